@@ -1,0 +1,34 @@
+"""Errors meant for users: each says what is wrong, where, and what is allowed.
+
+The exit code of the program is a property of the error: 2 for an illegal input or launch, 3 for a run that broke off.
+"""
+
+
+class HpcaiError(Exception):
+    """A run that cannot go on; base of all errors that users see."""
+
+    exit_code = 3
+
+
+class InputError(HpcaiError):
+    """The input file or the command line is illegal; nothing has run."""
+
+    exit_code = 2
+
+
+class LaunchError(HpcaiError):
+    """The job was started in a way that cannot work (wrong launcher, too few ranks)."""
+
+    exit_code = 2
+
+
+class DataError(HpcaiError):
+    """A dataset is missing, damaged or not what it claims to be."""
+
+
+class DeviceError(HpcaiError):
+    """A compute device cannot be used as asked."""
+
+
+class Diverged(HpcaiError):
+    """Training produced a loss that is not finite; the test is FAILED, other tests go on."""
