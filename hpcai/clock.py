@@ -1,0 +1,45 @@
+"""The one clock of the program: every second that is reported comes from here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def now() -> float:
+    """Seconds of a monotonic clock with an arbitrary origin; only differences mean anything, and only on one rank."""
+    return perf_counter()
+
+
+def utc() -> datetime:
+    """The date and time in UTC, to the second."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def synchronise(device: "torch.device") -> None:
+    """Wait until the device has finished all work it was given; on a CPU there is nothing to wait for."""
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
+class Phases:
+    """Seconds of this rank by phase; a phase begins and ends with the device synchronised."""
+
+    def __init__(self, device: "torch.device") -> None:
+        self.device = device
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def measure(self, phase: str) -> Iterator[None]:
+        """Add the time spent inside the block to `phase`."""
+        synchronise(self.device)
+        begin = now()
+        yield
+        synchronise(self.device)
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now() - begin

@@ -1,0 +1,57 @@
+"""The process grid: P groups of Q ranks out of all ranks (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
+
+from dataclasses import dataclass
+
+from mpi4py import MPI
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where one rank sits: model `group` of P, rank `member` of the Q that train it."""
+
+    group: int
+    member: int
+
+
+def seat(rank: int, groups: int, degree: int, mapping: str) -> Seat | None:
+    """The seat of a rank in a P x Q grid, None if it stays idle; `row` fills a group with consecutive ranks."""
+    if rank >= groups * degree:
+        return None
+    if mapping == "row":
+        return Seat(rank // degree, rank % degree)
+    return Seat(rank % groups, rank // groups)
+
+
+@dataclass(frozen=True)
+class Group:
+    """This rank's view of the grid: all active ranks, the ranks of its model, and its peers in the other models.
+
+    `model` has Q ranks; `across` has P ranks, those with the same `seat.member` in every model.
+    """
+
+    groups: int
+    degree: int
+    seat: Seat
+    active: MPI.Intracomm
+    model: MPI.Intracomm
+    across: MPI.Intracomm
+
+    @property
+    def leader(self) -> bool:
+        """Whether this rank speaks for its model."""
+        return self.seat.member == 0
+
+    def free(self) -> None:
+        for comm in (self.across, self.model, self.active):
+            comm.Free()
+
+
+def split(world: MPI.Intracomm, groups: int, degree: int, mapping: str) -> Group | None:
+    """Split all ranks into the grid; None on ranks that stay idle. Collective over `world`, arguments equal everywhere."""
+    place = seat(world.rank, groups, degree, mapping)
+    active = world.Split(MPI.UNDEFINED if place is None else 0, world.rank)
+    if place is None:
+        return None
+    model = active.Split(place.group, place.member)
+    across = active.Split(place.member, place.group)
+    return Group(groups, degree, place, active, model, across)

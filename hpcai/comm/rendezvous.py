@@ -1,0 +1,141 @@
+"""Makes the ranks of one group a torch.distributed world of their own; the meeting point is agreed over MPI.
+
+The group's first rank opens a store on a port that the system picks, bound to one interface, and MPI tells the others:
+no fixed port, no environment variable, so any number of jobs and groups live side by side.
+"""
+
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from mpi4py import MPI
+from torch import distributed
+
+from hpcai.comm.grid import Group
+from hpcai.comm.world import broadcast, gather_all
+from hpcai.errors import LaunchError
+
+TIMEOUT = timedelta(minutes=10)
+SIOCGIFADDR = 0x8915
+INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
+
+def address_of(interface: str) -> str | None:
+    """IPv4 address of a network interface, None if it has none."""
+    request = struct.pack("256s", interface.encode()[:15])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)[20:24])
+        except OSError:
+            return None
+
+
+def interfaces() -> dict[str, str]:
+    """IPv4 address by name of every network interface that has one."""
+    found = ((name, address_of(name)) for _, name in socket.if_nameindex())
+    return {name: address for name, address in found if address is not None}
+
+
+def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str | None, own_name: str) -> str:
+    """Name of the interface for a group: loopback inside a node, else the one asked for or the one the host is known by."""
+    if wanted:
+        return wanted.split(",")[0].lstrip("=^")
+    loopback = [name for name, address in addresses.items() if address.startswith("127.")]
+    outer = [name for name in addresses if name not in loopback]
+    if inside_node and loopback:
+        return loopback[0]
+    known = [name for name in outer if addresses[name] == _resolve(own_name)]
+    for name in known + outer:
+        return name
+    raise LaunchError(f"host {own_name} has no network interface for a group that spans nodes; set GLOO_SOCKET_IFNAME")
+
+
+def _resolve(name: str) -> str | None:
+    try:
+        return socket.gethostbyname(name)
+    except OSError:
+        return None
+
+
+def _open_store(address: str, size: int) -> distributed.TCPStore:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind((address, 0))
+    listener.listen()
+    port = listener.getsockname()[1]
+    return distributed.TCPStore(
+        address, port, size, is_master=True, timeout=TIMEOUT, wait_for_workers=False, master_listen_fd=listener.detach()
+    )
+
+
+def _meet(group: Group, address: str) -> distributed.TCPStore:
+    size = group.model.size
+    store = _open_store(address, size) if group.leader else None
+    host, port = broadcast(group.model, [store.host, store.port] if store else None)
+    return store or distributed.TCPStore(host, port, size, is_master=False, timeout=TIMEOUT)
+
+
+def one_node(comm: MPI.Intracomm) -> bool:
+    """Whether all ranks of a communicator share a node; the same on every rank."""
+    local = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    alone = local.size == comm.size
+    local.Free()
+    return alone
+
+
+def backend(comm: MPI.Intracomm, device: torch.device) -> str:
+    """`nccl` if every rank of the group has a GPU of its own, else `gloo`; the same on every rank. Collective."""
+    local = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    devices = gather_all(local, str(device))
+    local.Free()
+    own_gpu = device.type == "cuda" and devices.count(str(device)) == 1
+    return "nccl" if comm.allreduce(own_gpu, MPI.LAND) else "gloo"
+
+
+def _bind_interface(comm: MPI.Intracomm, host: str) -> tuple[str, str]:
+    wanted = next((os.environ[key] for key in INTERFACE_VARIABLES if os.environ.get(key)), None)
+    addresses = interfaces()
+    name = choose_interface(addresses, one_node(comm), wanted, host)
+    if name not in addresses:
+        raise LaunchError(f"host {host} has no IPv4 interface {name}; it has {', '.join(addresses)}")
+    return name, addresses[name]
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    yield
+    if before is None:
+        del os.environ[name]
+    else:
+        os.environ[name] = before
+
+
+@contextmanager
+def process_group(group: Group, host: str, device: torch.device) -> Iterator[str]:
+    """A torch.distributed world over the ranks of one model; yields its backend, `none` where Q = 1 needs none.
+
+    Collective over the group. An exception inside leaves the group as it is: the driver then ends the job, and taking
+    a broken group apart could wait for ranks that are gone.
+    """
+    if group.degree == 1:
+        yield "none"
+        return
+    name = backend(group.model, device)
+    interface, address = _bind_interface(group.model, host)
+    with _environment("GLOO_SOCKET_IFNAME", interface):
+        distributed.init_process_group(
+            name,
+            store=_meet(group, address),
+            rank=group.model.rank,
+            world_size=group.degree,
+            timeout=TIMEOUT,
+            device_id=device if name == "nccl" else None,
+        )
+    yield name
+    distributed.destroy_process_group()

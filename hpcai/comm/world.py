@@ -1,0 +1,108 @@
+"""MPI_COMM_WORLD as the program uses it: its ranks, its nodes, JSON messages, and waiting without burning a core."""
+
+import atexit
+import json
+import os
+import socket
+import sys
+import traceback
+from dataclasses import dataclass
+from time import sleep
+from typing import Any
+
+from mpi4py import MPI
+
+from hpcai.machine import affinity, launcher
+
+LISTED_RANKS = 64  # rank 0 hears of these ranks by name; of the others only sums
+
+
+@dataclass(frozen=True)
+class World:
+    """This rank's place among all ranks (`comm`) and among those of its node (`node`)."""
+
+    comm: MPI.Intracomm
+    node: MPI.Intracomm
+    host: str
+
+    @property
+    def rank(self) -> int:
+        return self.comm.rank
+
+    @property
+    def size(self) -> int:
+        return self.comm.size
+
+
+def join() -> World:
+    """Start MPI and find this rank's place. Collective over MPI_COMM_WORLD; raises LaunchError for a foreign launcher."""
+    comm = MPI.COMM_WORLD
+    launcher.check_size(os.environ, comm.size)
+    return World(comm, comm.Split_type(MPI.COMM_TYPE_SHARED), socket.gethostname())
+
+
+def settle(world: World) -> affinity.Placement:
+    """Share the node's processors out among its ranks and bind this one. Collective over the node."""
+    sets = [tuple(cpus) for cpus in gather_all(world.node, affinity.own_cpus())]
+    placement = affinity.place(sets, world.node.rank, affinity.cgroup_cpus())
+    affinity.apply(placement)
+    return placement
+
+
+def broadcast(comm: MPI.Intracomm, message: Any) -> Any:
+    """The JSON message of rank 0, on every rank of `comm`."""
+    return json.loads(comm.bcast(json.dumps(message) if comm.rank == 0 else None))
+
+
+def gather_all(comm: MPI.Intracomm, message: Any) -> list[Any]:
+    """The JSON messages of all ranks of a communicator that is small by construction: a node, the listed ranks."""
+    return [json.loads(text) for text in comm.allgather(json.dumps(message))]
+
+
+def gather_listed(world: World, message: Any) -> list[Any]:
+    """The messages of the first LISTED_RANKS ranks; an empty list on the other ranks. Collective over the world."""
+    listed = world.comm.Split(0 if world.rank < LISTED_RANKS else MPI.UNDEFINED, world.rank)
+    if listed == MPI.COMM_NULL:
+        return []
+    messages = gather_all(listed, message)
+    listed.Free()
+    return messages
+
+
+def patient_barrier(comm: MPI.Intracomm, pause: float = 0.002) -> None:
+    """A barrier whose early ranks sleep: idle ranks must not take processor time from those that are measured."""
+    request = comm.Ibarrier()
+    while not request.Test():
+        sleep(pause)
+
+
+_finished = False
+
+
+def finish() -> None:
+    """Say that this rank ends in good order, together with all others."""
+    global _finished
+    _finished = True
+
+
+def guard() -> None:
+    """From now on, leaving the interpreter before `finish` aborts the job: MPI_Finalize would wait for it for ever."""
+    atexit.register(_abort_unless_finished)
+
+
+def _abort_unless_finished() -> None:
+    if not _finished:
+        abort("left the program before the end", 3)
+
+
+def abort(reason: str, code: int) -> None:
+    """End the whole job at once, from whichever rank, naming that rank and its host on stderr."""
+    sys.stdout.flush()
+    print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
+    MPI.COMM_WORLD.Abort(code)
+
+
+def abort_with_traceback(error: BaseException, code: int) -> None:
+    """End the whole job because of an exception that this rank could not handle."""
+    traceback.print_exception(error)
+    abort(f"raised {type(error).__name__}: {error}", code)

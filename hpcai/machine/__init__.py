@@ -1,0 +1,1 @@
+"""What this rank runs on: its launcher, processors, device and software."""

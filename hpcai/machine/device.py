@@ -1,0 +1,32 @@
+"""The compute device of a rank. Only this module asks whether there is a GPU."""
+
+import torch
+
+
+def accelerators() -> int:
+    """Number of GPUs this rank can see; 0 where only the CPU computes."""
+    return torch.cuda.device_count()
+
+
+def own(node_rank: int) -> torch.device:
+    """The device of the node's rank `node_rank`, made current before any context exists; GPUs are dealt in turn."""
+    count = accelerators()
+    if count == 0:
+        return torch.device("cpu")
+    device = torch.device("cuda", node_rank % count)
+    torch.cuda.set_device(device)
+    return device
+
+
+def name(device: torch.device) -> str:
+    """The product name of a GPU, or `cpu`."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def prepare(device: torch.device, threads: int, precision: str) -> None:
+    """Fix what torch would otherwise decide by itself: threads, and whether fp32 may be computed in TF32."""
+    torch.set_num_threads(threads)
+    torch.set_num_interop_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cudnn.benchmark = device.type == "cuda"

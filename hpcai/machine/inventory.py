@@ -1,0 +1,48 @@
+"""What a reader of a result must know of the machine and the software: of constant size, whatever the number of ranks."""
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("torch", "numpy", "mpi4py", "h5py")
+
+
+def processor() -> str:
+    """Model name of the processor as the kernel gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def memory_bytes() -> int:
+    """Memory of the node in bytes, or the control group's limit where that is lower."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(physical, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):
+        return physical
+
+
+def versions() -> dict[str, str]:
+    """Installed version by package."""
+    return {package: metadata.version(package) for package in PACKAGES}
+
+
+def environment(mpi_library: str, device_name: str) -> Mapping[str, Any]:
+    """The machine and software of the calling rank, for the report and the result file."""
+    return {
+        "processor": processor(),
+        "cpus": os.cpu_count(),
+        "memory_bytes": memory_bytes(),
+        "device": device_name,
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "mpi": mpi_library,
+        "packages": versions(),
+    }
