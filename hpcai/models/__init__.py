@@ -1,0 +1,1 @@
+"""Torch modules made from networks, and what they really execute."""

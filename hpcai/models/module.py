@@ -1,0 +1,113 @@
+"""A graph of layers as a torch module: what is trained, and what is timed."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hpcai.networks.graph import Graph
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Shape, Softmax
+from hpcai.networks.plan import Step, plan
+
+
+class Network(nn.Module):
+    """Executes a graph layer by layer; each layer with parameters is a sub-module of the layer's name.
+
+    Maps float[N, C, H, W] to logits float[N, classes]: a softmax at the end belongs to the loss and is left out.
+    Parameters are on the meta device, without values; `build` gives them some.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        index = {layer.name: position for position, layer in enumerate(graph.layers)}
+        steps = [step for step in plan(graph) if not isinstance(step.layer.op, Softmax)]
+        self._steps = [_executable(step, index) for step in steps]
+        self._values = len(index)
+        self._output = index[steps[-1].layer.name]
+        for step in steps:
+            if step.layer.name in graph.parameters:
+                self.add_module(step.layer.name, _submodule(step.layer.op, graph.shapes[step.layer.inputs[0]]))
+
+    def forward(self, images: Tensor) -> Tensor:
+        modules: dict[str, Any] = self._modules  # looked up at each call: a sub-module may have been exchanged
+        values: list[Any] = [images] + [None] * (self._values - 1)
+        for name, function, sources, target, frees in self._steps:
+            values[target] = (function or modules[name])(*[values[source] for source in sources])
+            for dead in frees:
+                values[dead] = None
+        output: Tensor = values[self._output]
+        return output
+
+
+def build(graph: Graph, seed: int) -> Network:
+    """Module of the graph on the CPU, its parameters drawn from `seed` alone: the same on every rank.
+
+    Convolutions: normal, He et al. (Delving Deep into Rectifiers, 2015, eq. 14: fan-out). Dense: normal with variance
+    1 / inputs, since no ReLU follows. Offsets 0; scales of batch norm 1, also at the end of a residual branch.
+    """
+    network = Network(graph).to_empty(device="cpu")
+    generator = torch.Generator().manual_seed(seed)
+    for module in network.children():
+        _initialise(module, generator)
+    return network
+
+
+def _initialise(module: nn.Module, generator: torch.Generator) -> None:
+    match module:
+        case nn.BatchNorm2d():
+            module.reset_parameters()
+        case nn.Conv2d():
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        case nn.Linear():
+            nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
+    if isinstance(module.bias, Tensor):
+        nn.init.zeros_(module.bias)
+
+
+def _submodule(op: Op, source: Shape) -> nn.Module:
+    match op:
+        case Conv():
+            window = (op.kernel, op.stride, op.padding, op.dilation)
+            return nn.Conv2d(source[0], op.channels, *window, op.groups, op.bias, device="meta")
+        case BatchNorm():
+            return nn.BatchNorm2d(source[0], device="meta")
+        case Dense():
+            return nn.Linear(source[0], op.features, op.bias, device="meta")
+    raise TypeError(f"no module for {op}")
+
+
+_Executable = tuple[str, Callable[..., Tensor] | None, list[int], int, list[int]]
+
+
+def _executable(step: Step, index: dict[str, int]) -> _Executable:
+    """Name of the sub-module or else a function, positions of what it reads, of what it makes, and of what dies."""
+    layer = step.layer
+    inputs = sorted(layer.inputs, key=lambda name: name != step.overwrites)  # the one written over comes first
+    function = _function(layer.op, step.overwrites is not None)
+    return layer.name, function, [index[n] for n in inputs], index[layer.name], [index[n] for n in step.frees]
+
+
+def _function(op: Op, in_place: bool) -> Callable[..., Tensor] | None:
+    match op:
+        case Relu():
+            return torch.relu_ if in_place else torch.relu
+        case Add():
+            return _accumulate if in_place else _sum
+        case MaxPool():
+            return partial(functional.max_pool2d, kernel_size=op.kernel, stride=op.stride, padding=op.padding)
+        case GlobalPool():
+            return partial(torch.mean, dim=(2, 3))
+    return None
+
+
+def _accumulate(total: Tensor, *others: Tensor) -> Tensor:
+    for other in others:
+        total.add_(other)
+    return total
+
+
+def _sum(first: Tensor, second: Tensor, *others: Tensor) -> Tensor:
+    return _accumulate(first + second, *others)

@@ -1,0 +1,35 @@
+"""Networks by name, as graphs of layers: pure data that is counted, estimated, edited and built, by others."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from hpcai.errors import InputError
+from hpcai.networks.graph import Graph
+from hpcai.networks.layers import Pair
+from hpcai.networks.resnet import ARCHITECTURES, VARIANTS, resnet
+
+__all__ = ["NAMES", "VARIANTS", "build"]
+
+NAMES = tuple(ARCHITECTURES)
+
+
+def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v1.5") -> Graph:
+    """Graph of the named network for images (height, width) of `channels` channels.
+
+    InputError for a name or variant that does not exist, and for sizes below 1. The same on every rank.
+    """
+    _check_choice("network", name, NAMES)
+    _check_choice("variant", variant, VARIANTS)
+    for what, value in (("image height", image[0]), ("image width", image[1]), ("channels", channels)):
+        if value < 1:
+            raise InputError(f"{what} must be at least 1, not {value}")
+    if classes < 2:
+        raise InputError(f"classes must be at least 2, not {classes}")
+    return resnet(ARCHITECTURES[name], image, channels, classes, variant)
+
+
+def _check_choice(what: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        near = get_close_matches(value, allowed, n=1)
+        guess = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"unknown {what} {value!r}; allowed are {', '.join(allowed)}{guess}")

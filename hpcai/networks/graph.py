@@ -1,0 +1,116 @@
+"""A network as data: named layers in the order they are computed, and the edges between them.
+
+A graph never changes. An edited copy is a new one, checked as a whole, so that several layers may change at once:
+`Graph(tuple(replace(layer, op=wider) if layer.name == name else layer for layer in graph.layers))`.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from hpcai.errors import InputError
+from hpcai.networks.layers import Add, Input, Op, Shape, Softmax
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: its name (an identifier), what it computes, and the names of the layers it reads."""
+
+    name: str
+    op: Op
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Layers in the order of execution: the first is the only Input, the last the only one nobody reads.
+
+    Raises InputError that names the layer and what is wrong with it. Equal layers make equal graphs.
+    """
+
+    layers: tuple[Layer, ...]
+
+    def __post_init__(self) -> None:
+        _check_names(self.layers)
+        _check_edges(self.layers)
+        _check_ends(self.layers)
+        self.shapes  # noqa: B018 - raises where shapes do not fit
+
+    def __reduce__(self) -> tuple[type["Graph"], tuple[tuple[Layer, ...]]]:
+        return Graph, (self.layers,)
+
+    @cached_property
+    def shapes(self) -> Mapping[str, Shape]:
+        """Shape of each layer's output for one sample, by name."""
+        shapes: dict[str, Shape] = {}
+        for layer in self.layers:
+            try:
+                shapes[layer.name] = layer.op.shape(*(shapes[name] for name in layer.inputs))
+            except ValueError as error:
+                raise _broken(layer, str(error)) from None
+        return MappingProxyType(shapes)
+
+    @cached_property
+    def readers(self) -> Mapping[str, int]:
+        """How many times each layer's output is read, by name; an Add of a layer to itself reads it twice."""
+        return MappingProxyType(Counter(name for layer in self.layers for name in layer.inputs))
+
+    @cached_property
+    def parameters(self) -> Mapping[str, int]:
+        """Number of trained values of each layer that has any, by name."""
+        counts = {layer.name: layer.op.parameters(self.shapes[layer.inputs[0]]) for layer in self.layers[1:]}
+        return MappingProxyType({name: count for name, count in counts.items() if count})
+
+    @cached_property
+    def trained(self) -> frozenset[str]:
+        """Layers whose output depends on a parameter: those a gradient flows back through."""
+        trained: set[str] = set()
+        for layer in self.layers:
+            if layer.name in self.parameters or trained.intersection(layer.inputs):
+                trained.add(layer.name)
+        return frozenset(trained)
+
+
+def _check_names(layers: tuple[Layer, ...]) -> None:
+    for name, times in Counter(layer.name for layer in layers).items():
+        if times > 1:
+            raise InputError(f"layer {name!r} is defined {times} times; names must differ")
+        if not (name.isidentifier() and name.isascii()):
+            raise InputError(f"layer name {name!r} is not allowed; names are letters, digits and _")
+
+
+def _check_edges(layers: tuple[Layer, ...]) -> None:
+    names = {layer.name for layer in layers}
+    known: set[str] = set()
+    for layer in layers:
+        expected = f"{layer.op.arity}{' or more' if isinstance(layer.op, Add) else ''}"
+        if len(layer.inputs) != layer.op.arity and not (isinstance(layer.op, Add) and len(layer.inputs) > 2):
+            raise _broken(layer, f"reads {len(layer.inputs)} layers, should read {expected}")
+        for name in layer.inputs:
+            if name not in names:
+                raise _broken(layer, f"reads {name!r}, which does not exist")
+            if name not in known:
+                raise _broken(layer, f"reads {name!r}, which is not computed before it")
+        known.add(layer.name)
+
+
+def _check_ends(layers: tuple[Layer, ...]) -> None:
+    if not layers or not isinstance(layers[0].op, Input):
+        raise InputError("the first layer of a network must be its input")
+    if len(layers) < 2:
+        raise _broken(layers[0], "a network has at least one more layer")
+    read = {name for layer in layers for name in layer.inputs}
+    for layer in layers[1:]:
+        if isinstance(layer.op, Input):
+            raise _broken(layer, "a network has one input, its first layer")
+    for layer in layers[:-1]:
+        if layer.name not in read:
+            raise _broken(layer, "is read by no layer; only the last may be")
+        if isinstance(layer.op, Softmax):
+            raise _broken(layer, "only the last layer may be a softmax")
+
+
+def _broken(layer: Layer, reason: str) -> InputError:
+    return InputError(f"layer {layer.name!r} ({layer.op.kind}): {reason}")

@@ -1,0 +1,182 @@
+"""The kinds of layer a network is made of: hyper-parameters, and the arithmetic of their shapes and parameters.
+
+Shapes are those of one sample, without the batch: (channels, height, width) of a map, (features,) of a vector.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+Shape = tuple[int, ...]
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """What a layer computes; the sub-classes are the kinds. Sizes that are impossible raise ValueError."""
+
+    kind: ClassVar[str]
+    arity: ClassVar[int] = 1
+
+    def shape(self, *sources: Shape) -> Shape:
+        """Shape of the output, given those of the inputs; ValueError where they do not fit."""
+        return sources[0]
+
+    def parameters(self, source: Shape) -> int:
+        """Number of trained values, given the shape of the (only) input."""
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Input(Op):
+    """The image, (channels, height, width); the first layer of every graph."""
+
+    kind: ClassVar[str] = "input"
+    arity: ClassVar[int] = 0
+    size: Shape
+
+    def shape(self, *sources: Shape) -> Shape:
+        if len(self.size) != 3:
+            raise ValueError(f"an image is (channels, height, width), not {self.size}")
+        _at_least(1, size=self.size)
+        return self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Conv(Op):
+    """Convolution, zero-padded; pairs are (vertical, horizontal)."""
+
+    kind: ClassVar[str] = "convolution"
+    channels: int
+    kernel: Pair
+    stride: Pair = (1, 1)
+    padding: Pair = (0, 0)
+    dilation: Pair = (1, 1)
+    groups: int = 1
+    bias: bool = False
+
+    def shape(self, *sources: Shape) -> Shape:
+        channels, height, width = _map(sources[0])
+        _at_least(1, channels=(self.channels,), groups=(self.groups,), dilation=self.dilation)
+        if channels % self.groups or self.channels % self.groups:
+            raise ValueError(f"{channels} to {self.channels} channels do not divide into {self.groups} groups")
+        reach = (self.dilation[0] * (self.kernel[0] - 1) + 1, self.dilation[1] * (self.kernel[1] - 1) + 1)
+        _at_least(1, kernel=self.kernel)
+        return (self.channels, *_windows((height, width), reach, self.stride, self.padding))
+
+    def parameters(self, source: Shape) -> int:
+        return self.channels * (source[0] // self.groups * prod(self.kernel) + self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNorm(Op):
+    """Batch normalisation of a map, with a scale and an offset for each channel."""
+
+    kind: ClassVar[str] = "batch norm"
+
+    def shape(self, *sources: Shape) -> Shape:
+        return _map(sources[0])
+
+    def parameters(self, source: Shape) -> int:
+        return 2 * source[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Relu(Op):
+    """max(x, 0), element by element."""
+
+    kind: ClassVar[str] = "relu"
+
+
+@dataclass(frozen=True, slots=True)
+class Add(Op):
+    """Sum of two or more inputs of one shape, element by element."""
+
+    kind: ClassVar[str] = "add"
+    arity: ClassVar[int] = 2
+
+    def shape(self, *sources: Shape) -> Shape:
+        if len(set(sources)) > 1:
+            raise ValueError("inputs of different shapes: " + ", ".join(map(str, sources)))
+        return sources[0]
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool(Op):
+    """Largest value of each window; pairs are (vertical, horizontal)."""
+
+    kind: ClassVar[str] = "max pool"
+    kernel: Pair
+    stride: Pair
+    padding: Pair = (0, 0)
+
+    def shape(self, *sources: Shape) -> Shape:
+        channels, height, width = _map(sources[0])
+        _at_least(1, kernel=self.kernel)
+        if any(2 * edge > side for edge, side in zip(self.padding, self.kernel, strict=True)):
+            raise ValueError(f"padding {self.padding} is more than half of the window {self.kernel}")
+        return (channels, *_windows((height, width), self.kernel, self.stride, self.padding))
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalPool(Op):
+    """Mean of each channel: a map becomes a vector."""
+
+    kind: ClassVar[str] = "global pool"
+
+    def shape(self, *sources: Shape) -> Shape:
+        return _map(sources[0])[:1]
+
+
+@dataclass(frozen=True, slots=True)
+class Dense(Op):
+    """Fully connected layer on a vector."""
+
+    kind: ClassVar[str] = "dense"
+    features: int
+    bias: bool = True
+
+    def shape(self, *sources: Shape) -> Shape:
+        _at_least(1, features=(self.features,))
+        _vector(sources[0])
+        return (self.features,)
+
+    def parameters(self, source: Shape) -> int:
+        return self.features * (source[0] + self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax(Op):
+    """Class probabilities; part of the loss, so only the last layer can be one."""
+
+    kind: ClassVar[str] = "softmax"
+
+    def shape(self, *sources: Shape) -> Shape:
+        return _vector(sources[0])
+
+
+def _windows(size: Pair, reach: Pair, stride: Pair, padding: Pair) -> Pair:
+    _at_least(1, stride=stride)
+    _at_least(0, padding=padding)
+    padded = (size[0] + 2 * padding[0], size[1] + 2 * padding[1])
+    if reach[0] > padded[0] or reach[1] > padded[1]:
+        raise ValueError("a window of {} x {} exceeds the padded map of {} x {}".format(*reach, *padded))
+    return (padded[0] - reach[0]) // stride[0] + 1, (padded[1] - reach[1]) // stride[1] + 1
+
+
+def _map(shape: Shape) -> Shape:
+    if len(shape) != 3:
+        raise ValueError(f"needs a map (channels, height, width), its input is {shape}")
+    return shape
+
+
+def _vector(shape: Shape) -> Shape:
+    if len(shape) != 1:
+        raise ValueError(f"needs a vector (features,), its input is {shape}")
+    return shape
+
+
+def _at_least(least: int, **values: tuple[int, ...]) -> None:
+    for name, value in values.items():
+        if min(value) < least:
+            raise ValueError(f"{name} must be at least {least}, not {', '.join(map(str, value))}")

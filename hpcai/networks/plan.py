@@ -1,0 +1,42 @@
+"""How a graph is executed with little memory: what may be computed in place, and when an output is no longer needed.
+
+The module that trains and the estimate of its memory both follow this plan.
+"""
+
+from dataclasses import dataclass
+
+from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, MaxPool, Op, Relu
+
+# Their gradient needs inputs or nothing, never the output: it may be written over.
+_REPLACEABLE = (Add, BatchNorm, Conv, Dense, MaxPool)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One layer: the input whose memory its output takes over (if any), and the outputs dead once it has run."""
+
+    layer: Layer
+    overwrites: str | None
+    frees: tuple[str, ...]
+
+
+def plan(graph: Graph) -> tuple[Step, ...]:
+    """Steps in the order of the graph, without its input."""
+    ops = {layer.name: layer.op for layer in graph.layers}
+    last_reader = {name: layer.name for layer in graph.layers for name in layer.inputs}
+    return tuple(
+        Step(
+            layer,
+            _overwritten(graph, layer, ops),
+            tuple(name for name in dict.fromkeys(layer.inputs) if last_reader[name] == layer.name),
+        )
+        for layer in graph.layers[1:]
+    )
+
+
+def _overwritten(graph: Graph, layer: Layer, ops: dict[str, Op]) -> str | None:
+    if not isinstance(layer.op, Relu | Add):
+        return None
+    own = (name for name in layer.inputs if graph.readers[name] == 1)
+    return next((name for name in own if isinstance(ops[name], _REPLACEABLE)), None)

@@ -1,0 +1,63 @@
+"""Operations of one training image, counted by walking the graph that is executed, under one of three rules."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hpcai.errors import InputError
+from hpcai.networks.graph import Graph
+from hpcai.networks.layers import Shape
+from hpcai.opcount.rules import Seen, aiperf, hpcai500, model
+
+__all__ = ["RULES", "Count", "LayerCount", "count"]
+
+RULES: dict[str, Callable[[Seen], tuple[int, int]]] = {"model": model, "aiperf": aiperf, "hpcai500": hpcai500}
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCount:
+    """Operations of one layer for one image; shape is that of its output."""
+
+    name: str
+    kind: str
+    shape: Shape
+    forward: int
+    backward: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Operations of a network for one image, in whole operations, with a row for each layer but the input."""
+
+    rule: str
+    forward: int
+    backward: int
+    layers: tuple[LayerCount, ...]
+
+    @property
+    def total(self) -> int:
+        return self.forward + self.backward
+
+
+def count(graph: Graph, rule: str) -> Count:
+    """Operations per image, forward and backward, by rule `model`, `aiperf` or `hpcai500`; InputError for another."""
+    if rule not in RULES:
+        raise InputError(f"unknown rule {rule!r}; allowed are {', '.join(RULES)}")
+    rows = tuple(_layer_count(seen, rule) for seen in _walk(graph))
+    return Count(rule, sum(row.forward for row in rows), sum(row.backward for row in rows), rows)
+
+
+def _walk(graph: Graph) -> list[Seen]:
+    return [
+        Seen(
+            layer,
+            source=graph.shapes[layer.inputs[0]],
+            output=graph.shapes[layer.name],
+            input_gradient=not graph.trained.isdisjoint(layer.inputs),
+        )
+        for layer in graph.layers[1:]
+    ]
+
+
+def _layer_count(seen: Seen, rule: str) -> LayerCount:
+    forward, backward = RULES[rule](seen)
+    return LayerCount(seen.layer.name, seen.layer.op.kind, seen.output, forward, backward)
