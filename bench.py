@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""HPCAI bench: `mpirun -np N python bench.py [input.dat]` prints an HPL-style table; `--help` lists the rest."""
+
+import sys
+from importlib.util import find_spec
+from typing import NoReturn
+
+REQUIRED = ("mpi4py", "numpy", "torch", "h5py")
+
+
+def main() -> NoReturn:
+    """Run the program and exit with its code; 2, with the cure, where this Python cannot run it."""
+    missing = [name for name in REQUIRED if find_spec(name) is None]
+    if sys.version_info < (3, 11) or missing:
+        lacks = "needs Python 3.11 or newer" if sys.version_info < (3, 11) else f"lacks {', '.join(missing)}"
+        print(f"bench.py: {sys.executable} {lacks}: run `make install`, then .venv/bin/python bench.py", file=sys.stderr)
+        sys.exit(2)
+    from hpcai.driver import command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()

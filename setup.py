@@ -1,0 +1,32 @@
+"""Distribution hpcai-bench: requirement ranges, extras, and the kernels/ folder installed as hpcai.kernels."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).resolve().parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "hpcai" / "__init__.py").read_text(encoding="utf-8"))
+assert VERSION
+
+setup(
+    name="hpcai-bench",
+    version=VERSION[1],
+    description="A benchmark for AI machines: ensembles trained on an MPI grid, reported as LINPACK reports",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=[
+        *find_packages(include=["hpcai", "hpcai.*"]),
+        "hpcai.kernels",
+        *(f"hpcai.kernels.{name}" for name in find_packages("kernels")),
+    ],
+    package_dir={"hpcai.kernels": "kernels"},
+    package_data={"hpcai": ["py.typed", "data/shipped/*"]},
+    install_requires=["mpi4py>=4", "numpy>=2", "torch>=2.11,<3", "h5py>=3.11"],
+    extras_require={
+        "mpich": ["mpich>=4.1"],
+        "gpu": ["cupy-cuda13x>=13.6"],
+        "test": ["hypothesis>=6.100", "mypy>=1.11", "pytest>=8", "ruff>=0.6", "setuptools>=64"],
+    },
+    entry_points={"console_scripts": ["hpcai-bench = hpcai.driver:command"]},
+)
