@@ -1,0 +1,59 @@
+"""The datasets by name, as the DATASET key of the input has them."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.data import places
+from hpcai.errors import DataError
+
+if TYPE_CHECKING:
+    from hpcai.data.dataset import ArraySplit, Dataset
+
+TARGET_SUBSET, TARGET_FULL = 0.85, 0.90
+
+
+def check(spec: str) -> None:
+    """Whether the files of a DATASET value are there, without reading them; DataError says what is allowed."""
+    places.locate(spec)
+
+
+def open_dataset(spec: str, samples: int = 0) -> "Dataset":
+    """Opens the dataset that a DATASET value names; read once a process, however often it is asked for.
+
+    samples: 0 for all, else that many training samples (2 … n), class by class in turn; validation stays whole.
+    Raises DataError if the files are missing or damaged. The same on every rank.
+    """
+    return _open(places.locate(spec), samples)
+
+
+@lru_cache(maxsize=2)
+def _open(path: Path, samples: int) -> "Dataset":
+    from hpcai.data import fashion
+    from hpcai.data.dataset import Dataset, fingerprint
+
+    shipped = path == places.SHIPPED
+    train, validation = fashion.read_subset(path) if shipped else fashion.read_folder(path)
+    digest = fingerprint(train, validation)
+    name = "fashion-mnist-subset" if shipped else fashion.name(digest)
+    if samples:
+        train = _limited(train, samples, path)
+        digest = fingerprint(train, validation)
+    return Dataset(
+        name=name,
+        source=str(path),
+        shape=(1, fashion.SIDE, fashion.SIDE),
+        classes=fashion.CLASSES,
+        mean=(fashion.MEAN,),
+        std=(fashion.STD,),
+        target=TARGET_SUBSET if shipped else TARGET_FULL,
+        fingerprint=digest,
+        train=train,
+        validation=validation,
+    )
+
+
+def _limited(train: "ArraySplit", samples: int, path: Path) -> "ArraySplit":
+    if not 2 <= samples <= len(train):
+        raise DataError(f"{samples} training samples of {path}; allowed: 0 (all) or 2 to {len(train)}")
+    return train.balanced(samples)

@@ -1,0 +1,92 @@
+"""Fashion-MNIST: the four published IDX files, and the subset of them that comes with the package.
+
+Source: Xiao, Rasul, Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms",
+arXiv:1708.07747.
+"""
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from hpcai.data.dataset import ArraySplit, fingerprint
+from hpcai.data.places import FILES, packed
+from hpcai.errors import DataError
+
+if TYPE_CHECKING:
+    import h5py
+
+CLASSES = 10
+SIDE = 28
+MEAN, STD = 0.2860, 0.3530
+PUBLISHED = "2449ce84f4ef869743b1409eb6775e8d99b58d67a7e5fec029431deab4bbe556"
+
+
+def name(digest: str) -> str:
+    """Name of a full set by the fingerprint of its contents: only the published one is called `fashion-mnist`."""
+    return "fashion-mnist" if digest == PUBLISHED else "fashion-mnist-altered"
+
+
+def read_folder(folder: Path) -> tuple[ArraySplit, ArraySplit]:
+    """Training and validation split from a folder with the IDX files; DataError names the file that is not right."""
+    train, validation = (_read_split(folder, images, labels) for images, labels in FILES.values())
+    return train, validation
+
+
+def read_subset(path: Path) -> tuple[ArraySplit, ArraySplit]:
+    """Training and validation split from an HDF5 file made by hpcai.data.subset; DataError if it is damaged."""
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            train, validation = (_hdf5_split(file[name]) for name in FILES)
+            stored = file.attrs["sha256"]
+    except (OSError, KeyError) as error:
+        raise DataError(f"{path} cannot be read ({error}); allowed: a file made by hpcai.data.subset") from error
+    if fingerprint(train, validation) != stored:
+        raise DataError(f"{path} is damaged: contents of SHA-256 {fingerprint(train, validation)}; allowed: {stored}")
+    return train, validation
+
+
+def _hdf5_split(group: "h5py.Group") -> ArraySplit:
+    return ArraySplit(group["images"][:], group["labels"][:].astype(np.int64))
+
+
+def _read_split(folder: Path, images_name: str, labels_name: str) -> ArraySplit:
+    images_file, images = _read_idx(folder, images_name, 3)
+    labels_file, labels = _read_idx(folder, labels_name, 1)
+    if images.shape[1:] != (SIDE, SIDE) or len(images) == 0:
+        raise DataError(f"{images_file} holds pictures of shape {images.shape}; allowed: n x {SIDE} x {SIDE}, n > 0")
+    if len(images) != len(labels):
+        raise DataError(
+            f"{labels_file} holds {len(labels)} labels; allowed: {len(images)}, one for each of {images_file}"
+        )
+    if labels.max() >= CLASSES:
+        raise DataError(f"{labels_file} holds the label {labels.max()}; allowed: 0 to {CLASSES - 1}")
+    return ArraySplit(images[:, None], labels.astype(np.int64))
+
+
+def _read_idx(folder: Path, name: str, dimensions: int) -> tuple[Path, npt.NDArray[np.uint8]]:
+    file = packed(folder, name)
+    if file is None:
+        raise DataError(f"{folder / name} is missing; allowed: it or {name}.gz")
+    content = _content(file)
+    magic = bytes([0, 0, 8, dimensions])
+    header = 4 + 4 * dimensions
+    if content[:4] != magic or len(content) < header:
+        raise DataError(f"{file} starts with {content[:header].hex()}; allowed: {magic.hex()} and {dimensions} sizes")
+    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", dimensions, 4))
+    expected = header + int(np.prod(shape, dtype=object))
+    if len(content) != expected:
+        raise DataError(f"{file} holds {len(content)} bytes; allowed: exactly {expected}, for its sizes are {shape}")
+    return file, np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{file} cannot be read ({error}); allowed: a complete, readable file") from error

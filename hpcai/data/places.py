@@ -1,0 +1,48 @@
+"""Where the files of the datasets lie; looks at names only, so the check of an input costs nothing."""
+
+from pathlib import Path
+
+from hpcai.errors import DataError
+
+SHIPPED = Path(__file__).parent / "shipped" / "fashion_mnist_6000_2000.h5"
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+FILES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "validation": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+ALLOWED = "fashion | fashion:full | fashion:PATH"
+_CURE = (
+    "allowed: the package installed (apt-get install dataset-fashion-mnist), or without root"
+    " `apt-get download dataset-fashion-mnist`, `dpkg -x dataset-fashion-mnist_*.deb PATH` and fashion:PATH"
+)
+
+
+def locate(spec: str) -> Path:
+    """The file or folder that a DATASET value names; DataError if it is not there or the value is unknown."""
+    kind, colon, path = spec.partition(":")
+    if kind != "fashion" or (colon and not path):
+        raise DataError(f"dataset {spec!r} is unknown; allowed: {ALLOWED}")
+    if not path:
+        return _shipped()
+    return _folder(spec, DEBIAN, _CURE) if path == "full" else _folder(spec, Path(path).expanduser())
+
+
+def packed(folder: Path, name: str) -> Path | None:
+    """The file of that name in the folder, compressed or not; None if there is neither."""
+    return next((file for file in (folder / f"{name}.gz", folder / name) if file.is_file()), None)
+
+
+def _shipped() -> Path:
+    if not SHIPPED.is_file():
+        raise DataError(f"{SHIPPED} is missing, the installation is incomplete; allowed: install hpcai-bench again")
+    return SHIPPED
+
+
+def _folder(spec: str, path: Path, cure: str = "") -> Path:
+    names = [name for pair in FILES.values() for name in pair]
+    for folder in (path, path / DEBIAN.relative_to("/")):
+        if all(packed(folder, name) for name in names):
+            return folder.resolve()
+    missing = ", ".join(name for name in names if not packed(path, name))
+    allowed = cure or f"allowed: a folder with {', '.join(names)}, each with or without .gz, or one above {DEBIAN}"
+    raise DataError(f"dataset {spec}: {path} {'lacks ' + missing if path.is_dir() else 'is not a folder'}; {allowed}")

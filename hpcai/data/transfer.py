@@ -1,0 +1,138 @@
+"""The way of a batch from the loading thread to the device, and how long the device waited for it."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from hpcai.clock import now
+from hpcai.data.dataset import Pixels
+from hpcai.data.philox import Integers
+
+_SLOTS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Staged:
+    """A batch on its way: pictures uint8[n, C, H, W] and labels int64[n] on the device once `copied` has happened."""
+
+    images: torch.Tensor
+    labels: torch.Tensor
+    copied: "torch.cuda.Event | None" = None
+
+
+class Transfer(Protocol):
+    """One for each kind of device."""
+
+    @property
+    def wait_seconds(self) -> float:
+        """Seconds the device has waited for data so far."""
+
+    def stage(self, images: Pixels, labels: Integers) -> Staged:
+        """Starts a batch on its way; called by the loading thread."""
+
+    def receive(self, batches: Iterator[Staged]) -> Staged | None:
+        """The next batch, ready for the work that the caller gives the device from now on; None at the end."""
+
+
+def transfer_to(device: torch.device, batch: int) -> Transfer:
+    """The way to that device for batches of at most `batch` pictures, all of one shape."""
+    return CudaTransfer(device, batch) if device.type == "cuda" else HostTransfer()
+
+
+class HostTransfer:
+    """The device is the CPU: the arrays stay where they are, and who waits is the caller."""
+
+    def __init__(self) -> None:
+        self.wait_seconds = 0.0
+
+    def stage(self, images: Pixels, labels: Integers) -> Staged:
+        """Tensors on the same memory."""
+        return Staged(torch.from_numpy(images), torch.from_numpy(labels))
+
+    def receive(self, batches: Iterator[Staged]) -> Staged | None:
+        """The next batch; None at the end."""
+        asked = now()
+        staged = next(batches, None)
+        self.wait_seconds += now() - asked
+        return staged
+
+
+@dataclass(eq=False)
+class _Slot:
+    images: torch.Tensor
+    labels: torch.Tensor
+    copied: torch.cuda.Event | None = None
+
+
+class CudaTransfer:
+    """Through page-locked slots and a stream of its own, so that copies overlap the work of the caller's stream.
+
+    The caller is never held up by the device. Waiting is measured on the device: from the moment it has done all it was
+    given before the batch was asked for, to the moment the batch is there.
+    """
+
+    def __init__(self, device: torch.device, batch: int) -> None:
+        self._device = device
+        self._batch = batch
+        self._stream = torch.cuda.Stream(device)
+        self._slots: list[_Slot] = []
+        self._seconds = 0.0
+        self._waits: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
+
+    @property
+    def wait_seconds(self) -> float:
+        """Seconds the device has waited for data so far; waits for the device, so read it outside the clock."""
+        if self._waits:
+            self._waits[-1][1].synchronize()
+        self._add_finished()
+        return self._seconds
+
+    def stage(self, images: Pixels, labels: Integers) -> Staged:
+        """Fills the next slot once its last copy is through, and starts the copy."""
+        slot, n = self._free_slot(images.shape[1:]), len(labels)
+        # NumPy's copy: one of torch's would start a second pool of threads from here
+        np.copyto(slot.images.numpy()[:n], images)
+        np.copyto(slot.labels.numpy()[:n], labels)
+        with torch.cuda.stream(self._stream):
+            device_images = slot.images[:n].to(self._device, non_blocking=True)
+            device_labels = slot.labels[:n].to(self._device, non_blocking=True)
+        slot.copied = self._stream.record_event()
+        return Staged(device_images, device_labels, slot.copied)
+
+    def receive(self, batches: Iterator[Staged]) -> Staged | None:
+        """The next batch, for work on the caller's current stream; None at the end."""
+        stream = torch.cuda.current_stream(self._device)
+        asked = stream.record_event(torch.cuda.Event(enable_timing=True))
+        staged = next(batches, None)
+        if staged is not None and staged.copied is not None:
+            stream.wait_event(staged.copied)
+            # their memory belongs to the copying stream, which must not reuse it before this one is done with it
+            staged.images.record_stream(stream)
+            staged.labels.record_stream(stream)
+        self._waits.append((asked, stream.record_event(torch.cuda.Event(enable_timing=True))))
+        self._add_finished()
+        return staged
+
+    def _free_slot(self, shape: tuple[int, ...]) -> _Slot:
+        if len(self._slots) < _SLOTS:
+            self._slots.append(self._new_slot(shape))
+        else:
+            self._slots.append(self._slots.pop(0))
+        slot = self._slots[-1]
+        if slot.copied is not None:
+            slot.copied.synchronize()
+        return slot
+
+    def _new_slot(self, shape: tuple[int, ...]) -> _Slot:
+        with torch.cuda.device(self._device):  # another device must not get a context from this thread
+            images = torch.empty((self._batch, *shape), dtype=torch.uint8, pin_memory=True)
+            return _Slot(images, torch.empty(self._batch, dtype=torch.int64, pin_memory=True))
+
+    def _add_finished(self) -> None:
+        while self._waits and self._waits[0][1].query():
+            asked, there = self._waits.popleft()
+            self._seconds += asked.elapsed_time(there) * 1e-3
