@@ -17,8 +17,9 @@ _CHUNK = 1 << 16  # draws at a time where all n are walked through
 
 
 class Sampler(Protocol):
-    """Draws 0 … size - 1 of one epoch of one member; draw k is always the same sample."""
+    """One epoch of one member: draws 0 … size - 1 out of samples 0 … samples - 1; draw k is always the same sample."""
 
+    samples: int
     size: int
 
     def draw(self, k: Integers) -> Integers:
@@ -39,7 +40,7 @@ class Whole:
     """All n samples, each once: P = 1 (HPC AI500 V2)."""
 
     def __init__(self, n: int) -> None:
-        self.size = n
+        self.samples = self.size = n
 
     def draw(self, k: Integers) -> Integers:
         """The draws themselves."""
@@ -54,7 +55,7 @@ class Multinomial:
     """Exactly n draws with replacement; draw k is a function of (seed, member, k). Source: HPC AI500 V3, section 3."""
 
     def __init__(self, n: int, seed: int, member: int) -> None:
-        self.size = n
+        self.samples = self.size = n
         self._seed = seed
         self._stream = stream(Purpose.MULTINOMIAL, member)
 
@@ -83,7 +84,7 @@ class Poisson:
     _BLOCK = 64
 
     def __init__(self, n: int, seed: int, member: int) -> None:
-        self._n = n
+        self.samples = n
         self._seed = seed
         self._stream = stream(Purpose.POISSON, member)
         self._before = self._cumulative()
@@ -92,7 +93,7 @@ class Poisson:
     def counts(self, samples: Integers) -> Integers:
         """How often each of the samples appears, int64 of the same shape; 0 outside [0, n)."""
         draws = uniform64(self._seed, self._stream, samples)
-        return np.searchsorted(_THRESHOLDS, draws, side="right") * (samples < self._n)
+        return np.searchsorted(_THRESHOLDS, draws, side="right") * (samples < self.samples)
 
     def draw(self, k: Integers) -> Integers:
         """Sample indices of the draws k (0 … size - 1), int64 of the same shape."""
@@ -112,7 +113,7 @@ class Poisson:
         return block * self._BLOCK + within
 
     def _cumulative(self) -> Integers:
-        blocks = -(-self._n // self._BLOCK)
+        blocks = -(-self.samples // self._BLOCK)
         before = np.zeros(blocks + 1, np.int64)
         step = _CHUNK // self._BLOCK
         for first in range(0, blocks, step):

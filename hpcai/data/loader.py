@@ -104,5 +104,5 @@ class _Ahead(Generic[T]):
         try:
             while self._room.acquire() and not self._closed:
                 self._ready.put(next(self._items))
-        except BaseException as error:  # also StopIteration: the one who waits learns of every end
+        except BaseException as error:  # noqa: BLE001 - raised again by the one who waits, StopIteration as well
             self._ready.put(_Raised(error))

@@ -25,6 +25,7 @@ class Purpose(IntEnum):
     MULTINOMIAL = 1
     POISSON = 2
     EPOCH_ORDER = 3
+    WEIGHTS = 4
 
 
 def stream(purpose: Purpose, instance: int, part: int = 0) -> int:
@@ -67,6 +68,11 @@ def uniform64(seed: int, stream_number: int, counters: Integers) -> Words:
         low_word, high_word, _, _ = philox4x32((block & _LOW, block >> _SHIFT, stream_low, stream_high), key)
         draws[start : start + _BLOCK] = high_word << _SHIFT | low_word
     return draws.reshape(np.shape(counters))
+
+
+def seed_of(seed: int, purpose: Purpose, instance: int) -> int:
+    """A seed, 0 to 2^63 - 1, for a generator of another kind, one for each use."""
+    return int(uniform64(seed, stream(purpose, instance), np.zeros(1, np.int64))[0] >> np.uint64(1))
 
 
 def below(bound: int, seed: int, stream_number: int, counters: Integers) -> Integers:
