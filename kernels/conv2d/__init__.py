@@ -1,0 +1,72 @@
+"""Two-dimensional convolution (cross-correlation) without bias, and its two gradients."""
+
+from dataclasses import dataclass
+from math import gcd, prod
+
+from ..spec import FORWARD, INPUT_GRADIENT, Spec, fp32_nbytes, fp32_tolerance
+from ..spec import Shape as _Shape
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Shape(_Shape):
+    """A convolution layer on `batch` images; pairs are (vertical, horizontal), padding is the same on both sides.
+
+    Raises ValueError where the groups do not divide the channels or the output would be empty.
+    """
+
+    channels: int
+    height: int
+    width: int
+    filters: int
+    kernel: Pair
+    stride: Pair = (1, 1)
+    padding: Pair = (0, 0)
+    dilation: Pair = (1, 1)
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        if self.channels % self.groups or self.filters % self.groups:
+            raise ValueError(f"{self}: groups must divide channels and filters")
+        if min(self.y) < 1:
+            raise ValueError(f"{self}: the output is empty")
+
+    @property
+    def x(self) -> tuple[int, int, int, int]:
+        """Dimensions of the input, NCHW."""
+        return self.batch, self.channels, self.height, self.width
+
+    @property
+    def w(self) -> tuple[int, int, int, int]:
+        """Dimensions of the weights, OIHW."""
+        return self.filters, self.channels // self.groups, *self.kernel
+
+    @property
+    def y(self) -> tuple[int, int, int, int]:
+        """Dimensions of the output, NCHW."""
+        return self.batch, self.filters, self._extent(0, self.height), self._extent(1, self.width)
+
+    def _extent(self, axis: int, size: int) -> int:
+        span = self.dilation[axis] * (self.kernel[axis] - 1) + 1
+        return (size + 2 * self.padding[axis] - span) // self.stride[axis] + 1
+
+    def inner(self, direction: str) -> int:
+        """Terms of one element; a strided layer's input gradient meets only every stride-th tap of the kernel."""
+        if direction == FORWARD:
+            return self.channels // self.groups * prod(self.kernel)
+        if direction == INPUT_GRADIENT:
+            return self.filters // self.groups * prod(self._taps(axis) for axis in (0, 1))
+        return self.batch * self.y[2] * self.y[3]
+
+    def _taps(self, axis: int) -> int:
+        period = self.stride[axis] // gcd(self.stride[axis], self.dilation[axis])
+        return -(-self.kernel[axis] // period)
+
+
+def operations(shape: Shape) -> int:
+    """FLOP of one direction; all three are equal. 1 multiply-add = 2."""
+    return 2 * prod(shape.w) * shape.batch * shape.y[2] * shape.y[3]
+
+
+SPEC = Spec[Shape](name="conv2d", operations=operations, nbytes=fp32_nbytes, tolerance=fp32_tolerance)

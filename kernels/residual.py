@@ -1,0 +1,70 @@
+"""How far a computed product is from the exact one: HPL's scaled residual and the stricter element-wise ratio."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .spec import UNIT_ROUNDOFF_FP32, Block, Float64, Shape
+
+ELEMENTWISE_LIMIT = 1.0
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Both measures of one direction of one layer; `images` of the shape's batch were computed and checked."""
+
+    kernel: str
+    direction: str
+    shape: Shape
+    images: int
+    inner: int
+    scaled: float
+    elementwise: float
+
+
+def signs(length: int, seed: int) -> Float64:
+    """A vector of +-1, a function of (length, seed) alone."""
+    return np.random.Generator(np.random.Philox(seed)).choice(np.array([-1.0, 1.0]), length)
+
+
+def _elementwise(block: Block, tolerance: float) -> float:
+    """Largest |C - L.R| / (tolerance * sqrt((L o L)(R o R))); where that root is 0: 0 if C is exact, else inf."""
+    error = np.abs(block.C - block.L @ block.R)
+    allowed = tolerance * np.sqrt(np.square(block.L) @ np.square(block.R))
+    ratio = np.where(error > 0.0, math.inf, 0.0)
+    np.divide(error, allowed, out=ratio, where=allowed > 0.0)
+    return float(ratio.max(initial=0.0))
+
+
+def _scaled(error: float, norm_A: float, norm_b: float, inner: int) -> float:
+    """HPL's ||Ax-b|| / (eps * (||A|| * ||x|| + ||b||) * N), max norms, ||x|| = 1, N = inner.
+
+    eps is the unit roundoff of the accumulator (fp32: 2^-24), as HPL takes dlamch('E') = 2^-53 for fp64;
+    the distance of neighbouring numbers, 2^-23, would halve the value.
+    """
+    return error / (UNIT_ROUNDOFF_FP32 * (norm_A + norm_b) * inner) if error > 0.0 else 0.0
+
+
+def measure(blocks: Iterable[Block], inner: int, tolerance: float, seed: int) -> tuple[float, float]:
+    """(scaled, elementwise) of a product given in row blocks, the blocks' columns all alike.
+
+    For HPL's measure A is the blocks' C stacked, x = signs(columns, seed) and b = L(Rx), all in float64. A NaN or an
+    infinity anywhere, or no block at all, makes both infinite: it can never pass.
+    """
+    norms, worst, seen = (0.0, 0.0, 0.0), 0.0, False
+    for block in blocks:
+        seen = True
+        if not all(np.isfinite(matrix).all() for matrix in block):
+            return math.inf, math.inf
+        current = _norms(block, signs(block.R.shape[1], seed))
+        norms = (max(norms[0], current[0]), max(norms[1], current[1]), max(norms[2], current[2]))
+        worst = max(worst, _elementwise(block, tolerance))
+    return (_scaled(*norms, inner), worst) if seen else (math.inf, math.inf)
+
+
+def _norms(block: Block, x: Float64) -> tuple[float, float, float]:
+    """Max norms of Ax - b, A and b, over the block's rows."""
+    b = block.L @ (block.R @ x)
+    return float(np.abs(block.C @ x - b).max()), float(np.abs(block.C).sum(axis=1).max()), float(np.abs(b).max())

@@ -1,0 +1,89 @@
+"""The words all kernels share: shapes, the three products of a layer, a kernel's declared counts and tolerance."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORWARD = "forward"
+INPUT_GRADIENT = "input_gradient"
+WEIGHT_GRADIENT = "weight_gradient"
+DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
+
+# Largest relative error of one rounding to nearest in fp32; what dlamch('E'), HPL's eps, is for fp64 (2^-53).
+UNIT_ROUNDOFF_FP32 = 2.0**-24
+
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A layer applied to `batch` samples; extended by each kernel with the layer's own dimensions."""
+
+    batch: int
+
+    @property
+    def x(self) -> tuple[int, ...]:
+        """Dimensions of the input."""
+        raise NotImplementedError
+
+    @property
+    def w(self) -> tuple[int, ...]:
+        """Dimensions of the weights."""
+        raise NotImplementedError
+
+    @property
+    def y(self) -> tuple[int, ...]:
+        """Dimensions of the output, and of its gradient."""
+        raise NotImplementedError
+
+    def inner(self, direction: str) -> int:
+        """Most terms that are summed into one element of that direction's product."""
+        raise NotImplementedError
+
+
+S = TypeVar("S", bound=Shape)
+
+
+@dataclass(frozen=True)
+class Spec(Generic[S]):
+    """What a kernel declares: FLOP of one direction, bytes of x, w and y in fp32, tolerance by inner dimension."""
+
+    name: str
+    operations: Callable[[S], int]
+    nbytes: Callable[[S], int]
+    tolerance: Callable[[int], float]
+
+
+class Tensors(NamedTuple):
+    """Input, weights and gradient of the output of one layer, fp32."""
+
+    x: Float32
+    w: Float32
+    g: Float32
+
+
+class Block(NamedTuple):
+    """Rows of a product under test: C (m x n) claims to be L (m x k) . R (k x n); L and R exact in float64."""
+
+    L: Float64
+    R: Float64
+    C: Float64
+
+
+def fp32_nbytes(shape: Shape) -> int:
+    """Bytes of input, weights and output of a layer in fp32."""
+    return 4 * sum(math.prod(size) for size in (shape.x, shape.w, shape.y))
+
+
+def fp32_tolerance(inner: int) -> float:
+    """Error allowed to a sum of `inner` products accumulated in fp32, relative to the root of its summed squares.
+
+    Rounding errors add up like a random walk, so 8 * sqrt(inner) * u, not the worst case inner * u
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 2.8, for the rule of thumb).
+    """
+    return 8.0 * math.sqrt(inner) * UNIT_ROUNDOFF_FP32

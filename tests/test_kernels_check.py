@@ -1,0 +1,144 @@
+"""The check that every run makes of the provider it trained with: clean products pass, wrong ones are seen."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from hpcai.kernels import conv2d, gemm
+from hpcai.kernels.check import LARGEST_OPERATIONS, affordable, check, check_convolution, check_gemm, draw
+from hpcai.kernels.conv2d import reference, vendor
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, WEIGHT_GRADIENT, Tensors
+
+LAYER = conv2d.Shape(32, 16, 14, 14, 32, (3, 3), (2, 2), (1, 1))
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+
+
+@pytest.fixture(autouse=True)
+def no_tf32():
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.set_float32_matmul_precision(before[0])
+    torch.backends.cudnn.allow_tf32 = before[1]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        LAYER,
+        conv2d.Shape(32, 1, 28, 28, 16, (3, 3), (1, 1), (1, 1)),
+        conv2d.Shape(32, 64, 7, 7, 64, (3, 3), (1, 1), (1, 1)),
+        conv2d.Shape(2, 512, 7, 7, 512, (3, 3), (1, 1), (1, 1)),
+        conv2d.Shape(2, 256, 14, 14, 512, (1, 1), (2, 2)),
+        conv2d.Shape(4, 32, 14, 14, 64, (3, 3), (2, 2), (1, 1), (1, 1), groups=4),
+        conv2d.Shape(4, 8, 14, 14, 8, (3, 3), (1, 1), (2, 2), (2, 2), groups=8),
+    ],
+)
+def test_clean_convolutions(shape, device):
+    results = check_convolution(shape, device, seed=1)
+    assert tuple(result.direction for result in results) == DIRECTIONS
+    for result in results:
+        assert (result.kernel, result.shape, result.images) == ("conv2d", shape, shape.batch)
+        assert 0.0 < result.scaled < 1.0
+        assert 0.0 < result.elementwise < 1.0
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_clean_products(device):
+    for result in check_gemm(gemm.Shape(64, 512, 1000), device, seed=1):
+        assert 0.0 < result.scaled < 1.0
+        assert 0.0 < result.elementwise < 1.0
+
+
+def test_repeatable():
+    assert check_convolution(LAYER, "cpu", 4) == check_convolution(LAYER, "cpu", 4)
+    assert check_convolution(LAYER, "cpu", 4) != check_convolution(LAYER, "cpu", 5)
+    for first, again in zip(draw(LAYER, 4), draw(LAYER, 4), strict=True):
+        np.testing.assert_array_equal(first, again)
+
+
+def test_only_the_directions_asked_for():
+    results = check_convolution(LAYER, "cpu", 1, (WEIGHT_GRADIENT,))
+    assert [result.direction for result in results] == [WEIGHT_GRADIENT]
+    assert set(vendor.run(draw(LAYER, 1), LAYER, "cpu", (FORWARD,))) == {FORWARD}
+
+
+def test_runs_where_gradients_are_switched_off():
+    with torch.no_grad():
+        assert len(check_convolution(LAYER, "cpu", 1)) == 3
+
+
+def test_a_large_batch_is_reduced_and_said_so():
+    layer = conv2d.Shape(256, 128, 28, 28, 128, (3, 3), (1, 1), (1, 1))
+    result = check_convolution(layer, "cpu", 1, (FORWARD,))[0]
+    assert result.shape.batch == 256 and result.images == affordable(conv2d.SPEC, layer).batch == 4
+    assert conv2d.operations(replace(layer, batch=result.images)) <= LARGEST_OPERATIONS
+
+
+def test_what_is_affordable():
+    assert affordable(conv2d.SPEC, LAYER) == LAYER
+    wide = conv2d.Shape(4096, 64, 56, 56, 1, (1, 1))
+    assert 1 < affordable(conv2d.SPEC, wide).batch < 64
+    huge = conv2d.Shape(7, 64, 768, 1152, 64, (7, 7))
+    assert affordable(conv2d.SPEC, huge) == replace(huge, batch=1)
+
+
+def truncated(data: Tensors) -> Tensors:
+    """The input as TF32 sees it: ten bits of mantissa."""
+    bits = data.x.view(np.uint32) & np.uint32(0xFFFFE000)
+    return data._replace(x=bits.view(np.float32))
+
+
+def test_a_provider_that_rounds_its_input_is_seen():
+    def run(data, shape, device, directions):
+        return vendor.run(truncated(data), shape, device, directions)
+
+    result = check(conv2d.SPEC, LAYER, run, reference.blocks, "cpu", 1, (FORWARD,))[0]
+    assert result.elementwise > 10.0
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("position", [0, 1000, -1])
+def test_a_provider_that_forgets_one_element_is_seen(direction, position):
+    def run(data, shape, device, directions):
+        results = {name: value.copy() for name, value in vendor.run(data, shape, device, directions).items()}
+        results[direction].flat[position] = 0.0
+        return results
+
+    values = {
+        r.direction: r.elementwise for r in check(conv2d.SPEC, LAYER, run, reference.blocks, "cpu", 1, DIRECTIONS)
+    }
+    assert values.pop(direction) > 10.0
+    assert max(values.values()) < 1.0
+
+
+def test_a_provider_that_ignores_the_stride_is_seen():
+    def run(data, shape, device, directions):
+        dense = replace(shape, stride=(1, 1))
+        grown = Tensors(data.x, data.w, np.zeros(dense.y, np.float32))
+        return {FORWARD: vendor.run(grown, dense, device, (FORWARD,))[FORWARD][:, :, : shape.y[2], : shape.y[3]]}
+
+    assert check(conv2d.SPEC, LAYER, run, reference.blocks, "cpu", 1, (FORWARD,))[0].elementwise > 10.0
+
+
+def test_vendor_runs_channels_last(monkeypatch):
+    seen = []
+    original = torch.nn.functional.conv2d
+
+    def spy(x, w, *rest):
+        seen.extend(tensor.is_contiguous(memory_format=torch.channels_last) for tensor in (x, w))
+        return original(x, w, *rest)
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", spy)
+    check_convolution(LAYER, "cpu", 1)
+    assert seen == [True, True]
+
+
+def test_scaled_residual_falls_with_the_inner_dimension():
+    values = [check_gemm(gemm.Shape(32, inner, 32), "cpu", 1, (FORWARD,))[0].scaled for inner in (16, 256, 4096)]
+    assert all(larger > smaller for larger, smaller in pairwise(values))

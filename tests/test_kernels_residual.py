@@ -1,0 +1,149 @@
+"""The two residuals: their formulas by hand, what can never pass, and planted faults at the shapes of real layers."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hpcai.kernels import conv2d
+from hpcai.kernels.check import draw
+from hpcai.kernels.conv2d import reference, vendor
+from hpcai.kernels.residual import ELEMENTWISE_LIMIT, measure, signs
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, Block, fp32_tolerance
+
+LAYERS = [
+    conv2d.Shape(32, 1, 28, 28, 16, (3, 3), (1, 1), (1, 1)),
+    conv2d.Shape(4, 16, 28, 28, 32, (3, 3), (2, 2), (1, 1)),
+    conv2d.Shape(8, 64, 7, 7, 64, (3, 3), (1, 1), (1, 1)),
+    conv2d.Shape(1, 3, 64, 64, 64, (7, 7), (2, 2), (3, 3)),
+    conv2d.Shape(2, 512, 7, 7, 64, (3, 3), (1, 1), (1, 1)),
+    conv2d.Shape(4, 64, 14, 14, 128, (1, 1), (2, 2)),
+]
+
+
+def exact(m: int = 20, k: int = 30, n: int = 10) -> Block:
+    generator = np.random.default_rng(1)
+    L, R = generator.standard_normal((m, k)), generator.standard_normal((k, n))
+    return Block(L, R, L @ R)
+
+
+def test_signs_are_a_function_of_length_and_seed():
+    x = signs(1000, seed=5)
+    assert set(x) == {-1.0, 1.0}
+    assert 400 < (x > 0).sum() < 600
+    np.testing.assert_array_equal(x, signs(1000, seed=5))
+    assert (x != signs(1000, seed=6)).any()
+
+
+def test_scaled_is_hpls_formula():
+    block = exact()
+    block.C[3, 4] += 0.5
+    x = signs(10, seed=7)
+    b = block.L @ (block.R @ x)
+    norm_A = max(sum(abs(element) for element in row) for row in block.C)
+    expected = max(abs(block.C @ x - b)) / (2.0**-24 * (norm_A * 1.0 + max(abs(b))) * 30)
+    assert measure([block], 30, fp32_tolerance(30), seed=7)[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_elementwise_is_its_formula():
+    block = exact()
+    block.C[3, 4] += 1e-6
+    root = math.sqrt(sum((block.L[3, k] * block.R[k, 4]) ** 2 for k in range(30)))
+    expected = 1e-6 / (8.0 * math.sqrt(30) * 2.0**-24 * root)
+    assert measure([block], 30, fp32_tolerance(30), seed=7)[1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_blocks_measure_as_their_stack():
+    whole = exact()
+    whole.C[17, 2] *= 1.001
+    parts = [Block(whole.L[rows], whole.R, whole.C[rows]) for rows in (slice(0, 11), slice(11, 20))]
+    tolerance = fp32_tolerance(30)
+    assert measure(parts, 30, tolerance, 7) == pytest.approx(measure([whole], 30, tolerance, 7), rel=1e-12)
+
+
+def test_exact_zeros():
+    zeros = Block(np.zeros((4, 3)), np.ones((3, 2)), np.zeros((4, 2)))
+    assert measure([zeros], 3, fp32_tolerance(3), 1) == (0.0, 0.0)
+    zeros.C[2, 1] = 1e-30
+    assert measure([zeros], 3, fp32_tolerance(3), 1)[1] == math.inf
+
+
+@pytest.mark.parametrize("matrix", ["L", "R", "C"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_never_passes(matrix, value):
+    good, bad = exact(), exact()
+    getattr(bad, matrix)[1, 1] = value
+    assert measure([good, bad, good], 30, fp32_tolerance(30), 1) == (math.inf, math.inf)
+
+
+def test_nothing_checked_never_passes():
+    assert measure([], 30, fp32_tolerance(30), 1) == (math.inf, math.inf)
+
+
+def computed(shape: conv2d.Shape, direction: str) -> Block:
+    """The provider's product of a layer as one block."""
+    data = draw(shape, seed=2)
+    out = vendor.run(data, shape, "cpu", (direction,))[direction]
+    parts = list(reference.blocks(direction, data, out, shape))
+    L, C = (np.concatenate([getattr(part, name) for part in parts]) for name in ("L", "C"))
+    return Block(L, parts[0].R, C)
+
+
+def fullest_row(block: Block) -> int:
+    """A row that padding and stride leave something to sum in."""
+    return int(np.abs(block.L).sum(axis=1).argmax())
+
+
+def element_zeroed(block: Block) -> None:
+    block.C[fullest_row(block), -1] = 0.0
+
+
+def tile_zeroed(block: Block) -> None:
+    block.C[-16:, -16:] = 0.0
+
+
+def last_term_dropped(block: Block) -> None:
+    block.C[:] -= block.L[:, -1:] @ block.R[-1:]
+
+
+def element_of_the_next_row(block: Block) -> None:
+    row = fullest_row(block)
+    block.C[row, 0] = block.C[row - 1, 0]
+
+
+def element_nan(block: Block) -> None:
+    block.C[-1, -1] = math.nan
+
+
+FAULTS = [element_zeroed, tile_zeroed, last_term_dropped, element_of_the_next_row, element_nan]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("shape", LAYERS, ids=lambda shape: "x".join(map(str, shape.x[1:] + shape.w)))
+def test_planted_faults(shape, direction):
+    inner = shape.inner(direction)
+    clean = computed(shape, direction)
+
+    def value(block: Block) -> float:
+        return measure([block], inner, fp32_tolerance(inner), 1)[1]
+
+    assert 0.0 < value(clean) < ELEMENTWISE_LIMIT
+    for fault in FAULTS:
+        faulty = Block(clean.L, clean.R, clean.C.copy())
+        fault(faulty)
+        assert value(faulty) > 10.0 * ELEMENTWISE_LIMIT, fault.__name__
+
+
+def test_a_value_where_no_term_exists():
+    shape = LAYERS[-1]
+    block = computed(shape, INPUT_GRADIENT)
+    row = int(np.flatnonzero(~block.L.any(axis=1))[0])
+    block.C[row, 0] = 1e-20
+    assert measure([block], shape.inner(INPUT_GRADIENT), fp32_tolerance(1), 1)[1] == math.inf
+
+
+def test_elementwise_sees_what_the_scaled_residual_forgives():
+    block = computed(LAYERS[4], FORWARD)
+    element_zeroed(block)
+    values = measure([block], 4608, fp32_tolerance(4608), 1)
+    assert values[0] < 16.0 < values[1]
