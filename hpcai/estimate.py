@@ -12,7 +12,7 @@ INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int6
 def memory(
     graph: Graph, batch: int, optimiser_slots: int = 1, bytes_per_element: int = 4, ranks: int = 1
 ) -> dict[str, int]:
-    """Bytes one rank holds at the end of the forward pass of a training step on `batch` images, by purpose and in total.
+    """Bytes one rank holds when the forward pass of a training step on `batch` images ends, by purpose and in total.
 
     `optimiser_slots` values are kept for each parameter (momentum: 1); `ranks` train the model together, and from 2 on
     gradients are copied into buckets. Work space, framework and process are not in it.
@@ -42,7 +42,7 @@ def _running_statistics(graph: Graph) -> int:
 
 
 def _activations(graph: Graph, batch: int, elements: int) -> int:
-    """Bytes kept for the backward pass: outputs that a gradient needs, each memory once, and what layers keep beside."""
+    """Bytes kept for the backward pass: outputs that gradients need, each memory once, and what layers keep beside."""
     image = graph.layers[0].name
     memory_of = _memory_of(graph)
     kept = {memory_of[name] for name in _needed(graph)} - {image}
