@@ -13,7 +13,7 @@ def main() -> NoReturn:
     missing = [name for name in REQUIRED if find_spec(name) is None]
     if sys.version_info < (3, 11) or missing:
         lacks = "needs Python 3.11 or newer" if sys.version_info < (3, 11) else f"lacks {', '.join(missing)}"
-        print(f"bench.py: {sys.executable} {lacks}: run `make install`, then .venv/bin/python bench.py", file=sys.stderr)
+        print(f"bench.py: {sys.executable} {lacks}: run `make install` and use .venv/bin/python", file=sys.stderr)
         sys.exit(2)
     from hpcai.driver import command
 

@@ -1,0 +1,126 @@
+# Set-up and everyday commands. Each works as the very first one: it builds .venv/, then does its work.
+# What the set-up has to say goes to stderr: stdout of `make run` is the report and nothing else.
+#
+#   PYTHON       the Python to build .venv/ with
+#   NP, INPUT    ranks and input file of `make run`
+#   MPI          auto: the MPI whose mpirun is on the PATH, else the mpich wheel; wheel: the mpich wheel in any case
+#   GPU          auto: GPU packages where an NVIDIA driver is present; yes; no
+#   CONSTRAINTS  file of tested versions; empty: the newest that setup.py allows
+PYTHON ?= python3
+NP ?= 2
+INPUT ?= input.dat
+MPI ?= auto
+GPU ?= auto
+CONSTRAINTS ?= constraints.txt
+export PYTHON NP INPUT MPI GPU CONSTRAINTS
+unexport PYTHONPATH PYTHONHOME
+
+MAKEFLAGS += --no-print-directory
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.SILENT:
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint clean
+
+READY := .venv/.complete
+
+help: ## this list
+	sed -nE 's/^([a-z]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 16
+
+install: $(READY) ## build .venv/, or bring it up to date
+
+run: $(READY) ## the benchmark on NP=2 ranks with INPUT=input.dat
+	.venv/bin/mpirun -np "$$NP" .venv/bin/python bench.py "$$INPUT"
+
+test: $(READY) ## all tests
+	.venv/bin/python -m pytest
+
+test-%: $(READY) ## the MPI tests, on N ranks
+	.venv/bin/python -m pytest -m parallel --ranks $*
+
+lint: $(READY) ## style and types
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m mypy
+
+clean: ## remove .venv/ and all else that can be made again; results stay
+	rm -rf .venv build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Why .venv/ cannot be built with PYTHON; empty if it can.
+define OBSTACLE
+exec 2>/dev/null
+cure='name one with PYTHON=/path/to/python3'
+if ! command -v "$(PYTHON)" >&2; then echo "there is no $(PYTHON): install Python 3.11 or newer, or $$cure"
+elif ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then echo "$(PYTHON) is older than 3.11: $$cure"
+elif ! "$(PYTHON)" -c 'import ensurepip, venv'; then echo "$(PYTHON) lacks venv: apt-get install python3-venv, or $$cure"
+fi
+endef
+
+# Open MPI's mpirun needs these to do unasked what MPICH's does: to run as root and with more ranks than cores, and to
+# leave the cores to the program. Versions 4 and 5; what is set already stays.
+define OPEN_MPI
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=$${OMPI_MCA_rmaps_base_oversubscribe-1}
+export OMPI_MCA_hwloc_base_binding_policy=$${OMPI_MCA_hwloc_base_binding_policy-none}
+export PRTE_MCA_rmaps_default_mapping_policy=$${PRTE_MCA_rmaps_default_mapping_policy-:oversubscribe}
+export PRTE_MCA_hwloc_default_binding_policy=$${PRTE_MCA_hwloc_default_binding_policy-none}
+endef
+export OPEN_MPI
+
+# The stamp comes last: .venv/ without it is a ruin that an interrupted set-up left, and is built anew.
+$(READY): setup.py pyproject.toml constraints.txt
+	$(if $(shell $(OBSTACLE)),$(error $(shell $(OBSTACLE))))
+	exec >&2
+	trap '[ -e $(READY) ] || rm -rf .venv' EXIT
+	say() { echo "set-up: $$*"; }
+	pip() { PIP_USER=0 .venv/bin/python -m pip --disable-pip-version-check "$$@"; }
+	install() { pip install $${CONSTRAINTS:+-c "$$CONSTRAINTS"} "$$@"; }
+
+	rm -rf .venv
+	"$$PYTHON" -m venv .venv
+	extras=test torch=torch
+
+	# With a driver the CPU build must lose against a CUDA build; without one pip prefers it: 2.13.0+cpu > 2.13.0.
+	has_driver() { [ -e /proc/driver/nvidia/version ] || nvidia-smi -L &>/dev/null; }
+	if [ "$$GPU" = yes ] || { [ "$$GPU" = auto ] && has_driver; }; then
+		extras+=,gpu
+		tested=$$(sed -n 's/^torch==//p' constraints.txt)
+		if pip index versions torch 2>/dev/null | grep -qE "[ ,]$$tested(,|\+cu|$$)"; then torch="torch!=$$tested+cpu"
+		else say "WARNING: no index offers torch $$tested with CUDA; its CPU build will not use the GPUs"; fi
+	fi
+
+	# The first mpirun on the PATH that belongs to no virtual environment.
+	find_mpirun() { type -aP mpirun mpiexec | grep -vF -e "$$PWD/.venv/" $${VIRTUAL_ENV:+-e "$$VIRTUAL_ENV/"} | head -n 1; }
+	[ "$$MPI" = auto ] && mpirun=$$(find_mpirun) || mpirun=
+	[ -n "$$mpirun" ] || extras+=,mpich
+	install -e ".[$$extras]" "$$torch"
+
+	# Two ranks find each other; with a library that is not mpirun's own they are two jobs of one rank.
+	two_ranks() {
+		local program='from mpi4py import MPI; print(MPI.COMM_WORLD.size)'
+		[ "$$(timeout 60 .venv/bin/mpirun -np 2 .venv/bin/python -c "$$program" 2>/dev/null | tr -dc 0-9)" = 22 ]
+	}
+	adopt() {
+		{ echo '#!/bin/bash'
+		  ! "$$1" --version 2>&1 | grep -q 'Open MPI' || echo "$$OPEN_MPI"
+		  printf 'exec %q "$$@"\n' "$$1"
+		} >.venv/bin/mpirun
+		chmod +x .venv/bin/mpirun
+	}
+	build_mpi4py() {
+		local mpicc="$$(dirname "$$mpirun")/mpicc"
+		[ -x "$$mpicc" ] || return
+		say "building mpi4py with $$mpicc"
+		MPI4PY_BUILD_MPICC="$$mpicc" install --force-reinstall --no-deps --no-cache-dir --no-binary mpi4py mpi4py
+	}
+	if [ -n "$$mpirun" ]; then
+		adopt "$$mpirun"
+		if two_ranks || { build_mpi4py && two_ranks; }; then say "MPI: $$mpirun"
+		else
+			say "WARNING: mpi4py cannot use the MPI of $$mpirun; the mpich wheel is used instead"
+			rm .venv/bin/mpirun
+			install --force-reinstall --no-deps mpi4py mpich
+		fi
+	fi
+	touch $(READY)
