@@ -1,0 +1,23 @@
+"""What to run: the KEYs of input.dat, its parser, the cases it asks for, and the same told back to the user."""
+
+from hpcai.inputfile.cases import Case, Problem, Section
+from hpcai.inputfile.echo import echo
+from hpcai.inputfile.keys import KEYS, SECTIONS, Key, Workload
+from hpcai.inputfile.parse import from_dict, parse
+from hpcai.inputfile.reference import reference
+from hpcai.inputfile.shipped import shipped_text
+
+__all__ = [
+    "KEYS",
+    "SECTIONS",
+    "Case",
+    "Key",
+    "Problem",
+    "Section",
+    "Workload",
+    "echo",
+    "from_dict",
+    "parse",
+    "reference",
+    "shipped_text",
+]

@@ -1,0 +1,143 @@
+"""The grammar: header lines, section lines, and settings as value(s), KEY, free text."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hpcai.inputfile.keys import BY_NAME, SECTIONS, Key, Value, keys_of
+from hpcai.inputfile.lines import Line
+from hpcai.inputfile.mistakes import Mistakes, Place, looks_like, shown
+from hpcai.inputfile.values import alike, is_number, read
+
+NAMES = tuple(section.name for section in SECTIONS)
+FORM = "value(s), KEY, free text"
+HEADERS = 2
+_SECTION = re.compile(r"\[([^\]]*)\]")
+
+
+@dataclass(slots=True)
+class Entry:
+    """A setting; no values: they were faulty, and that is noted."""
+
+    place: Place
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(slots=True)
+class Block:
+    """The settings of the run (no name) or of a section; a section of unknown name takes every KEY."""
+
+    name: str
+    place: Place
+    known: bool = True
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+
+def read_blocks(lines: Iterable[Line], mistakes: Mistakes) -> tuple[list[str], list[Block]]:
+    """The header lines, and the run's block followed by the sections in the order of the file."""
+    headers: list[str] = []
+    blocks = [Block("", Place("the settings of the run"))]
+    missing = False
+    for line in lines:
+        if len(headers) < HEADERS and not missing:
+            missing = _is_no_header(line)
+            if not missing:
+                headers.append(line.text)
+                continue
+            mistakes.add(line.place, "two header lines of free text must come first; this is already a setting")
+        if line.text[0] == "[":
+            blocks.append(_section(line, mistakes))
+        else:
+            _setting(line, blocks[-1], mistakes)
+    if len(headers) < HEADERS and not missing:
+        mistakes.add(Place("the file"), f"it ends after {len(headers)} of two header lines; allowed: two, then {FORM}")
+    return headers, blocks
+
+
+def _is_no_header(line: Line) -> bool:
+    """Whether a line in a header's place is a section line or a legal setting rather than free text."""
+    if section := _SECTION.match(line.text):
+        name, rest = _name(section), line.text[section.end() :].strip(" \t")
+        return name in NAMES or looks_like([name], NAMES) is not None or rest[:1] in ("", "#", "!")
+    words, key = _split(line.words)
+    if key is None or not words or read(key, words)[1]:
+        return False
+    return all(map(is_number, words)) or line.words[len(words)].isupper()
+
+
+def _name(section: re.Match[str]) -> str:
+    return section[1].strip(" \t").lower()
+
+
+def _split(words: list[str]) -> tuple[list[str], Key | None]:
+    """The words before the first that is a KEY, and that KEY."""
+    for index, word in enumerate(words):
+        if key := key_named(word):
+            return words[:index], key
+    return words, None
+
+
+def key_named(word: str) -> Key | None:
+    """The KEY a word is, in upper or lower case; letters of other scripts that only fold to it are not it."""
+    return BY_NAME.get(word.upper()) if word.isascii() else None
+
+
+def _section(line: Line, mistakes: Mistakes) -> Block:
+    match = _SECTION.match(line.text)
+    name = _name(match) if match else ""
+    if name in NAMES:
+        return Block(name, line.place)
+    likely = looks_like([name], NAMES)
+    what = f"section [{shown(name, 40)}] is unknown" if match else "a section line needs a name in brackets"
+    mistakes.add(line.place, f"{what}{alike([name], NAMES)}; allowed: {allowed_sections()}")
+    return Block(likely[1], line.place) if likely else Block(name, line.place, known=False)
+
+
+def allowed_sections() -> str:
+    """The section lines there are."""
+    return " ".join(f"[{name}]" for name in NAMES)
+
+
+def _setting(line: Line, block: Block, mistakes: Mistakes) -> None:
+    words, key = _split(line.words)
+    if key is None:
+        _no_key(line, words, block, mistakes)
+        return
+    values, wrong = read(key, words)
+    meant = looks_like(words, [other.name for other in _keys_in(block) if other is not key]) if wrong else None
+    if meant:
+        _misspelt(line, meant, block, mistakes)
+        return
+    for message in wrong + _misplaced(key, block):
+        mistakes.add(line.place, message)
+    if key.name in block.entries:
+        first = block.entries[key.name].place
+        mistakes.add(line.place, f"{key.name} stands already in line {first.number}; allowed: once a section")
+    block.entries.setdefault(key.name, Entry(line.place, () if wrong else values))
+
+
+def _no_key(line: Line, words: list[str], block: Block, mistakes: Mistakes) -> None:
+    keys = [key.name for key in _keys_in(block)]
+    meant = looks_like(words, keys) or looks_like(words, list(BY_NAME))
+    if meant:
+        _misspelt(line, meant, block, mistakes)
+    else:
+        mistakes.add(line.place, f"no word of this line is a KEY; allowed: {FORM}, with one of {' '.join(keys)}")
+
+
+def _misspelt(line: Line, meant: tuple[str, str], block: Block, mistakes: Mistakes) -> None:
+    key = BY_NAME[meant[1]]
+    mistakes.add(line.place, f"{shown(meant[0])} looks like {key.name}; {key.name} takes: {key.allowed}")
+    block.entries.setdefault(key.name, Entry(line.place))
+
+
+def _keys_in(block: Block) -> tuple[Key, ...]:
+    return keys_of(block.name) if block.known else tuple(BY_NAME.values())
+
+
+def _misplaced(key: Key, block: Block) -> list[str]:
+    if key in _keys_in(block):
+        return []
+    where = f"in [{block.name}]" if block.name else "before the first section"
+    home = "in " + " ".join(f"[{name}]" for name in key.sections) if key.sections else "before the first section"
+    return [f"{key.name} stands {where}; allowed: {home}"]

@@ -1,0 +1,106 @@
+"""What a run is asked to do: a Problem as read, and the cases (one test, one row each) its sweeps multiply out to."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from hpcai.errors import InputError
+from hpcai.inputfile.keys import Value, keys_of
+
+_GRID = ("GROUPS", "DEGREE")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test: the settings of the run and one value of every KEY of the section, the grid resolved."""
+
+    index: int
+    workload: str
+    settings: Mapping[str, Value]
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a KEY: int, float or str as it is declared."""
+        return self.settings[key]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the input: the values of every KEY it has, and the KEYs that were left out."""
+
+    name: str
+    values: Mapping[str, tuple[Value, ...]]
+    defaulted: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A legal input: its text and SHA-256, the options that changed it, and every setting, given or default."""
+
+    headers: tuple[str, str]
+    name: str
+    text: str
+    digest: str
+    overrides: tuple[str, ...]
+    run: Mapping[str, Value]
+    run_defaulted: frozenset[str]
+    sections: tuple[Section, ...]
+
+    def cases(self, ranks: int, accelerators: int = 0) -> list[Case]:
+        """The tests in order: grids outermost, then the other KEYs as declared, the last one fastest.
+
+        `ranks` of the job, `accelerators` of a node (0 on a CPU). InputError if a grid does not fit the ranks.
+        The same on every rank.
+        """
+        grids = [_grids(section, ranks, accelerators) for section in self.sections]
+        wrong = [grid for per_section in grids for grid in per_section if isinstance(grid, str)]
+        if wrong:
+            raise InputError("\n".join([f"{self.name}: the job has {ranks} ranks", *wrong]))
+        settings = [
+            (section.name, {**self.run, **grid, **rest})
+            for section, per_section in zip(self.sections, grids, strict=True)
+            for grid in per_section
+            if not isinstance(grid, str)
+            for rest in _combinations(section)
+        ]
+        return [Case(index, name, values) for index, (name, values) in enumerate(settings, start=1)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as JSON can hold it; `from_dict` reads it back."""
+        return {
+            "name": self.name,
+            "digest": self.digest,
+            "headers": list(self.headers),
+            "text": self.text,
+            "overrides": list(self.overrides),
+            "run": {key: {"value": value, "default": key in self.run_defaulted} for key, value in self.run.items()},
+            "sections": [_section_dict(section) for section in self.sections],
+        }
+
+
+def _section_dict(section: Section) -> dict[str, Any]:
+    keys = {
+        key: {"values": list(values), "default": key in section.defaulted} for key, values in section.values.items()
+    }
+    return {"name": section.name, "keys": keys}
+
+
+def _grids(section: Section, ranks: int, accelerators: int) -> list[dict[str, Value] | str]:
+    """The P x Q grids of a section; for one that does not fit, what is wrong."""
+    return [
+        _grid(section.name, int(p), int(q) or max(1, accelerators), ranks)
+        for p, q in zip(section.values["GROUPS"], section.values["DEGREE"], strict=True)
+    ]
+
+
+def _grid(name: str, groups: int, degree: int, ranks: int) -> dict[str, Value] | str:
+    p = groups or ranks // degree
+    if 1 <= p * degree <= ranks:
+        return {"GROUPS": p, "DEGREE": degree}
+    return f"  [{name}] GROUPS {groups} x DEGREE {degree} needs {max(1, p) * degree}; allowed: up to {ranks}"
+
+
+def _combinations(section: Section) -> Iterator[dict[str, Value]]:
+    names = [key.name for key in keys_of(section.name) if key.name not in _GRID]
+    for values in product(*(section.values[name] for name in names)):
+        yield dict(zip(names, values, strict=True))

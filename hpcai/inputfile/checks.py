@@ -1,0 +1,64 @@
+"""What no single line shows: KEYs left out, grids that do not fit, too many tests, datasets that are not there."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from hpcai.errors import HpcaiError
+from hpcai.inputfile.blocks import Block, allowed_sections
+from hpcai.inputfile.keys import MOST_TESTS, Value, keys_of
+from hpcai.inputfile.mistakes import Mistakes, Place
+
+
+def check(
+    blocks: Sequence[Block], ranks: int | None, check_dataset: Callable[[str], None] | None, mistakes: Mistakes
+) -> None:
+    """Note what is wrong between the lines; blocks[0] is the run's."""
+    if not blocks[1:]:
+        mistakes.add(Place("the file"), f"it has no section, so there is nothing to run; allowed: {allowed_sections()}")
+    for block in blocks[1:]:
+        if block.known:
+            _check_required(block, mistakes)
+            _check_grid(block, ranks, mistakes)
+            _check_datasets(block, check_dataset, mistakes)
+    tests = sum(_tests(block) for block in blocks[1:])
+    if tests > MOST_TESTS:
+        mistakes.add(Place("the file"), f"it asks for {tests} tests; allowed: {MOST_TESTS}")
+
+
+def _check_required(block: Block, mistakes: Mistakes) -> None:
+    for key in keys_of(block.name):
+        if key.default is None and key.name not in block.entries:
+            mistakes.add(block.place, f"[{block.name}] needs a line with {key.name}; allowed: {key.allowed}")
+
+
+def _values(block: Block, name: str) -> tuple[Value, ...]:
+    entry = block.entries.get(name)
+    return entry.values if entry else ()
+
+
+def _check_grid(block: Block, ranks: int | None, mistakes: Mistakes) -> None:
+    groups, degrees = _values(block, "GROUPS"), _values(block, "DEGREE")
+    if not groups or not degrees:
+        return
+    place = block.entries["GROUPS"].place
+    if len(groups) != len(degrees):
+        counts = f"GROUPS has {len(groups)}, DEGREE {len(degrees)} values"
+        mistakes.add(place, f"{counts}; allowed: as many of one as of the other, they pair up")
+    for p, q in zip(groups, degrees, strict=False):
+        needed = max(int(p), 1) * max(int(q), 1)
+        if ranks is not None and needed > ranks:
+            mistakes.add(place, f"GROUPS {p} x DEGREE {q} needs {needed} ranks; allowed: up to the {ranks} of this job")
+
+
+def _check_datasets(block: Block, check_dataset: Callable[[str], None] | None, mistakes: Mistakes) -> None:
+    if check_dataset is None:
+        return
+    for spec in dict.fromkeys(_values(block, "DATASET")):
+        try:
+            check_dataset(str(spec))
+        except HpcaiError as error:
+            mistakes.add(block.entries["DATASET"].place, f"DATASET: {error}")
+
+
+def _tests(block: Block) -> int:
+    return prod(len(entry.values) or 1 for name, entry in block.entries.items() if name != "DEGREE")

@@ -1,0 +1,54 @@
+"""Settings from the command line, `--set [SECTION.]KEY=VALUE`: they replace those of the file."""
+
+from collections.abc import Sequence
+
+from hpcai.inputfile.blocks import NAMES, Block, Entry, key_named
+from hpcai.inputfile.keys import BY_NAME, Key
+from hpcai.inputfile.lines import clean, words_of
+from hpcai.inputfile.mistakes import Mistakes, Place, shown
+from hpcai.inputfile.values import alike, read
+
+_FORM = "allowed: [SECTION.]KEY=VALUE"
+
+
+def override(blocks: Sequence[Block], options: Sequence[str], mistakes: Mistakes) -> None:
+    """Put the values of the options, in their order, in the place of the file's."""
+    for option in options:
+        place = Place(option, option=True)
+        text = clean(place, mistakes)
+        target, equals, value = text.partition("=")
+        section, dot, name = target.strip(" \t").rpartition(".")
+        if not equals:
+            mistakes.add(place, f"there is no = in it; {_FORM}")
+        elif key := _key(name, place, mistakes):
+            targets = _targets(blocks, key, section.lower() if dot else None, place, mistakes)
+            _replace(targets, key, value, place, mistakes)
+
+
+def _key(name: str, place: Place, mistakes: Mistakes) -> Key | None:
+    key = key_named(name)
+    if key is None:
+        mistakes.add(place, f"KEY {shown(name, 40)} is unknown{alike([name], list(BY_NAME))}; {_FORM}")
+    return key
+
+
+def _targets(blocks: Sequence[Block], key: Key, section: str | None, place: Place, mistakes: Mistakes) -> list[Block]:
+    """The blocks an option is for; none, and why is noted, if it fits none."""
+    homes = key.sections or ("",)
+    if section is not None and section not in homes:
+        what = f"section [{shown(section, 40)}] {'has no ' + key.name if section in NAMES else 'is unknown'}"
+        home = " ".join(f"[{name}]" for name in key.sections) or f"{key.name}=VALUE, a setting of the run"
+        mistakes.add(place, f"{what}{alike([section], NAMES)}; allowed: {home}")
+        return []
+    found = [block for block in blocks if block.name in homes and section in (None, block.name)]
+    if not found:
+        mistakes.add(place, f"no section of the file has {key.name}; allowed: where there is [{'] ['.join(homes)}]")
+    return found
+
+
+def _replace(blocks: Sequence[Block], key: Key, value: str, place: Place, mistakes: Mistakes) -> None:
+    values, wrong = read(key, words_of(value.replace(",", " ")))
+    for message in wrong:
+        mistakes.add(place, message)
+    for block in blocks:
+        block.entries[key.name] = Entry(place, () if wrong else values)

@@ -1,0 +1,63 @@
+"""From the text of input.dat and the options of the command line to a Problem, or to every error at once."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hpcai.errors import InputError
+from hpcai.inputfile.blocks import Block, read_blocks
+from hpcai.inputfile.cases import Problem, Section
+from hpcai.inputfile.checks import check
+from hpcai.inputfile.keys import Value, keys_of
+from hpcai.inputfile.lines import decoded, lines_of
+from hpcai.inputfile.mistakes import Mistakes
+from hpcai.inputfile.overrides import override
+
+
+def parse(
+    text: str | bytes,
+    overrides: Sequence[str] = (),
+    ranks: int | None = None,
+    check_dataset: Callable[[str], None] | None = None,
+    name: str = "input.dat",
+) -> Problem:
+    """Read an input file's content; InputError, with all errors, if it is illegal.
+
+    `overrides` are the arguments of `--set`. With `ranks`, grids that are larger are refused. `check_dataset`
+    raises HpcaiError for a dataset that is not there. Pure: the same on every rank that is given the same.
+    """
+    mistakes = Mistakes(name)
+    source = decoded(text)
+    headers, blocks = read_blocks(lines_of(source, mistakes), mistakes)
+    override(blocks, overrides, mistakes)
+    check(blocks, ranks, check_dataset, mistakes)
+    mistakes.end()
+    sections = tuple(_section(block) for block in blocks)
+    return Problem(
+        headers=(headers[0], headers[1]),
+        name=name,
+        text=source,
+        digest=hashlib.sha256(source.encode()).hexdigest(),
+        overrides=tuple(overrides),
+        run={key: values[0] for key, values in sections[0].values.items()},
+        run_defaulted=sections[0].defaulted,
+        sections=sections[1:],
+    )
+
+
+def from_dict(record: Mapping[str, Any]) -> Problem:
+    """The Problem whose `as_dict` was recorded, read anew from its text and overrides; InputError if there is none."""
+    parts = record.get("text"), record.get("name"), record.get("overrides")
+    text, name, overrides = parts
+    if not (isinstance(text, str) and isinstance(name, str) and isinstance(overrides, list)):
+        raise InputError("the recorded input has no text, name or overrides")
+    return parse(text, [str(option) for option in overrides], name=name)
+
+
+def _section(block: Block) -> Section:
+    """The values of all KEYs of a block without errors, and which of them are defaults."""
+    defaults = {key.name: (key.default,) for key in keys_of(block.name) if key.default is not None}
+    given = {name: entry.values for name, entry in block.entries.items()}
+    either: dict[str, tuple[Value, ...]] = {**defaults, **given}
+    values = {key.name: either[key.name] for key in keys_of(block.name)}
+    return Section(block.name, values, frozenset(values) - frozenset(given))

@@ -1,0 +1,43 @@
+"""The reference of input.dat, made from the declaration of its KEYs."""
+
+from hpcai.inputfile.keys import MOST_COLUMNS, MOST_TESTS, MOST_VALUES, SECTIONS, Key, keys_of
+from hpcai.inputfile.values import written
+
+_INTRODUCTION = f"""# input.dat
+
+Two header lines of free text come first; they are repeated in the report. Every other line is one setting:
+**value(s), KEY, free text**. Settings of the run come before the first section.
+
+- The KEY is the first word of a line that is a KEY, in upper or lower case. Before it stand the values, behind it
+  anything. The order of the lines is free; a KEY stands once a section. A section may stand twice.
+- Words are separated by blanks or tabs. `#` and `!` start a comment; a line that begins with one is no header line.
+  Blank lines mean nothing. The text is UTF-8.
+- Numbers: `32`, `1e3`, `0.5`, and `64K`, `1M`, `1G` in steps of 1024. A whole number may be written `32.0`.
+- A KEY marked as a sweep takes up to {MOST_VALUES} values, {MOST_COLUMNS} columns in all.
+  `GROUPS` and `DEGREE` pair up: the first of one with the first of the other. Everything else multiplies out, grids
+  outermost, the last KEY of the table fastest. Each combination is one test; at most {MOST_TESTS:,} in all.
+- `--set [SECTION.]KEY=VALUE` on the command line replaces a setting of the file in every section that has the KEY, or
+  in those named; several values are separated by blanks or commas; the last one given counts.
+- A path cannot hold blanks, `#` or `!`.
+- A KEY that is left out takes its default; one without a default must be given.
+"""
+
+_HEAD = ["| KEY | values | default | sweep | meaning |", "|---|---|---|---|---|"]
+
+
+def reference() -> str:
+    """The page as Markdown: the grammar, then a table for the run and one for each section."""
+    parts = [_INTRODUCTION, "## Settings of the run\n", _table("")]
+    for section in SECTIONS:
+        parts += [f"## [{section.name}]\n\n{section.help.capitalize()}.\n", _table(section.name)]
+    return "\n".join(parts)
+
+
+def _table(section: str) -> str:
+    return "\n".join(_HEAD + [_row(key) for key in keys_of(section)]) + "\n"
+
+
+def _row(key: Key) -> str:
+    allowed = ", ".join(f"`{choice}`" for choice in key.choices) or key.allowed
+    default = "must be given" if key.default is None else f"`{written((key.default,))}`"
+    return f"| `{key.name}` | {allowed} | {default} | {'yes' if key.sweep else 'no'} | {key.help} |"

@@ -1,0 +1,36 @@
+"""The problem that is shipped: small, real pictures, both ways to use two ranks."""
+
+from collections.abc import Sequence
+
+from hpcai.inputfile.echo import setting
+from hpcai.inputfile.keys import SECTIONS, Key, Value, keys_of
+
+HEADERS = ("HPCAI benchmark input file", "Shipped problem: 6,000 real pictures, two grids, about a minute on two cores")
+VALUES: dict[str, dict[str, tuple[Value, ...]]] = {
+    "": {},
+    "ensemble": {"DATASET": ("fashion",), "GROUPS": (2, 1), "DEGREE": (1, 2), "BATCH": (32,), "EPOCHS": (8,)},
+}
+
+
+def shipped_text() -> str:
+    """The shipped input.dat, every KEY of its sections with its values and what they may be."""
+    lines = [*HEADERS, *_settings("")]
+    for section in SECTIONS:
+        if section.name in VALUES:
+            lines += ["", f"{f'[{section.name}]':<27} {section.help}", *_settings(section.name)]
+    return "\n".join(lines) + "\n"
+
+
+def _settings(section: str) -> list[str]:
+    return [setting(_values(section, key), key.name, _remark(key)) for key in keys_of(section)]
+
+
+def _values(section: str, key: Key) -> Sequence[Value]:
+    default = () if key.default is None else (key.default,)
+    return VALUES[section].get(key.name, default)
+
+
+def _remark(key: Key) -> str:
+    if key.choices[1:]:
+        return f"{key.help}: {' | '.join(key.choices)}"
+    return f"{key.help}; 0 = {key.zero}" if key.zero else key.help

@@ -1,0 +1,106 @@
+"""From words to the values of a KEY, and back to the words that read the same."""
+
+import re
+from collections.abc import Sequence
+from decimal import Context, Decimal
+
+from hpcai.inputfile.keys import BY_NAME, MOST_COLUMNS, MOST_FOLDER, PATH, Key, Value
+from hpcai.inputfile.mistakes import looks_like, shown
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4}|[KMG])?")
+_FOLDER = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MOST_FOLDER - 1}}}")
+_UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3}
+_LONGEST_NUMBER = 40
+_EXACT = Context(prec=2 * _LONGEST_NUMBER)
+
+
+def read(key: Key, words: Sequence[str]) -> tuple[tuple[Value, ...], list[str]]:
+    """The values that words give a KEY, and what is wrong with them (then the values mean nothing)."""
+    if not words:
+        return (), [f"{key.name} has no value before it; allowed: {key.allowed}"]
+    if len(words) > key.most:
+        allowed = f"at most {key.most} values" if key.sweep else "one value"
+        return (), [f"{key.name} takes {allowed}, here are {len(words)}"]
+    values, wrong = [], []
+    for word in words:
+        try:
+            values.append(_value(key, word))
+        except ValueError as error:
+            wrong.append(f"{key.name}: {error}; allowed: {key.allowed}")
+    return tuple(values), wrong or _too_wide(key, values)
+
+
+def written(values: Sequence[Value]) -> str:
+    """The words that read as these values; reals of a list keep their decimal point."""
+    words = [value if isinstance(value, str) else repr(value) for value in values]
+    return words[0].removesuffix(".0") if len(words) == 1 and isinstance(values[0], float) else " ".join(words)
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number of this grammar."""
+    return len(word) <= _LONGEST_NUMBER and _NUMBER.fullmatch(word) is not None
+
+
+def _too_wide(key: Key, values: Sequence[Value]) -> list[str]:
+    width = len(written(values))
+    if width <= MOST_COLUMNS:
+        return []
+    return [f"{key.name}: the values take {width} columns; allowed: {MOST_COLUMNS} (a section may stand twice)"]
+
+
+def _value(key: Key, word: str) -> Value:
+    readers = {"integer": _integer, "real": _real, "choice": _choice, "dataset": _dataset, "folder": _folder}
+    return readers[key.kind](key, word)
+
+
+def _number(word: str, kind: str) -> Decimal:
+    if not is_number(word):
+        hint = "" if word.isascii() else " (digits are 0 to 9)"
+        raise ValueError(f"{shown(word, 40)} is not {kind}{hint}")
+    unit = _UNITS.get(word[-1], 1)
+    return _EXACT.multiply(Decimal(word if unit == 1 else word[:-1]), unit)
+
+
+def _integer(key: Key, word: str) -> Value:
+    number = _number(word, "a whole number")
+    if number != number.to_integral_value():
+        raise ValueError(f"{word} is not a whole number")
+    if not (key.zero and number == 0 or key.low <= number <= key.high):
+        raise ValueError(f"{word} is out of range")
+    return int(number)
+
+
+def _real(key: Key, word: str) -> Value:
+    number = float(_number(word, "a number")) + 0.0  # no negative zero
+    if not (key.zero and number == 0 or key.contains(number)) or abs(number) == float("inf"):
+        raise ValueError(f"{word} is out of range")
+    return number
+
+
+def _choice(key: Key, word: str) -> Value:
+    if word not in key.choices:
+        raise ValueError(f"{shown(word, 40)} is unknown{alike([word], key.choices)}")
+    return word
+
+
+def _dataset(key: Key, word: str) -> Value:
+    if re.search(r"[#!\s]", word):
+        raise ValueError(f"{shown(word, 40)} holds a blank, # or !, which a path here cannot have")
+    folders = [choice.removesuffix(PATH) for choice in key.choices if choice.endswith(PATH)]
+    if word in key.choices or any(word.startswith(folder) and word != folder for folder in folders):
+        return word
+    raise ValueError(f"{shown(word, 40)} is unknown{alike([word.partition(':')[0]], key.choices)}")
+
+
+def _folder(key: Key, word: str) -> Value:
+    if not _FOLDER.fullmatch(word):
+        raise ValueError(f"{shown(word, 40)} is no plain folder name")
+    if word.upper() in BY_NAME:
+        raise ValueError(f"{word} is a KEY")
+    return word
+
+
+def alike(words: Sequence[str], names: Sequence[str]) -> str:
+    """The near-miss among words, as a remark to append; empty if there is none."""
+    pair = looks_like(words, names)
+    return f" ({shown(pair[0])} looks like {pair[1]})" if pair else ""

@@ -1,0 +1,146 @@
+"""The reading of inputs nobody wrote: random, damaged and hostile ones; and the round trip through the echo."""
+
+import re
+import string
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpcai.errors import InputError
+from hpcai.inputfile import echo, from_dict, parse, shipped_text
+from hpcai.inputfile.keys import BY_NAME, KEYS, MOST_COLUMNS, SECTIONS, Key, Value, keys_of
+from hpcai.inputfile.values import written
+
+SHIPPED = shipped_text().encode()
+FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATHS = st.text(st.sampled_from(string.ascii_letters + string.digits + "/._-,:=é[]"), min_size=1, max_size=150)
+
+
+def reads(text: str | bytes, *overrides: str) -> bool:
+    """Whether an input is legal; any error but InputError passes through."""
+    try:
+        problem = parse(text, overrides, ranks=4)
+    except InputError as error:
+        lines = str(error).split("\n")
+        assert all(line.isprintable() and len(line) <= 800 for line in lines)
+        assert len(lines) <= 401
+        return False
+    assert all(len(line) <= 200 and line.isprintable() for line in echo(problem))
+    return True
+
+
+def value_of(key: Key) -> st.SearchStrategy[Value]:
+    """Any legal value of a KEY."""
+    if key.kind == "choice":
+        return st.sampled_from(key.choices)
+    if key.kind == "dataset":
+        return st.sampled_from(("fashion", "fashion:full")) | PATHS.map("fashion:".__add__)
+    if key.kind == "folder":
+        return st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", fullmatch=True).filter(
+            lambda name: name.upper() not in BY_NAME
+        )
+    if key.kind == "integer":
+        return st.integers(int(key.low), int(key.high)) | st.just(0 if key.zero else int(key.low))
+    high = None if key.high == float("inf") else float(key.high)
+    numbers = st.floats(float(key.low), high, allow_nan=False, allow_infinity=False, allow_subnormal=True)
+    return numbers.map(lambda x: x + 0.0).filter(lambda x: key.contains(x) or (key.zero != "" and x == 0))
+
+
+def values_of(key: Key, count: int) -> st.SearchStrategy[tuple[Value, ...]]:
+    """So many legal values, as far as they fit a line."""
+    lists = st.lists(value_of(key), min_size=count, max_size=count).map(tuple)
+    return lists.filter(lambda values: len(written(values)) <= MOST_COLUMNS)
+
+
+@st.composite
+def blocks(draw: st.DrawFn, section: str) -> list[str]:
+    """The lines of the run or a section in any order, some KEYs left out, and not too many tests."""
+    grids, swept = draw(st.integers(1, 20)), draw(st.sampled_from([key.name for key in KEYS if key.sweep]))
+    lines = []
+    for key in keys_of(section):
+        if key.default is not None and draw(st.booleans()):
+            continue
+        count = grids if key.name in ("GROUPS", "DEGREE") else draw(st.integers(1, 20)) if key.name == swept else 1
+        name = draw(st.sampled_from([key.name, key.name.lower(), key.name.title()]))
+        lines.append(f"{written(draw(values_of(key, count)))} {name} {draw(st.sampled_from(['', '# x', 'the SEED']))}")
+    return draw(st.permutations(lines))
+
+
+@st.composite
+def inputs(draw: st.DrawFn) -> str:
+    """A legal input."""
+    lines = ["header one", "header two", *draw(blocks(""))]
+    for _ in range(draw(st.integers(1, 2))):
+        lines += ["[ensemble]", *draw(blocks(draw(st.sampled_from([section.name for section in SECTIONS]))))]
+    return draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(lines)
+
+
+@settings(FEW, max_examples=60)
+@given(inputs())
+def test_the_echo_reads_as_the_problem(text: str) -> None:
+    problem = parse(text)
+    lines = echo(problem)
+    again = parse("\n".join([*problem.headers, *lines]))
+    assert again.run == problem.run
+    assert [section.values for section in again.sections] == [section.values for section in problem.sections]
+    assert all(len(line) <= 200 for line in lines)
+    assert not [line for line in lines if re.search(r"(\d+\s+){4}\d+\.\d+\s+\d", line)]
+    assert [line for line in echo(again) if "(default)" in line] == []
+    assert from_dict(problem.as_dict()) == problem
+
+
+@FEW
+@given(st.binary(max_size=400))
+def test_random_bytes(data: bytes) -> None:
+    reads(data)
+
+
+@FEW
+@given(st.text(max_size=400), st.lists(st.text(max_size=30), max_size=3))
+def test_random_text(text: str, options: list[str]) -> None:
+    reads(text)
+    reads(text, *options)
+    reads(SHIPPED, *(f"{key.name}={option}" for key, option in zip(KEYS[:3], options, strict=False)))
+
+
+@FEW
+@given(st.data())
+def test_damaged_files(data: st.DataObject) -> None:
+    text = bytearray(SHIPPED)
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 60)))
+        words = st.sampled_from([b"\n", b" 3 ", b"[", b"SEED", b"#", b"1e9", bytes(text)])
+        text[start:end] = data.draw(st.binary(max_size=6) | words)
+    reads(bytes(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\n" * 500_000,
+        "one\ntwo\n" + "momentun epoch bath\n" * 50_000,
+        "one\ntwo\n" + "momentun " * 100_000 + "SEED",
+        "one\ntwo\n" + "9" * 1_000_000 + " SEED",
+        "one\ntwo\n[" + " " * 1_000_000 + "]x",
+        "[" + " " * 500_000 + "]" + " " * 500_000 + "x\n[",
+        "one\ntwo\n" + "[ensemble]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n1 BATCH\n" * 18_000,
+        "one\ntwo\n" + "[ensembel]\n" * 100_000,
+        "one\ntwo\n" + "\x1b" * 1_000_000,
+        " " * 1_000_000,
+        "\r" * 1_000_000,
+        "#" * 1_000_000,
+    ],
+    ids=range(12),
+)
+def test_hostile_megabytes_are_refused_in_few_words(text: str) -> None:
+    assert not reads(text)
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    assert len(str(caught.value)) < 100_000
+
+
+def test_a_hostile_option_is_refused_in_few_words() -> None:
+    assert not reads(SHIPPED, "BATCH=" + "1 " * 500_000)
+    assert not reads(SHIPPED, "x" * 1_000_000 + "=1", "." * 1_000_000, "DATASET=fashion:" + "y" * 1_000_000)
