@@ -42,7 +42,7 @@ NETWORKS = [
 
 @pytest.mark.parametrize("graph", NETWORKS)
 def test_activations_are_what_torch_saves(graph):
-    assert memory(graph, BATCH)["activations"] == pytest.approx(saved_bytes(graph), rel=0.02)
+    assert memory(graph, BATCH)["activations"] == pytest.approx(saved_bytes(graph), rel=2e-3)  # the loss keeps one more number
 
 
 def test_weights_are_parameters_and_running_statistics():
