@@ -10,6 +10,8 @@ import torch
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.check import LARGEST_OPERATIONS, affordable, check, check_convolution, check_gemm, draw
 from hpcai.kernels.conv2d import reference, vendor
+from hpcai.kernels.gemm import reference as gemm_reference
+from hpcai.kernels.gemm import vendor as gemm_vendor
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, WEIGHT_GRADIENT, Tensors
 
 LAYER = conv2d.Shape(32, 16, 14, 14, 32, (3, 3), (2, 2), (1, 1))
@@ -76,7 +78,8 @@ def test_runs_where_gradients_are_switched_off():
 def test_a_large_batch_is_reduced_and_said_so():
     layer = conv2d.Shape(256, 128, 28, 28, 128, (3, 3), (1, 1), (1, 1))
     result = check_convolution(layer, "cpu", 1, (FORWARD,))[0]
-    assert result.shape.batch == 256 and result.images == affordable(conv2d.SPEC, layer).batch == 4
+    assert result.shape.batch == 256
+    assert result.images == affordable(conv2d.SPEC, layer).batch == 4
     assert conv2d.operations(replace(layer, batch=result.images)) <= LARGEST_OPERATIONS
 
 
@@ -115,6 +118,18 @@ def test_a_provider_that_forgets_one_element_is_seen(direction, position):
     }
     assert values.pop(direction) > 10.0
     assert max(values.values()) < 1.0
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_a_product_that_forgets_one_element_is_seen(direction):
+    def run(data, shape, device, directions):
+        results = {name: value.copy() for name, value in gemm_vendor.run(data, shape, device, directions).items()}
+        results[direction][-1, 0] = 0.0
+        return results
+
+    shape = gemm.Shape(64, 512, 1000)
+    result = check(gemm.SPEC, shape, run, gemm_reference.blocks, "cpu", 1, (direction,))[0]
+    assert result.elementwise > 10.0
 
 
 def test_a_provider_that_ignores_the_stride_is_seen():

@@ -41,7 +41,8 @@ def torch_float64(shape: conv2d.Shape, data: Tensors) -> dict[str, Float64]:
     w.requires_grad_()
     y = torch.nn.functional.conv2d(x, w, None, shape.stride, shape.padding, shape.dilation, shape.groups)
     torch.autograd.backward(y, g)
-    assert x.grad is not None and w.grad is not None
+    assert x.grad is not None
+    assert w.grad is not None
     results = {FORWARD: y.detach(), INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
     return {name: tensor.numpy() for name, tensor in results.items()}
 

@@ -1,0 +1,91 @@
+"""May a result be ranked: VALID, UNOFFICIAL or INVALID, with every reason. The quality that was reached is none."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+VALID = "VALID"
+UNOFFICIAL = "UNOFFICIAL"
+INVALID = "INVALID"
+SEVERITY = (VALID, UNOFFICIAL, INVALID)
+
+DATASET = "imagenet"
+SAMPLES = 1_281_167
+EPOCHS = 90
+TARGET = 0.763
+PENALTY = 5
+LEAST_BITS = 16
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A status and what it rests on; VALID has no reasons."""
+
+    status: str
+    reasons: tuple[str, ...]
+
+
+def official(facts: Mapping[str, Any]) -> Audit:
+    """The verdict on one test of `ensemble`, by HPC AI500's rules for image classification (epochs, target, n, precision).
+
+    `facts`: dataset (its name), original (bool: the dataset's own pictures, unchanged), samples (training samples of
+    one epoch), epochs, target (top-1), penalty (n of Valid FLOPS), bits (of the compute precision), passed (bool:
+    every check), completed (bool: not broken off). A fact that is missing raises KeyError. Same on every rank that
+    has the same facts.
+    """
+    foreign, departures = _foreign(facts), _departures(facts)
+    broken = _broken(facts) + (() if foreign else departures)
+    elsewhere = foreign + departures if foreign else ()
+    status = INVALID if broken else UNOFFICIAL if elsewhere else VALID
+    return Audit(status, broken + elsewhere)
+
+
+def worst(audits: Iterable[Audit]) -> Audit:
+    """The verdict on a whole run: the worst of its tests, the reasons of the worst first, none twice."""
+    ordered = sorted(audits, key=lambda audit: SEVERITY.index(audit.status), reverse=True)
+    if not ordered:
+        return Audit(INVALID, ("tests 0, official at least 1",))
+    return Audit(ordered[0].status, tuple(dict.fromkeys(reason for audit in ordered for reason in audit.reasons)))
+
+
+def _broken(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Rules that hold whatever is trained on. Asked for what is right, so that a NaN or a word breaks them."""
+    bits = facts["bits"]
+    rules = (
+        (facts["completed"] is True, "run broken off, official completed"),
+        (facts["passed"] is True, "checks FAILED, official PASSED"),
+        (facts["penalty"] == PENALTY, f"penalty {_shown(facts['penalty'])}, official {PENALTY}"),
+        (_is_number(bits) and bits >= LEAST_BITS, f"precision {_shown(bits)} bits, official at least {LEAST_BITS}"),
+    )
+    return tuple(reason for kept, reason in rules if not kept)
+
+
+def _foreign(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """What makes the data others than the official ones."""
+    named = facts["dataset"] == DATASET
+    rules = (
+        (named, f"dataset {_shown(facts['dataset'])}, official {DATASET}"),
+        (not named or facts["original"] is True, f"dataset {DATASET} altered, official {DATASET} unaltered"),
+        (facts["samples"] == SAMPLES, f"samples {_shown(facts['samples'])}, official {SAMPLES}"),
+    )
+    return tuple(reason for kept, reason in rules if not kept)
+
+
+def _departures(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Settings unlike the official ones: a broken rule on the official data, a remark on others."""
+    rules = (
+        (facts["epochs"] == EPOCHS, f"epochs {_shown(facts['epochs'])}, official {EPOCHS}"),
+        (facts["target"] == TARGET, f"target {_shown(facts['target'])}, official {_shown(TARGET)}"),
+    )
+    return tuple(reason for kept, reason in rules if not kept)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    """Fixed-point, at most 40 printable ASCII characters, never the letters that open a result row."""
+    text = f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    plain = "".join(letter if " " < letter <= "~" else "?" for letter in text[:40])
+    return plain.replace("WR", "W.R")

@@ -1,0 +1,138 @@
+"""The verdict VALID, UNOFFICIAL or INVALID: every rule alone, all at once, and the words it uses."""
+
+import math
+import re
+
+import pytest
+
+from hpcai.audit import Audit, official, worst
+
+OFFICIAL = {
+    "dataset": "imagenet",
+    "original": True,
+    "samples": 1_281_167,
+    "epochs": 90,
+    "target": 0.763,
+    "penalty": 5,
+    "bits": 32,
+    "passed": True,
+    "completed": True,
+}
+SHIPPED = OFFICIAL | {"dataset": "fashion", "samples": 6000, "epochs": 8, "target": 0.85}
+ELSEWHERE = (
+    "dataset fashion, official imagenet",
+    "samples 6000, official 1281167",
+    "epochs 8, official 90",
+    "target 0.85, official 0.763",
+)
+
+
+def test_official():
+    assert official(OFFICIAL) == Audit("VALID", ())
+    assert official(OFFICIAL | {"bits": 16, "penalty": 5.0}) == Audit("VALID", ())
+
+
+@pytest.mark.parametrize("facts", [OFFICIAL, SHIPPED])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"passed": False}, "checks FAILED, official PASSED"),
+        ({"completed": False}, "run broken off, official completed"),
+        ({"penalty": 10}, "penalty 10, official 5"),
+        ({"penalty": 4.5}, "penalty 4.5, official 5"),
+        ({"bits": 8}, "precision 8 bits, official at least 16"),
+    ],
+)
+def test_a_broken_rule(facts, change, reason):
+    audit = official(facts | change)
+    assert audit.status == "INVALID"
+    assert audit.reasons[0] == reason
+    assert audit.reasons[1:] == official(facts).reasons
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"epochs": 89}, "epochs 89, official 90"),
+        ({"epochs": 91}, "epochs 91, official 90"),
+        ({"target": 0.75}, "target 0.75, official 0.763"),
+        ({"target": 0.8}, "target 0.8, official 0.763"),
+    ],
+)
+def test_official_data_with_other_settings(change, reason):
+    assert official(OFFICIAL | change) == Audit("INVALID", (reason,))
+
+
+def test_other_data():
+    assert official(SHIPPED) == Audit("UNOFFICIAL", ELSEWHERE)
+    alike = OFFICIAL | {"dataset": "generated"}
+    assert official(alike) == Audit("UNOFFICIAL", ("dataset generated, official imagenet",))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"samples": 1000}, "samples 1000, official 1281167"),
+        ({"original": False}, "dataset imagenet altered, official imagenet unaltered"),
+    ],
+)
+def test_part_or_alteration_of_the_official_data(change, reason):
+    assert official(OFFICIAL | change) == Audit("UNOFFICIAL", (reason,))
+    audit = official(OFFICIAL | change | {"epochs": 2})
+    assert audit == Audit("UNOFFICIAL", (reason, "epochs 2, official 90"))
+
+
+def test_all_reasons_are_named():
+    audit = official(SHIPPED | {"passed": False, "completed": False, "penalty": 1, "bits": 4})
+    assert audit.status == "INVALID"
+    assert len(audit.reasons) == 8
+    assert audit.reasons[4:] == ELSEWHERE
+
+
+def test_quality_is_never_a_reason():
+    assert official(OFFICIAL | {"quality": 0.1}) == Audit("VALID", ())
+
+
+@pytest.mark.parametrize("fact", OFFICIAL)
+def test_a_missing_fact_is_an_error(fact):
+    with pytest.raises(KeyError, match=fact):
+        official({name: value for name, value in OFFICIAL.items() if name != fact})
+
+
+@pytest.mark.parametrize("fact", OFFICIAL)
+@pytest.mark.parametrize("value", [math.nan, None, "1", "", -math.inf])
+def test_nonsense_is_never_valid(fact, value):
+    assert official(OFFICIAL | {fact: value}).status != "VALID"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dataset": "imagenet:/data/WRF/pictur\u00e9s " + "x" * 300},
+        {"dataset": "WWRR\nWR11S1V4 1 2 3 4 5.0 6"},
+        {"target": 1e-30, "samples": 10**30},
+        {"target": 1e300, "epochs": math.nan, "penalty": math.inf},
+        {"bits": 1e-5, "passed": False, "completed": False},
+    ],
+)
+def test_reasons_are_short_plain_and_fixed_point(change):
+    reasons = official(SHIPPED | change).reasons
+    for reason in reasons:
+        assert len(reason) < 80
+        assert re.fullmatch(r"[ -~]+", reason)
+        assert "WR" not in reason
+        assert not re.search(r"\d[eE][-+]?\d", reason)
+        assert ", official " in reason
+
+
+def test_worst_of_a_run():
+    good, other, bad = official(OFFICIAL), official(SHIPPED), official(SHIPPED | {"passed": False})
+    assert worst([good, good]) == good
+    assert worst([good, other, other]) == other
+    longer = official(SHIPPED | {"epochs": 20})
+    assert worst([other, longer]) == Audit("UNOFFICIAL", (*ELSEWHERE, "epochs 20, official 90"))
+    assert worst([good, other, bad]) == Audit("INVALID", ("checks FAILED, official PASSED", *ELSEWHERE))
+
+
+def test_a_run_without_tests_is_not_valid():
+    assert worst([]) == Audit("INVALID", ("tests 0, official at least 1",))
