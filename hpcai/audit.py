@@ -26,7 +26,7 @@ class Audit:
 
 
 def official(facts: Mapping[str, Any]) -> Audit:
-    """The verdict on one test of `ensemble`, by HPC AI500's rules for image classification (epochs, target, n, precision).
+    """The verdict on one test of `ensemble`, by HPC AI500's rules for images (epochs, target, n, precision).
 
     `facts`: dataset (its name), original (bool: the dataset's own pictures, unchanged), samples (training samples of
     one epoch), epochs, target (top-1), penalty (n of Valid FLOPS), bits (of the compute precision), passed (bool:

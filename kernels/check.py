@@ -50,6 +50,7 @@ def check(
     results = run(data, checked, device, directions)
 
     def one(direction: str) -> Residuals:
+        assert results[direction].shape == checked.result(direction), direction
         inner = checked.inner(direction)
         parts = blocks(direction, data, results[direction], checked)
         values = measure(parts, inner, spec.tolerance(inner), seed)

@@ -41,6 +41,10 @@ class Shape:
         """Dimensions of the output, and of its gradient."""
         raise NotImplementedError
 
+    def result(self, direction: str) -> tuple[int, ...]:
+        """Dimensions of what that direction computes: y, dx or dw."""
+        return {FORWARD: self.y, INPUT_GRADIENT: self.x, WEIGHT_GRADIENT: self.w}[direction]
+
     def inner(self, direction: str) -> int:
         """Most terms that are summed into one element of that direction's product."""
         raise NotImplementedError
@@ -84,6 +88,7 @@ def fp32_tolerance(inner: int) -> float:
     """Error allowed to a sum of `inner` products accumulated in fp32, relative to the root of its summed squares.
 
     Rounding errors add up like a random walk, so 8 * sqrt(inner) * u, not the worst case inner * u
-    (Higham, Accuracy and Stability of Numerical Algorithms, section 2.8, for the rule of thumb).
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 2.8, for the rule of thumb). Direct sums stay
+    near half of it. So does Winograd's F(2x2, 3x3); F(4x4, 3x3) exceeds it, 2 to 8 times, by its own arithmetic.
     """
     return 8.0 * math.sqrt(inner) * UNIT_ROUNDOFF_FP32

@@ -120,6 +120,14 @@ def test_a_provider_that_forgets_one_element_is_seen(direction, position):
     assert max(values.values()) < 1.0
 
 
+def test_a_provider_that_leaves_a_row_out_is_no_provider():
+    def run(data, shape, device, directions):
+        return {FORWARD: vendor.run(data, shape, device, (FORWARD,))[FORWARD][:, :, :-1]}
+
+    with pytest.raises(AssertionError, match=FORWARD):
+        check(conv2d.SPEC, LAYER, run, reference.blocks, "cpu", 1, (FORWARD,))
+
+
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_product_that_forgets_one_element_is_seen(direction):
     def run(data, shape, device, directions):

@@ -15,8 +15,6 @@ from hpcai.kernels.conv2d import reference as conv2d_reference
 from hpcai.kernels.gemm import reference as gemm_reference
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Block, Float32, Float64, Tensors
 
-RESULT = {FORWARD: "y", INPUT_GRADIENT: "x", WEIGHT_GRADIENT: "w"}
-
 
 def numbered(size: tuple[int, ...]) -> Float32:
     """An output whose elements are their own positions, exact in fp32."""
@@ -51,7 +49,7 @@ def agree(shape: conv2d.Shape) -> None:
     data = draw(shape, seed=3)
     expected = torch_float64(shape, data)
     for direction in DIRECTIONS:
-        size = getattr(shape, RESULT[direction])
+        size = shape.result(direction)
         blocks = conv2d_reference.blocks(direction, data, numbered(size), shape)
         np.testing.assert_allclose(assembled(blocks, size), expected[direction], rtol=0.0, atol=1e-11)
 
@@ -102,7 +100,7 @@ def test_gemm(elements, monkeypatch):
     x, w, g = (tensor.astype(np.float64) for tensor in data)
     expected = {FORWARD: x @ w.T, INPUT_GRADIENT: g @ w, WEIGHT_GRADIENT: g.T @ x}
     for direction in DIRECTIONS:
-        size = getattr(shape, RESULT[direction])
+        size = shape.result(direction)
         blocks = gemm_reference.blocks(direction, data, numbered(size), shape)
         np.testing.assert_allclose(assembled(blocks, size), expected[direction], rtol=0.0, atol=1e-12)
 
@@ -113,7 +111,7 @@ def test_inner_counts_the_terms_that_can_be_non_zero(kernel, stride, dilation, p
     shape = conv2d.Shape(1, 2, 41, 41, 3, *[(extent, 1) for extent in (kernel, stride)], (padding, 0), (dilation, 1))
     ones = Tensors(*(np.ones(size, np.float32) for size in (shape.x, shape.w, shape.y)))
     for direction in DIRECTIONS:
-        out = numbered(getattr(shape, RESULT[direction]))
+        out = numbered(shape.result(direction))
         most = max((block.L @ block.R).max() for block in conv2d_reference.blocks(direction, ones, out, shape))
         unpadded = direction != WEIGHT_GRADIENT or padding == 0
         assert most == shape.inner(direction) if unpadded else most <= shape.inner(direction)
