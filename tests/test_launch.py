@@ -1,0 +1,128 @@
+"""The tests' own launcher: a test that cannot fail on ranks would hide every fault behind it."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from launch import ROOT, command_line, mpirun, run_job, start_job, wait_until
+
+needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TESTS NOT RUN")
+
+PROGRAM = "from mpi4py import MPI; c = MPI.COMM_WORLD; print(f'rank {c.rank} of {c.size}', flush=True)"
+
+
+@pytest.mark.parallel(3)
+def test_each_rank_runs_the_test(tmp_path: Path) -> None:
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    assert sorted(world.allgather(world.rank)) == list(range(world.size))
+    assert len(set(world.allgather(str(tmp_path)))) == world.size
+    assert world.size == int(os.environ["HPCAI_TEST_RANKS"])
+
+
+@pytest.mark.parallel(2)
+@pytest.mark.parametrize("word", ["a b", "[x]::y"])
+def test_parameters_reach_the_ranks(word: str) -> None:
+    assert word in ("a b", "[x]::y")
+
+
+INNER_TESTS = """
+import os, sys, time
+import pytest
+from mpi4py import MPI
+
+@pytest.fixture
+def costly():
+    assert "HPCAI_TEST_REPORTS" in os.environ, "made outside the job"
+
+@pytest.mark.parallel(2)
+def test_passes(costly): pass
+
+@pytest.mark.parallel(2)
+def test_one_rank_fails():
+    if MPI.COMM_WORLD.rank == 1:
+        print("the rank's own words")
+        assert 1 + 1 == 3
+    MPI.COMM_WORLD.Barrier()
+
+@pytest.mark.parallel(2)
+def test_one_rank_leaves():
+    if MPI.COMM_WORLD.rank == 1:
+        os._exit(0)
+
+@pytest.mark.parallel(2)
+def test_skips(): pytest.skip("for a reason")
+
+@pytest.mark.parallel(2, timeout=3)
+def test_hangs():
+    if MPI.COMM_WORLD.rank == 1:
+        time.sleep(1000)
+    MPI.COMM_WORLD.Barrier()
+"""
+
+
+@needs_mpirun
+def test_verdicts_of_ranks_become_the_tests_verdict(tmp_path: Path) -> None:
+    for name in ("conftest.py", "launch.py"):
+        (tmp_path / name).write_text((ROOT / "tests" / name).read_text())
+    (tmp_path / "test_inner.py").write_text(INNER_TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = parallel\n")
+    arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-rA", "test_inner.py"]
+    finished = run_job(arguments, None, tmp_path, env={"PYTHONPATH": ""})
+    assert "PASSED test_inner.py::test_passes" in finished.stdout
+    assert "FAILED test_inner.py::test_one_rank_fails" in finished.stdout
+    assert "--- rank 1" in finished.stdout and "assert (1 + 1) == 3" in finished.stdout
+    assert "the rank's own words" in finished.stdout
+    assert "FAILED test_inner.py::test_one_rank_leaves" in finished.stdout
+    assert "for a reason" in finished.stdout and "1 skipped" in finished.stdout
+    assert "FAILED test_inner.py::test_hangs" in finished.stdout and "no end after 3 s on 2 ranks" in finished.stdout
+    assert "in test_hangs" in finished.stdout
+    assert not finished.leftovers
+
+
+@needs_mpirun
+def test_job_reports_output_and_exit_code() -> None:
+    finished = run_job(["-c", PROGRAM + "; import sys; sys.exit(3 * (c.rank == 0))"], ranks=2)
+    assert sorted(finished.stdout.split("\n")) == ["", "rank 0 of 2", "rank 1 of 2"]
+    assert finished.returncode == 3
+    assert finished.leftovers == []
+
+
+@needs_mpirun
+def test_job_past_its_time_is_killed_whole() -> None:
+    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(99)'])"
+    with start_job(["-c", f"{PROGRAM}; {child}"], ranks=2) as job:
+        assert wait_until(lambda: job.output()[0].count("of 2") == 2 and len(job.pids()) >= 5, 30)
+        pids = job.pids()
+        with pytest.raises(subprocess.TimeoutExpired) as late:
+            job.wait(0.1)
+    assert b"rank 0 of 2" in late.value.stdout
+    assert not any("time.sleep(99)" in command_line(pid) for pid in pids)
+
+
+@needs_mpirun
+def test_a_rank_can_be_found_and_killed() -> None:
+    with start_job(["-c", PROGRAM + "; c.Barrier(); import time; time.sleep(99)"], ranks=2) as job:
+        assert wait_until(lambda: job.output()[0].count("of 2") == 2, 30)
+        assert sorted(job.ranks()) == [0, 1]
+        os.kill(job.ranks()[1], signal.SIGKILL)
+        assert job.wait(30).returncode != 0
+
+
+def test_process_that_outlives_its_job_is_told() -> None:
+    daemon = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])"
+    finished = run_job(["-c", daemon], ranks=None)
+    assert len(finished.leftovers) == 1 and "time.sleep(99)" in finished.leftovers[0]
+
+
+def test_jobs_do_not_see_each_other() -> None:
+    with start_job(["-c", "input()"], None), start_job(["-c", "import time; time.sleep(99)"], None) as second:
+        assert second.pids() == [second.process.pid]
+
+
+def test_job_inside_a_job_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMI_SIZE", "7")
+    assert run_job(["-c", "import os; print(os.environ.get('PMI_SIZE'))"], ranks=None).stdout == "None\n"
