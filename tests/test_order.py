@@ -101,10 +101,11 @@ def test_training_shards(n, ranks, batch):
     shards = [Shard(n, rank, ranks, batch) for rank in range(ranks)]
     steps = {shard.steps for shard in shards}
     positions = [[shard.step_positions(step) for step in range(shard.steps)] for shard in shards]
+    everything = np.concatenate([step for part in positions for step in part])
     samples = shards[0].samples
     assert len(steps) == 1
     assert {sum(map(len, part)) for part in positions} == {samples}
-    assert np.array_equal(np.sort(np.concatenate(sum(positions, []))), np.arange(ranks * samples))
+    assert np.array_equal(np.sort(everything), np.arange(ranks * samples))
     assert all(2 <= len(step) <= batch or batch == 1 for part in positions for step in part)
     left_out = n - ranks * samples
     assert left_out < ranks or (left_out < 2 * ranks and n // ranks % batch == 1)

@@ -63,9 +63,10 @@ class Loader:
     def _normalised(self, images: torch.Tensor) -> torch.Tensor:
         x = images.to(torch.float32, memory_format=torch.channels_last)
         torch.addcmul(self._shift, x, self._scale, out=x)
-        if self._resolution in (0, x.shape[-1]):
+        size = (self._resolution, self._resolution)
+        if self._resolution == 0 or x.shape[2:] == size:
             return x
-        x = interpolate(x, (self._resolution, self._resolution), mode="bilinear", align_corners=False)
+        x = interpolate(x, size, mode="bilinear", align_corners=False)
         return x.contiguous(memory_format=torch.channels_last)
 
 

@@ -1,0 +1,129 @@
+"""Datasets by name: found, opened once, balanced, and refused with what is allowed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from idx_files import pictures, write_set
+
+from hpcai.data import catalog, fashion, places
+from hpcai.data.dataset import fingerprint
+from hpcai.errors import DataError
+
+TRAIN, VALIDATION = np.arange(40) % 10, np.arange(20) % 10
+SUBSET = "8d30510d00542262901ef093d1542fc29b45493dbd0fe58687fbf245f41c2bb4"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_set(tmp_path / "set", TRAIN, VALIDATION)
+
+
+def test_shipped_subset(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    catalog.check("fashion")
+    data = catalog.open_dataset("fashion")
+    assert (data.name, data.fingerprint) == ("fashion-mnist-subset", SUBSET)
+    assert (data.shape, data.classes, data.target) == ((1, 28, 28), 10, 0.85)
+    assert (data.mean, data.std) == ((0.2860,), (0.3530,))
+    for split, each in ((data.train, 600), (data.validation, 200)):
+        everything = np.arange(len(split))
+        assert np.bincount(split.labels(everything)).tolist() == [each] * 10
+        assert split.images(everything).shape == (10 * each, 1, 28, 28)
+    assert abs(data.train.images(np.arange(6000)).mean() / 255 - 0.2860) < 0.005
+
+
+def test_splits_of_the_shipped_subset_share_no_picture():
+    data = catalog.open_dataset("fashion")
+    train, validation = (
+        {image.tobytes() for image in split.images(np.arange(len(split)))} for split in (data.train, data.validation)
+    )
+    assert len(train) > 5990
+    assert not train & validation
+
+
+def test_read_once():
+    assert catalog.open_dataset("fashion") is catalog.open_dataset("fashion")
+
+
+def test_checking_reads_nothing_and_imports_nothing_heavy():
+    program = (
+        "import sys; from hpcai.data import catalog; catalog.check('fashion');"
+        "print([name for name in ('numpy', 'torch', 'h5py') if name in sys.modules])"
+    )
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("below", ["", "usr/share/datasets/fashion-mnist"])
+def test_a_set_by_path(tmp_path, monkeypatch, compressed, below):
+    write_set(tmp_path / "set" / below, TRAIN, VALIDATION, compressed)
+    monkeypatch.chdir(tmp_path)
+    catalog.check("fashion:set")
+    data = catalog.open_dataset("fashion:set")
+    assert (data.name, data.target) == ("fashion-mnist-altered", 0.90)
+    assert data.fingerprint == fingerprint(*fashion.read_folder(tmp_path / "set" / below))
+    assert data.source == str(tmp_path / "set" / below)
+    assert np.array_equal(data.train.images(np.arange(40))[:, 0], pictures(TRAIN))
+    assert np.array_equal(data.validation.labels(np.arange(20)), VALIDATION)
+
+
+def test_full_set_where_debian_puts_it(folder, monkeypatch):
+    monkeypatch.setattr(places, "DEBIAN", folder)
+    assert catalog.open_dataset("fashion:full").source == str(folder)
+
+
+@pytest.mark.parametrize("verb", [catalog.check, catalog.open_dataset])
+def test_missing_full_set_tells_the_cure(tmp_path, monkeypatch, verb):
+    monkeypatch.setattr(places, "DEBIAN", tmp_path / "absent")
+    with pytest.raises(DataError, match="absent is not a folder") as refused:
+        verb("fashion:full")
+    for cure in ("apt-get install dataset-fashion-mnist", "apt-get download", "dpkg -x", "fashion:PATH"):
+        assert cure in str(refused.value)
+
+
+@pytest.mark.parametrize("verb", [catalog.check, catalog.open_dataset])
+@pytest.mark.parametrize("spec", ["", "mnist", "fashion:", "Fashion", "fashion-mnist", "imagenet:/data", ":x"])
+def test_unknown_dataset(verb, spec):
+    with pytest.raises(DataError, match=r"allowed: fashion \| fashion:full \| fashion:PATH"):
+        verb(spec)
+
+
+@pytest.mark.parametrize("verb", [catalog.check, catalog.open_dataset])
+def test_incomplete_folder_names_what_it_lacks(folder, verb):
+    (folder / "t10k-labels-idx1-ubyte.gz").unlink()
+    with pytest.raises(DataError, match=r"set lacks t10k-labels-idx1-ubyte; allowed: a folder with"):
+        verb(f"fashion:{folder}")
+
+
+def test_missing_shipped_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(places, "SHIPPED", tmp_path / "gone.h5")
+    with pytest.raises(DataError, match=r"gone\.h5 is missing"):
+        catalog.check("fashion")
+
+
+@pytest.mark.parametrize("samples", [2, 10, 25, 1000, 6000])
+def test_samples_stay_balanced(samples):
+    data, whole = catalog.open_dataset("fashion", samples), catalog.open_dataset("fashion")
+    labels = data.train.labels(np.arange(samples))
+    counts = np.bincount(labels, minlength=10)
+    assert len(data.train) == samples
+    assert counts.max() - counts.min() <= 1
+    assert len(data.validation) == 2000
+    assert (data.fingerprint == whole.fingerprint) == (samples == 6000)
+
+
+def test_samples_of_an_unbalanced_set(tmp_path):
+    classes = np.array([0] * 20 + [1] * 5 + [2] * 10)
+    data = catalog.open_dataset(f"fashion:{write_set(tmp_path / 'set', classes, VALIDATION)}", 18)
+    assert np.bincount(data.train.labels(np.arange(18))).tolist() == [7, 5, 6]
+
+
+@pytest.mark.parametrize("samples", [-1, 1, 6001])
+def test_number_of_samples_out_of_range(samples):
+    with pytest.raises(DataError, match=r"allowed: 0 \(all\) or 2 to 6000"):
+        catalog.open_dataset("fashion", samples)
