@@ -41,7 +41,7 @@ def read_subset(path: Path) -> tuple[ArraySplit, ArraySplit]:
     import h5py
 
     try:
-        with h5py.File(path, "r") as file:
+        with h5py.File(path, "r", locking=False) as file:  # shared file systems often cannot lock
             train, validation = (_hdf5_split(file[name]) for name in FILES)
             stored = file.attrs["sha256"]
     except (OSError, KeyError) as error:
