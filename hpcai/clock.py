@@ -1,9 +1,11 @@
 """The one clock of the program: every second that is reported comes from here."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from time import perf_counter
+from pathlib import Path
+from time import CLOCK_BOOTTIME, clock_gettime, perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +15,12 @@ if TYPE_CHECKING:
 def now() -> float:
     """Seconds of a monotonic clock with an arbitrary origin; only differences mean anything, and only on one rank."""
     return perf_counter()
+
+
+def since_process_start() -> float:
+    """Seconds since the operating system created this process, to its clock tick (0.01 s)."""
+    start_ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return clock_gettime(CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
 
 
 def utc() -> datetime:

@@ -30,5 +30,9 @@ class DeviceError(HpcaiError):
     """A compute device cannot be used as asked."""
 
 
-class Diverged(HpcaiError):
-    """Training produced a loss that is not finite; the test is FAILED, other tests go on."""
+class Refused(HpcaiError):
+    """All ranks agree that the job cannot be run; `exit_code` is that of the error on rank 0."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

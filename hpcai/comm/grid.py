@@ -1,4 +1,4 @@
-"""The process grid: P groups of Q ranks out of all ranks (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
+"""The process grid: P groups of Q ranks (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
 
 from dataclasses import dataclass
 
@@ -32,9 +32,9 @@ class Group:
     groups: int
     degree: int
     seat: Seat
-    active: MPI.Intracomm
-    model: MPI.Intracomm
-    across: MPI.Intracomm
+    active: MPI.Comm
+    model: MPI.Comm
+    across: MPI.Comm
 
     @property
     def leader(self) -> bool:
@@ -46,8 +46,8 @@ class Group:
             comm.Free()
 
 
-def split(world: MPI.Intracomm, groups: int, degree: int, mapping: str) -> Group | None:
-    """Split all ranks into the grid; None on ranks that stay idle. Collective over `world`, arguments equal everywhere."""
+def split(world: MPI.Comm, groups: int, degree: int, mapping: str) -> Group | None:
+    """Split all ranks into the grid; None on ranks that stay idle. Collective, with equal arguments."""
     place = seat(world.rank, groups, degree, mapping)
     active = world.Split(MPI.UNDEFINED if place is None else 0, world.rank)
     if place is None:

@@ -42,7 +42,7 @@ def interfaces() -> dict[str, str]:
 
 
 def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str | None, own_name: str) -> str:
-    """Name of the interface for a group: loopback inside a node, else the one asked for or the one the host is known by."""
+    """Name of a group's interface: loopback inside a node, else the one asked for or the one the host is known by."""
     if wanted:
         return wanted.split(",")[0].lstrip("=^")
     loopback = [name for name, address in addresses.items() if address.startswith("127.")]
@@ -79,7 +79,7 @@ def _meet(group: Group, address: str) -> distributed.TCPStore:
     return store or distributed.TCPStore(host, port, size, is_master=False, timeout=TIMEOUT)
 
 
-def one_node(comm: MPI.Intracomm) -> bool:
+def one_node(comm: MPI.Comm) -> bool:
     """Whether all ranks of a communicator share a node; the same on every rank."""
     local = comm.Split_type(MPI.COMM_TYPE_SHARED)
     alone = local.size == comm.size
@@ -87,7 +87,7 @@ def one_node(comm: MPI.Intracomm) -> bool:
     return alone
 
 
-def backend(comm: MPI.Intracomm, device: torch.device) -> str:
+def backend(comm: MPI.Comm, device: torch.device) -> str:
     """`nccl` if every rank of the group has a GPU of its own, else `gloo`; the same on every rank. Collective."""
     local = comm.Split_type(MPI.COMM_TYPE_SHARED)
     devices = gather_all(local, str(device))
@@ -96,7 +96,7 @@ def backend(comm: MPI.Intracomm, device: torch.device) -> str:
     return "nccl" if comm.allreduce(own_gpu, MPI.LAND) else "gloo"
 
 
-def _bind_interface(comm: MPI.Intracomm, host: str) -> tuple[str, str]:
+def _bind_interface(comm: MPI.Comm, host: str) -> tuple[str, str]:
     wanted = next((os.environ[key] for key in INTERFACE_VARIABLES if os.environ.get(key)), None)
     addresses = interfaces()
     name = choose_interface(addresses, one_node(comm), wanted, host)

@@ -6,12 +6,14 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import sleep
 from typing import Any
 
 from mpi4py import MPI
 
+from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
 
 LISTED_RANKS = 64  # rank 0 hears of these ranks by name; of the others only sums
@@ -21,8 +23,8 @@ LISTED_RANKS = 64  # rank 0 hears of these ranks by name; of the others only sum
 class World:
     """This rank's place among all ranks (`comm`) and among those of its node (`node`)."""
 
-    comm: MPI.Intracomm
-    node: MPI.Intracomm
+    comm: MPI.Comm
+    node: MPI.Comm
     host: str
 
     @property
@@ -35,9 +37,12 @@ class World:
 
 
 def join() -> World:
-    """Start MPI and find this rank's place. Collective over MPI_COMM_WORLD; raises LaunchError for a foreign launcher."""
+    """Start MPI and find this rank's place. Collective over all ranks; Refused if the launcher is a foreign one."""
     comm = MPI.COMM_WORLD
-    launcher.check_size(os.environ, comm.size)
+    try:
+        launcher.check_size(os.environ, comm.size)
+    except LaunchError as error:
+        raise Refused(str(error), error.exit_code) from None
     return World(comm, comm.Split_type(MPI.COMM_TYPE_SHARED), socket.gethostname())
 
 
@@ -49,12 +54,27 @@ def settle(world: World) -> affinity.Placement:
     return placement
 
 
-def broadcast(comm: MPI.Intracomm, message: Any) -> Any:
+def broadcast(comm: MPI.Comm, message: Any) -> Any:
     """The JSON message of rank 0, on every rank of `comm`."""
     return json.loads(comm.bcast(json.dumps(message) if comm.rank == 0 else None))
 
 
-def gather_all(comm: MPI.Intracomm, message: Any) -> list[Any]:
+def agreed(comm: MPI.Comm, make: Callable[[], Any]) -> Any:
+    """What `make` returns on rank 0, as JSON, on every rank; if it fails there, Refused on every rank. Collective."""
+    answer = broadcast(comm, _answer(make) if comm.rank == 0 else None)
+    if "refused" in answer:
+        raise Refused(answer["refused"], answer["code"])
+    return answer["made"]
+
+
+def _answer(make: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return {"made": make()}
+    except HpcaiError as error:
+        return {"refused": str(error), "code": error.exit_code}
+
+
+def gather_all(comm: MPI.Comm, message: Any) -> list[Any]:
     """The JSON messages of all ranks of a communicator that is small by construction: a node, the listed ranks."""
     return [json.loads(text) for text in comm.allgather(json.dumps(message))]
 
@@ -69,7 +89,7 @@ def gather_listed(world: World, message: Any) -> list[Any]:
     return messages
 
 
-def patient_barrier(comm: MPI.Intracomm, pause: float = 0.002) -> None:
+def patient_barrier(comm: MPI.Comm, pause: float = 0.002) -> None:
     """A barrier whose early ranks sleep: idle ranks must not take processor time from those that are measured."""
     request = comm.Ibarrier()
     while not request.Test():
@@ -102,7 +122,9 @@ def abort(reason: str, code: int) -> None:
     MPI.COMM_WORLD.Abort(code)
 
 
-def abort_with_traceback(error: BaseException, code: int) -> None:
-    """End the whole job because of an exception that this rank could not handle."""
+def abort_because(error: BaseException) -> None:
+    """End the whole job because of an exception on this rank; errors meant for users come without a traceback."""
+    if isinstance(error, HpcaiError):
+        abort(f"cannot go on: {error}", error.exit_code)
     traceback.print_exception(error)
-    abort(f"raised {type(error).__name__}: {error}", code)
+    abort(f"raised {type(error).__name__}: {error}", 3)

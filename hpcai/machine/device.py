@@ -23,10 +23,10 @@ def name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
 
-def prepare(device: torch.device, threads: int, precision: str) -> None:
-    """Fix what torch would otherwise decide by itself: threads, and whether fp32 may be computed in TF32."""
+def prepare(device: torch.device, threads: int) -> None:
+    """Fix what torch would otherwise decide by itself: its threads, and that fp32 is computed as fp32."""
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = device.type == "cuda"

@@ -1,4 +1,4 @@
-"""What a reader of a result must know of the machine and the software: of constant size, whatever the number of ranks."""
+"""What a reader must know of the machine and the software; of constant size, whatever the number of ranks."""
 
 import os
 import platform

@@ -9,6 +9,18 @@ from collections.abc import Mapping
 from hpcai.errors import LaunchError
 
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+
+
+def environment_rank(environment: Mapping[str, str]) -> int:
+    """This process's rank as the launcher tells it, before MPI is started; 0 without a launcher."""
+    ranks = (environment.get(name, "") for name in RANK_VARIABLES)
+    return next((int(rank) for rank in ranks if rank.isdecimal()), 0)
+
+
+def declared_size(environment: Mapping[str, str]) -> int:
+    """The number of ranks as the launcher tells it, before MPI is started; 1 without a launcher."""
+    return next(iter(declared_sizes(environment).values()), 1)
 
 
 def declared_sizes(environment: Mapping[str, str]) -> dict[str, int]:

@@ -1,0 +1,129 @@
+"""A run from the agreed problem to the last line of the report: prepare, then measure, judge and tell case by case."""
+
+from typing import Any
+
+from mpi4py import MPI
+
+from hpcai import __version__, clock
+from hpcai import result as results
+from hpcai.comm.grid import seat
+from hpcai.comm.world import World, agreed, broadcast, gather_listed
+from hpcai.inputfile import Case, Problem
+from hpcai.machine import device as devices
+from hpcai.machine import inventory
+from hpcai.machine.affinity import Placement, ranges
+from hpcai.report import files, hpl
+from hpcai.workloads import ensemble
+from hpcai.workloads.prepare import check
+
+WORKLOADS = {"ensemble": ensemble}
+LISTED_GRIDS = 8  # columns of the rank map
+
+
+def run(problem: Problem, world: World, placement: Placement) -> int:
+    """Run all cases; the exit code. Collective over all ranks; Refused if a case cannot be run here."""
+    device = devices.own(world.node.rank)
+    devices.prepare(device, placement.threads)
+    cases = _cases(problem, world)
+    book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
+    for case in cases:
+        measurement = WORKLOADS[case.workload].run(case, problem.run["SEED"], world, device)
+        book.enter(case, measurement)
+    return broadcast(world.comm, book.close())
+
+
+def accelerators(world: World) -> int:
+    """GPUs that the ranks of a node can have for themselves, on the node that has fewest. Collective."""
+    return int(world.comm.allreduce(min(devices.accelerators(), world.node.size), MPI.MIN))
+
+
+def _cases(problem: Problem, world: World) -> list[Case]:
+    count = accelerators(world)
+    agreed(world.comm, lambda: [check(case) for case in problem.cases(world.size, count)])
+    return problem.cases(world.size, count)
+
+
+def _head(problem: Problem, cases: list[Case], world: World, placement: Placement, device: Any) -> results.Json:
+    """The result before its first test; tells of all ranks by sums, and by name of the first ones only. Collective."""
+    grids = list(dict.fromkeys((case["GROUPS"], case["DEGREE"], case["MAPPING"]) for case in cases))
+    ranks = gather_listed(world, _rank(world, placement, device, grids[:LISTED_GRIDS]))
+    environment = {
+        **inventory.environment(MPI.Get_library_version().split("\n")[0].strip("\0 "), devices.name(device)),
+        "ranks": world.size,
+        "nodes": world.comm.allreduce(int(world.node.rank == 0)),
+        "accelerators": accelerators(world),
+        "grids": [f"{p}x{q} {mapping[0].upper()}" for p, q, mapping in grids[:LISTED_GRIDS]],
+        "idle": [_idle(p, q, world.size) for p, q, _ in grids if p * q < world.size],
+        "warnings": _warnings(world, placement, device),
+    }
+    return {
+        "schema": results.SCHEMA,
+        "version": __version__,
+        "date": clock.utc().isoformat(),
+        "input": problem.as_dict(),
+        "environment": environment,
+        "ranks": ranks,
+        "tests": [],
+        "kernels": [],
+        "collectives": [],
+    }
+
+
+def _rank(world: World, placement: Placement, device: Any, grids: list[Any]) -> results.Json:
+    seats = [seat(world.rank, *grid) for grid in grids]
+    return {
+        "rank": world.rank,
+        "groups": [place.group if place else None for place in seats],
+        "host": world.host,
+        "device": str(device),
+        "cpus": ranges(placement.cpus),
+        "threads": placement.threads,
+    }
+
+
+def _idle(groups: int, degree: int, size: int) -> str:
+    return f"Grid {groups} x {degree}: ranks {ranges(range(groups * degree, size))} stay idle"
+
+
+def _warnings(world: World, placement: Placement, device: Any) -> list[str]:
+    """What makes the machine slower than it is, counted over all ranks. Collective."""
+    same_gpu = device.type == "cuda" and world.node.size > devices.accelerators()
+    counts = {
+        "share processors with another rank": placement.sharers > 0,
+        "have more threads than processors": placement.threads > len(placement.cpus),
+        "share a GPU with another rank": same_gpu,
+    }
+    totals = {what: world.comm.allreduce(int(true)) for what, true in counts.items()}
+    return [f"{total} of {world.size} ranks {what}" for what, total in totals.items() if total]
+
+
+class _Book:
+    """Rank 0's account of the run: prints and writes each test as it ends. On other ranks it does nothing."""
+
+    def __init__(self, problem: Problem, world: World, head: results.Json, planned: int) -> None:
+        self.writes = world.rank == 0
+        self.result = head
+        self.planned = planned
+        if self.writes:
+            self.folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
+            _tell(hpl.banner(head))
+
+    def enter(self, case: Case, measurement: ensemble.Measurement | None) -> None:
+        """Judge a case that has ended, and keep what is known so far."""
+        if self.writes and measurement is not None:
+            test = results.judge(case, measurement, self.result["tests"])
+            self.result["tests"].append(test)
+            _tell(hpl.block(test))
+            files.write(self.folder, results.sealed(self.result, self.planned))
+
+    def close(self) -> int:
+        """Print the end of the report; the exit code."""
+        if not self.writes:
+            return 0
+        sealed = results.sealed(self.result, self.planned)
+        _tell(hpl.closing(sealed))
+        return 0 if sealed["summary"]["failed"] == 0 else 1
+
+
+def _tell(text: str) -> None:
+    print(text, end="", flush=True)

@@ -1,0 +1,82 @@
+"""The command line (pure: what is asked for, and nothing is done yet)."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcai import __version__
+from hpcai.errors import InputError
+
+DESCRIPTION = """\
+A LINPACK for AI machines: mpirun -np N python bench.py trains an ensemble of models on P x Q groups of the N ranks,
+as the input file says, and prints an HPL-style table of verified results."""
+EPILOGUE = """\
+Files are written below results/ in the current directory. Exit codes: 0 every test passed, 1 a test failed,
+2 illegal input or launch, 3 broken off. python -m hpcai.opcount --help counts the operations of a network."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for; `verify` and `input` are paths as given."""
+
+    input: str
+    overrides: tuple[str, ...]
+    check: bool
+    ranks: int | None
+    write_input: bool
+    verify: str | None
+    schema: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise InputError(f"command line: {message}; --help lists what is allowed")
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """The options of a command line; InputError if it is illegal, SystemExit(0) after --help and --version."""
+    found = _parser().parse_args(arguments)
+    overrides = [word for words in found.overrides for word in words]
+    inputs = [*found.input, *(word for word in overrides if "=" not in word)]
+    if len(inputs) > 1:
+        raise InputError(f"command line: one input file at most, not {', '.join(inputs)}; --set takes KEY=VALUE")
+    if found.ranks is not None and not found.check:
+        raise InputError("command line: --ranks goes with --check; a run has the ranks that mpirun starts")
+    return Options(
+        input=inputs[0] if inputs else "input.dat",
+        overrides=tuple(word for word in overrides if "=" in word),
+        check=found.check,
+        ranks=found.ranks,
+        write_input=found.write_input,
+        verify=found.verify,
+        schema=found.schema,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="bench.py", description=DESCRIPTION, epilog=EPILOGUE, allow_abbrev=False)
+    parser.add_argument("input", nargs="*", metavar="INPUT", help="input file (default: input.dat)")
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        nargs="+",
+        default=[],
+        metavar="[SECTION.]KEY=VALUE",
+        help="replace a setting of the input file; several values are separated by commas",
+    )
+    actions = parser.add_mutually_exclusive_group()
+    actions.add_argument("--check", action="store_true", help="plan the run, estimate memory and time, and stop")
+    actions.add_argument("--write-input", action="store_true", help="write the shipped input.dat and stop")
+    actions.add_argument("--verify", metavar="FILE", help="recompute every derived number of a result.json")
+    actions.add_argument("--schema", action="store_true", help="print the JSON schema of result.json")
+    parser.add_argument("--ranks", type=_positive, metavar="N", help="with --check: plan for N ranks")
+    parser.add_argument("--version", action="version", version=f"hpcai-bench {__version__}")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return number

@@ -1,0 +1,130 @@
+"""The phases of the program in their order, and the only place that catches everything: there the job is ended."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hpcai import cli
+from hpcai.errors import HpcaiError, InputError, Refused
+from hpcai.inputfile import Problem, from_dict, parse, shipped_text
+from hpcai.machine import launcher
+
+
+def command() -> NoReturn:
+    """The program: run what the command line asks for and leave with its exit code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0 all tests passed, 1 a test failed, 2 illegal input or launch, 3 broken off."""
+    speaks = launcher.environment_rank(os.environ) == 0
+    try:
+        with contextlib.nullcontext() if speaks else _silence():
+            options = cli.parse(arguments)
+            alone = _without_mpi(options)
+    except HpcaiError as error:
+        return _refuse(error)
+    return _benchmark(options) if alone is None else alone
+
+
+@contextlib.contextmanager
+def _silence() -> Any:
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
+
+
+def _without_mpi(options: cli.Options) -> int | None:
+    """Serve an option that needs no MPI; None if none was given. On ranks other than 0 nothing is written."""
+    if options.schema:
+        from hpcai.report import schema
+
+        return _print(schema.text())
+    if options.verify is not None:
+        return _verify(Path(options.verify))
+    if options.write_input:
+        return _write_input(Path("input.dat"))
+    if options.check:
+        return _check(options)
+    return None
+
+
+def _print(text: str) -> int:
+    print(text)
+    return 0
+
+
+def _verify(path: Path) -> int:
+    from hpcai.report import verify
+
+    found = verify.differences(path / "result.json" if path.is_dir() else path)
+    for difference in found:
+        print(difference)
+    print(f"{path}: {'every number follows from the raw measurements' if not found else 'NOT VERIFIED'}")
+    return 1 if found else 0
+
+
+def _write_input(path: Path) -> int:
+    if launcher.environment_rank(os.environ) == 0:
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(shipped_text())
+        except OSError as error:
+            raise InputError(f"cannot write {path.absolute()}: {error.strerror}") from None
+    return _print(f"wrote {path.absolute()}")
+
+
+def _check(options: cli.Options) -> int:
+    """Plan without MPI: the launcher's environment tells for how many ranks, and rank 0 speaks."""
+    ranks = options.ranks or launcher.declared_size(os.environ)
+    problem = _parsed(options, ranks)
+    if launcher.environment_rank(os.environ) == 0:
+        from hpcai.report import plan
+        from hpcai.workloads import prepare
+
+        print(plan.text(problem.name, ranks, prepare.plans(problem, ranks)))
+    return 0
+
+
+def _parsed(options: cli.Options, ranks: int) -> Problem:
+    """The problem of the input file, or every reason why it is none."""
+    from hpcai.data import catalog
+
+    path = Path(options.input)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path} in {Path.cwd()}: {error.strerror}; `bench.py --write-input` writes an input.dat there"
+        ) from None
+    return parse(content, options.overrides, ranks, catalog.check, path.name)
+
+
+def _benchmark(options: cli.Options) -> int:
+    """Start MPI, agree on the problem and run it; whatever goes wrong on one rank ends the job on all of them."""
+    from hpcai.comm import world as worlds
+
+    worlds.guard()
+    try:
+        world = worlds.join()
+        problem = from_dict(worlds.agreed(world.comm, lambda: _parsed(options, world.size).as_dict()))
+        placement = worlds.settle(world)
+        from hpcai import benchmark  # imports torch, whose threads are settled now
+
+        code = benchmark.run(problem, world, placement)
+    except Refused as error:
+        code = _refuse(error)
+    except BaseException as error:
+        worlds.abort_because(error)
+        raise
+    worlds.finish()
+    return code
+
+
+def _refuse(error: HpcaiError) -> int:
+    """The exit code of an error that every rank has; the first one tells it."""
+    if launcher.environment_rank(os.environ) == 0:
+        print(f"hpcai: {error}", file=sys.stderr)
+    return error.exit_code

@@ -1,0 +1,74 @@
+"""The files of a run: report.txt, result.json and result.csv in a folder of their own, each replaced atomically."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hpcai.errors import HpcaiError
+from hpcai.report import hpl
+
+Json = dict[str, Any]
+
+CSV_COLUMNS = ("index", "tv", "workload", "n", "nb", "p", "q", "seconds", "gflops", "verdict", "status")
+CSV_SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")
+CSV_SCORES = ("flops", "valid_flops", "quality", "target", "time_to_quality", "efficiency")
+
+
+def create_folder(output: str, date: datetime) -> Path:
+    """A new folder results/<output>-<UTC time>/ below the current directory; HpcaiError if it cannot be made."""
+    name = f"{output}-{date:%Y%m%dT%H%M%SZ}"
+    for attempt in range(1, 1000):
+        folder = Path("results") / (name if attempt == 1 else f"{name}-{attempt}")
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError as error:
+            if not Path("results").is_dir():
+                raise HpcaiError(f"cannot make the result folder {folder}: {error.strerror}") from None
+        except OSError as error:
+            raise HpcaiError(f"cannot make the result folder {folder.absolute()}: {error.strerror}") from None
+    raise HpcaiError(f"cannot make the result folder {name}: too many of that name")
+
+
+def report(result: Json) -> str:
+    """The whole printed report of a result."""
+    return hpl.banner(result) + "".join(hpl.block(test) for test in result["tests"]) + hpl.closing(result)
+
+
+def table(result: Json) -> str:
+    """A line per test, comma-separated; a score that was not reached is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*CSV_COLUMNS, *map(str.lower, CSV_SETTINGS), *CSV_SCORES])
+    for test in result["tests"]:
+        writer.writerow(_cells(test))
+    return text.getvalue()
+
+
+def _cells(test: Json) -> Sequence[Any]:
+    settings = [test["settings"][key] for key in CSV_SETTINGS]
+    return [*(test[name] for name in CSV_COLUMNS), *settings, *(test["scores"][name] for name in CSV_SCORES)]
+
+
+def write(folder: Path, result: Json) -> None:
+    """Write or replace the three files."""
+    _replace(folder / "report.txt", report(result))
+    _replace(folder / "result.csv", table(result))
+    _replace(folder / "result.json", json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise HpcaiError(f"cannot write {path.absolute()}: {error.strerror}") from None

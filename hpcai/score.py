@@ -1,0 +1,29 @@
+"""The scores, as pure functions of what was measured. Sections and equations of the papers stand at each."""
+
+from collections.abc import Sequence
+
+
+def flops(operations: int, seconds: float) -> float:
+    """Credited training operations per second of training time (HPC AI500 V3, Eq. 6)."""
+    return operations / seconds
+
+
+def valid_flops(rate: float, quality: float, target: float, exponent: float) -> float:
+    """FLOPS weighed by the quality reached: rate x (quality / target)^exponent (HPC AI500 V2, section 4.3, V3)."""
+    return float(rate * (quality / target) ** exponent)
+
+
+def efficiency(rate: float, ranks: int, first_rate: float, first_ranks: int) -> float:
+    """Parallel efficiency by weak scaling: FLOPS(N) / (N / N0 x FLOPS(N0)) against a sweep's first case."""
+    return rate / (ranks / first_ranks * first_rate)
+
+
+def disagreement(agreeing_pairs: int, models: int, samples: int) -> float:
+    """Share of pairs of models, averaged over the samples, that predict different classes."""
+    pairs = models * (models - 1) // 2 * samples
+    return 1.0 - agreeing_pairs / pairs
+
+
+def first_reaching(curve: Sequence[dict[str, float]], samples: int, target: float) -> dict[str, float] | None:
+    """The first entry of a validation curve whose share of correct samples is at least the target."""
+    return next((entry for entry in curve if entry["correct"] / samples >= target), None)

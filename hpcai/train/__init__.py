@@ -1,0 +1,1 @@
+"""Training of one base model by its group, and the judgement of the ensemble that the groups form."""

@@ -1,0 +1,78 @@
+"""Validation of one model by its group: every sample is judged by exactly one rank, and that is proven by counting."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from hpcai.comm.grid import Group
+from hpcai.data.loader import Loader
+from hpcai.data.order import ValidationShard, validation_indices
+from hpcai.data.philox import Integers
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over the group: samples judged right, samples judged, and a fingerprint of which ones (modulo 2^63)."""
+
+    correct: int
+    counted: int
+    fingerprint: int
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+def fingerprint(indices: Integers) -> int:
+    """A sum over samples of a scrambled index: equal for the same samples equally often, else by a chance of 2^-63."""
+    mixed = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return int((mixed ^ mixed >> np.uint64(31)).sum(dtype=np.uint64)) % (1 << 63)
+
+
+def expected_fingerprint(n: int, block: int = 1 << 16) -> int:
+    """The fingerprint of samples 0 ... n - 1, each once."""
+    parts = (fingerprint(np.arange(start, min(start + block, n))) for start in range(0, n, block))
+    return sum(parts) % (1 << 63)
+
+
+class Validation:
+    """This rank's part of the validation set, and how it is judged."""
+
+    def __init__(self, loader: Loader, shard: ValidationShard, device: torch.device) -> None:
+        self.loader = loader
+        self.shard = shard
+        self.device = device
+
+    def warm_up(self, module: nn.Module) -> None:
+        """Judge the first and the last batch, so that every shape has run once."""
+        steps = {0, self.shard.steps - 1} if self.shard.steps else set()
+        self._judge(module, (self.shard.step_positions(step) for step in sorted(steps)))
+
+    def run(self, module: nn.Module, group: Group) -> Tally:
+        """Judge this rank's samples with the module in evaluation mode and sum over the group. Collective."""
+        asked: list[int] = []
+        correct, counted = self._judge(module, _noting(validation_indices(self.shard), asked))
+        sums = np.array([correct, counted, sum(asked) % (1 << 63)], np.uint64)
+        group.model.Allreduce(sums.copy(), sums)
+        return Tally(int(sums[0]), int(sums[1]), int(sums[2]) % (1 << 63))
+
+    @torch.inference_mode()
+    def _judge(self, module: nn.Module, indices: Iterable[Integers]) -> tuple[int, int]:
+        module.eval()
+        correct = torch.zeros((), dtype=torch.int64, device=self.device)
+        counted = 0
+        for x, y in self.loader(indices):
+            correct += (module(x).argmax(1) == y).sum()
+            counted += len(y)
+        module.train()
+        return int(correct), counted
+
+
+def _noting(arrays: Iterable[Integers], prints: list[int]) -> Iterator[Integers]:
+    for indices in arrays:
+        prints.append(fingerprint(indices))
+        yield indices

@@ -1,0 +1,131 @@
+"""The training loop of one base model: epochs of optimiser steps, each followed, when due, by a validation.
+
+Nothing in an epoch waits for the device: losses stay there, and the clock is read where the epoch begins and ends.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from mpi4py import MPI
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from hpcai.clock import Phases
+from hpcai.comm.grid import Group
+from hpcai.data.bootstrap import Sampler
+from hpcai.data.loader import Loader
+from hpcai.data.order import EpochOrder, Shard, training_indices
+from hpcai.data.philox import Integers
+from hpcai.models.executed import count_executed
+from hpcai.train.evaluate import Validation
+from hpcai.train.optimisers import set_rate
+from hpcai.train.parallel import average_statistics
+from hpcai.train.recipe import Recipe
+from hpcai.train.schedules import learning_rate
+from hpcai.train.state import Progress, TrainingState
+
+WARMUP_STEPS = 3  # full batches before the clock starts; the last, smaller batch of an epoch is warmed up as well
+
+
+class Training:
+    """One model's training on one rank: what it trains, on which samples, by which recipe.
+
+    `replica` is `state.module` as the group trains it. All but `shard` (its rank) is the same on the group's ranks.
+    """
+
+    def __init__(
+        self,
+        state: TrainingState,
+        replica: nn.Module,
+        recipe: Recipe,
+        sampler: Sampler,
+        shard: Shard,
+        loader: Loader,
+        validation: Validation,
+        group: Group,
+        seed: int,
+    ) -> None:
+        self.state = state
+        self.replica = replica
+        self.recipe = recipe
+        self.sampler = sampler
+        self.shard = shard
+        self.loader = loader
+        self.validation = validation
+        self.group = group
+        self.seed = seed
+
+    def warm_up(self) -> int:
+        """Run every shape once before the clock, then forget all of it. Returns the number of steps."""
+        before = self.state.snapshot()
+        steps = min(WARMUP_STEPS, self.shard.steps)
+        shapes = [self.shard.step_positions(step) for step in range(steps)] + [
+            self.shard.step_positions(self.shard.steps - 1)
+        ]
+        for x, y in self.loader(self.sampler.draw(positions) for positions in shapes):
+            self._step(x, y)
+        self.validation.warm_up(self.state.module)
+        self.state.restore(before)
+        return len(shapes)
+
+    def run(self, phases: Phases) -> None:
+        """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite."""
+        executed = count_executed(self.state.module)
+        executed.operations = self.state.progress.operations
+        phases.seconds["training"] = self.state.progress.training_seconds
+        phases.seconds["validation"] = self.state.progress.validation_seconds
+        loss: float | None = 0.0
+        while loss is not None and self.state.progress.epoch < self.recipe.epochs:
+            waited = self.loader.wait_seconds
+            with phases.measure("training"):
+                self._epoch()
+            self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
+            self.state.progress.operations = executed.operations
+            loss = self._close_epoch(phases)
+            if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
+                self._validate(phases, loss)
+        executed.remove()
+
+    def _epoch(self) -> None:
+        progress = self.state.progress
+        for x, y in self.loader(self._indices(progress)):
+            set_rate(self.state.optimiser, self._rate(progress.steps))
+            self._step(x, y)
+            progress.step += 1
+            progress.steps += 1
+            progress.samples += len(y)
+
+    def _indices(self, progress: Progress) -> Iterator[Integers]:
+        order = EpochOrder(self.sampler.size, self.seed, progress.epoch)
+        return training_indices(self.shard, order, self.sampler, progress.step)
+
+    def _rate(self, step: int) -> float:
+        recipe, per_epoch = self.recipe, self.shard.steps
+        warmup = recipe.warmup_epochs * per_epoch
+        return learning_rate(recipe.schedule, recipe.peak_rate, step, recipe.epochs * per_epoch, warmup)
+
+    def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        loss = cross_entropy(self.replica(x), y, label_smoothing=self.recipe.smoothing)
+        loss.backward()
+        self.state.optimiser.step()
+        self.state.optimiser.zero_grad(set_to_none=True)
+        self.state.loss_sum += loss.detach()
+
+    def _close_epoch(self, phases: Phases) -> float | None:
+        """Book the epoch; its mean loss over steps and ranks, None if that is not a finite number."""
+        state, progress = self.state, self.state.progress
+        loss = self.group.model.allreduce(state.loss_sum.item()) / (self.group.degree * self.shard.steps)
+        state.loss_sum.zero_()
+        progress.epoch, progress.step = progress.epoch + 1, 0
+        progress.training_seconds = phases.seconds["training"]
+        return loss if abs(loss) < float("inf") else None
+
+    def _validate(self, phases: Phases, loss: float | None) -> None:
+        progress = self.state.progress
+        with phases.measure("validation"):
+            average_statistics(self.state.module, self.group)
+            tally = self.validation.run(self.state.module, self.group)
+        progress.validation_seconds = phases.seconds["validation"]
+        elapsed = progress.training_seconds + progress.validation_seconds
+        slowest = self.group.model.allreduce(elapsed, MPI.MAX)
+        progress.curve.append({"epoch": progress.epoch, "seconds": slowest, "loss": loss, **tally.as_dict()})

@@ -1,0 +1,88 @@
+"""Synchronous data parallelism inside a group, and the proofs that it did what it should."""
+
+import hashlib
+import warnings
+
+import numpy as np
+import torch
+from mpi4py import MPI
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from hpcai.comm.grid import Group
+
+EXACT = 1 << 24  # integers up to here are exact in fp32
+
+
+def replicate(module: nn.Module, group: Group, device: torch.device) -> nn.Module:
+    """The module as the group trains it: gradients averaged over its Q ranks, overlapping the backward pass."""
+    if group.degree == 1:
+        return module
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 has a new name for it, torch 2.11 only this one
+        return DistributedDataParallel(
+            module,
+            device_ids=[device] if device.type == "cuda" else None,
+            broadcast_buffers=False,
+            gradient_as_bucket_view=True,
+        )
+
+
+def average_statistics(module: nn.Module, group: Group) -> None:
+    """Replace the running means and variances by their average over the group. Collective over the group."""
+    buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+    if group.degree == 1 or not buffers:
+        return
+    flat = torch.cat([buffer.flatten() for buffer in buffers])
+    distributed.all_reduce(flat)
+    flat /= group.degree
+    for buffer, part in zip(buffers, flat.split([buffer.numel() for buffer in buffers]), strict=True):
+        buffer.copy_(part.view_as(buffer))
+
+
+def differs_from_leader(module: nn.Module, group: Group) -> bool:
+    """Whether one bit of this rank's parameters or statistics differs from those of its group's first rank.
+
+    Collective over the group.
+    """
+    digest = hashlib.sha256()
+    for value in module.state_dict().values():
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return bool(group.model.bcast(digest.digest()) != digest.digest())
+
+
+def wrong_sums(group: Group, device: torch.device, count: int) -> int:
+    """Elements that come out wrong when integers are summed by the group's backend and by MPI over all active ranks.
+
+    The payload of rank r at position p is a(p) * b(r), so the sum a(p) * (b(0) + b(1) + ...) is known without any
+    communication, and is exact in fp32. `count` is the number of fp32 elements, as many as one step's gradients.
+    """
+    positions = np.arange(count)
+    wrong = 0 if group.degree == 1 else _wrong_in_group(group, device, positions)
+    return wrong + _wrong_in_mpi(group.active, positions[:4096])
+
+
+def _weight(rank: int) -> int:
+    return 1 + rank % 7
+
+
+def _total_weight(ranks: int) -> int:
+    return ranks + ranks // 7 * 21 + sum(range(ranks % 7))
+
+
+def _values(positions: np.ndarray, ranks: int) -> np.ndarray:
+    return positions % max(2, min(127, EXACT // _total_weight(ranks)))
+
+
+def _wrong_in_group(group: Group, device: torch.device, positions: np.ndarray) -> int:
+    values = _values(positions, group.degree)
+    payload = torch.tensor(values * _weight(group.seat.member), dtype=torch.float32, device=device)
+    distributed.all_reduce(payload)
+    return int(np.count_nonzero(payload.cpu().numpy() != values * _total_weight(group.degree)))
+
+
+def _wrong_in_mpi(comm: MPI.Comm, positions: np.ndarray) -> int:
+    values = _values(positions, comm.size)
+    total = np.full_like(values, -1)
+    comm.Allreduce(values * _weight(comm.rank), total)
+    return int(np.count_nonzero(total != values * _total_weight(comm.size)))

@@ -1,0 +1,91 @@
+"""Everything a training is made of at one moment, as one object that can be written and read back."""
+
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Progress:
+    """How far a training has come on this rank, and what it may claim for it.
+
+    `epoch` and `step` name the next optimiser step (both from 0; `step` within the epoch): they are the position of
+    the sampler and of the schedule. The rest is credited work.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    steps: int = 0
+    samples: int = 0
+    operations: int = 0  # seen by the hooks on the executed modules, rule `model`
+    training_seconds: float = 0.0
+    validation_seconds: float = 0.0
+    data_wait_seconds: float = 0.0
+    curve: list[dict[str, Any]] = field(default_factory=list)
+
+
+class TrainingState:
+    """Weights and statistics, optimiser, generators and progress of one model on one rank."""
+
+    def __init__(self, module: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device) -> None:
+        self.module = module
+        self.optimiser = optimiser
+        self.device = device
+        self.progress = Progress()
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # over the steps of the current epoch
+
+    def snapshot(self) -> dict[str, Any]:
+        """A copy of the state that later steps do not change."""
+        return _cloned(
+            {
+                "module": self.module.state_dict(),
+                "optimiser": self.optimiser.state_dict(),
+                "progress": asdict(self.progress),
+                "loss_sum": self.loss_sum,
+                "generators": self._generators(),
+            }
+        )
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Go back (or forward) to a snapshot, in place: replicas and buckets that refer to the weights stay valid."""
+        self.module.load_state_dict(snapshot["module"])
+        self.optimiser.load_state_dict(_cloned(snapshot["optimiser"]))
+        self.progress = Progress(**_cloned(snapshot["progress"]))
+        self.loss_sum.copy_(snapshot["loss_sum"])
+        torch.set_rng_state(snapshot["generators"]["cpu"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(snapshot["generators"]["cuda"], self.device)
+
+    def _generators(self) -> dict[str, torch.Tensor]:
+        states = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            states["cuda"] = torch.cuda.get_rng_state(self.device)
+        return states
+
+    def write(self, path: Path) -> None:
+        """Write a snapshot to `path`, atomically: a kill at any moment leaves the old file or the new one."""
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        with os.fdopen(descriptor, "wb") as file:
+            torch.save(self.snapshot(), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+    def read(self, path: Path) -> None:
+        """Go to the snapshot in `path`."""
+        self.restore(torch.load(path, map_location="cpu", weights_only=True))
+
+
+def _cloned(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _cloned(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cloned(item) for item in value]
+    return value

@@ -1,0 +1,161 @@
+"""Image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from mpi4py import MPI
+
+from hpcai import clock, score
+from hpcai.comm import reduce
+from hpcai.comm.grid import Group, split
+from hpcai.comm.rendezvous import process_group
+from hpcai.comm.world import World, patient_barrier
+from hpcai.data import catalog
+from hpcai.data.bootstrap import sampler
+from hpcai.data.dataset import Dataset
+from hpcai.data.loader import Loader
+from hpcai.data.order import Shard, ValidationShard
+from hpcai.data.philox import Purpose, seed_of
+from hpcai.inputfile import Case
+from hpcai.models.module import build
+from hpcai.networks.graph import Graph
+from hpcai.train import bagging
+from hpcai.train.evaluate import Validation, expected_fingerprint
+from hpcai.train.loop import Training
+from hpcai.train.optimisers import sgd
+from hpcai.train.parallel import differs_from_leader, replicate, wrong_sums
+from hpcai.train.recipe import Recipe
+from hpcai.train.state import TrainingState
+from hpcai.workloads.prepare import network
+from hpcai.workloads.residuals import worst_residuals
+
+PHASES = ("start-up", "set-up", "residuals", "warm-up", "training", "data wait", "validation", "ensemble")
+
+Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
+
+
+def run(case: Case, seed: int, world: World, device: torch.device) -> Measurement | None:
+    """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks."""
+    group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
+    measurement = None
+    if group is not None:
+        with process_group(group, world.host, device) as backend:
+            measurement = {"backend": backend, **_measure(case, seed, group, device)}
+        group.free()
+    patient_barrier(world.comm)
+    return measurement
+
+
+def _measure(case: Case, seed: int, group: Group, device: torch.device) -> Measurement:
+    phases = clock.Phases(device)
+    with phases.measure("set-up"):
+        dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
+        graph = network(case, dataset)
+        training = _training(case, seed, group, device, dataset, graph)
+    wrong = wrong_sums(group, device, sum(graph.parameters.values()))
+    with phases.measure("residuals"):
+        residuals = worst_residuals(graph, case["BATCH"], group.active, device, seed)
+    with phases.measure("warm-up"):
+        warmup_steps = training.warm_up()
+    patient_barrier(group.active)
+    if case.index == 1:
+        phases.seconds["start-up"] = clock.since_process_start()
+    training.run(phases)
+    with phases.measure("ensemble"):
+        verdicts = bagging.judge(
+            training.state.module,
+            group,
+            training.validation,
+            training.loader,
+            training.sampler,
+        )
+    return {
+        "dataset": _description(dataset),
+        "target": case["TARGET"] or dataset.target,
+        "steps_per_epoch": training.shard.steps,
+        "sharding": training.shard.rule,
+        "warmup_steps": warmup_steps,
+        "wrong_sums": reduce.exact_sum(group.active, wrong),
+        "residuals": residuals,
+        "curve": group.active.bcast(training.state.progress.curve),
+        **asdict(verdicts),
+        **_totals(training, group, len(dataset.validation)),
+        **_members(training, group, len(dataset.validation), case["TARGET"] or dataset.target),
+        "phases": _phases(training, phases, group.active),
+    }
+
+
+def _training(case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
+    recipe, seat, member = Recipe.of(case.settings), group.seat, group.seat.group
+    module = build(graph, seed_of(seed, Purpose.WEIGHTS, member)).to(device)
+    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a form torch does not declare
+    state = TrainingState(module, sgd(module, recipe), device)
+    draws = sampler(case["SAMPLER"], len(dataset.train), seed, member, group.groups)
+    loaders = [
+        Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch)
+        for half in (dataset.train, dataset.validation)
+    ]
+    judged = ValidationShard(len(dataset.validation), seat.member, group.degree, recipe.batch)
+    validation = Validation(loaders[1], judged, device)
+    shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
+    replica = replicate(module, group, device)
+    return Training(state, replica, recipe, draws, shard, loaders[0], validation, group, seed)
+
+
+def _description(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "shape": list(dataset.shape),
+        "classes": dataset.classes,
+        "training_samples": len(dataset.train),
+        "validation_samples": len(dataset.validation),
+    }
+
+
+def _totals(training: Training, group: Group, validation_samples: int) -> dict[str, int]:
+    """Sums over all active ranks, or over models where one rank of each speaks."""
+    progress = training.state.progress
+    expected = expected_fingerprint(validation_samples)
+    miscounted = sum(
+        abs(entry["counted"] - validation_samples) + (entry["fingerprint"] != expected) for entry in progress.curve
+    )
+    return reduce.sums(
+        group.active,
+        {
+            "samples": progress.samples,
+            "executed_operations": progress.operations,
+            "differing_ranks": int(differs_from_leader(training.state.module, group)),
+            "steps": progress.steps * group.leader,
+            "validation_passes": len(progress.curve) * group.leader,
+            "validation_counted": sum(entry["counted"] for entry in progress.curve) * group.leader,
+            "validation_miscounted": miscounted * group.leader,
+            "diverged_models": (progress.curve[-1]["loss"] is None) * group.leader,
+        },
+    )
+
+
+def _members(training: Training, group: Group, validation_samples: int, target: float) -> dict[str, Any]:
+    """What the models did one by one, summed up: the same rank of every model meets in `group.across`."""
+    curve = training.state.progress.curve
+    last, best = curve[-1]["correct"], max(entry["correct"] for entry in curve)
+    reached = score.first_reaching(curve, validation_samples, target) or {"seconds": 0.0, "epoch": 0}
+    across = group.across
+    return {
+        "member_correct_sum": across.allreduce(last),
+        "member_correct_min": across.allreduce(last, MPI.MIN),
+        "member_correct_max": across.allreduce(last, MPI.MAX),
+        "member_correct_best": across.allreduce(best, MPI.MAX),
+        "reached_models": across.allreduce(int(reached["epoch"] > 0)),
+        "reached_seconds_sum": across.allreduce(reached["seconds"]),
+        "reached_seconds_max": across.allreduce(reached["seconds"], MPI.MAX),
+        "reached_epochs_sum": across.allreduce(reached["epoch"]),
+        "reached_epochs_max": across.allreduce(reached["epoch"], MPI.MAX),
+    }
+
+
+def _phases(training: Training, phases: clock.Phases, comm: MPI.Comm) -> dict[str, float]:
+    """Seconds of the slowest rank by phase, in the order they happen; `data wait` is part of `training`."""
+    seconds = {**phases.seconds, "data wait": training.state.progress.data_wait_seconds}
+    return reduce.largest(comm, {phase: seconds[phase] for phase in PHASES if phase in seconds})

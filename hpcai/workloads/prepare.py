@@ -1,0 +1,80 @@
+"""A case before it runs, without MPI: its network, whether it can be run, and what memory and time it will take."""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from hpcai import clock, estimate, networks, opcount
+from hpcai.data import catalog
+from hpcai.data.order import Shard
+from hpcai.errors import InputError
+from hpcai.inputfile import Case, Problem
+from hpcai.machine import device as devices
+from hpcai.models.module import build
+from hpcai.networks.graph import Graph
+
+PROBES = 2  # timed forward passes, after one that is not
+
+
+def check(case: Case) -> None:
+    """Raise InputError if the case cannot be run: its data are not there, too few, or its maps too small."""
+    dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
+    graph = network(case, dataset)
+    Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
+    smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
+    if case["BATCH"] * smallest < 2:
+        raise InputError(f"BATCH 1 with maps of one pixel ({case['NETWORK']}): batch norm needs two values a channel")
+
+
+def network(case: Case, dataset: Dataset) -> Graph:
+    """The layer graph that a case trains on a dataset."""
+    side = case["RESOLUTION"]
+    image = (side, side) if side else dataset.shape[1:]
+    return networks.build(case["NETWORK"], image, dataset.shape[0], dataset.classes, case["VARIANT"])
+
+
+def plans(problem: Problem, ranks: int) -> list[dict[str, Any]]:
+    """The plan of each case of a problem on `ranks` ranks, for a machine whose nodes are like this one."""
+    device = devices.own(0)
+    devices.prepare(device, 1)
+    cases = problem.cases(ranks, devices.accelerators())
+    for case in cases:
+        check(case)
+    return [plan(case, device) for case in cases]
+
+
+def plan(case: Case, device: torch.device) -> dict[str, Any]:
+    """Settings, steps per model, bytes per rank and seconds of a case that runs on ranks like this one.
+
+    The speed comes from one forward pass, scaled by the operations of the whole test.
+    """
+    dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
+    graph = network(case, dataset)
+    shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
+    count = opcount.count(graph, "model")
+    judged = len(dataset.validation) / case["DEGREE"] * case["EPOCHS"] / case["EVALUATE"]
+    operations = shard.samples * case["EPOCHS"] * count.total + judged * count.forward
+    nbytes = estimate.memory(graph, case["BATCH"], ranks=case["DEGREE"])["total"]
+    return {
+        "settings": dict(case.settings),
+        "steps": shard.steps * case["EPOCHS"],
+        "nbytes": nbytes,
+        "seconds": estimate.seconds(operations, forward_rate(graph, min(case["BATCH"], 32), device)),
+    }
+
+
+@lru_cache
+def forward_rate(graph: Graph, batch: int, device: torch.device) -> float:
+    """FLOP per second of the network's forward pass on this rank's device."""
+    module = build(graph, 0).to(device)
+    x = torch.zeros(batch, *graph.shapes[graph.layers[0].name], device=device)
+    x = x.to(memory_format=torch.channels_last)
+    with torch.inference_mode():
+        module(x)
+        clock.synchronise(device)
+        begin = clock.now()
+        for _ in range(PROBES):
+            module(x)
+        clock.synchronise(device)
+    return PROBES * batch * opcount.count(graph, "model").forward / (clock.now() - begin)
