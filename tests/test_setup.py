@@ -1,0 +1,247 @@
+"""What `make` does on machines of several kinds; stand-ins for Python, mpirun and nvidia-smi record what it asks."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from launch import MARK, ROOT, wait_until
+
+DRIVER = Path("/proc/driver/nvidia/version")
+TESTED_TORCH = next(
+    line.removeprefix("torch==")
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line.startswith("torch==")
+)
+
+# Behaves as a Python that makes environments; what its pip is asked to install is written to $LOG.
+PYTHON = f"""#!/bin/bash
+case "$*" in
+"-m venv .venv") mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
+*" index versions torch") echo "Available versions: $OFFERED" ;;
+"-m pip "*) echo noise; echo "$*" >>"$LOG"; exec sleep "${{INSTALL_SECONDS:-0}}" ;;
+*) exec {sys.executable} "$@" ;;
+esac
+"""
+
+# Answers the question for two ranks unless $STRANGER, and shows what else it is asked to start.
+MPIRUN = """#!/bin/bash
+case "$*" in
+--version) echo "mpirun (${FAMILY:-MPICH}) 1.0" ;;
+*" -c "*) if [ -n "$STRANGER" ]; then printf '1\\n1\\n'; else printf '2\\n2\\n'; fi ;;
+*) echo "report as root: ${OMPI_ALLOW_RUN_AS_ROOT:-not asked}"; printf '<%s>' "$@"; exit "${STATUS:-0}" ;;
+esac
+"""
+
+
+class Machine:
+    """A checkout's set-up files and the programs of a pretended machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout = folder / "a checkout"
+        self.log = folder / "log"
+        self.programs = folder / "bin"
+        self.checkout.mkdir()
+        self.programs.mkdir()
+        for name in ("Makefile", "setup.py", "pyproject.toml", "constraints.txt"):
+            (self.checkout / name).write_bytes((ROOT / name).read_bytes())
+        self.add("python3", PYTHON)
+
+    def add(self, name: str, text: str) -> None:
+        """Put a program on the PATH."""
+        (self.programs / name).write_text(text)
+        (self.programs / name).chmod(0o755)
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start make, in a session of its own."""
+        variables = {"PATH": f"{self.programs}:/usr/bin:/bin", "LOG": str(self.log), "HOME": str(self.programs)}
+        return subprocess.Popen(
+            ["make", *arguments],
+            cwd=self.checkout,
+            env={**variables, MARK: os.environ.get(MARK, ""), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def make(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run make to its end."""
+        with self.start(*arguments, **environment) as process:
+            stdout, stderr = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+
+    @property
+    def asked(self) -> str:
+        """What pip was asked for."""
+        return self.log.read_text() if self.log.exists() else ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the environment counts as complete."""
+        return (self.checkout / ".venv/.complete").exists()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_install_is_done_once_and_silent_on_stdout(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    assert (first := machine.make("install")).returncode == 0, first.stderr
+    assert first.stdout == ""
+    asked = machine.asked
+    assert "-c constraints.txt -e .[test" in asked
+    assert machine.make("install").returncode == 0
+    assert machine.asked == asked
+    os.utime(machine.checkout / "constraints.txt")
+    assert machine.make("install").returncode == 0
+    assert machine.asked == 2 * asked
+
+
+def test_run_shows_the_report_alone(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    for environment in ({}, {"MAKEFLAGS": "j2"}, {"NP": "3", "INPUT": "my file.dat"}):
+        finished = machine.make("run", **environment)
+        ranks, file = environment.get("NP", "2"), environment.get("INPUT", "input.dat")
+        command = f"<-np><{ranks}><.venv/bin/python><bench.py><{file}>"
+        assert (finished.stdout, finished.returncode) == ("report as root: not asked\n" + command, 0)
+
+
+def test_run_fails_with_the_program(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    assert machine.make("run", STATUS="1").returncode == 2
+    assert machine.ready
+
+
+def test_help_names_every_verb(machine: Machine) -> None:
+    verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
+    assert verbs == {"help", "install", "run", "test", "test-N", "lint", "clean"}
+
+
+def test_clean_leaves_results(machine: Machine) -> None:
+    machine.make("install", MPI="wheel")
+    (machine.checkout / "results/mine").mkdir(parents=True)
+    (machine.checkout / "hpcai/__pycache__").mkdir(parents=True)
+    assert machine.make("clean").returncode == 0
+    assert not (machine.checkout / ".venv").exists()
+    assert not (machine.checkout / "hpcai/__pycache__").exists()
+    assert (machine.checkout / "results/mine").exists()
+
+
+def test_mpi_of_the_machine_is_used(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    assert machine.make("run").returncode == 0
+    assert "mpich" not in machine.asked
+
+
+def test_open_mpi_is_told_to_run_as_root(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    assert "report as root: 1\n" in machine.make("run", FAMILY="Open MPI").stdout
+
+
+def test_wheel_where_no_mpi_is_loaded_or_none_is_wanted(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    assert machine.make("install", MPI="wheel").returncode == 0
+    assert "-e .[test,mpich" in machine.asked
+
+
+def test_mpi_of_a_virtual_environment_is_not_the_machines(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    assert machine.make("install", VIRTUAL_ENV=str(machine.programs.parent)).returncode == 0
+    assert "-e .[test,mpich" in machine.asked
+
+
+def test_mpi4py_is_built_for_an_mpi_that_its_wheel_cannot_use(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    machine.add("mpicc", "#!/bin/bash\n")
+    finished = machine.make("install", STRANGER="1")
+    assert "--no-binary mpi4py mpi4py" in machine.asked
+    assert "WARNING" in finished.stderr
+    assert "--force-reinstall --no-deps mpi4py mpich" in machine.asked
+    assert not (machine.checkout / ".venv/bin/mpirun").exists()
+
+
+@pytest.mark.skipif(DRIVER.exists(), reason="there is an NVIDIA driver")
+def test_no_gpu_package_without_a_driver(machine: Machine) -> None:
+    machine.add("nvidia-smi", "#!/bin/bash\nexit 9\n")
+    machine.make("install", MPI="wheel")
+    assert "-e .[test,mpich] torch\n" in machine.asked
+
+
+def test_driver_brings_gpu_packages_and_torch_with_cuda(machine: Machine) -> None:
+    machine.add("nvidia-smi", "#!/bin/bash\n")
+    machine.make("install", MPI="wheel", OFFERED=f"9.0, {TESTED_TORCH}+cpu, {TESTED_TORCH}, 2.0")
+    assert f"-e .[test,gpu,mpich] torch!={TESTED_TORCH}+cpu\n" in machine.asked
+
+
+def test_driver_but_only_a_cpu_torch_is_said(machine: Machine) -> None:
+    machine.add("nvidia-smi", "#!/bin/bash\n")
+    finished = machine.make("install", MPI="wheel", OFFERED=f"9.0, {TESTED_TORCH}+cpu, 2.0")
+    assert "torch\n" in machine.asked
+    assert f"WARNING: no index offers torch {TESTED_TORCH} with CUDA" in finished.stderr
+
+
+def test_gpu_can_be_declined(machine: Machine) -> None:
+    machine.add("nvidia-smi", "#!/bin/bash\n")
+    machine.make("install", MPI="wheel", GPU="no")
+    assert "-e .[test,mpich] torch\n" in machine.asked
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_install_is_not_taken_for_complete(machine: Machine, signum: signal.Signals) -> None:
+    with machine.start("install", MPI="wheel", INSTALL_SECONDS="60") as process:
+        assert wait_until(lambda: machine.asked, 30)
+        (machine.checkout / ".venv/ruin").touch()
+        os.killpg(process.pid, signum)
+        assert process.wait(30) != 0
+    assert not machine.ready
+    assert signum == signal.SIGKILL or not (machine.checkout / ".venv").exists()
+    assert machine.make("install", MPI="wheel").returncode == 0
+    assert machine.ready
+    assert not (machine.checkout / ".venv/ruin").exists()
+
+
+def test_failed_install_leaves_nothing(machine: Machine) -> None:
+    assert machine.make("install", MPI="wheel", INSTALL_SECONDS="no number").returncode != 0
+    assert not (machine.checkout / ".venv").exists()
+
+
+@pytest.mark.parametrize("choice", ["MPI=mpich", "GPU=on"])
+def test_unknown_choice_is_one_line(machine: Machine, choice: str) -> None:
+    finished = machine.make("install", choice)
+    assert finished.returncode != 0
+    assert choice in finished.stderr
+    assert len(finished.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("lacking", "cure"),
+    [("ensurepip", "apt-get install python3-venv"), ("version_info", "older than 3.11"), (None, "there is no")],
+)
+def test_python_that_cannot_is_one_line(machine: Machine, lacking: str | None, cure: str) -> None:
+    python = machine.programs / "other"
+    if lacking:
+        machine.add("other", f'#!/bin/bash\ncase "$*" in *{lacking}*) echo Traceback >&2; exit 1 ;; esac\n')
+    finished = machine.make("run", PYTHON=str(python))
+    assert finished.returncode != 0
+    assert finished.stdout == ""
+    assert len(finished.stderr.splitlines()) == 1
+    assert cure in finished.stderr
+    assert not (machine.checkout / ".venv").exists()
+
+
+def test_integration_script_ends_with_the_summary(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci/run").write_bytes((ROOT / ".ci/run").read_bytes())
+    programs = {"id": "echo 1000", "make": "echo \"verbs: $*\"; echo '== 1 failed =='; echo 'make: *** x' >&2; exit 2"}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    finished = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert finished.stdout == "verbs: lint test\n== 1 failed ==\n"
+    assert finished.returncode == 2
