@@ -38,8 +38,9 @@ def accelerators(world: World) -> int:
 
 
 def _cases(problem: Problem, world: World) -> list[Case]:
+    """The cases, the same on every rank; rank 0 makes sure that each can be run. Collective."""
     count = accelerators(world)
-    agreed(world.comm, lambda: [check(case) for case in problem.cases(world.size, count)])
+    agreed(world.comm, lambda: check(problem.cases(world.size, count)))
     return problem.cases(world.size, count)
 
 

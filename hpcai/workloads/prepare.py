@@ -1,5 +1,6 @@
 """A case before it runs, without MPI: its network, whether it can be run, and what memory and time it will take."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -7,8 +8,9 @@ import torch
 
 from hpcai import clock, estimate, networks, opcount
 from hpcai.data import catalog
+from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
-from hpcai.errors import InputError
+from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
 from hpcai.models.module import build
@@ -17,8 +19,19 @@ from hpcai.networks.graph import Graph
 PROBES = 2  # timed forward passes, after one that is not
 
 
-def check(case: Case) -> None:
-    """Raise InputError if the case cannot be run: its data are not there, too few, or its maps too small."""
+def check(cases: Sequence[Case]) -> None:
+    """Raise InputError, with every reason, if a case cannot be run: data damaged or too few, maps too small."""
+    wrong: dict[str, int] = {}
+    for case in cases:
+        try:
+            _check(case)
+        except HpcaiError as error:
+            wrong.setdefault(str(error), case.index)
+    if wrong:
+        raise InputError("; ".join(f"test {index} cannot be run: {reason}" for reason, index in wrong.items()))
+
+
+def _check(case: Case) -> None:
     dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
@@ -39,8 +52,7 @@ def plans(problem: Problem, ranks: int) -> list[dict[str, Any]]:
     device = devices.own(0)
     devices.prepare(device, 1)
     cases = problem.cases(ranks, devices.accelerators())
-    for case in cases:
-        check(case)
+    check(cases)
     return [plan(case, device) for case in cases]
 
 
