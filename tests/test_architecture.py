@@ -1,0 +1,177 @@
+"""The shape of the code: imports point one way, and what may stand only in one place stands only there."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from launch import ROOT
+
+# A module imports from its own group and from those above it; entries are modules and folders of hpcai/.
+GROUPS = (
+    ("errors", "kernels"),
+    ("inputfile", "networks"),
+    ("opcount", "estimate", "score", "roofline", "result", "audit", "projection"),
+    ("machine", "comm", "clock"),
+    ("data", "models", "train", "search"),
+    ("workloads",),
+    ("report", "ranking"),
+    ("cli", "benchmark", "driver"),
+)
+LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}
+PURE_LEVELS = (1, 2)
+NOT_PURE = ("torch", "mpi4py", "numba", "cupy", "hpcai.kernels")
+CLOCKS = ("perf_counter", "monotonic", "process_time", "clock_gettime", "thread_time", "time", "timeit")
+GPU_LIBRARIES = ("cupy", "cupyx", "cuda", "pynvml", "triton", "pycuda", "numba.cuda")
+# What finds out whether there is a GPU, or chooses one; other uses of torch.cuda act on a device that is given.
+GPU_QUESTIONS = ("is_available", "device_count", "set_device", "current_device", "get_device_properties")
+KERNEL_FILES = {"__init__.py", "reference.py", "numba_cpu.py", "cupy_gpu.py", "vendor.py"}
+EMPTY_NAMES = ("utils", "util", "misc", "common", "helpers")
+MOST_LINES = 250
+
+HPCAI = sorted((ROOT / "hpcai").rglob("*.py"))
+KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    """Dotted name; files of the folder kernels/ have the name they are imported by, hpcai.kernels."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = ("hpcai", *parts) if parts[0] == "kernels" else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in [*HPCAI, *KERNELS]}
+
+
+def known(name: str) -> str:
+    """The module of this project that a dotted name lies in, or the name itself."""
+    parts = name.split(".")
+    prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in MODULES), name)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Names of all modules imported anywhere in a file, late imports and those for type checkers as well."""
+    package = name_of(path).split(".")[: None if path.name == "__init__.py" else -1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (known(alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *filter(None, [node.module])])
+            yield from (known(f"{origin}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "import_module":
+            yield from (known(str(word.value)) for word in node.args if isinstance(word, ast.Constant))
+
+
+def attributes(path: Path) -> Iterator[str]:
+    """Dotted names used in a file, as far as they are written out."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node)
+
+
+def level(name: str) -> int:
+    """Level of the group of a module of hpcai; the bare package, which has the version, stands above all."""
+    return LEVELS[name.split(".")[1]] if "." in name else -1
+
+
+def lies_in(name: str, packages: Iterable[str]) -> bool:
+    """Whether a dotted name is one of these packages or lies in one."""
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def violations(paths: list[Path], rule: Callable[[Path], object]) -> list[str]:
+    """What the rule finds wrong, by file."""
+    return [f"{path.relative_to(ROOT)}: {found}" for path in paths if (found := rule(path))]
+
+
+def test_every_module_has_its_group() -> None:
+    strangers = {name for name in MODULES if "." in name and name.split(".")[1] not in LEVELS}
+    assert not strangers, f"enter in GROUPS of {Path(__file__).name}, after thinking: {sorted(strangers)}"
+    assert len(LEVELS) == sum(map(len, GROUPS)), "a module stands in two groups"
+
+
+def test_imports_are_seen_wherever_they_stand() -> None:
+    assert "torch" in imports(ROOT / "hpcai/clock.py")
+    assert "hpcai.kernels.spec" in imports(ROOT / "kernels/gemm/__init__.py")
+    assert "hpcai.kernels.gemm" in imports(ROOT / "kernels/gemm/reference.py")
+    assert "hpcai" in imports(ROOT / "hpcai/cli.py")
+    assert "hpcai.driver" in imports(ROOT / "bench.py")
+
+
+def test_imports_point_to_groups_above() -> None:
+    def below(path: Path) -> list[str]:
+        return [name for name in imports(path) if name in MODULES and level(name) > level(name_of(path))]
+
+    assert not violations(HPCAI, below)
+
+
+def test_kernels_import_nothing_of_hpcai() -> None:
+    def above(path: Path) -> list[str]:
+        foreign = (name for name in imports(path) if lies_in(name, ["hpcai"]))
+        return [name for name in foreign if not lies_in(name, ["hpcai.kernels"])]
+
+    assert not violations(KERNELS, above)
+
+
+def test_no_cycles() -> None:
+    edges = {name: {other for other in imports(path) if other in MODULES} - {name} for name, path in MODULES.items()}
+    # `from package import module` inside the package reads the module, not what the package's __init__ gathers.
+    for name, targets in edges.items():
+        targets -= {other for other in targets if name.startswith(f"{other}.")}
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        pytest.fail(f"import cycle: {' <- '.join(error.args[1])}", pytrace=False)
+
+
+def test_pure_modules_import_no_torch_and_no_mpi() -> None:
+    pure = [MODULES[name] for name in MODULES if level(name) in PURE_LEVELS]
+    assert not violations(pure, lambda path: [name for name in imports(path) if lies_in(name, NOT_PURE)])
+
+
+def test_pure_modules_load_no_torch_and_no_mpi() -> None:
+    names = [name for name in MODULES if level(name) in PURE_LEVELS and not name.endswith("__main__")]
+    program = f"import sys, {', '.join(names)}; print(*sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not {"torch", "mpi4py", "numba", "cupy"} & set(finished.stdout.split())
+
+
+def test_one_clock() -> None:
+    readings = {"timeit", *(f"time.{clock}" for clock in CLOCKS)}
+    others = [path for path in [*HPCAI, *KERNELS] if path != ROOT / "hpcai/clock.py"]
+    assert not violations(others, lambda path: readings & {*imports(path), *attributes(path)})
+
+
+def test_gpu_libraries_only_in_their_backend() -> None:
+    others = [path for path in [*HPCAI, *KERNELS] if path.name != "cupy_gpu.py"]
+    assert not violations(others, lambda path: [name for name in imports(path) if lies_in(name, GPU_LIBRARIES)])
+
+
+def test_one_place_asks_for_a_gpu() -> None:
+    questions = {f"torch.cuda.{question}" for question in GPU_QUESTIONS}
+    others = [path for path in [*HPCAI, *KERNELS] if path != ROOT / "hpcai/machine/device.py"]
+    assert not violations(others, lambda path: questions & {*imports(path), *attributes(path)})
+
+
+def test_no_file_is_too_long() -> None:
+    def lines(path: Path) -> int:
+        return len(path.read_text(encoding="utf-8").splitlines())
+
+    long = violations([*HPCAI, *KERNELS, *TESTS], lambda path: lines(path) if lines(path) > MOST_LINES else None)
+    assert not long, f"more than {MOST_LINES} lines; divide by subject: {long}"
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    assert not [path for path in [*HPCAI, *KERNELS, *TESTS] if path.stem in EMPTY_NAMES]
+
+
+def test_kernel_folders_have_the_same_files() -> None:
+    folders = {path.parent for path in KERNELS} - {ROOT / "kernels"}
+    names = {folder.name: {path.name for path in folder.glob("*.py")} for folder in folders}
+    assert all({"__init__.py", "reference.py"} <= found <= KERNEL_FILES for found in names.values()), names
