@@ -1,0 +1,162 @@
+"""Commands in the documents work: `sh` blocks are run, in `console` blocks verbs, options and files are looked up.
+
+The copy they are run in has a small input.dat. Verbs of make that would start this test again, or need a network, are
+only asked what they would do.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from checkout import copy_checkout
+from launch import ROOT, Finished, Job, mpirun
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("inputs/*.md")])
+TIMEOUT = 240.0
+
+SMALL_INPUT = """HPCAI benchmark input file
+Two ranks, for seconds
+documents      OUTPUT
+[ensemble]
+fashion        DATASET
+512            SAMPLES
+2 1            GROUPS
+1 2            DEGREE
+32             BATCH
+1              EPOCHS
+0.001          TARGET
+"""
+
+MAKE = """#!/bin/bash
+case " $* " in
+*" run "* | "  " | *" help "*) exec {make} -o .venv/.complete "$@" ;;
+*) exec {make} --dry-run "$@" >/dev/null ;;
+esac
+"""
+
+
+class Block(NamedTuple):
+    """A fenced block of a document; the line is that of its first command."""
+
+    document: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.document.relative_to(ROOT)}:{self.line}"
+
+
+def blocks(document: Path) -> Iterator[Block]:
+    """The fenced blocks of a document."""
+    text = document.read_text(encoding="utf-8")
+    for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        yield Block(document, text.count("\n", 0, match.start(2)) + 1, match[1], match[2])
+
+
+BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
+RUN = [block for block in BLOCKS if block.language == "sh"]
+SHOWN = [block for block in BLOCKS if block.language == "console"]
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout that uses this Python's environment; `make` on its PATH knows what not to do."""
+    folder = copy_checkout(tmp_path_factory.mktemp("documents") / "checkout")
+    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / "input.dat").write_text(SMALL_INPUT)
+    programs = folder.parent / "bin"
+    programs.mkdir()
+    real = subprocess.run(["bash", "-c", "command -v make"], capture_output=True, text=True, check=True).stdout.strip()
+    (programs / "make").write_text(MAKE.format(make=real))
+    (programs / "make").chmod(0o755)
+    return folder
+
+
+def run(script: str, folder: Path) -> Finished:
+    """Run a script in the copy as a reader would who has just changed into it."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    environment = {**inherited, "PATH": f"{folder.parent / 'bin'}:{inherited['PATH']}"}
+    with Job(["bash", "-euo", "pipefail", "-c", script], folder, environment) as job:
+        return job.wait(TIMEOUT)
+
+
+@pytest.mark.skipif(mpirun() is None, reason="NO mpirun: DOCUMENTS NOT RUN")
+@pytest.mark.parametrize("block", RUN, ids=str)
+def test_commands_run(block: Block, scratch: Path) -> None:
+    finished = run(block.text, scratch)
+    assert finished.returncode == 0, f"{block}\n{block.text}\n{finished.stdout}{finished.stderr}"
+    assert not finished.leftovers
+
+
+def test_commands_that_are_only_shown_could_run(scratch: Path) -> None:
+    options = options_of_bench()
+    shown = [(block, command) for block in SHOWN for command in commands(block.text)]
+    wrong = [f"{block}: {command}" for block, command in shown if not could_run(command, options, scratch)]
+    assert not wrong
+
+
+def could_run(command: str, options: set[str], scratch: Path) -> bool:
+    """Whether make has the verbs, the program the options, and this checkout the files that a command names."""
+    words = shlex.split(command, comments=True)
+    verbs = words[words.index("make") + 1 :] if "make" in words else []
+    programs = [place for place, word in enumerate(words) if word.endswith(("bench.py", "hpcai-bench"))]
+    asked = {word.partition("=")[0] for word in words[programs[0] :] if word.startswith("--")} if programs else set()
+    known = not verbs or run(shlex.join(["make", "--dry-run", *verbs]), scratch).returncode == 0
+    return known and asked <= options and not any(map(is_vanished, words))
+
+
+def commands(text: str) -> Iterator[str]:
+    """Commands of a console block: what follows a `$`, or every line if no line begins with one."""
+    lines = text.replace("\\\n", " ").splitlines()
+    prompted = [line[2:] for line in lines if line.startswith("$ ")]
+    yield from filter(None, prompted or lines)
+
+
+def options_of_bench() -> set[str]:
+    """Options that the help text has."""
+    finished = subprocess.run([sys.executable, "bench.py", "--help"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    return set(re.findall(r"--[a-z][a-z-]*", finished.stdout.decode()))
+
+
+def is_vanished(word: str) -> bool:
+    """Whether a word is a path into a folder of this checkout at which nothing is."""
+    top, slash, _ = word.partition("/")
+    inside = bool(slash) and bool(top.strip(".")) and (ROOT / top).is_dir() and top not in (".venv", "results")
+    plain = re.fullmatch(r"[\w./-]+", word) is not None
+    return inside and plain and not (ROOT / word).exists()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_that_are_named_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    vanished = {word for word in re.findall(r"`([^`\s]+)`", text) if is_vanished(word)}
+    links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link}
+    vanished |= {link for link in links if link and not (document.parent / link).exists()}
+    assert not vanished, f"{document.relative_to(ROOT)} names what is not there: {sorted(vanished)}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_block_says_what_it_is(document: Path) -> None:
+    unknown = [str(block) for block in blocks(document) if block.language not in ("sh", "console", "text", "python")]
+    assert not unknown, f"sh blocks are run, console blocks looked up, text and python blocks shown: {unknown}"
+
+
+def test_a_wrong_command_is_found(scratch: Path) -> None:
+    assert run("make no-such-verb", scratch).returncode != 0
+    assert run("python3 no_such_file.py\ntrue", scratch).returncode != 0
+    options = {"--set"}
+    assert could_run("mpirun --bind-to none -np 64 python bench.py input.dat --set EPOCHS=2", options, scratch)
+    assert could_run("make install GPU=no  # on a login node", options, scratch)
+    assert not could_run("python bench.py --no-such-option", options, scratch)
+    assert not could_run("make no-such-verb", options, scratch)
+    assert not could_run("python tests/no_such_file.py", options, scratch)
+    assert is_vanished("tests/no_such_file.py")
+    assert not is_vanished("tests/launch.py")
+    assert not is_vanished("results/mine/report.txt")
