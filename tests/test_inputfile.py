@@ -121,6 +121,12 @@ def test_tabs_blanks_case_order_and_comments() -> None:
     assert problem.sections[0].values["DATASET"] == ("fashion",)
 
 
+def test_comments_are_headers_only_where_free_text_is_missing() -> None:
+    settings = SMALL.split("\n", 2)[2]
+    assert parse(f"# site\n\n! machine\n{settings}").headers == ("# site", "! machine")
+    assert parse(f"# a comment\nsite\n! another\nmachine\n{settings}").headers == ("site", "machine")
+
+
 @pytest.mark.parametrize(
     "header",
     ["Weekly output of site X", "2 seeds, 3 groups", "Seed study", "OUTPUT", "[Draft] of site X",

@@ -135,7 +135,7 @@ def test_a_missing_header_is_noticed(first: list[str], line: int) -> None:
 
 def test_files_with_next_to_nothing() -> None:
     assert "it ends after 0 of two header lines" in refusal("")
-    assert "it ends after 0 of two header lines" in refusal("\n# only\n! comments\n")
+    assert "it ends after 1 of two header lines" in refusal("\n# only a comment\n\n")
     assert "it ends after 1 of two header lines" in refusal("one")
     assert "it has no section" in refusal("one\ntwo\n3 SEED\n")
 

@@ -35,23 +35,33 @@ class Block:
 
 def read_blocks(lines: Iterable[Line], mistakes: Mistakes) -> tuple[list[str], list[Block]]:
     """The header lines, and the run's block followed by the sections in the order of the file."""
-    headers: list[str] = []
+    every = list(lines)
+    headers, rest = _divided(every)
+    settings = [line for line in rest if not line.is_comment]
+    if len(headers) < HEADERS and settings:
+        mistakes.add(settings[0].place, "two header lines of free text must come first; this is already a setting")
+    elif len(headers) < HEADERS:
+        mistakes.add(Place("the file"), f"it ends after {len(headers)} of two header lines; allowed: two, then {FORM}")
     blocks = [Block("", Place("the settings of the run"))]
-    missing = False
-    for line in lines:
-        if len(headers) < HEADERS and not missing:
-            missing = _is_no_header(line)
-            if not missing:
-                headers.append(line.text)
-                continue
-            mistakes.add(line.place, "two header lines of free text must come first; this is already a setting")
+    for line in settings:
         if line.text[0] == "[":
             blocks.append(_section(line, mistakes))
         else:
             _setting(line, blocks[-1], mistakes)
-    if len(headers) < HEADERS and not missing:
-        mistakes.add(Place("the file"), f"it ends after {len(headers)} of two header lines; allowed: two, then {FORM}")
-    return headers, blocks
+    return [line.text for line in headers], blocks
+
+
+def _divided(lines: list[Line]) -> tuple[list[Line], list[Line]]:
+    """The header lines, and the lines behind them; comments are headers only where free text is too short for two."""
+    free: list[Line] = []
+    end = 0
+    for line in lines:
+        if len(free) == HEADERS or not line.is_comment and _is_no_header(line):
+            break
+        end += 1
+        if not line.is_comment:
+            free.append(line)
+    return free if len(free) == HEADERS else lines[:end][:HEADERS], lines[end:]
 
 
 def _is_no_header(line: Line) -> bool:

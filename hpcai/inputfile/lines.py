@@ -19,10 +19,15 @@ _CONTROL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that is neither blank nor only a comment: where it is, and its legal text without outer blanks."""
+    """A line that is not blank: where it is, and its legal text without outer blanks."""
 
     place: Place
     text: str
+
+    @property
+    def is_comment(self) -> bool:
+        """Whether all of it is a comment."""
+        return self.text[0] in "#!"
 
     @property
     def words(self) -> list[str]:
@@ -41,14 +46,14 @@ def decoded(data: str | bytes) -> str:
 
 
 def lines_of(text: str, mistakes: Mistakes) -> Iterator[Line]:
-    """The lines that say something; characters that must not be there are noted and left out."""
+    """The lines that are not blank; characters that must not be there are noted and left out."""
     if "\0" in text:
         mistakes.add(Place("the file"), "it is binary; allowed: text in UTF-8")
         mistakes.end()
     for number, raw in enumerate(_LINE_END.split(text.removeprefix(BYTE_ORDER_MARK)), start=1):
         place = Place(raw, number)
         text = clean(place, mistakes).strip(" \t")
-        if text and text[0] not in "#!":
+        if text:
             yield Line(place, text)
 
 
