@@ -3,6 +3,7 @@
 Free text (headers, host names) is kept from looking like a row, so that parsers made for HPL read the report unchanged.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ Json = dict[str, Any]
 LINE = "=" * 80
 DASHES = "-" * 80
 WIDTH = 200
+NAME_WIDTH = 48  # of HPL's residual, whose line begins in the first column
 COLUMNS = "T/V                N    NB     P     Q               Time                 Gflops"
 EXPLANATION = """\
 An explanation of the input/output parameters follows:
@@ -25,8 +27,18 @@ P      : models trained at once, each by its own group of ranks.
 Q      : ranks that train one model together.
 Time   : training time in seconds, of the slowest rank, validation passes excepted.
 Gflops : credited training operations (rule model) / Time, in 10^9 per second.
-Each row is followed by its checks (PASSED or FAILED) and scores; docs/METRICS.md derives
-every number. All clocks start after a barrier, with the devices idle."""
+Each row is followed by its checks and scores; docs/METRICS.md derives every number.
+All clocks start after a barrier, with the devices idle."""
+# What parsers look for, and what free text (headers, paths, names of machines) prints in its place.
+WORDS_OF_PARSERS = {
+    "WR": "Wr",
+    " Gflops": " GFLOP/s",
+    "End of Tests": "End of tests",
+    "HOSTLIST": "Hostlist",
+    "PASSED": "Passed",
+    "FAILED": "Failed",
+}
+LIKE_A_ROW = re.compile(r"(\d+(?:\s+\d+){3})(?=\s+\d*\.\d*\s+[-+.\d])")  # four integers, a decimal, a number
 
 
 def banner(result: Json) -> str:
@@ -36,7 +48,7 @@ def banner(result: Json) -> str:
         LINE,
         f"HPCAI bench {result['version']}: a LINPACK for AI machines    {result['date']}",
         f"Input  : {given['name']}, schema {result['schema']}, sha256 {given['digest']}",
-        *(f"Header : {header}" for header in given["headers"]),
+        *(f"Header : {_free(header)}" for header in given["headers"]),
         LINE,
         "",
         *EXPLANATION.splitlines(),
@@ -55,7 +67,7 @@ def banner(result: Json) -> str:
 
 
 def _options(overrides: Sequence[str]) -> list[str]:
-    return [f"Command line: --set {option}" for option in overrides] + [""] * bool(overrides)
+    return [f"Command line: --set {_free(option)}" for option in overrides] + [""] * bool(overrides)
 
 
 def _machine(environment: Json) -> list[str]:
@@ -91,18 +103,18 @@ def block(test: Json) -> str:
 
 
 def row(test: Json) -> str:
-    """The result row, in HPL's format."""
+    """The result row, in HPL's format; but from 10^11 samples on, N keeps a blank before it."""
     rate = f"{test['gflops']:19.4e}" if test["gflops"] >= 1 else f"{test['gflops']:19.6f}"
     grid = f"{test['nb']:5d} {test['p']:5d} {test['q']:5d}"
-    return f"{test['tv']:<8}{test['n']:12d} {grid} {test['seconds']:18.2f}    {rate}"
+    return f"{test['tv']:<8} {test['n']:11d} {grid} {test['seconds']:18.2f}    {rate}"
 
 
 def _check_lines(test: Json) -> Iterator[str]:
     for check in test["checks"]:
-        yield f"{check['name']:>49}= {check['value']:16.7f} ...... {check['verdict']}"
+        yield f"{check['name']:>{NAME_WIDTH}}= {check['value']:16.7f} ...... {check['verdict']}"
     scores = test["scores"]
     verdict = "REACHED" if scores["reached"] else "MISSED"
-    yield f"{'quality(top1)/target':>49}= {scores['quality'] / scores['target']:16.7f} ...... {verdict}"
+    yield f"{'quality(top1)/target':>{NAME_WIDTH}}= {scores['quality'] / scores['target']:16.7f} ...... {verdict}"
 
 
 def _score_lines(test: Json) -> Iterator[str]:
@@ -125,7 +137,7 @@ def _score_lines(test: Json) -> Iterator[str]:
 
 
 def _score(name: str, value: float | None, otherwise: str = "") -> str:
-    return f"{name:>49}= {otherwise:>16}" if value is None else f"{name:>49}= {value:16.7f}"
+    return f"{name:>{NAME_WIDTH}}= {otherwise:>16}" if value is None else f"{name:>{NAME_WIDTH}}= {value:16.7f}"
 
 
 def _notes(test: Json) -> Iterator[str]:
@@ -138,12 +150,15 @@ def _notes(test: Json) -> Iterator[str]:
     yield f"Sharding: {raw['sharding']}"
     yield (
         f"Network : {settings['NETWORK']} {settings['VARIANT']} at {side}, rule {operations['rule']}: "
-        f"{operations['per_sample']} FLOP per sample, {operations['credited']} credited, {raw['steps']} steps, "
+        f"{operations['per_sample']} FLOP per sample, {operations['credited']} credited"
+    )
+    yield (
+        f"Steps   : {raw['steps']} in all, {raw['model_steps_min']} to {raw['model_steps_max']} a model, "
         f"{raw['warmup_steps']} warm-up steps discarded, backend {raw['backend']}"
     )
     for measure in ("scaled", "elementwise"):
         yield f"Residual: worst {measure}: {raw['residuals'][measure]['where']}"
-    yield f"Status  : {test['status']}" + "".join(f"; {reason}" for reason in test["reasons"])
+    yield _with_reasons(f"Status  : {test['status']}", test["reasons"])
 
 
 def closing(result: Json) -> str:
@@ -185,8 +200,21 @@ def _summary(result: Json) -> Iterator[str]:
 
 
 def _final(summary: Json) -> str:
-    reasons = "".join(f"; {reason}" for reason in summary["reasons"])
-    return f"Final Summary::HPCAI result is {summary['valid']}{reasons}"
+    return _with_reasons(f"Final Summary::HPCAI result is {summary['valid']}", summary["reasons"])
+
+
+def _with_reasons(verdict: str, reasons: Sequence[str]) -> str:
+    """A verdict with every reason; where that is wider than a line, without the official values."""
+    line = "; ".join([verdict, *reasons])
+    return line if len(line) <= WIDTH else "; ".join([verdict, *_short(reasons)])
+
+
+def _short(reasons: Sequence[str]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for reason in reasons:
+        subject, _, value = reason.partition(", official")[0].partition(" ")
+        found.setdefault(subject, []).append(value)
+    return [f"{subject} {' '.join(dict.fromkeys(values))}" for subject, values in found.items()]
 
 
 def _printed(lines: Sequence[str]) -> str:
@@ -194,6 +222,18 @@ def _printed(lines: Sequence[str]) -> str:
 
 
 def _plain(line: str) -> str:
-    """A line that is no row: without the letters that parsers find rows by, and not wider than WIDTH."""
-    line = line.replace("WR", "Wr")
+    """A line that is no row: printable, without what parsers find rows by, and not wider than WIDTH."""
+    line = LIKE_A_ROW.sub(r"\1,", _legible(line).replace("WR", "Wr"))
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
+
+
+def _legible(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
+
+
+def _free(text: str) -> str:
+    """A user's words, without those that parsers look for in the lines around them."""
+    text = _legible(text)
+    for word, other in WORDS_OF_PARSERS.items():
+        text = text.replace(word, other)
+    return text
