@@ -140,6 +140,7 @@ def _members(training: Training, group: Group, validation_samples: int, target: 
     """What the models did one by one, summed up: the same rank of every model meets in `group.across`."""
     curve = training.state.progress.curve
     last, best = curve[-1]["correct"], max(entry["correct"] for entry in curve)
+    steps = training.state.progress.steps
     reached = score.first_reaching(curve, validation_samples, target) or {"seconds": 0.0, "epoch": 0}
     across = group.across
     return {
@@ -147,6 +148,8 @@ def _members(training: Training, group: Group, validation_samples: int, target: 
         "member_correct_min": across.allreduce(last, MPI.MIN),
         "member_correct_max": across.allreduce(last, MPI.MAX),
         "member_correct_best": across.allreduce(best, MPI.MAX),
+        "model_steps_min": across.allreduce(steps, MPI.MIN),
+        "model_steps_max": across.allreduce(steps, MPI.MAX),
         "reached_models": across.allreduce(int(reached["epoch"] > 0)),
         "reached_seconds_sum": across.allreduce(reached["seconds"]),
         "reached_seconds_max": across.allreduce(reached["seconds"], MPI.MAX),
