@@ -8,6 +8,7 @@ exchange their processor sets in hpcai.comm.world.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import ceil
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def own_cpus() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
+@cache
 def core_of(cpu: int) -> int:
     """Lowest processor number among the hardware threads of the core that `cpu` belongs to."""
     path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
