@@ -1,0 +1,47 @@
+"""What is told of the machine: true, of JSON, and of constant size."""
+
+import json
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from hpcai.machine import inventory
+
+
+def test_memory_is_at_most_what_the_kernel_has() -> None:
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    total = int(lines["MemTotal"].split()[0]) * 1024
+    assert 2**26 < inventory.memory_bytes() <= total
+
+
+def test_processor_is_named() -> None:
+    name = inventory.processor()
+    assert name and name == name.strip() and "\n" not in name
+    assert name in Path("/proc/cpuinfo").read_text() or name == platform.machine()
+
+
+def test_versions_are_those_installed() -> None:
+    import h5py
+    import torch
+
+    found = inventory.versions()
+    assert set(found) == set(inventory.PACKAGES)
+    assert found["h5py"] == h5py.__version__
+    assert torch.__version__.startswith(found["torch"].split("+")[0])
+    assert all(found[name] == metadata.version(name) for name in found)
+
+
+def test_environment_is_json_and_names_what_it_was_given() -> None:
+    found = inventory.environment("MPICH Version: 5.0.2", "cpu")
+    assert json.loads(json.dumps(found)) == found
+    assert found["mpi"] == "MPICH Version: 5.0.2" and found["device"] == "cpu"
+    assert found["cpus"] == os.cpu_count() and found["python"] == platform.python_version()
+
+
+@pytest.mark.parametrize("model", ["", "model name\t: Example 9000 @ 2.0GHz\nflags : x\nmodel name\t: other\n"])
+def test_processor_without_a_model_name_is_its_architecture(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda self: model)
+    assert inventory.processor() == ("Example 9000 @ 2.0GHz" if model else platform.machine())
