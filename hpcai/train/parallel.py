@@ -54,8 +54,8 @@ def differs_from_leader(module: nn.Module, group: Group) -> bool:
 def wrong_sums(group: Group, device: torch.device, count: int) -> int:
     """Elements that come out wrong when integers are summed by the group's backend and by MPI over all active ranks.
 
-    The payload of rank r at position p is a(p) * b(r), so the sum a(p) * (b(0) + b(1) + ...) is known without any
-    communication, and is exact in fp32. `count` is the number of fp32 elements, as many as one step's gradients.
+    The payload of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
+    any communication, and is exact in fp32. `count` is the number of fp32 elements, as many as one step's gradients.
     """
     positions = np.arange(count)
     wrong = 0 if group.degree == 1 else _wrong_in_group(group, device, positions)
@@ -71,7 +71,7 @@ def _total_weight(ranks: int) -> int:
 
 
 def _values(positions: np.ndarray, ranks: int) -> np.ndarray:
-    return positions % max(2, min(127, EXACT // _total_weight(ranks)))
+    return 1 + positions % max(1, min(127, EXACT // _total_weight(ranks)))
 
 
 def _wrong_in_group(group: Group, device: torch.device, positions: np.ndarray) -> int:
