@@ -254,9 +254,11 @@ def test_only_training_is_counted_and_only_what_is_differentiated():
         module.train()(images_of(graph))
     assert executed.operations == 4 * counted.forward
     module.stem_conv.weight.requires_grad_(False)
-    module(images_of(graph))
+    loss = module(images_of(graph)).sum()
+    assert executed.operations == 2 * 4 * counted.forward
+    loss.backward()
     frozen = counted.layers[0].forward
     assert executed.operations == 4 * (counted.forward + counted.total - frozen)
     executed.remove()
-    module(images_of(graph))
+    module(images_of(graph)).sum().backward()
     assert executed.operations == 4 * (counted.forward + counted.total - frozen)
