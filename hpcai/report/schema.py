@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from hpcai.inputfile import KEYS, SECTIONS
 from hpcai.result import SCHEMA
 
 Json = dict[str, Any]
@@ -24,10 +25,28 @@ def _list(items: Json) -> Json:
     return {"type": "array", "items": items}
 
 
-def _object(fields: Json, closed: bool = True) -> Json:
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": not closed}
+def _section(name: str) -> Json:
+    """A section of the input: every KEY it has, with its values."""
+    keys = {
+        key.name: _object({"values": _list(VALUES.get(key.kind, TEXT)), "default": FLAG})
+        for key in KEYS
+        if name in key.sections
+    }
+    return _object({"name": {"const": name}, "keys": _object(keys)})
 
 
+def _object(fields: Json, optional: Json | None = None) -> Json:
+    """An object with these fields, perhaps some more, and no others."""
+    properties = {**fields, **(optional or {})}
+    return {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
+
+
+VALUES: Json = {"integer": {"type": "integer"}, "real": NUMBER}  # by kind of KEY; all others are text
+PHASES = {
+    phase: {"type": "number", "minimum": 0}
+    for phase in ("set-up", "residuals", "warm-up", "training", "data wait", "validation", "ensemble")
+}
+FIRST_PHASE = {"start-up": {"type": "number", "minimum": 0}}  # of the first test
 CHECK = _object({"name": TEXT, "value": NUMBER, "limit": NUMBER, "verdict": VERDICT})
 SCORES = _object(
     {
@@ -52,6 +71,67 @@ SCORES = _object(
     }
 )
 OPERATIONS = _object({"rule": TEXT, "per_sample": COUNT, "credited": COUNT, "executed": COUNT})
+DATASET = _object(
+    {
+        "name": TEXT,
+        "fingerprint": SHA256,
+        "shape": {"type": "array", "items": COUNT, "minItems": 3, "maxItems": 3},
+        "classes": COUNT,
+        "training_samples": COUNT,
+        "validation_samples": COUNT,
+    }
+)
+WORST = _object({"value": NUMBER, "where": TEXT})
+CURVE = _object(
+    {
+        "epoch": COUNT,
+        "seconds": NUMBER,
+        "loss": _or_null(NUMBER),
+        "correct": COUNT,
+        "counted": COUNT,
+        "fingerprint": COUNT,
+    }
+)
+COUNTED = (
+    "steps_per_epoch",
+    "warmup_steps",
+    "wrong_sums",
+    "correct",
+    "agreeing_pairs",
+    "bag_correct",
+    "bag_judged",
+    "samples",
+    "executed_operations",
+    "differing_ranks",
+    "steps",
+    "validation_passes",
+    "validation_counted",
+    "validation_miscounted",
+    "diverged_models",
+    "member_correct_sum",
+    "member_correct_min",
+    "member_correct_max",
+    "member_correct_best",
+    "model_steps_min",
+    "model_steps_max",
+    "reached_models",
+    "reached_epochs_sum",
+    "reached_epochs_max",
+)
+RAW = _object(
+    {
+        "backend": {"enum": ["none", "gloo", "nccl"]},
+        "dataset": DATASET,
+        "target": NUMBER,
+        "sharding": TEXT,
+        "residuals": _object({"scaled": WORST, "elementwise": WORST}),
+        "curve": _list(CURVE),
+        **dict.fromkeys(COUNTED, COUNT),
+        "reached_seconds_sum": NUMBER,
+        "reached_seconds_max": NUMBER,
+        "phases": _object(PHASES, FIRST_PHASE),
+    }
+)
 TEST = _object(
     {
         "index": COUNT,
@@ -63,13 +143,13 @@ TEST = _object(
         "q": COUNT,
         "seconds": NUMBER,
         "gflops": NUMBER,
-        "settings": {"type": "object"},
+        "settings": _object({key.name: VALUES.get(key.kind, TEXT) for key in KEYS}),
         "operations": OPERATIONS,
         "checks": _list(CHECK),
         "verdict": VERDICT,
         "scores": SCORES,
-        "phases": {"type": "object", "additionalProperties": NUMBER},
-        "raw": {"type": "object"},
+        "phases": _object(PHASES, FIRST_PHASE),
+        "raw": RAW,
         "status": STATUS,
         "reasons": _list(TEXT),
     }
@@ -103,9 +183,40 @@ SUMMARY = _object(
 RANK = _object(
     {"rank": COUNT, "groups": _list(_or_null(COUNT)), "host": TEXT, "device": TEXT, "cpus": TEXT, "threads": COUNT}
 )
-INPUT = _object({"name": TEXT, "text": TEXT, "digest": SHA256, "overrides": _list(TEXT)}, closed=False)
+INPUT = _object(
+    {
+        "name": TEXT,
+        "digest": SHA256,
+        "headers": {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2},
+        "text": TEXT,
+        "overrides": _list(TEXT),
+        "run": _object(
+            {
+                key.name: _object({"value": VALUES.get(key.kind, TEXT), "default": FLAG})
+                for key in KEYS
+                if not key.sections
+            }
+        ),
+        "sections": {"type": "array", "items": {"anyOf": [_section(workload.name) for workload in SECTIONS]}},
+    }
+)
 ENVIRONMENT = _object(
-    {"ranks": COUNT, "nodes": COUNT, "accelerators": COUNT, "mpi": TEXT, "packages": {"type": "object"}}, closed=False
+    {
+        "ranks": COUNT,
+        "nodes": COUNT,
+        "accelerators": COUNT,
+        "processor": TEXT,
+        "cpus": COUNT,
+        "memory_bytes": COUNT,
+        "device": TEXT,
+        "system": TEXT,
+        "python": TEXT,
+        "mpi": TEXT,
+        "packages": {"type": "object", "additionalProperties": TEXT},
+        "grids": _list(TEXT),
+        "idle": _list(TEXT),
+        "warnings": _list(TEXT),
+    }
 )
 
 
@@ -119,8 +230,8 @@ def schema() -> Json:
         "environment": ENVIRONMENT,
         "ranks": _list(RANK),
         "tests": _list(TEST),
-        "kernels": _list({"type": "object"}),
-        "collectives": _list({"type": "object"}),
+        "kernels": {"type": "array", "maxItems": 0},
+        "collectives": {"type": "array", "maxItems": 0},
         "summary": SUMMARY,
         "digest": SHA256,
     }

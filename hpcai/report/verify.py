@@ -1,4 +1,7 @@
-"""Makes a stored result again from its input and raw measurements, and names everything that comes out different."""
+"""Makes a stored result again from its input and raw measurements, and names everything that comes out different.
+
+Raw measurements have to agree with each other as well (hpcai.report.consistency).
+"""
 
 import json
 from collections.abc import Iterator
@@ -7,10 +10,14 @@ from typing import Any
 
 from hpcai import result as results
 from hpcai.errors import HpcaiError, InputError
-from hpcai.inputfile import from_dict
-from hpcai.report import files
+from hpcai.inputfile import Case, from_dict
+from hpcai.report import consistency, files
 
 Json = dict[str, Any]
+
+NOTHING = "nothing"
+# What a hostile file can make of arithmetic, look-ups and formats.
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, OSError)
 
 
 def differences(path: Path) -> list[str]:
@@ -21,32 +28,42 @@ def differences(path: Path) -> list[str]:
     stored = read(path)
     try:
         made = rebuilt(stored)
-        found = list(compare(stored, made, "")) + list(_beside(path.parent, made))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError, OverflowError) as error:
+        return [*compare(stored, made, ""), *_contradictions(made), *_beside(path.parent, made)]
+    except UNFIT as error:
         return [f"the result cannot be made again: {type(error).__name__}: {error}"]
     except HpcaiError as error:
         return [f"the result cannot be made again: {error}"]
-    return found
 
 
 def read(path: Path) -> Json:
     """The JSON object in a result file."""
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text("utf-8"), object_pairs_hook=_object, parse_constant=_refused)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from None
     if not isinstance(stored, dict) or stored.get("schema") != results.SCHEMA:
         raise InputError(f"{path} is not a result of schema {results.SCHEMA}")
     return stored
 
 
+def _object(pairs: list[tuple[str, Any]]) -> Json:
+    """An object whose keys are all different: of two that are alike, readers may take one or the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
 def rebuilt(stored: Json) -> Json:
     """The result as it must be, given the stored input, environment and raw measurements."""
     problem = from_dict(stored["input"])
-    environment = stored["environment"]
-    cases = problem.cases(environment["ranks"], environment["accelerators"])
+    cases = _cases(stored)
     tests: list[Json] = []
     for case, test in zip(cases, stored["tests"], strict=False):
         tests.append(results.judge(case, test["raw"], tests))
@@ -55,11 +72,24 @@ def rebuilt(stored: Json) -> Json:
     return results.sealed(json.loads(json.dumps(made)), len(cases))
 
 
+def _cases(result: Json) -> list[Case]:
+    environment = result["environment"]
+    return from_dict(result["input"]).cases(environment["ranks"], environment["accelerators"])
+
+
+def _contradictions(made: Json) -> Iterator[str]:
+    """Claims that raw measurements break; those of a FAILED test may be anything."""
+    for index, (case, test) in enumerate(zip(_cases(made), made["tests"], strict=False)):
+        if test["verdict"] == "PASSED":
+            for claim in consistency.contradictions(case, test["raw"]):
+                yield f"tests[{index}].raw does not fulfil: {claim}"
+
+
 def compare(stored: Any, made: Any, place: str) -> Iterator[str]:
     """Each place where two JSON values differ, and how."""
     if isinstance(stored, dict) and isinstance(made, dict):
         for key in sorted({*stored, *made}):
-            yield from compare(stored.get(key, "nothing"), made.get(key, "nothing"), f"{place}.{key}".lstrip("."))
+            yield from compare(stored.get(key, NOTHING), made.get(key, NOTHING), f"{place}.{key}".lstrip("."))
     elif isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
         for index, (one, other) in enumerate(zip(stored, made, strict=True)):
             yield from compare(one, other, f"{place}[{index}]")
@@ -76,8 +106,9 @@ def _beside(folder: Path, made: Json) -> Iterator[str]:
     """Differences of the report and the table, where they lie beside the result."""
     for name, expected in (("report.txt", files.report(made)), ("result.csv", files.table(made))):
         path = folder / name
-        if path.exists() and (found := path.read_text(encoding="utf-8", errors="replace")) != expected:
-            yield f"{name}, line {_first_difference(found, expected)}: not what the result file says"
+        if path.exists() and (found := path.read_bytes()) != expected.encode():
+            line = _first_difference(found.decode("utf-8", "replace"), expected)
+            yield f"{name}, line {line}: not what the result file says"
 
 
 def _first_difference(one: str, other: str) -> int:
