@@ -22,7 +22,6 @@ from hpcai.errors import LaunchError
 
 TIMEOUT = timedelta(minutes=10)
 SIOCGIFADDR = 0x8915
-INTERFACE_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
 def address_of(interface: str) -> str | None:
@@ -41,18 +40,28 @@ def interfaces() -> dict[str, str]:
     return {name: address for name, address in found if address is not None}
 
 
-def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str | None, own_name: str) -> str:
-    """Name of a group's interface: loopback inside a node, else the one asked for or the one the host is known by."""
-    if wanted:
-        return wanted.split(",")[0].lstrip("=^")
-    loopback = [name for name, address in addresses.items() if address.startswith("127.")]
-    outer = [name for name in addresses if name not in loopback]
-    if inside_node and loopback:
-        return loopback[0]
-    known = [name for name in outer if addresses[name] == _resolve(own_name)]
-    for name in known + outer:
+def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str, own_name: str) -> str:
+    """Name of a group's interface: loopback inside a node, else the one the host is known by, else any.
+
+    Only among those that `wanted` admits, written as for NCCL: beginnings of names, `=` before them: whole names, `^`:
+    all but these. LaunchError where none is left.
+    """
+    admitted = {name: address for name, address in addresses.items() if _admits(wanted, name)}
+    loopback = [name for name, address in admitted.items() if address.startswith("127.")]
+    outer = [name for name in admitted if name not in loopback]
+    known = [name for name in outer if admitted[name] == _resolve(own_name)]
+    for name in (loopback if inside_node else []) + known + outer:
         return name
-    raise LaunchError(f"host {own_name} has no network interface for a group that spans nodes; set GLOO_SOCKET_IFNAME")
+    raise LaunchError(
+        f"host {own_name} has no network interface for a group {'inside it' if inside_node else 'that spans nodes'}: "
+        f"of {', '.join(addresses) or 'none'} GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME admits {wanted or 'any'}"
+    )
+
+
+def _admits(wanted: str, name: str) -> bool:
+    names = tuple(wanted.lstrip("^=").split(","))
+    named = name in names if wanted.lstrip("^").startswith("=") else name.startswith(names)
+    return named != wanted.startswith("^")
 
 
 def _resolve(name: str) -> str | None:
@@ -96,13 +105,10 @@ def backend(comm: MPI.Comm, device: torch.device) -> str:
     return "nccl" if comm.allreduce(own_gpu, MPI.LAND) else "gloo"
 
 
-def _bind_interface(comm: MPI.Comm, host: str) -> tuple[str, str]:
-    wanted = next((os.environ[key] for key in INTERFACE_VARIABLES if os.environ.get(key)), None)
-    addresses = interfaces()
-    name = choose_interface(addresses, one_node(comm), wanted, host)
-    if name not in addresses:
-        raise LaunchError(f"host {host} has no IPv4 interface {name}; it has {', '.join(addresses)}")
-    return name, addresses[name]
+def _wanted_interface() -> str:
+    """What the user asks for; gloo's variable has whole names, NCCL's a notation of its own."""
+    gloo = os.environ.get("GLOO_SOCKET_IFNAME", "")
+    return f"={gloo}" if gloo else os.environ.get("NCCL_SOCKET_IFNAME", "")
 
 
 @contextmanager
@@ -127,11 +133,12 @@ def process_group(group: Group, host: str, device: torch.device) -> Iterator[str
         yield "none"
         return
     name = backend(group.model, device)
-    interface, address = _bind_interface(group.model, host)
+    addresses = interfaces()
+    interface = choose_interface(addresses, one_node(group.model), _wanted_interface(), host)
     with _environment("GLOO_SOCKET_IFNAME", interface):
         distributed.init_process_group(
             name,
-            store=_meet(group, address),
+            store=_meet(group, addresses[interface]),
             rank=group.model.rank,
             world_size=group.degree,
             timeout=TIMEOUT,
