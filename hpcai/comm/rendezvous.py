@@ -19,6 +19,7 @@ from torch import distributed
 from hpcai.comm.grid import Group
 from hpcai.comm.world import broadcast, gather_all
 from hpcai.errors import LaunchError
+from hpcai.machine.device import identity
 
 TIMEOUT = timedelta(minutes=10)
 SIOCGIFADDR = 0x8915
@@ -99,9 +100,9 @@ def one_node(comm: MPI.Comm) -> bool:
 def backend(comm: MPI.Comm, device: torch.device) -> str:
     """`nccl` if every rank of the group has a GPU of its own, else `gloo`; the same on every rank. Collective."""
     local = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    devices = gather_all(local, str(device))
+    devices = gather_all(local, identity(device))
     local.Free()
-    own_gpu = device.type == "cuda" and devices.count(str(device)) == 1
+    own_gpu = device.type == "cuda" and devices.count(identity(device)) == 1
     return "nccl" if comm.allreduce(own_gpu, MPI.LAND) else "gloo"
 
 

@@ -23,6 +23,11 @@ def name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
 
+def identity(device: torch.device) -> str:
+    """What tells a GPU from the node's others, also where the launcher shows each rank one, as number 0; or `cpu`."""
+    return str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else "cpu"
+
+
 def prepare(device: torch.device, threads: int) -> None:
     """Fix what torch would otherwise decide by itself: its threads, and that fp32 is computed as fp32."""
     torch.set_num_threads(threads)
