@@ -108,6 +108,7 @@ class _Book:
         if self.writes:
             self.folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
             _tell(hpl.banner(head))
+            self._keep()
 
     def enter(self, case: Case, measurement: ensemble.Measurement | None) -> None:
         """Judge a case that has ended, and keep what is known so far."""
@@ -115,7 +116,11 @@ class _Book:
             test = results.judge(case, measurement, self.result["tests"])
             self.result["tests"].append(test)
             _tell(hpl.block(test))
-            files.write(self.folder, results.sealed(self.result, self.planned))
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write what is known so far: until the last test has ended, a run that was broken off."""
+        files.write(self.folder, results.sealed(self.result, self.planned))
 
     def close(self) -> int:
         """Print the end of the report; the exit code."""
