@@ -18,9 +18,10 @@ from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
-from hpcai.train.evaluate import Validation
+from hpcai.train.evaluate import Validation, expected_fingerprint, noting
 
 Outputs = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Verdicts:
 
     correct: int  # validation samples that the ensemble judges right
     agreeing_pairs: int  # pairs of models that agree, summed over the validation samples
+    validation_miscounted: int  # validation samples too many or too few, 1 more if they are not the right ones
     bag_correct: int  # training samples judged right by the models that did not train on them
     bag_judged: int  # training samples that at least one model did not train on
 
@@ -40,28 +42,43 @@ def judge(module: nn.Module, group: Group, validation: Validation, training: Loa
     Collective over all active ranks.
     """
     module.eval()
-    sums = np.zeros(4, np.int64)
-    for block, (probabilities, labels) in enumerate(_outputs(module, validation.loader, validation.shard)):
-        sums[:2] += _vote(group, block, probabilities, labels)
-    if group.groups > 1:
-        shard = ValidationShard(sampler.samples, group.seat.member, group.degree, validation.shard.batch)
-        for block, (probabilities, labels) in enumerate(_outputs(module, training, shard, sampler)):
-            sums[2:] += _vote_out_of_bag(group, block, probabilities, labels)
+    ensemble = _judged(module, group, validation)
+    out_of_bag = _judged_out_of_bag(module, group, training, sampler, validation.shard.batch)
+    sums = np.concatenate([ensemble, out_of_bag])
     module.train()
     group.active.Allreduce(sums.copy(), sums)
-    return Verdicts(*map(int, sums))
+    correct, pairs, counted, prints, *bag = map(int, sums)
+    samples = validation.shard.n
+    others = prints % (1 << 63) != group.groups * expected_fingerprint(samples) % (1 << 63)
+    return Verdicts(correct, pairs, abs(counted - samples) + others, *bag)
 
 
-def _outputs(
-    module: nn.Module, loader: Loader, shard: ValidationShard, sampler: Sampler | None = None
+def _judged(module: nn.Module, group: Group, validation: Validation) -> Counts:
+    """Correct, agreeing pairs, samples counted where they meet, and the fingerprint of those this rank asked for."""
+    asked: list[int] = []
+    votes = np.zeros(3, np.uint64)
+    for block, (x, y) in enumerate(validation.loader(noting(validation_indices(validation.shard), asked))):
+        votes += _vote(group, block, module(x).softmax(1).double(), y)
+    return np.append(votes, np.uint64(sum(asked) % (1 << 63)))
+
+
+def _judged_out_of_bag(module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int) -> Counts:
+    """Correct and judged; both 0 where one model trains on everything."""
+    votes = np.zeros(2, np.uint64)
+    if group.groups > 1:
+        shard = ValidationShard(sampler.samples, group.seat.member, group.degree, batch)
+        for block, (probabilities, labels) in enumerate(_out_of_bag(module, training, shard, sampler)):
+            votes += _vote_out_of_bag(group, block, probabilities, labels)
+    return votes
+
+
+def _out_of_bag(
+    module: nn.Module, loader: Loader, shard: ValidationShard, sampler: Sampler
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Softmax outputs and labels of this rank's part of a split; with a sampler, outputs of its own samples are 0."""
+    """Softmax outputs and labels of this rank's part of a split; outputs of samples that the model trained on are 0."""
     for step, (x, y) in enumerate(loader(validation_indices(shard))):
-        probabilities = module(x).softmax(1).double()
-        if sampler is not None:
-            out = torch.from_numpy(~_in_bag(sampler, shard.step_positions(step))).to(probabilities.device)
-            probabilities *= out[:, None]
-        yield probabilities, y
+        out = torch.from_numpy(~_in_bag(sampler, shard.step_positions(step))).to(x.device)
+        yield module(x).softmax(1).double() * out[:, None], y
 
 
 def _in_bag(sampler: Sampler, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -78,22 +95,21 @@ def _sum_once(group: Group, block: int, outputs: torch.Tensor) -> Outputs | None
     return total
 
 
-def _vote(group: Group, block: int, probabilities: torch.Tensor, labels: torch.Tensor) -> npt.NDArray[np.int64]:
+def _vote(group: Group, block: int, probabilities: torch.Tensor, labels: torch.Tensor) -> Counts:
     classes = probabilities.shape[1]
     votes = one_hot(probabilities.argmax(1), classes)
     total = _sum_once(group, block, torch.cat([probabilities, votes.double()], 1))
     if total is None:
-        return np.zeros(2, np.int64)
+        return np.zeros(3, np.uint64)
     counts = total[:, classes:].astype(np.int64)
     correct = np.count_nonzero(total[:, :classes].argmax(1) == labels.cpu().numpy())
-    return np.array([correct, (counts * (counts - 1) // 2).sum()])
+    return np.array([correct, (counts * (counts - 1) // 2).sum(), len(total)], np.uint64)
 
 
-def _vote_out_of_bag(
-    group: Group, block: int, probabilities: torch.Tensor, labels: torch.Tensor
-) -> npt.NDArray[np.int64]:
+def _vote_out_of_bag(group: Group, block: int, probabilities: torch.Tensor, labels: torch.Tensor) -> Counts:
     total = _sum_once(group, block, probabilities)
     if total is None:
-        return np.zeros(2, np.int64)
+        return np.zeros(2, np.uint64)
     judged = total.sum(1) > 0
-    return np.array([np.count_nonzero((total.argmax(1) == labels.cpu().numpy()) & judged), np.count_nonzero(judged)])
+    correct = np.count_nonzero((total.argmax(1) == labels.cpu().numpy()) & judged)
+    return np.array([correct, np.count_nonzero(judged)], np.uint64)

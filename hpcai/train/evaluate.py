@@ -55,7 +55,7 @@ class Validation:
     def run(self, module: nn.Module, group: Group) -> Tally:
         """Judge this rank's samples with the module in evaluation mode and sum over the group. Collective."""
         asked: list[int] = []
-        correct, counted = self._judge(module, _noting(validation_indices(self.shard), asked))
+        correct, counted = self._judge(module, noting(validation_indices(self.shard), asked))
         sums = np.array([correct, counted, sum(asked) % (1 << 63)], np.uint64)
         group.model.Allreduce(sums.copy(), sums)
         return Tally(int(sums[0]), int(sums[1]), int(sums[2]) % (1 << 63))
@@ -72,7 +72,8 @@ class Validation:
         return int(correct), counted
 
 
-def _noting(arrays: Iterable[Integers], prints: list[int]) -> Iterator[Integers]:
+def noting(arrays: Iterable[Integers], prints: list[int]) -> Iterator[Integers]:
+    """The index arrays, one by one as they are asked for; their fingerprints are noted in `prints`."""
     for indices in arrays:
         prints.append(fingerprint(indices))
         yield indices

@@ -80,7 +80,7 @@ def _measure(case: Case, seed: int, group: Group, device: torch.device) -> Measu
         "residuals": residuals,
         "curve": group.active.bcast(training.state.progress.curve),
         **asdict(verdicts),
-        **_totals(training, group, len(dataset.validation)),
+        **_totals(training, group, len(dataset.validation), verdicts.validation_miscounted),
         **_members(training, group, len(dataset.validation), case["TARGET"] or dataset.target),
         "phases": _phases(training, phases, group.active),
     }
@@ -114,10 +114,11 @@ def _description(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _totals(training: Training, group: Group, validation_samples: int) -> dict[str, int]:
-    """Sums over all active ranks, or over models where one rank of each speaks."""
+def _totals(training: Training, group: Group, validation_samples: int, miscounted_together: int) -> dict[str, int]:
+    """Sums over all active ranks, or over models where one rank of each speaks; `miscounted_together` by all models."""
     progress = training.state.progress
     expected = expected_fingerprint(validation_samples)
+    together = miscounted_together * (group.active.rank == 0)
     miscounted = sum(
         abs(entry["counted"] - validation_samples) + (entry["fingerprint"] != expected) for entry in progress.curve
     )
@@ -130,7 +131,7 @@ def _totals(training: Training, group: Group, validation_samples: int) -> dict[s
             "steps": progress.steps * group.leader,
             "validation_passes": len(progress.curve) * group.leader,
             "validation_counted": sum(entry["counted"] for entry in progress.curve) * group.leader,
-            "validation_miscounted": miscounted * group.leader,
+            "validation_miscounted": miscounted * group.leader + together,
             "diverged_models": (progress.curve[-1]["loss"] is None) * group.leader,
         },
     )
