@@ -1,0 +1,83 @@
+"""A small real run, made once for all tests of results and reports, and the stored one it is compared with."""
+
+import copy
+import json
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launch import BENCH, ROOT, Finished, mpirun, run_job
+
+from hpcai import result as results
+from hpcai.inputfile import Case, from_dict
+
+Json = dict[str, Any]
+
+GOLDEN = ROOT / "tests" / "golden"
+INPUT = GOLDEN / "input.dat"
+_folders = []  # temporary folders go when these objects go, at the end of all tests
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run left: the finished job, its folder of results, and the result in it."""
+
+    job: Finished
+    folder: Path
+    result: Json
+
+
+@cache
+def live_run() -> Run:
+    """The small problem on two ranks."""
+    if mpirun() is None:
+        pytest.skip("NO mpirun: MPI TEST NOT RUN")
+    return bench([str(INPUT)], 2)
+
+
+@cache
+def failing_run() -> Run:
+    """One rank without mpirun: a test that diverges, then one that passes."""
+    changes = ["SAMPLES=64", "EPOCHS=1", "GROUPS=1", "DEGREE=1", "LEARNRATE=1e30,0.256"]
+    return bench([str(INPUT), "--set", *changes], None)
+
+
+def bench(arguments: list[str], ranks: int | None) -> Run:
+    """Run the program in a folder of its own; it must leave one folder of results."""
+    _folders.append(tempfile.TemporaryDirectory())
+    folder = Path(_folders[-1].name)
+    job = run_job([BENCH, *arguments], ranks, folder)
+    assert job.returncode in (0, 1), job.stderr
+    (made,) = (folder / "results").iterdir()
+    return Run(job, made, json.loads((made / "result.json").read_text("utf-8")))
+
+
+@cache
+def _stored() -> Json:
+    return dict(json.loads((GOLDEN / "result.json").read_text("utf-8")))
+
+
+def golden() -> Json:
+    """A copy of the stored result, to be altered at will."""
+    return copy.deepcopy(_stored())
+
+
+def cases_of(result: Json) -> list[Case]:
+    """The cases of a result's input."""
+    return from_dict(result["input"]).cases(result["environment"]["ranks"], result["environment"]["accelerators"])
+
+
+def judged(result: Json) -> Json:
+    """A result with all that is derived made again from its raw measurements: the most a forger can do."""
+    cases, tests = cases_of(result), []
+    for case, test in zip(cases, result["tests"], strict=False):
+        tests.append(results.judge(case, test["raw"], tests))
+    return json.loads(json.dumps(results.sealed({**result, "tests": tests}, len(cases))))
+
+
+def renewed(result: Json) -> Json:
+    """A result with its digest made new."""
+    return {**result, "digest": results.digest(result)}
