@@ -1,7 +1,7 @@
 """Validation of one model by its group: every sample is judged by exactly one rank, and that is proven by counting."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,14 +15,15 @@ from hpcai.data.philox import Integers
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over the group: samples judged right, samples judged, and a fingerprint of which ones (modulo 2^63)."""
+    """Sums over the group: samples judged right, samples judged, and a fingerprint of which ones (modulo 2^63).
+
+    `blown` are outputs that are not finite numbers: a model has diverged even if that was in its last step.
+    """
 
     correct: int
     counted: int
     fingerprint: int
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+    blown: int
 
 
 def fingerprint(indices: Integers) -> int:
@@ -55,21 +56,23 @@ class Validation:
     def run(self, module: nn.Module, group: Group) -> Tally:
         """Judge this rank's samples with the module in evaluation mode and sum over the group. Collective."""
         asked: list[int] = []
-        correct, counted = self._judge(module, noting(validation_indices(self.shard), asked))
-        sums = np.array([correct, counted, sum(asked) % (1 << 63)], np.uint64)
+        correct, counted, blown = self._judge(module, noting(validation_indices(self.shard), asked))
+        sums = np.array([correct, counted, sum(asked) % (1 << 63), blown], np.uint64)
         group.model.Allreduce(sums.copy(), sums)
-        return Tally(int(sums[0]), int(sums[1]), int(sums[2]) % (1 << 63))
+        return Tally(int(sums[0]), int(sums[1]), int(sums[2]) % (1 << 63), int(sums[3]))
 
     @torch.inference_mode()
-    def _judge(self, module: nn.Module, indices: Iterable[Integers]) -> tuple[int, int]:
+    def _judge(self, module: nn.Module, indices: Iterable[Integers]) -> tuple[int, int, int]:
         module.eval()
-        correct = torch.zeros((), dtype=torch.int64, device=self.device)
-        counted = 0
+        correct, finite = torch.zeros(2, dtype=torch.int64, device=self.device)
+        counted = outputs = 0
         for x, y in self.loader(indices):
-            correct += (module(x).argmax(1) == y).sum()
-            counted += len(y)
+            logits = module(x)
+            correct += (logits.argmax(1) == y).sum()
+            finite += logits.isfinite().sum()
+            counted, outputs = counted + len(y), outputs + logits.numel()
         module.train()
-        return int(correct), counted
+        return int(correct), counted, outputs - int(finite)
 
 
 def noting(arrays: Iterable[Integers], prints: list[int]) -> Iterator[Integers]:

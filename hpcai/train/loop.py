@@ -83,7 +83,7 @@ class Training:
             self.state.progress.operations = executed.operations
             loss = self._close_epoch(phases)
             if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
-                self._validate(phases, loss)
+                loss = self._validate(phases, loss)
         executed.remove()
 
     def _epoch(self) -> None:
@@ -120,12 +120,16 @@ class Training:
         progress.training_seconds = phases.seconds["training"]
         return loss if abs(loss) < float("inf") else None
 
-    def _validate(self, phases: Phases, loss: float | None) -> None:
+    def _validate(self, phases: Phases, loss: float | None) -> float | None:
+        """Judge the model as it stands; its loss, None if an output is not a finite number."""
         progress = self.state.progress
         with phases.measure("validation"):
             average_statistics(self.state.module, self.group)
             tally = self.validation.run(self.state.module, self.group)
         progress.validation_seconds = phases.seconds["validation"]
         elapsed = progress.training_seconds + progress.validation_seconds
+        judged = {"correct": tally.correct, "counted": tally.counted, "fingerprint": tally.fingerprint}
         slowest = self.group.model.allreduce(elapsed, MPI.MAX)
-        progress.curve.append({"epoch": progress.epoch, "seconds": slowest, "loss": loss, **tally.as_dict()})
+        loss = None if tally.blown else loss
+        progress.curve.append({"epoch": progress.epoch, "seconds": slowest, "loss": loss, **judged})
+        return loss
