@@ -116,9 +116,8 @@ def _benchmark(options: cli.Options) -> int:
         code = benchmark.run(problem, world, placement)
     except Refused as error:
         code = _refuse(error)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was
         worlds.abort_because(error)
-        raise
     worlds.finish()
     return code
 

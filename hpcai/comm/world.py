@@ -9,13 +9,14 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import sleep
-from typing import Any
+from typing import Any, NoReturn
 
 from mpi4py import MPI
 
 from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
 
+LAST_WORDS = 0.5  # seconds; a launcher that is told to end the job drops what it has not passed on by then
 LISTED_RANKS = 64  # rank 0 hears of these ranks by name; of the others only sums
 
 
@@ -115,14 +116,16 @@ def _abort_unless_finished() -> None:
         abort("left the program before the end", 3)
 
 
-def abort(reason: str, code: int) -> None:
+def abort(reason: str, code: int) -> NoReturn:
     """End the whole job at once, from whichever rank, naming that rank and its host on stderr."""
     sys.stdout.flush()
     print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
+    sleep(LAST_WORDS)
     MPI.COMM_WORLD.Abort(code)
+    os._exit(code)  # MPICH comes back from MPI_Abort
 
 
-def abort_because(error: BaseException) -> None:
+def abort_because(error: BaseException) -> NoReturn:
     """End the whole job because of an exception on this rank; errors meant for users come without a traceback."""
     if isinstance(error, HpcaiError):
         abort(f"cannot go on: {error}", error.exit_code)
