@@ -8,7 +8,15 @@ from hpcai.inputfile.keys import SECTIONS, Key, Value, keys_of
 HEADERS = ("HPCAI benchmark input file", "Shipped problem: 6,000 real pictures, two grids, about a minute on two cores")
 VALUES: dict[str, dict[str, tuple[Value, ...]]] = {
     "": {},
-    "ensemble": {"DATASET": ("fashion",), "GROUPS": (2, 1), "DEGREE": (1, 2), "BATCH": (32,), "EPOCHS": (8,)},
+    "ensemble": {
+        "DATASET": ("fashion",),
+        "GROUPS": (2, 1),
+        "DEGREE": (1, 2),
+        "BATCH": (32,),
+        "EPOCHS": (6,),
+        "LEARNRATE": (1.0,),
+        "DECAY": (5e-4,),
+    },
 }
 
 
