@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ def test_ranges_name_exactly_the_numbers(numbers: set[int]) -> None:
     parts = [list(map(int, part.split("-"))) for part in ranges(list(numbers)).split(",") if part]
     named = [number for part in parts for number in range(part[0], part[-1] + 1)]
     assert named == sorted(numbers)
-    assert all(later[0] > earlier[-1] + 1 for earlier, later in zip(parts, parts[1:], strict=False))
+    assert all(later[0] > earlier[-1] + 1 for earlier, later in pairwise(parts))
 
 
 @pytest.mark.parallel(3)

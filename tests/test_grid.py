@@ -1,5 +1,7 @@
 """The process grid: every rank's seat, and the communicators that real ranks get."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ def test_each_seat_is_taken_once_and_the_rest_idles(groups: int, degree: int, id
         assert members == sorted(members)
     steps = {1} if mapping == "row" else {groups}
     ranks = [rank for rank, place in enumerate(seats) if place and place.group == 0]
-    assert {later - earlier for earlier, later in zip(ranks, ranks[1:], strict=False)} <= steps
+    assert {later - earlier for earlier, later in pairwise(ranks)} <= steps
 
 
 @pytest.mark.parallel(4)

@@ -1,5 +1,6 @@
 """Learning rates: where they begin, where they end, and what lies between."""
 
+from itertools import pairwise
 from math import ceil, cos, isclose, pi
 
 import pytest
@@ -26,8 +27,8 @@ def test_rises_then_never_rises_again_and_stays_within_the_peak(problem: tuple[i
     values, turn = rates(kind, steps, warmup), min(ceil(warmup), steps)
     rising, falling = values[:turn], values[turn:]
     assert all(0 < value <= PEAK for value in values)
-    assert all(later > earlier for earlier, later in zip(rising, rising[1:], strict=False))
-    assert all(later <= earlier for earlier, later in zip(falling, falling[1:], strict=False))
+    assert all(later > earlier for earlier, later in pairwise(rising))
+    assert all(later <= earlier for earlier, later in pairwise(falling))
     assert all(value < PEAK for value in rising)
     if kind != "constant" and len(falling) > 1:
         assert falling[-1] < falling[0]
