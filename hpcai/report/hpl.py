@@ -4,7 +4,7 @@ Free text (headers, host names) is kept from looking like a row, so that parsers
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpcai.inputfile import echo, from_dict
@@ -29,15 +29,10 @@ Time   : training time in seconds, of the slowest rank, validation passes except
 Gflops : credited training operations (rule model) / Time, in 10^9 per second.
 Each row is followed by its checks and scores; docs/METRICS.md derives every number.
 All clocks start after a barrier, with the devices idle."""
-# What parsers look for, and what free text (headers, paths, names of machines) prints in its place.
-WORDS_OF_PARSERS = {
-    "WR": "Wr",
-    " Gflops": " GFLOP/s",
-    "End of Tests": "End of tests",
-    "HOSTLIST": "Hostlist",
-    "PASSED": "Passed",
-    "FAILED": "Failed",
-}
+END = "End of Tests."
+# What parsers look for, and what is printed in its place where headers, paths or names of machines have it.
+WORDS_OF_PARSERS = {"WR": "Wr", " Gflops": " GFLOP/s", "End of Tests": "End of tests", "HOSTLIST": "Hostlist"}
+VERDICTS = {"PASSED": "Passed", "FAILED": "Failed"}
 LIKE_A_ROW = re.compile(r"(\d+(?:\s+\d+){3})(?=\s+\d*\.\d*\s+[-+.\d])")  # four integers, a decimal, a number
 
 
@@ -98,8 +93,8 @@ def _rank_map(ranks: Sequence[Json], environment: Json) -> list[str]:
 
 def block(test: Json) -> str:
     """One test: HPL's header and row, then a line per check and per score."""
-    head = _printed([LINE, COLUMNS, DASHES])
-    return head + row(test) + "\n" + _printed([*_check_lines(test), *_score_lines(test), *_notes(test), ""])
+    head = "\n".join([LINE, COLUMNS, DASHES, row(test), ""])
+    return head + _printed([*_check_lines(test), *_score_lines(test), *_notes(test), ""])
 
 
 def row(test: Json) -> str:
@@ -178,12 +173,8 @@ def closing(result: Json) -> str:
         _final(summary),
         "",
     ]
-    lines += (
-        ["End of Tests.", LINE]
-        if summary["complete"]
-        else [f"BROKEN OFF after {summary['tests']} of {summary['planned']} tests."]
-    )
-    return _printed(lines)
+    broken_off = f"BROKEN OFF after {summary['tests']} of {summary['planned']} tests."
+    return _printed(lines) + (f"{END}\n{LINE}\n" if summary["complete"] else f"{broken_off}\n")
 
 
 def _summary(result: Json) -> Iterator[str]:
@@ -222,18 +213,18 @@ def _printed(lines: Sequence[str]) -> str:
 
 
 def _plain(line: str) -> str:
-    """A line that is no row: printable, without what parsers find rows by, and not wider than WIDTH."""
-    line = LIKE_A_ROW.sub(r"\1,", _legible(line).replace("WR", "Wr"))
+    """A line that is no row: printable, without what parsers find rows and ends by, and not wider than WIDTH."""
+    line = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in line)
+    line = LIKE_A_ROW.sub(r"\1,", _replaced(line, WORDS_OF_PARSERS))
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
-def _legible(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
-
-
 def _free(text: str) -> str:
-    """A user's words, without those that parsers look for in the lines around them."""
-    text = _legible(text)
-    for word, other in WORDS_OF_PARSERS.items():
+    """A user's words, which are not to be counted among the verdicts."""
+    return _replaced(text, VERDICTS)
+
+
+def _replaced(text: str, words: Mapping[str, str]) -> str:
+    for word, other in words.items():
         text = text.replace(word, other)
     return text

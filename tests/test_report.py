@@ -1,0 +1,163 @@
+"""The printed report: byte for byte that of a stored result, readable by parsers made for HPL, and true to the JSON."""
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from report_readers import ROW, assert_parsers_read_it, assert_tells
+from small_run import GOLDEN, failing_run, golden, judged, live_run
+
+from hpcai.inputfile import parse
+from hpcai.report import files, hpl
+
+Json = dict[str, Any]
+
+HPL_ROW = "%-8s%12d %5d %5d %5d %18.2f    %19.4e"
+SLOW_ROW = "%-8s%12d %5d %5d %5d %18.2f    %19.6f"
+
+
+def test_report_of_the_stored_result() -> None:
+    assert files.report(golden()).encode() == (GOLDEN / "report.txt").read_bytes()
+
+
+def test_table_of_the_stored_result() -> None:
+    assert files.table(golden()).encode() == (GOLDEN / "result.csv").read_bytes()
+
+
+def test_stored_report_is_readable() -> None:
+    report = (GOLDEN / "report.txt").read_text("utf-8")
+    assert_tells(report, golden())
+    assert_parsers_read_it(report, golden())
+    passed = sum(len(test["checks"]) for test in golden()["tests"])
+    assert (report.count("PASSED"), report.count("FAILED")) == (passed, 0)
+
+
+MACHINE = re.compile(r"^(Machine |Software|MPI  |WARNING|Residual: worst| +[0-9]+ ).*\n", re.MULTILINE)
+CHANGING = re.compile(
+    r"(?<=HPCAI bench )\S+|(?<=fingerprint=)\w+|(?<=version=)\S+|\d{4}-\d\d-\d\dT[\d:+]+|(?<=backend )(gloo|nccl)"
+    r"|(?<=\n)(index|P|Q)=\d+|\s*(?!0\.0000000\b)\b\d+\.\d+(e[+-]\d+)?"
+)
+
+
+def masked(report: str) -> str:
+    """A report without what differs between two runs of one problem, by time or by machine."""
+    return CHANGING.sub("#", MACHINE.sub("", report))
+
+
+def test_report_of_a_real_run_is_the_stored_one_but_for_times_and_machine() -> None:
+    assert masked((live_run().folder / "report.txt").read_text("utf-8")) == masked(files.report(golden()))
+    assert len(masked(files.report(golden())).splitlines()) > 120
+
+
+def test_real_reports_tell_what_the_json_says() -> None:
+    for run in (live_run(), failing_run()):
+        report = (run.folder / "report.txt").read_text("utf-8")
+        assert_tells(report, run.result)
+        assert_parsers_read_it(report, run.result)
+        assert run.job.stdout == report
+
+
+def test_real_table_tells_what_the_json_says() -> None:
+    for run in (live_run(), failing_run()):
+        text = (run.folder / "result.csv").read_text("utf-8")
+        for cells, test in zip(csv.DictReader(io.StringIO(text)), run.result["tests"], strict=True):
+            known = {**{name.lower(): value for name, value in test["settings"].items()}, **test["scores"], **test}
+            known["target"] = test["scores"]["target"]
+            for name, cell in cells.items():
+                value = known[name]
+                assert (cell == "") if value is None else (type(value)(cell) == value), name
+
+
+def test_a_diverged_test_is_failed_and_the_next_one_still_runs() -> None:
+    run = failing_run()
+    assert [test["verdict"] for test in run.result["tests"]] == ["FAILED", "PASSED"]
+    assert run.job.returncode == 1 and run.result["summary"]["valid"] == "INVALID"
+    assert run.result["summary"]["best"]["index"] == 2
+    assert "\n                         loss not finite: models=        1.0000000 ...... FAILED\n" in run.job.stdout
+
+
+@pytest.mark.parametrize("gflops", [1.0, 51.235, 123456789.0, 0.9999994, 0.000123])
+@pytest.mark.parametrize("n", [1, 60000, 10**11 - 1])
+def test_row_has_the_format_of_hpl(n: int, gflops: float) -> None:
+    test = golden()["tests"][0] | {"n": n, "gflops": gflops, "seconds": 12.345}
+    words = ("WR10S1V4", n, 32, 2, 1, 12.345, gflops)
+    assert hpl.row(test) == (HPL_ROW if gflops >= 1 else SLOW_ROW) % words
+
+
+def test_row_stays_in_columns_however_large_the_numbers() -> None:
+    test = golden()["tests"][0] | {"n": 10**15, "nb": 10**6, "p": 10**6, "q": 10**6, "seconds": 1e18, "gflops": 1e15}
+    words = ["WR10S1V4", f"{10**15}", f"{10**6}", f"{10**6}", f"{10**6}", f"{10**18}.00", "1.0000e+15"]
+    assert hpl.row(test).split() == words and ROW.match(hpl.row(test))
+
+
+def test_banner() -> None:
+    lines = files.report(golden()).splitlines()
+    given = golden()["input"]
+    assert lines[0] == lines[5] == "=" * 80
+    assert lines[1].startswith("HPCAI bench 0.1.0: ") and lines[1].endswith(golden()["date"])
+    assert lines[2] == f"Input  : input.dat, schema hpcai-result/1, sha256 {given['digest']}"
+    assert lines[3:5] == [f"Header : {header}" for header in given["headers"]]
+    assert "An explanation of the input/output parameters follows:" in lines
+    assert "The following parameter values will be used:" in lines
+
+
+def test_echo_reproduces_the_run() -> None:
+    report = files.report(golden())
+    begin = report.index("The following parameter values will be used:")
+    text = report[begin : report.index("Machine :")].split("\n", 1)[1]
+    again = parse("a\nb\n" + text).as_dict()
+    given = golden()["input"]
+    for section in (*again["sections"], *given["sections"]):
+        for key in section["keys"].values():
+            del key["default"]
+    assert again["sections"] == given["sections"]
+    assert [key["value"] for key in again["run"].values()] == [key["value"] for key in given["run"].values()]
+    keys = [*given["run"].values(), *parse(given["text"]).as_dict()["sections"][0]["keys"].values()]
+    assert report.count("(default)") == sum(key["default"] for key in keys)
+
+
+def test_ranks_beyond_the_listed_ones_are_counted() -> None:
+    many = golden()
+    many["environment"] |= {"ranks": 1000, "idle": ["Grid 2 x 1: ranks 2-999 stay idle"], "warnings": ["64 of 64 ..."]}
+    lines = files.report(many).splitlines()
+    rank_map = next(index for index, line in enumerate(lines) if line.startswith("   Rank     2x1 R     1x2 R"))
+    assert lines[rank_map + 1].split() == ["0", "0", "0", "vm", "cpu", "1", "0"]
+    assert lines[rank_map + 3].split() == ["...", "and", "998", "more", "ranks,", "condensed"]
+    assert lines[rank_map + 4 : rank_map + 6] == ["Grid 2 x 1: ranks 2-999 stay idle", "WARNING: 64 of 64 ..."]
+
+
+def test_final_line_has_every_reason() -> None:
+    (final,) = [line for line in files.report(golden()).splitlines() if line.startswith("Final Summary::")]
+    assert final == "; ".join(["Final Summary::HPCAI result is UNOFFICIAL", *golden()["summary"]["reasons"]])
+
+
+def test_reasons_that_do_not_fit_lose_the_official_values_only() -> None:
+    many = golden()
+    reasons = [f"epochs {epochs}, official 90" for epochs in range(1, 21)]
+    many["summary"]["reasons"] = ["checks FAILED, official PASSED", *many["summary"]["reasons"][:2], *reasons]
+    (final,) = [line for line in files.report(many).splitlines() if line.startswith("Final Summary::")]
+    assert len(final) <= 200
+    epochs = " ".join(map(str, range(1, 21)))
+    assert final.endswith(f"; checks FAILED; dataset fashion-mnist-subset; samples 200; epochs {epochs}")
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_broken_off_run_has_no_end(ended: int) -> None:
+    partial = golden()
+    del partial["tests"][ended:]
+    partial = judged(partial)
+    report = files.report(partial)
+    assert report.endswith(f"\nBROKEN OFF after {ended} of 2 tests.\n")
+    assert_parsers_read_it(report, partial)
+    assert_tells(report, partial)
+    assert f"result is INVALID; run broken off after {ended} of 2 tests" in report
+
+
+def test_short_headers_are_echoed_as_they_are() -> None:
+    other = golden()
+    text = other["input"]["text"].split("\n", 2)[2]
+    other["input"] = parse(f"Institut f\u00fcr Physik, 2 nodes x 2\na = b | c\n{text}").as_dict()
+    report = files.report(judged(other))
+    assert "\nHeader : Institut f\u00fcr Physik, 2 nodes x 2\nHeader : a = b | c\n" in report
