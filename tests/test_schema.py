@@ -1,0 +1,90 @@
+"""Stored and real results follow the schema, altered ones do not, and no field is left out of it."""
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from small_run import failing_run, golden, judged, live_run
+
+from hpcai.report import schema
+
+Json = dict[str, Any]
+Path = tuple[str | int, ...]
+VALIDATOR = Draft202012Validator(schema.schema())
+
+
+def objects(value: Any, path: Path = ()) -> Iterator[tuple[Path, Json]]:
+    """Every object within a JSON value, and where it is."""
+    if isinstance(value, dict):
+        yield path, value
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from objects(part, (*path, key))
+
+
+def altered(result: Json, path: Path) -> tuple[Json, Json]:
+    """A copy of a result, and the object at a path within it."""
+    other = found = copy.deepcopy(result)
+    for key in path:
+        found = found[key]
+    return other, found
+
+
+def test_it_is_a_schema() -> None:
+    Draft202012Validator.check_schema(schema.schema())
+    assert json.loads(schema.text()) == schema.schema()
+
+
+def test_stored_result() -> None:
+    VALIDATOR.validate(golden())
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_broken_off_result(ended: int) -> None:
+    partial = golden()
+    del partial["tests"][ended:]
+    VALIDATOR.validate(judged(partial))
+
+
+def test_real_results() -> None:
+    VALIDATOR.validate(live_run().result)
+    VALIDATOR.validate(failing_run().result)
+    assert failing_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None
+
+
+def test_every_field_is_needed_and_no_other_is_allowed() -> None:
+    result = golden()
+    for path, fields in objects(result):
+        other, found = altered(result, path)
+        found["unheard of"] = 1
+        assert path[-1:] == ("packages",) or not VALIDATOR.is_valid(other), path
+        for field in fields:
+            other, found = altered(result, path)
+            del found[field]
+            optional = path[-1:] == ("packages",) or field == "start-up"
+            assert VALIDATOR.is_valid(other) == optional, (path, field)
+
+
+def test_every_field_has_its_type() -> None:
+    result, number = golden(), ({}, "1", True, [1])
+    wrong = {int: number, float: number, str: (1, None, {}), bool: (1, "x", None), list: ({}, 1), dict: ([], 1)}
+    for path, fields in objects(result):
+        for field, value in fields.items():
+            for other_value in wrong.get(type(value), (True, {})):  # null stands for a number that there is none of
+                other, found = altered(result, path)
+                found[field] = other_value
+                assert not VALIDATOR.is_valid(other), (path, field, other_value)
+
+
+def test_counts_are_whole_and_not_negative() -> None:
+    result = golden()
+    counts = [field for field, value in result["tests"][0]["raw"].items() if type(value) is int]
+    assert len(counts) > 20
+    for field in counts:
+        for wrong in (-1, 0.5):
+            other, raw = altered(result, ("tests", 0, "raw"))
+            raw[field] = wrong
+            assert not VALIDATOR.is_valid(other), field
