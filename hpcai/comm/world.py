@@ -7,6 +7,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import sleep
 from typing import Any, NoReturn
@@ -118,8 +119,9 @@ def _abort_unless_finished() -> None:
 
 def abort(reason: str, code: int) -> NoReturn:
     """End the whole job at once, from whichever rank, naming that rank and its host on stderr."""
-    sys.stdout.flush()
-    print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
+    with suppress(OSError, ValueError):  # whoever reads the output may be gone: no reason to keep the job waiting
+        print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
     sleep(LAST_WORDS)
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)  # MPICH comes back from MPI_Abort
@@ -129,5 +131,6 @@ def abort_because(error: BaseException) -> NoReturn:
     """End the whole job because of an exception on this rank; errors meant for users come without a traceback."""
     if isinstance(error, HpcaiError):
         abort(f"cannot go on: {error}", error.exit_code)
-    traceback.print_exception(error)
+    with suppress(OSError, ValueError):
+        traceback.print_exception(error)
     abort(f"raised {type(error).__name__}: {error}", 3)
