@@ -16,7 +16,7 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Loader
 from hpcai.data.order import EpochOrder, Shard, training_indices
 from hpcai.data.philox import Integers
-from hpcai.models.executed import count_executed
+from hpcai.models.executed import Executed, count_executed
 from hpcai.train.evaluate import Validation
 from hpcai.train.optimisers import set_rate
 from hpcai.train.parallel import average_statistics
@@ -78,15 +78,14 @@ class Training:
         while loss is not None and self.state.progress.epoch < self.recipe.epochs:
             waited = self.loader.wait_seconds
             with phases.measure("training"):
-                self._epoch()
+                self._epoch(executed)
             self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
-            self.state.progress.operations = executed.operations
             loss = self._close_epoch(phases)
             if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
                 loss = self._validate(phases, loss)
         executed.remove()
 
-    def _epoch(self) -> None:
+    def _epoch(self, executed: Executed) -> None:
         progress = self.state.progress
         for x, y in self.loader(self._indices(progress)):
             set_rate(self.state.optimiser, self._rate(progress.steps))
@@ -94,6 +93,7 @@ class Training:
             progress.step += 1
             progress.steps += 1
             progress.samples += len(y)
+            progress.operations = executed.operations
 
     def _indices(self, progress: Progress) -> Iterator[Integers]:
         order = EpochOrder(self.sampler.size, self.seed, progress.epoch)

@@ -75,10 +75,20 @@ class TrainingState:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        _fsync(path.parent)
 
     def read(self, path: Path) -> None:
         """Go to the snapshot in `path`."""
         self.restore(torch.load(path, map_location="cpu", weights_only=True))
+
+
+def _fsync(folder: Path) -> None:
+    """Make a rename in the folder survive a failure of the node."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _cloned(value: Any) -> Any:
