@@ -26,7 +26,7 @@ setup(
     extras_require={
         "mpich": ["mpich>=4.1"],
         "gpu": ["cupy-cuda13x>=13.6"],
-        "test": ["hypothesis>=6.100", "mypy>=1.11", "pytest>=8", "ruff>=0.6", "setuptools>=64"],
+        "test": ["hypothesis>=6.100", "jsonschema>=4.18", "mypy>=1.11", "pytest>=8", "ruff>=0.6", "setuptools>=64"],
     },
     entry_points={"console_scripts": ["hpcai-bench = hpcai.driver:command"]},
 )
