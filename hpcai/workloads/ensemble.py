@@ -10,13 +10,14 @@ from hpcai import clock, score
 from hpcai.comm import reduce
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
-from hpcai.comm.world import World, patient_barrier
+from hpcai.comm.world import World, broadcast, patient_barrier
 from hpcai.data import catalog
 from hpcai.data.bootstrap import sampler
 from hpcai.data.dataset import Dataset
 from hpcai.data.loader import Loader
 from hpcai.data.order import Shard, ValidationShard
 from hpcai.data.philox import Purpose, seed_of
+from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.models.module import build
 from hpcai.networks.graph import Graph
@@ -50,7 +51,7 @@ def run(case: Case, seed: int, world: World, device: torch.device) -> Measuremen
 def _measure(case: Case, seed: int, group: Group, device: torch.device) -> Measurement:
     phases = clock.Phases(device)
     with phases.measure("set-up"):
-        dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
+        dataset = _same_data(catalog.open_dataset(case["DATASET"], case["SAMPLES"]), group.active)
         graph = network(case, dataset)
         training = _training(case, seed, group, device, dataset, graph)
     wrong = wrong_sums(group, device, sum(graph.parameters.values()))
@@ -84,6 +85,16 @@ def _measure(case: Case, seed: int, group: Group, device: torch.device) -> Measu
         **_members(training, group, len(dataset.validation), case["TARGET"] or dataset.target),
         "phases": _phases(training, phases, group.active),
     }
+
+
+def _same_data(dataset: Dataset, comm: MPI.Comm) -> Dataset:
+    """The dataset, if it is the one of the first rank: a path may lead to other files on another node. Collective."""
+    expected = broadcast(comm, dataset.fingerprint)
+    if dataset.fingerprint != expected:
+        raise DataError(
+            f"{dataset.source} holds data of SHA-256 {dataset.fingerprint} here; allowed: {expected}, as on rank 0"
+        )
+    return dataset
 
 
 def _training(case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
