@@ -41,11 +41,19 @@ class World:
 def join() -> World:
     """Start MPI and find this rank's place. Collective over all ranks; Refused if the launcher is a foreign one."""
     comm = MPI.COMM_WORLD
-    try:
-        launcher.check_size(os.environ, comm.size)
-    except LaunchError as error:
-        raise Refused(str(error), error.exit_code) from None
+    mistake = comm.allreduce(_launch_mistake(comm.size), MPI.MAX)
+    if mistake:
+        raise Refused(mistake, LaunchError.exit_code)
     return World(comm, comm.Split_type(MPI.COMM_TYPE_SHARED), socket.gethostname())
+
+
+def _launch_mistake(size: int) -> str:
+    """What is wrong with the way this rank was started; empty if nothing is. Ranks may differ in it."""
+    try:
+        launcher.check_size(os.environ, size)
+    except LaunchError as error:
+        return str(error)
+    return ""
 
 
 def settle(world: World) -> affinity.Placement:
