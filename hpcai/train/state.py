@@ -1,7 +1,6 @@
 """Everything a training is made of at one moment, as one object that can be written and read back."""
 
 import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,13 +67,16 @@ class TrainingState:
         return states
 
     def write(self, path: Path) -> None:
-        """Write a snapshot to `path`, atomically: a kill at any moment leaves the old file or the new one."""
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        with os.fdopen(descriptor, "wb") as file:
+        """Write a snapshot to `path`, atomically: a kill at any moment leaves the old file or the new one.
+
+        It may also leave `path` + `.part`, which the next write uses again.
+        """
+        temporary = path.with_name(f"{path.name}.part")
+        with temporary.open("wb") as file:
             torch.save(self.snapshot(), file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        temporary.replace(path)
         _fsync(path.parent)
 
     def read(self, path: Path) -> None:
