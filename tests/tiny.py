@@ -1,0 +1,106 @@
+"""A tiny training on random pictures, wired up as the benchmark does it, for tests of everything that trains."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from mpi4py import MPI
+
+from hpcai.comm.grid import Group, split
+from hpcai.data.bootstrap import sampler
+from hpcai.data.dataset import ArraySplit
+from hpcai.data.loader import Loader
+from hpcai.data.order import Shard, ValidationShard
+from hpcai.models.module import build
+from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
+from hpcai.train.evaluate import Validation
+from hpcai.train.loop import Training
+from hpcai.train.optimisers import sgd
+from hpcai.train.parallel import replicate
+from hpcai.train.recipe import Recipe
+from hpcai.train.state import TrainingState
+
+CPU = torch.device("cpu")
+SEED = 11
+CLASSES = 5
+SHAPE = (2, 6, 7)
+GRAPH = Graph(
+    (
+        Layer("image", Input(SHAPE)),
+        Layer("stem", Conv(4, (3, 3), (1, 1), (1, 1)), ("image",)),
+        Layer("stem_norm", BatchNorm(), ("stem",)),
+        Layer("stem_relu", Relu(), ("stem_norm",)),
+        Layer("branch", Conv(4, (3, 3), (1, 1), (1, 1)), ("stem_relu",)),
+        Layer("branch_norm", BatchNorm(), ("branch",)),
+        Layer("sum", Add(), ("branch_norm", "stem_relu")),
+        Layer("sum_relu", Relu(), ("sum",)),
+        Layer("narrow", Conv(6, (3, 3), (2, 2), bias=True), ("sum_relu",)),
+        Layer("pool", GlobalPool(), ("narrow",)),
+        Layer("dense", Dense(CLASSES), ("pool",)),
+        Layer("softmax", Softmax(), ("dense",)),
+    )
+)
+RECIPE = Recipe(
+    batch=8,
+    degree=1,
+    epochs=3,
+    warmup_epochs=0.4,
+    evaluate_every=2,
+    learning_rate=3.0,
+    schedule="cosine",
+    momentum=0.9,
+    decay=0.01,
+    smoothing=0.1,
+)
+
+
+def pictures(samples: int, seed: int) -> ArraySplit:
+    """Random pictures whose brightness tells a little of the class."""
+    random = np.random.default_rng(seed)
+    classes = random.integers(0, CLASSES, samples)
+    noise = random.integers(0, 150, (samples, *SHAPE))
+    return ArraySplit((noise + 20 * classes[:, None, None, None]).astype(np.uint8), classes)
+
+
+def alone() -> Group:
+    """A group of this rank only."""
+    group = split(MPI.COMM_SELF, 1, 1, "row")
+    assert group is not None
+    return group
+
+
+def training(
+    group: Group,
+    samples: int = 20,
+    validation: int = 23,
+    sampling: str = "multinomial",
+    graph: Graph = GRAPH,
+    **changes: Any,
+) -> Training:
+    """The training of the group's model on `samples` pictures, by RECIPE with changes."""
+    recipe = replace(RECIPE, degree=group.degree, **changes)
+    member, halves = group.seat.group, (pictures(samples, 1), pictures(validation, 2))
+    module = build(graph, SEED + member).to(memory_format=torch.channels_last)
+    state = TrainingState(module, sgd(module, recipe), CPU)
+    draws = sampler(sampling, samples, SEED, member, group.groups)
+    loaders = [loader(half, recipe.batch) for half in halves]
+    judged = Validation(loaders[1], ValidationShard(validation, group.seat.member, group.degree, recipe.batch), CPU)
+    shard = Shard(draws.size, group.seat.member, group.degree, recipe.batch)
+    replica = replicate(module, group, CPU)
+    return Training(state, replica, recipe, draws, shard, loaders[0], judged, group, SEED)
+
+
+def loader(pixels: ArraySplit, batch: int) -> Loader:
+    """Pictures with mean 1/2 and deviation 1/4 of the range."""
+    return Loader(pixels, CPU, (0.5, 0.5), (0.25, 0.25), batch=batch)
+
+
+def bits(value: Any) -> Any:
+    """A snapshot with every tensor replaced by its bytes, and without the seconds, which no two runs share."""
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), tuple(value.shape), value.contiguous().numpy().tobytes()
+    if isinstance(value, dict):
+        return {key: bits(item) for key, item in value.items() if not str(key).endswith("seconds")}
+    return [bits(item) for item in value] if isinstance(value, list) else value
