@@ -13,7 +13,7 @@ VALUES: dict[str, dict[str, tuple[Value, ...]]] = {
         "GROUPS": (2, 1),
         "DEGREE": (1, 2),
         "BATCH": (32,),
-        "EPOCHS": (6,),
+        "EPOCHS": (5,),
         "LEARNRATE": (1.0,),
         "DECAY": (5e-4,),
     },
