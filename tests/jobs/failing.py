@@ -1,0 +1,80 @@
+"""The real program with a rank that fails: failing.py RANK PLACE COUNT HOW [arguments of bench.py].
+
+It fails when it comes to the place for the COUNT-th time, and just before leaves the file `failed` behind.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+from unittest.mock import patch
+
+from mpi4py import MPI
+
+from hpcai.data.loader import Loader
+from hpcai.driver import main
+from hpcai.report import files
+from hpcai.train import bagging
+from hpcai.train.evaluate import Validation
+from hpcai.train.loop import Training
+from hpcai.workloads import ensemble
+
+PLACES: dict[str, tuple[Any, str]] = {
+    "set-up": (ensemble, "worst_residuals"),
+    "training": (Training, "_rate"),
+    "loading": (Loader, "_load"),  # in the thread that loads ahead
+    "validating": (Validation, "run"),
+    "voting": (bagging, "judge"),
+    "waiting": (ensemble, "patient_barrier"),  # where idle ranks sleep
+    "writing": (files, "write"),
+}
+
+
+def fail() -> NoReturn:
+    raise RuntimeError("a fault of this rank")
+
+
+def fail_without_output() -> NoReturn:
+    """Nobody reads any more what this rank prints, as when the program at the end of its pipe has gone."""
+    read, write = os.pipe()
+    os.close(read)
+    os.dup2(write, 1)
+    print("lost words")
+    fail()
+
+
+def signal_itself(number: signal.Signals) -> None:
+    os.kill(os.getpid(), number)
+
+
+HOW: dict[str, Callable[[], Any]] = {
+    "raise": fail,
+    "raise-without-output": fail_without_output,
+    "exit-0": lambda: sys.exit(0),
+    "exit-5": lambda: sys.exit(5),
+    "os-exit-7": lambda: os._exit(7),
+    "kill": lambda: signal_itself(signal.SIGKILL),
+    "terminate": lambda: signal_itself(signal.SIGTERM),
+    "segmentation-fault": lambda: signal_itself(signal.SIGSEGV),
+}
+
+
+def plant(rank: int, place: str, count: int, how: str) -> None:
+    """From now on that rank fails there."""
+    owner, name = PLACES[place]
+    genuine, visits = getattr(owner, name), iter(range(1, sys.maxsize))
+
+    def failing(*arguments: Any, **keywords: Any) -> Any:
+        if MPI.COMM_WORLD.rank == rank and next(visits) == count:
+            Path("failed").touch()
+            HOW[how]()
+        return genuine(*arguments, **keywords)
+
+    patch.object(owner, name, failing).start()
+
+
+if __name__ == "__main__":
+    plant(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    sys.exit(main(sys.argv[5:]))
