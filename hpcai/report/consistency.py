@@ -30,6 +30,8 @@ def contradictions(case: Case, raw: Json) -> Iterator[str]:
 
 def _settings(case: Case, raw: Json) -> dict[str, bool]:
     return {
+        "counts >= 0": all(value >= 0 for value in raw.values() if isinstance(value, int)),
+        "residuals >= 0": all(worst["value"] >= 0 for worst in raw["residuals"].values()),
         "training_samples = SAMPLES": case["SAMPLES"] in (0, raw["dataset"]["training_samples"]),
         "target = TARGET": case["TARGET"] in (0, raw["target"]),
         "backend is none if, and only if, DEGREE = 1": (raw["backend"] == "none") == (case["DEGREE"] == 1),

@@ -214,7 +214,8 @@ def _printed(lines: Sequence[str]) -> str:
 
 def _plain(line: str) -> str:
     """A line that is no row: printable, without what parsers find rows and ends by, and not wider than WIDTH."""
-    line = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in line)
+    if not line.isprintable():
+        line = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in line)
     line = LIKE_A_ROW.sub(r"\1,", _replaced(line, WORDS_OF_PARSERS))
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 

@@ -104,9 +104,9 @@ def _short(value: Any) -> str:
 
 def _beside(folder: Path, made: Json) -> Iterator[str]:
     """Differences of the report and the table, where they lie beside the result."""
-    for name, expected in (("report.txt", files.report(made)), ("result.csv", files.table(made))):
+    for name, make in (("report.txt", files.report), ("result.csv", files.table)):
         path = folder / name
-        if path.exists() and (found := path.read_bytes()) != expected.encode():
+        if path.exists() and (found := path.read_bytes()) != (expected := make(made)).encode():
             line = _first_difference(found.decode("utf-8", "replace"), expected)
             yield f"{name}, line {line}: not what the result file says"
 

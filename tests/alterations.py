@@ -1,0 +1,57 @@
+"""Results altered in one place, written to disk and verified."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hpcai.errors import InputError
+from hpcai.report import verify
+
+Json = dict[str, Any]
+Key = str | int
+Where = tuple[Key, ...]
+
+
+def leaves(value: Any, path: Where = ()) -> Iterator[tuple[Where, Any]]:
+    """Every number, text, truth value and null in a JSON value, and where it is."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(part, (*path, key))
+    else:
+        yield path, value
+
+
+def put(document: Any, path: Where, value: Any) -> Any:
+    """The document, with another value at a path."""
+    holder(document, path)[path[-1]] = value
+    return document
+
+
+def holder(document: Any, path: Where) -> Any:
+    """The object or list that a path ends in."""
+    for key in path[:-1]:
+        document = document[key]
+    return document
+
+
+def verified(result: Json, folder: Path) -> list[str]:
+    """What verification finds in a result on disk."""
+    path = folder / "result.json"
+    path.write_text(json.dumps(result, ensure_ascii=False), "utf-8")
+    return found_in(path)
+
+
+def found_in(path: Path) -> list[str]:
+    """What verification finds in a file, be it that it is no result."""
+    try:
+        return verify.differences(path)
+    except InputError as error:
+        return [str(error)]
+
+
+def places(value: Any, path: Where = ()) -> Iterator[Where]:
+    """Where every part of a JSON value is, the value itself excepted."""
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from places(part, (*path, key))

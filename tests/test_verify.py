@@ -1,0 +1,174 @@
+"""Verification: what follows from the raw measurements passes, any altered number does not."""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alterations import holder, leaves, put, verified
+from small_run import GOLDEN, failing_run, golden, judged, live_run, renewed
+
+from hpcai.report import files, verify
+
+
+def alterations(value: Any) -> list[Any]:
+    """Other values of the same type."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, -value - 2]
+    if isinstance(value, float):
+        return [value * (1 + 1e-7) if value else 1e-300, math.nextafter(value, math.inf), -value]
+    if isinstance(value, str):
+        return [value + " ", value.swapcase() + "x", ""] if value else ["x"]
+    return [0]
+
+
+def test_the_stored_result_with_its_report_and_table() -> None:
+    assert verify.differences(GOLDEN / "result.json") == []
+
+
+def test_real_results_with_their_reports_and_tables() -> None:
+    for run in (live_run(), failing_run()):
+        assert verify.differences(run.folder / "result.json") == []
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_broken_off_result(tmp_path: Path, ended: int) -> None:
+    partial = golden()
+    del partial["tests"][ended:]
+    assert verified(judged(partial), tmp_path) == []
+
+
+def test_layout_of_the_file_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(json.dumps(golden(), sort_keys=True, indent=7), "utf-8")
+    assert verify.differences(tmp_path / "result.json") == []
+
+
+def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
+    for path, value in leaves(golden()):
+        for other in alterations(value):
+            result = golden()
+            put(result, path, other)
+            result = renewed(result) if path != ("digest",) else result
+            assert verified(result, tmp_path), f"{path}: {value} -> {other}"
+
+
+def test_neighbours_that_change_places_are_caught(tmp_path: Path) -> None:
+    result = golden()
+    numbers = [(path, value) for path, value in leaves(result) if type(value) in (int, float)]
+    for (one, first), (other, second) in pairwise(numbers):
+        if (first, type(first)) != (second, type(second)):
+            altered = golden()
+            put(altered, one, second)
+            put(altered, other, first)
+            assert verified(renewed(altered), tmp_path), f"{one} <-> {other}"
+
+
+@pytest.mark.parametrize("kind", [float, str])
+def test_a_number_of_another_type_is_caught(tmp_path: Path, kind: Callable[[int], Any]) -> None:
+    for path, value in leaves(golden()):
+        if type(value) is int:
+            result = golden()
+            put(result, path, kind(value))
+            assert verified(renewed(result), tmp_path), path
+
+
+def test_fields_added_or_taken_away_are_caught(tmp_path: Path) -> None:
+    for path, _ in leaves(golden()):
+        if isinstance(path[-1], str):
+            result = golden()
+            put(result, (*path[:-1], "unheard of"), "nothing")
+            assert verified(renewed(result), tmp_path), path
+        result = golden()
+        del holder(result, path)[path[-1]]
+        assert verified(result if path == ("digest",) else renewed(result), tmp_path), path
+
+
+def test_tests_added_taken_away_or_exchanged_are_caught(tmp_path: Path) -> None:
+    for change in (
+        lambda tests: tests.pop(),
+        lambda tests: tests.pop(0),
+        lambda tests: tests.append(tests[0]),
+        lambda tests: tests.append(tests[1]),
+        lambda tests: tests.reverse(),
+        lambda tests: tests.clear(),
+    ):
+        result = golden()
+        change(result["tests"])
+        assert verified(renewed(result), tmp_path)
+
+
+def test_what_differs_is_named(tmp_path: Path) -> None:
+    result = golden()
+    result["tests"][1]["gflops"] += 1.0
+    found = verified(renewed(result), tmp_path)
+    stored, made = result["tests"][1]["gflops"], golden()["tests"][1]["gflops"]
+    assert f"tests[1].gflops: {stored} is stored, {made} follows from the raw measurements" in found
+    assert [difference.partition(":")[0] for difference in found] == ["digest", "tests[1].gflops"]
+
+
+def test_a_negative_zero_is_caught(tmp_path: Path) -> None:
+    zeros = [path for path, value in leaves(golden()) if value == 0 and isinstance(value, float)]
+    assert zeros
+    for path in zeros:
+        result = golden()
+        put(result, path, -0.0)
+        assert verified(renewed(result), tmp_path), path
+
+
+@pytest.mark.parametrize(("old", "new"), [("0.05           TARGET", "0.06           TARGET"), ("two grids", "2 grids")])
+def test_another_input_is_caught(tmp_path: Path, old: str, new: str) -> None:
+    result = golden()
+    assert old in result["input"]["text"]
+    result["input"]["text"] = result["input"]["text"].replace(old, new)
+    assert verified(renewed(result), tmp_path)
+
+
+def test_another_option_is_caught(tmp_path: Path) -> None:
+    result = golden()
+    result["input"]["overrides"] = ["PENALTY=4"]
+    assert "tests[0].settings.PENALTY: 5.0 is stored, 4.0 follows from the raw measurements" in verified(
+        renewed(result), tmp_path
+    )
+
+
+@pytest.mark.parametrize("name", ["report.txt", "result.csv"])
+def test_an_edited_file_beside_it_is_caught(tmp_path: Path, name: str) -> None:
+    files.write(tmp_path, golden())
+    whole = (tmp_path / name).read_bytes()
+    lines = whole.splitlines(keepends=True)
+    edits = [whole + b"\n", whole[:-1], whole.replace(b"\n", b"\r\n"), b"", b"\xff" + whole, *_edited(lines)]
+    for edit in edits:
+        (tmp_path / name).write_bytes(edit)
+        (found,) = verify.differences(tmp_path / "result.json")
+        assert found.startswith(f"{name}, line ")
+    (tmp_path / name).unlink()
+    assert verify.differences(tmp_path / "result.json") == []
+
+
+def _edited(lines: list[bytes]) -> Iterator[bytes]:
+    for index in range(len(lines)):
+        yield b"".join([*lines[:index], lines[index].replace(b"\n", b" \n"), *lines[index + 1 :]])
+        yield b"".join([*lines[:index], *lines[index + 1 :]])
+
+
+def test_the_line_that_differs_is_named(tmp_path: Path) -> None:
+    files.write(tmp_path, golden())
+    report = (tmp_path / "report.txt").read_text("utf-8")
+    row = next(line for line in report.splitlines() if line.startswith("WR10"))
+    (tmp_path / "report.txt").write_text(report.replace(row, row.replace("WR10", "WR11")), "utf-8")
+    number = 1 + report.splitlines().index(row)
+    found = verify.differences(tmp_path / "result.json")
+    assert found == [f"report.txt, line {number}: not what the result file says"]
+
+
+def test_a_folder_in_the_place_of_the_report(tmp_path: Path) -> None:
+    files.write(tmp_path, golden())
+    (tmp_path / "report.txt").unlink()
+    (tmp_path / "report.txt").mkdir()
+    (found,) = verify.differences(tmp_path / "result.json")
+    assert "IsADirectoryError" in found
