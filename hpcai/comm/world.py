@@ -129,7 +129,7 @@ def abort(reason: str, code: int) -> NoReturn:
     """End the whole job at once, from whichever rank, naming that rank and its host on stderr."""
     with suppress(OSError, ValueError):  # whoever reads the output may be gone: no reason to keep the job waiting
         print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
-        sys.stdout.flush()
+        print(end="", flush=True)
     sleep(LAST_WORDS)
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)  # MPICH comes back from MPI_Abort
