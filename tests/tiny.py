@@ -104,3 +104,40 @@ def bits(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: bits(item) for key, item in value.items() if not str(key).endswith("seconds")}
     return [bits(item) for item in value] if isinstance(value, list) else value
+
+
+class Numbered:
+    """Pictures that show nothing but their number and which half they are of; notes which ones were read."""
+
+    def __init__(self, half: int, classes: np.ndarray) -> None:
+        self.half, self.classes = half, classes
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def images(self, indices: np.ndarray) -> np.ndarray:
+        self.read += indices.tolist()
+        pixels = np.stack([indices % 256, indices // 256, np.full(len(indices), self.half)], 1)
+        return pixels.astype(np.uint8).reshape(-1, 1, 1, 3)
+
+    def labels(self, indices: np.ndarray) -> np.ndarray:
+        return self.classes[indices]
+
+    def loader(self, batch: int) -> Loader:
+        """The pictures with their pixels as they are."""
+        return Loader(self, CPU, (0.0,), (1 / 255,), batch=batch)
+
+
+class Table(torch.nn.Module):
+    """A model that knows its answer to each numbered picture by heart; it answers only in evaluation mode."""
+
+    def __init__(self, *halves: np.ndarray) -> None:
+        super().__init__()
+        self.halves = [torch.from_numpy(logits) for logits in halves]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert not self.training and torch.is_inference_mode_enabled()
+        low, high, half = x[:, 0, 0].round().long().T
+        assert len(set(half.tolist())) == 1
+        return self.halves[int(half[0])][low + 256 * high]

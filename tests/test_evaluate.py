@@ -1,0 +1,112 @@
+"""Validation: each sample judged by exactly one rank, whatever the number of ranks, and the proof of it."""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import CPU, Numbered, Table
+
+from hpcai.data.order import ValidationShard
+from hpcai.train.evaluate import Tally, Validation, expected_fingerprint, fingerprint, noting
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1), st.randoms(use_true_random=False))
+def test_fingerprint_is_of_the_samples_not_of_their_order_or_batches(samples: list[int], random: Any) -> None:
+    shuffled = random.sample(samples, len(samples))
+    cut = random.randint(0, len(samples))
+    parts = [shuffled[:cut], shuffled[cut:]]
+    assert fingerprint(np.array(samples)) == sum(fingerprint(np.array(part, np.int64)) for part in parts) % (1 << 63)
+
+
+@pytest.mark.parametrize("n", [1, 2, 23, 2000])
+@pytest.mark.parametrize("block", [1, 7, 1 << 16])
+def test_expected_fingerprint_is_of_each_sample_once(n: int, block: int) -> None:
+    assert expected_fingerprint(n, block) == fingerprint(np.random.default_rng(0).permutation(n))
+
+
+def test_fingerprint_shows_every_omission_that_a_repetition_hides_from_the_count() -> None:
+    n = 300
+    prints = np.array([fingerprint(np.array([sample])) for sample in range(n)], object)
+    expected = expected_fingerprint(n)
+    assert len(set(prints)) == n  # so no single exchange goes unseen
+    for left_out, repeated in ((0, 1), (n - 1, 0), (7, 8)):
+        assert (expected - prints[left_out] + prints[repeated]) % (1 << 63) != expected
+    # two exchanges that leave the sum of the numbers as it is, which a plain checksum would miss
+    for low, high in combinations(range(1, n - 1, 7), 2):
+        exchanged = prints[low - 1] + prints[high + 1] - prints[low] - prints[high]
+        assert exchanged % (1 << 63) != 0
+
+
+def test_noting_passes_the_indices_on() -> None:
+    batches, prints = [np.arange(3), np.array([9])], []
+    assert [batch.tolist() for batch in noting(batches, prints)] == [[0, 1, 2], [9]]
+    assert prints == [fingerprint(batch) for batch in batches]
+
+
+def problem(n: int, classes: int = 7) -> tuple[Numbered, Table, int]:
+    """n pictures, a model, and how many it judges right; the same on every rank."""
+    random = np.random.default_rng(n)
+    logits, answers = random.standard_normal((n, classes)).astype(np.float32), random.integers(0, classes, n)
+    return Numbered(0, answers), Table(logits), int((logits.argmax(1) == answers).sum())
+
+
+@pytest.mark.parallel(3)
+def test_each_sample_is_judged_once_by_groups_of_any_size() -> None:
+    from mpi4py import MPI
+
+    from hpcai.comm.grid import split
+
+    world = MPI.COMM_WORLD
+    for degree in range(1, world.size + 1):
+        group = split(world, world.size // degree, degree, "column")
+        if group is None:
+            continue
+        for n, batch in ((23, 4), (24, 4), (300, 32), (1, 4), (max(1, degree - 1), 1), (degree * 8, 8)):
+            pictures, model, correct = problem(n)
+            shard = ValidationShard(n, group.seat.member, degree, batch)
+            validation = Validation(pictures.loader(batch), shard, CPU)
+            model.train()
+            validation.warm_up(model)
+            pictures.read.clear()
+            assert validation.run(model, group) == Tally(correct, n, expected_fingerprint(n), 0)
+            assert sorted(group.model.allreduce(pictures.read)) == list(range(n))
+            assert model.training
+        group.free()
+
+
+@pytest.mark.parallel(2)
+def test_wrong_samples_and_outputs_that_are_no_numbers_are_seen() -> None:
+    from mpi4py import MPI
+
+    from hpcai.comm.grid import split
+
+    group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
+    assert group is not None
+    degree = group.degree
+    n = 12 * degree
+    pictures, model, _ = problem(n)
+
+    def run(rank: int) -> Tally:
+        return Validation(pictures.loader(5), ValidationShard(n, rank, degree, 5), CPU).run(model, group)
+
+    assert run(group.seat.member).fingerprint == expected_fingerprint(n)
+    if degree > 1:  # every rank judges the first one's samples: as many as there should be, but not those
+        repeated = run(0)
+        assert repeated.counted == n and repeated.fingerprint != expected_fingerprint(n)
+    model.halves[0][2, :3] = float("nan")
+    model.halves[0][n - 1, 4] = float("-inf")
+    assert run(group.seat.member).blown == 4
+
+
+def test_warm_up_runs_the_shapes_of_the_first_and_the_last_batch() -> None:
+    for n, batch, sizes in ((10, 4, [4, 2]), (4, 4, [4]), (3, 4, [3]), (8, 4, [4, 4])):
+        pictures, model, _ = problem(n)
+        seen: list[int] = []
+        model.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(len(output)))
+        Validation(pictures.loader(batch), ValidationShard(n, 0, 1, batch), CPU).warm_up(model)
+        assert seen == sizes
+    Validation(pictures.loader(4), ValidationShard(1, 3, 4, 4), CPU).warm_up(model)
+    assert seen == sizes  # a rank without samples has nothing to warm up
