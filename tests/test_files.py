@@ -1,0 +1,87 @@
+"""The files of a run: a folder of their own, nothing overwritten, each file replaced whole."""
+
+import csv
+import io
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from small_run import GOLDEN, golden, judged
+
+from hpcai.errors import HpcaiError
+from hpcai.report import files
+
+DATE = datetime(2026, 7, 9, 5, 4, 3, tzinfo=UTC)
+NAMES = ["report.txt", "result.csv", "result.json"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_folders_are_named_by_output_and_time_and_never_used_twice(here: Path) -> None:
+    made = [files.create_folder("run.1", DATE) for _ in range(3)]
+    name = "run.1-20260709T050403Z"
+    assert made == [Path("results") / folder for folder in (name, f"{name}-2", f"{name}-3")]
+    assert sorted(path.name for path in (here / "results").iterdir()) == [name, f"{name}-2", f"{name}-3"]
+
+
+def test_a_file_in_the_way(here: Path) -> None:
+    (here / "results").write_text("mine")
+    with pytest.raises(HpcaiError, match="cannot make the result folder") as refused:
+        files.create_folder("run", DATE)
+    assert refused.value.exit_code == 3 and (here / "results").read_text() == "mine"
+
+
+def test_the_three_files(tmp_path: Path) -> None:
+    files.write(tmp_path, golden())
+    assert sorted(os.listdir(tmp_path)) == NAMES
+    for name in NAMES:
+        assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes(), name
+
+
+def test_files_are_replaced_whole_and_leave_nothing_else(tmp_path: Path) -> None:
+    partial = golden()
+    del partial["tests"][1]
+    files.write(tmp_path, judged(partial))
+    opened = (tmp_path / "result.json").open(encoding="utf-8")
+    files.write(tmp_path, golden())
+    with opened:
+        assert json.load(opened) == judged(partial)  # a reader keeps the file it has opened
+    assert json.loads((tmp_path / "result.json").read_text("utf-8")) == golden()
+    assert sorted(os.listdir(tmp_path)) == NAMES
+
+
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(HpcaiError, match=r"cannot write .*report\.txt: No such file"):
+        files.write(tmp_path / "gone", golden())
+
+
+def test_text_of_all_scripts_survives(tmp_path: Path) -> None:
+    result = golden()
+    result["ranks"][0]["host"] = "n\u0153ud-\u6f22"
+    result = judged(result)
+    files.write(tmp_path, result)
+    assert json.loads((tmp_path / "result.json").read_text("utf-8")) == result
+    assert "n\u0153ud-\u6f22" in (tmp_path / "report.txt").read_text("utf-8")
+    assert "n\u0153ud-\u6f22".encode() in (tmp_path / "result.json").read_bytes()  # unescaped
+
+
+def test_table_quotes_what_has_commas_and_leaves_empty_what_was_not_reached() -> None:
+    result = golden()
+    result["tests"][0]["settings"]["DATASET"] = 'fashion:/a,"b"'
+    result["tests"][1]["scores"]["time_to_quality"] = None
+    first, second = csv.DictReader(io.StringIO(files.table(result)))
+    assert first["dataset"] == 'fashion:/a,"b"'
+    assert second["time_to_quality"] == "" and first["time_to_quality"] != ""
+
+
+def test_table_of_a_run_without_tests_has_its_header() -> None:
+    partial = golden()
+    partial["tests"] = []
+    assert files.table(partial) == (GOLDEN / "result.csv").read_text().splitlines(keepends=True)[0]
