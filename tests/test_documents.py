@@ -7,9 +7,11 @@ only asked what they would do.
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +28,8 @@ documents      OUTPUT
 [ensemble]
 fashion        DATASET
 512            SAMPLES
-2 1            GROUPS
-1 2            DEGREE
+2              GROUPS
+1              DEGREE
 32             BATCH
 1              EPOCHS
 0.001          TARGET
@@ -66,17 +68,22 @@ SHOWN = [block for block in BLOCKS if block.language == "console"]
 
 
 @pytest.fixture(scope="module")
-def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout that uses this Python's environment; `make` on its PATH knows what not to do."""
-    folder = copy_checkout(tmp_path_factory.mktemp("documents") / "checkout")
-    (folder / ".venv").symlink_to(sys.prefix)
-    (folder / "input.dat").write_text(SMALL_INPUT)
-    programs = folder.parent / "bin"
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """For each document a copy of the checkout, in which its blocks are run one after the other."""
+    folder = tmp_path_factory.mktemp("documents")
+    return cache(lambda document: make_copy(folder / document.relative_to(ROOT)))
+
+
+def make_copy(folder: Path) -> Path:
+    """A copy that uses this Python's environment; beside it a `make` that knows what not to do."""
+    checkout = copy_checkout(folder / "checkout")
+    (checkout / ".venv").symlink_to(sys.prefix)
+    (checkout / "input.dat").write_text(SMALL_INPUT)
+    programs = folder / "bin"
     programs.mkdir()
-    real = subprocess.run(["bash", "-c", "command -v make"], capture_output=True, text=True, check=True).stdout.strip()
-    (programs / "make").write_text(MAKE.format(make=real))
+    (programs / "make").write_text(MAKE.format(make=shutil.which("make")))
     (programs / "make").chmod(0o755)
-    return folder
+    return checkout
 
 
 def run(script: str, folder: Path) -> Finished:
@@ -89,26 +96,26 @@ def run(script: str, folder: Path) -> Finished:
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: DOCUMENTS NOT RUN")
 @pytest.mark.parametrize("block", RUN, ids=str)
-def test_commands_run(block: Block, scratch: Path) -> None:
-    finished = run(block.text, scratch)
+def test_commands_run(block: Block, scratch: Callable[[Path], Path]) -> None:
+    finished = run(block.text, scratch(block.document))
     assert finished.returncode == 0, f"{block}\n{block.text}\n{finished.stdout}{finished.stderr}"
     assert not finished.leftovers
 
 
-def test_commands_that_are_only_shown_could_run(scratch: Path) -> None:
-    options = options_of_bench()
+def test_commands_that_are_only_shown_could_run(scratch: Callable[[Path], Path]) -> None:
+    options, checkout = options_of_bench(), scratch(ROOT / "README.md")
     shown = [(block, command) for block in SHOWN for command in commands(block.text)]
-    wrong = [f"{block}: {command}" for block, command in shown if not could_run(command, options, scratch)]
+    wrong = [f"{block}: {command}" for block, command in shown if not could_run(command, options, checkout)]
     assert not wrong
 
 
-def could_run(command: str, options: set[str], scratch: Path) -> bool:
+def could_run(command: str, options: set[str], checkout: Path) -> bool:
     """Whether make has the verbs, the program the options, and this checkout the files that a command names."""
     words = shlex.split(command, comments=True)
     verbs = words[words.index("make") + 1 :] if "make" in words else []
     programs = [place for place, word in enumerate(words) if word.endswith(("bench.py", "hpcai-bench"))]
     asked = {word.partition("=")[0] for word in words[programs[0] :] if word.startswith("--")} if programs else set()
-    known = not verbs or run(shlex.join(["make", "--dry-run", *verbs]), scratch).returncode == 0
+    known = not verbs or run(shlex.join(["make", "--dry-run", *verbs]), checkout).returncode == 0
     return known and asked <= options and not any(map(is_vanished, words))
 
 
@@ -148,15 +155,15 @@ def test_every_block_says_what_it_is(document: Path) -> None:
     assert not unknown, f"sh blocks are run, console blocks looked up, text and python blocks shown: {unknown}"
 
 
-def test_a_wrong_command_is_found(scratch: Path) -> None:
-    assert run("make no-such-verb", scratch).returncode != 0
-    assert run("python3 no_such_file.py\ntrue", scratch).returncode != 0
-    options = {"--set"}
-    assert could_run("mpirun --bind-to none -np 64 python bench.py input.dat --set EPOCHS=2", options, scratch)
-    assert could_run("make install GPU=no  # on a login node", options, scratch)
-    assert not could_run("python bench.py --no-such-option", options, scratch)
-    assert not could_run("make no-such-verb", options, scratch)
-    assert not could_run("python tests/no_such_file.py", options, scratch)
+def test_a_wrong_command_is_found(scratch: Callable[[Path], Path]) -> None:
+    options, checkout = {"--set"}, scratch(ROOT / "README.md")
+    assert run("make no-such-verb", checkout).returncode != 0
+    assert run("python3 no_such_file.py\ntrue", checkout).returncode != 0
+    assert could_run("mpirun --bind-to none -np 64 python bench.py input.dat --set EPOCHS=2", options, checkout)
+    assert could_run("make install GPU=no  # on a login node", options, checkout)
+    assert not could_run("python bench.py --no-such-option", options, checkout)
+    assert not could_run("make no-such-verb", options, checkout)
+    assert not could_run("python tests/no_such_file.py", options, checkout)
     assert is_vanished("tests/no_such_file.py")
     assert not is_vanished("tests/launch.py")
     assert not is_vanished("results/mine/report.txt")
