@@ -56,7 +56,7 @@ def test_one_rank_leaves():
 @pytest.mark.parallel(2)
 def test_skips(): pytest.skip("for a reason")
 
-@pytest.mark.parallel(2, timeout=8)
+@pytest.mark.parallel(2, timeout=5)
 def test_hangs():
     if MPI.COMM_WORLD.rank == 1:
         time.sleep(1000)
@@ -78,8 +78,7 @@ def test_verdicts_of_ranks_become_the_tests_verdict(tmp_path: Path) -> None:
     assert "the rank's own words" in finished.stdout
     assert "FAILED test_inner.py::test_one_rank_leaves" in finished.stdout
     assert "for a reason" in finished.stdout and "1 skipped" in finished.stdout
-    assert "FAILED test_inner.py::test_hangs" in finished.stdout and "no end after 8 s on 2 ranks" in finished.stdout
-    assert "in test_hangs" in finished.stdout
+    assert "FAILED test_inner.py::test_hangs" in finished.stdout and "no end after 5 s on 2 ranks" in finished.stdout
     assert not finished.leftovers
 
 
