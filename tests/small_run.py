@@ -1,7 +1,9 @@
 """A small real run, made once for all tests of results and reports, and the stored one it is compared with."""
 
 import json
+import os
 import tempfile
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,13 +45,16 @@ def failing_run() -> Run:
     return bench([str(INPUT), "--set", *changes], 2)
 
 
-def bench(arguments: list[str], ranks: int) -> Run:
-    """Run the program in a folder of its own; it must leave one folder of results."""
-    if mpirun() is None:
+def bench(arguments: list[str], ranks: int | None, cpus: Set[int] | None = None) -> Run:
+    """Run the program in a folder of its own, on all processors or on these; it must leave one folder of results."""
+    if ranks is not None and mpirun() is None:
         pytest.skip("NO mpirun: MPI TEST NOT RUN")
     _folders.append(tempfile.TemporaryDirectory())
     folder = Path(_folders[-1].name)
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus or before)  # children inherit it
     job = run_job([BENCH, *arguments], ranks, folder)
+    os.sched_setaffinity(0, before)
     assert job.returncode in (0, 1), job.stderr
     (made,) = (folder / "results").iterdir()
     return Run(job, made, json.loads((made / "result.json").read_text("utf-8")))

@@ -1,7 +1,6 @@
 """What `--check` plans and prints."""
 
 import re
-
 from typing import Any
 
 import pytest
