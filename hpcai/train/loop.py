@@ -16,6 +16,7 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Loader
 from hpcai.data.order import EpochOrder, Shard, training_indices
 from hpcai.data.philox import Integers
+from hpcai.errors import DataError
 from hpcai.models.executed import Executed, count_executed
 from hpcai.train.evaluate import Validation
 from hpcai.train.optimisers import set_rate
@@ -94,6 +95,8 @@ class Training:
             progress.steps += 1
             progress.samples += len(y)
             progress.operations = executed.operations
+        if progress.step != self.shard.steps:
+            raise DataError(f"epoch {progress.epoch + 1} ended after {progress.step} of {self.shard.steps} steps")
 
     def _indices(self, progress: Progress) -> Iterator[Integers]:
         order = EpochOrder(self.sampler.size, self.seed, progress.epoch)
