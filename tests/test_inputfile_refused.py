@@ -51,7 +51,7 @@ WITHOUT = {key: "\n".join(line for line in SMALL.splitlines() if key not in line
         ("1 MOMENTUM", "1 is out of range; allowed: a number from 0 to below 1"),
         ("1 SMOOTHING", "1 is out of range"),
         ("-1e-9 DECAY", "-1e-9 is out of range; allowed: a number of at least 0"),
-        ("1.001 TARGET", "1.001 is out of range; allowed: 0 = the dataset's own, else a number above 0, up to 1"),
+        ("1.001 TARGET", "1.001 is out of range; allowed: 0 = the dataset's own, else a number from 0.001 to 1"),
         ("nan WARMUP", "nan is not a number"),
         ("inf WARMUP", "inf is not a number"),
         ("-Infinity WARMUP", "-Infinity is not a number"),

@@ -3,6 +3,7 @@
 import pytest
 
 from hpcai import score
+from hpcai.inputfile.keys import BY_NAME
 
 
 def test_flops_is_operations_a_second() -> None:
@@ -64,3 +65,9 @@ def test_first_reaching() -> None:
     assert score.first_reaching(curve, 10, 0.81) == curve[2]
     assert score.first_reaching(curve, 10, 0.91) is None
     assert score.first_reaching([], 10, 0.1) is None
+
+
+def test_no_legal_target_and_penalty_overflow() -> None:
+    target, penalty = BY_NAME["TARGET"], BY_NAME["PENALTY"]
+    worst = score.valid_flops(1e21, 1.0, target.low, penalty.high)
+    assert worst == pytest.approx(1e81) and len(f"{worst / 1e9:.7f}") < 100

@@ -121,8 +121,8 @@ KEYS = (
     _choice("ALLREDUCE", "how gradients are summed", "flat"),
     _choice("KERNELS", "whose kernels compute", "vendor"),
     _choice("SAMPLER", "bootstrap of the base models", "multinomial", "poisson"),
-    _trains("TARGET", "real", "quality target", low=0, high=1, bounds="(]", zero=_OWN, default=0.0, sweep=False),
-    _trains("PENALTY", "real", "exponent n of Valid FLOPS", low=0, bounds="()", default=5.0, sweep=False),
+    _trains("TARGET", "real", "quality target", low=0.001, high=1, zero=_OWN, default=0.0, sweep=False),
+    _trains("PENALTY", "real", "exponent n of Valid FLOPS", low=0, high=20, bounds="(]", default=5.0, sweep=False),
 )
 
 BY_NAME = {key.name: key for key in KEYS}
