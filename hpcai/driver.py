@@ -1,6 +1,7 @@
 """The phases of the program in their order, and the only place that catches everything: there the job is ended."""
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,11 @@ from hpcai.machine import launcher
 
 def command() -> NoReturn:
     """The program: run what the command line asks for and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # headers and paths can be of any script, whatever the terminal is set to
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))
 
 

@@ -183,6 +183,11 @@ def test_bad_command_lines(tmp_path: Path, arguments: list[str]) -> None:
     refused(run(tmp_path, *arguments), tmp_path)
 
 
+def test_words_of_all_scripts_whatever_the_terminal_is_set_to(tmp_path: Path) -> None:
+    finished = run_job([BENCH, "--check", "\u6f22.dat"], None, tmp_path, env={"PYTHONIOENCODING": "ascii"})
+    assert "cannot read \u6f22.dat" in refused(finished, tmp_path)
+
+
 def test_verify(tmp_path: Path) -> None:
     files.write(tmp_path, golden())
     for path in (tmp_path, tmp_path / "result.json"):
