@@ -28,7 +28,7 @@ READY := .venv/.complete
 help: ## this list
 	sed -nE 's/^([a-z]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 16
 
-install: $(READY) ## build .venv/, or bring it up to date
+install: $(READY) ## build .venv/, anew if what it is to hold has changed
 
 run: $(READY) ## the benchmark on NP=2 ranks with INPUT=input.dat
 	.venv/bin/mpirun -np "$$NP" .venv/bin/python bench.py "$$INPUT"

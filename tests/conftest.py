@@ -14,7 +14,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from launch import mpirun, run_job
+from launch import mpirun, run_job, sweep_shared_memory
 
 REPORTS = "HPCAI_TEST_REPORTS"
 RANKS = "HPCAI_TEST_RANKS"
@@ -22,6 +22,7 @@ TIMEOUT = 120.0
 # For other ranks that fail as well to say so, before the first of them ends the job.
 LAST_WORDS = 1.0
 INSIDE = REPORTS in os.environ
+STARTED = pytest.StashKey[float]()
 
 # No time limits in tests; and ranks must all draw the same examples.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=INSIDE)
@@ -35,6 +36,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if INSIDE:
         config.pluginmanager.register(Rank(), "rank")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.stash[STARTED] = time.time()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not INSIDE:
+        sweep_shared_memory(session.config.stash[STARTED])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

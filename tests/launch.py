@@ -18,6 +18,7 @@ MARK = "HPCAI_TEST_JOB"
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
 # Left by an outer mpirun, these would make an inner one, or a job without one, believe that it is part of it.
 LAUNCHER_PREFIXES = ("PMI_", "PMIX_", "HYDI_", "OMPI_COMM_", "OMPI_UNIVERSE_", "PRTE_LAUNCHED", "MPI_LOCAL")
+SEGMENTS = ("mpich_shm_*", "ucx_shm_posix_*", "vader_segment.*")
 GRACE = 2.0
 
 
@@ -146,6 +147,19 @@ def wait_until(condition: Callable[[], object], timeout: float) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def sweep_shared_memory(since: float) -> None:
+    """Remove segments made after `since` that no process has mapped: jobs that were killed or aborted leave them."""
+    now = time.time()
+    files = [path for pattern in SEGMENTS for path in Path("/dev/shm").glob(pattern)]
+    mapped = "".join(_read(int(pid), "maps") for pid in _numbers("/proc"))
+    for path in files:
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            # A younger one may belong to a job that is just starting and has not mapped it yet.
+            if since <= status.st_mtime < now - 2 and status.st_uid == os.getuid() and path.name not in mapped:
+                path.unlink()
 
 
 def environment(pid: int) -> dict[str, str]:

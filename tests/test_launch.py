@@ -1,16 +1,18 @@
 """The tests' own launcher: a test that cannot fail on ranks would hide every fault behind it."""
 
+import mmap
 import os
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from launch import ROOT, command_line, mpirun, run_job, start_job, wait_until
+from launch import ROOT, command_line, mpirun, run_job, start_job, sweep_shared_memory, wait_until
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TESTS NOT RUN")
 
-PROGRAM = "from mpi4py import MPI; c = MPI.COMM_WORLD; print(f'rank {c.rank} of {c.size}', flush=True)"
+# One write a line, or two ranks' lines can mix.
+PROGRAM = r"from mpi4py import MPI; c = MPI.COMM_WORLD; print(f'rank {c.rank} of {c.size}\n', end='', flush=True)"
 
 
 @pytest.mark.parallel(3)
@@ -125,3 +127,21 @@ def test_jobs_do_not_see_each_other() -> None:
 def test_job_inside_a_job_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMI_SIZE", "7")
     assert run_job(["-c", "import os; print(os.environ.get('PMI_SIZE'))"], ranks=None).stdout == "None\n"
+
+
+def test_only_memory_that_nobody_uses_is_swept() -> None:
+    paths = [Path(f"/dev/shm/mpich_shm_test_{os.getpid()}_{number}") for number in range(4)]
+    used, left, older, younger = paths
+    try:
+        for path in paths:
+            path.write_bytes(bytes(4096))
+        for path in (used, left):
+            os.utime(path, (1000, 1000))
+        os.utime(older, (900, 900))
+        with used.open("r+b") as file, mmap.mmap(file.fileno(), 4096):
+            sweep_shared_memory(since=950)
+        assert [path.exists() for path in paths] == [True, False, True, True]
+        assert younger.stat().st_mtime > 1000
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
