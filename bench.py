@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """HPCAI bench: `mpirun -np N python bench.py [input.dat]` prints an HPL-style table; `--help` lists the rest."""
 
+import os
 import sys
 from importlib.util import find_spec
 from typing import NoReturn
+
+from hpcai.machine.launcher import environment_rank
 
 REQUIRED = ("mpi4py", "numpy", "torch", "h5py")
 
@@ -12,8 +15,9 @@ def main() -> NoReturn:
     """Run the program and exit with its code; 2, with the cure, where this Python cannot run it."""
     missing = [name for name in REQUIRED if find_spec(name) is None]
     if sys.version_info < (3, 11) or missing:
-        lacks = "needs Python 3.11 or newer" if sys.version_info < (3, 11) else f"lacks {', '.join(missing)}"
-        print(f"bench.py: {sys.executable} {lacks}: run `make install` and use .venv/bin/python", file=sys.stderr)
+        lacks = f"lacks {', '.join(missing)}" if missing else "is older than 3.11"
+        if environment_rank(os.environ) == 0:
+            print(f"bench.py: {sys.executable} {lacks}: run `make install` and use .venv/bin/python", file=sys.stderr)
         sys.exit(2)
     from hpcai.driver import command
 
