@@ -70,7 +70,7 @@ class Job:
         return texts[0], texts[1]
 
     def pids(self) -> list[int]:
-        """All living processes of the job: mpirun, its helpers, the ranks and what they started."""
+        """All living processes of the job: mpirun, its proxies, the ranks and what they started."""
         return sorted(pid for pid in map(int, _numbers("/proc")) if environment(pid).get(MARK) == self._mark)
 
     def ranks(self) -> dict[int, int]:
