@@ -1,0 +1,46 @@
+"""Folders that the program is run in, for tests of how it ends, and odd ways to start it there."""
+
+import sys
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from idx_files import write_set
+from launch import BENCH
+
+START = 90.0  # seconds until a job has come so far
+END = 30.0  # seconds after which a job that should end by itself is killed
+
+INPUT = """\
+Small made-up pictures
+No header in this line either
+[ensemble]
+fashion:pictures  DATASET
+1                 GROUPS
+2                 DEGREE
+8                 BATCH
+8                 RESOLUTION
+1                 EPOCHS
+"""
+
+
+def prepared(folder: Path) -> Path:
+    """The folder, with an input and the data that it names."""
+    write_pictures(folder, 0)
+    (folder / "input.dat").write_text(INPUT)
+    return folder
+
+
+def write_pictures(folder: Path, first: int) -> None:
+    """Made-up pictures of classes that begin with `first`."""
+    write_set(folder / "pictures", np.arange(first, first + 64) % 10, np.arange(40) % 10, compressed=False)
+
+
+def listing(folder: Path) -> list[str]:
+    """Everything below a folder, by name."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def unlike(*settings: str) -> list[str | PathLike[str]]:
+    """What mpirun is to start as a job of one rank, and a second one with settings of its own."""
+    return [BENCH, ":", "-np", "1", *settings, sys.executable, BENCH]

@@ -1,0 +1,129 @@
+"""Faults in how models are judged, in the products they are made of, and in what makes them differ."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from planting import Fault, replaced
+from torch.nn import functional
+
+from hpcai.data.loader import Loader
+from hpcai.train import bagging, evaluate
+from hpcai.train.evaluate import Validation
+from hpcai.workloads import ensemble
+
+# --- the validation
+
+
+def _asked(where: Any, change: Callable[[list[Any]], list[Any]]) -> Fault:
+    return replaced(where, "validation_indices", lambda genuine: lambda shard: iter(change(list(genuine(shard)))))
+
+
+def _first_twice(batches: list[Any]) -> list[Any]:
+    first = batches[0].copy()
+    first[1] = first[0]
+    return [first, *batches[1:]]
+
+
+def sample_judged_twice() -> Fault:
+    return _asked(evaluate, _first_twice)
+
+
+def batch_not_asked_for() -> Fault:
+    return _asked(evaluate, lambda batches: batches[1:])
+
+
+def sample_judged_twice_by_the_ensemble() -> Fault:
+    return _asked(bagging, _first_twice)
+
+
+def batch_not_judged_by_the_ensemble() -> Fault:
+    return _asked(bagging, lambda batches: batches[:-1])
+
+
+def _loaded(change: Callable[[Iterator[Any]], Iterator[Any]]) -> Fault:
+    """The validation's loader gives what `change` makes of its batches."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def construct(self: Validation, loader: Loader, *arguments: Any) -> None:
+            genuine(self, lambda indices: change(loader(indices)), *arguments)
+
+        return construct
+
+    return replaced(Validation, "__init__", make)
+
+
+def batch_lost() -> Fault:
+    def change(batches: Iterator[Any]) -> Iterator[Any]:
+        next(batches)
+        return batches
+
+    return _loaded(change)
+
+
+# --- the provider's products
+
+
+def _product(spoil: Callable[[torch.Tensor], torch.Tensor]) -> Fault:
+    return replaced(functional, "conv2d", lambda genuine: lambda *arguments: spoil(genuine(*arguments)))
+
+
+def _first_element(like: torch.Tensor) -> torch.Tensor:
+    only = torch.zeros_like(like)
+    only[(0,) * like.ndim] = 1
+    return only
+
+
+def element_of_product_wrong() -> Fault:
+    return _product(lambda y: y + 1e-4 * _first_element(y))
+
+
+def product_wrong() -> Fault:
+    return _product(lambda y: 1.01 * y)
+
+
+def product_not_a_number() -> Fault:
+    return _product(lambda y: y + torch.nan * _first_element(y))
+
+
+class FirstGradientLost(torch.autograd.Function):
+    """The identity, whose gradient lacks one element."""
+
+    @staticmethod
+    def forward(context: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * (1 - _first_element(gradient))
+
+
+def element_of_weight_gradient_lost() -> Fault:
+    def make(genuine: Callable[..., torch.Tensor]) -> Any:
+        return lambda x, w, *rest: genuine(x, FirstGradientLost.apply(w), *rest)
+
+    return replaced(functional, "conv2d", make)
+
+
+# --- the ensemble
+
+
+class SameModel:
+    """Stands for the module `ensemble`: both models get the seed and the samples of the first."""
+
+    def __enter__(self) -> None:
+        seeds, samplers = ensemble.seed_of, ensemble.sampler
+        self.patches = patch.multiple(
+            ensemble,
+            seed_of=lambda seed, purpose, member: seeds(seed, purpose, 0),
+            sampler=lambda kind, samples, seed, member, models: samplers(kind, samples, seed, 0, models),
+        )
+        self.patches.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.patches.stop()
+
+
+def models_identical() -> Fault:
+    return SameModel()

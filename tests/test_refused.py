@@ -1,0 +1,126 @@
+"""Jobs that cannot be run are refused by all ranks, with one message, before anything is written."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from job_folder import END, START, listing, prepared, unlike
+from launch import BENCH, Finished, mpirun, run_job
+
+needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: REFUSALS NOT TESTED")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder to run in."""
+    return prepared(tmp_path)
+
+
+def refused(job: Finished, folder: Path, before: list[str], code: int = 2) -> list[str]:
+    """Nothing ran, nothing was written; the lines of the message, of which there is one copy."""
+    assert job.returncode == code
+    assert job.stdout == "" and job.leftovers == []
+    assert listing(folder) == before
+    assert job.stderr.count("hpcai: ") == 1 and "Traceback" not in job.stderr
+    return job.stderr.splitlines()
+
+
+@needs_mpirun
+@pytest.mark.parametrize(
+    ("ranks", "environment"),
+    [
+        (None, {"PMI_SIZE": "3"}),
+        (None, {"MPI_LOCALNRANKS": "3"}),
+        (None, {"SLURM_NTASKS": "3", "SLURM_PROCID": "0"}),
+        (2, {"OMPI_COMM_WORLD_SIZE": "3"}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else f"{value or 1} ranks",
+)
+def test_launcher_of_another_mpi_is_refused(folder: Path, ranks: int | None, environment: dict[str, str]) -> None:
+    before = listing(folder)
+    (line,) = refused(run_job([BENCH], ranks, folder, START, environment), folder, before)
+    name, size = next(iter(environment.items()))
+    assert f"the launcher started {size} ranks ({name}={size}) but MPI_COMM_WORLD has {ranks or 1}" in line
+
+
+@needs_mpirun
+def test_copies_of_another_launcher_say_it_once(folder: Path) -> None:
+    before = listing(folder)
+    copies = [
+        run_job([BENCH], None, folder, START, {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": rank})
+        for rank in ("0", "1")
+    ]
+    refused(copies[0], folder, before)
+    assert (copies[1].returncode, copies[1].stdout, "hpcai: " in copies[1].stderr) == (2, "", False)
+
+
+@needs_mpirun
+def test_launcher_that_is_wrong_for_one_rank_alone_is_refused_by_all(folder: Path) -> None:
+    before = listing(folder)
+    arguments = unlike("-env", "OMPI_COMM_WORLD_SIZE", "5")
+    (line,) = refused(run_job(arguments, 1, folder, END), folder, before)
+    assert "OMPI_COMM_WORLD_SIZE=5" in line and "MPI_COMM_WORLD has 2" in line
+
+
+CODES = """
+import os, pathlib, sys
+from hpcai.driver import main
+code = main(sys.argv[1:])
+from mpi4py import MPI
+pathlib.Path(os.environ["CODES"], str(MPI.COMM_WORLD.rank)).write_text(str(code))
+sys.exit(code)
+"""
+
+
+@pytest.fixture
+def codes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder where each of three ranks leaves its exit code; all must be 2."""
+    path = tmp_path_factory.mktemp("codes")
+    yield path
+    assert {file.name: file.read_text() for file in path.iterdir()} == dict.fromkeys("012", "2")
+
+
+@needs_mpirun
+@pytest.mark.parametrize(
+    ("settings", "reasons"),
+    [
+        (["DEGREE=5"], ["DEGREE"]),
+        (["NETWORK=resnet9", "EPOCHS=0.5"], ["NETWORK", "resnet9", "EPOCHS", "0.5"]),
+        (["BATCH=63", "DEGREE=3", "SAMPLES=3"], ["3 training samples for 3 ranks"]),
+        (["DATASET=fashion:nowhere"], ["nowhere"]),
+    ],
+    ids=lambda value: value[0],
+)
+def test_bad_input_is_refused_by_all_ranks(folder: Path, codes: Path, settings: list[str], reasons: list[str]) -> None:
+    before = listing(folder)
+    job = run_job(["-c", CODES, "--set", *settings], 3, folder, START, {"CODES": str(codes)})
+    lines = refused(job, folder, before)
+    assert all(any(reason in line for line in lines) for reason in reasons), lines
+
+
+@needs_mpirun
+def test_missing_input_and_wrong_options_are_refused_by_all_ranks(folder: Path, codes: Path) -> None:
+    before = listing(folder)
+    for arguments, reason in ((["absent.dat"], "absent.dat"), (["--frobnicate"], "--frobnicate")):
+        job = run_job(["-c", CODES, *arguments], 3, folder, START, {"CODES": str(codes)})
+        assert reason in refused(job, folder, before)[0]
+
+
+@needs_mpirun
+def test_damaged_data_are_refused_by_all_ranks(folder: Path, codes: Path) -> None:
+    (labels,) = (folder / "pictures").glob("train-labels*")
+    labels.write_bytes(gzip.compress(labels.read_bytes()))
+    before = listing(folder)
+    job = run_job(["-c", CODES], 3, folder, START, {"CODES": str(codes)})
+    assert str(labels) in refused(job, folder, before)[0]
+
+
+@needs_mpirun
+def test_result_folder_that_cannot_be_made_ends_the_job_with_its_path(folder: Path) -> None:
+    (folder / "results").write_text("not a folder")
+    before = listing(folder)
+    (line,) = [
+        line for line in refused(run_job([BENCH], 2, folder, START), folder, before, 3) if line.startswith("hpcai: ")
+    ]
+    assert f"cannot make the result folder {folder / 'results'}" in line
