@@ -75,7 +75,7 @@ def test_a_diverged_test_is_failed_and_the_next_one_still_runs() -> None:
     assert [test["verdict"] for test in run.result["tests"]] == ["FAILED", "PASSED"]
     assert run.job.returncode == 1 and run.result["summary"]["valid"] == "INVALID"
     assert run.result["summary"]["best"]["index"] == 2
-    assert "\n                         loss not finite: models=        1.0000000 ...... FAILED\n" in run.job.stdout
+    assert "\n                         loss not finite: models=        2.0000000 ...... FAILED\n" in run.job.stdout
 
 
 @pytest.mark.parametrize("gflops", [1.0, 51.235, 123456789.0, 0.9999994, 0.000123])

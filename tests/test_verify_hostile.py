@@ -45,7 +45,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 NONSENSE = (None, [], {}, "x", "1", -1, 0, 10**400, 1e308, True, [[]], "\ud800", [0] * 3)
 
 
-@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("turn", range(2))
 def test_nonsense_in_any_place_is_caught(tmp_path: Path, turn: int) -> None:
     """Every object, list and number replaced by something it cannot be: named, never a crash."""
     for index, path in enumerate(places(golden())):
@@ -66,7 +66,7 @@ def test_a_number_beyond_all_numbers_is_caught(tmp_path: Path) -> None:
 
 def test_a_large_file(tmp_path: Path) -> None:
     result = golden()
-    result["tests"] = result["tests"] * 2000
+    result["tests"] = result["tests"] * 500
     assert verified(renewed(result), tmp_path)
     result = golden() | {"kernels": ["x" * 10_000_000]}
     assert all(len(line) < 300 for line in verified(result, tmp_path))
