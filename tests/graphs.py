@@ -1,7 +1,10 @@
-"""Random networks, for tests of everything that walks a graph."""
+"""Random networks, a small one, and images for them, for tests of everything that walks a graph."""
 
 from random import Random
 
+import torch
+
+from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Op, Relu, Shape, Softmax
 
@@ -66,3 +69,11 @@ def random_graph(seed: int, grouped: bool = False) -> Graph:
             continue
     drawing.head()
     return Graph(tuple(drawing.layers))
+
+
+def small():
+    return build("resnet8", (12, 12), 1, 10)
+
+
+def images_of(graph, batch=4, seed=0):
+    return torch.randn(batch, *graph.shapes["image"], generator=torch.Generator().manual_seed(seed))

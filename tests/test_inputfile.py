@@ -11,30 +11,13 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from sample_input import SMALL, ensemble
 
 from hpcai.errors import InputError
 from hpcai.inputfile import KEYS, SECTIONS, echo, from_dict, parse, reference, shipped_text
 from hpcai.inputfile.keys import BY_NAME, keys_of
 
 ROOT = Path(__file__).parent.parent
-SMALL = """HPCAI benchmark input file
-Example Computing Centre, 2 nodes x 2 accelerators
-run7           OUTPUT       name of the result folder
-
-[ensemble]                  image classification by an ensemble
-fashion        DATASET      fashion | fashion:PATH
-2 1            GROUPS       P: models trained at once
-1 2            DEGREE       Q: ranks that train one model
-32 64          BATCH        NB: samples per rank and step
-0.85           TARGET       quality target
-"""
-
-
-def ensemble(*lines: str) -> str:
-    """A legal input whose [ensemble] has some lines more."""
-    given = {line.split("#")[0].split()[-1].upper() for line in lines}
-    needed = [line for line in ("fashion DATASET", "1 GROUPS", "1 DEGREE", "32 BATCH") if line.split()[1] not in given]
-    return "\n".join(["header one", "header two", "[ensemble]", *needed, *lines])
 
 
 def test_the_example_is_understood() -> None:
@@ -149,45 +132,6 @@ def test_a_section_may_stand_twice() -> None:
 def test_a_path_may_hold_what_does_not_separate() -> None:
     path = "fashion:/data/a,b=c[1]/é/../x"
     assert parse(ensemble(f"{path} DATASET")).sections[0].values["DATASET"] == (path,)
-
-
-def test_grids_are_outermost_and_the_last_key_is_fastest() -> None:
-    text = SMALL + "0.1 0.2 LEARNRATE\nv1 v1.5 VARIANT\n"
-    rows = [(c["GROUPS"], c["DEGREE"], c["VARIANT"], c["BATCH"], c["LEARNRATE"]) for c in parse(text).cases(2)]
-    expected = [
-        (p, q, variant, batch, rate)
-        for p, q in ((2, 1), (1, 2))
-        for variant in ("v1", "v1.5")
-        for batch in (32, 64)
-        for rate in (0.1, 0.2)
-    ]
-    assert rows == expected
-
-
-def test_a_case_has_every_setting() -> None:
-    case = parse(SMALL).cases(2)[0]
-    assert set(case.settings) == {key.name for key in KEYS}
-    assert case.workload == "ensemble"
-    assert case["OUTPUT"] == "run7"
-
-
-@pytest.mark.parametrize(
-    ("groups", "degree", "ranks", "accelerators", "grid"),
-    [(0, 1, 5, 0, (5, 1)), (0, 2, 5, 0, (2, 2)), (0, 0, 8, 0, (8, 1)), (0, 0, 8, 4, (2, 4)), (0, 0, 9, 4, (2, 4)),
-     (2, 0, 8, 4, (2, 4)), (3, 2, 8, 4, (3, 2)), (1, 0, 1, 0, (1, 1))],
-)  # fmt: skip
-def test_zeros_of_the_grid(groups: int, degree: int, ranks: int, accelerators: int, grid: tuple[int, int]) -> None:
-    (case,) = parse(ensemble(f"{groups} GROUPS", f"{degree} DEGREE"), ranks=ranks).cases(ranks, accelerators)
-    assert (case["GROUPS"], case["DEGREE"]) == grid
-
-
-@pytest.mark.parametrize(
-    ("groups", "degree", "ranks", "accelerators"), [(2, 2, 3, 0), (0, 4, 3, 0), (0, 0, 2, 4), (2, 0, 7, 4)]
-)
-def test_grids_that_do_not_fit(groups: int, degree: int, ranks: int, accelerators: int) -> None:
-    problem = parse(ensemble(f"{groups} GROUPS", f"{degree} DEGREE"))
-    with pytest.raises(InputError, match=rf"{ranks} ranks(?s:.)*\[ensemble\] GROUPS {groups}"):
-        problem.cases(ranks, accelerators)
 
 
 def test_overrides_replace_and_the_last_one_wins() -> None:

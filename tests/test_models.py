@@ -5,17 +5,15 @@ from copy import deepcopy
 
 import pytest
 import torch
-from graphs import random_graph
+from graphs import images_of, random_graph, small
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from hpcai.models.executed import count_executed
 from hpcai.models.module import build as build_module
 from hpcai.networks import build
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu
 from hpcai.networks.resnet import Architecture, resnet
-from hpcai.opcount import count
 
 
 class Block(nn.Module):
@@ -136,14 +134,6 @@ def test_random_graphs_compute_what_their_layers_say(seed):
     torch.testing.assert_close(*gradients, rtol=1e-8, atol=1e-8)
 
 
-def small():
-    return build("resnet8", (12, 12), 1, 10)
-
-
-def images_of(graph, batch=4, seed=0):
-    return torch.randn(batch, *graph.shapes["image"], generator=torch.Generator().manual_seed(seed))
-
-
 def test_weights_depend_on_the_seed_alone():
     torch.manual_seed(1)
     state = torch.get_rng_state()
@@ -229,36 +219,3 @@ def test_distributed_data_parallel_gives_the_same_gradients(tmp_path):
         torch.distributed.destroy_process_group()
     twin(images_of(graph)).square().sum().backward()
     assert all(torch.equal(a.grad, b.grad) for a, b in zip(module.parameters(), twin.parameters(), strict=True))
-
-
-GRAPHS = [build("resnet20", (28, 20), 1, 10), build("resnet50", (20, 20), 3, 7, "v1")]
-
-
-@pytest.mark.parametrize("graph", [*GRAPHS, *(random_graph(seed, grouped=True) for seed in range(20))])
-def test_executed_operations_equal_the_count_times_the_images(graph):
-    module = build_module(graph, 0)
-    executed = count_executed(module)
-    for batch in (4, 3):
-        module(images_of(graph, batch)).sum().backward()
-    assert executed.operations == 7 * count(graph, "model").total
-
-
-def test_only_training_is_counted_and_only_what_is_differentiated():
-    graph = small()
-    counted = count(graph, "model")
-    module = build_module(graph, 0)
-    executed = count_executed(module)
-    module.eval()(images_of(graph))
-    assert executed.operations == 0
-    with torch.no_grad():
-        module.train()(images_of(graph))
-    assert executed.operations == 4 * counted.forward
-    module.stem_conv.weight.requires_grad_(False)
-    loss = module(images_of(graph)).sum()
-    assert executed.operations == 2 * 4 * counted.forward
-    loss.backward()
-    frozen = counted.layers[0].forward
-    assert executed.operations == 4 * (counted.forward + counted.total - frozen)
-    executed.remove()
-    module(images_of(graph)).sum().backward()
-    assert executed.operations == 4 * (counted.forward + counted.total - frozen)

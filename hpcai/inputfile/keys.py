@@ -96,7 +96,16 @@ def _choice(name: str, help: str, *choices: str) -> Key:
 KEYS = (
     Key(name="OUTPUT", kind="folder", default="hpcai", sweep=False, help="name of the result folder"),
     Key(name="SEED", kind="integer", low=0, high=2**63 - 1, default=1, sweep=False, help="master seed"),
-    Key(name="RESIDUAL", kind="real", low=0, bounds="()", default=16.0, sweep=False, help="limit of scaled residuals"),
+    Key(
+        name="RESIDUAL",
+        kind="real",
+        low=0,
+        high=1000,
+        bounds="(]",
+        default=16.0,
+        sweep=False,
+        help="limit of scaled residuals",
+    ),
     _trains("DATASET", "dataset", "shipped pictures, Debian's dataset-fashion-mnist, or a folder", choices=_DATASETS),
     _choice("NETWORK", "the base model", *_SMALL, *_LARGE),
     _choice("VARIANT", "place of the stride in a bottleneck", "v1.5", "v1"),

@@ -1,0 +1,46 @@
+"""From a problem to its cases: grids outermost, sweeps multiplied out, zeros resolved."""
+
+import pytest
+from sample_input import SMALL, ensemble
+
+from hpcai.errors import InputError
+from hpcai.inputfile import KEYS, parse
+
+
+def test_grids_are_outermost_and_the_last_key_is_fastest() -> None:
+    text = SMALL + "0.1 0.2 LEARNRATE\nv1 v1.5 VARIANT\n"
+    rows = [(c["GROUPS"], c["DEGREE"], c["VARIANT"], c["BATCH"], c["LEARNRATE"]) for c in parse(text).cases(2)]
+    expected = [
+        (p, q, variant, batch, rate)
+        for p, q in ((2, 1), (1, 2))
+        for variant in ("v1", "v1.5")
+        for batch in (32, 64)
+        for rate in (0.1, 0.2)
+    ]
+    assert rows == expected
+
+
+def test_a_case_has_every_setting() -> None:
+    case = parse(SMALL).cases(2)[0]
+    assert set(case.settings) == {key.name for key in KEYS}
+    assert case.workload == "ensemble"
+    assert case["OUTPUT"] == "run7"
+
+
+@pytest.mark.parametrize(
+    ("groups", "degree", "ranks", "accelerators", "grid"),
+    [(0, 1, 5, 0, (5, 1)), (0, 2, 5, 0, (2, 2)), (0, 0, 8, 0, (8, 1)), (0, 0, 8, 4, (2, 4)), (0, 0, 9, 4, (2, 4)),
+     (2, 0, 8, 4, (2, 4)), (3, 2, 8, 4, (3, 2)), (1, 0, 1, 0, (1, 1))],
+)  # fmt: skip
+def test_zeros_of_the_grid(groups: int, degree: int, ranks: int, accelerators: int, grid: tuple[int, int]) -> None:
+    (case,) = parse(ensemble(f"{groups} GROUPS", f"{degree} DEGREE"), ranks=ranks).cases(ranks, accelerators)
+    assert (case["GROUPS"], case["DEGREE"]) == grid
+
+
+@pytest.mark.parametrize(
+    ("groups", "degree", "ranks", "accelerators"), [(2, 2, 3, 0), (0, 4, 3, 0), (0, 0, 2, 4), (2, 0, 7, 4)]
+)
+def test_grids_that_do_not_fit(groups: int, degree: int, ranks: int, accelerators: int) -> None:
+    problem = parse(ensemble(f"{groups} GROUPS", f"{degree} DEGREE"))
+    with pytest.raises(InputError, match=rf"{ranks} ranks(?s:.)*\[ensemble\] GROUPS {groups}"):
+        problem.cases(ranks, accelerators)
