@@ -145,17 +145,14 @@ def test_every_group_of_a_sweep_is_a_world_of_its_own() -> None:
         world.Barrier()
         open_files.append(len(_descriptors()))
     assert open_files[-1] <= open_files[len(open_files) // 2]  # the second sweep leaves nothing open
+    group = split(world, 1, world.size, "row")
+    assert group is not None
+    _check_users_interface(group)
 
 
-@pytest.mark.parallel(2)
-def test_users_interface_is_taken_and_given_back() -> None:
-    from mpi4py import MPI
-
-    from hpcai.comm.grid import split
+def _check_users_interface(group: "Group") -> None:
     from hpcai.comm.rendezvous import interfaces
 
-    group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
-    assert group is not None
     own = {name: address for name, address in interfaces().items() if not address.startswith("127.")}
     name, address = next(iter(own.items()), ("lo", "127.0.0.1"))
     for variable, value in (("GLOO_SOCKET_IFNAME", name), ("NCCL_SOCKET_IFNAME", f"={name}")):
