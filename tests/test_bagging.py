@@ -1,16 +1,19 @@
 """The ensemble's judgement, against one that has everything in one place."""
 
 from dataclasses import replace
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tiny import CPU, Numbered, Table
+from tiny import CPU, Numbered, Table, alone, repeating
 
+from hpcai.comm.grid import Group, split
 from hpcai.data import bootstrap
 from hpcai.data.order import ValidationShard
+from hpcai.errors import DataError
 from hpcai.train.bagging import Verdicts, judge
 from hpcai.train.evaluate import Validation
 
@@ -61,8 +64,6 @@ def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.S
 def test_judgement_equals_that_of_one_who_has_everything() -> None:
     from mpi4py import MPI
 
-    from hpcai.comm.grid import split
-
     world, random = MPI.COMM_WORLD, np.random.default_rng(1)
     shapes = [(p, q) for p in range(1, world.size + 1) for q in range(1, world.size // p + 1)]
     for turn, (groups, degree) in enumerate(shapes):
@@ -87,6 +88,8 @@ def test_judgement_equals_that_of_one_who_has_everything() -> None:
         assert max(watched.sizes) <= 2 * batch * CLASSES
         assert watched.roots == [block % groups for block in _blocks(judged.shard, training, groups)]
         assert sorted(group.model.allreduce(halves[0].read)) == list(range(validation))
+        _check_repeated(group)
+        _check_blown(group)
         group.free()
 
 
@@ -95,30 +98,52 @@ def _blocks(shard: ValidationShard, training: int, groups: int) -> list[int]:
     return [*range(shard.steps), *range(out_of_bag)]
 
 
-@pytest.mark.parallel(3)
-def test_samples_judged_twice_and_models_that_blew_up_do_not_pass_unseen() -> None:
-    from mpi4py import MPI
-
-    from hpcai.comm.grid import split
-
-    world = MPI.COMM_WORLD
-    group = split(world, 1, world.size, "row")
-    assert group is not None
-    n = 6 * group.degree
+def _check_repeated(group: Group) -> None:
+    """Every rank of a model judges the first one's samples, or one batch twice."""
+    n = 12 * group.degree
     halves = [Numbered(half, np.zeros(n, np.int64)) for half in (0, 1)]
-    whole = bootstrap.sampler("multinomial", n, SEED, 0, 1)
+    model, whole = Table(*2 * [logits(0, 0, n)]), bootstrap.sampler("multinomial", n, SEED, 0, 1)
 
-    def miscounted(samples: int, rank: int) -> int:
-        judged = Validation(halves[0].loader(4), ValidationShard(samples, rank, group.degree, 4), CPU)
-        return judge(Table(*2 * [logits(0, 0, n)]), group, judged, halves[1].loader(4), whole).validation_miscounted
+    def miscounted(loader: Any, rank: int) -> int:
+        judged = Validation(loader, ValidationShard(n, rank, group.degree, 4), CPU)
+        return judge(model, group, judged, halves[1].loader(4), whole).validation_miscounted
 
-    assert miscounted(n, group.seat.member) == 0
-    if group.degree > 1:
-        assert miscounted(n, 0) == 1
-    models = split(world, world.size, 1, "row")
-    assert models is not None
-    ensemble = Table(*2 * [np.full((n, CLASSES), np.nan if models.seat.group == 0 else 1.0, np.float32)])
-    judged = Validation(halves[0].loader(4), ValidationShard(n, 0, 1, 4), CPU)
-    draws = bootstrap.sampler("multinomial", n, SEED, models.seat.group, world.size)
-    found = judge(ensemble, models, judged, halves[1].loader(4), draws)  # ends, on every rank
-    assert found.bag_judged <= n
+    assert miscounted(halves[0].loader(4), group.seat.member) == 0
+    assert miscounted(halves[0].loader(4), 0) == (0 if group.degree == 1 else 1)
+    assert miscounted(repeating(halves[0].loader(4)), group.seat.member) == 1
+
+
+def _check_blown(group: Group) -> None:
+    """One model whose outputs are no numbers keeps nobody waiting."""
+    n = 9
+    halves = [Numbered(half, np.zeros(n, np.int64)) for half in (0, 1)]
+    model = Table(*2 * [np.full((n, CLASSES), np.nan if group.seat.group == 0 else 1.0, np.float32)])
+    judged = Validation(halves[0].loader(4), ValidationShard(n, group.seat.member, group.degree, 4), CPU)
+    draws = bootstrap.sampler("multinomial", n, SEED, group.seat.group, group.groups)
+    found = judge(model, group, judged, halves[1].loader(4), draws)
+    assert found.bag_correct <= found.bag_judged <= n
+    assert found.validation_miscounted == 0
+
+
+@pytest.mark.parametrize(("delivered", "told"), [(2, "too few"), (4, "too many")])
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_rank_with_another_number_of_batches_does_not_go_on(half: int, delivered: int, told: str) -> None:
+    groups = replace(alone(), groups=2, across=Peer())
+    halves = [Numbered(number, np.zeros(12, np.int64)) for number in (0, 1)]
+    loaders: list[Any] = [pictures.loader(4) for pictures in halves]
+    whole = loaders[half]
+    loaders[half] = lambda indices: islice(cycle(whole(indices)), delivered)
+    judged = Validation(loaders[0], ValidationShard(12, 0, 1, 4), CPU)
+    draws = bootstrap.sampler("multinomial", 12, SEED, 0, 2)
+    with pytest.raises(DataError, match=f"{told} batches to judge together; allowed: 3"):
+        judge(Table(*2 * [logits(0, 0, 12)]), groups, judged, loaders[1], draws)
+
+
+class Peer:
+    """Stands for the ranks of other models, which answer what this one does."""
+
+    rank = 0
+
+    def Reduce(self, own: Array, total: Array | None, operation: Any, root: int) -> None:  # noqa: N802, mpi4py's name
+        if total is not None:
+            total[:] = 2 * own

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import CPU, Numbered, Table
+from tiny import CPU, Numbered, Table, alone, repeating
 
+from hpcai.comm.grid import Group, split
 from hpcai.data.order import ValidationShard
-from hpcai.train.evaluate import Tally, Validation, expected_fingerprint, fingerprint, noting
+from hpcai.train.evaluate import Tally, Validation, expected_fingerprint, fingerprint
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1), st.randoms(use_true_random=False))
@@ -40,12 +41,6 @@ def test_fingerprint_shows_every_omission_that_a_repetition_hides_from_the_count
         assert exchanged % (1 << 63) != 0
 
 
-def test_noting_passes_the_indices_on() -> None:
-    batches, prints = [np.arange(3), np.array([9])], []
-    assert [batch.tolist() for batch in noting(batches, prints)] == [[0, 1, 2], [9]]
-    assert prints == [fingerprint(batch) for batch in batches]
-
-
 def problem(n: int, classes: int = 7) -> tuple[Numbered, Table, int]:
     """n pictures, a model, and how many it judges right; the same on every rank."""
     random = np.random.default_rng(n)
@@ -56,8 +51,6 @@ def problem(n: int, classes: int = 7) -> tuple[Numbered, Table, int]:
 @pytest.mark.parallel(3)
 def test_each_sample_is_judged_once_by_groups_of_any_size() -> None:
     from mpi4py import MPI
-
-    from hpcai.comm.grid import split
 
     world = MPI.COMM_WORLD
     for degree in range(1, world.size + 1):
@@ -74,31 +67,28 @@ def test_each_sample_is_judged_once_by_groups_of_any_size() -> None:
             assert validation.run(model, group) == Tally(correct, n, expected_fingerprint(n), 0)
             assert sorted(group.model.allreduce(pictures.read)) == list(range(n))
             assert model.training
+        _check_repeated(group)
         group.free()
 
 
-@pytest.mark.parallel(2)
-def test_wrong_samples_and_outputs_that_are_no_numbers_are_seen() -> None:
-    from mpi4py import MPI
-
-    from hpcai.comm.grid import split
-
-    group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
-    assert group is not None
-    degree = group.degree
-    n = 12 * degree
+def _check_repeated(group: Group) -> None:
+    """As many samples as there should be, but not those: each rank judges the first one's, or one batch twice."""
+    n = 12 * group.degree
     pictures, model, _ = problem(n)
+    found = Validation(pictures.loader(4), ValidationShard(n, 0, group.degree, 4), CPU).run(model, group)
+    assert found.counted == n
+    assert (found.fingerprint == expected_fingerprint(n)) == (group.degree == 1)
+    loader = repeating(pictures.loader(4))
+    found = Validation(loader, ValidationShard(n, group.seat.member, group.degree, 4), CPU).run(model, group)
+    assert found.counted == n
+    assert found.fingerprint != expected_fingerprint(n)
 
-    def run(rank: int) -> Tally:
-        return Validation(pictures.loader(5), ValidationShard(n, rank, degree, 5), CPU).run(model, group)
 
-    assert run(group.seat.member).fingerprint == expected_fingerprint(n)
-    if degree > 1:  # every rank judges the first one's samples: as many as there should be, but not those
-        repeated = run(0)
-        assert repeated.counted == n and repeated.fingerprint != expected_fingerprint(n)
+def test_outputs_that_are_no_numbers_are_counted() -> None:
+    pictures, model, _ = problem(12)
     model.halves[0][2, :3] = float("nan")
-    model.halves[0][n - 1, 4] = float("-inf")
-    assert run(group.seat.member).blown == 4
+    model.halves[0][11, 4] = float("-inf")
+    assert Validation(pictures.loader(5), ValidationShard(12, 0, 1, 5), CPU).run(model, alone()).blown == 4
 
 
 def test_warm_up_runs_the_shapes_of_the_first_and_the_last_batch() -> None:

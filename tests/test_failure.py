@@ -12,6 +12,7 @@ from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAILURES NOT TESTED")
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
+FAULTY = ROOT / "tests" / "jobs" / "faulty.py"
 
 
 @pytest.fixture
@@ -164,6 +165,15 @@ def test_epoch_that_lacks_a_batch_ends_the_job(folder: Path) -> None:
     job = run_job(["-c", BATCH_LOST], 2, folder, START)
     broken_off(job, folder)
     assert job.returncode == 3 and "cannot go on: epoch 1 ended after 3 of 4 steps" in job.stderr
+
+
+@needs_mpirun
+def test_batch_that_one_rank_lacks_in_the_vote_of_the_ensemble_ends_the_job(folder: Path) -> None:
+    faulty = [FAULTY, "batch_lost_by_the_ensemble", "--set", *MODELS.split()]
+    job = run_job(faulty, 2, folder, START)
+    broken_off(job, folder)
+    assert job.returncode == 3
+    assert "cannot go on: too few batches to judge together; allowed: 5" in job.stderr
 
 
 @needs_mpirun

@@ -41,6 +41,7 @@ IN_A_GROUP = {
     "step_without_backward": {OPERATIONS},
     "step_on_half_a_batch": {OPERATIONS},
     "layer_skipped": {OPERATIONS},
+    "batch_delivered_twice": {VALIDATION},
     "product_not_a_number": {RESIDUAL, ELEMENTWISE, LOSS},
 }
 # Two models, one rank each.
@@ -52,8 +53,9 @@ IN_AN_ENSEMBLE = {
     "sample_judged_twice": {VALIDATION},
     "batch_not_asked_for": {VALIDATION},
     "batch_lost": {VALIDATION},
+    "batch_delivered_twice": {VALIDATION},
     "sample_judged_twice_by_the_ensemble": {VALIDATION},
-    "batch_not_judged_by_the_ensemble": {VALIDATION},
+    "batch_delivered_twice_to_the_ensemble": {VALIDATION},
     "element_of_product_wrong": {ELEMENTWISE},
     "product_wrong": {RESIDUAL, ELEMENTWISE},
     "element_of_weight_gradient_lost": {RESIDUAL, ELEMENTWISE},

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import interpolate
 
+from hpcai.data import loader as data_loader
 from hpcai.data.dataset import ArraySplit
 from hpcai.data.loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
@@ -86,19 +87,32 @@ def _no_thread_is_left():
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_batches_equal_direct_indexing(device):
-    batches = [(x.cpu(), y.cpu(), x) for x, y in loader(device=device)(BATCHES)]
-    for (x, y, on_device), indices in zip(batches, BATCHES, strict=True):
+    batches = [(x.cpu(), y.cpu(), x, delivered) for x, y, delivered in loader(device=device)(BATCHES)]
+    for (x, y, on_device, delivered), indices in zip(batches, BATCHES, strict=True):
         assert (x.dtype, y.dtype, on_device.device.type) == (torch.float32, torch.int64, device.type)
         assert on_device.is_contiguous(memory_format=torch.channels_last)
-        assert np.array_equal(y, indices)
+        assert np.array_equal(y, indices) and np.array_equal(delivered, indices)
         # three roundings of values of at most 3 in magnitude
         assert (x - normalised(indices)).abs().max() <= 3 * 3 * torch.finfo(torch.float32).eps / 2
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_indices_are_those_of_what_is_delivered_not_of_what_was_asked_for(monkeypatch, device):
+    ahead = data_loader._Ahead
+
+    def repeating(items, depth):
+        return ahead((item for item in items for _ in range(2)), depth)
+
+    monkeypatch.setattr(data_loader, "_Ahead", repeating)
+    delivered = [(y.tolist(), indices.tolist()) for _, y, indices in loader(device=device)(BATCHES[:4])]
+    expected = [BATCHES[number // 2].tolist() for number in range(8)]
+    assert delivered == list(zip(expected, expected, strict=True))
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("resolution", [3, 7, 10, 31])
 def test_resized_batches_equal_interpolate(device, resolution):
-    for (x, y), (own, _), indices in zip(
+    for (x, y, _), (own, *_), indices in zip(
         loader(device=device, resolution=resolution)(BATCHES), loader(device=device)(BATCHES), BATCHES, strict=True
     ):
         expected = interpolate(own, (resolution, resolution), mode="bilinear", align_corners=False, antialias=False)
@@ -109,13 +123,13 @@ def test_resized_batches_equal_interpolate(device, resolution):
 
 def test_own_resolution_is_left_alone():
     square = ArraySplit(SPLIT.pixels[..., :6], SPLIT.classes)
-    for (x, _), (own, _) in zip(loader(square, resolution=6)(BATCHES), loader(square)(BATCHES), strict=True):
+    for (x, *_), (own, *_) in zip(loader(square, resolution=6)(BATCHES), loader(square)(BATCHES), strict=True):
         assert torch.equal(x, own)
 
 
 def test_the_pictures_are_not_changed():
     before = SPLIT.pixels.copy()
-    for x, _ in loader()(BATCHES):
+    for x, *_ in loader()(BATCHES):
         x.zero_()
     assert np.array_equal(SPLIT.pixels, before)
 
@@ -125,7 +139,7 @@ def test_every_validation_sample_is_seen_once(ranks):
     seen = [
         y
         for rank in range(ranks)
-        for _, y in loader()(validation_indices(ValidationShard(len(SPLIT), rank, ranks, 16)))
+        for _, y, _ in loader()(validation_indices(ValidationShard(len(SPLIT), rank, ranks, 16)))
     ]
     assert sorted(torch.cat(seen).tolist()) == list(range(len(SPLIT)))
 
@@ -136,8 +150,8 @@ def test_nothing_to_load():
 
 def test_goes_on_from_any_step():
     load = loader()
-    rest = [y.tolist() for _, y in load(BATCHES[3:])]
-    assert rest == [y.tolist() for _, y in load(BATCHES)][3:]
+    rest = [y.tolist() for _, y, _ in load(BATCHES[3:])]
+    assert rest == [y.tolist() for _, y, _ in load(BATCHES)][3:]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
@@ -165,7 +179,7 @@ def test_waiting_for_a_slow_split_is_counted():
 def test_errors_of_the_thread_surface_with_their_traceback(error):
     received = []
     with pytest.raises(type(error)) as raised:
-        received.extend(y for _, y in loader(BrokenSplit(error))([np.arange(4), np.array([1, 99]), np.arange(4)]))
+        received.extend(y for _, y, _ in loader(BrokenSplit(error))([np.arange(4), np.array([1, 99]), np.arange(4)]))
     assert raised.value is error
     assert "read" in [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
     assert len(received) == 1

@@ -1,5 +1,6 @@
 """A tiny training on random pictures, wired up as the benchmark does it, for tests of everything that trains."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -141,3 +142,13 @@ class Table(torch.nn.Module):
         low, high, half = x[:, 0, 0].round().long().T
         assert len(set(half.tolist())) == 1
         return self.halves[int(half[0])][low + 256 * high]
+
+
+def repeating(loader: Loader) -> Any:
+    """The loader with a fault: it delivers its first batch a second time, in place of the second."""
+
+    def faulty(batches: Iterable[np.ndarray]) -> Iterator[Any]:
+        first, _, *others = loader(batches)
+        yield from (first, first, *others)
+
+    return faulty

@@ -16,8 +16,20 @@ from hpcai.data.transfer import Staged, transfer_to
 T = TypeVar("T")
 
 
+class Batch(NamedTuple):
+    """Samples as delivered: x float32[n, C, H, W], normalised, channels_last, and y int64[n] on the device.
+
+    indices, int64[n] on the host, come with the pictures from where those were read: they say what was delivered,
+    whatever was asked for.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    indices: Integers
+
+
 class Loader:
-    """Turns index arrays into batches (x, y) on the device.
+    """Turns index arrays into batches on the device.
 
     mean and std are of the pixel values / 255, one for each channel; resolution is the side of the pictures, 0 for
     their own; batch is the most samples of an index array; depth is how many batches the thread is ahead.
@@ -45,20 +57,20 @@ class Loader:
         """Seconds the device has waited for data since the loader was made; reading it waits for a GPU."""
         return self._transfer.wait_seconds
 
-    def __call__(self, batches: Iterable[Integers]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def __call__(self, batches: Iterable[Integers]) -> Iterator[Batch]:
         """Batches for the index arrays (int64[n]), in their order.
 
-        x is float32[n, C, H, W], normalised, channels_last; y is int64[n]. The thread walks through `batches`, starts
-        with the first batch asked for and ends when the iterator is closed; what it raises is raised here.
+        The thread walks through `batches`, starts with the first batch asked for and ends when the iterator is closed;
+        what it raises is raised here.
         """
         with closing(_Ahead((self._load(indices) for indices in batches), self._depth)) as ahead:
             while (staged := self._transfer.receive(ahead)) is not None:
-                yield self._normalised(staged.images), staged.labels
+                yield Batch(self._normalised(staged.images), staged.labels, staged.indices)
 
     def _load(self, indices: Integers) -> Staged:
         if len(indices) > self._batch:
             raise ValueError(f"a batch of {len(indices)} samples; allowed: at most {self._batch}")
-        return self._transfer.stage(self._split.images(indices), self._split.labels(indices))
+        return self._transfer.stage(self._split.images(indices), self._split.labels(indices), indices)
 
     def _normalised(self, images: torch.Tensor) -> torch.Tensor:
         x = images.to(torch.float32, memory_format=torch.channels_last)

@@ -17,10 +17,14 @@ _SLOTS = 2
 
 @dataclass(frozen=True, eq=False)
 class Staged:
-    """A batch on its way: pictures uint8[n, C, H, W] and labels int64[n] on the device once `copied` has happened."""
+    """A batch on its way: pictures uint8[n, C, H, W] and labels int64[n] on the device once `copied` has happened.
+
+    indices, int64[n], are those the pictures were read by; they stay on the host.
+    """
 
     images: torch.Tensor
     labels: torch.Tensor
+    indices: Integers
     copied: "torch.cuda.Event | None" = None
 
 
@@ -31,7 +35,7 @@ class Transfer(Protocol):
     def wait_seconds(self) -> float:
         """Seconds the device has waited for data so far."""
 
-    def stage(self, images: Pixels, labels: Integers) -> Staged:
+    def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
         """Starts a batch on its way; called by the loading thread."""
 
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
@@ -49,9 +53,9 @@ class HostTransfer:
     def __init__(self) -> None:
         self.wait_seconds = 0.0
 
-    def stage(self, images: Pixels, labels: Integers) -> Staged:
+    def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
         """Tensors on the same memory."""
-        return Staged(torch.from_numpy(images), torch.from_numpy(labels))
+        return Staged(torch.from_numpy(images), torch.from_numpy(labels), indices)
 
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
         """The next batch; None at the end."""
@@ -91,7 +95,7 @@ class CudaTransfer:
         self._add_finished()
         return self._seconds
 
-    def stage(self, images: Pixels, labels: Integers) -> Staged:
+    def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
         """Fills the next slot once its last copy is through, and starts the copy."""
         slot, n = self._free_slot(images.shape[1:]), len(labels)
         # NumPy's copy: one of torch's would start a second pool of threads from here
@@ -101,7 +105,7 @@ class CudaTransfer:
             device_images = slot.images[:n].to(self._device, non_blocking=True)
             device_labels = slot.labels[:n].to(self._device, non_blocking=True)
         slot.copied = self._stream.record_event()
-        return Staged(device_images, device_labels, slot.copied)
+        return Staged(device_images, device_labels, indices, slot.copied)
 
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
         """The next batch, for work on the caller's current stream; None at the end."""

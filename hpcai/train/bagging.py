@@ -6,6 +6,7 @@ different one for each block. So no rank ever holds more than one block of sums,
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,10 @@ from torch.nn.functional import one_hot
 
 from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Sampler
-from hpcai.data.loader import Loader
+from hpcai.data.loader import Batch, Loader
 from hpcai.data.order import ValidationShard, validation_indices
-from hpcai.train.evaluate import Validation, expected_fingerprint, noting
+from hpcai.errors import DataError
+from hpcai.train.evaluate import Validation, expected_fingerprint, fingerprint
 
 Outputs = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint64]
@@ -39,7 +41,7 @@ class Verdicts:
 def judge(module: nn.Module, group: Group, validation: Validation, training: Loader, sampler: Sampler) -> Verdicts:
     """Judge the ensemble on the validation set and, out of bag, on the training set that `sampler` draws from.
 
-    Collective over all active ranks.
+    Collective over all active ranks. Raises DataError on a rank whose loader delivers too few or too many batches.
     """
     module.eval()
     ensemble = _judged(module, group, validation)
@@ -54,12 +56,12 @@ def judge(module: nn.Module, group: Group, validation: Validation, training: Loa
 
 
 def _judged(module: nn.Module, group: Group, validation: Validation) -> Counts:
-    """Correct, agreeing pairs, samples counted where they meet, and the fingerprint of those this rank asked for."""
-    asked: list[int] = []
-    votes = np.zeros(3, np.uint64)
-    for block, (x, y) in enumerate(validation.loader(noting(validation_indices(validation.shard), asked))):
+    """Correct, agreeing pairs, samples counted where they meet, and the fingerprint of those this rank was given."""
+    votes, prints = np.zeros(3, np.uint64), 0
+    for block, (x, y, indices) in _blocks(validation.loader, validation.shard):
         votes += _vote(group, block, module(x).softmax(1).double(), y)
-    return np.append(votes, np.uint64(sum(asked) % (1 << 63)))
+        prints += fingerprint(indices)
+    return np.append(votes, np.uint64(prints % (1 << 63)))
 
 
 def _judged_out_of_bag(module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int) -> Counts:
@@ -67,18 +69,18 @@ def _judged_out_of_bag(module: nn.Module, group: Group, training: Loader, sample
     votes = np.zeros(2, np.uint64)
     if group.groups > 1:
         shard = ValidationShard(sampler.samples, group.seat.member, group.degree, batch)
-        for block, (probabilities, labels) in enumerate(_out_of_bag(module, training, shard, sampler)):
-            votes += _vote_out_of_bag(group, block, probabilities, labels)
+        for block, (x, y, indices) in _blocks(training, shard):
+            out = torch.from_numpy(~_in_bag(sampler, indices)).to(x.device)
+            votes += _vote_out_of_bag(group, block, module(x).softmax(1).double() * out[:, None], y)
     return votes
 
 
-def _out_of_bag(
-    module: nn.Module, loader: Loader, shard: ValidationShard, sampler: Sampler
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Softmax outputs and labels of this rank's part of a split; outputs of samples that the model trained on are 0."""
-    for step, (x, y) in enumerate(loader(validation_indices(shard))):
-        out = torch.from_numpy(~_in_bag(sampler, shard.step_positions(step))).to(x.device)
-        yield module(x).softmax(1).double() * out[:, None], y
+def _blocks(loader: Loader, shard: ValidationShard) -> Iterator[tuple[int, Batch]]:
+    """This rank's part of a split, numbered; DataError where a rank of another number would keep its peers waiting."""
+    for block, batch in zip_longest(range(shard.steps), loader(validation_indices(shard))):
+        if block is None or batch is None:
+            raise DataError(f"too {'many' if batch else 'few'} batches to judge together; allowed: {shard.steps}")
+        yield block, batch
 
 
 def _in_bag(sampler: Sampler, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -1,6 +1,6 @@
 """Validation of one model by its group: every sample is judged by exactly one rank, and that is proven by counting."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,28 +55,21 @@ class Validation:
 
     def run(self, module: nn.Module, group: Group) -> Tally:
         """Judge this rank's samples with the module in evaluation mode and sum over the group. Collective."""
-        asked: list[int] = []
-        correct, counted, blown = self._judge(module, noting(validation_indices(self.shard), asked))
-        sums = np.array([correct, counted, sum(asked) % (1 << 63), blown], np.uint64)
+        sums = np.array(self._judge(module, validation_indices(self.shard)), np.uint64)
         group.model.Allreduce(sums.copy(), sums)
-        return Tally(int(sums[0]), int(sums[1]), int(sums[2]) % (1 << 63), int(sums[3]))
+        correct, counted, prints, blown = map(int, sums)
+        return Tally(correct, counted, prints % (1 << 63), blown)
 
     @torch.inference_mode()
-    def _judge(self, module: nn.Module, indices: Iterable[Integers]) -> tuple[int, int, int]:
+    def _judge(self, module: nn.Module, indices: Iterable[Integers]) -> tuple[int, int, int, int]:
+        """What a tally is the sum of: the samples are those that the loader delivered, not those it was asked for."""
         module.eval()
         correct, finite = torch.zeros(2, dtype=torch.int64, device=self.device)
-        counted = outputs = 0
-        for x, y in self.loader(indices):
+        counted = outputs = prints = 0
+        for x, y, delivered in self.loader(indices):
             logits = module(x)
             correct += (logits.argmax(1) == y).sum()
             finite += logits.isfinite().sum()
-            counted, outputs = counted + len(y), outputs + logits.numel()
+            counted, outputs, prints = counted + len(y), outputs + logits.numel(), prints + fingerprint(delivered)
         module.train()
-        return int(correct), counted, outputs - int(finite)
-
-
-def noting(arrays: Iterable[Integers], prints: list[int]) -> Iterator[Integers]:
-    """The index arrays, one by one as they are asked for; their fingerprints are noted in `prints`."""
-    for indices in arrays:
-        prints.append(fingerprint(indices))
-        yield indices
+        return int(correct), counted, prints % (1 << 63), outputs - int(finite)

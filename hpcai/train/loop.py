@@ -63,7 +63,7 @@ class Training:
         shapes = [self.shard.step_positions(step) for step in range(steps)] + [
             self.shard.step_positions(self.shard.steps - 1)
         ]
-        for x, y in self.loader(self.sampler.draw(positions) for positions in shapes):
+        for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
             self._step(x, y)
         self.validation.warm_up(self.state.module)
         self.state.restore(before)
@@ -88,7 +88,7 @@ class Training:
 
     def _epoch(self, executed: Executed) -> None:
         progress = self.state.progress
-        for x, y in self.loader(self._indices(progress)):
+        for x, y, _ in self.loader(self._indices(progress)):
             set_rate(self.state.optimiser, self._rate(progress.steps))
             self._step(x, y)
             progress.step += 1

@@ -1,14 +1,15 @@
 """Faults in how models are judged, in the products they are made of, and in what makes them differ."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
 import torch
-from planting import Fault, replaced
+from planting import RANK, WRONG_RANK, Fault, replaced
 from torch.nn import functional
 
-from hpcai.data.loader import Loader
+from hpcai.data import loader
 from hpcai.train import bagging, evaluate
 from hpcai.train.evaluate import Validation
 from hpcai.workloads import ensemble
@@ -38,28 +39,47 @@ def sample_judged_twice_by_the_ensemble() -> Fault:
     return _asked(bagging, _first_twice)
 
 
-def batch_not_judged_by_the_ensemble() -> Fault:
-    return _asked(bagging, lambda batches: batches[:-1])
+def _loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[Any]]) -> Fault:
+    """While `owner.name` runs, the loading thread of one rank delivers what `change` makes of its batches."""
+
+    def ahead(genuine: Callable[..., Any]) -> Any:
+        return lambda items, depth: genuine(change(items) if RANK == WRONG_RANK else items, depth)
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def run(*arguments: Any) -> Any:
+            with replaced(loader, "_Ahead", ahead):
+                return genuine(*arguments)
+
+        return run
+
+    return replaced(owner, name, make)
 
 
-def _loaded(change: Callable[[Iterator[Any]], Iterator[Any]]) -> Fault:
-    """The validation's loader gives what `change` makes of its batches."""
+def _without_first(batches: Iterator[Any]) -> Iterator[Any]:
+    return islice(batches, 1, None)
 
-    def make(genuine: Callable[..., None]) -> Any:
-        def construct(self: Validation, loader: Loader, *arguments: Any) -> None:
-            genuine(self, lambda indices: change(loader(indices)), *arguments)
 
-        return construct
-
-    return replaced(Validation, "__init__", make)
+def _second_replaced_by_first(batches: Iterator[Any]) -> Iterator[Any]:
+    first = next(batches)
+    next(batches)
+    yield from (first, first)
+    yield from batches
 
 
 def batch_lost() -> Fault:
-    def change(batches: Iterator[Any]) -> Iterator[Any]:
-        next(batches)
-        return batches
+    return _loaded(Validation, "run", _without_first)
 
-    return _loaded(change)
+
+def batch_delivered_twice() -> Fault:
+    return _loaded(Validation, "run", _second_replaced_by_first)
+
+
+def batch_lost_by_the_ensemble() -> Fault:
+    return _loaded(bagging, "_judged", _without_first)
+
+
+def batch_delivered_twice_to_the_ensemble() -> Fault:
+    return _loaded(bagging, "_judged", _second_replaced_by_first)
 
 
 # --- the provider's products
