@@ -1,5 +1,7 @@
 """A run from the agreed problem to the last line of the report: prepare, then measure, judge and tell case by case."""
 
+import sys
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
@@ -13,6 +15,7 @@ from hpcai.machine import device as devices
 from hpcai.machine import inventory
 from hpcai.machine.affinity import Placement, ranges
 from hpcai.report import files, hpl
+from hpcai.report.progress import ProgressLine
 from hpcai.workloads import ensemble
 from hpcai.workloads.prepare import check
 
@@ -27,7 +30,8 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     cases = _cases(problem, world)
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
-        measurement = WORKLOADS[case.workload].run(case, problem.run["SEED"], world, device)
+        tell = partial(book.progress, case)
+        measurement = WORKLOADS[case.workload].run(case, problem.run["SEED"], world, device, tell)
         book.enter(case, measurement)
     return broadcast(world.comm, book.close())
 
@@ -106,15 +110,22 @@ class _Book:
         self.result = head
         self.planned = planned
         if self.writes:
+            self.line = ProgressLine(sys.stderr, planned)
             self.folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
             _tell(hpl.banner(head))
             self._keep()
+
+    def progress(self, case: Case, text: str) -> None:
+        """Tell on stderr how far a case has come."""
+        if self.writes:
+            self.line.tell(case.index, text)
 
     def enter(self, case: Case, measurement: ensemble.Measurement | None) -> None:
         """Judge a case that has ended, and keep what is known so far."""
         if self.writes and measurement is not None:
             test = results.judge(case, measurement, self.result["tests"])
             self.result["tests"].append(test)
+            self.line.clear()
             _tell(hpl.block(test))
             self._keep()
 

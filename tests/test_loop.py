@@ -91,8 +91,9 @@ def test_the_clock_is_read_where_an_epoch_begins_and_ends(monkeypatch: pytest.Mo
             Training, name, lambda self, *a, name=name, method=method: (log.append(name), method(self, *a))[1]
         )
     monkeypatch.setattr("hpcai.clock.synchronise", lambda device: log.append("synchronise"))
-    training(alone(), epochs=2, evaluate_every=1).run(phases)
-    assert log == ["synchronise", "_epoch", "synchronise", "_close_epoch", "synchronise", "synchronise"] * 2
+    training(alone(), epochs=2, evaluate_every=1).run(phases, lambda progress: log.append(progress.epoch))
+    per_epoch = ["synchronise", "_epoch", "synchronise", "_close_epoch", "synchronise", "synchronise"]
+    assert log == [*per_epoch, 1, *per_epoch, 2]
 
 
 def test_rates_are_those_of_the_schedule_at_each_step() -> None:

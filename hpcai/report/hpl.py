@@ -67,8 +67,9 @@ def _options(overrides: Sequence[str]) -> list[str]:
 
 def _machine(environment: Json) -> list[str]:
     packages = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
+    nodes = f"{environment['nodes']} node{'s' * (environment['nodes'] != 1)}"
     return [
-        f"Machine : {environment['nodes']} nodes; rank 0 on {environment['processor']}, {environment['cpus']} CPUs, "
+        f"Machine : {nodes}; rank 0 on {environment['processor']}, {environment['cpus']} CPUs, "
         f"{environment['memory_bytes'] / 2**30:.1f} GiB, device {environment['device']}, {environment['system']}",
         f"Software: Python {environment['python']}, {packages}",
         f"MPI     : {environment['mpi']}",

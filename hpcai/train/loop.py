@@ -3,7 +3,7 @@
 Nothing in an epoch waits for the device: losses stay there, and the clock is read where the epoch begins and ends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from mpi4py import MPI
@@ -69,8 +69,11 @@ class Training:
         self.state.restore(before)
         return len(shapes)
 
-    def run(self, phases: Phases) -> None:
-        """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite."""
+    def run(self, phases: Phases, tell: Callable[[Progress], None] | None = None) -> None:
+        """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite.
+
+        `tell` hears of the progress after each epoch, while no clock runs.
+        """
         executed = count_executed(self.state.module)
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
@@ -84,6 +87,8 @@ class Training:
             loss = self._close_epoch(phases)
             if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
                 loss = self._validate(phases, loss)
+            if tell is not None:
+                tell(self.state.progress)
         executed.remove()
 
     def _epoch(self, executed: Executed) -> None:

@@ -1,5 +1,6 @@
 """Image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -27,7 +28,7 @@ from hpcai.train.loop import Training
 from hpcai.train.optimisers import sgd
 from hpcai.train.parallel import differs_from_leader, replicate, wrong_sums
 from hpcai.train.recipe import Recipe
-from hpcai.train.state import TrainingState
+from hpcai.train.state import Progress, TrainingState
 from hpcai.workloads.prepare import network
 from hpcai.workloads.residuals import worst_residuals
 
@@ -36,19 +37,22 @@ PHASES = ("start-up", "set-up", "residuals", "warm-up", "training", "data wait",
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
 
 
-def run(case: Case, seed: int, world: World, device: torch.device) -> Measurement | None:
-    """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks."""
+def run(case: Case, seed: int, world: World, device: torch.device, tell: Callable[[str], None]) -> Measurement | None:
+    """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
+
+    `tell` hears how far this rank's model has come, while no clock runs.
+    """
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
     measurement = None
     if group is not None:
         with process_group(group, world.host, device) as backend:
-            measurement = {"backend": backend, **_measure(case, seed, group, device)}
+            measurement = {"backend": backend, **_measure(case, seed, group, device, tell)}
         group.free()
     patient_barrier(world.comm)
     return measurement
 
 
-def _measure(case: Case, seed: int, group: Group, device: torch.device) -> Measurement:
+def _measure(case: Case, seed: int, group: Group, device: torch.device, tell: Callable[[str], None]) -> Measurement:
     phases = clock.Phases(device)
     with phases.measure("set-up"):
         dataset = _same_data(catalog.open_dataset(case["DATASET"], case["SAMPLES"]), group.active)
@@ -62,7 +66,7 @@ def _measure(case: Case, seed: int, group: Group, device: torch.device) -> Measu
     patient_barrier(group.active)
     if case.index == 1:
         phases.seconds["start-up"] = clock.since_process_start()
-    training.run(phases)
+    training.run(phases, lambda progress: tell(_progress(progress, case["EPOCHS"])))
     with phases.measure("ensemble"):
         verdicts = bagging.judge(
             training.state.module,
@@ -112,6 +116,12 @@ def _training(case: Case, seed: int, group: Group, device: torch.device, dataset
     shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
     replica = replicate(module, group, device)
     return Training(state, replica, recipe, draws, shard, loaders[0], validation, group, seed)
+
+
+def _progress(progress: Progress, epochs: int) -> str:
+    """How far the first model has come, in words."""
+    judged = progress.curve[-1]["correct"] if progress.curve else 0
+    return f"epoch {progress.epoch} of {epochs}, {progress.training_seconds:.0f} s of training, {judged} judged right"
 
 
 def _description(dataset: Dataset) -> dict[str, Any]:
