@@ -1,15 +1,17 @@
 """A run from the agreed problem to the last line of the report: prepare, then measure, judge and tell case by case."""
 
+import gc
 import sys
 from functools import partial
 from typing import Any
 
+import torch
 from mpi4py import MPI
 
 from hpcai import __version__, clock
 from hpcai import result as results
 from hpcai.comm.grid import seat
-from hpcai.comm.world import World, agreed, broadcast, gather_listed
+from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
 from hpcai.machine import inventory
@@ -27,28 +29,31 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     """Run all cases; the exit code. Collective over all ranks; Refused if a case cannot be run here."""
     device = devices.own(world.node.rank)
     devices.prepare(device, placement.threads)
-    cases = _cases(problem, world)
+    cases = _cases(problem, world, accelerators(world, device))
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
         tell = partial(book.progress, case)
         measurement = WORKLOADS[case.workload].run(case, problem.run["SEED"], world, device, tell)
         book.enter(case, measurement)
+        gc.collect()  # a model is part of cycles; its memory must be free before the next one's
     return broadcast(world.comm, book.close())
 
 
-def accelerators(world: World) -> int:
-    """GPUs that the ranks of a node can have for themselves, on the node that has fewest. Collective."""
-    return int(world.comm.allreduce(min(devices.accelerators(), world.node.size), MPI.MIN))
+def accelerators(world: World, device: torch.device) -> int:
+    """GPUs that the ranks of a node use, on the node that uses fewest; 0 on CPUs. Collective."""
+    gpus = {*gather_all(world.node, devices.identity(device))} - {devices.CPU}
+    return int(world.comm.allreduce(len(gpus), MPI.MIN))
 
 
-def _cases(problem: Problem, world: World) -> list[Case]:
+def _cases(problem: Problem, world: World, count: int) -> list[Case]:
     """The cases, the same on every rank; rank 0 makes sure that each can be run. Collective."""
-    count = accelerators(world)
     agreed(world.comm, lambda: check(problem.cases(world.size, count)))
     return problem.cases(world.size, count)
 
 
-def _head(problem: Problem, cases: list[Case], world: World, placement: Placement, device: Any) -> results.Json:
+def _head(
+    problem: Problem, cases: list[Case], world: World, placement: Placement, device: torch.device
+) -> results.Json:
     """The result before its first test; tells of all ranks by sums, and by name of the first ones only. Collective."""
     grids = list(dict.fromkeys((case["GROUPS"], case["DEGREE"], case["MAPPING"]) for case in cases))
     ranks = gather_listed(world, _rank(world, placement, device, grids[:LISTED_GRIDS]))
@@ -56,7 +61,7 @@ def _head(problem: Problem, cases: list[Case], world: World, placement: Placemen
         **inventory.environment(MPI.Get_library_version().split("\n")[0].strip("\0 "), devices.name(device)),
         "ranks": world.size,
         "nodes": world.comm.allreduce(int(world.node.rank == 0)),
-        "accelerators": accelerators(world),
+        "accelerators": accelerators(world, device),
         "grids": [f"{p}x{q} {mapping[0].upper()}" for p, q, mapping in grids[:LISTED_GRIDS]],
         "idle": [_idle(p, q, world.size) for p, q, _ in grids if p * q < world.size],
         "warnings": _warnings(world, placement, device),
@@ -74,7 +79,7 @@ def _head(problem: Problem, cases: list[Case], world: World, placement: Placemen
     }
 
 
-def _rank(world: World, placement: Placement, device: Any, grids: list[Any]) -> results.Json:
+def _rank(world: World, placement: Placement, device: torch.device, grids: list[Any]) -> results.Json:
     seats = [seat(world.rank, *grid) for grid in grids]
     return {
         "rank": world.rank,
@@ -90,13 +95,14 @@ def _idle(groups: int, degree: int, size: int) -> str:
     return f"Grid {groups} x {degree}: ranks {ranges(range(groups * degree, size))} stay idle"
 
 
-def _warnings(world: World, placement: Placement, device: Any) -> list[str]:
+def _warnings(world: World, placement: Placement, device: torch.device) -> list[str]:
     """What makes the machine slower than it is, counted over all ranks. Collective."""
-    same_gpu = device.type == "cuda" and world.node.size > devices.accelerators()
+    own = devices.identity(device)
+    users = gather_all(world.node, own).count(own)
     counts = {
         "share processors with another rank": placement.sharers > 0,
         "have more threads than processors": placement.threads > len(placement.cpus),
-        "share a GPU with another rank": same_gpu,
+        "share a GPU with another rank": users > 1 and own != devices.CPU,
     }
     totals = {what: world.comm.allreduce(int(true)) for what, true in counts.items()}
     return [f"{total} of {world.size} ranks {what}" for what, total in totals.items() if total]

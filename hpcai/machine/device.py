@@ -2,6 +2,8 @@
 
 import torch
 
+CPU = "cpu"
+
 
 def accelerators() -> int:
     """Number of GPUs this rank can see; 0 where only the CPU computes."""
@@ -25,7 +27,7 @@ def name(device: torch.device) -> str:
 
 def identity(device: torch.device) -> str:
     """What tells a GPU from the node's others, also where the launcher shows each rank one, as number 0; or `cpu`."""
-    return str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else "cpu"
+    return str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else CPU
 
 
 def prepare(device: torch.device, threads: int) -> None:

@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hpcai.comm.grid import Group
 
+BLOCK = 1 << 22  # elements that are summed at a time
 EXACT = 1 << 24  # integers up to here are exact in fp32
 
 
@@ -57,9 +58,10 @@ def wrong_sums(group: Group, device: torch.device, count: int) -> int:
     The payload of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
     any communication, and is exact in fp32. `count` is the number of fp32 elements, as many as one step's gradients.
     """
-    positions = np.arange(count)
-    wrong = 0 if group.degree == 1 else _wrong_in_group(group, device, positions)
-    return wrong + _wrong_in_mpi(group.active, positions[:4096])
+    wrong = 0
+    for start in range(0, count if group.degree > 1 else 0, BLOCK):
+        wrong += _wrong_in_group(group, device, np.arange(start, min(start + BLOCK, count)))
+    return wrong + _wrong_in_mpi(group.active, np.arange(min(count, 4096)))
 
 
 def _weight(rank: int) -> int:

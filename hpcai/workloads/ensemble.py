@@ -81,7 +81,7 @@ def _measure(case: Case, seed: int, group: Group, device: torch.device, tell: Ca
         "steps_per_epoch": training.shard.steps,
         "sharding": training.shard.rule,
         "warmup_steps": warmup_steps,
-        "wrong_sums": reduce.exact_sum(group.active, wrong),
+        "wrong_sums": group.active.allreduce(wrong),
         "residuals": residuals,
         "curve": group.active.bcast(training.state.progress.curve),
         **asdict(verdicts),
