@@ -182,6 +182,7 @@ from pathlib import Path
 import torch
 from hpcai.train.state import TrainingState
 path, in_place = Path(sys.argv[1]), sys.argv[2] == "in place"
+torch.set_num_threads(1)  # a forked process has none of its parent's other threads
 module = torch.nn.Linear(1500, 1500)
 state = TrainingState(module, torch.optim.SGD(module.parameters(), 0.1), torch.device("cpu"))
 state.write(path)
