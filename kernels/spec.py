@@ -1,6 +1,7 @@
 """The words all kernels share: shapes, the three products of a layer, a kernel's declared counts and tolerance."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -21,33 +22,33 @@ Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(ABC):
     """A layer applied to `batch` samples; extended by each kernel with the layer's own dimensions."""
 
     batch: int
 
     @property
+    @abstractmethod
     def x(self) -> tuple[int, ...]:
         """Dimensions of the input."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def w(self) -> tuple[int, ...]:
         """Dimensions of the weights."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def y(self) -> tuple[int, ...]:
         """Dimensions of the output, and of its gradient."""
-        raise NotImplementedError
 
     def result(self, direction: str) -> tuple[int, ...]:
         """Dimensions of what that direction computes: y, dx or dw."""
         return {FORWARD: self.y, INPUT_GRADIENT: self.x, WEIGHT_GRADIENT: self.w}[direction]
 
+    @abstractmethod
     def inner(self, direction: str) -> int:
         """Most terms that are summed into one element of that direction's product."""
-        raise NotImplementedError
 
 
 S = TypeVar("S", bound=Shape)
