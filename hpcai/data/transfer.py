@@ -97,14 +97,16 @@ class CudaTransfer:
 
     def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
         """Fills the next slot once its last copy is through, and starts the copy."""
-        slot, n = self._free_slot(images.shape[1:]), len(labels)
-        # NumPy's copy: one of torch's would start a second pool of threads from here
-        np.copyto(slot.images.numpy()[:n], images)
-        np.copyto(slot.labels.numpy()[:n], labels)
-        with torch.cuda.stream(self._stream):
-            device_images = slot.images[:n].to(self._device, non_blocking=True)
-            device_labels = slot.labels[:n].to(self._device, non_blocking=True)
-        slot.copied = self._stream.record_event()
+        # a thread begins on device 0: going back there from the stream would make a context on it, one of every rank
+        with torch.cuda.device(self._device):
+            slot, n = self._free_slot(images.shape[1:]), len(labels)
+            # NumPy's copy: one of torch's would start a second pool of threads from here
+            np.copyto(slot.images.numpy()[:n], images)
+            np.copyto(slot.labels.numpy()[:n], labels)
+            with torch.cuda.stream(self._stream):
+                device_images = slot.images[:n].to(self._device, non_blocking=True)
+                device_labels = slot.labels[:n].to(self._device, non_blocking=True)
+            slot.copied = self._stream.record_event()
         return Staged(device_images, device_labels, indices, slot.copied)
 
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
@@ -132,9 +134,8 @@ class CudaTransfer:
         return slot
 
     def _new_slot(self, shape: tuple[int, ...]) -> _Slot:
-        with torch.cuda.device(self._device):  # another device must not get a context from this thread
-            images = torch.empty((self._batch, *shape), dtype=torch.uint8, pin_memory=True)
-            return _Slot(images, torch.empty(self._batch, dtype=torch.int64, pin_memory=True))
+        images = torch.empty((self._batch, *shape), dtype=torch.uint8, pin_memory=True)
+        return _Slot(images, torch.empty(self._batch, dtype=torch.int64, pin_memory=True))
 
     def _add_finished(self) -> None:
         while self._waits and self._waits[0][1].query():
