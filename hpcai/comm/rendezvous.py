@@ -50,9 +50,11 @@ def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str, 
     admitted = {name: address for name, address in addresses.items() if _admits(wanted, name)}
     loopback = [name for name, address in admitted.items() if address.startswith("127.")]
     outer = [name for name in admitted if name not in loopback]
-    known = [name for name in outer if admitted[name] == _resolve(own_name)]
-    for name in (loopback if inside_node else []) + known + outer:
-        return name
+    if inside_node and loopback:
+        return loopback[0]
+    if outer:
+        known = _resolve(own_name)  # once: without a name server it takes seconds
+        return next((name for name in outer if admitted[name] == known), outer[0])
     raise LaunchError(
         f"host {own_name} has no network interface for a group {'inside it' if inside_node else 'that spans nodes'}: "
         f"of {', '.join(addresses) or 'none'} GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME admits {wanted or 'any'}"
