@@ -12,6 +12,7 @@ from typing import Any
 from hpcai.data.bootstrap import sampler
 from hpcai.data.order import Shard
 from hpcai.inputfile import Case
+from hpcai.score import first_reaching
 from hpcai.train.recipe import Recipe
 
 Json = dict[str, Any]
@@ -111,7 +112,7 @@ def _nearly(correct: int, other: int, dataset: Json) -> bool:
 def _reached(case: Case, raw: Json) -> dict[str, bool]:
     """Time and epochs to quality: of the models that reached the target, and of none else."""
     count, samples = raw["reached_models"], raw["dataset"]["validation_samples"]
-    entry = next((entry for entry in raw["curve"] if entry["correct"] / samples >= raw["target"]), None)
+    entry = first_reaching(raw["curve"], samples, raw["target"])
     own = (entry["seconds"], entry["epoch"]) if entry else (0, 0)
     totals = (raw["reached_seconds_sum"], raw["reached_epochs_sum"])
     slowest = (raw["reached_seconds_max"], raw["reached_epochs_max"])
