@@ -4,9 +4,9 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from hpcai import cli
 from hpcai.errors import HpcaiError, InputError, Refused
@@ -17,9 +17,8 @@ from hpcai.machine import launcher
 def command() -> NoReturn:
     """The program: run what the command line asks for and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, io.TextIOWrapper
-        ):  # headers and paths can be of any script, whatever the terminal is set to
+        # headers and paths can be of any script, whatever the terminal is set to
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))
 
@@ -37,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 @contextlib.contextmanager
-def _silence() -> Any:
+def _silence() -> Iterator[None]:
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         yield
 
