@@ -26,10 +26,6 @@ class DataError(HpcaiError):
     """A dataset is missing, damaged or not what it claims to be."""
 
 
-class DeviceError(HpcaiError):
-    """A compute device cannot be used as asked."""
-
-
 class Refused(HpcaiError):
     """All ranks agree that the job cannot be run; `exit_code` is that of the error on rank 0."""
 

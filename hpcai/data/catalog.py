@@ -19,7 +19,7 @@ def check(spec: str) -> None:
 
 
 def open_dataset(spec: str, samples: int = 0) -> "Dataset":
-    """Opens the dataset that a DATASET value names; read once a process, however often it is asked for.
+    """Opens the dataset that a DATASET value names; the last two that were asked for stay in memory.
 
     samples: 0 for all, else that many training samples (2 … n), class by class in turn; validation stays whole.
     Raises DataError if the files are missing or damaged. The same on every rank.
