@@ -1,7 +1,6 @@
 """What input.dat may say, and what is understood: values, defaults, sweeps, cases, echo, record, documents."""
 
 import hashlib
-import importlib.util
 import json
 import pickle
 import re
@@ -16,6 +15,7 @@ from sample_input import SMALL, ensemble
 from hpcai.errors import InputError
 from hpcai.inputfile import KEYS, SECTIONS, echo, from_dict, parse, reference, shipped_text
 from hpcai.inputfile.keys import BY_NAME, keys_of
+from hpcai.networks import NAMES
 
 ROOT = Path(__file__).parent.parent
 
@@ -49,10 +49,6 @@ def test_every_default_is_legal_and_the_required_keys_are_these() -> None:
 
 
 def test_the_networks_are_those_that_can_be_built() -> None:
-    if importlib.util.find_spec("hpcai.networks") is None:
-        pytest.skip("hpcai.networks does not exist yet")
-    from hpcai.networks import NAMES
-
     assert set(BY_NAME["NETWORK"].choices) == set(NAMES)
 
 
