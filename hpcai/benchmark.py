@@ -12,6 +12,7 @@ from hpcai import __version__, clock
 from hpcai import result as results
 from hpcai.comm.grid import seat
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed
+from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
 from hpcai.machine import inventory
@@ -29,6 +30,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     """Run all cases; the exit code. Collective over all ranks; Refused if a case cannot be run here."""
     device = devices.own(world.node.rank)
     devices.prepare(device, placement.threads)
+    _same_kind(world, device)
     cases = _cases(problem, world, accelerators(world, device))
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
@@ -37,6 +39,13 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
         book.enter(case, measurement)
         gc.collect()  # a model is part of cycles; its memory must be free before the next one's
     return broadcast(world.comm, book.close())
+
+
+def _same_kind(world: World, device: torch.device) -> None:
+    """Raise HpcaiError on ranks that found no GPU while others did. Collective."""
+    best = world.comm.allreduce(device.type, MPI.MAX)
+    if device.type != best:
+        raise HpcaiError(f"there is no GPU for this rank, but others compute on {best}; allowed: all or none")
 
 
 def accelerators(world: World, device: torch.device) -> int:

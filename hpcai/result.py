@@ -60,10 +60,7 @@ def tv(settings: Mapping[str, Any]) -> str:
 
 
 def _operations(case: Case, raw: Json) -> Json:
-    channels, *image = raw["dataset"]["shape"]
-    side = case["RESOLUTION"]
-    size = (side, side) if side else (image[0], image[1])
-    graph = networks.build(case["NETWORK"], size, channels, raw["dataset"]["classes"], case["VARIANT"])
+    graph = networks.for_data(case.settings, raw["dataset"]["shape"], raw["dataset"]["classes"])
     per_sample = opcount.count(graph, RULE).total
     return {
         "rule": RULE,

@@ -1,14 +1,15 @@
 """Networks by name, as graphs of layers: pure data that is counted, estimated, edited and built, by others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from hpcai.errors import InputError
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Pair
 from hpcai.networks.resnet import ARCHITECTURES, VARIANTS, resnet
 
-__all__ = ["NAMES", "VARIANTS", "build"]
+__all__ = ["NAMES", "VARIANTS", "build", "for_data"]
 
 NAMES = tuple(ARCHITECTURES)
 
@@ -26,6 +27,13 @@ def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v
     if classes < 2:
         raise InputError(f"classes must be at least 2, not {classes}")
     return resnet(ARCHITECTURES[name], image, channels, classes, variant)
+
+
+def for_data(settings: Mapping[str, Any], shape: Sequence[int], classes: int) -> Graph:
+    """Graph that a case of the input, by its KEYs, trains on pictures of `shape` (C, H, W); the same on every rank."""
+    side = settings["RESOLUTION"]
+    image = (side, side) if side else (shape[1], shape[2])
+    return build(settings["NETWORK"], image, shape[0], classes, settings["VARIANT"])
 
 
 def _check_choice(what: str, value: str, allowed: Sequence[str]) -> None:

@@ -120,7 +120,7 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield _score("target", scores["target"])
     for name in ("mean", "min", "max", "best"):
         yield _score(f"quality of the models, {name}", scores[f"member_{name}"])
-    yield _score("quality out of bag", scores["out_of_bag"], "n/a, one model")
+    yield _score("quality out of bag", scores["out_of_bag"], "n/a, one model" if test["p"] == 1 else "n/a, none left")
     yield _score("time to quality, slowest model, s", scores["time_to_quality"], "not reached")
     yield _score("time to quality, mean, s", scores["time_to_quality_mean"], "not reached")
     yield _score("epochs to quality, slowest model", scores["epochs_to_quality"], "not reached")

@@ -13,9 +13,11 @@ from hpcai.data.order import Shard
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
+from hpcai.machine.affinity import cores, own_cpus
 from hpcai.models.module import build
 from hpcai.networks.graph import Graph
 
+LEAST_POISSON = 64  # samples a rank: fewer than 2 draws then have a chance of 1e-26
 PROBES = 2  # timed forward passes, after one that is not
 
 
@@ -36,21 +38,22 @@ def _check(case: Case) -> None:
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
+    least = LEAST_POISSON * case["DEGREE"]
+    if case["GROUPS"] > 1 and case["SAMPLER"] == "poisson" and len(dataset.train) < least:
+        raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
     if case["BATCH"] * smallest < 2:
         raise InputError(f"BATCH 1 with maps of one pixel ({case['NETWORK']}): batch norm needs two values a channel")
 
 
 def network(case: Case, dataset: Dataset) -> Graph:
     """The layer graph that a case trains on a dataset."""
-    side = case["RESOLUTION"]
-    image = (side, side) if side else dataset.shape[1:]
-    return networks.build(case["NETWORK"], image, dataset.shape[0], dataset.classes, case["VARIANT"])
+    return networks.for_data(case.settings, dataset.shape, dataset.classes)
 
 
 def plans(problem: Problem, ranks: int) -> list[dict[str, Any]]:
-    """The plan of each case of a problem on `ranks` ranks, for a machine whose nodes are like this one."""
+    """The plan of each case of a problem on `ranks` ranks, for one node like this one."""
     device = devices.own(0)
-    devices.prepare(device, 1)
+    devices.prepare(device, max(1, len(cores(own_cpus())) // ranks))
     cases = problem.cases(ranks, devices.accelerators())
     check(cases)
     return [plan(case, device) for case in cases]
