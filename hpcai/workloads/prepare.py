@@ -18,6 +18,7 @@ from hpcai.models.module import build
 from hpcai.networks.graph import Graph
 
 LEAST_POISSON = 64  # samples a rank: fewer than 2 draws then have a chance of 1e-26
+PROBED_OPERATIONS = 20 * 10**9  # of one forward pass, at most, where one image has fewer
 PROBES = 2  # timed forward passes, after one that is not
 
 
@@ -75,8 +76,13 @@ def plan(case: Case, device: torch.device) -> dict[str, Any]:
         "settings": dict(case.settings),
         "steps": shard.steps * case["EPOCHS"],
         "nbytes": nbytes,
-        "seconds": estimate.seconds(operations, forward_rate(graph, min(case["BATCH"], 32), device)),
+        "seconds": estimate.seconds(operations, forward_rate(graph, _probed(case["BATCH"], count.forward), device)),
     }
+
+
+def _probed(batch: int, operations: int) -> int:
+    """Images of the forward pass that tells the speed: few enough for seconds, whatever the network."""
+    return max(1, min(batch, 32, PROBED_OPERATIONS // operations))
 
 
 @lru_cache

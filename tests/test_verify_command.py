@@ -1,0 +1,49 @@
+"""`bench.py --verify FILE...`: one verdict a file, and exit 1 if one of them is not sound."""
+
+from pathlib import Path
+
+from launch import BENCH, ROOT, Finished, run_job
+from small_run import golden
+
+from hpcai.report import files
+
+VERIFIED = (
+    "every number follows from the raw measurements, with report.txt and result.csv; UNOFFICIAL, 2 of 2 tests PASSED\n"
+)
+
+
+def verify(folder: Path, *paths: str) -> Finished:
+    """What the program says in that folder."""
+    return run_job([BENCH, "--verify", *paths], None, folder)
+
+
+def test_verify(tmp_path: Path) -> None:
+    files.write(tmp_path, golden())
+    for path in (tmp_path, tmp_path / "result.json"):
+        finished = verify(ROOT, str(path))
+        assert (finished.returncode, finished.stderr) == (0, "")
+        assert finished.stdout == f"{path}: {VERIFIED}"
+
+
+def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> None:
+    for name in ("sound", "altered", "alone"):
+        (tmp_path / name).mkdir()
+        files.write(tmp_path / name, golden())
+    altered = tmp_path / "altered" / "result.json"
+    altered.write_text(altered.read_text().replace('"correct": 465', '"correct": 565'))
+    for name in ("report.txt", "result.csv"):
+        (tmp_path / "alone" / name).unlink()
+    finished = verify(tmp_path, "sound", "altered", "alone")
+    assert finished.returncode == 1
+    assert f"sound: {VERIFIED}" in finished.stdout and "altered: NOT VERIFIED\n" in finished.stdout
+    assert "alone: every number follows from the raw measurements, nothing beside it to compare;" in finished.stdout
+
+
+def test_verify_names_what_was_altered(tmp_path: Path) -> None:
+    files.write(tmp_path, golden())
+    path = tmp_path / "result.json"
+    path.write_text(path.read_text().replace('"correct": 465', '"correct": 565'))
+    finished = verify(tmp_path, "result.json")
+    assert finished.returncode == 1
+    assert "tests[0].scores.quality: 0.2325 is stored, 0.2825 follows from the raw measurements\n" in finished.stdout
+    assert finished.stdout.endswith("result.json: NOT VERIFIED\n")
