@@ -24,7 +24,7 @@ def test_the_example_is_understood() -> None:
     problem = parse(SMALL)
     (section,) = problem.sections
     assert problem.headers == ("HPCAI benchmark input file", "Example Computing Centre, 2 nodes x 2 accelerators")
-    assert problem.run == {"OUTPUT": "run7", "SEED": 1, "RESIDUAL": 16.0}
+    assert problem.run == {"OUTPUT": "run7", "SEED": 1, "RESIDUAL": 16.0, "REPEAT": 1, "TIMELIMIT": 0.0}
     assert problem.run_defaulted == {"SEED", "RESIDUAL"}
     assert section.values["BATCH"] == (32, 64)
     assert section.values["TARGET"] == (0.85,)

@@ -63,7 +63,7 @@ WITHOUT = {key: "\n".join(line for line in SMALL.splitlines() if key not in line
         ("1² EPOCHS", "1² is not a whole number"),
         ("resnet9 NETWORK", "resnet9 is unknown (resnet9 looks like resnet8); allowed: resnet8 | resnet14"),
         ("ResNet50 NETWORK", "ResNet50 looks like resnet50"),
-        ("fp16 PRECISION", "fp16 is unknown"),
+        ("fp8 PRECISION", "fp8 is unknown"),
         ("adam OPTIMISER", "adam is unknown; allowed: sgd"),
         ("7 SEED", "SEED stands in [ensemble]; allowed: before the first section"),
         ("64 BATCH", "BATCH stands already in line 9; allowed: once a section"),

@@ -75,7 +75,7 @@ class Key:
 SECTIONS = (Workload("ensemble", "image classification by an ensemble of networks"),)
 
 _OWN = "the dataset's own"
-_DATASETS = ("fashion", "fashion:full", "fashion:PATH")
+_DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:PATH")
 _SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
 _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
@@ -106,10 +106,22 @@ KEYS = (
         sweep=False,
         help="limit of scaled residuals",
     ),
-    _trains("DATASET", "dataset", "shipped pictures, Debian's dataset-fashion-mnist, or a folder", choices=_DATASETS),
+    Key(name="REPEAT", kind="integer", low=1, high=1000, default=1, sweep=False, help="runs of each test, seed by seed"),
+    Key(
+        name="TIMELIMIT",
+        kind="real",
+        low=0,
+        bounds="(]",
+        zero="none",
+        default=0.0,
+        sweep=False,
+        help="seconds from the start after which the run ends in good order",
+    ),
+    _trains("DATASET", "dataset", "shipped pictures, Debian's set, a folder, made by formula, or packed", choices=_DATASETS),
     _choice("NETWORK", "the base model", *_SMALL, *_LARGE),
     _choice("VARIANT", "place of the stride in a bottleneck", "v1.5", "v1"),
     _count("RESOLUTION", "pixels a side", low=8, high=1024, zero=_OWN, default=0),
+    _count("CLASSES", "classes of generated data", low=2, high=65536, zero=_OWN, default=0),
     _count("SAMPLES", "the first so many training samples", low=2, zero="all", default=0),
     _count("GROUPS", "P: models trained at once", zero="ranks / DEGREE"),
     _count("DEGREE", "Q: ranks that train one model", zero="accelerators of a node, 1 on a CPU"),
@@ -124,11 +136,13 @@ KEYS = (
     _trains("MOMENTUM", "real", "momentum of the optimiser", low=0, high=1, bounds="[)", default=0.875),
     _trains("DECAY", "real", "weight decay", low=0, default=3.05e-5),
     _trains("SMOOTHING", "real", "label smoothing", low=0, high=1, bounds="[)", default=0.1),
-    _choice("PRECISION", "arithmetic of the training", "fp32"),
+    _choice("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16"),
     _choice("WIRE", "type of the gradients when sent", "fp32"),
     _choice("PARALLEL", "what a group divides among its ranks", "data"),
     _choice("ALLREDUCE", "how gradients are summed", "flat"),
     _choice("KERNELS", "whose kernels compute", "vendor"),
+    _choice("COMPILE", "how the network is executed", "off", "torch", "graphs"),
+    _choice("STAGE", "copy the data to each node first; keep = leave the copy there", "none", "local", "keep"),
     _choice("SAMPLER", "bootstrap of the base models", "multinomial", "poisson"),
     _trains("TARGET", "real", "quality target", low=0.001, high=1, zero=_OWN, default=0.0, sweep=False),
     _trains("PENALTY", "real", "exponent n of Valid FLOPS", low=0, high=20, bounds="(]", default=5.0, sweep=False),
