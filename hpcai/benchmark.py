@@ -18,6 +18,7 @@ from hpcai.machine import device as devices
 from hpcai.machine import inventory
 from hpcai.machine.affinity import Placement, ranges
 from hpcai.report import files, hpl
+from hpcai.report.block import block
 from hpcai.report.progress import ProgressLine
 from hpcai.workloads import ensemble
 from hpcai.workloads.prepare import check
@@ -141,7 +142,7 @@ class _Book:
             test = results.judge(case, measurement, self.result["tests"])
             self.result["tests"].append(test)
             self.line.clear()
-            _tell(hpl.block(test))
+            _tell(block(test))
             self._keep()
 
     def _keep(self) -> None:

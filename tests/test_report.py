@@ -10,7 +10,8 @@ from report_readers import ROW, assert_parsers_read_it, assert_tells
 from small_run import GOLDEN, failing_run, golden, judged, live_run
 
 from hpcai.inputfile import parse
-from hpcai.report import files, hpl
+from hpcai.report import files
+from hpcai.report.block import row
 
 Json = dict[str, Any]
 
@@ -83,13 +84,13 @@ def test_a_diverged_test_is_failed_and_the_next_one_still_runs() -> None:
 def test_row_has_the_format_of_hpl(n: int, gflops: float) -> None:
     test = golden()["tests"][0] | {"n": n, "gflops": gflops, "seconds": 12.345}
     words = ("WR10S1V4", n, 32, 2, 1, 12.345, gflops)
-    assert hpl.row(test) == (HPL_ROW if gflops >= 1 else SLOW_ROW) % words
+    assert row(test) == (HPL_ROW if gflops >= 1 else SLOW_ROW) % words
 
 
 def test_row_stays_in_columns_however_large_the_numbers() -> None:
     test = golden()["tests"][0] | {"n": 10**15, "nb": 10**6, "p": 10**6, "q": 10**6, "seconds": 1e18, "gflops": 1e15}
     words = ["WR10S1V4", f"{10**15}", f"{10**6}", f"{10**6}", f"{10**6}", f"{10**18}.00", "1.0000e+15"]
-    assert hpl.row(test).split() == words and ROW.match(hpl.row(test))
+    assert row(test).split() == words and ROW.match(row(test))
 
 
 def test_banner() -> None:

@@ -106,7 +106,7 @@ KEYS = (
         sweep=False,
         help="limit of scaled residuals",
     ),
-    Key(name="REPEAT", kind="integer", low=1, high=1000, default=1, sweep=False, help="runs of each test, seed by seed"),
+    Key(name="REPEAT", kind="integer", low=1, high=1000, default=1, sweep=False, help="runs of each test"),
     Key(
         name="TIMELIMIT",
         kind="real",
@@ -117,7 +117,7 @@ KEYS = (
         sweep=False,
         help="seconds from the start after which the run ends in good order",
     ),
-    _trains("DATASET", "dataset", "shipped pictures, Debian's set, a folder, made by formula, or packed", choices=_DATASETS),
+    _trains("DATASET", "dataset", "pictures: shipped, Debian's, a folder's; generated; packed", choices=_DATASETS),
     _choice("NETWORK", "the base model", *_SMALL, *_LARGE),
     _choice("VARIANT", "place of the stride in a bottleneck", "v1.5", "v1"),
     _count("RESOLUTION", "pixels a side", low=8, high=1024, zero=_OWN, default=0),

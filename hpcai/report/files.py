@@ -11,6 +11,7 @@ from typing import Any
 
 from hpcai.errors import HpcaiError
 from hpcai.report import hpl
+from hpcai.report.block import block
 
 Json = dict[str, Any]
 
@@ -37,7 +38,7 @@ def create_folder(output: str, date: datetime) -> Path:
 
 def report(result: Json) -> str:
     """The whole printed report of a result."""
-    return hpl.banner(result) + "".join(hpl.block(test) for test in result["tests"]) + hpl.closing(result)
+    return hpl.banner(result) + "".join(block(test) for test in result["tests"]) + hpl.closing(result)
 
 
 def table(result: Json) -> str:

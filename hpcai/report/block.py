@@ -1,0 +1,73 @@
+"""What is printed of one test: HPL's header and row, then a line per check and per score, then notes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hpcai.report.text import NAME_WIDTH, printed, score, with_reasons
+
+Json = dict[str, Any]
+
+LINE = "=" * 80
+DASHES = "-" * 80
+COLUMNS = "T/V                N    NB     P     Q               Time                 Gflops"
+
+
+def block(test: Json) -> str:
+    """One test: HPL's header and row, then a line per check and per score."""
+    head = "\n".join([LINE, COLUMNS, DASHES, row(test), ""])
+    return head + printed([*_check_lines(test), *_score_lines(test), *_notes(test), ""])
+
+
+def row(test: Json) -> str:
+    """The result row, in HPL's format; but from 10^11 samples on, N keeps a blank before it."""
+    rate = f"{test['gflops']:19.4e}" if test["gflops"] >= 1 else f"{test['gflops']:19.6f}"
+    grid = f"{test['nb']:5d} {test['p']:5d} {test['q']:5d}"
+    return f"{test['tv']:<8} {test['n']:11d} {grid} {test['seconds']:18.2f}    {rate}"
+
+
+def _check_lines(test: Json) -> Iterator[str]:
+    for check in test["checks"]:
+        yield f"{check['name']:>{NAME_WIDTH}}= {check['value']:16.7f} ...... {check['verdict']}"
+    scores = test["scores"]
+    verdict = "REACHED" if scores["reached"] else "MISSED"
+    yield f"{'quality(top1)/target':>{NAME_WIDTH}}= {scores['quality'] / scores['target']:16.7f} ...... {verdict}"
+
+
+def _score_lines(test: Json) -> Iterator[str]:
+    scores = test["scores"]
+    yield score("Valid FLOPS in GFLOP/s", scores["valid_flops"] / 1e9)
+    yield score("quality of the ensemble (top-1)", scores["quality"])
+    yield score("target", scores["target"])
+    for name in ("mean", "min", "max", "best"):
+        yield score(f"quality of the models, {name}", scores[f"member_{name}"])
+    yield score("quality out of bag", scores["out_of_bag"], "n/a, one model" if test["p"] == 1 else "n/a, none left")
+    yield score("time to quality, slowest model, s", scores["time_to_quality"], "not reached")
+    yield score("time to quality, mean, s", scores["time_to_quality_mean"], "not reached")
+    yield score("epochs to quality, slowest model", scores["epochs_to_quality"], "not reached")
+    yield score("epochs to quality, mean", scores["epochs_to_quality_mean"], "not reached")
+    yield score("parallel efficiency", scores["efficiency"])
+    yield score("images/s", scores["images_per_second"])
+    yield score("share of training spent waiting for data", scores["data_wait_share"])
+    for name, seconds in test["phases"].items():
+        yield score(f"phase {name}, s", seconds)
+
+
+def _notes(test: Json) -> Iterator[str]:
+    raw, operations = test["raw"], test["operations"]
+    data = raw["dataset"]
+    settings = test["settings"]
+    side = settings["RESOLUTION"] or "x".join(map(str, data["shape"][1:]))
+    samples = f"{data['training_samples']} + {data['validation_samples']} samples"
+    yield f"Data    : {data['name']}, {samples}, sha256 {data['fingerprint']}"
+    yield f"Sharding: {raw['sharding']}"
+    yield (
+        f"Network : {settings['NETWORK']} {settings['VARIANT']} at {side}, rule {operations['rule']}: "
+        f"{operations['per_sample']} FLOP per sample, {operations['credited']} credited"
+    )
+    yield (
+        f"Steps   : {raw['steps']} in all, {raw['model_steps_min']} to {raw['model_steps_max']} a model, "
+        f"{raw['warmup_steps']} warm-up steps discarded, backend {raw['backend']}"
+    )
+    for measure in ("scaled", "elementwise"):
+        yield f"Residual: worst {measure}: {raw['residuals'][measure]['where']}"
+    yield with_reasons(f"Status  : {test['status']}", test["reasons"])

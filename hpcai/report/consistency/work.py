@@ -1,0 +1,56 @@
+"""What the input, the samplers and the shards say about the work that was done."""
+
+from typing import Any
+
+from hpcai.data.bootstrap import sampler
+from hpcai.data.order import Shard
+from hpcai.inputfile import Case
+
+Json = dict[str, Any]
+
+
+def settings(case: Case, raw: Json) -> dict[str, bool]:
+    return {
+        "counts >= 0": all(value >= 0 for value in raw.values() if isinstance(value, int)),
+        "residuals >= 0": all(worst["value"] >= 0 for worst in raw["residuals"].values()),
+        "training_samples = SAMPLES": case["SAMPLES"] in (0, raw["dataset"]["training_samples"]),
+        "target = TARGET": case["TARGET"] in (0, raw["target"]),
+        "backend is none if, and only if, DEGREE = 1": (raw["backend"] == "none") == (case["DEGREE"] == 1),
+    }
+
+
+def work(case: Case, raw: Json) -> dict[str, bool]:
+    """What the samplers and shards say about the models, one after the other."""
+    samples, epochs = raw["dataset"]["training_samples"], case["EPOCHS"]
+    shards = [
+        Shard(sampler(case["SAMPLER"], samples, case["SEED"], m, case["GROUPS"]).size, 0, case["DEGREE"], case["BATCH"])
+        for m in range(case["GROUPS"])
+    ]
+    steps = [shard.steps * epochs for shard in shards]
+    trained = sum(shard.samples for shard in shards) * case["DEGREE"] * epochs
+    return {
+        "samples = EPOCHS x the shards of all models": raw["samples"] == trained,
+        "steps = EPOCHS x the steps of all models": raw["steps"] == sum(steps),
+        "model_steps_min, of the models": raw["model_steps_min"] == min(steps),
+        "model_steps_max, of the models": raw["model_steps_max"] == max(steps),
+        "steps_per_epoch of the first model": raw["steps_per_epoch"] == shards[0].steps,
+        "sharding of the first model": raw["sharding"] == shards[0].rule,
+    }
+
+
+def bags(case: Case, raw: Json) -> dict[str, bool]:
+    """Which samples some model did not train on follows from the seed."""
+    return {
+        "bag_judged: what the samplers left out": raw["bag_judged"] == _left_out(case, raw),
+        "bag_correct <= bag_judged": 0 <= raw["bag_correct"] <= raw["bag_judged"],
+    }
+
+
+def _left_out(case: Case, raw: Json) -> int:
+    samples = raw["dataset"]["training_samples"]
+    in_all_bags = sampler(case["SAMPLER"], samples, case["SEED"], 0, case["GROUPS"]).in_bag(0, samples)
+    for member in range(1, case["GROUPS"]):
+        if not in_all_bags.any():
+            break
+        in_all_bags &= sampler(case["SAMPLER"], samples, case["SEED"], member, case["GROUPS"]).in_bag(0, samples)
+    return samples - int(in_all_bags.sum())

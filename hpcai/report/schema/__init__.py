@@ -1,0 +1,123 @@
+"""The JSON schema of result.json (draft 2020-12); a test holds real results against it."""
+
+import json
+
+from hpcai.inputfile import KEYS, SECTIONS
+from hpcai.report.schema.kinds import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    SHA256,
+    STATUS,
+    TEXT,
+    VALUES,
+    Json,
+    list_of,
+    object_of,
+    or_null,
+)
+from hpcai.report.schema.test import TEST
+from hpcai.result import SCHEMA
+
+
+def _section(name: str) -> Json:
+    """A section of the input: every KEY it has, with its values."""
+    keys = {
+        key.name: object_of({"values": list_of(VALUES.get(key.kind, TEXT)), "default": FLAG})
+        for key in KEYS
+        if name in key.sections
+    }
+    return object_of({"name": {"const": name}, "keys": object_of(keys)})
+
+
+BEST = object_of(
+    {
+        "index": COUNT,
+        "gflops": NUMBER,
+        "valid_gflops": NUMBER,
+        "quality": NUMBER,
+        "target": NUMBER,
+        "P": COUNT,
+        "Q": COUNT,
+        "time": NUMBER,
+    }
+)
+SUMMARY = object_of(
+    {
+        "complete": FLAG,
+        "planned": COUNT,
+        "tests": COUNT,
+        "passed": COUNT,
+        "failed": COUNT,
+        "skipped": COUNT,
+        "valid": STATUS,
+        "reasons": list_of(TEXT),
+        "best": or_null(BEST),
+        "fingerprint": SHA256,
+    }
+)
+RANK = object_of(
+    {"rank": COUNT, "groups": list_of(or_null(COUNT)), "host": TEXT, "device": TEXT, "cpus": TEXT, "threads": COUNT}
+)
+INPUT = object_of(
+    {
+        "name": TEXT,
+        "digest": SHA256,
+        "headers": {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2},
+        "text": TEXT,
+        "overrides": list_of(TEXT),
+        "run": object_of(
+            {
+                key.name: object_of({"value": VALUES.get(key.kind, TEXT), "default": FLAG})
+                for key in KEYS
+                if not key.sections
+            }
+        ),
+        "sections": {"type": "array", "items": {"anyOf": [_section(workload.name) for workload in SECTIONS]}},
+    }
+)
+ENVIRONMENT = object_of(
+    {
+        "ranks": COUNT,
+        "nodes": COUNT,
+        "accelerators": COUNT,
+        "processor": TEXT,
+        "cpus": COUNT,
+        "memory_bytes": COUNT,
+        "device": TEXT,
+        "system": TEXT,
+        "python": TEXT,
+        "mpi": TEXT,
+        "packages": {"type": "object", "additionalProperties": TEXT},
+        "grids": list_of(TEXT),
+        "idle": list_of(TEXT),
+        "warnings": list_of(TEXT),
+    }
+)
+
+
+def schema() -> Json:
+    """The schema as a JSON document."""
+    fields = {
+        "schema": {"const": SCHEMA},
+        "version": TEXT,
+        "date": TEXT,
+        "input": INPUT,
+        "environment": ENVIRONMENT,
+        "ranks": list_of(RANK),
+        "tests": list_of(TEST),
+        "kernels": {"type": "array", "maxItems": 0},
+        "collectives": {"type": "array", "maxItems": 0},
+        "summary": SUMMARY,
+        "digest": SHA256,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "HPCAI bench result",
+        **object_of(fields),
+    }
+
+
+def text() -> str:
+    """The schema as it is printed."""
+    return json.dumps(schema(), indent=1)

@@ -1,0 +1,55 @@
+"""Lines of the report: free text (headers, host names) is kept from looking like a row.
+
+So parsers made for HPL read the report unchanged.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+WIDTH = 200
+NAME_WIDTH = 48  # of HPL's residual, whose line begins in the first column
+# What parsers look for, and what is printed in its place where headers, paths or names of machines have it.
+WORDS_OF_PARSERS = {"WR": "Wr", " Gflops": " GFLOP/s", "End of Tests": "End of tests", "HOSTLIST": "Hostlist"}
+VERDICTS = {"PASSED": "Passed", "FAILED": "Failed"}
+LIKE_A_ROW = re.compile(r"(\d+(?:\s+\d+){3})(?=\s+\d*\.\d*\s+[-+.\d])")  # four integers, a decimal, a number
+
+
+def printed(lines: Sequence[str]) -> str:
+    return "".join(f"{_plain(line)}\n" for line in lines)
+
+
+def free(text: str) -> str:
+    """A user's words, which are not to be counted among the verdicts."""
+    return _replaced(text, VERDICTS)
+
+
+def score(name: str, value: float | None, otherwise: str = "") -> str:
+    return f"{name:>{NAME_WIDTH}}= {otherwise:>16}" if value is None else f"{name:>{NAME_WIDTH}}= {value:16.7f}"
+
+
+def with_reasons(verdict: str, reasons: Sequence[str]) -> str:
+    """A verdict with every reason; where that is wider than a line, without the official values."""
+    line = "; ".join([verdict, *reasons])
+    return line if len(line) <= WIDTH else "; ".join([verdict, *_short(reasons)])
+
+
+def _short(reasons: Sequence[str]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for reason in reasons:
+        subject, _, value = reason.partition(", official")[0].partition(" ")
+        found.setdefault(subject, []).append(value)
+    return [f"{subject} {' '.join(dict.fromkeys(values))}" for subject, values in found.items()]
+
+
+def _plain(line: str) -> str:
+    """A line that is no row: printable, without what parsers find rows and ends by, and not wider than WIDTH."""
+    if not line.isprintable():
+        line = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in line)
+    line = LIKE_A_ROW.sub(r"\1,", _replaced(line, WORDS_OF_PARSERS))
+    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
+
+
+def _replaced(text: str, words: Mapping[str, str]) -> str:
+    for word, other in words.items():
+        text = text.replace(word, other)
+    return text

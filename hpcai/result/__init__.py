@@ -1,0 +1,17 @@
+"""From raw measurements to what is reported: every derived number is made here, from the input and the raw numbers.
+
+The run uses these functions once, and `--verify` uses them again on a stored result; so they are pure, and what they
+return is plain JSON.
+"""
+
+from typing import Any
+
+from hpcai.result.checks import at_most
+from hpcai.result.judge import judge, tv
+from hpcai.result.summary import digest, sealed
+
+Json = dict[str, Any]
+
+SCHEMA = "hpcai-result/1"
+
+__all__ = ["SCHEMA", "Json", "at_most", "digest", "judge", "sealed", "tv"]

@@ -1,0 +1,38 @@
+"""The checks of a test: what was measured, held against its limit; PASSED, FAILED or NOT CHECKED."""
+
+from typing import Any
+
+from hpcai import score
+from hpcai.inputfile import Case
+
+Json = dict[str, Any]
+
+RESIDUAL = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)"
+ELEMENTWISE = "max|C-L*R|/(8*sqrt(N)*u*sqrt((LoL)*(RoR)))"
+
+
+def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
+    unproven = abs(operations["credited"] - operations["executed"]) / operations["per_sample"]
+    found = [
+        at_most(RESIDUAL, raw["residuals"]["scaled"]["value"], case["RESIDUAL"]),
+        at_most(ELEMENTWISE, raw["residuals"]["elementwise"]["value"], 1),
+        at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),
+        at_most("parameters and statistics: differing ranks", raw["differing_ranks"], 0),
+        at_most("loss not finite: models", raw["diverged_models"], 0),
+        at_most("operations credited, not executed: samples", unproven, 0),
+        at_most("validation samples not judged exactly once", raw["validation_miscounted"], 0),
+    ]
+    if case["GROUPS"] > 1:
+        apart = disagreement(case, raw)
+        verdict = "PASSED" if apart > 0 else "FAILED"
+        found.append({"name": "pairwise disagreement of models, not 0", "value": apart, "limit": 0, "verdict": verdict})
+    return found
+
+
+def at_most(name: str, value: float, limit: float) -> Json:
+    """A check that is PASSED if its value does not exceed its limit; a NaN never passes."""
+    return {"name": name, "value": value, "limit": limit, "verdict": "PASSED" if value <= limit else "FAILED"}
+
+
+def disagreement(case: Case, raw: Json) -> float:
+    return score.disagreement(raw["agreeing_pairs"], case["GROUPS"], raw["dataset"]["validation_samples"])

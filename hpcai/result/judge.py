@@ -1,0 +1,80 @@
+"""One test as it stands in the result file, made from its case, its raw measurements and the tests before it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpcai import audit, networks, opcount, score
+from hpcai.inputfile import Case
+from hpcai.result.checks import checks
+from hpcai.result.scores import scores
+
+Json = dict[str, Any]
+
+RULE = "model"  # the operation count behind FLOPS
+
+
+def judge(case: Case, raw: Json, earlier: Sequence[Json]) -> Json:
+    """One test as it stands in the result file, from its case, its raw measurements and the tests before it."""
+    settings = case.settings
+    operations = _operations(case, raw)
+    rate = score.flops(operations["credited"], raw["phases"]["training"])
+    found = checks(case, raw, operations)
+    test = {
+        "index": case.index,
+        "tv": tv(settings),
+        "workload": case.workload,
+        "n": raw["samples"],
+        "nb": settings["BATCH"],
+        "p": settings["GROUPS"],
+        "q": settings["DEGREE"],
+        "seconds": raw["phases"]["training"],
+        "gflops": rate / 1e9,
+        "settings": dict(settings),
+        "operations": operations,
+        "checks": found,
+        "verdict": "PASSED" if all(check["verdict"] == "PASSED" for check in found) else "FAILED",
+        "scores": scores(case, raw, rate, earlier),
+        "phases": raw["phases"],
+        "raw": raw,
+    }
+    return {**test, **_audit(test)}
+
+
+def tv(settings: Mapping[str, Any]) -> str:
+    """The eight characters that say how a row was made (docs/METRICS.md, T/V)."""
+    order = {"row": "R", "column": "C"}[settings["MAPPING"]]
+    reduction = 0 if settings["DEGREE"] == 1 else {"flat": 1}[settings["ALLREDUCE"]]
+    precision = {"fp32": "S"}[settings["PRECISION"]]
+    mode = {"data": 1}[settings["PARALLEL"]]
+    kernels = {"vendor": "V"}[settings["KERNELS"]]
+    wire = {"fp32": 4}[settings["WIRE"]]
+    return f"W{order}1{reduction}{precision}{mode}{kernels}{wire}"
+
+
+def _operations(case: Case, raw: Json) -> Json:
+    graph = networks.for_data(case.settings, raw["dataset"]["shape"], raw["dataset"]["classes"])
+    per_sample = opcount.count(graph, RULE).total
+    return {
+        "rule": RULE,
+        "per_sample": per_sample,
+        "credited": per_sample * raw["samples"],
+        "executed": raw["executed_operations"],
+    }
+
+
+def _audit(test: Json) -> Json:
+    dataset, settings = test["raw"]["dataset"], test["settings"]
+    found = audit.official(
+        {
+            "dataset": dataset["name"],
+            "original": settings["SAMPLES"] == 0,
+            "samples": dataset["training_samples"],
+            "epochs": settings["EPOCHS"],
+            "target": test["raw"]["target"],
+            "penalty": settings["PENALTY"],
+            "bits": {"fp32": 32}[settings["PRECISION"]],
+            "passed": test["verdict"] == "PASSED",
+            "completed": True,
+        }
+    )
+    return {"status": found.status, "reasons": list(found.reasons)}

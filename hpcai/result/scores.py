@@ -1,0 +1,47 @@
+"""The scores of a test, from its raw measurements and the tests before it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpcai import score
+from hpcai.inputfile import Case
+from hpcai.result.checks import disagreement
+
+Json = dict[str, Any]
+
+
+def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json]) -> Json:
+    samples, models = raw["dataset"]["validation_samples"], case["GROUPS"]
+    quality, target = raw["correct"] / samples, raw["target"]
+    reached = raw["reached_models"] == models
+    return {
+        "flops": rate,
+        "valid_flops": score.valid_flops(rate, quality, target, case["PENALTY"]),
+        "quality": quality,
+        "target": target,
+        "reached": quality >= target,
+        "member_mean": raw["member_correct_sum"] / (models * samples),
+        "member_min": raw["member_correct_min"] / samples,
+        "member_max": raw["member_correct_max"] / samples,
+        "member_best": raw["member_correct_best"] / samples,
+        "out_of_bag": raw["bag_correct"] / raw["bag_judged"] if raw["bag_judged"] else None,
+        "disagreement": disagreement(case, raw) if models > 1 else None,
+        "time_to_quality": raw["reached_seconds_max"] if reached else None,
+        "time_to_quality_mean": raw["reached_seconds_sum"] / models if reached else None,
+        "epochs_to_quality": raw["reached_epochs_max"] if reached else None,
+        "epochs_to_quality_mean": raw["reached_epochs_sum"] / models if reached else None,
+        "efficiency": _efficiency(case, rate, earlier),
+        "images_per_second": raw["samples"] / raw["phases"]["training"],
+        "data_wait_share": raw["phases"]["data wait"] / raw["phases"]["training"],
+    }
+
+
+def _efficiency(case: Case, rate: float, earlier: Sequence[Json]) -> float:
+    """Against the first test that differs in the grid alone; 1 for that test itself."""
+    grid = ("GROUPS", "DEGREE", "MAPPING")
+    same = {key: value for key, value in case.settings.items() if key not in grid}
+    for test in earlier:
+        if test["workload"] == case.workload and same.items() <= test["settings"].items():
+            ranks = test["p"] * test["q"]
+            return score.efficiency(rate, case["GROUPS"] * case["DEGREE"], test["scores"]["flops"], ranks)
+    return 1.0
