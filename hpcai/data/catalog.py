@@ -8,6 +8,7 @@ from hpcai.data import places
 from hpcai.errors import DataError
 
 if TYPE_CHECKING:
+    from hpcai.data.bootstrap import Mask
     from hpcai.data.dataset import ArraySplit, Dataset
 
 TARGET_SUBSET, TARGET_FULL = 0.85, 0.90
@@ -18,13 +19,26 @@ def check(spec: str) -> None:
     places.locate(spec)
 
 
-def open_dataset(spec: str, samples: int = 0) -> "Dataset":
+def open_dataset(spec: str, samples: int = 0, copied: Path | None = None) -> "Dataset":
     """Opens the dataset that a DATASET value names; the last two that were asked for stay in memory.
 
     samples: 0 for all, else that many training samples (2 … n), class by class in turn; validation stays whole.
+    copied: where a copy of its files lies, to be read instead, and not kept in memory: copies come and go.
     Raises DataError if the files are missing or damaged. The same on every rank.
     """
-    return _open(places.locate(spec), samples)
+    return _open.__wrapped__(copied, samples) if copied else _open(places.locate(spec), samples)
+
+
+def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Path]:
+    """The files of a dataset that validation and the training samples `needed` (None: all) lie in; none if it has none.
+
+    needed: one flag for each of the training samples that `open_dataset` gives with these `samples`.
+    """
+    path = places.locate(spec)
+    if path.is_file():
+        return [path]
+    names = [name for pair in places.FILES.values() for name in pair]
+    return [file for name in names if (file := places.packed(path, name))]
 
 
 @lru_cache(maxsize=2)
@@ -32,7 +46,7 @@ def _open(path: Path, samples: int) -> "Dataset":
     from hpcai.data import fashion
     from hpcai.data.dataset import Dataset, fingerprint
 
-    shipped = path == places.SHIPPED
+    shipped = path.name == places.SHIPPED.name
     train, validation = fashion.read_subset(path) if shipped else fashion.read_folder(path)
     digest = fingerprint(train, validation)
     name = "fashion-mnist-subset" if shipped else fashion.name(digest)

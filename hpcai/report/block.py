@@ -48,6 +48,8 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield score("parallel efficiency", scores["efficiency"])
     yield score("images/s", scores["images_per_second"])
     yield score("share of training spent waiting for data", scores["data_wait_share"])
+    if "staging_rate" in scores:
+        yield score("staging of data to the nodes, GB/s", scores["staging_rate"] / 1e9)
     for name, seconds in test["phases"].items():
         yield score(f"phase {name}, s", seconds)
 
@@ -59,6 +61,12 @@ def _notes(test: Json) -> Iterator[str]:
     side = settings["RESOLUTION"] or "x".join(map(str, data["shape"][1:]))
     samples = f"{data['training_samples']} + {data['validation_samples']} samples"
     yield f"Data    : {data['name']}, {samples}, sha256 {data['fingerprint']}"
+    if copy := raw.get("staging"):
+        left = "kept there" if copy["kept"] else "removed at the end"
+        yield (
+            f"Staging : {copy['bytes']} bytes copied, {copy['reused_bytes']} there already; "
+            f"nodes: {copy['nodes']}; {left}"
+        )
     yield f"Sharding: {raw['sharding']}"
     yield (
         f"Network : {settings['NETWORK']} {settings['VARIANT']} at {side}, rule {operations['rule']}: "

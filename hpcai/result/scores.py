@@ -33,7 +33,14 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json]) -> Json:
         "efficiency": _efficiency(case, rate, earlier),
         "images_per_second": raw["samples"] / raw["phases"]["training"],
         "data_wait_share": raw["phases"]["data wait"] / raw["phases"]["training"],
+        **_staging(raw),
     }
+
+
+def _staging(raw: Json) -> Json:
+    """Bytes per second that all nodes together copied; nothing where none were to be copied."""
+    copy = raw.get("staging")
+    return {"staging_rate": copy["bytes"] / copy["seconds"]} if copy else {}
 
 
 def _efficiency(case: Case, rate: float, earlier: Sequence[Json]) -> float:

@@ -18,6 +18,7 @@ from hpcai.data.dataset import Dataset
 from hpcai.data.loader import Loader
 from hpcai.data.order import Shard, ValidationShard
 from hpcai.data.philox import Purpose, seed_of
+from hpcai.data.stage import Staged, staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.models.module import build
@@ -32,7 +33,7 @@ from hpcai.train.state import Progress, TrainingState
 from hpcai.workloads.prepare import network
 from hpcai.workloads.residuals import worst_residuals
 
-PHASES = ("start-up", "set-up", "residuals", "warm-up", "training", "data wait", "validation", "ensemble")
+PHASES = ("start-up", "staging", "set-up", "residuals", "warm-up", "training", "data wait", "validation", "ensemble")
 
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
 
@@ -44,18 +45,26 @@ def run(case: Case, seed: int, world: World, device: torch.device, tell: Callabl
     """
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
     measurement = None
-    if group is not None:
-        with process_group(group, world.host, device) as backend:
-            measurement = {"backend": backend, **_measure(case, seed, group, device, tell)}
-        group.free()
-    patient_barrier(world.comm)
+    with staged(case, seed, group, world) as copy:
+        if group is not None:
+            with process_group(group, world.host, device) as backend:
+                measurement = {"backend": backend, **_measure(case, seed, group, device, tell, copy)}
+            if copy is not None:
+                measurement["staging"] = copy.measured
+            group.free()
+        patient_barrier(world.comm)
     return measurement
 
 
-def _measure(case: Case, seed: int, group: Group, device: torch.device, tell: Callable[[str], None]) -> Measurement:
+def _measure(
+    case: Case, seed: int, group: Group, device: torch.device, tell: Callable[[str], None], copy: Staged | None
+) -> Measurement:
     phases = clock.Phases(device)
+    if copy is not None:
+        phases.seconds["staging"] = copy.measured["seconds"]
     with phases.measure("set-up"):
-        dataset = _same_data(catalog.open_dataset(case["DATASET"], case["SAMPLES"]), group.active)
+        opened = copy and copy.dataset
+        dataset = _same_data(opened or catalog.open_dataset(case["DATASET"], case["SAMPLES"]), group.active)
         graph = network(case, dataset)
         training = _training(case, seed, group, device, dataset, graph)
     wrong = wrong_sums(group, device, sum(graph.parameters.values()))

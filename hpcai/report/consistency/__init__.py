@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import quality, seconds, work
+from hpcai.report.consistency import quality, seconds, staging, work
 
 Json = dict[str, Any]
 
@@ -20,6 +20,7 @@ TOPICS = (
     quality.reached,
     work.bags,
     seconds.seconds,
+    staging.staging,
 )
 
 

@@ -1,12 +1,13 @@
 """The part of the schema that says what was measured in a test."""
 
-from hpcai.report.schema.kinds import COUNT, NUMBER, SHA256, TEXT, list_of, object_of, or_null
+from hpcai.report.schema.kinds import COUNT, FLAG, NUMBER, SHA256, TEXT, list_of, object_of, or_null
 
 PHASES = {
     phase: {"type": "number", "minimum": 0}
     for phase in ("set-up", "residuals", "warm-up", "training", "data wait", "validation", "ensemble")
 }
-FIRST_PHASE = {"start-up": {"type": "number", "minimum": 0}}  # of the first test
+# Of the first test, and of those whose data are staged.
+FIRST_PHASE = {phase: {"type": "number", "minimum": 0} for phase in ("start-up", "staging")}
 DATASET = object_of(
     {
         "name": TEXT,
@@ -28,6 +29,7 @@ CURVE = object_of(
         "fingerprint": COUNT,
     }
 )
+STAGING = object_of({"bytes": COUNT, "reused_bytes": COUNT, "nodes": COUNT, "seconds": NUMBER, "kept": FLAG})
 COUNTED = (
     "steps_per_epoch",
     "warmup_steps",
@@ -66,5 +68,6 @@ RAW = object_of(
         "reached_seconds_sum": NUMBER,
         "reached_seconds_max": NUMBER,
         "phases": object_of(PHASES, FIRST_PHASE),
-    }
+    },
+    {"staging": STAGING},
 )

@@ -25,7 +25,8 @@ SCORES = object_of(
         "efficiency": NUMBER,
         "images_per_second": NUMBER,
         "data_wait_share": NUMBER,
-    }
+    },
+    {"staging_rate": NUMBER},
 )
 OPERATIONS = object_of({"rule": TEXT, "per_sample": COUNT, "credited": COUNT, "executed": COUNT})
 TEST = object_of(

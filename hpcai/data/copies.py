@@ -1,0 +1,219 @@
+"""Copies of data files on one node: where they lie, who uses them, and whether they are whole. Knows nothing of MPI.
+
+A copy is a folder with `files/`, `sums/` (the SHA-256 of each file) and a `lock`. One that a job has for itself is
+locked while that job lives: the kernel frees the lock with the process, however it ends, so a folder whose lock is free
+belongs to nobody, and the next job removes it. One that is kept is locked only while it is filled, and never removed.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import IO
+
+from hpcai.errors import DataError, HpcaiError
+
+OWN = "-job-"  # in the names of folders that a job has for itself
+BLOCK = 8 << 20
+
+
+@dataclass(frozen=True)
+class File:
+    """A file to copy: where it is, its name in the copy, and its bytes."""
+
+    source: Path
+    name: str
+    nbytes: int
+
+
+def files_below(base: Path, paths: Iterable[Path]) -> list[File]:
+    """The files, named as they lie below `base`, or by their own name where that is itself a file."""
+    root = base if base.is_dir() else base.parent
+    found = []
+    for path in paths:
+        with _readable(path):
+            found.append(File(path, str(path.relative_to(root)), path.stat().st_size))
+    return found
+
+
+def user_folder() -> Path:
+    """This user's folder for copies on this node: below $HPCAI_LOCAL, else $TMPDIR, else /tmp; made if need be."""
+    variable = next((name for name in ("HPCAI_LOCAL", "TMPDIR") if os.environ.get(name)), None)
+    root = Path(os.environ[variable]) if variable else Path("/tmp")
+    folder = root / f"hpcai-{os.getuid()}"
+    with placed(folder):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise HpcaiError(f"{folder} is not a folder of this user; allowed: HPCAI_LOCAL names another place")
+    return folder
+
+
+@contextmanager
+def placed(place: Path) -> Iterator[None]:
+    """What the system refuses there is an error of the place."""
+    try:
+        yield
+    except OSError as error:
+        raise HpcaiError(
+            f"cannot stage data to {place}: {error.strerror}; allowed: a writable place on the node in HPCAI_LOCAL"
+        ) from error
+
+
+@contextmanager
+def _readable(source: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"cannot read {source}: {error.strerror}; allowed: a complete dataset") from error
+
+
+class Copy:
+    """A folder for copies of one dataset, locked: for this job alone, or, if it is to be kept, while it is filled."""
+
+    def __init__(self, place: Path, lock: IO[bytes], keep: bool) -> None:
+        self.place, self._lock, self._keep = place, lock, keep
+        for name in ("files", "sums"):
+            (place / name).mkdir(exist_ok=True)
+
+    def filled(self) -> None:
+        """Let other jobs have a folder that is kept."""
+        if self._keep:
+            self._lock.close()
+
+    def close(self) -> None:
+        """Give the folder up: it is removed unless it is to be kept."""
+        if not self._keep:
+            remove(self.place)
+        self._lock.close()
+
+
+def claim(fingerprint: str, keep: bool) -> Copy:
+    """A folder for the dataset of that fingerprint; waits while another job fills the same one.
+
+    Removes what jobs left that were killed.
+    """
+    user = user_folder()
+    with placed(user):
+        with _locked(user):  # so that nobody finds a folder before it is locked
+            _remove_abandoned(user)
+            place = user / fingerprint[:16] if keep else _own_folder(user, fingerprint)
+            place.mkdir(exist_ok=True)
+            lock = None if keep else _locked(place)
+        return Copy(place, lock or _locked(place), keep)
+
+
+def _own_folder(user: Path, fingerprint: str) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{fingerprint[:16]}{OWN}", dir=user))
+
+
+def _locked(folder: Path, wait: bool = True) -> IO[bytes]:
+    """The folder's lock, held until it is closed or the process ends; BlockingIOError if it must not wait for it."""
+    file = (folder / "lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _remove_abandoned(user: Path) -> None:
+    """Remove the folders of jobs that live no more."""
+    for folder in user.glob(f"*{OWN}*"):
+        with suppress(BlockingIOError, FileNotFoundError), _locked(folder, wait=False):
+            remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder as far as it is there; several ranks may do so at once."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_space(place: Path, needed: int) -> None:
+    """Raise HpcaiError unless `needed` bytes are free at a place."""
+    with placed(place):
+        status = os.statvfs(place)
+    free = status.f_bavail * status.f_frsize
+    if needed > free:
+        raise HpcaiError(
+            f"staging needs {needed} bytes in {place.parent}, {free} are free; "
+            "allowed: HPCAI_LOCAL names a place with more, or STAGE none"
+        )
+
+
+def is_whole(place: Path, file: File) -> bool:
+    """Whether the copy has the file's size and the SHA-256 that was found when it was made."""
+    copy, sums = place / "files" / file.name, place / "sums" / file.name
+    try:
+        same_size = not copy.is_symlink() and copy.stat().st_size == file.nbytes
+        return same_size and sums.read_text() == _sum(copy)
+    except OSError:
+        return False
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def copy_file(place: Path, file: File) -> None:
+    """Copy a file, whole or not at all; what was written is read from the disk again and compared."""
+    target, sums = place / "files" / file.name, place / "sums" / file.name
+    with placed(target):
+        part = _beside(target)
+        try:
+            digest = _copied(file.source, part)
+            if part.stat().st_size != file.nbytes or _sum(part) != digest:
+                raise DataError(f"the copy {target} is not {file.source}; allowed: a place that keeps what is written")
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        sums.parent.mkdir(parents=True, exist_ok=True)
+        sums.write_text(digest)
+
+
+def link_file(place: Path, file: File) -> None:
+    """Let a file that is not copied be read where it is; a copy that is there stays."""
+    target = place / "files" / file.name
+    with placed(target):
+        if target.is_symlink() or not target.exists():
+            part = _beside(target)
+            part.unlink(missing_ok=True)
+            part.symlink_to(file.source.absolute())
+            part.replace(target)
+
+
+def _beside(target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target.with_name(f".{target.name}.part")
+
+
+def _copied(source: Path, part: Path) -> str:
+    """SHA-256 of the bytes that were read."""
+    digest, block = hashlib.sha256(), memoryview(bytearray(BLOCK))
+    with _opened(source) as origin, part.open("wb") as copy:
+        while size := _read(origin, block, source):
+            digest.update(block[:size])
+            copy.write(block[:size])
+        copy.flush()
+        os.fsync(copy.fileno())
+        os.posix_fadvise(copy.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that it is read from the disk
+    return digest.hexdigest()
+
+
+def _opened(source: Path) -> FileIO:
+    with _readable(source):
+        return FileIO(source)
+
+
+def _read(origin: FileIO, block: memoryview, source: Path) -> int:
+    with _readable(source):
+        return origin.readinto(block)

@@ -1,0 +1,170 @@
+"""Staging (HPC AI500 V3, data duplicator): each node copies what its models need to a place of its own, once.
+
+The ranks of a node divide the files; all ranks of the job end together if one node cannot hold them. Files that no
+model of the node trains on are linked: out of bag, outside the clock, they are read from where they are.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from hpcai import clock
+from hpcai.comm import reduce
+from hpcai.comm.grid import Group
+from hpcai.comm.world import World, agreed, gather_all, together
+from hpcai.data import catalog, copies, places
+from hpcai.data.bootstrap import Mask, sampler
+from hpcai.data.dataset import Dataset
+from hpcai.errors import DataError
+from hpcai.inputfile import Case
+
+Facts = dict[str, Any]  # what rank 0 knows of the original
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The dataset opened from this node's copy, None where nothing had to be copied, and what was measured."""
+
+    dataset: Dataset | None
+    measured: dict[str, Any]
+
+
+@contextmanager
+def staged(case: Case, seed: int, group: Group | None, world: World) -> Iterator[Staged | None]:
+    """Within, the data of a case lie on every node; None if STAGE is none, and on idle ranks. Collective over `world`.
+
+    measured, the same on all active ranks: bytes copied to all nodes, reused_bytes (of copies that were there), seconds
+    of the slowest rank, nodes, kept. Refused on all ranks if one node lacks space, or its copy is not the original.
+    """
+    if case["STAGE"] == "none":
+        yield None
+        return
+    facts = agreed(world.comm, lambda: _facts(case))
+    share = _Share(case, seed, group, facts) if group else None
+    try:
+        for step in ("claim", "plan", "check_space", "fill", "open"):
+            together(world.comm, getattr(share, step, _nothing))
+        yield Staged(share.dataset, share.measured()) if share else None
+    except BaseException:
+        if share:
+            share.abandon()
+        raise
+    if share:
+        share.close()
+
+
+def _nothing() -> None:
+    """An idle rank's part."""
+
+
+def _facts(case: Case) -> Facts:
+    dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
+    return {
+        "fingerprint": dataset.fingerprint,
+        "samples": len(dataset.train),
+        "files": bool(catalog.files(case["DATASET"])),
+        "whole": catalog.open_dataset(case["DATASET"]).fingerprint,  # names the folder, whatever SAMPLES is
+    }
+
+
+class _Share:
+    """One rank's share of the work of its node; the steps are taken by all ranks of the job at once."""
+
+    def __init__(self, case: Case, seed: int, group: Group, facts: Facts) -> None:
+        self.case, self.seed, self.group, self.facts = case, seed, group, facts
+        self.keep = case["STAGE"] == "keep"
+        self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
+        self.copy: copies.Copy | None = None  # on the node's first rank, which holds the lock
+        self.place: Path | None = None
+        self.missing: list[copies.File] = []
+        self.links: list[copies.File] = []
+        self.reused, self.begin, self.seconds = 0, clock.now(), 0.0
+        self.dataset: Dataset | None = None
+
+    def claim(self) -> None:
+        if self.facts["files"] and self.node.rank == 0:
+            self.copy = copies.claim(self.facts["whole"], self.keep)
+
+    def plan(self) -> None:
+        """Which files this rank copies: its part of those needed, less those that are there already."""
+        self.place = self.node.bcast(self.copy and self.copy.place)
+        if self.place is None:
+            return
+        spec, samples = self.case["DATASET"], self.case["SAMPLES"]
+        needed = copies.files_below(places.locate(spec), catalog.files(spec, samples, self._needed()))
+        for file in needed[self.node.rank :: self.node.size]:
+            if self.keep and copies.is_whole(self.place, file):
+                self.reused += file.nbytes
+            else:
+                self.missing.append(file)
+        if self.node.rank == 0:
+            everything = copies.files_below(places.locate(spec), catalog.files(spec))
+            self.links = [file for file in everything if file not in set(needed)]
+
+    def _needed(self) -> Mask | None:
+        """The training samples that some model of this node is trained on; None for all."""
+        models = self.group.groups
+        if models == 1:
+            return None
+        samples = self.facts["samples"]
+        needed = np.zeros(samples, np.bool_)
+        for member in {*gather_all(self.node, self.group.seat.group)}:
+            needed |= sampler(self.case["SAMPLER"], samples, self.seed, member, models).in_bag(0, samples)
+        return needed
+
+    def check_space(self) -> None:
+        needed = self.node.allreduce(self._nbytes)
+        if self.copy:
+            copies.check_space(self.copy.place, needed)
+
+    @property
+    def _nbytes(self) -> int:
+        return sum(file.nbytes for file in self.missing)
+
+    def fill(self) -> None:
+        if self.place is not None:
+            for file in self.missing:
+                copies.copy_file(self.place, file)
+            for file in self.links:
+                copies.link_file(self.place, file)
+        self.seconds = clock.now() - self.begin
+
+    def open(self) -> None:
+        """Open the dataset from the copy; DataError if its contents are not the original's."""
+        if self.place is None:
+            return
+        if self.copy:
+            self.copy.filled()
+        original = places.locate(self.case["DATASET"])
+        files = self.place / "files"
+        copied = files if original.is_dir() else files / original.name
+        self.dataset = catalog.open_dataset(self.case["DATASET"], self.case["SAMPLES"], copied)
+        found, expected = self.dataset.fingerprint, self.facts["fingerprint"]
+        if found != expected:
+            raise DataError(f"the copy {copied} holds data of SHA-256 {found}; allowed: {expected}, as {original}")
+
+    def measured(self) -> dict[str, Any]:
+        """Sums over all nodes. Collective over the active ranks."""
+        active = self.group.active
+        totals = {"bytes": self._nbytes, "reused_bytes": self.reused, "nodes": int(self.node.rank == 0)}
+        return {
+            **reduce.sums(active, totals),
+            **reduce.largest(active, {"seconds": self.seconds}),
+            "kept": self.keep,
+        }
+
+    def close(self) -> None:
+        """Give the copy up, after the last rank has read from it."""
+        if self.copy:
+            self.copy.close()
+        self.node.Free()
+
+    def abandon(self) -> None:
+        """The job breaks off: any rank removes what its node does not keep."""
+        if self.place and not self.keep:
+            copies.remove(self.place)
