@@ -1,0 +1,46 @@
+"""The real program on a node whose place for copies fails: staging_faults.py FAULT [arguments of bench.py]."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from planting import RANK, WRONG_RANK, Fault, replaced
+
+from hpcai.data import copies
+from hpcai.driver import main
+
+FREE = 1000  # bytes
+
+
+def full() -> Fault:
+    """The place has hardly any room."""
+    return replaced(os, "statvfs", lambda genuine: lambda path: SimpleNamespace(f_bavail=1, f_frsize=FREE))
+
+
+def spoil(path: Path) -> None:
+    """Turn over one bit of the last byte."""
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def spoiled_later() -> Fault:
+    """A file loses a bit after one rank has copied it."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def copy(place: Path, file: copies.File) -> None:
+            genuine(place, file)
+            if RANK == WRONG_RANK:
+                spoil(place / "files" / file.name)
+
+        return copy
+
+    return replaced(copies, "copy_file", make)
+
+
+if __name__ == "__main__":
+    with globals()[sys.argv[1]]():
+        sys.exit(main(sys.argv[2:]))
