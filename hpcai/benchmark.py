@@ -10,6 +10,7 @@ from mpi4py import MPI
 
 from hpcai import __version__, clock
 from hpcai import result as results
+from hpcai.comm.ending import Ending
 from hpcai.comm.grid import seat
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed
 from hpcai.errors import HpcaiError
@@ -21,6 +22,7 @@ from hpcai.report import files, hpl
 from hpcai.report.block import block
 from hpcai.report.progress import ProgressLine
 from hpcai.workloads import ensemble
+from hpcai.workloads.ensemble import Measurement, Stopped
 from hpcai.workloads.prepare import check
 
 WORKLOADS = {"ensemble": ensemble}
@@ -28,18 +30,40 @@ LISTED_GRIDS = 8  # columns of the rank map
 
 
 def run(problem: Problem, world: World, placement: Placement) -> int:
-    """Run all cases; the exit code. Collective over all ranks; Refused if a case cannot be run here."""
+    """Run all cases; the exit code. Collective over all ranks; Refused if a case cannot be run here.
+
+    A signal or the time limit ends the run after a step, with what was measured until then.
+    """
+    ending = Ending(world.comm, float(problem.run["TIMELIMIT"]))
     device = devices.own(world.node.rank)
     devices.prepare(device, placement.threads)
     _same_kind(world, device)
     cases = _cases(problem, world, accelerators(world, device))
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
-        tell = partial(book.progress, case)
-        measurement = WORKLOADS[case.workload].run(case, problem.run["SEED"], world, device, tell)
-        book.enter(case, measurement)
+        measured = _measured(case, world, device, book, ending)
+        if ending.cause:
+            book.break_off(case, ending.cause, measured)
+            break
+        book.enter(case, measured)
         gc.collect()  # a model is part of cycles; its memory must be free before the next one's
+    ending.close()
     return broadcast(world.comm, book.close())
+
+
+def _measured(
+    case: Case, world: World, device: torch.device, book: "_Book", ending: Ending
+) -> Measurement | Stopped | None:
+    """What the case's workload makes of it; None on idle ranks, and if the run is to end before. Collective.
+
+    When it returns, all ranks know whether the run is to end.
+    """
+    measured = None
+    if not ending.agreed(world.comm):
+        tell = partial(book.progress, case)
+        measured = WORKLOADS[case.workload].run(case, case["SEED"], world, device, tell, ending)
+        ending.agreed(world.comm)
+    return measured
 
 
 def _same_kind(world: World, device: torch.device) -> None:
@@ -86,6 +110,7 @@ def _head(
         "tests": [],
         "kernels": [],
         "collectives": [],
+        "broken_off": None,
     }
 
 
@@ -131,14 +156,22 @@ class _Book:
             _tell(hpl.banner(head))
             self._keep()
 
-    def progress(self, case: Case, text: str) -> None:
-        """Tell on stderr how far a case has come."""
+    def progress(self, case: Case, text: str, share: float) -> None:
+        """Tell on stderr how far a case has come: in words, and which share of it is done."""
         if self.writes:
-            self.line.tell(case.index, text)
+            self.line.tell(case.index, text, share)
 
-    def enter(self, case: Case, measurement: ensemble.Measurement | None) -> None:
+    def break_off(self, case: Case, cause: str, measured: Measurement | Stopped | None) -> None:
+        """Keep what is known of the case in which the run ended early; one that had ended is entered as ever."""
+        if isinstance(measured, dict):
+            self.enter(case, measured)
+        elif self.writes:
+            raw = measured.raw if measured else None
+            self.result["broken_off"] = results.broken_off(case, cause, raw)
+
+    def enter(self, case: Case, measurement: Measurement | Stopped | None) -> None:
         """Judge a case that has ended, and keep what is known so far."""
-        if self.writes and measurement is not None:
+        if self.writes and isinstance(measurement, dict):
             test = results.judge(case, measurement, self.result["tests"])
             self.result["tests"].append(test)
             self.line.clear()
@@ -156,7 +189,13 @@ class _Book:
         sealed = results.sealed(self.result, self.planned)
         _tell(hpl.closing(sealed))
         print(f"hpcai: report.txt, result.json and result.csv are in {self.folder}", file=sys.stderr)
-        return 0 if sealed["summary"]["failed"] == 0 else 1
+        return _exit_code(sealed["summary"])
+
+
+def _exit_code(summary: results.Json) -> int:
+    if not summary["complete"]:
+        return HpcaiError.exit_code
+    return 1 if summary["failed"] else 0
 
 
 def _tell(text: str) -> None:

@@ -11,7 +11,7 @@ from typing import NoReturn
 from hpcai import cli
 from hpcai.errors import HpcaiError, InputError, Refused
 from hpcai.inputfile import Problem, from_dict, parse, shipped_text
-from hpcai.machine import launcher
+from hpcai.machine import launcher, signals
 
 
 def command() -> NoReturn:
@@ -112,6 +112,7 @@ def _benchmark(options: cli.Options) -> int:
     """Start MPI, agree on the problem and run it; whatever goes wrong on one rank ends the job on all of them."""
     from hpcai.comm import world as worlds
 
+    signals.listen()
     worlds.guard()
     try:
         world = worlds.join()

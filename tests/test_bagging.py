@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tiny import CPU, Numbered, Table, alone, repeating
+from tiny import CPU, Numbered, Table, alone, repeating, unending
 
 from hpcai.comm.grid import Group, split
 from hpcai.data import bootstrap
@@ -34,6 +34,9 @@ class Watched:
         self.sizes.append(own.size)
         self.roots.append(root)
         self.comm.Reduce(own, total, operation, root)
+
+    def allreduce(self, value: int, operation: Any) -> int:
+        return int(self.comm.allreduce(value, operation))
 
 
 def logits(group: int, half: int, n: int) -> Array:
@@ -80,7 +83,8 @@ def test_judgement_equals_that_of_one_who_has_everything() -> None:
         model = Table(logits(own, 0, validation), logits(own, 1, training))
         judged = Validation(halves[0].loader(batch), ValidationShard(validation, member, degree, batch), CPU)
         model.train()
-        found = judge(model, replace(group, across=watched), judged, halves[1].loader(batch), samplers[own])
+        among = replace(group, across=watched)
+        found = judge(model, among, judged, halves[1].loader(batch), samplers[own], unending())
         assert found == in_one_place(groups, halves, samplers), (groups, degree, kind)
         assert group.active.allgather(found) == [found] * groups * degree
         assert model.training
@@ -106,7 +110,7 @@ def _check_repeated(group: Group) -> None:
 
     def miscounted(loader: Any, rank: int) -> int:
         judged = Validation(loader, ValidationShard(n, rank, group.degree, 4), CPU)
-        return judge(model, group, judged, halves[1].loader(4), whole).validation_miscounted
+        return judge(model, group, judged, halves[1].loader(4), whole, unending()).validation_miscounted
 
     assert miscounted(halves[0].loader(4), group.seat.member) == 0
     assert miscounted(halves[0].loader(4), 0) == (0 if group.degree == 1 else 1)
@@ -120,7 +124,7 @@ def _check_blown(group: Group) -> None:
     model = Table(*2 * [np.full((n, CLASSES), np.nan if group.seat.group == 0 else 1.0, np.float32)])
     judged = Validation(halves[0].loader(4), ValidationShard(n, group.seat.member, group.degree, 4), CPU)
     draws = bootstrap.sampler("multinomial", n, SEED, group.seat.group, group.groups)
-    found = judge(model, group, judged, halves[1].loader(4), draws)
+    found = judge(model, group, judged, halves[1].loader(4), draws, unending())
     assert found.bag_correct <= found.bag_judged <= n
     assert found.validation_miscounted == 0
 
@@ -136,7 +140,7 @@ def test_a_rank_with_another_number_of_batches_does_not_go_on(half: int, deliver
     judged = Validation(loaders[0], ValidationShard(12, 0, 1, 4), CPU)
     draws = bootstrap.sampler("multinomial", 12, SEED, 0, 2)
     with pytest.raises(DataError, match=f"{told} batches to judge together; allowed: 3"):
-        judge(Table(*2 * [logits(0, 0, 12)]), groups, judged, loaders[1], draws)
+        judge(Table(*2 * [logits(0, 0, 12)]), groups, judged, loaders[1], draws, unending())
 
 
 class Peer:
@@ -147,3 +151,6 @@ class Peer:
     def Reduce(self, own: Array, total: Array | None, operation: Any, root: int) -> None:  # noqa: N802, mpi4py's name
         if total is not None:
             total[:] = 2 * own
+
+    def allreduce(self, value: int, operation: Any) -> int:
+        return value

@@ -111,7 +111,7 @@ def in_group(degree: int) -> "Group | None":
 @pytest.mark.parallel(3)
 def test_q_ranks_train_as_one_rank_that_runs_their_batches_in_sequence() -> None:
     from mpi4py import MPI
-    from tiny import CPU
+    from tiny import CPU, unending
     from tiny import training as tiny_training
 
     from hpcai.clock import Phases
@@ -125,7 +125,7 @@ def test_q_ranks_train_as_one_rank_that_runs_their_batches_in_sequence() -> None
         training = tiny_training(group, samples=20 * degree + degree // 2)
         training.warm_up()
         history = History(training)
-        training.run(Phases(CPU))
+        training.run(Phases(CPU), unending())
     steps = micro_batches(training, degree)
     assert [len(batch[1]) for batch in steps[2]] == [4] * degree and len(steps) == 9 == len(history.rates)
     assert worst(history, steps) <= 1

@@ -14,22 +14,45 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_terminal_each_line_replaces_the_last_and_the_report_finds_an_empty_one() -> None:
+@pytest.fixture
+def clockwork(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, in a list of one, as the tests set it."""
+    time = [100.0]
+    monkeypatch.setattr(clock, "now", lambda: time[0])
+    return time
+
+
+def test_on_a_terminal_each_line_replaces_the_last_and_the_report_finds_an_empty_one(clockwork: list[float]) -> None:
     terminal = Terminal()
     line = ProgressLine(terminal, 2)
-    line.tell(1, "epoch 1 of 5")
-    line.tell(1, "epoch 2 of 5")
+    for step in range(5):
+        line.tell(1, f"step {step}", step / 8)
+        clockwork[0] += progress.LIVE / 2
     line.clear()
-    assert terminal.getvalue().split("\r\033[K") == ["", "test 1 of 2: epoch 1 of 5", "test 1 of 2: epoch 2 of 5", ""]
+    shown = ["", "test 1 of 2: step 2, 25%, 0:00:03 to go", "test 1 of 2: step 4, 50%, 0:00:02 to go", ""]
+    assert terminal.getvalue().split("\r\033[K") == shown
 
 
-def test_elsewhere_a_plain_line_at_most_every_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = 100.0
-    monkeypatch.setattr(clock, "now", lambda: seconds)
+def test_elsewhere_a_plain_line_at_most_every_interval(clockwork: list[float]) -> None:
     file = io.StringIO()
     line = ProgressLine(file, 2)
     for _ in range(10):
-        line.tell(2, f"at {seconds:.0f}")
+        line.tell(2, f"at {clockwork[0]:.0f}", 0.0)
         line.clear()
-        seconds += progress.INTERVAL / 3
-    assert file.getvalue() == "test 2 of 2: at 130\ntest 2 of 2: at 160\ntest 2 of 2: at 190\n"
+        clockwork[0] += progress.PLAIN / 3
+    assert file.getvalue().splitlines() == [f"test 2 of 2: at {at}, 0%" for at in (130, 160, 190)]
+
+
+def test_what_is_left_is_told_for_each_test_from_its_own_pace(clockwork: list[float]) -> None:
+    file = io.StringIO()
+    line = ProgressLine(file, 2)
+    for test, shares in ((1, (0.0, 0.1)), (2, (0.0, 0.5))):
+        for share in shares:
+            clockwork[0] += 1200.0
+            line.tell(test, "on", share)
+    assert file.getvalue().splitlines() == [
+        "test 1 of 2: on, 0%",
+        "test 1 of 2: on, 10%, 3:00:00 to go",
+        "test 2 of 2: on, 0%",
+        "test 2 of 2: on, 50%, 0:20:00 to go",
+    ]

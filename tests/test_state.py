@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import CPU, bits, training
+from tiny import CPU, bits, training, unending
 
 from hpcai.clock import Phases
 from hpcai.data.philox import Integers
@@ -37,7 +37,7 @@ def stop_after(trained: Training, steps: int) -> None:
     interrupted.wait_seconds = 0.0
     trained.loader = interrupted
     with pytest.raises(Interrupted):
-        trained.run(Phases(CPU))
+        trained.run(Phases(CPU), unending())
     trained.loader = loader
 
 
@@ -54,12 +54,12 @@ def python(program: str, *arguments: object) -> str:
 GO_ON = """
 import sys
 from pathlib import Path
-from tiny import CPU, alone, training
+from tiny import CPU, alone, training, unending
 from hpcai.clock import Phases
 for path in map(Path, sys.argv[1:]):
     trained = training(alone())
     trained.state.read(path)
-    trained.run(Phases(CPU))
+    trained.run(Phases(CPU), unending())
     trained.state.write(path)
 """
 
@@ -69,7 +69,7 @@ def test_training_goes_on_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
 
     whole = training(alone())
     assert whole.shard.steps == 3 and whole.recipe.epochs == 3
-    whole.run(Phases(CPU))
+    whole.run(Phases(CPU), unending())
     paths = []
     for steps in (0, 1, 4, 6, 8):
         part = training(alone())
@@ -112,11 +112,11 @@ def test_a_snapshot_does_not_follow_the_training() -> None:
     stop_after(trained, 4)
     snapshot = trained.state.snapshot()
     before = bits(snapshot)
-    trained.run(Phases(CPU))
+    trained.run(Phases(CPU), unending())
     assert bits(snapshot) == before != bits(trained.state.snapshot())
     trained.state.restore(snapshot)
     assert bits(trained.state.snapshot()) == before
-    trained.run(Phases(CPU))
+    trained.run(Phases(CPU), unending())
     trained.state.restore(snapshot)  # what came after the first restoring has not leaked into the snapshot either
     assert bits(trained.state.snapshot()) == before
 
@@ -146,7 +146,7 @@ def test_warm_up_leaves_no_trace() -> None:
     assert warm.state.module.training
     torch.manual_seed(5)
     for trained in (cold, warm):
-        trained.run(Phases(CPU))
+        trained.run(Phases(CPU), unending())
     assert bits(warm.state.snapshot()) == bits(cold.state.snapshot())
 
 
@@ -167,11 +167,11 @@ def test_replicas_of_a_group_stay_valid_when_the_state_goes_back() -> None:
         assert bits(trained.state.snapshot()) == initial
         stop_after(trained, 5)
         middle = trained.state.snapshot()
-        trained.run(Phases(CPU))
+        trained.run(Phases(CPU), unending())
         end = bits(trained.state.snapshot())
         assert not differs_from_leader(trained.state.module, group)
         trained.state.restore(middle)
-        trained.run(Phases(CPU))
+        trained.run(Phases(CPU), unending())
         assert bits(trained.state.snapshot()) == end
         assert not differs_from_leader(trained.state.module, group)
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from mpi4py import MPI
 
+from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group, split
 from hpcai.data.bootstrap import sampler
 from hpcai.data.dataset import ArraySplit
@@ -70,6 +71,11 @@ def alone() -> Group:
     group = split(MPI.COMM_SELF, 1, 1, "row")
     assert group is not None
     return group
+
+
+def unending() -> Ending:
+    """Nothing asks the run to end."""
+    return Ending(MPI.COMM_SELF, 0.0)
 
 
 def training(

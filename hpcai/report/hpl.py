@@ -98,8 +98,21 @@ def closing(result: Json) -> str:
         _final(summary),
         "",
     ]
-    broken_off = f"BROKEN OFF after {summary['tests']} of {summary['planned']} tests."
-    return printed(lines) + (f"{END}\n{LINE}\n" if summary["complete"] else f"{broken_off}\n")
+    return printed(lines) + (f"{END}\n{LINE}\n" if summary["complete"] else printed(_broken_off(result)))
+
+
+def _broken_off(result: Json) -> Iterator[str]:
+    """The end of a run whose tests did not all end; no line of it looks like a row."""
+    summary, test = result["summary"], result["broken_off"]
+    if test and test["raw"]:
+        raw = test["raw"]
+        rate = "" if test["gflops"] is None else f": {test['gflops']:.4f} GFLOP/s"
+        yield (
+            f"Test {test['index']}, {test['tv'].replace('W', 'w', 1)}, ended in its {raw['where']}: {test['n']} samples, "
+            f"{raw['steps']} steps in {raw['seconds']:.2f} s of training{rate}, not checked and not ranked"
+        )
+    cause = f" by {test['cause']}" if test else ""
+    yield f"BROKEN OFF after {summary['tests']} of {summary['planned']} tests{cause}."
 
 
 def _summary(result: Json) -> Iterator[str]:

@@ -4,7 +4,8 @@ from typing import TextIO
 
 from hpcai import clock
 
-INTERVAL = 30.0  # seconds between plain lines
+LIVE = 1.0  # seconds between two states of a live line
+PLAIN = 30.0  # seconds between plain lines
 
 
 class ProgressLine:
@@ -15,20 +16,29 @@ class ProgressLine:
         self._planned = planned
         self._live = stream.isatty()
         self._shown = clock.now()
+        self._test, self._begun, self._done = 0, 0.0, 0.0
 
-    def tell(self, test: int, text: str) -> None:
-        """Show `text` for test number `test`; called outside the timed region."""
-        line = f"test {test} of {self._planned}: {text}"
-        if self._live:
-            self._write(f"\r\033[K{line}")
-        elif clock.now() - self._shown >= INTERVAL:
-            self._shown = clock.now()
-            self._write(f"{line}\n")
+    def tell(self, test: int, text: str, share: float) -> None:
+        """Show `text` for test number `test`, of whose training `share` is done; most calls return at once."""
+        now = clock.now()
+        if test != self._test:
+            self._test, self._begun, self._done = test, now, share
+        if now - self._shown >= (LIVE if self._live else PLAIN):
+            self._shown = now
+            line = f"test {test} of {self._planned}: {text}, {share:.0%}{self._left(now, share)}"
+            self._write(f"\r\033[K{line}" if self._live else f"{line}\n")
 
     def clear(self) -> None:
         """Leave an empty line to the report."""
         if self._live:
             self._write("\r\033[K")
+
+    def _left(self, now: float, share: float) -> str:
+        """How long the test's training will take from now on, as fast as it went so far."""
+        if share <= self._done:
+            return ""
+        seconds = round((now - self._begun) * (1 - share) / (share - self._done))
+        return f", {seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d} to go"
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

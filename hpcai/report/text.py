@@ -4,7 +4,7 @@ So parsers made for HPL read the report unchanged.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 WIDTH = 200
 NAME_WIDTH = 48  # of HPL's residual, whose line begins in the first column
@@ -14,7 +14,7 @@ VERDICTS = {"PASSED": "Passed", "FAILED": "Failed"}
 LIKE_A_ROW = re.compile(r"(\d+(?:\s+\d+){3})(?=\s+\d*\.\d*\s+[-+.\d])")  # four integers, a decimal, a number
 
 
-def printed(lines: Sequence[str]) -> str:
+def printed(lines: Iterable[str]) -> str:
     return "".join(f"{_plain(line)}\n" for line in lines)
 
 

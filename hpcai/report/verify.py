@@ -79,7 +79,12 @@ def rebuilt(stored: Json) -> Json:
         tests.append(results.judge(case, test["raw"], tests))
     parts = ("schema", "version", "date", "environment", "ranks", "kernels", "collectives")
     made = {**{part: stored[part] for part in parts}, "input": problem.as_dict(), "tests": tests}
+    made["broken_off"] = _broken_off(stored["broken_off"], cases)
     return results.sealed(json.loads(json.dumps(made)), len(cases))
+
+
+def _broken_off(stored: Json | None, cases: list[Case]) -> Json | None:
+    return stored and results.broken_off(cases[stored["index"] - 1], stored["cause"], stored["raw"])
 
 
 def _cases(result: Json) -> list[Case]:

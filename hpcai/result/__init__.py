@@ -6,6 +6,7 @@ return is plain JSON.
 
 from typing import Any
 
+from hpcai.result.broken import broken_off
 from hpcai.result.checks import at_most
 from hpcai.result.judge import judge, tv
 from hpcai.result.summary import digest, sealed
@@ -14,4 +15,4 @@ Json = dict[str, Any]
 
 SCHEMA = "hpcai-result/1"
 
-__all__ = ["SCHEMA", "Json", "at_most", "digest", "judge", "sealed", "tv"]
+__all__ = ["SCHEMA", "Json", "at_most", "broken_off", "digest", "judge", "sealed", "tv"]

@@ -16,9 +16,9 @@ RULE = "model"  # the operation count behind FLOPS
 def judge(case: Case, raw: Json, earlier: Sequence[Json]) -> Json:
     """One test as it stands in the result file, from its case, its raw measurements and the tests before it."""
     settings = case.settings
-    operations = _operations(case, raw)
-    rate = score.flops(operations["credited"], raw["phases"]["training"])
-    found = checks(case, raw, operations)
+    counted = operations(case, raw)
+    rate = score.flops(counted["credited"], raw["phases"]["training"])
+    found = checks(case, raw, counted)
     test = {
         "index": case.index,
         "tv": tv(settings),
@@ -30,7 +30,7 @@ def judge(case: Case, raw: Json, earlier: Sequence[Json]) -> Json:
         "seconds": raw["phases"]["training"],
         "gflops": rate / 1e9,
         "settings": dict(settings),
-        "operations": operations,
+        "operations": counted,
         "checks": found,
         "verdict": "PASSED" if all(check["verdict"] == "PASSED" for check in found) else "FAILED",
         "scores": scores(case, raw, rate, earlier),
@@ -51,7 +51,8 @@ def tv(settings: Mapping[str, Any]) -> str:
     return f"W{order}1{reduction}{precision}{mode}{kernels}{wire}"
 
 
-def _operations(case: Case, raw: Json) -> Json:
+def operations(case: Case, raw: Json) -> Json:
+    """Operations by the headline rule: of one sample, credited, and executed as the hooks saw them."""
     graph = networks.for_data(case.settings, raw["dataset"]["shape"], raw["dataset"]["classes"])
     per_sample = opcount.count(graph, RULE).total
     return {

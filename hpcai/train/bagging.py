@@ -15,6 +15,7 @@ from mpi4py import MPI
 from torch import nn
 from torch.nn.functional import one_hot
 
+from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Batch, Loader
@@ -38,14 +39,17 @@ class Verdicts:
 
 
 @torch.inference_mode()
-def judge(module: nn.Module, group: Group, validation: Validation, training: Loader, sampler: Sampler) -> Verdicts:
+def judge(
+    module: nn.Module, group: Group, validation: Validation, training: Loader, sampler: Sampler, ending: Ending
+) -> Verdicts:
     """Judge the ensemble on the validation set and, out of bag, on the training set that `sampler` draws from.
 
-    Collective over all active ranks. Raises DataError on a rank whose loader delivers too few or too many batches.
+    When `ending` says so, the rest is left out, and the verdicts mean nothing. Collective over all active ranks.
+    Raises DataError on a rank whose loader delivers too few or too many batches.
     """
     module.eval()
-    ensemble = _judged(module, group, validation)
-    out_of_bag = _judged_out_of_bag(module, group, training, sampler, validation.shard.batch)
+    ensemble = _judged(module, group, validation, ending)
+    out_of_bag = _judged_out_of_bag(module, group, training, sampler, validation.shard.batch, ending)
     sums = np.concatenate([ensemble, out_of_bag])
     module.train()
     group.active.Allreduce(sums.copy(), sums)
@@ -55,31 +59,38 @@ def judge(module: nn.Module, group: Group, validation: Validation, training: Loa
     return Verdicts(correct, pairs, abs(counted - samples) + others, *bag)
 
 
-def _judged(module: nn.Module, group: Group, validation: Validation) -> Counts:
+def _judged(module: nn.Module, group: Group, validation: Validation, ending: Ending) -> Counts:
     """Correct, agreeing pairs, samples counted where they meet, and the fingerprint of those this rank was given."""
     votes, prints = np.zeros(3, np.uint64), 0
-    for block, (x, y, indices) in _blocks(validation.loader, validation.shard):
+    for block, (x, y, indices) in _blocks(validation.loader, validation.shard, group, ending):
         votes += _vote(group, block, module(x).softmax(1).double(), y)
         prints += fingerprint(indices)
     return np.append(votes, np.uint64(prints % (1 << 63)))
 
 
-def _judged_out_of_bag(module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int) -> Counts:
+def _judged_out_of_bag(
+    module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, ending: Ending
+) -> Counts:
     """Correct and judged; both 0 where one model trains on everything."""
     votes = np.zeros(2, np.uint64)
     if group.groups > 1:
         shard = ValidationShard(sampler.samples, group.seat.member, group.degree, batch)
-        for block, (x, y, indices) in _blocks(training, shard):
+        for block, (x, y, indices) in _blocks(training, shard, group, ending):
             out = torch.from_numpy(~_in_bag(sampler, indices)).to(x.device)
             votes += _vote_out_of_bag(group, block, module(x).softmax(1).double() * out[:, None], y)
     return votes
 
 
-def _blocks(loader: Loader, shard: ValidationShard) -> Iterator[tuple[int, Batch]]:
-    """This rank's part of a split, numbered; DataError where a rank of another number would keep its peers waiting."""
+def _blocks(loader: Loader, shard: ValidationShard, group: Group, ending: Ending) -> Iterator[tuple[int, Batch]]:
+    """This rank's part of a split, numbered; DataError where a rank of another number would keep its peers waiting.
+
+    The ranks that judge a block together agree, block by block, on whether to stop.
+    """
     for block, batch in zip_longest(range(shard.steps), loader(validation_indices(shard))):
         if block is None or batch is None:
             raise DataError(f"too {'many' if batch else 'few'} batches to judge together; allowed: {shard.steps}")
+        if group.across.allreduce(int(ending.poll()), MPI.MAX):
+            return
         yield block, batch
 
 

@@ -1,7 +1,8 @@
 """Validation of one model by its group: every sample is judged by exactly one rank, and that is proven by counting."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 import torch
@@ -40,6 +41,10 @@ def expected_fingerprint(n: int, block: int = 1 << 16) -> int:
     return sum(parts) % (1 << 63)
 
 
+def _never() -> bool:
+    return False
+
+
 class Validation:
     """This rank's part of the validation set, and how it is judged."""
 
@@ -53,20 +58,25 @@ class Validation:
         steps = {0, self.shard.steps - 1} if self.shard.steps else set()
         self._judge(module, (self.shard.step_positions(step) for step in sorted(steps)))
 
-    def run(self, module: nn.Module, group: Group) -> Tally:
-        """Judge this rank's samples with the module in evaluation mode and sum over the group. Collective."""
-        sums = np.array(self._judge(module, validation_indices(self.shard)), np.uint64)
+    def run(self, module: nn.Module, group: Group, stop: Callable[[], bool] = _never) -> Tally:
+        """Judge this rank's samples with the module in evaluation mode and sum over the group. Collective.
+
+        Where `stop`, asked before each batch, says so, the rest is left out.
+        """
+        sums = np.array(self._judge(module, validation_indices(self.shard), stop), np.uint64)
         group.model.Allreduce(sums.copy(), sums)
         correct, counted, prints, blown = map(int, sums)
         return Tally(correct, counted, prints % (1 << 63), blown)
 
     @torch.inference_mode()
-    def _judge(self, module: nn.Module, indices: Iterable[Integers]) -> tuple[int, int, int, int]:
+    def _judge(
+        self, module: nn.Module, indices: Iterable[Integers], stop: Callable[[], bool] = _never
+    ) -> tuple[int, int, int, int]:
         """What a tally is the sum of: the samples are those that the loader delivered, not those it was asked for."""
         module.eval()
         correct, finite = torch.zeros(2, dtype=torch.int64, device=self.device)
         counted = outputs = prints = 0
-        for x, y, delivered in self.loader(indices):
+        for x, y, delivered in takewhile(lambda _: not stop(), self.loader(indices)):
             logits = module(x)
             correct += (logits.argmax(1) == y).sum()
             finite += logits.isfinite().sum()

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from hpcai.clock import Phases
+from hpcai.comm.ending import Ending, Watch
 from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Loader
@@ -26,6 +27,10 @@ from hpcai.train.schedules import learning_rate
 from hpcai.train.state import Progress, TrainingState
 
 WARMUP_STEPS = 3  # full batches before the clock starts; the last, smaller batch of an epoch is warmed up as well
+
+
+def _unheard(progress: Progress) -> None:
+    """Nobody listens."""
 
 
 class Training:
@@ -55,6 +60,7 @@ class Training:
         self.validation = validation
         self.group = group
         self.seed = seed
+        self.stopped = False  # before its end, because the run was to end
 
     def warm_up(self) -> int:
         """Run every shape once before the clock, then forget all of it. Returns the number of steps."""
@@ -69,29 +75,32 @@ class Training:
         self.state.restore(before)
         return len(shapes)
 
-    def run(self, phases: Phases, tell: Callable[[Progress], None] | None = None) -> None:
+    def run(self, phases: Phases, ending: Ending, tell: Callable[[Progress], None] = _unheard) -> None:
         """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite.
 
-        `tell` hears of the progress after each epoch, while no clock runs.
+        When `ending` says so, it stops after a step, the same on all ranks of the group: `stopped` is True then.
+        `tell` hears of the progress several times a second at most.
         """
+        watch = Watch(ending, self.group.model, lambda: tell(self.state.progress))
         executed = count_executed(self.state.module)
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
         phases.seconds["validation"] = self.state.progress.validation_seconds
         loss: float | None = 0.0
-        while loss is not None and self.state.progress.epoch < self.recipe.epochs:
+        while loss is not None and self.state.progress.epoch < self.recipe.epochs and not self.stopped:
             waited = self.loader.wait_seconds
             with phases.measure("training"):
-                self._epoch(executed)
+                self._epoch(executed, watch)
             self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
-            loss = self._close_epoch(phases)
-            if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
-                loss = self._validate(phases, loss)
-            if tell is not None:
-                tell(self.state.progress)
+            self.state.progress.training_seconds = phases.seconds["training"]
+            if not self.stopped:
+                loss = self._close_epoch()
+                if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
+                    loss = self._validate(phases, loss, ending)
+            tell(self.state.progress)
         executed.remove()
 
-    def _epoch(self, executed: Executed) -> None:
+    def _epoch(self, executed: Executed, watch: Watch) -> None:
         progress = self.state.progress
         for x, y, _ in self.loader(self._indices(progress)):
             set_rate(self.state.optimiser, self._rate(progress.steps))
@@ -100,7 +109,10 @@ class Training:
             progress.steps += 1
             progress.samples += len(y)
             progress.operations = executed.operations
-        if progress.step != self.shard.steps:
+            if watch.due():
+                self.stopped = True
+                break
+        if not self.stopped and progress.step != self.shard.steps:
             raise DataError(f"epoch {progress.epoch + 1} ended after {progress.step} of {self.shard.steps} steps")
 
     def _indices(self, progress: Progress) -> Iterator[Integers]:
@@ -119,22 +131,27 @@ class Training:
         self.state.optimiser.zero_grad(set_to_none=True)
         self.state.loss_sum += loss.detach()
 
-    def _close_epoch(self, phases: Phases) -> float | None:
+    def _close_epoch(self) -> float | None:
         """Book the epoch; its mean loss over steps and ranks, None if that is not a finite number."""
         state, progress = self.state, self.state.progress
         loss = self.group.model.allreduce(state.loss_sum.item()) / (self.group.degree * self.shard.steps)
         state.loss_sum.zero_()
         progress.epoch, progress.step = progress.epoch + 1, 0
-        progress.training_seconds = phases.seconds["training"]
         return loss if abs(loss) < float("inf") else None
 
-    def _validate(self, phases: Phases, loss: float | None) -> float | None:
-        """Judge the model as it stands; its loss, None if an output is not a finite number."""
+    def _validate(self, phases: Phases, loss: float | None, ending: Ending) -> float | None:
+        """Judge the model as it stands; its loss, None if an output is not a finite number.
+
+        A validation during which the run is to end does not count.
+        """
         progress = self.state.progress
         with phases.measure("validation"):
             average_statistics(self.state.module, self.group)
-            tally = self.validation.run(self.state.module, self.group)
+            tally = self.validation.run(self.state.module, self.group, ending.poll)
         progress.validation_seconds = phases.seconds["validation"]
+        self.stopped = ending.agreed(self.group.model)
+        if self.stopped:
+            return loss
         elapsed = progress.training_seconds + progress.validation_seconds
         judged = {"correct": tally.correct, "counted": tally.counted, "fingerprint": tally.fingerprint}
         slowest = self.group.model.allreduce(elapsed, MPI.MAX)

@@ -1,7 +1,7 @@
 """Image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -9,9 +9,10 @@ from mpi4py import MPI
 
 from hpcai import clock, score
 from hpcai.comm import reduce
+from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
-from hpcai.comm.world import World, broadcast, patient_barrier
+from hpcai.comm.world import World, broadcast
 from hpcai.data import catalog
 from hpcai.data.bootstrap import sampler
 from hpcai.data.dataset import Dataset
@@ -38,27 +39,45 @@ PHASES = ("start-up", "staging", "set-up", "residuals", "warm-up", "training", "
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
 
 
-def run(case: Case, seed: int, world: World, device: torch.device, tell: Callable[[str], None]) -> Measurement | None:
+@dataclass(frozen=True)
+class Stopped:
+    """What was measured of a case before the run was to end; the same on all ranks that took part."""
+
+    raw: Measurement
+
+
+def run(
+    case: Case, seed: int, world: World, device: torch.device, tell: Callable[[str, float], None], ending: Ending
+) -> Measurement | Stopped | None:
     """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
 
-    `tell` hears how far this rank's model has come, while no clock runs.
+    When `ending` says so, it stops at the next step and returns what was measured until then. `tell` hears how far
+    this rank's model has come, in words, and the share of the training that is done.
     """
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
-    measurement = None
+    measurement: Measurement | Stopped | None = None
     with staged(case, seed, group, world) as copy:
         if group is not None:
             with process_group(group, world.host, device) as backend:
-                measurement = {"backend": backend, **_measure(case, seed, group, device, tell, copy)}
-            if copy is not None:
-                measurement["staging"] = copy.measured
+                measurement = _measure(case, seed, group, device, tell, copy, ending)
+            if not isinstance(measurement, Stopped):
+                measurement["backend"] = backend
+                if copy is not None:
+                    measurement["staging"] = copy.measured
             group.free()
-        patient_barrier(world.comm)
+        ending.barrier(world.comm)
     return measurement
 
 
 def _measure(
-    case: Case, seed: int, group: Group, device: torch.device, tell: Callable[[str], None], copy: Staged | None
-) -> Measurement:
+    case: Case,
+    seed: int,
+    group: Group,
+    device: torch.device,
+    tell: Callable[[str, float], None],
+    copy: Staged | None,
+    ending: Ending,
+) -> Measurement | Stopped:
     phases = clock.Phases(device)
     if copy is not None:
         phases.seconds["staging"] = copy.measured["seconds"]
@@ -72,10 +91,13 @@ def _measure(
         residuals = worst_residuals(graph, case["BATCH"], group.active, device, seed)
     with phases.measure("warm-up"):
         warmup_steps = training.warm_up()
-    patient_barrier(group.active)
+    if ending.agreed(group.active):
+        return _stopped("preparation", training, dataset, group)
     if case.index == 1:
         phases.seconds["start-up"] = clock.since_process_start()
-    training.run(phases, lambda progress: tell(_progress(progress, case["EPOCHS"])))
+    training.run(phases, ending, lambda progress: tell(*_progress(progress, case["EPOCHS"], training.shard.steps)))
+    if ending.agreed(group.active):
+        return _stopped("training", training, dataset, group)
     with phases.measure("ensemble"):
         verdicts = bagging.judge(
             training.state.module,
@@ -83,7 +105,10 @@ def _measure(
             training.validation,
             training.loader,
             training.sampler,
+            ending,
         )
+    if ending.agreed(group.active):
+        return _stopped("ensemble", training, dataset, group)
     return {
         "dataset": _description(dataset),
         "target": case["TARGET"] or dataset.target,
@@ -127,10 +152,25 @@ def _training(case: Case, seed: int, group: Group, device: torch.device, dataset
     return Training(state, replica, recipe, draws, shard, loaders[0], validation, group, seed)
 
 
-def _progress(progress: Progress, epochs: int) -> str:
-    """How far the first model has come, in words."""
-    judged = progress.curve[-1]["correct"] if progress.curve else 0
-    return f"epoch {progress.epoch} of {epochs}, {progress.training_seconds:.0f} s of training, {judged} judged right"
+def _progress(progress: Progress, epochs: int, steps: int) -> tuple[str, float]:
+    """How far the first model has come: in words, and as a share of its steps."""
+    judged = f", {progress.curve[-1]['correct']} judged right" if progress.curve else ""
+    return f"epoch {progress.epoch + 1} of {epochs}{judged}", progress.steps / (epochs * steps)
+
+
+def _stopped(where: str, training: Training, dataset: Dataset, group: Group) -> Stopped:
+    """What was measured until the run was to end. Collective over all active ranks."""
+    progress = training.state.progress
+    counts = {"samples": progress.samples, "executed_operations": progress.operations}
+    return Stopped(
+        {
+            "where": where,
+            "dataset": _description(dataset),
+            **reduce.sums(group.active, {**counts, "steps": progress.steps * group.leader}),
+            "seconds": group.active.allreduce(progress.training_seconds, MPI.MAX),
+            "curve": group.active.bcast(progress.curve),
+        }
+    )
 
 
 def _description(dataset: Dataset) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 
 from hpcai.inputfile import KEYS, SECTIONS
+from hpcai.report.schema.broken import BROKEN_OFF
 from hpcai.report.schema.kinds import (
     COUNT,
     FLAG,
@@ -108,6 +109,7 @@ def schema() -> Json:
         "tests": list_of(TEST),
         "kernels": {"type": "array", "maxItems": 0},
         "collectives": {"type": "array", "maxItems": 0},
+        "broken_off": or_null(BROKEN_OFF),
         "summary": SUMMARY,
         "digest": SHA256,
     }

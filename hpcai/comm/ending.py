@@ -1,0 +1,110 @@
+"""An early end in good order: a signal to any rank, or the time limit, is told to all, and each group stops at a step.
+
+The news goes along a binary tree of the ranks, point to point: a rank has three neighbours at most, whatever the size
+of the job, and asking for news costs a microsecond.
+"""
+
+from collections.abc import Callable
+from time import sleep
+
+import numpy as np
+from mpi4py import MPI
+
+from hpcai import clock
+from hpcai.machine import signals
+
+PAUSE = 0.002  # seconds between questions of a rank that only waits
+INTERVAL = 0.1  # seconds between questions of a group that trains
+
+
+class Ending:
+    """Whether the run is to end, and why (`cause`: empty until this rank knows). Collective to make and to close."""
+
+    def __init__(self, comm: MPI.Comm, limit: float) -> None:
+        """`limit`: seconds since the process of rank 0 was started; 0 for none."""
+        self.cause = ""
+        self._comm = comm.Dup()
+        self._limit = limit if comm.rank == 0 else 0.0
+        around = ((comm.rank - 1) // 2, 2 * comm.rank + 1, 2 * comm.rank + 2)
+        self._silent = {rank for rank in around if 0 <= rank < comm.size}
+        self._neighbours = sorted(self._silent)
+        self._sent: list[MPI.Request] = []
+
+    def poll(self) -> bool:
+        """Whether this rank knows that the run is to end; what it learns it passes on. Not collective."""
+        if not self.cause:
+            self.cause = self._signal() or self._overdue() or self._news()
+            if self.cause:
+                self._sent = [self._comm.Isend(self.cause.encode(), rank) for rank in self._neighbours]
+        return bool(self.cause)
+
+    def agreed(self, comm: MPI.Comm) -> bool:
+        """Whether a rank of `comm` knows that the run is to end; then all of them do. Collective; waits patiently."""
+        self.barrier(comm)
+        if not comm.allreduce(int(self.poll()), MPI.MAX):
+            return False
+        while not self.poll():
+            sleep(PAUSE)
+        return True
+
+    def barrier(self, comm: MPI.Comm) -> None:
+        """A barrier whose early ranks sleep, but pass on what they hear."""
+        request = comm.Ibarrier()
+        while not request.Test():
+            self.poll()
+            sleep(PAUSE)
+
+    def close(self) -> None:
+        """Take in what is still on the way. Collective over all ranks."""
+        if self.agreed(self._comm):
+            while self._silent:
+                self._news()
+            MPI.Request.Waitall(self._sent)
+        self._comm.Free()
+
+    def _signal(self) -> str:
+        name = signals.caught()
+        return f"{name} on rank {self._comm.rank}" if name else ""
+
+    def _overdue(self) -> str:
+        overdue = 0 < self._limit <= clock.since_process_start()
+        return f"TIMELIMIT of {self._limit:g} s" if overdue else ""
+
+    def _news(self) -> str:
+        status = MPI.Status()
+        if not self._silent or not self._comm.Iprobe(status=status):
+            return ""
+        message = bytearray(status.Get_count())
+        self._comm.Recv(message, status.source)
+        self._silent.discard(status.source)
+        return message.decode()
+
+
+class Watch:
+    """Tells the ranks of a group, after the same step, that the run is to end; asks ten times a second or less.
+
+    How many steps lie between two questions follows from the time of the slowest rank, so all ranks agree on it.
+    """
+
+    def __init__(self, ending: Ending, comm: MPI.Comm, tell: Callable[[], None]) -> None:
+        """`comm`: the group's ranks; `tell` is called at each question."""
+        self._ending = ending
+        self._comm = comm
+        self._tell = tell
+        self._every = self._left = 1
+        self._asked = clock.now()
+
+    def due(self) -> bool:
+        """Whether to stop now; called by all ranks of the group after each step."""
+        self._left -= 1
+        return self._left == 0 and self._ask()
+
+    def _ask(self) -> bool:
+        answer = np.array([float(self._ending.poll()), clock.now() - self._asked])
+        if self._comm.size > 1:
+            self._comm.Allreduce(MPI.IN_PLACE, answer, MPI.MAX)
+        self._tell()
+        wanted = self._every * INTERVAL / max(answer[1], 1e-6)
+        self._every = self._left = int(min(max(wanted, 1), 2 * self._every))
+        self._asked = clock.now()
+        return bool(answer[0])

@@ -1,0 +1,19 @@
+"""The part of the schema that says what is known of a test that ended early."""
+
+from hpcai.report.schema.kinds import COUNT, NUMBER, TEXT, list_of, object_of, or_null
+from hpcai.report.schema.raw import CURVE, DATASET
+
+RAW = object_of(
+    {
+        "where": {"enum": ["preparation", "training", "ensemble"]},
+        "dataset": DATASET,
+        "samples": COUNT,
+        "executed_operations": COUNT,
+        "steps": COUNT,
+        "seconds": NUMBER,
+        "curve": list_of(CURVE),
+    }
+)
+BROKEN_OFF = object_of(
+    {"index": COUNT, "tv": TEXT, "cause": TEXT, "n": COUNT, "gflops": or_null(NUMBER), "raw": or_null(RAW)}
+)

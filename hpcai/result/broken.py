@@ -1,0 +1,25 @@
+"""A test that ended early: what was measured of it until then. It is no row, has no verdict, and is never ranked."""
+
+from typing import Any
+
+from hpcai import score
+from hpcai.inputfile import Case
+from hpcai.result.judge import operations, tv
+
+Json = dict[str, Any]
+
+
+def broken_off(case: Case, cause: str, raw: Json | None) -> Json:
+    """The test as it stands in the result file; `raw` is None if the run ended before it began."""
+    if raw is None:
+        return {"index": case.index, "tv": tv(case.settings), "cause": cause, "n": 0, "gflops": None, "raw": None}
+    credited = operations(case, raw)["credited"]
+    rate = score.flops(credited, raw["seconds"]) / 1e9 if raw["seconds"] else None
+    return {
+        "index": case.index,
+        "tv": tv(case.settings),
+        "cause": cause,
+        "n": raw["samples"],
+        "gflops": rate,
+        "raw": raw,
+    }
