@@ -25,6 +25,7 @@ from hpcai.train.parallel import average_statistics
 from hpcai.train.recipe import Recipe
 from hpcai.train.schedules import learning_rate
 from hpcai.train.state import Progress, TrainingState
+from hpcai.train.timing import StepTimes
 
 WARMUP_STEPS = 3  # full batches before the clock starts; the last, smaller batch of an epoch is warmed up as well
 
@@ -60,6 +61,7 @@ class Training:
         self.validation = validation
         self.group = group
         self.seed = seed
+        self.step_times = StepTimes(state.device, shard.steps)
         self.stopped = False  # before its end, because the run was to end
 
     def warm_up(self) -> int:
@@ -91,6 +93,7 @@ class Training:
             waited = self.loader.wait_seconds
             with phases.measure("training"):
                 self._epoch(executed, watch)
+            self.step_times.close()
             self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
             self.state.progress.training_seconds = phases.seconds["training"]
             if not self.stopped:
@@ -102,6 +105,7 @@ class Training:
 
     def _epoch(self, executed: Executed, watch: Watch) -> None:
         progress = self.state.progress
+        self.step_times.begin()
         for x, y, _ in self.loader(self._indices(progress)):
             set_rate(self.state.optimiser, self._rate(progress.steps))
             self._step(x, y)
@@ -109,6 +113,7 @@ class Training:
             progress.steps += 1
             progress.samples += len(y)
             progress.operations = executed.operations
+            self.step_times.mark()
             if watch.due():
                 self.stopped = True
                 break
