@@ -1,8 +1,9 @@
 """The datasets by name, as the DATASET key of the input has them."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpcai.data import places
 from hpcai.errors import DataError
@@ -16,17 +17,45 @@ TARGET_SUBSET, TARGET_FULL = 0.85, 0.90
 
 def check(spec: str) -> None:
     """Whether the files of a DATASET value are there, without reading them; DataError says what is allowed."""
-    places.locate(spec)
+    if spec != places.GENERATED:
+        places.locate(spec)
 
 
-def open_dataset(spec: str, samples: int = 0, copied: Path | None = None) -> "Dataset":
+def open_for(settings: Mapping[str, Any], copied: Path | None = None) -> "Dataset":
+    """Opens the dataset that the settings of a case name; see `open_dataset`."""
+    asked = {name: settings[name.upper()] for name in ("samples", "classes", "resolution", "seed")}
+    return open_dataset(settings["DATASET"], copied=copied, **asked)
+
+
+def open_dataset(
+    spec: str,
+    samples: int = 0,
+    copied: Path | None = None,
+    *,
+    classes: int = 0,
+    resolution: int = 0,
+    seed: int = 0,
+) -> "Dataset":
     """Opens the dataset that a DATASET value names; the last two that were asked for stay in memory.
 
     samples: 0 for all, else that many training samples (2 … n), class by class in turn; validation stays whole.
     copied: where a copy of its files lies, to be read instead, and not kept in memory: copies come and go.
+    classes, resolution, seed: what generated data are made by, 0 for the defaults; data of other kinds have their own.
     Raises DataError if the files are missing or damaged. The same on every rank.
     """
-    return _open.__wrapped__(copied, samples) if copied else _open(places.locate(spec), samples)
+    if spec == places.GENERATED:
+        return _generated(samples, classes, resolution, seed)
+    opened = _open.__wrapped__(copied, samples) if copied else _open(places.locate(spec), samples)
+    if classes not in (0, opened.classes):
+        raise DataError(f"{classes} classes of {opened.name}; allowed: 0 or the {opened.classes} that it has")
+    return opened
+
+
+@lru_cache(maxsize=2)
+def _generated(samples: int, classes: int, resolution: int, seed: int) -> "Dataset":
+    from hpcai.data.generated_images import open_generated
+
+    return open_generated(samples, classes, resolution, seed)
 
 
 def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Path]:
@@ -34,6 +63,8 @@ def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Pat
 
     needed: one flag for each of the training samples that `open_dataset` gives with these `samples`.
     """
+    if spec == places.GENERATED:
+        return []
     path = places.locate(spec)
     if path.is_file():
         return [path]

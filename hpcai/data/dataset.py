@@ -54,7 +54,8 @@ class Dataset:
     """A dataset ready to train on; the same on every rank.
 
     shape is (C, H, W); mean and std are of the pixel values / 255, one for each channel; target is the top-1 quality to
-    reach; fingerprint is the SHA-256 of the contents (hexadecimal), source says where they came from.
+    reach; fingerprint is the SHA-256 of the contents (hexadecimal), source says where they came from. ceiling is the
+    best top-1 quality there can be, with its standard error, or None where nobody knows.
     """
 
     name: str
@@ -67,6 +68,8 @@ class Dataset:
     fingerprint: str
     train: Split
     validation: Split
+    ceiling: float | None = None
+    ceiling_error: float | None = None
 
 
 def interleaved(classes: Integers) -> Integers:

@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     POISSON = 2
     EPOCH_ORDER = 3
     WEIGHTS = 4
+    GENERATED_IMAGES = 5
 
 
 def stream(purpose: Purpose, instance: int, part: int = 0) -> int:

@@ -10,7 +10,10 @@ FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "validation": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
-ALLOWED = "fashion | fashion:full | fashion:PATH"
+GENERATED = "generated"  # has no place
+INDEX = "index.json"  # what makes a folder of shards a dataset
+PACKED = "a folder made by `python -m hpcai.data.pack SOURCE TARGET`"
+ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED}"
 _CURE = (
     "allowed: the package installed (apt-get install dataset-fashion-mnist), or without root"
     " `apt-get download dataset-fashion-mnist`, `dpkg -x dataset-fashion-mnist_*.deb PATH` and fashion:PATH"

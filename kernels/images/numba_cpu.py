@@ -6,7 +6,7 @@ Numba widens sums and products of 32-bit words, so every word is cast back.
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -22,19 +22,19 @@ _SWAPPED = sys.byteorder == "big"  # noise is read byte by byte, least significa
 def compiled(function: F) -> F:
     """The function as machine code, kept on disk where Numba finds a folder that it can write to."""
     try:
-        made: F = njit(function, nogil=True, cache=True)
+        return cast(F, njit(function, nogil=True, cache=True))
     except RuntimeError:  # neither beside the source nor in the user's cache
-        made = njit(function, nogil=True)
-    return made
+        return cast(F, njit(function, nogil=True))
 
 
-@compiled
+@njit(inline="always")  # as a call it would keep the loops around it from being vectorised
 def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     """Philox4x32-10 of one counter; all words are uint32."""
     for _ in range(10):
         p0, p1 = np.uint64(c0) * np.uint64(0xD2511F53), np.uint64(c2) * np.uint64(0xCD9E8D57)
-        c0, c2 = np.uint32(np.uint32(p1 >> np.uint64(32)) ^ c1 ^ k0), np.uint32(np.uint32(p0 >> np.uint64(32)) ^ c3 ^ k1)
-        c1, c3 = np.uint32(p1), np.uint32(p0)
+        high0, high1 = np.uint32(p0 >> np.uint64(32)), np.uint32(p1 >> np.uint64(32))
+        c0, c1 = np.uint32(high1 ^ c1 ^ k0), np.uint32(p1)
+        c2, c3 = np.uint32(high0 ^ c3 ^ k1), np.uint32(p0)
         k0, k1 = np.uint32(k0 + np.uint32(0x9E3779B9)), np.uint32(k1 + np.uint32(0xBB67AE85))
     return c0, c1, c2, c3
 
@@ -72,6 +72,12 @@ def draw_cells(key, tag, symbols, synonyms, corrupted, index, cells):  # type: i
 
 
 @compiled
+def _copy(target, source):  # type: ignore[no-untyped-def]
+    for k in range(len(target)):
+        target[k] = source[k]
+
+
+@compiled
 def _lay(out, cells, table, grid, down, right):  # type: ignore[no-untyped-def]
     """Lays the textures of the cells into the picture, shifted round."""
     channels, side, cell = out.shape[0], out.shape[1], table.shape[2]
@@ -79,25 +85,30 @@ def _lay(out, cells, table, grid, down, right):  # type: ignore[no-untyped-def]
         v = (y + down) % (grid * cell)
         first, row = grid * (v // cell), v % cell
         for channel in range(channels):
+            line = out[channel, y]
             x, column, inside = 0, right // cell, right % cell
             while x < side:
                 length = min(cell - inside, side - x)
                 texture = table[cells[first + column], channel, row]
-                for k in range(length):
-                    out[channel, y, x + k] = texture[inside + k]
+                _copy(line[x : x + length], texture[inside : inside + length])
                 x, column, inside = x + length, (column + 1) % grid, 0
 
 
 @compiled
-def _draw_noise(key, tag, index, noise):  # type: ignore[no-untyped-def]
-    """Fills `noise`, uint32[4, quarter]: word w of block j at [w, j]."""
+def _draw_noise(key, tag, index, w0, w1, w2, w3):  # type: ignore[no-untyped-def]
+    """The words of the blocks 0, 1, …, each of the four in an array of its own, uint32[quarter]."""
     low, high = np.uint32(index & 0xFFFFFFFF), np.uint32(index >> 32)
-    for j in range(noise.shape[1]):
-        words = philox(low, high, np.uint32(j), np.uint32(tag), key[0], key[1])
-        for w in range(4):
-            noise[w, j] = words[w]
-    if _SWAPPED:
-        noise.byteswap(True)
+    for j in range(len(w0)):
+        w0[j], w1[j], w2[j], w3[j] = philox(low, high, np.uint32(j), np.uint32(tag), key[0], key[1])
+        if _SWAPPED:
+            w0[j], w1[j], w2[j], w3[j] = _swapped(w0[j]), _swapped(w1[j]), _swapped(w2[j]), _swapped(w3[j])
+
+
+@compiled
+def _swapped(word):  # type: ignore[no-untyped-def]
+    """The word with its bytes in the opposite order."""
+    odd = (word & np.uint32(0xFF00FF)) << 8 | (word & np.uint32(0xFF00FF00)) >> 8
+    return np.uint32(np.uint32(odd) << 16 | np.uint32(odd) >> 16)
 
 
 @compiled
@@ -122,7 +133,7 @@ def _fill(out, indices, table, key, tags, numbers):  # type: ignore[no-untyped-d
         draw_code(key, code_tag, symbols, index % classes, cells)
         draw_cells(key, cell_tag, symbols, synonyms, corrupted, index, cells)
         _lay(out[n], cells, table, grid, below(shifts * cell, view[0]), below(shifts * cell, view[1]))
-        _draw_noise(key, noise_tag, index, noise)
+        _draw_noise(key, noise_tag, index, noise[0], noise[1], noise[2], noise[3])
         gain = LEAST_GAIN + below(GAINS, view[2])
         offset = below(BRIGHTEST + 1 - (255 * gain >> 7), view[3])
         _light(out[n].reshape(-1), noise.reshape(-1).view(np.uint8), gain, offset)

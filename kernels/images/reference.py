@@ -48,7 +48,7 @@ def textures(formula: Formula) -> Pixels:
     place, weight = np.divmod((2 * np.arange(cell, dtype=np.int32) + 1) * (CONTROLS - 1), 2 * cell)
     rows = lattice[:, :, place] * (2 * cell - weight)[:, None] + lattice[:, :, place + 1] * weight[:, None]
     both = rows[..., place] * (2 * cell - weight) + rows[..., place + 1] * weight
-    return (both // (2 * cell) ** 2).astype(np.uint8)
+    return (both // (2 * cell) ** 2).astype(np.uint8, order="C")
 
 
 def label(formula: Formula, split: int, index: int) -> int:
