@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import cache, partial
+from typing import Generic
 
 import numpy as np
 
@@ -10,53 +12,102 @@ from .conv2d import reference as conv2d_reference
 from .conv2d import vendor as conv2d_vendor
 from .gemm import reference as gemm_reference
 from .gemm import vendor as gemm_vendor
-from .residual import Residuals, measure
-from .spec import DIRECTIONS, Block, Float32, S, Spec, Tensors
+from .residual import ELEMENTWISE_LIMIT, Residuals, measure
+from .spec import DIRECTIONS, FP32, Arithmetic, Block, Float32, S, Spec, Tensors
 
 LARGEST_OPERATIONS = 2**30
 LARGEST_MEMORY = 2**28
 # Host memory over the fp32 tensors themselves: the provider's results, float64 copies and their squares.
 COPIES = 6
 
-Run = Callable[[Tensors, S, str, Collection[str]], dict[str, Float32]]
+TRIAL = conv2d.Shape(4, 16, 12, 12, 16, (3, 3), (1, 1), (1, 1))
+
 Blocks = Callable[[str, Tensors, Float32, S], Iterator[Block]]
 
 
+class Provider(Generic[S]):
+    """Who computes a layer's products.
+
+    `run` makes y, dx and dw, `slack` is by how much the provider's algorithms may exceed the error of direct sums.
+    """
+
+    def __init__(self, run: Callable[..., dict[str, Float32]], slack: Callable[[S, str], float] | None = None) -> None:
+        self.run = run
+        self.slack = slack or (lambda shape, device: 1.0)
+
+
 def check_convolution(
-    shape: conv2d.Shape, device: str, seed: int, directions: Collection[str] = DIRECTIONS
+    shape: conv2d.Shape,
+    device: str,
+    seed: int,
+    directions: Collection[str] = DIRECTIONS,
+    arithmetic: Arithmetic = FP32,
 ) -> tuple[Residuals, ...]:
-    """Residuals of torch's convolution in channels_last, one entry a direction; see `check`."""
-    return check(conv2d.SPEC, shape, conv2d_vendor.run, conv2d_reference.blocks, device, seed, directions)
+    """Residuals of the convolution in channels_last that training runs, one entry a direction; see `check`."""
+    run = partial(conv2d_vendor.run, converted=converts(device, arithmetic))
+    provider = Provider(run, conv2d_vendor.slack)
+    return check(conv2d.SPEC, shape, provider, conv2d_reference.blocks, device, seed, directions, arithmetic)
 
 
 def check_gemm(
-    shape: gemm.Shape, device: str, seed: int, directions: Collection[str] = DIRECTIONS
+    shape: gemm.Shape,
+    device: str,
+    seed: int,
+    directions: Collection[str] = DIRECTIONS,
+    arithmetic: Arithmetic = FP32,
 ) -> tuple[Residuals, ...]:
     """Residuals of torch's matrix product, one entry a direction; see `check`."""
-    return check(gemm.SPEC, shape, gemm_vendor.run, gemm_reference.blocks, device, seed, directions)
+    return check(
+        gemm.SPEC, shape, Provider(gemm_vendor.run), gemm_reference.blocks, device, seed, directions, arithmetic
+    )
 
 
 def check(
-    spec: Spec[S], shape: S, run: Run[S], blocks: Blocks[S], device: str, seed: int, directions: Collection[str]
+    spec: Spec[S],
+    shape: S,
+    provider: Provider[S],
+    blocks: Blocks[S],
+    device: str,
+    seed: int,
+    directions: Collection[str],
+    arithmetic: Arithmetic = FP32,
 ) -> tuple[Residuals, ...]:
-    """One `Residuals` a direction, of every element that the provider computed from normal random fp32 data.
+    """One `Residuals` a direction, of every element that the provider computed from normal random data.
 
+    The data are rounded to the type first, so that every product of two is exact in fp32 and only the sums are judged.
     The layer keeps its dimensions; only the batch is reduced where the float64 product would take too long
-    (`Residuals.images` tells). The data are a function of (shape checked, seed). torch allocates its results itself,
-    so they cannot be poisoned beforehand: an element it never wrote holds what that memory held, zeros if it is fresh.
+    (`Residuals.images` tells). The data are a function of (shape checked, seed, type). torch allocates its results
+    itself, so they cannot be poisoned beforehand: an element it never wrote holds what that memory held, zeros if it
+    is fresh.
     """
     checked = affordable(spec, shape)
-    data = draw(checked, seed)
-    results = run(data, checked, device, directions)
+    data = draw(checked, seed, arithmetic)
+    results = provider.run(data, checked, device, directions, arithmetic.stored)
 
     def one(direction: str) -> Residuals:
         assert results[direction].shape == checked.result(direction), direction
         inner = checked.inner(direction)
         parts = blocks(direction, data, results[direction], checked)
-        values = measure(parts, inner, spec.tolerance(inner), seed)
+        tolerance = provider.slack(checked, device) * spec.tolerance(inner)
+        values = measure(parts, inner, tolerance, seed, arithmetic)
         return Residuals(spec.name, direction, shape, checked.batch, inner, *values)
 
     return tuple(one(direction) for direction in directions)
+
+
+@cache
+def converts(device: str, arithmetic: Arithmetic) -> bool:
+    """Whether 16-bit convolutions have to be computed in fp32, because torch's own do not sum in fp32 on this device.
+
+    Found by trying, on a CPU only: there torch has 16-bit convolutions that round partial sums to 16 bits where the
+    processor has no instructions for the type.
+    """
+    if device != "cpu" or not arithmetic.roundoff:
+        return False
+    found = check(
+        conv2d.SPEC, TRIAL, Provider(conv2d_vendor.run), conv2d_reference.blocks, device, 1, DIRECTIONS, arithmetic
+    )
+    return any(residuals.elementwise > ELEMENTWISE_LIMIT for residuals in found)
 
 
 def affordable(spec: Spec[S], shape: S) -> S:
@@ -68,8 +119,19 @@ def affordable(spec: Spec[S], shape: S) -> S:
     return shape
 
 
-def draw(shape: S, seed: int) -> Tensors:
-    """x, w and g, standard normal, fp32."""
+def draw(shape: S, seed: int, arithmetic: Arithmetic = FP32) -> Tensors:
+    """x, w and g, standard normal, rounded to the type and held in fp32."""
     generator = np.random.Generator(np.random.Philox(seed))
     x, w, g = (generator.standard_normal(size, dtype=np.float32) for size in (shape.x, shape.w, shape.y))
-    return Tensors(x, w, g)
+    return Tensors(*(rounded(tensor, arithmetic) for tensor in (x, w, g)))
+
+
+def rounded(values: Float32, arithmetic: Arithmetic) -> Float32:
+    """The values rounded to nearest, ties to even, with as many bits as the type has; below its normal numbers, 0."""
+    dropped = np.uint32(24 - arithmetic.significand)
+    if not dropped:
+        return values
+    bits = values.view(np.uint32)
+    half = (np.uint32(1) << dropped - np.uint32(1)) - np.uint32(1)
+    bits = (bits + half + (bits >> dropped & np.uint32(1))) >> dropped << dropped
+    return np.where(np.abs(values) < arithmetic.normal, np.float32(0.0), bits.view(np.float32))

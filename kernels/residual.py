@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .spec import UNIT_ROUNDOFF_FP32, Block, Float64, Shape
+from .spec import FP32, Arithmetic, Block, Float64, Shape
 
 ELEMENTWISE_LIMIT = 1.0
 
@@ -29,25 +29,34 @@ def signs(length: int, seed: int) -> Float64:
     return np.random.Generator(np.random.Philox(seed)).choice(np.array([-1.0, 1.0]), length)
 
 
-def _elementwise(block: Block, tolerance: float) -> float:
-    """Largest |C - L.R| / (tolerance * sqrt((L o L)(R o R))); where that root is 0: 0 if C is exact, else inf."""
-    error = np.abs(block.C - block.L @ block.R)
-    allowed = tolerance * np.sqrt(np.square(block.L) @ np.square(block.R))
+def _elementwise(block: Block, tolerance: float, arithmetic: Arithmetic) -> float:
+    """Largest |C - L.R| / (tolerance * sqrt((L o L)(R o R)) + v * |L.R|), v the spacing of the stored type's numbers.
+
+    A result that is rounded to nearest is off by half of v, so clean results in 16 bits reach 0.5. Where the root is 0
+    there is nothing to sum: 0 if C is exact, else inf.
+    """
+    exact = block.L @ block.R
+    error = np.abs(block.C - exact)
+    root = np.sqrt(np.square(block.L) @ np.square(block.R))
+    allowed = tolerance * root + 2.0 * arithmetic.roundoff * np.maximum(np.abs(exact), arithmetic.normal)
     ratio = np.where(error > 0.0, math.inf, 0.0)
-    np.divide(error, allowed, out=ratio, where=allowed > 0.0)
+    np.divide(error, allowed, out=ratio, where=root > 0.0)
     return float(ratio.max(initial=0.0))
 
 
-def _scaled(error: float, norm_A: float, norm_b: float, inner: int) -> float:
+def _scaled(error: float, norm_A: float, norm_b: float, inner: int, eps: float) -> float:
     """HPL's ||Ax-b|| / (eps * (||A|| * ||x|| + ||b||) * N), max norms, ||x|| = 1, N = inner.
 
     eps is the unit roundoff of the accumulator (fp32: 2^-24), as HPL takes dlamch('E') = 2^-53 for fp64;
-    the distance of neighbouring numbers, 2^-23, would halve the value.
+    the distance of neighbouring numbers, 2^-23, would halve the value. Results stored in 16 bits are known no better
+    than that type's roundoff, which is eps then.
     """
-    return error / (UNIT_ROUNDOFF_FP32 * (norm_A + norm_b) * inner) if error > 0.0 else 0.0
+    return error / (eps * (norm_A + norm_b) * inner) if error > 0.0 else 0.0
 
 
-def measure(blocks: Iterable[Block], inner: int, tolerance: float, seed: int) -> tuple[float, float]:
+def measure(
+    blocks: Iterable[Block], inner: int, tolerance: float, seed: int, arithmetic: Arithmetic = FP32
+) -> tuple[float, float]:
     """(scaled, elementwise) of a product given in row blocks, the blocks' columns all alike.
 
     For HPL's measure A is the blocks' C stacked, x = signs(columns, seed) and b = L(Rx), all in float64. A NaN or an
@@ -60,8 +69,8 @@ def measure(blocks: Iterable[Block], inner: int, tolerance: float, seed: int) ->
             return math.inf, math.inf
         current = _norms(block, signs(block.R.shape[1], seed))
         norms = (max(norms[0], current[0]), max(norms[1], current[1]), max(norms[2], current[2]))
-        worst = max(worst, _elementwise(block, tolerance))
-    return (_scaled(*norms, inner), worst) if seen else (math.inf, math.inf)
+        worst = max(worst, _elementwise(block, tolerance, arithmetic))
+    return (_scaled(*norms, inner, arithmetic.eps), worst) if seen else (math.inf, math.inf)
 
 
 def _norms(block: Block, x: Float64) -> tuple[float, float, float]:

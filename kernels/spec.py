@@ -17,6 +17,34 @@ DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
 # Largest relative error of one rounding to nearest in fp32; what dlamch('E'), HPL's eps, is for fp64 (2^-53).
 UNIT_ROUNDOFF_FP32 = 2.0**-24
 
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The types a product is made of: what its inputs are rounded to and its result is stored in; it is summed in fp32.
+
+    `significand` are the bits of an input, the leading one included; `roundoff` is the largest relative error of
+    storing a sum, 0 where it is stored as it was summed; `normal` the smallest number that keeps that precision.
+    `stored` names the type of input and result, in torch and in NumPy where that has it.
+    """
+
+    name: str
+    stored: str
+    significand: int
+    roundoff: float
+    normal: float
+
+    @property
+    def eps(self) -> float:
+        """Unit roundoff of the type that the result is known in: the accumulator's, or the stored type's if coarser."""
+        return max(self.roundoff, UNIT_ROUNDOFF_FP32)
+
+
+FP32 = Arithmetic("fp32", "float32", 24, 0.0, 2.0**-126)
+TF32 = Arithmetic("tf32", "float32", 11, 0.0, 2.0**-126)
+FP16 = Arithmetic("fp16", "float16", 11, 2.0**-11, 2.0**-14)
+BF16 = Arithmetic("bf16", "bfloat16", 8, 2.0**-8, 2.0**-126)
+ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (FP32, TF32, FP16, BF16)}
+
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
@@ -65,7 +93,7 @@ class Spec(Generic[S]):
 
 
 class Tensors(NamedTuple):
-    """Input, weights and gradient of the output of one layer, fp32."""
+    """Input, weights and gradient of the output of one layer: fp32 arrays of values that the type has exactly."""
 
     x: Float32
     w: Float32

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from hpcai.kernels import conv2d, gemm
-from hpcai.kernels.check import LARGEST_OPERATIONS, affordable, check, check_convolution, check_gemm, draw
+from hpcai.kernels.check import LARGEST_OPERATIONS, Provider, affordable, check, check_convolution, check_gemm, draw
 from hpcai.kernels.conv2d import reference, vendor
 from hpcai.kernels.gemm import reference as gemm_reference
 from hpcai.kernels.gemm import vendor as gemm_vendor
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, WEIGHT_GRADIENT, Tensors
+from hpcai.kernels.spec import BF16, DIRECTIONS, FORWARD, FP16, FP32, WEIGHT_GRADIENT, Tensors
 
 LAYER = conv2d.Shape(32, 16, 14, 14, 32, (3, 3), (2, 2), (1, 1))
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
@@ -29,6 +29,7 @@ def no_tf32():
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("arithmetic", [FP32, FP16, BF16], ids=lambda arithmetic: arithmetic.name)
 @pytest.mark.parametrize(
     "shape",
     [
@@ -41,20 +42,21 @@ def no_tf32():
         conv2d.Shape(4, 8, 14, 14, 8, (3, 3), (1, 1), (2, 2), (2, 2), groups=8),
     ],
 )
-def test_clean_convolutions(shape, device):
-    results = check_convolution(shape, device, seed=1)
+def test_clean_convolutions(shape, device, arithmetic):
+    results = check_convolution(shape, device, 1, DIRECTIONS, arithmetic)
     assert tuple(result.direction for result in results) == DIRECTIONS
     for result in results:
         assert (result.kernel, result.shape, result.images) == ("conv2d", shape, shape.batch)
         assert 0.0 < result.scaled < 1.0
-        assert 0.0 < result.elementwise < 1.0
+        assert 0.0 < result.elementwise < 0.6
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_clean_products(device):
-    for result in check_gemm(gemm.Shape(64, 512, 1000), device, seed=1):
+@pytest.mark.parametrize("arithmetic", [FP32, FP16, BF16], ids=lambda arithmetic: arithmetic.name)
+def test_clean_products(device, arithmetic):
+    for result in check_gemm(gemm.Shape(64, 512, 1000), device, 1, DIRECTIONS, arithmetic):
         assert 0.0 < result.scaled < 1.0
-        assert 0.0 < result.elementwise < 1.0
+        assert 0.0 < result.elementwise < 0.6
 
 
 def test_repeatable():
@@ -98,55 +100,66 @@ def truncated(data: Tensors) -> Tensors:
 
 
 def test_a_provider_that_rounds_its_input_is_seen():
-    def run(data, shape, device, directions):
+    def run(data, shape, device, directions, stored):
         return vendor.run(truncated(data), shape, device, directions)
 
-    result = check(conv2d.SPEC, LAYER, run, reference.blocks, "cpu", 1, (FORWARD,))[0]
+    result = check(conv2d.SPEC, LAYER, Provider(run), reference.blocks, "cpu", 1, (FORWARD,))[0]
     assert result.elementwise > 10.0
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("position", [0, 1000, -1])
 def test_a_provider_that_forgets_one_element_is_seen(direction, position):
-    def run(data, shape, device, directions):
+    def run(data, shape, device, directions, stored):
         results = {name: value.copy() for name, value in vendor.run(data, shape, device, directions).items()}
         results[direction].flat[position] = 0.0
         return results
 
-    values = {
-        r.direction: r.elementwise for r in check(conv2d.SPEC, LAYER, run, reference.blocks, "cpu", 1, DIRECTIONS)
-    }
+    found = check(conv2d.SPEC, LAYER, Provider(run), reference.blocks, "cpu", 1, DIRECTIONS)
+    values = {residuals.direction: residuals.elementwise for residuals in found}
     assert values.pop(direction) > 10.0
     assert max(values.values()) < 1.0
 
 
 def test_a_provider_that_leaves_a_row_out_is_no_provider():
-    def run(data, shape, device, directions):
+    def run(data, shape, device, directions, stored):
         return {FORWARD: vendor.run(data, shape, device, (FORWARD,))[FORWARD][:, :, :-1]}
 
     with pytest.raises(AssertionError, match=FORWARD):
-        check(conv2d.SPEC, LAYER, run, reference.blocks, "cpu", 1, (FORWARD,))
+        check(conv2d.SPEC, LAYER, Provider(run), reference.blocks, "cpu", 1, (FORWARD,))
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_product_that_forgets_one_element_is_seen(direction):
-    def run(data, shape, device, directions):
+    def run(data, shape, device, directions, stored):
         results = {name: value.copy() for name, value in gemm_vendor.run(data, shape, device, directions).items()}
         results[direction][-1, 0] = 0.0
         return results
 
     shape = gemm.Shape(64, 512, 1000)
-    result = check(gemm.SPEC, shape, run, gemm_reference.blocks, "cpu", 1, (direction,))[0]
+    result = check(gemm.SPEC, shape, Provider(run), gemm_reference.blocks, "cpu", 1, (direction,))[0]
     assert result.elementwise > 10.0
 
 
-def test_a_provider_that_ignores_the_stride_is_seen():
-    def run(data, shape, device, directions):
+@pytest.mark.parametrize("arithmetic", [FP32, FP16, BF16], ids=lambda arithmetic: arithmetic.name)
+def test_a_provider_that_ignores_the_stride_is_seen(arithmetic):
+    def run(data, shape, device, directions, stored):
         dense = replace(shape, stride=(1, 1))
         grown = Tensors(data.x, data.w, np.zeros(dense.y, np.float32))
         return {FORWARD: vendor.run(grown, dense, device, (FORWARD,))[FORWARD][:, :, : shape.y[2], : shape.y[3]]}
 
-    assert check(conv2d.SPEC, LAYER, run, reference.blocks, "cpu", 1, (FORWARD,))[0].elementwise > 10.0
+    found = check(conv2d.SPEC, LAYER, Provider(run), reference.blocks, "cpu", 1, (FORWARD,), arithmetic)
+    assert found[0].elementwise > 10.0
+
+
+def test_what_a_providers_algorithms_may_add_widens_its_limit():
+    plain = check(conv2d.SPEC, LAYER, Provider(vendor.run), reference.blocks, "cpu", 1, DIRECTIONS)
+    wide = Provider(vendor.run, lambda shape, device: 16.0)
+    for one, other in zip(plain, check(conv2d.SPEC, LAYER, wide, reference.blocks, "cpu", 1, DIRECTIONS), strict=True):
+        assert one.elementwise == 16 * other.elementwise
+    square = replace(LAYER, stride=(1, 1))
+    assert [vendor.slack(square, device) for device in ("cuda", "cuda:3", "cpu")] == [16, 16, 1]
+    assert vendor.slack(LAYER, "cuda") == vendor.slack(replace(square, kernel=(1, 1)), "cuda") == 1
 
 
 def test_vendor_runs_channels_last(monkeypatch):

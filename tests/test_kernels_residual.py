@@ -4,12 +4,24 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from hpcai.kernels import conv2d
-from hpcai.kernels.check import draw
+from hpcai.kernels.check import converts, draw, rounded
 from hpcai.kernels.conv2d import reference, vendor
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT, measure, signs
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, Block, fp32_tolerance
+from hpcai.kernels.spec import (
+    BF16,
+    DIRECTIONS,
+    FORWARD,
+    FP16,
+    FP32,
+    INPUT_GRADIENT,
+    TF32,
+    Arithmetic,
+    Block,
+    fp32_tolerance,
+)  # fmt: skip
 
 LAYERS = [
     conv2d.Shape(32, 1, 28, 28, 16, (3, 3), (1, 1), (1, 1)),
@@ -80,10 +92,10 @@ def test_nothing_checked_never_passes():
     assert measure([], 30, fp32_tolerance(30), 1) == (math.inf, math.inf)
 
 
-def computed(shape: conv2d.Shape, direction: str) -> Block:
+def computed(shape: conv2d.Shape, direction: str, arithmetic: Arithmetic = FP32) -> Block:
     """The provider's product of a layer as one block."""
-    data = draw(shape, seed=2)
-    out = vendor.run(data, shape, "cpu", (direction,))[direction]
+    data = draw(shape, 2, arithmetic)
+    out = vendor.run(data, shape, "cpu", (direction,), arithmetic.stored, converts("cpu", arithmetic))[direction]
     parts = list(reference.blocks(direction, data, out, shape))
     L, C = (np.concatenate([getattr(part, name) for part in parts]) for name in ("L", "C"))
     return Block(L, parts[0].R, C)
@@ -107,7 +119,7 @@ def last_term_dropped(block: Block) -> None:
 
 
 def element_of_the_next_row(block: Block) -> None:
-    row = fullest_row(block)
+    row = 1 + int(np.abs(np.diff(block.C[:, 0])).argmax())
     block.C[row, 0] = block.C[row - 1, 0]
 
 
@@ -119,19 +131,61 @@ FAULTS = [element_zeroed, tile_zeroed, last_term_dropped, element_of_the_next_ro
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("shape", LAYERS, ids=lambda shape: "x".join(map(str, shape.x[1:] + shape.w)))
-def test_planted_faults(shape, direction):
+@pytest.mark.parametrize(
+    ("shape", "arithmetic"),
+    [*((shape, FP32) for shape in LAYERS), *((shape, kind) for shape in LAYERS[1:3] for kind in (TF32, FP16, BF16))],
+    ids=lambda value: "x".join(map(str, value.x[1:] + value.w)) if isinstance(value, conv2d.Shape) else value.name,
+)
+def test_planted_faults(shape, arithmetic, direction):
     inner = shape.inner(direction)
-    clean = computed(shape, direction)
+    clean = computed(shape, direction, arithmetic)
 
     def value(block: Block) -> float:
-        return measure([block], inner, fp32_tolerance(inner), 1)[1]
+        return measure([block], inner, fp32_tolerance(inner), 1, arithmetic)[1]
 
-    assert 0.0 < value(clean) < ELEMENTWISE_LIMIT
+    assert 0.0 < value(clean) < 0.6 * ELEMENTWISE_LIMIT
     for fault in FAULTS:
         faulty = Block(clean.L, clean.R, clean.C.copy())
         fault(faulty)
         assert value(faulty) > 10.0 * ELEMENTWISE_LIMIT, fault.__name__
+
+
+@pytest.mark.parametrize("kind", [TF32, FP16, BF16], ids=lambda kind: kind.name)
+def test_rounded_is_to_nearest_even_with_the_bits_of_the_type(kind):
+    ulp = 2.0 ** (1 - kind.significand)
+    values = np.array([1.0, 1 + ulp / 2, 1 + 3 * ulp / 2, 1 + 0.51 * ulp, -1 - 0.49 * ulp, 2 - ulp / 4, 0], np.float32)
+    expected = [1.0, 1.0, 1 + 2 * ulp, 1 + ulp, -1.0, 2.0, 0.0]
+    np.testing.assert_array_equal(rounded(values, kind), np.array(expected, np.float32))
+    drawn = np.random.default_rng(3).standard_normal(20_000, dtype=np.float32)
+    if kind.stored != "float32":
+        stored = torch.from_numpy(drawn).to(getattr(torch, kind.stored)).float().numpy()
+        np.testing.assert_array_equal(rounded(drawn, kind), np.where(np.abs(drawn) < kind.normal, 0, stored))
+
+
+def test_sums_of_16_bits_are_told_from_sums_of_32():
+    """torch's own fp16 convolution rounds partial sums where the processor has no fp16: it must not pass."""
+    shape = LAYERS[1]
+    data = draw(shape, 2, FP16)
+    parts = reference.blocks(FORWARD, data, np.zeros(shape.y, np.float32), shape)
+    block = next(parts)
+    terms = (block.L[:, :, None] * block.R[None]).astype(np.float16)
+    total = np.add.accumulate(terms, 1, dtype=np.float16)[:, -1]
+    inner = shape.inner(FORWARD)
+    assert measure([Block(block.L, block.R, total.astype(float))], inner, fp32_tolerance(inner), 1, FP16)[1] > 10.0
+
+
+def test_scaled_takes_the_roundoff_of_the_stored_type():
+    block = exact()
+    block.C[3, 4] += 0.5
+    fp32, fp16, bf16 = (measure([block], 30, fp32_tolerance(30), 7, kind)[0] for kind in (FP32, FP16, BF16))
+    assert (fp32 / fp16, fp32 / bf16) == (2.0**13, 2.0**16)
+
+
+def test_the_smallest_numbers_are_rounded_to_their_fixed_distance():
+    block = Block(np.full((1, 1), 2.0**-10), np.full((1, 1), 1.25 * 2.0**-14), np.zeros((1, 1)))
+    block.C[:] = np.float16(block.L @ block.R)
+    assert block.C[0, 0] != (block.L @ block.R)[0, 0]
+    assert 0 < measure([block], 1, fp32_tolerance(1), 1, FP16)[1] < ELEMENTWISE_LIMIT
 
 
 def test_a_value_where_no_term_exists():

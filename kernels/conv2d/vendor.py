@@ -1,22 +1,57 @@
 """Convolution by torch, hence oneDNN or cuDNN, in channels_last: forward and backward as training calls them."""
 
 from collections.abc import Collection
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors
 from . import Shape
 
+# What the transforms of Winograd's F(4x4, 3x3) add to the error of a direct sum (docs/decisions/0003-precision.md).
+WINOGRAD_SLACK = 16.0
 
-def run(data: Tensors, shape: Shape, device: str, directions: Collection[str]) -> dict[str, Float32]:
-    """y, dx, dw by direction, fp32 (tf32 and other switches as the caller set them), back on the host, NCHW or OIHW."""
-    x, w, g = (torch.from_numpy(tensor).to(device, memory_format=torch.channels_last) for tensor in data)
+
+def slack(shape: Shape, device: str) -> float:
+    """cuDNN may compute 3x3 windows of stride 1 by Winograd's algorithm, and torch has no switch against it."""
+    plain = shape.stride == shape.dilation == (1, 1) and shape.groups == 1
+    return WINOGRAD_SLACK if plain and shape.kernel == (3, 3) and device.startswith("cuda") else 1.0
+
+
+def convolve(x: Tensor, w: Tensor, bias: Tensor | None, shape: Any, converted: bool) -> Tensor:
+    """torch's convolution; `converted` computes 16-bit tensors in fp32, from and to 16 bits, as tensor cores do.
+
+    Its gradients are then computed in fp32 from 16-bit values as well, and stored in 16 bits. `shape` is a `Shape` or a
+    module of torch: it has stride, padding, dilation and groups.
+    """
+    window = (shape.stride, shape.padding, shape.dilation, shape.groups)
+    if not converted:
+        return functional.conv2d(x, w, bias, *window)
+    return functional.conv2d(x.float(), w.float(), None if bias is None else bias.float(), *window).to(x.dtype)
+
+
+def run(
+    data: Tensors,
+    shape: Shape,
+    device: str,
+    directions: Collection[str],
+    stored: str = "float32",
+    converted: bool = False,
+) -> dict[str, Float32]:
+    """y, dx, dw by direction, computed from and to the type `stored`, back on the host in fp32, NCHW or OIHW.
+
+    tf32 and other switches are as the caller set them.
+    """
+    kind = getattr(torch, stored)
+    x, w, g = (torch.from_numpy(tensor).to(device, kind, memory_format=torch.channels_last) for tensor in data)
     x.requires_grad_(INPUT_GRADIENT in directions)
     w.requires_grad_(WEIGHT_GRADIENT in directions)
     with torch.enable_grad():
-        y = torch.nn.functional.conv2d(x, w, None, shape.stride, shape.padding, shape.dilation, shape.groups)
+        y = convolve(x, w, None, shape, converted)
     if y.requires_grad:
         torch.autograd.backward(y, g)
     results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
     wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
-    return {name: tensor.detach().cpu().numpy() for name, tensor in wanted.items()}
+    return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}

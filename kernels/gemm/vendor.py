@@ -8,9 +8,14 @@ from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors
 from . import Shape
 
 
-def run(data: Tensors, shape: Shape, device: str, directions: Collection[str]) -> dict[str, Float32]:
-    """y, dx, dw by direction, in fp32 (tf32 and other switches as the caller set them), back on the host."""
-    x, w, g = (torch.from_numpy(tensor).to(device) for tensor in data)
+def run(
+    data: Tensors, shape: Shape, device: str, directions: Collection[str], stored: str = "float32"
+) -> dict[str, Float32]:
+    """y, dx, dw by direction, computed from and to the type `stored`, back on the host in fp32.
+
+    tf32 and other switches are as the caller set them.
+    """
+    x, w, g = (torch.from_numpy(tensor).to(device, getattr(torch, stored)) for tensor in data)
     x.requires_grad_(INPUT_GRADIENT in directions)
     w.requires_grad_(WEIGHT_GRADIENT in directions)
     with torch.enable_grad():
@@ -19,4 +24,4 @@ def run(data: Tensors, shape: Shape, device: str, directions: Collection[str]) -
         torch.autograd.backward(y, g)
     results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
     wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
-    return {name: tensor.detach().cpu().numpy() for name, tensor in wanted.items()}
+    return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}
