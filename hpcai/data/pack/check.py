@@ -1,0 +1,44 @@
+"""A packed set read again, every byte of it, and held against its checksums."""
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpcai.comm.world import World
+from hpcai.data.shards import SPLITS, Contents, Entry, names, opened, read_index
+from hpcai.errors import DataError
+
+
+def check(target: Path, world: World) -> int:
+    """Print every damaged sample and shard of a packed set; the exit code, the same on every rank. Collective."""
+    index = read_index(target)
+    entries = [entry for split in SPLITS for entry in index.split(split)]
+    mine = [line for entry in entries[world.rank :: world.size] for line in _damage(target / entry.file, entry)]
+    found = sorted(line for lines in world.comm.allgather(mine) for line in lines)
+    if world.rank == 0:
+        for line in found:
+            print(line)
+        verdict = f"{len(found)} differences" if found else f"intact, fingerprint {index.fingerprint}"
+        print(f"{target}: {len(entries)} shards, {verdict}")
+    return 1 if found else 0
+
+
+def _damage(path: Path, entry: Entry) -> Iterator[str]:
+    """What differs in one shard, a line each."""
+    try:
+        yield from _differences(path, entry)
+    except DataError as error:
+        yield str(error)
+
+
+def _differences(path: Path, entry: Entry) -> Iterator[str]:
+    with opened(path) as file:
+        digest, sums, sources = Contents(), file["crc32"][:], names(file["files"])
+        for number, expected in enumerate(sums):
+            image = file["images"][number]
+            digest.add(image)
+            if zlib.crc32(image) != expected:
+                yield f"{path}: sample {number} ({sources[number]}) differs from its CRC-32"
+        found = digest.close(file["labels"][:])
+    if found != entry.sha256:
+        yield f"{path}: contents of SHA-256 {found}; allowed: {entry.sha256}"

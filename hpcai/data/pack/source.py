@@ -1,0 +1,164 @@
+"""The pictures of a class-folder tree: SOURCE/train/CLASS/*.JPEG and SOURCE/val/CLASS/*.JPEG, and their order."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpcai.comm.world import World, agreed, together
+from hpcai.data.order import EpochOrder
+from hpcai.data.philox import Integers
+from hpcai.data.shards import FORMAT, SIDE, TRAIN, VALIDATION, shard_name
+from hpcai.errors import InputError
+
+FOLDERS = {TRAIN: ("train",), VALIDATION: ("val", "validation")}
+ENDINGS = (".jpeg", ".jpg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+SHUFFLE_SEED = 20091117  # of the training order, part of the format
+
+Listed = tuple[str, int]  # name below its class folder, bytes
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A file to pack: where it is, its name below the source, its bytes, and the number of its class."""
+
+    path: Path
+    name: str
+    nbytes: int
+    label: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """All pictures of a split, class by class in the order of their names; the same on every rank."""
+
+    name: str
+    folder: Path
+    classes: tuple[str, ...]  # numbers of the classes are places in here
+    files: tuple[tuple[int, str, int], ...]  # class, name, bytes
+
+    def pictures(self, numbers: Integers) -> Iterator[Picture]:
+        """The pictures of these numbers."""
+        for label, name, nbytes in (self.files[number] for number in numbers.tolist()):
+            below = os.path.join(self.classes[label], name)
+            yield Picture(self.folder / below, f"{self.folder.name}/{below}", nbytes, label)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard to be: the pictures of a part of a split's order; they may come to fewer, for some may be unreadable."""
+
+    split: Split
+    number: int
+    begin: int
+    end: int
+
+    @property
+    def file(self) -> str:
+        """Name of the file."""
+        return shard_name(self.split.name, self.number)
+
+    @property
+    def planned(self) -> int:
+        """Pictures, readable or not."""
+        return self.end - self.begin
+
+    def pictures(self) -> list[Picture]:
+        """The pictures in the order of the shard: training shuffled, the same whatever the number of ranks."""
+        numbers = np.arange(self.begin, self.end)
+        if self.split.name == TRAIN:
+            numbers = EpochOrder(len(self.split.files), SHUFFLE_SEED, 0)(numbers)
+        return list(self.split.pictures(numbers))
+
+    @cached_property
+    def identity(self) -> str:
+        """SHA-256 (hexadecimal) of all that decides on the contents, but for those of the files."""
+        listed = [(picture.name, picture.nbytes, picture.label) for picture in self.pictures()]
+        told = json.dumps([FORMAT, SIDE, self.file, self.split.classes, listed])
+        return hashlib.sha256(told.encode()).hexdigest()
+
+
+def shards(split: Split, samples: int) -> list[Shard]:
+    """The shards of a split, of `samples` pictures each but the last."""
+    n = len(split.files)
+    return [Shard(split, number, begin, min(begin + samples, n)) for number, begin in enumerate(range(0, n, samples))]
+
+
+def scan(source: Path, world: World) -> tuple[Split, Split]:
+    """Training and validation split of a tree. Each rank lists a part of the class folders. Collective.
+
+    Refused on all ranks if a split or pictures are missing, or validation has classes that training has not.
+    """
+    told = agreed(world.comm, lambda: _class_folders(source))
+    classes = tuple(told[TRAIN]["classes"])
+    splits = (_scanned(name, Path(part["folder"]), part["classes"], classes, world) for name, part in told.items())
+    train, validation = splits
+    return train, validation
+
+
+def _class_folders(source: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for split, allowed in FOLDERS.items():
+        folder = next((source / name for name in allowed if (source / name).is_dir()), None)
+        if folder is None:
+            raise InputError(
+                f"{source} has no folder {' or '.join(allowed)}; allowed: one with a folder for each class"
+            )
+        classes = sorted(entry.name for entry in _entries(folder) if entry.is_dir())
+        if not classes:
+            raise InputError(f"{folder} has no class folders; allowed: {folder}/CLASS/*.JPEG")
+        found[split] = {"folder": str(folder), "classes": classes}
+    train, validation = (set(part["classes"]) for part in found.values())
+    if not validation <= train:
+        strangers = ", ".join(sorted(validation - train)[:5])
+        raise InputError(
+            f"{len(validation - train)} validation classes of {source} have no training pictures: {strangers}"
+        )
+    if len(train) < 2:
+        raise InputError(f"{source} has {len(train)} class; allowed: at least 2")
+    return found
+
+
+def _scanned(name: str, folder: Path, present: list[str], classes: tuple[str, ...], world: World) -> Split:
+    mine: dict[str, list[Listed]] = {}
+
+    def list_mine() -> None:
+        for label in present[world.rank :: world.size]:
+            mine[label] = _listed(folder / label)
+
+    together(world.comm, list_mine)
+    every: dict[str, list[Listed]] = {}
+    for part in world.comm.allgather(mine):
+        every.update(part)
+    numbers = {label: number for number, label in enumerate(classes)}
+    files = [(numbers[label], file, nbytes) for label in sorted(every) for file, nbytes in every[label]]
+    return Split(name, folder, classes, tuple(files))
+
+
+def _listed(folder: Path) -> list[Listed]:
+    try:
+        found = sorted((entry.name, entry.stat().st_size) for entry in _entries(folder) if _is_picture(entry))
+    except OSError as error:
+        raise InputError(f"{folder} cannot be listed: {error.strerror}") from error
+    if not found:
+        raise InputError(f"{folder} has no pictures; allowed: files that end in {' '.join(ENDINGS)}")
+    return found
+
+
+def _is_picture(entry: "os.DirEntry[str]") -> bool:
+    return entry.name.lower().endswith(ENDINGS) and entry.is_file()
+
+
+def _entries(folder: Path) -> "list[os.DirEntry[str]]":
+    """What is not hidden in a folder; archives of some systems leave hidden files beside every picture."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".")]
+    except OSError as error:
+        raise InputError(f"{folder} cannot be listed: {error.strerror}") from error
