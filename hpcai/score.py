@@ -1,6 +1,9 @@
 """The scores, as pure functions of what was measured. Sections and equations of the papers stand at each."""
 
+import math
 from collections.abc import Sequence
+
+LARGEST = 9999999.0  # stands for what is larger, or infinite
 
 
 def flops(operations: int, seconds: float) -> float:
@@ -16,6 +19,18 @@ def valid_flops(rate: float, quality: float, target: float, exponent: float) -> 
 def efficiency(rate: float, ranks: int, first_rate: float, first_ranks: int) -> float:
     """Parallel efficiency by weak scaling: FLOPS(N) / (N / N0 x FLOPS(N0)) against a sweep's first case."""
     return rate / (ranks / first_ranks * first_rate)
+
+
+def above_ceiling(quality: float, ceiling: float, error: float, samples: int) -> float:
+    """Standard errors by which a quality over `samples` samples exceeds the best there can be; 0 where it does not.
+
+    Two errors add in squares: of a share of `samples` binomial trials that is `ceiling` in truth, and of the ceiling's
+    own estimate.
+    """
+    if quality <= ceiling:
+        return 0.0
+    variance = ceiling * (1.0 - ceiling) / samples + error**2
+    return min(LARGEST, (quality - ceiling) / math.sqrt(variance)) if variance > 0 else LARGEST
 
 
 def disagreement(agreeing_pairs: int, models: int, samples: int) -> float:

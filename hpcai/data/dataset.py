@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,20 @@ class Dataset:
     validation: Split
     ceiling: float | None = None
     ceiling_error: float | None = None
+
+
+def description(dataset: Dataset) -> dict[str, Any]:
+    """What a result says of its dataset, as JSON; the ceiling only where there is one. The same on every rank."""
+    best = {"ceiling": dataset.ceiling, "ceiling_error": dataset.ceiling_error}
+    return {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "shape": list(dataset.shape),
+        "classes": dataset.classes,
+        "training_samples": len(dataset.train),
+        "validation_samples": len(dataset.validation),
+        **{name: value for name, value in best.items() if value is not None},
+    }
 
 
 def interleaved(classes: Integers) -> Integers:

@@ -63,12 +63,12 @@ def _nothing() -> None:
 
 
 def _facts(case: Case) -> Facts:
-    dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
+    dataset = catalog.open_for(case.settings)
     return {
         "fingerprint": dataset.fingerprint,
         "samples": len(dataset.train),
         "files": bool(catalog.files(case["DATASET"])),
-        "whole": catalog.open_dataset(case["DATASET"]).fingerprint,  # names the folder, whatever SAMPLES is
+        "whole": catalog.open_for({**case.settings, "SAMPLES": 0}).fingerprint,  # names the folder, whatever SAMPLES is
     }
 
 
@@ -143,7 +143,7 @@ class _Share:
         original = places.locate(self.case["DATASET"])
         files = self.place / "files"
         copied = files if original.is_dir() else files / original.name
-        self.dataset = catalog.open_dataset(self.case["DATASET"], self.case["SAMPLES"], copied)
+        self.dataset = catalog.open_for(self.case.settings, copied)
         found, expected = self.dataset.fingerprint, self.facts["fingerprint"]
         if found != expected:
             raise DataError(f"the copy {copied} holds data of SHA-256 {found}; allowed: {expected}, as {original}")

@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("torch", "numpy", "mpi4py", "h5py")
+PACKAGES = ("torch", "numpy", "mpi4py", "h5py", "numba")
 
 
 def processor() -> str:

@@ -27,7 +27,7 @@ def row(test: Json) -> str:
 
 def _check_lines(test: Json) -> Iterator[str]:
     for check in test["checks"]:
-        yield f"{check['name']:>{NAME_WIDTH}}= {check['value']:16.7f} ...... {check['verdict']}"
+        yield f"{score(check['name'], check['value'], 'n/a, no ceiling')} ...... {check['verdict']}"
     scores = test["scores"]
     verdict = "REACHED" if scores["reached"] else "MISSED"
     yield f"{'quality(top1)/target':>{NAME_WIDTH}}= {scores['quality'] / scores['target']:16.7f} ...... {verdict}"
@@ -61,6 +61,11 @@ def _notes(test: Json) -> Iterator[str]:
     side = settings["RESOLUTION"] or "x".join(map(str, data["shape"][1:]))
     samples = f"{data['training_samples']} + {data['validation_samples']} samples"
     yield f"Data    : {data['name']}, {samples}, sha256 {data['fingerprint']}"
+    if "ceiling" in data:
+        yield (
+            f"Ceiling : {data['ceiling']:.6f}, standard error {data['ceiling_error']:.6f}; "
+            "the sha256 covers the formula and 64 samples of each split"
+        )
     if copy := raw.get("staging"):
         left = "kept there" if copy["kept"] else "removed at the end"
         yield (

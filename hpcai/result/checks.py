@@ -10,6 +10,9 @@ Json = dict[str, Any]
 RESIDUAL = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)"
 ELEMENTWISE = "max|C-L*R|/(8*sqrt(N)*u*sqrt((LoL)*(RoR)))"
 
+CEILING = "quality above the ceiling: standard errors"
+MOST_ABOVE = 5  # standard errors
+
 
 def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
     unproven = abs(operations["credited"] - operations["executed"]) / operations["per_sample"]
@@ -21,12 +24,23 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
         at_most("loss not finite: models", raw["diverged_models"], 0),
         at_most("operations credited, not executed: samples", unproven, 0),
         at_most("validation samples not judged exactly once", raw["validation_miscounted"], 0),
+        _leak(raw),
     ]
     if case["GROUPS"] > 1:
         apart = disagreement(case, raw)
         verdict = "PASSED" if apart > 0 else "FAILED"
         found.append({"name": "pairwise disagreement of models, not 0", "value": apart, "limit": 0, "verdict": verdict})
     return found
+
+
+def _leak(raw: Json) -> Json:
+    """Nobody judges better than the ceiling but by chance: who does has seen the labels."""
+    dataset = raw["dataset"]
+    ceiling, samples = dataset.get("ceiling"), dataset["validation_samples"]
+    if ceiling is None:
+        return {"name": CEILING, "value": None, "limit": MOST_ABOVE, "verdict": "NOT CHECKED"}
+    best = max(raw["correct"], raw["member_correct_max"]) / samples
+    return at_most(CEILING, score.above_ceiling(best, ceiling, dataset["ceiling_error"], samples), MOST_ABOVE)
 
 
 def at_most(name: str, value: float, limit: float) -> Json:

@@ -32,7 +32,7 @@ def judge(case: Case, raw: Json, earlier: Sequence[Json]) -> Json:
         "settings": dict(settings),
         "operations": counted,
         "checks": found,
-        "verdict": "PASSED" if all(check["verdict"] == "PASSED" for check in found) else "FAILED",
+        "verdict": "PASSED" if all(check["verdict"] != "FAILED" for check in found) else "FAILED",
         "scores": scores(case, raw, rate, earlier),
         "phases": raw["phases"],
         "raw": raw,

@@ -16,6 +16,7 @@ from hpcai.comm.world import World, broadcast
 from hpcai.data import catalog
 from hpcai.data.bootstrap import sampler
 from hpcai.data.dataset import Dataset
+from hpcai.data.dataset import description as describe
 from hpcai.data.loader import Loader
 from hpcai.data.order import Shard, ValidationShard
 from hpcai.data.philox import Purpose, seed_of
@@ -83,7 +84,8 @@ def _measure(
         phases.seconds["staging"] = copy.measured["seconds"]
     with phases.measure("set-up"):
         opened = copy and copy.dataset
-        dataset = _same_data(opened or catalog.open_dataset(case["DATASET"], case["SAMPLES"]), group.active)
+        dataset = _same_data(opened or catalog.open_for(case.settings), group.active)
+        description, target = describe(dataset), case["TARGET"] or dataset.target
         graph = network(case, dataset)
         training = _training(case, seed, group, device, dataset, graph)
     wrong = wrong_sums(group, device, sum(graph.parameters.values()))
@@ -110,8 +112,8 @@ def _measure(
     if ending.agreed(group.active):
         return _stopped("ensemble", training, dataset, group)
     return {
-        "dataset": _description(dataset),
-        "target": case["TARGET"] or dataset.target,
+        "dataset": description,
+        "target": target,
         "steps_per_epoch": training.shard.steps,
         "sharding": training.shard.rule,
         "warmup_steps": warmup_steps,
@@ -120,7 +122,7 @@ def _measure(
         "curve": group.active.bcast(training.state.progress.curve),
         **asdict(verdicts),
         **_totals(training, group, len(dataset.validation), verdicts.validation_miscounted),
-        **_members(training, group, len(dataset.validation), case["TARGET"] or dataset.target),
+        **_members(training, group, len(dataset.validation), target),
         "phases": _phases(training, phases, group.active),
     }
 
@@ -165,23 +167,12 @@ def _stopped(where: str, training: Training, dataset: Dataset, group: Group) -> 
     return Stopped(
         {
             "where": where,
-            "dataset": _description(dataset),
+            "dataset": describe(dataset),
             **reduce.sums(group.active, {**counts, "steps": progress.steps * group.leader}),
             "seconds": group.active.allreduce(progress.training_seconds, MPI.MAX),
             "curve": group.active.bcast(progress.curve),
         }
     )
-
-
-def _description(dataset: Dataset) -> dict[str, Any]:
-    return {
-        "name": dataset.name,
-        "fingerprint": dataset.fingerprint,
-        "shape": list(dataset.shape),
-        "classes": dataset.classes,
-        "training_samples": len(dataset.train),
-        "validation_samples": len(dataset.validation),
-    }
 
 
 def _totals(training: Training, group: Group, validation_samples: int, miscounted_together: int) -> dict[str, int]:

@@ -35,7 +35,7 @@ def check(cases: Sequence[Case]) -> None:
 
 
 def _check(case: Case) -> None:
-    dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
+    dataset = catalog.open_for(case.settings)
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
@@ -65,7 +65,7 @@ def plan(case: Case, device: torch.device) -> dict[str, Any]:
 
     The speed comes from one forward pass, scaled by the operations of the whole test.
     """
-    dataset = catalog.open_dataset(case["DATASET"], case["SAMPLES"])
+    dataset = catalog.open_for(case.settings)
     graph = network(case, dataset)
     shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     count = opcount.count(graph, "model")

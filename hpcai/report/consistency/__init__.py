@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import quality, seconds, staging, work
+from hpcai.report.consistency import generated, quality, seconds, staging, work
 
 Json = dict[str, Any]
 
@@ -21,6 +21,7 @@ TOPICS = (
     work.bags,
     seconds.seconds,
     staging.staging,
+    generated.generated,
 )
 
 

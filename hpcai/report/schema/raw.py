@@ -16,7 +16,8 @@ DATASET = object_of(
         "classes": COUNT,
         "training_samples": COUNT,
         "validation_samples": COUNT,
-    }
+    },
+    {"ceiling": NUMBER, "ceiling_error": NUMBER},
 )
 WORST = object_of({"value": NUMBER, "where": TEXT})
 CURVE = object_of(

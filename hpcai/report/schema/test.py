@@ -4,7 +4,7 @@ from hpcai.inputfile import KEYS
 from hpcai.report.schema.kinds import COUNT, FLAG, NUMBER, STATUS, TEXT, VALUES, VERDICT, list_of, object_of, or_null
 from hpcai.report.schema.raw import FIRST_PHASE, PHASES, RAW
 
-CHECK = object_of({"name": TEXT, "value": NUMBER, "limit": NUMBER, "verdict": VERDICT})
+CHECK = object_of({"name": TEXT, "value": or_null(NUMBER), "limit": NUMBER, "verdict": VERDICT})
 SCORES = object_of(
     {
         "flops": NUMBER,
