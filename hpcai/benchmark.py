@@ -168,6 +168,7 @@ class _Book:
         elif self.writes:
             raw = measured.raw if measured else None
             self.result["broken_off"] = results.broken_off(case, cause, raw)
+            self._keep()
 
     def enter(self, case: Case, measurement: Measurement | Stopped | None) -> None:
         """Judge a case that has ended, and keep what is known so far."""

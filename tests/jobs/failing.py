@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from mpi4py import MPI
 
+from hpcai.comm.ending import Ending
 from hpcai.data.loader import Loader
 from hpcai.driver import main
 from hpcai.report import files
@@ -27,7 +28,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "loading": (Loader, "_load"),  # in the thread that loads ahead
     "validating": (Validation, "run"),
     "voting": (bagging, "judge"),
-    "waiting": (ensemble, "patient_barrier"),  # where idle ranks sleep
+    "waiting": (Ending, "barrier"),  # where idle ranks sleep
     "writing": (files, "write"),
 }
 
@@ -57,6 +58,7 @@ HOW: dict[str, Callable[[], Any]] = {
     "os-exit-7": lambda: os._exit(7),
     "kill": lambda: signal_itself(signal.SIGKILL),
     "terminate": lambda: signal_itself(signal.SIGTERM),
+    "abort": lambda: signal_itself(signal.SIGABRT),
     "segmentation-fault": lambda: signal_itself(signal.SIGSEGV),
 }
 
