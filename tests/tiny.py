@@ -18,9 +18,9 @@ from hpcai.models.module import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
 from hpcai.train.evaluate import Validation
+from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
 from hpcai.train.optimisers import sgd
-from hpcai.train.parallel import replicate
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import TrainingState
 
@@ -84,6 +84,7 @@ def training(
     validation: int = 23,
     sampling: str = "multinomial",
     graph: Graph = GRAPH,
+    compile: str = "off",
     **changes: Any,
 ) -> Training:
     """The training of the group's model on `samples` pictures, by RECIPE with changes."""
@@ -95,8 +96,8 @@ def training(
     loaders = [loader(half, recipe.batch) for half in halves]
     judged = Validation(loaders[1], ValidationShard(validation, group.seat.member, group.degree, recipe.batch), CPU)
     shard = Shard(draws.size, group.seat.member, group.degree, recipe.batch)
-    replica = replicate(module, group, CPU)
-    return Training(state, replica, recipe, draws, shard, loaders[0], judged, group, SEED)
+    execution = executed_as(compile, module, group, CPU)
+    return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED)
 
 
 def loader(pixels: ArraySplit, batch: int) -> Loader:

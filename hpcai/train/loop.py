@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import torch
 from mpi4py import MPI
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from hpcai.clock import Phases
@@ -18,8 +17,9 @@ from hpcai.data.loader import Loader
 from hpcai.data.order import EpochOrder, Shard, training_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError
-from hpcai.models.executed import Executed, count_executed
+from hpcai.models.executed import Count
 from hpcai.train.evaluate import Validation
+from hpcai.train.execution import Execution
 from hpcai.train.optimisers import set_rate
 from hpcai.train.parallel import average_statistics
 from hpcai.train.recipe import Recipe
@@ -37,13 +37,13 @@ def _unheard(progress: Progress) -> None:
 class Training:
     """One model's training on one rank: what it trains, on which samples, by which recipe.
 
-    `replica` is `state.module` as the group trains it. All but `shard` (its rank) is the same on the group's ranks.
+    `execution` is how the group trains `state.module`. All but `shard` (its rank) is the same on the group's ranks.
     """
 
     def __init__(
         self,
         state: TrainingState,
-        replica: nn.Module,
+        execution: Execution,
         recipe: Recipe,
         sampler: Sampler,
         shard: Shard,
@@ -53,7 +53,7 @@ class Training:
         seed: int,
     ) -> None:
         self.state = state
-        self.replica = replica
+        self.execution = execution
         self.recipe = recipe
         self.sampler = sampler
         self.shard = shard
@@ -71,11 +71,14 @@ class Training:
         shapes = [self.shard.step_positions(step) for step in range(steps)] + [
             self.shard.step_positions(self.shard.steps - 1)
         ]
-        for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
-            self._step(x, y)
-        self.validation.warm_up(self.state.module)
+
+        def practise() -> None:
+            for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
+                self._step(x, y)
+
+        runs = self.execution.settle(practise, lambda: self.validation.warm_up(self.execution.judged))
         self.state.restore(before)
-        return len(shapes)
+        return runs * len(shapes)
 
     def run(self, phases: Phases, ending: Ending, tell: Callable[[Progress], None] = _unheard) -> None:
         """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite.
@@ -84,17 +87,18 @@ class Training:
         `tell` hears of the progress several times a second at most.
         """
         watch = Watch(ending, self.group.model, lambda: tell(self.state.progress))
-        executed = count_executed(self.state.module)
+        executed = self.execution.count()
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
         phases.seconds["validation"] = self.state.progress.validation_seconds
         loss: float | None = 0.0
         while loss is not None and self.state.progress.epoch < self.recipe.epochs and not self.stopped:
-            waited = self.loader.wait_seconds
+            waited, exposed = self.loader.wait_seconds, self.execution.communication.exposed_seconds
             with phases.measure("training"):
                 self._epoch(executed, watch)
             self.step_times.close()
             self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
+            self.state.progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed
             self.state.progress.training_seconds = phases.seconds["training"]
             if not self.stopped:
                 loss = self._close_epoch()
@@ -103,7 +107,7 @@ class Training:
             tell(self.state.progress)
         executed.remove()
 
-    def _epoch(self, executed: Executed, watch: Watch) -> None:
+    def _epoch(self, executed: Count, watch: Watch) -> None:
         progress = self.state.progress
         self.step_times.begin()
         for x, y, _ in self.loader(self._indices(progress)):
@@ -130,8 +134,9 @@ class Training:
         return learning_rate(recipe.schedule, recipe.peak_rate, step, recipe.epochs * per_epoch, warmup)
 
     def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        loss = cross_entropy(self.replica(x), y, label_smoothing=self.recipe.smoothing)
+        loss = cross_entropy(self.execution.replica(x), y, label_smoothing=self.recipe.smoothing)
         loss.backward()
+        self.execution.communication.end_backward()
         self.state.optimiser.step()
         self.state.optimiser.zero_grad(set_to_none=True)
         self.state.loss_sum += loss.detach()
@@ -152,7 +157,7 @@ class Training:
         progress = self.state.progress
         with phases.measure("validation"):
             average_statistics(self.state.module, self.group)
-            tally = self.validation.run(self.state.module, self.group, ending.poll)
+            tally = self.validation.run(self.execution.judged, self.group, ending.poll)
         progress.validation_seconds = phases.seconds["validation"]
         self.stopped = ending.agreed(self.group.model)
         if self.stopped:

@@ -10,23 +10,38 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hpcai.comm.grid import Group
+from hpcai.train.communication import Communication
 
 BLOCK = 1 << 22  # elements that are summed at a time
 EXACT = 1 << 24  # integers up to here are exact in fp32
 
 
-def replicate(module: nn.Module, group: Group, device: torch.device) -> nn.Module:
-    """The module as the group trains it: gradients averaged over its Q ranks, overlapping the backward pass."""
+def replicate(
+    module: nn.Module,
+    group: Group,
+    device: torch.device,
+    communication: Communication,
+    bucket_megabytes: float | None = None,
+) -> nn.Module:
+    """The module as the group trains it: gradients averaged over its Q ranks, overlapping the backward pass.
+
+    Buckets fill in the order in which gradients arrive, the last layers' first. Each is sent when it is full, while the
+    gradients of earlier layers are still being computed. `bucket_megabytes` is their size in MiB; by default torch's
+    own: the first 1 MiB, so that sending begins early, then 25 MiB (Li et al., PyTorch Distributed, 2020, section 5.3).
+    """
     if group.degree == 1:
         return module
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 has a new name for it, torch 2.11 only this one
-        return DistributedDataParallel(
+        replica = DistributedDataParallel(
             module,
             device_ids=[device] if device.type == "cuda" else None,
             broadcast_buffers=False,
+            bucket_cap_mb=bucket_megabytes,
             gradient_as_bucket_view=True,
         )
+    communication.attach(replica)
+    return replica
 
 
 def average_statistics(module: nn.Module, group: Group) -> None:
@@ -48,7 +63,7 @@ def differs_from_leader(module: nn.Module, group: Group) -> bool:
     """
     digest = hashlib.sha256()
     for value in module.state_dict().values():
-        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return bool(group.model.bcast(digest.digest()) != digest.digest())
 
 

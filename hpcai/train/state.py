@@ -25,6 +25,7 @@ class Progress:
     training_seconds: float = 0.0
     validation_seconds: float = 0.0
     data_wait_seconds: float = 0.0
+    exposed_seconds: float = 0.0  # of communication
     curve: list[dict[str, Any]] = field(default_factory=list)
 
 

@@ -27,9 +27,10 @@ from hpcai.models.module import build
 from hpcai.networks.graph import Graph
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation, expected_fingerprint
+from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
 from hpcai.train.optimisers import sgd
-from hpcai.train.parallel import differs_from_leader, replicate, wrong_sums
+from hpcai.train.parallel import differs_from_leader, wrong_sums
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import Progress, TrainingState
 from hpcai.workloads.prepare import network
@@ -150,8 +151,8 @@ def _training(case: Case, seed: int, group: Group, device: torch.device, dataset
     judged = ValidationShard(len(dataset.validation), seat.member, group.degree, recipe.batch)
     validation = Validation(loaders[1], judged, device)
     shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
-    replica = replicate(module, group, device)
-    return Training(state, replica, recipe, draws, shard, loaders[0], validation, group, seed)
+    execution = executed_as(case["COMPILE"], module, group, device)
+    return Training(state, execution, recipe, draws, shard, loaders[0], validation, group, seed)
 
 
 def _progress(progress: Progress, epochs: int, steps: int) -> tuple[str, float]:

@@ -130,7 +130,7 @@ def step_left_out_by_one_model() -> Fault:
 
 def step_without_backward() -> Fault:
     def forward(genuine: Callable[..., None], training: Training, x: torch.Tensor, y: torch.Tensor) -> None:
-        functional.cross_entropy(training.replica(x), y)
+        functional.cross_entropy(training.execution.replica(x), y)
 
     return _in_wrong_step(forward)
 
