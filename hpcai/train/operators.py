@@ -1,0 +1,74 @@
+"""What kind of work an operator of torch does: the table behind the shares of time per operation class."""
+
+import re
+
+CONVOLUTION, MATRIX, ELEMENTWISE, NORMALISATION, OTHER = CLASSES = (
+    "convolution",
+    "GEMM",
+    "element-wise",
+    "normalisation",
+    "other",
+)
+
+# Names without namespace, direction and in-place mark: aten::relu_, aten::relu and ReluBackward0 are `relu`. A name
+# stands for the work of that operator itself; whatever it calls has a name of its own.
+_TABLE = {
+    CONVOLUTION: """
+        conv1d conv2d conv3d convolution convolution_overrideable conv_depthwise2d mkldnn_convolution
+        cudnn_convolution cudnn_convolution_relu cudnn_convolution_add_relu miopen_convolution
+        miopen_depthwise_convolution slow_conv2d slow_conv2d_forward thnn_conv2d nnpack_available
+        nnpack_spatial_convolution convolution_pointwise""",
+    MATRIX: """
+        linear linear_pointwise mkldnn_linear mkl_linear matmul mm addmm addmm_activation addmv mv bmm baddbmm
+        scaled_mm int_mm""",
+    ELEMENTWISE: """
+        add sub rsub mul div neg addcmul addcdiv lerp relu threshold clamp clamp_min clamp_max masked_fill where
+        maximum minimum abs sign reciprocal sqrt rsqrt square pow exp log sigmoid tanh gelu silu
+        eq ne lt le gt ge bitwise_not bitwise_and bitwise_or logical_not logical_and logical_or isfinite isnan""",
+    NORMALISATION: """
+        batch_norm batch_norm_impl_index batch_norm_stats batch_norm_elemt batch_norm_update_stats
+        batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_with_update batch_norm_no_update
+        native_batch_norm native_batch_norm_legit cudnn_batch_norm miopen_batch_norm sync_batch_norm
+        layer_norm native_layer_norm group_norm native_group_norm instance_norm""",
+    OTHER: """
+        max_pool2d max_pool2d_with_indices mkldnn_max_pool2d avg_pool2d adaptive_avg_pool2d mean
+        upsample_bilinear2d upsample_nearest2d
+        cross_entropy_loss log_softmax softmax nll_loss nll_loss_nd nll_loss_forward sum argmax max all any
+        empty empty_like empty_strided new_empty new_empty_strided zeros zeros_like ones ones_like full new_zeros
+        zero fill copy copy_from to to_copy clone contiguous resize resize_as set record_stream
+        cat stack index index_select gather scatter local_scalar_dense item
+        view view_as reshape unsafe_view as_strided t transpose permute expand expand_as squeeze unsqueeze select
+        slice narrow split split_with_sizes chunk flatten alias detach lift_fresh resolve_conj resolve_neg
+        accumulategrad copyslices copybackwards
+        record_param_comms""",
+}
+# Ranges and namespaces whose every name is of one class: optimisers, communication, the driver, compiled code.
+_OTHER_PREFIXES = (
+    "Optimizer.",
+    "aten::_fused_",
+    "aten::_foreach_",
+    "aten::_amp_",
+    "c10d::",
+    "gloo:",
+    "nccl:",
+    "DistributedDataParallel",
+    "torch::distributed::",
+    "cuda",
+    "Torch-Compiled Region",
+    "CompiledFunction",
+)
+_DIRECTION = re.compile(r"_?backward(_data|_reduce|_elemt)?\d*_?$")
+
+
+def _bare(name: str) -> str:
+    """What the forward and the backward, the in-place and the functional form of an operator have in common."""
+    return _DIRECTION.sub("", name.rpartition("::")[2].lower()).replace("_", "")
+
+
+_CLASS = {_bare(name): kind for kind, names in _TABLE.items() for name in names.split()}
+
+
+def operator_class(name: str) -> str | None:
+    """The class of an operator or range, named as torch's profiler names it; None if it is not in the table."""
+    name = name.removeprefix("autograd::engine::evaluate_function: ")
+    return OTHER if name.startswith(_OTHER_PREFIXES) else _CLASS.get(_bare(name))
