@@ -27,6 +27,8 @@ class Purpose(IntEnum):
     EPOCH_ORDER = 3
     WEIGHTS = 4
     GENERATED_IMAGES = 5
+    CROPS = 6
+    AUDITED_STEP = 7
 
 
 def stream(purpose: Purpose, instance: int, part: int = 0) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hpcai.report import times
 from hpcai.report.text import NAME_WIDTH, printed, score, with_reasons
 
 Json = dict[str, Any]
@@ -50,8 +51,7 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield score("share of training spent waiting for data", scores["data_wait_share"])
     if "staging_rate" in scores:
         yield score("staging of data to the nodes, GB/s", scores["staging_rate"] / 1e9)
-    for name, seconds in test["phases"].items():
-        yield score(f"phase {name}, s", seconds)
+    yield from times.lines(test)
 
 
 def _notes(test: Json) -> Iterator[str]:
@@ -83,4 +83,7 @@ def _notes(test: Json) -> Iterator[str]:
     )
     for measure in ("scaled", "elementwise"):
         yield f"Residual: worst {measure}: {raw['residuals'][measure]['where']}"
+    for measure in ("deviation", "lost"):
+        yield f"Audit   : {raw['audit']['steps']} steps, largest {measure}: {raw['audit'][measure]['where']}"
+    yield times.note(test)
     yield with_reasons(f"Status  : {test['status']}", test["reasons"])

@@ -10,6 +10,8 @@ Json = dict[str, Any]
 RESIDUAL = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)"
 ELEMENTWISE = "max|C-L*R|/(8*sqrt(N)*u*sqrt((LoL)*(RoR)))"
 
+TERM_LOST = 0.25  # of a term of the update: half of one rank's gradient is found, as is a zeroed layer
+
 CEILING = "quality above the ceiling: standard errors"
 MOST_ABOVE = 5  # standard errors
 
@@ -21,6 +23,7 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
         at_most(ELEMENTWISE, raw["residuals"]["elementwise"]["value"], 1),
         at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),
         at_most("parameters and statistics: differing ranks", raw["differing_ranks"], 0),
+        *_audit(raw["audit"]),
         at_most("loss not finite: models", raw["diverged_models"], 0),
         at_most("operations credited, not executed: samples", unproven, 0),
         at_most("validation samples not judged exactly once", raw["validation_miscounted"], 0),
@@ -31,6 +34,15 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
         verdict = "PASSED" if apart > 0 else "FAILED"
         found.append({"name": "pairwise disagreement of models, not 0", "value": apart, "limit": 0, "verdict": verdict})
     return found
+
+
+def _audit(audit: Json) -> list[Json]:
+    return [
+        at_most("training samples not those of the epoch: models", audit["wrong_epochs"], 0),
+        at_most("audited steps: worst deviation of the update", audit["deviation"]["value"], 1),
+        at_most("audited steps: largest share of a term lost", audit["lost"]["value"], TERM_LOST),
+        at_most("weights changed outside of steps: ranks", audit["changed_ranks"], 0),
+    ]
 
 
 def _leak(raw: Json) -> Json:

@@ -3,7 +3,7 @@
 Nothing in an epoch waits for the device: losses stay there, and the clock is read where the epoch begins and ends.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from mpi4py import MPI
@@ -22,6 +22,7 @@ from hpcai.train.evaluate import Validation
 from hpcai.train.execution import Execution
 from hpcai.train.optimisers import set_rate
 from hpcai.train.parallel import average_statistics
+from hpcai.train.proof import NOISE, Proof
 from hpcai.train.recipe import Recipe
 from hpcai.train.schedules import learning_rate
 from hpcai.train.state import Progress, TrainingState
@@ -51,6 +52,7 @@ class Training:
         validation: Validation,
         group: Group,
         seed: int,
+        noise: float = NOISE["fp32"],
     ) -> None:
         self.state = state
         self.execution = execution
@@ -62,23 +64,26 @@ class Training:
         self.group = group
         self.seed = seed
         self.step_times = StepTimes(state.device, shard.steps)
+        self.proof = Proof(state, recipe, sampler, loader, group, seed, noise)
         self.stopped = False  # before its end, because the run was to end
 
     def warm_up(self) -> int:
         """Run every shape once before the clock, then forget all of it. Returns the number of steps."""
         before = self.state.snapshot()
-        steps = min(WARMUP_STEPS, self.shard.steps)
-        shapes = [self.shard.step_positions(step) for step in range(steps)] + [
-            self.shard.step_positions(self.shard.steps - 1)
-        ]
-
-        def practise() -> None:
-            for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
-                self._step(x, y)
-
-        runs = self.execution.settle(practise, lambda: self.validation.warm_up(self.execution.judged))
+        self.proof.seal()
+        steps = [*range(min(WARMUP_STEPS, self.shard.steps)), self.shard.steps - 1]
+        runs = self.execution.settle(
+            lambda: self.practise(steps), lambda: self.validation.warm_up(self.execution.judged)
+        )
         self.state.restore(before)
-        return runs * len(shapes)
+        self.proof.check_weights()
+        return runs * len(steps)
+
+    def practise(self, steps: Iterable[int]) -> None:
+        """Run these steps of an epoch without credit: the weights change, the progress does not."""
+        shapes = (self.shard.step_positions(step) for step in steps)
+        for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
+            self._step(x, y)
 
     def run(self, phases: Phases, ending: Ending, tell: Callable[[Progress], None] = _unheard) -> None:
         """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite.
@@ -91,8 +96,11 @@ class Training:
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
         phases.seconds["validation"] = self.state.progress.validation_seconds
+        self.proof.seal()
         loss: float | None = 0.0
         while loss is not None and self.state.progress.epoch < self.recipe.epochs and not self.stopped:
+            with phases.measure("audit"):
+                self.proof.begin()
             waited, exposed = self.loader.wait_seconds, self.execution.communication.exposed_seconds
             with phases.measure("training"):
                 self._epoch(executed, watch)
@@ -101,6 +109,9 @@ class Training:
             self.state.progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed
             self.state.progress.training_seconds = phases.seconds["training"]
             if not self.stopped:
+                with phases.measure("audit"):
+                    self.proof.close()
+                    executed.operations = self.state.progress.operations  # what was repeated has no credit
                 loss = self._close_epoch()
                 if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
                     loss = self._validate(phases, loss, ending)
@@ -110,9 +121,13 @@ class Training:
     def _epoch(self, executed: Count, watch: Watch) -> None:
         progress = self.state.progress
         self.step_times.begin()
-        for x, y, _ in self.loader(self._indices(progress)):
+        for x, y, indices in self.loader(self._indices(progress)):
+            self.proof.note(indices)
             set_rate(self.state.optimiser, self._rate(progress.steps))
-            self._step(x, y)
+            if progress.step == self.proof.step:
+                self._audited_step(x, y)
+            else:
+                self._step(x, y)
             progress.step += 1
             progress.steps += 1
             progress.samples += len(y)
@@ -133,12 +148,16 @@ class Training:
         warmup = recipe.warmup_epochs * per_epoch
         return learning_rate(recipe.schedule, recipe.peak_rate, step, recipe.epochs * per_epoch, warmup)
 
+    def _audited_step(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.proof.before()
+        self._step(x, y)
+        self.proof.after()
+
     def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         loss = cross_entropy(self.execution.replica(x), y, label_smoothing=self.recipe.smoothing)
-        loss.backward()
+        self.state.backward(loss)
         self.execution.communication.end_backward()
-        self.state.optimiser.step()
-        self.state.optimiser.zero_grad(set_to_none=True)
+        self.state.update(len(y))
         self.state.loss_sum += loss.detach()
 
     def _close_epoch(self) -> float | None:

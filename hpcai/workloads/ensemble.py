@@ -31,12 +31,26 @@ from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
 from hpcai.train.optimisers import sgd
 from hpcai.train.parallel import differs_from_leader, wrong_sums
+from hpcai.train.proof import noise
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import Progress, TrainingState
 from hpcai.workloads.prepare import network
 from hpcai.workloads.residuals import worst_residuals
 
-PHASES = ("start-up", "staging", "set-up", "residuals", "warm-up", "training", "data wait", "validation", "ensemble")
+PHASES = (
+    "start-up",
+    "staging",
+    "set-up",
+    "residuals",
+    "warm-up",
+    "training",
+    "data wait",
+    "exposed communication",
+    "audit",
+    "validation",
+    "profile",
+    "ensemble",
+)
 
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
 
@@ -120,6 +134,7 @@ def _measure(
         "warmup_steps": warmup_steps,
         "wrong_sums": group.active.allreduce(wrong),
         "residuals": residuals,
+        "audit": training.proof.measured(),
         "curve": group.active.bcast(training.state.progress.curve),
         **asdict(verdicts),
         **_totals(training, group, len(dataset.validation), verdicts.validation_miscounted),
@@ -152,7 +167,8 @@ def _training(case: Case, seed: int, group: Group, device: torch.device, dataset
     validation = Validation(loaders[1], judged, device)
     shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
     execution = executed_as(case["COMPILE"], module, group, device)
-    return Training(state, execution, recipe, draws, shard, loaders[0], validation, group, seed)
+    known = noise(case["PRECISION"], case["COMPILE"] == "torch")
+    return Training(state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known)
 
 
 def _progress(progress: Progress, epochs: int, steps: int) -> tuple[str, float]:

@@ -14,9 +14,16 @@ def settings(case: Case, raw: Json) -> dict[str, bool]:
         "counts >= 0": all(value >= 0 for value in raw.values() if isinstance(value, int)),
         "residuals >= 0": all(worst["value"] >= 0 for worst in raw["residuals"].values()),
         "training_samples = SAMPLES": case["SAMPLES"] in (0, raw["dataset"]["training_samples"]),
+        "audit: values >= 0": all(value >= 0 for value in _audited(raw["audit"])),
+        "audit: one step in each epoch of each model": raw["audit"]["steps"] == case["GROUPS"] * case["EPOCHS"],
         "target = TARGET": case["TARGET"] in (0, raw["target"]),
         "backend is none if, and only if, DEGREE = 1": (raw["backend"] == "none") == (case["DEGREE"] == 1),
     }
+
+
+def _audited(audit: Json) -> list[float]:
+    counts = [value for value in audit.values() if isinstance(value, int)]
+    return [*counts, audit["deviation"]["value"], audit["lost"]["value"]]
 
 
 def work(case: Case, raw: Json) -> dict[str, bool]:

@@ -1,13 +1,25 @@
 """The part of the schema that says what was measured in a test."""
 
-from hpcai.report.schema.kinds import COUNT, FLAG, NUMBER, SHA256, TEXT, list_of, object_of, or_null
+from hpcai.report.schema.kinds import COUNT, FLAG, NUMBER, SHA256, TEXT, Json, list_of, object_of, or_null
+from hpcai.train.operators import CLASSES
 
-PHASES = {
-    phase: {"type": "number", "minimum": 0}
-    for phase in ("set-up", "residuals", "warm-up", "training", "data wait", "validation", "ensemble")
-}
-# Of the first test, and of those whose data are staged.
-FIRST_PHASE = {phase: {"type": "number", "minimum": 0} for phase in ("start-up", "staging")}
+SECONDS: Json = {"type": "number", "minimum": 0}
+PHASES = dict.fromkeys(
+    (
+        "set-up",
+        "residuals",
+        "warm-up",
+        "training",
+        "data wait",
+        "exposed communication",
+        "audit",
+        "validation",
+        "profile",
+        "ensemble",
+    ),
+    SECONDS,
+)
+FIRST_PHASE = dict.fromkeys(("start-up", "staging"), SECONDS)  # of the first test, and of those whose data are staged
 DATASET = object_of(
     {
         "name": TEXT,
@@ -30,6 +42,11 @@ CURVE = object_of(
         "fingerprint": COUNT,
     }
 )
+AUDIT = object_of({"steps": COUNT, "wrong_epochs": COUNT, "changed_ranks": COUNT, "deviation": WORST, "lost": WORST})
+STEP_SECONDS = object_of({"count": COUNT, "mean": NUMBER, "median": NUMBER, "p95": NUMBER})
+BUSY_SECONDS = object_of({"min": NUMBER, "mean": NUMBER, "max": NUMBER, "slowest_rank": COUNT, "slowest_host": TEXT})
+WAITING_SECONDS = object_of({"data": SECONDS, "communication": SECONDS})
+OPERATION_SECONDS = object_of(dict.fromkeys(CLASSES, SECONDS))
 STAGING = object_of({"bytes": COUNT, "reused_bytes": COUNT, "nodes": COUNT, "seconds": NUMBER, "kept": FLAG})
 COUNTED = (
     "steps_per_epoch",
@@ -64,11 +81,16 @@ RAW = object_of(
         "target": NUMBER,
         "sharding": TEXT,
         "residuals": object_of({"scaled": WORST, "elementwise": WORST}),
+        "audit": AUDIT,
         "curve": list_of(CURVE),
         **dict.fromkeys(COUNTED, COUNT),
         "reached_seconds_sum": NUMBER,
         "reached_seconds_max": NUMBER,
         "phases": object_of(PHASES, FIRST_PHASE),
+        "step_seconds": STEP_SECONDS,
+        "busy_seconds": BUSY_SECONDS,
+        "waiting_seconds": WAITING_SECONDS,
+        "operation_seconds": OPERATION_SECONDS,
     },
     {"staging": STAGING},
 )

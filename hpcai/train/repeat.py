@@ -1,0 +1,102 @@
+"""One optimiser step done again, by other means than those of the training.
+
+The module is called without the group's wrapper, compilation or graphs, with parameters and statistics of its own; the
+gradients are those of plain autograd, and the group averages them by MPI in float64.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from mpi4py import MPI
+from torch import nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+
+from hpcai.train.state import TrainingState
+from hpcai.train.update import Tensor, Vector
+
+
+class Copies:
+    """What a step begins with and what it makes of it, in memory on the device that is there before the clock starts.
+
+    Four times the parameters where there is momentum, else twice; and once the statistics.
+    """
+
+    def __init__(self, state: TrainingState, momentum: float) -> None:
+        self._state = state
+        self._live: list[torch.Tensor] = list(state.module.parameters())
+        self._statistics = {name: buffer.clone() for name, buffer in state.module.named_buffers()}
+        self._before, self._after = self._empty(), self._empty()
+        self._velocity, self._velocity_after = (self._empty() if momentum else [] for _ in range(2))
+
+    def _empty(self) -> list[torch.Tensor]:
+        return [torch.zeros_like(parameter, requires_grad=False) for parameter in self._live]
+
+    @torch.no_grad()
+    def before(self) -> None:
+        """Keep the parameters and velocities that the step begins with; nothing waits for the device."""
+        torch._foreach_copy_(self._before, self._live)
+        self._keep_velocities(self._velocity)
+
+    @torch.no_grad()
+    def after(self) -> None:
+        """Keep what the step made of them."""
+        torch._foreach_copy_(self._after, self._live)
+        self._keep_velocities(self._velocity_after)
+
+    def _keep_velocities(self, copies: list[torch.Tensor]) -> None:
+        states = self._state.optimiser.state
+        found = [states.get(parameter, {}).get("momentum_buffer") for parameter in self._live]
+        if copies and any(velocity is None for velocity in found):  # before the first step of all
+            torch._foreach_zero_(copies)
+        elif copies:
+            torch._foreach_copy_(copies, found)
+
+    def gradients(self, x: torch.Tensor, y: torch.Tensor, smoothing: float) -> list[torch.Tensor]:
+        """Gradients of this rank's batch at the parameters that the step began with."""
+        before = [value.detach().requires_grad_() for value in self._before]
+        names = (name for name, _ in self._state.module.named_parameters())
+        values = {**dict(zip(names, before, strict=True)), **self._statistics}
+        logits = functional_call(self._state.module, values, (x,))
+        return list(torch.autograd.grad(cross_entropy(logits, y, label_smoothing=smoothing), before))
+
+    def tensors(self, gradients: list[torch.Tensor], comm: MPI.Comm) -> Iterator[Tensor]:
+        """The step tensor by tensor, with this rank's gradients and their mean over the group. Collective."""
+        for index, (name, parameter) in enumerate(self._state.module.named_parameters()):
+            own = _host(gradients[index])
+            mean, norms = np.empty_like(own), np.array([own @ own, np.sqrt(own @ own)])
+            comm.Allreduce(own, mean)
+            comm.Allreduce(norms.copy(), norms)
+            yield Tensor(
+                name=name,
+                kind=torch.finfo(parameter.dtype),
+                decays=parameter.ndim > 1,
+                before=_host(self._before[index]),
+                after=_host(self._after[index]),
+                velocity=_host(self._velocity[index]) if self._velocity else np.zeros_like(own),
+                velocity_after=_host(self._velocity_after[index]) if self._velocity_after else None,
+                own=own,
+                mean=mean / comm.size,
+                spread=float(np.sqrt(norms[0])) / comm.size,
+                size=float(norms[1]) / comm.size,
+            )
+
+
+def sums(module: nn.Module, optimiser: torch.optim.Optimizer) -> torch.Tensor:
+    """A sum over the bits of each parameter and of what the optimiser keeps of it: int64, on the device.
+
+    One bit that has changed changes it.
+    """
+    kept = [value for state in optimiser.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
+    return torch.stack([_sum(value.detach()) for value in (*module.parameters(), *kept)])
+
+
+def _sum(tensor: torch.Tensor) -> torch.Tensor:
+    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+    return tensor.view(integers).sum(dtype=torch.int64)
+
+
+def _host(tensor: torch.Tensor) -> Vector:
+    flat: Vector = tensor.detach().double().flatten().cpu().numpy()
+    return flat
