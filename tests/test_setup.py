@@ -3,11 +3,11 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from launch import MARK, ROOT, wait_until
+from launch import ROOT, wait_until
+from pretended_machine import MPIRUN, Machine
 
 DRIVER = Path("/proc/driver/nvidia/version")
 TESTED_TORCH = next(
@@ -15,73 +15,6 @@ TESTED_TORCH = next(
     for line in (ROOT / "constraints.txt").read_text().splitlines()
     if line.startswith("torch==")
 )
-
-# Behaves as a Python that makes environments; what its pip is asked to install is written to $LOG.
-PYTHON = f"""#!/bin/bash
-case "$*" in
-"-m venv .venv") mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
-*" index versions torch") echo "Available versions: $OFFERED" ;;
-"-m pip "*) echo noise; echo "$*" >>"$LOG"; exec sleep "${{INSTALL_SECONDS:-0}}" ;;
-*) exec {sys.executable} "$@" ;;
-esac
-"""
-
-# Answers the question for two ranks unless $STRANGER, and shows what else it is asked to start.
-MPIRUN = """#!/bin/bash
-case "$*" in
---version) echo "mpirun (${FAMILY:-MPICH}) 1.0" ;;
-*" -c "*) if [ -n "$STRANGER" ]; then printf '1\\n1\\n'; else printf '2\\n2\\n'; fi ;;
-*) echo "report as root: ${OMPI_ALLOW_RUN_AS_ROOT:-not asked}"; printf '<%s>' "$@"; exit "${STATUS:-0}" ;;
-esac
-"""
-
-
-class Machine:
-    """A checkout's set-up files and the programs of a pretended machine."""
-
-    def __init__(self, folder: Path) -> None:
-        self.checkout = folder / "a checkout"
-        self.log = folder / "log"
-        self.programs = folder / "bin"
-        self.checkout.mkdir()
-        self.programs.mkdir()
-        for name in ("Makefile", "setup.py", "pyproject.toml", "constraints.txt"):
-            (self.checkout / name).write_bytes((ROOT / name).read_bytes())
-        self.add("python3", PYTHON)
-
-    def add(self, name: str, text: str) -> None:
-        """Put a program on the PATH."""
-        (self.programs / name).write_text(text)
-        (self.programs / name).chmod(0o755)
-
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """Start make, in a session of its own."""
-        variables = {"PATH": f"{self.programs}:/usr/bin:/bin", "LOG": str(self.log), "HOME": str(self.programs)}
-        return subprocess.Popen(
-            ["make", *arguments],
-            cwd=self.checkout,
-            env={**variables, MARK: os.environ.get(MARK, ""), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def make(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run make to its end."""
-        with self.start(*arguments, **environment) as process:
-            stdout, stderr = process.communicate(timeout=60)
-        return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
-
-    @property
-    def asked(self) -> str:
-        """What pip was asked for."""
-        return self.log.read_text() if self.log.exists() else ""
-
-    @property
-    def ready(self) -> bool:
-        """Whether the environment counts as complete."""
-        return (self.checkout / ".venv/.complete").exists()
 
 
 @pytest.fixture
@@ -119,7 +52,7 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
 
 def test_help_names_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
-    assert verbs == {"help", "install", "run", "test", "test-N", "lint", "clean"}
+    assert verbs == {"help", "install", "run", "test", "test-network", "test-N", "lint", "wheelhouse", "clean"}
 
 
 def test_clean_leaves_results(machine: Machine) -> None:
@@ -210,7 +143,7 @@ def test_failed_install_leaves_nothing(machine: Machine) -> None:
     assert not (machine.checkout / ".venv").exists()
 
 
-@pytest.mark.parametrize("choice", ["MPI=mpich", "GPU=on"])
+@pytest.mark.parametrize("choice", ["MPI=mpich", "GPU=on", "SYSTEM=on", "WHEELHOUSE=nowhere"])
 def test_unknown_choice_is_one_line(machine: Machine, choice: str) -> None:
     finished = machine.make("install", choice)
     assert finished.returncode != 0

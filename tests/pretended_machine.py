@@ -1,0 +1,76 @@
+"""A pretended machine for tests of the Makefile: stand-ins for Python and mpirun record what they are asked."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from launch import MARK, ROOT
+
+# Behaves as a Python that makes environments; what its pip is asked to install is written to $LOG.
+PYTHON = f"""#!/bin/bash
+case "$*" in
+"-m venv "*) mkdir -p .venv/bin; echo "$*" >.venv/made; cp "$0" .venv/bin/python ;;
+*" list --format=freeze") printf 'Typing-Extensions==1\\ntorch==2.99\\n' ;;
+*" index versions "*torch) echo "Available versions: $OFFERED" ;;
+"-m pip "*) echo noise; echo "$*" >>"$LOG"; exec sleep "${{INSTALL_SECONDS:-0}}" ;;
+*) exec {sys.executable} "$@" ;;
+esac
+"""
+
+# Answers the question for two ranks unless $STRANGER, and shows what else it is asked to start.
+MPIRUN = """#!/bin/bash
+case "$*" in
+--version) echo "mpirun (${FAMILY:-MPICH}) 1.0" ;;
+*" -c "*) if [ -n "$STRANGER" ]; then printf '1\\n1\\n'; else printf '2\\n2\\n'; fi ;;
+*) echo "report as root: ${OMPI_ALLOW_RUN_AS_ROOT:-not asked}"; printf '<%s>' "$@"; exit "${STATUS:-0}" ;;
+esac
+"""
+
+
+class Machine:
+    """A checkout's set-up files and the programs of a pretended machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checkout = folder / "a checkout"
+        self.log = folder / "log"
+        self.programs = folder / "bin"
+        self.checkout.mkdir()
+        self.programs.mkdir()
+        for name in ("Makefile", "setup.py", "pyproject.toml", "constraints.txt"):
+            (self.checkout / name).write_bytes((ROOT / name).read_bytes())
+        self.add("python3", PYTHON)
+
+    def add(self, name: str, text: str) -> None:
+        """Put a program on the PATH."""
+        (self.programs / name).write_text(text)
+        (self.programs / name).chmod(0o755)
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start make, in a session of its own."""
+        variables = {"PATH": f"{self.programs}:/usr/bin:/bin", "LOG": str(self.log), "HOME": str(self.programs)}
+        return subprocess.Popen(
+            ["make", *arguments],
+            cwd=self.checkout,
+            env={**variables, MARK: os.environ.get(MARK, ""), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def make(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run make to its end."""
+        with self.start(*arguments, **environment) as process:
+            stdout, stderr = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+
+    @property
+    def asked(self) -> str:
+        """What pip was asked for."""
+        return self.log.read_text() if self.log.exists() else ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the environment counts as complete."""
+        return (self.checkout / ".venv/.complete").exists()
