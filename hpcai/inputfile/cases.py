@@ -2,26 +2,36 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import count, product
 from typing import Any
 
 from hpcai.errors import InputError
 from hpcai.inputfile.keys import Value, keys_of
 
 _GRID = ("GROUPS", "DEGREE")
+SEEDS = 2**63  # the seeds of repetitions go round
 
 
 @dataclass(frozen=True)
 class Case:
-    """One test: the settings of the run and one value of every KEY of the section, the grid resolved."""
+    """One test: the settings of the run and one value of every KEY of the section, the grid resolved.
+
+    SEED is the test's own: the input's and `repetition`, which counts from 0 to REPEAT - 1.
+    """
 
     index: int
     workload: str
     settings: Mapping[str, Value]
+    repetition: int = 0
 
     def __getitem__(self, key: str) -> Any:
         """The value of a KEY: int, float or str as it is declared."""
         return self.settings[key]
+
+    @property
+    def data_seed(self) -> int:
+        """The input's SEED: generated data are the same in all repetitions."""
+        return (self["SEED"] - self.repetition) % SEEDS
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,7 @@ class Problem:
     sections: tuple[Section, ...]
 
     def cases(self, ranks: int, accelerators: int = 0) -> list[Case]:
-        """The tests in order: grids outermost, then the other KEYs as declared, the last one fastest.
+        """The tests in order: grids outermost, then the other KEYs as declared, the last one fastest, then repetitions.
 
         `ranks` of the job, `accelerators` of a node (0 on a CPU). InputError if a grid does not fit the ranks.
         The same on every rank.
@@ -63,7 +73,12 @@ class Problem:
             if not isinstance(grid, str)
             for rest in _combinations(section)
         ]
-        return [Case(index, name, values) for index, (name, values) in enumerate(settings, start=1)]
+        numbers = count(1)
+        return [
+            Case(next(numbers), name, {**values, "SEED": (int(self.run["SEED"]) + repetition) % SEEDS}, repetition)
+            for name, values in settings
+            for repetition in range(int(self.run["REPEAT"]))
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as JSON can hold it; `from_dict` reads it back."""

@@ -20,7 +20,8 @@ def check(
             _check_required(block, mistakes)
             _check_grid(block, ranks, mistakes)
             _check_datasets(block, check_dataset, mistakes)
-    tests = sum(_tests(block) for block in blocks[1:])
+    repetitions = _values(blocks[0], "REPEAT")
+    tests = sum(_tests(block) for block in blocks[1:]) * (int(repetitions[0]) if repetitions else 1)
     if tests > MOST_TESTS:
         mistakes.add(Place("the file"), f"it asks for {tests} tests; allowed: {MOST_TESTS}")
 

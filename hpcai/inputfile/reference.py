@@ -15,7 +15,8 @@ Two header lines of free text come first; they are repeated in the report. Every
 - Numbers: `32`, `1e3`, `0.5`, and `64K`, `1M`, `1G` in steps of 1024. A whole number may be written `32.0`.
 - A KEY marked as a sweep takes up to {MOST_VALUES} values, {MOST_COLUMNS} columns in all.
   `GROUPS` and `DEGREE` pair up: the first of one with the first of the other. Everything else multiplies out, grids
-  outermost, the last KEY of the table fastest. Each combination is one test; at most {MOST_TESTS:,} in all.
+  outermost, the last KEY of the table fastest. Each combination is one test, run REPEAT times with
+  seeds SEED, SEED + 1, ...; at most {MOST_TESTS:,} in all.
 - `--set [SECTION.]KEY=VALUE` on the command line replaces a setting of the file in every section that has the KEY, or
   in those named; several values are separated by blanks or commas; the last one given counts.
 - A path cannot hold blanks, `#` or `!`.

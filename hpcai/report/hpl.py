@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hpcai.inputfile import echo, from_dict
+from hpcai.report import repeat
 from hpcai.report.block import DASHES, LINE
 from hpcai.report.text import free, printed, with_reasons
 
@@ -87,6 +88,7 @@ def closing(result: Json) -> str:
     lines = [
         LINE,
         "",
+        *repeat.table(summary["repeatability"]),
         f"Finished {summary['tests']:6d} tests with the following results:",
         f"         {summary['passed']:6d} tests completed and passed residual checks,",
         f"         {summary['failed']:6d} tests completed and failed residual checks,",
@@ -108,8 +110,8 @@ def _broken_off(result: Json) -> Iterator[str]:
         raw = test["raw"]
         rate = "" if test["gflops"] is None else f": {test['gflops']:.4f} GFLOP/s"
         yield (
-            f"Test {test['index']}, {test['tv'].replace('W', 'w', 1)}, ended in its {raw['where']}: {test['n']} samples, "
-            f"{raw['steps']} steps in {raw['seconds']:.2f} s of training{rate}, not checked and not ranked"
+            f"Test {test['index']}, {test['tv'].replace('W', 'w', 1)}, ended in its {raw['where']}: "
+            f"{test['n']} samples, {raw['steps']} steps in {raw['seconds']:.2f} s of training{rate}, not checked and not ranked"
         )
     cause = f" by {test['cause']}" if test else ""
     yield f"BROKEN OFF after {summary['tests']} of {summary['planned']} tests{cause}."
@@ -124,8 +126,19 @@ def _summary(result: Json) -> Iterator[str]:
         yield f"{name}={summary[name]}"
     for name, value in (summary["best"] or {}).items():
         yield f"{name}={value:.7f}" if isinstance(value, float) else f"{name}={value}"
+    for entry in summary["repeatability"]:
+        if summary["best"]["index"] in entry["tests"]:
+            yield from _variation(entry)
     yield f"fingerprint={summary['fingerprint']}"
     yield "End of Summary section."
+
+
+def _variation(entry: Json) -> Iterator[str]:
+    """How often the best row was run, and how far the runs lie apart."""
+    yield f"repetitions={len(entry['tests'])}"
+    for name in ("flops", "quality"):
+        if entry[name]["cv"] is not None:
+            yield f"cv_percent_{name}={100 * entry[name]['cv']:.7f}"
 
 
 def _final(summary: Json) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from hpcai import score
 from hpcai.inputfile import Case
 from hpcai.result.checks import disagreement
+from hpcai.result.times import times
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json]) -> Json:
         "epochs_to_quality_mean": raw["reached_epochs_sum"] / models if reached else None,
         "efficiency": _efficiency(case, rate, earlier),
         "images_per_second": raw["samples"] / raw["phases"]["training"],
-        "data_wait_share": raw["phases"]["data wait"] / raw["phases"]["training"],
+        **times(raw),
         **_staging(raw),
     }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
+TRAINING_PARTS = ("compute", "exposed communication", "data wait", "idle")
 WITHIN_TRAINING = ("data wait", "exposed communication")  # phases that are part of `training`
 UP_TO_TRAINING = ("staging", "set-up", "residuals", "warm-up")  # phases that are part of `start-up`
 
@@ -27,12 +28,8 @@ def spread(busy: Mapping[str, Any]) -> float:
 def training_shares(raw: Json) -> dict[str, float]:
     """What the mean rank did in the slowest rank's training time; idle is who had finished before."""
     total, waiting = raw["phases"]["training"], raw["waiting_seconds"]
-    shares = {
-        "compute": raw["busy_seconds"]["mean"] / total,
-        "exposed communication": waiting["communication"] / total,
-        "data wait": waiting["data"] / total,
-    }
-    return {**shares, "idle": max(0.0, 1 - sum(shares.values()))}
+    shares = [part / total for part in (raw["busy_seconds"]["mean"], waiting["communication"], waiting["data"])]
+    return dict(zip(TRAINING_PARTS, [*shares, max(0.0, 1 - sum(shares))], strict=True))
 
 
 def phase_shares(phases: Mapping[str, float]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from hpcai.report.schema.kinds import (
 )
 from hpcai.report.schema.test import TEST
 from hpcai.result import SCHEMA
+from hpcai.result.repeat import QUANTITIES
 
 
 def _section(name: str) -> Json:
@@ -43,6 +44,10 @@ BEST = object_of(
         "time": NUMBER,
     }
 )
+SPREAD = or_null(
+    object_of({"count": COUNT, "mean": NUMBER, "median": NUMBER, "min": NUMBER, "max": NUMBER, "cv": or_null(NUMBER)})
+)
+REPEATABILITY = object_of({"tests": list_of(COUNT), **dict.fromkeys(QUANTITIES, SPREAD)})
 SUMMARY = object_of(
     {
         "complete": FLAG,
@@ -54,6 +59,7 @@ SUMMARY = object_of(
         "valid": STATUS,
         "reasons": list_of(TEXT),
         "best": or_null(BEST),
+        "repeatability": list_of(REPEATABILITY),
         "fingerprint": SHA256,
     }
 )

@@ -1,8 +1,16 @@
 """The part of the schema that says what follows from a test: operations, checks and scores."""
 
 from hpcai.inputfile import KEYS
-from hpcai.report.schema.kinds import COUNT, FLAG, NUMBER, STATUS, TEXT, VALUES, VERDICT, list_of, object_of, or_null
+from hpcai.report.schema.kinds import COUNT, FLAG, NUMBER, STATUS, TEXT, VALUES, VERDICT, Json, list_of, object_of, or_null
 from hpcai.report.schema.raw import FIRST_PHASE, PHASES, RAW
+from hpcai.result.times import TRAINING_PARTS, WITHIN_TRAINING
+from hpcai.train.operators import CLASSES
+
+
+def _outermost(phases: Json) -> Json:
+    """The phases that are part of no other."""
+    return {phase: NUMBER for phase in phases if phase not in WITHIN_TRAINING}
+
 
 CHECK = object_of({"name": TEXT, "value": or_null(NUMBER), "limit": NUMBER, "verdict": VERDICT})
 SCORES = object_of(
@@ -24,7 +32,10 @@ SCORES = object_of(
         "epochs_to_quality_mean": or_null(NUMBER),
         "efficiency": NUMBER,
         "images_per_second": NUMBER,
-        "data_wait_share": NUMBER,
+        "busy_spread": NUMBER,
+        "training_shares": object_of(dict.fromkeys(TRAINING_PARTS, NUMBER)),
+        "phase_shares": object_of(_outermost(PHASES), _outermost(FIRST_PHASE)),
+        "operation_shares": or_null(object_of(dict.fromkeys(CLASSES, NUMBER))),
     },
     {"staging_rate": NUMBER},
 )

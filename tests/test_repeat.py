@@ -1,0 +1,101 @@
+"""Repetitions: seeds of their own, the same data, and statistics over what they made."""
+
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import pytest
+from small_run import bench, golden
+
+from hpcai.errors import InputError
+from hpcai.inputfile import parse
+from hpcai.report import verify
+from hpcai.report.repeat import table
+from hpcai.result.repeat import repeatability, repetitions, spread
+from hpcai.result.summary import summarise
+
+TEXT = "one\ntwo\n{seed} SEED\n{repeat} REPEAT\n[ensemble]\nfashion DATASET\n2 1 GROUPS\n1 2 DEGREE\n32 BATCH\n"
+
+
+def cases(seed: int, repeat: int) -> list[Any]:
+    return parse(TEXT.format(seed=seed, repeat=repeat)).cases(2)
+
+
+def test_each_repetition_has_the_next_seed_and_the_data_of_all() -> None:
+    made = cases(5, 3)
+    assert [case.index for case in made] == [1, 2, 3, 4, 5, 6]
+    assert [case["SEED"] for case in made] == [5, 6, 7] * 2
+    assert [case["GROUPS"] for case in made] == [2, 2, 2, 1, 1, 1]
+    assert {case.data_seed for case in made} == {5}
+    last = cases(2**63 - 1, 2)
+    assert [case["SEED"] for case in last[:2]] == [2**63 - 1, 0]
+    assert {case.data_seed for case in last} == {2**63 - 1}
+
+
+def test_repetitions_count_as_tests() -> None:
+    sweep = TEXT.replace("32 BATCH", "{} BATCH".format(" ".join(map(str, range(2, 22)))))
+    assert len(parse(sweep.format(seed=1, repeat=250)).cases(2)) == 10_000
+    with pytest.raises(InputError, match=r"asks for 10040 tests; allowed: 10000"):
+        parse(sweep.format(seed=1, repeat=251))
+
+
+def test_spread_by_hand() -> None:
+    assert spread([]) is None
+    assert spread([2.0]) == {"count": 1, "mean": 2.0, "median": 2.0, "min": 2.0, "max": 2.0, "cv": None}
+    found = spread([1.0, 2.0, 6.0])
+    assert found == {"count": 3, "mean": 3.0, "median": 2.0, "min": 1.0, "max": 6.0, "cv": 7**0.5 / 3}
+    zeros = spread([0.0, 0.0])
+    assert zeros and zeros["cv"] is None
+
+
+def repeated() -> dict[str, Any]:
+    """The stored result as if each of its tests had been run three times."""
+    result = golden()
+    tests = []
+    for test in result["tests"]:
+        for turn, factor in enumerate((1.0, 3.0, 2.0)):
+            scores = {**test["scores"], "valid_flops": factor * test["scores"]["valid_flops"], "flops": factor * 1e9}
+            scores["epochs_to_quality"] = None if turn == 2 else turn + 1
+            settings = {**test["settings"], "SEED": 1 + turn}
+            tests.append({**test, "index": len(tests) + 1, "scores": scores, "settings": settings})
+    return {**result, "tests": tests}
+
+
+def test_statistics_are_over_what_differs_in_the_seed_alone() -> None:
+    found = repeatability(repeated()["tests"])
+    assert [entry["tests"] for entry in found] == [[1, 2, 3], [4, 5, 6]]
+    assert found[0]["flops"]["cv"] == pytest.approx(stdev([1, 2, 3]) / 2)
+    assert found[0]["epochs_to_quality"]["count"] == 2
+    assert repeatability(golden()["tests"]) == []
+    assert [len(runs) for runs in repetitions(golden()["tests"])] == [1, 1]
+
+
+def test_the_middle_one_stands_for_all_and_none_is_picked() -> None:
+    result = repeated()
+    best = summarise(result, 6)["best"]
+    stored = golden()["summary"]["best"]["index"]
+    assert best["index"] == 3 * (stored - 1) + 3  # the factors are 1, 3 and 2
+
+
+def test_table_tells_what_was_not_reached() -> None:
+    result = repeated()
+    for test in result["tests"]:
+        test["scores"]["epochs_to_quality"] = None
+    lines = list(table(repeatability(result["tests"])))
+    assert [line for line in lines if line.startswith("Rows")] == ["Rows 1-3:", "Rows 4-6:"]
+    assert sum("not reached" in line for line in lines) == 2
+    assert any(line.split()[:1] == ["GFLOP/s"] and line.split()[-1] == "50.0000" for line in lines)
+
+
+def test_a_repeated_run(tmp_path: Path) -> None:
+    golden_input = Path(__file__).parent / "golden" / "input.dat"
+    run = bench([str(golden_input), "--set", "REPEAT=2", "GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=96"], 1)
+    assert [test["settings"]["SEED"] for test in run.result["tests"]] == [1, 2]
+    first, second = (test["raw"] for test in run.result["tests"])
+    assert first["curve"][0]["loss"] != second["curve"][0]["loss"]
+    assert first["dataset"]["fingerprint"] == second["dataset"]["fingerprint"]
+    assert "Repetitions with different seeds" in run.job.stdout and "\nrepetitions=2\n" in run.job.stdout
+    (entry,) = run.result["summary"]["repeatability"]
+    rates = [test["scores"]["flops"] for test in run.result["tests"]]
+    assert entry["flops"]["cv"] == pytest.approx(stdev(rates) / (sum(rates) / 2))
+    assert verify.differences(run.folder / "result.json") == []
