@@ -1,5 +1,7 @@
 """The compute device of a rank. Only this module asks whether there is a GPU."""
 
+import warnings
+
 import torch
 
 CPU = "cpu"
@@ -34,6 +36,17 @@ def prepare(device: torch.device, threads: int) -> None:
     """Fix what torch would otherwise decide by itself: its threads, and that fp32 is computed as fp32."""
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    allow_tf32(False)
+    # Otherwise cuBLAS may add up partial sums of 16-bit products in 16 bits.
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.backends.cudnn.benchmark = device.type == "cuda"
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Whether products of fp32 tensors may be computed from inputs rounded to tf32."""
+    # The newer switches (fp32_precision) and these must not be mixed, and torch's own compiler reads these.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that there are newer ones
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        torch.backends.cudnn.allow_tf32 = allowed

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from hpcai.train.precision import LossScaler
+
 
 @dataclass
 class Progress:
@@ -30,11 +32,18 @@ class Progress:
 
 
 class TrainingState:
-    """Weights and statistics, optimiser, generators and progress of one model on one rank."""
+    """Weights and statistics, optimiser, loss scaler, generators and progress of one model on one rank."""
 
-    def __init__(self, module: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        device: torch.device,
+        scaler: LossScaler | None = None,
+    ) -> None:
         self.module = module
         self.optimiser = optimiser
+        self.scaler = scaler
         self.device = device
         self.progress = Progress()
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # over the steps of the current epoch
@@ -45,6 +54,7 @@ class TrainingState:
             {
                 "module": self.module.state_dict(),
                 "optimiser": self.optimiser.state_dict(),
+                "scaler": self.scaler.tensors() if self.scaler else {},
                 "progress": asdict(self.progress),
                 "loss_sum": self.loss_sum,
                 "generators": self._generators(),
@@ -55,11 +65,37 @@ class TrainingState:
         """Go back (or forward) to a snapshot, in place: replicas and buckets that refer to the weights stay valid."""
         self.module.load_state_dict(snapshot["module"])
         self.optimiser.load_state_dict(_cloned(snapshot["optimiser"]))
+        for name, value in (self.scaler.tensors() if self.scaler else {}).items():
+            value.copy_(snapshot["scaler"][name])
         self.progress = Progress(**_cloned(snapshot["progress"]))
         self.loss_sum.copy_(snapshot["loss_sum"])
         torch.set_rng_state(snapshot["generators"]["cpu"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(snapshot["generators"]["cuda"], self.device)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Gradients of a step's loss, times the scale if there is one."""
+        (loss if self.scaler is None else loss * self.scaler.scale).backward()
+
+    def update(self, samples: int) -> None:
+        """The optimiser's step on the gradients of `samples` samples of this rank; left out if they overflowed."""
+        if self.scaler is None:
+            self.optimiser.step()
+        else:
+            self.scaler.check(samples)
+            self.optimiser.step()
+            self.scaler.update()
+        self.optimiser.zero_grad(set_to_none=True)
+
+    @property
+    def skipped_steps(self) -> int:
+        """Steps left out because of overflow; the same on all ranks of a group. Waits for the device."""
+        return int(self.scaler.skipped_steps) if self.scaler else 0
+
+    @property
+    def skipped_samples(self) -> int:
+        """This rank's samples in those steps. Waits for the device."""
+        return int(self.scaler.skipped_samples) if self.scaler else 0
 
     def _generators(self) -> dict[str, torch.Tensor]:
         states = {"cpu": torch.get_rng_state()}

@@ -1,0 +1,186 @@
+"""The types a network is computed in, and how its loss is scaled so that 16-bit gradients do not vanish.
+
+From outside every network maps fp32 images to fp32 logits; what lies between is arranged here, once, before training.
+fp32 is left exactly as it is.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from hpcai.clock import synchronise
+from hpcai.kernels.check import converts
+from hpcai.kernels.conv2d.vendor import convolve
+from hpcai.kernels.spec import BF16, FP16, FP32, TF32, Arithmetic
+from hpcai.machine import device as devices
+
+Forward = Callable[[Tensor], Tensor]
+TF32_SIZE = 256  # of the product that shows whether there is tf32
+TF32_LOST = 2.0**-12  # of 1 + this, tf32 keeps 1
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How one value of PRECISION computes: its products, the type of its parameters, whether its loss is scaled."""
+
+    arithmetic: Arithmetic
+    pure: bool = False  # parameters and activations in that type, but for normalisation; else fp32 parameters
+    scaled: bool = False
+
+    @property
+    def kind(self) -> torch.dtype:
+        """The type of inputs and results of products."""
+        kind: torch.dtype = getattr(torch, self.arithmetic.stored)
+        return kind
+
+
+PRECISIONS = {
+    "fp32": Precision(FP32),
+    "tf32": Precision(TF32),
+    "fp16": Precision(FP16, scaled=True),
+    "bf16": Precision(BF16),
+    "pure16": Precision(BF16, pure=True),
+}
+
+
+@contextmanager
+def switched(name: str) -> Iterator[None]:
+    """While the block runs, products of fp32 tensors are computed as the precision wants; afterwards in fp32."""
+    devices.allow_tf32(PRECISIONS[name].arithmetic is TF32)
+    try:
+        yield
+    finally:
+        devices.allow_tf32(False)
+
+
+def apply(name: str, module: nn.Module, device: torch.device) -> None:
+    """Make the module compute in a precision, from fp32 images to fp32 logits. Before its optimiser and replica exist.
+
+    16-bit convolutions are computed as `hpcai.kernels.conv2d.vendor.convolve` does, so that the residuals are those of
+    what trains. Normalisation keeps its parameters and statistics in fp32 in every precision.
+    """
+    precision = PRECISIONS[name]
+    if precision.kind == torch.float32:
+        return
+    if precision.pure:
+        for part in _products(module):
+            part.to(precision.kind)
+    if converts(device.type, precision.arithmetic):
+        for part in _products(module):
+            if isinstance(part, nn.Conv2d):
+                part.forward = partial(_converted, part, precision.kind, device.type)  # type: ignore[method-assign]
+    # Partial functions, not closures: a deep copy of the module has to compute with its own layers.
+    inner = module.forward
+    if precision.pure:
+        module.forward = partial(_pure, inner, precision.kind)
+    else:
+        module.forward = partial(_mixed, inner, precision.kind, device.type)
+
+
+def _products(module: nn.Module) -> Iterator[nn.Module]:
+    return (part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear))
+
+
+def _pure(inner: Forward, kind: torch.dtype, images: Tensor) -> Tensor:
+    return inner(images.to(kind)).float()
+
+
+def _mixed(inner: Forward, kind: torch.dtype, device: str, images: Tensor) -> Tensor:
+    with torch.autocast(device, dtype=kind, cache_enabled=False):  # each weight is used once
+        logits = inner(images)
+    return logits.float()
+
+
+def _converted(part: nn.Conv2d, kind: torch.dtype, device: str, images: Tensor) -> Tensor:
+    with torch.autocast(device, enabled=False):
+        bias = None if part.bias is None else part.bias.to(kind)
+        return convolve(images.to(kind), part.weight.to(kind), bias, part, converted=True)
+
+
+class LossScaler:
+    """Dynamic loss scaling without waiting for the device (Micikevicius et al., Mixed Precision Training, 2018).
+
+    The loss is multiplied by `scale`, and a fused optimiser divides the gradients by it. A step with a gradient that is
+    not finite is left out by the optimiser, on the device, and the scale halved; after INTERVAL steps in a row it is
+    doubled. The gradients of a group are averaged before, so all its ranks leave out the same steps.
+    """
+
+    FIRST = 2.0**16
+    GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000
+
+    def __init__(self, optimiser: torch.optim.Optimizer, device: torch.device) -> None:
+        self._parameters = [p for group in optimiser.param_groups for p in group["params"]]
+        self._one = torch.ones((), device=device)
+        self._overflow = torch.zeros((), device=device)
+        self.scale = torch.full((), self.FIRST, device=device)
+        self.successes = torch.zeros((), dtype=torch.int32, device=device)  # steps since the scale last changed
+        self.skipped_steps = torch.zeros((), dtype=torch.float64, device=device)
+        self.skipped_samples = torch.zeros((), dtype=torch.float64, device=device)
+        _begin_momentum(optimiser)
+        # What torch's own scaler sets for the time of a step; a fused optimiser reads both on the device.
+        optimiser.grad_scale, optimiser.found_inf = self.scale, self._overflow  # type: ignore[attr-defined]
+
+    def check(self, samples: int) -> None:
+        """Between the backward pass of `samples` samples and the optimiser's step: is every gradient finite?"""
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        self._overflow.zero_()
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, self._overflow, self._one)
+        self.skipped_steps.add_(self._overflow)
+        self.skipped_samples.add_(self._overflow, alpha=samples)
+
+    def update(self) -> None:
+        """After the optimiser's step: the scale of the next one."""
+        torch._amp_update_scale_(self.scale, self.successes, self._overflow, self.GROWTH, self.BACKOFF, self.INTERVAL)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that the next step depends on, and what was counted; to be copied, or copied into."""
+        names = ("scale", "successes", "skipped_steps", "skipped_samples")
+        return {name: getattr(self, name) for name in names}
+
+
+def _begin_momentum(optimiser: torch.optim.Optimizer) -> None:
+    """Momentum 0, which makes the same first step: torch leaves it undefined where it leaves the first step out."""
+    for group in optimiser.param_groups:
+        for parameter in group["params"] if group["momentum"] else ():
+            optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+def scaler(name: str, optimiser: torch.optim.Optimizer, device: torch.device) -> LossScaler | None:
+    """The loss scaler that a precision needs; None where gradients do not vanish."""
+    return LossScaler(optimiser, device) if PRECISIONS[name].scaled else None
+
+
+@cache
+def refusal(name: str, device: torch.device) -> str | None:
+    """Why a precision cannot be had on this device, found by trying; None if it can."""
+    where = f"PRECISION {name} on {devices.name(device)}"
+    try:
+        with switched(name):
+            _try(name, device)
+            missing = PRECISIONS[name].arithmetic is TF32 and not _rounds_to_tf32(device)
+    except RuntimeError as error:
+        return f"{where}: torch says {str(error).splitlines()[0]}"
+    return f"{where}: torch does not round the fp32 inputs of a product to tf32 there" if missing else None
+
+
+def _try(name: str, device: torch.device) -> None:
+    """One backward pass of a convolution, a normalisation and a matrix product."""
+    module = nn.Sequential(
+        nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 16)
+    ).to(device)
+    apply(name, module, device)
+    images = torch.zeros(8, 16, 8, 8, device=device).to(memory_format=torch.channels_last)
+    labels = torch.zeros(8, dtype=torch.int64, device=device)
+    with torch.enable_grad():
+        cross_entropy(module(images), labels).backward()
+    synchronise(device)
+
+
+def _rounds_to_tf32(device: torch.device) -> bool:
+    left = torch.full((TF32_SIZE, TF32_SIZE), 1.0 + TF32_LOST, device=device)
+    return bool((left @ torch.ones_like(left) == TF32_SIZE).all())
