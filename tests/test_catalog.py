@@ -87,7 +87,7 @@ def test_missing_full_set_tells_the_cure(tmp_path, monkeypatch, verb):
 
 
 @pytest.mark.parametrize("verb", [catalog.check, catalog.open_dataset])
-@pytest.mark.parametrize("spec", ["", "mnist", "fashion:", "Fashion", "fashion-mnist", "imagenet:/data", ":x"])
+@pytest.mark.parametrize("spec", ["", "mnist", "fashion:", "Fashion", "fashion-mnist", "imagenet", "imagenet:", ":x"])
 def test_unknown_dataset(verb, spec):
     with pytest.raises(DataError, match=r"allowed: fashion \| fashion:full \| fashion:PATH"):
         verb(spec)

@@ -68,12 +68,20 @@ def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Pat
     path = places.locate(spec)
     if path.is_file():
         return [path]
+    if (path / places.INDEX).is_file():
+        from hpcai.data import imagenet
+
+        return imagenet.files(path, samples, needed)
     names = [name for pair in places.FILES.values() for name in pair]
     return [file for name in names if (file := places.packed(path, name))]
 
 
 @lru_cache(maxsize=2)
 def _open(path: Path, samples: int) -> "Dataset":
+    if (path / places.INDEX).is_file():
+        from hpcai.data.imagenet import open_packed
+
+        return open_packed(path, samples)
     from hpcai.data import fashion
     from hpcai.data.dataset import Dataset, fingerprint
 

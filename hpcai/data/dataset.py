@@ -1,13 +1,19 @@
 """What a dataset is: two splits of pictures with labels, and what is known about them."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from hpcai.data.philox import Integers
+
+if TYPE_CHECKING:
+    import torch
+
+    from hpcai.data.augment import Crops
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -23,6 +29,14 @@ class Split(Protocol):
 
     def labels(self, indices: Integers) -> Integers:
         """Classes at the indices (int64), int64[n]."""
+
+
+@runtime_checkable
+class MadeSplit(Split, Protocol):
+    """A split that may make its pictures where they are needed."""
+
+    def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
+        """What makes the pictures at indices on that device, uint8[n, C, H, W]; None where they come from the host."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +69,8 @@ class Dataset:
 
     shape is (C, H, W); mean and std are of the pixel values / 255, one for each channel; target is the top-1 quality to
     reach; fingerprint is the SHA-256 of the contents (hexadecimal), source says where they came from. ceiling is the
-    best top-1 quality there can be, with its standard error, or None where nobody knows.
+    best top-1 quality there can be, with its standard error, or None where nobody knows. crops: the part of a picture
+    that is trained on or judged; None where it is the whole, as it is.
     """
 
     name: str
@@ -70,6 +85,7 @@ class Dataset:
     validation: Split
     ceiling: float | None = None
     ceiling_error: float | None = None
+    crops: "Crops | None" = None
 
 
 def description(dataset: Dataset) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Batches on the device, normalised: a thread loads ahead while the device trains."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from concurrent.futures import Executor
+from contextlib import closing, nullcontext
 from queue import SimpleQueue
 from threading import Semaphore, Thread
 from typing import Generic, NamedTuple, TypeVar
@@ -9,8 +10,11 @@ from typing import Generic, NamedTuple, TypeVar
 import torch
 from torch.nn.functional import interpolate
 
-from hpcai.data.dataset import Split
+from hpcai.data.augment import Boxes, Crops
+from hpcai.data.dataset import MadeSplit, Split
+from hpcai.data.order import Shard
 from hpcai.data.philox import Integers
+from hpcai.data.reading import Reader
 from hpcai.data.transfer import Staged, transfer_to
 
 T = TypeVar("T")
@@ -32,7 +36,9 @@ class Loader:
     """Turns index arrays into batches on the device.
 
     mean and std are of the pixel values / 255, one for each channel; resolution is the side of the pictures, 0 for
-    their own; batch is the most samples of an index array; depth is how many batches the thread is ahead.
+    their own; batch is the most samples of an index array; depth is how many batches the thread is ahead, 0 for no
+    thread: each batch is then loaded when it is asked for. With crops, only the part of a picture is delivered that its
+    box says.
     """
 
     def __init__(
@@ -45,32 +51,56 @@ class Loader:
         *,
         batch: int,
         depth: int = 2,
+        crops: Crops | None = None,
     ) -> None:
         self._split, self._batch, self._depth, self._resolution = split, batch, depth, resolution
         deviation = torch.tensor(std, device=device).view(1, -1, 1, 1)
         self._scale = 1 / (255 * deviation)
         self._shift = -torch.tensor(mean, device=device).view(1, -1, 1, 1) / deviation
         self._transfer = transfer_to(device, batch)
+        self._reader = Reader(split, crops, resolution, device) if crops else None
+        self._maker = split.maker(device) if isinstance(split, MadeSplit) else None
 
     @property
     def wait_seconds(self) -> float:
         """Seconds the device has waited for data since the loader was made; reading it waits for a GPU."""
         return self._transfer.wait_seconds
 
-    def __call__(self, batches: Iterable[Integers]) -> Iterator[Batch]:
-        """Batches for the index arrays (int64[n]), in their order.
+    def training_crops(
+        self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0
+    ) -> Iterator[Boxes] | None:
+        """Boxes beside the indices of `order.training_indices`; None where pictures are used as they are."""
+        return self._reader.crops.of_epoch(seed, member, epoch, shard, start) if self._reader else None
+
+    def __call__(self, batches: Iterable[Integers], boxes: Iterable[Boxes] | None = None) -> Iterator[Batch]:
+        """Batches for the index arrays (int64[n]), in their order; of crops those of the boxes, else the centre.
 
         The thread walks through `batches`, starts with the first batch asked for and ends when the iterator is closed;
         what it raises is raised here.
         """
-        with closing(_Ahead((self._load(indices) for indices in batches), self._depth)) as ahead:
-            while (staged := self._transfer.receive(ahead)) is not None:
-                yield Batch(self._normalised(staged.images), staged.labels, staged.indices)
+        with self._reader.pool() if self._reader else nullcontext() as pool:
+            items = (self._load(indices, box, pool) for indices, box in _beside(batches, boxes))
+            with closing(_Ahead(items, self._depth) if self._depth else items) as ahead:
+                while (staged := self._transfer.receive(ahead)) is not None:
+                    yield Batch(self._normalised(self._finished(staged)), staged.labels, staged.indices)
 
-    def _load(self, indices: Integers) -> Staged:
-        if len(indices) > self._batch:
-            raise ValueError(f"a batch of {len(indices)} samples; allowed: at most {self._batch}")
-        return self._transfer.stage(self._split.images(indices), self._split.labels(indices), indices)
+    def _load(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> Staged:
+        n, reader = len(indices), self._reader
+        if n > self._batch:
+            raise ValueError(f"a batch of {n} samples; allowed: at most {self._batch}")
+        labels = self._split.labels(indices)
+        if self._maker:
+            return self._transfer.make(self._maker, labels, indices)
+        if reader is None:
+            return self._transfer.stage(self._split.images(indices), labels, indices)
+        wanted = reader.crops.evaluation(n) if boxes is None else boxes
+        to_device = wanted if reader.crops_on_device else None
+        return self._transfer.fill(
+            (n, *reader.shape), lambda out: reader.fill(out, indices, wanted, pool), labels, indices, to_device
+        )
+
+    def _finished(self, staged: Staged) -> torch.Tensor:
+        return self._reader.finish(staged.images, staged.boxes) if self._reader else staged.images
 
     def _normalised(self, images: torch.Tensor) -> torch.Tensor:
         x = images.to(torch.float32, memory_format=torch.channels_last)
@@ -80,6 +110,12 @@ class Loader:
             return x
         x = interpolate(x, size, mode="bilinear", align_corners=False)
         return x.contiguous(memory_format=torch.channels_last)
+
+
+def _beside(batches: Iterable[Integers], boxes: Iterable[Boxes] | None) -> Iterator[tuple[Integers, Boxes | None]]:
+    if boxes is None:
+        return ((indices, None) for indices in batches)
+    return zip(batches, boxes, strict=True)
 
 
 class _Raised(NamedTuple):

@@ -13,7 +13,7 @@ FILES = {
 GENERATED = "generated"  # has no place
 INDEX = "index.json"  # what makes a folder of shards a dataset
 PACKED = "a folder made by `python -m hpcai.data.pack SOURCE TARGET`"
-ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED}"
+ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED} | imagenet:PATH"
 _CURE = (
     "allowed: the package installed (apt-get install dataset-fashion-mnist), or without root"
     " `apt-get download dataset-fashion-mnist`, `dpkg -x dataset-fashion-mnist_*.deb PATH` and fashion:PATH"
@@ -23,6 +23,8 @@ _CURE = (
 def locate(spec: str) -> Path:
     """The file or folder that a DATASET value names; DataError if it is not there or the value is unknown."""
     kind, colon, path = spec.partition(":")
+    if kind == "imagenet" and path:
+        return _shards(spec, Path(path).expanduser())
     if kind != "fashion" or (colon and not path):
         raise DataError(f"dataset {spec!r} is unknown; allowed: {ALLOWED}")
     if not path:
@@ -39,6 +41,13 @@ def _shipped() -> Path:
     if not SHIPPED.is_file():
         raise DataError(f"{SHIPPED} is missing, the installation is incomplete; allowed: install hpcai-bench again")
     return SHIPPED
+
+
+def _shards(spec: str, path: Path) -> Path:
+    if not (path / INDEX).is_file():
+        fault = f"has no {INDEX}" if path.is_dir() else "is not a folder"
+        raise DataError(f"dataset {spec}: {path} {fault}; allowed: {PACKED}")
+    return path.resolve()
 
 
 def _folder(spec: str, path: Path, cure: str = "") -> Path:

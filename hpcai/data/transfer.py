@@ -1,30 +1,35 @@
 """The way of a batch from the loading thread to the device, and how long the device waited for it."""
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import torch
 
 from hpcai.clock import now
+from hpcai.data.augment import Boxes
 from hpcai.data.dataset import Pixels
 from hpcai.data.philox import Integers
 
 _SLOTS = 2
 
+Shape = tuple[int, ...]
+
 
 @dataclass(frozen=True, eq=False)
 class Staged:
-    """A batch on its way: pictures uint8[n, C, H, W] and labels int64[n] on the device once `copied` has happened.
+    """A batch on its way: pictures uint8[n, ...] and labels int64[n] on the device once `copied` has happened.
 
-    indices, int64[n], are those the pictures were read by; they stay on the host.
+    indices, int64[n], are those the pictures were read by; they stay on the host. boxes, int32[n, 5], are what is still
+    to be cropped from the pictures there.
     """
 
     images: torch.Tensor
     labels: torch.Tensor
     indices: Integers
+    boxes: torch.Tensor | None = None
     copied: "torch.cuda.Event | None" = None
 
 
@@ -36,7 +41,15 @@ class Transfer(Protocol):
         """Seconds the device has waited for data so far."""
 
     def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
-        """Starts a batch on its way; called by the loading thread."""
+        """Starts a batch on its way; this and the next two are called by the loading thread."""
+
+    def fill(
+        self, shape: Shape, write: Callable[[Pixels], None], labels: Integers, indices: Integers, boxes: Boxes | None
+    ) -> Staged:
+        """Starts a batch that `write` puts into the memory it is given, uint8 of that shape; boxes go with it."""
+
+    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Integers, indices: Integers) -> Staged:
+        """Starts a batch whose pictures are made on the device, from their indices."""
 
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
         """The next batch, ready for the work that the caller gives the device from now on; None at the end."""
@@ -57,6 +70,19 @@ class HostTransfer:
         """Tensors on the same memory."""
         return Staged(torch.from_numpy(images), torch.from_numpy(labels), indices)
 
+    def fill(
+        self, shape: Shape, write: Callable[[Pixels], None], labels: Integers, indices: Integers, boxes: Boxes | None
+    ) -> Staged:
+        """Tensors on memory that was written once."""
+        assert boxes is None, "what is cropped on the host is cropped before"
+        images = np.empty(shape, np.uint8)
+        write(images)
+        return self.stage(images, labels, indices)
+
+    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Integers, indices: Integers) -> Staged:
+        """What the maker gives."""
+        return Staged(maker(indices), torch.from_numpy(labels), indices)
+
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
         """The next batch; None at the end."""
         asked = now()
@@ -69,6 +95,7 @@ class HostTransfer:
 class _Slot:
     images: torch.Tensor
     labels: torch.Tensor
+    boxes: torch.Tensor
     copied: torch.cuda.Event | None = None
 
 
@@ -97,17 +124,32 @@ class CudaTransfer:
 
     def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
         """Fills the next slot once its last copy is through, and starts the copy."""
+        # NumPy's copy: one of torch's would start a second pool of threads from here
+        return self.fill(images.shape, lambda out: np.copyto(out, images), labels, indices, None)
+
+    def fill(
+        self, shape: Shape, write: Callable[[Pixels], None], labels: Integers, indices: Integers, boxes: Boxes | None
+    ) -> Staged:
+        """Has the next slot written once its last copy is through, and starts the copy."""
         # a thread begins on device 0: going back there from the stream would make a context on it, one of every rank
         with torch.cuda.device(self._device):
-            slot, n = self._free_slot(images.shape[1:]), len(labels)
-            # NumPy's copy: one of torch's would start a second pool of threads from here
-            np.copyto(slot.images.numpy()[:n], images)
+            slot, n = self._free_slot(shape[1:]), len(labels)
+            write(slot.images.numpy()[:n])
             np.copyto(slot.labels.numpy()[:n], labels)
+            np.copyto(slot.boxes.numpy()[:n], 0 if boxes is None else boxes)
             with torch.cuda.stream(self._stream):
-                device_images = slot.images[:n].to(self._device, non_blocking=True)
-                device_labels = slot.labels[:n].to(self._device, non_blocking=True)
+                images, device_labels, device_boxes = (
+                    part[:n].to(self._device, non_blocking=True) for part in (slot.images, slot.labels, slot.boxes)
+                )
             slot.copied = self._stream.record_event()
-        return Staged(device_images, device_labels, indices, slot.copied)
+        return Staged(images, device_labels, indices, None if boxes is None else device_boxes, slot.copied)
+
+    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Integers, indices: Integers) -> Staged:
+        """Lets the maker work on the copying stream, while the caller's stream trains."""
+        with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
+            images = maker(indices)
+        staged = self.fill((len(labels), 0), lambda out: None, labels, indices, None)
+        return replace(staged, images=images)
 
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
         """The next batch, for work on the caller's current stream; None at the end."""
@@ -117,13 +159,13 @@ class CudaTransfer:
         if staged is not None and staged.copied is not None:
             stream.wait_event(staged.copied)
             # their memory belongs to the copying stream, which must not reuse it before this one is done with it
-            staged.images.record_stream(stream)
-            staged.labels.record_stream(stream)
+            for tensor in [staged.images, staged.labels] + ([] if staged.boxes is None else [staged.boxes]):
+                tensor.record_stream(stream)
         self._waits.append((asked, stream.record_event(torch.cuda.Event(enable_timing=True))))
         self._add_finished()
         return staged
 
-    def _free_slot(self, shape: tuple[int, ...]) -> _Slot:
+    def _free_slot(self, shape: Shape) -> _Slot:
         if len(self._slots) < _SLOTS:
             self._slots.append(self._new_slot(shape))
         else:
@@ -133,9 +175,10 @@ class CudaTransfer:
             slot.copied.synchronize()
         return slot
 
-    def _new_slot(self, shape: tuple[int, ...]) -> _Slot:
+    def _new_slot(self, shape: Shape) -> _Slot:
         images = torch.empty((self._batch, *shape), dtype=torch.uint8, pin_memory=True)
-        return _Slot(images, torch.empty(self._batch, dtype=torch.int64, pin_memory=True))
+        labels = torch.empty(self._batch, dtype=torch.int64, pin_memory=True)
+        return _Slot(images, labels, torch.empty((self._batch, 5), dtype=torch.int32, pin_memory=True))
 
     def _add_finished(self) -> None:
         while self._waits and self._waits[0][1].query():
