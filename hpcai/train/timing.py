@@ -112,7 +112,7 @@ def of_slowest(statistics: Statistics, comm: MPI.Comm) -> Statistics:
 
 def busy_seconds(progress: Progress) -> float:
     """Seconds of a rank's timed region in which it waited neither for data nor for other ranks."""
-    return progress.training_seconds - progress.data_wait_seconds
+    return progress.training_seconds - progress.data_wait_seconds - progress.exposed_seconds
 
 
 def spread(seconds: float, host: str, comm: MPI.Comm) -> dict[str, float | str]:

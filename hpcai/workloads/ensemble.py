@@ -34,23 +34,9 @@ from hpcai.train.parallel import differs_from_leader, wrong_sums
 from hpcai.train.proof import noise
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import Progress, TrainingState
+from hpcai.workloads import seconds
 from hpcai.workloads.prepare import network
 from hpcai.workloads.residuals import worst_residuals
-
-PHASES = (
-    "start-up",
-    "staging",
-    "set-up",
-    "residuals",
-    "warm-up",
-    "training",
-    "data wait",
-    "exposed communication",
-    "audit",
-    "validation",
-    "profile",
-    "ensemble",
-)
 
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
 
@@ -75,7 +61,7 @@ def run(
     with staged(case, seed, group, world) as copy:
         if group is not None:
             with process_group(group, world.host, device) as backend:
-                measurement = _measure(case, seed, group, device, tell, copy, ending)
+                measurement = _measure(case, seed, group, device, tell, copy, ending, world.host)
             if not isinstance(measurement, Stopped):
                 measurement["backend"] = backend
                 if copy is not None:
@@ -93,6 +79,7 @@ def _measure(
     tell: Callable[[str, float], None],
     copy: Staged | None,
     ending: Ending,
+    host: str,
 ) -> Measurement | Stopped:
     phases = clock.Phases(device)
     if copy is not None:
@@ -126,6 +113,8 @@ def _measure(
         )
     if ending.agreed(group.active):
         return _stopped("ensemble", training, dataset, group)
+    with phases.measure("profile"):
+        operations = seconds.profiled(training, group, ending)
     return {
         "dataset": description,
         "target": target,
@@ -139,7 +128,8 @@ def _measure(
         **asdict(verdicts),
         **_totals(training, group, len(dataset.validation), verdicts.validation_miscounted),
         **_members(training, group, len(dataset.validation), target),
-        "phases": _phases(training, phases, group.active),
+        "operation_seconds": operations,
+        **seconds.all_ranks(training, phases, host, group.active),
     }
 
 
@@ -160,7 +150,7 @@ def _training(case: Case, seed: int, group: Group, device: torch.device, dataset
     state = TrainingState(module, sgd(module, recipe), device)
     draws = sampler(case["SAMPLER"], len(dataset.train), seed, member, group.groups)
     loaders = [
-        Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch)
+        Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch, crops=dataset.crops)
         for half in (dataset.train, dataset.validation)
     ]
     judged = ValidationShard(len(dataset.validation), seat.member, group.degree, recipe.batch)
@@ -235,9 +225,3 @@ def _members(training: Training, group: Group, validation_samples: int, target: 
         "reached_epochs_sum": across.allreduce(reached["epoch"]),
         "reached_epochs_max": across.allreduce(reached["epoch"], MPI.MAX),
     }
-
-
-def _phases(training: Training, phases: clock.Phases, comm: MPI.Comm) -> dict[str, float]:
-    """Seconds of the slowest rank by phase, in the order they happen; `data wait` is part of `training`."""
-    seconds = {**phases.seconds, "data wait": training.state.progress.data_wait_seconds}
-    return reduce.largest(comm, {phase: seconds[phase] for phase in PHASES if phase in seconds})

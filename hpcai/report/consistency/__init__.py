@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import generated, quality, seconds, staging, work
+from hpcai.report.consistency import generated, quality, seconds, staging, times, work
 
 Json = dict[str, Any]
 
@@ -22,6 +22,9 @@ TOPICS = (
     seconds.seconds,
     staging.staging,
     generated.generated,
+    times.steps,
+    times.ranks,
+    times.operations,
 )
 
 

@@ -1,7 +1,19 @@
 """The part of the schema that says what follows from a test: operations, checks and scores."""
 
 from hpcai.inputfile import KEYS
-from hpcai.report.schema.kinds import COUNT, FLAG, NUMBER, STATUS, TEXT, VALUES, VERDICT, Json, list_of, object_of, or_null
+from hpcai.report.schema.kinds import (
+    COUNT,
+    FLAG,
+    NUMBER,
+    STATUS,
+    TEXT,
+    VALUES,
+    VERDICT,
+    Json,
+    list_of,
+    object_of,
+    or_null,
+)
 from hpcai.report.schema.raw import FIRST_PHASE, PHASES, RAW
 from hpcai.result.times import TRAINING_PARTS, WITHIN_TRAINING
 from hpcai.train.operators import CLASSES
