@@ -41,11 +41,11 @@ class Crops:
         start = (self.side - self.judged) // 2
         return np.tile(np.array([start, start, self.judged, self.judged, 0], np.int32), (n, 1))
 
-    def of_epoch(self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0) -> Iterator[Boxes]:
-        """Training crops of the steps start, start + 1, … of one rank's epoch, beside `order.training_indices`."""
+    def of_epoch(self, seed: int, member: int, epoch: int, shard: Shard, start: int, stop: int) -> Iterator[Boxes]:
+        """Training crops of the steps start … stop - 1 of one rank's epoch, beside `order.training_indices`."""
         at_once = max(1, _BLOCK // shard.batch)
-        for step in range(start, shard.steps, at_once):
-            boxes = self.training(seed, member, epoch * shard.n + shard.positions(step, step + at_once))
+        for step in range(start, stop, at_once):
+            boxes = self.training(seed, member, epoch * shard.n + shard.positions(step, min(step + at_once, stop)))
             yield from np.split(boxes, range(shard.batch, len(boxes), shard.batch))
 
     def training(self, seed: int, member: int, draws: Integers) -> Boxes:

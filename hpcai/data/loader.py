@@ -67,10 +67,12 @@ class Loader:
         return self._transfer.wait_seconds
 
     def training_crops(
-        self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0
+        self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
     ) -> Iterator[Boxes] | None:
-        """Boxes beside the indices of `order.training_indices`; None where pictures are used as they are."""
-        return self._reader.crops.of_epoch(seed, member, epoch, shard, start) if self._reader else None
+        """Boxes of the steps start … stop - 1 of an epoch (None: to its end); None where pictures are used whole."""
+        if self._reader is None:
+            return None
+        return self._reader.crops.of_epoch(seed, member, epoch, shard, start, shard.steps if stop is None else stop)
 
     def __call__(self, batches: Iterable[Integers], boxes: Iterable[Boxes] | None = None) -> Iterator[Batch]:
         """Batches for the index arrays (int64[n]), in their order; of crops those of the boxes, else the centre.

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from hpcai.clock import Phases
 from hpcai.comm.ending import Ending, Watch
 from hpcai.comm.grid import Group
+from hpcai.data.augment import Boxes
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Loader
 from hpcai.data.order import EpochOrder, Shard, training_indices
@@ -121,7 +122,7 @@ class Training:
     def _epoch(self, executed: Count, watch: Watch) -> None:
         progress = self.state.progress
         self.step_times.begin()
-        for x, y, indices in self.loader(self._indices(progress)):
+        for x, y, indices in self.loader(self._indices(progress), self._crops(progress)):
             self.proof.note(indices)
             set_rate(self.state.optimiser, self._rate(progress.steps))
             if progress.step == self.proof.step:
@@ -142,6 +143,10 @@ class Training:
     def _indices(self, progress: Progress) -> Iterator[Integers]:
         order = EpochOrder(self.sampler.size, self.seed, progress.epoch)
         return training_indices(self.shard, order, self.sampler, progress.step)
+
+    def _crops(self, progress: Progress) -> Iterator[Boxes] | None:
+        member = self.group.seat.group
+        return self.loader.training_crops(self.seed, member, progress.epoch, self.shard, progress.step)
 
     def _rate(self, step: int) -> float:
         recipe, per_epoch = self.recipe, self.shard.steps

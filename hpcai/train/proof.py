@@ -101,7 +101,10 @@ class Proof:
             self.findings.changed += not torch.equal(self._sealed, sums(self._state.module, self._state.optimiser))
 
     def _judged(self, epoch: int) -> Judgement:
-        ((x, y, _),) = self._loader([self._indices(epoch)])
+        crops = self._loader.training_crops(
+            self._seed, self._group.seat.group, epoch, self._shard, self.step, self.step + 1
+        )
+        ((x, y, _),) = self._loader([self._indices(epoch)], crops)
         gradients = self._copies.gradients(x, y, self._recipe.smoothing)
         return judge(self._rule(epoch), self._copies.tensors(gradients, self._group.model))
 
