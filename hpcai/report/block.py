@@ -48,7 +48,6 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield score("epochs to quality, mean", scores["epochs_to_quality_mean"], "not reached")
     yield score("parallel efficiency", scores["efficiency"])
     yield score("images/s", scores["images_per_second"])
-    yield score("share of training spent waiting for data", scores["data_wait_share"])
     if "staging_rate" in scores:
         yield score("staging of data to the nodes, GB/s", scores["staging_rate"] / 1e9)
     yield from times.lines(test)
