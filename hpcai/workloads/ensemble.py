@@ -164,7 +164,7 @@ def _training(case: Case, seed: int, group: Group, device: torch.device, dataset
 def _progress(progress: Progress, epochs: int, steps: int) -> tuple[str, float]:
     """How far the first model has come: in words, and as a share of its steps."""
     judged = f", {progress.curve[-1]['correct']} judged right" if progress.curve else ""
-    return f"epoch {progress.epoch + 1} of {epochs}{judged}", progress.steps / (epochs * steps)
+    return f"epoch {min(progress.epoch + 1, epochs)} of {epochs}{judged}", progress.steps / (epochs * steps)
 
 
 def _stopped(where: str, training: Training, dataset: Dataset, group: Group) -> Stopped:
