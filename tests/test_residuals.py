@@ -10,7 +10,7 @@ from tiny import CLASSES, CPU, GRAPH, SHAPE
 from hpcai.kernels.conv2d import Shape as ConvolutionShape
 from hpcai.kernels.gemm import Shape as ProductShape
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT, Residuals
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, WEIGHT_GRADIENT
+from hpcai.kernels.spec import BF16, DIRECTIONS, FORWARD, FP16, FP32, WEIGHT_GRADIENT, Arithmetic
 from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, GlobalPool, Input, Relu
@@ -66,7 +66,7 @@ def test_every_shape_and_every_rank_has_its_check_and_the_worst_is_known_to_all(
     elementwise[expected[1]] = math.inf
     checked: list[Any] = []
 
-    def check(product: Any, device: Any, seed: int) -> tuple[Residuals, ...]:
+    def check(product: Any, device: Any, seed: int, arithmetic: Any) -> tuple[Residuals, ...]:
         checked.append(product)
         kernel = "conv2d" if isinstance(product[0], ConvolutionShape) else "gemm"
         result = Residuals(kernel, FORWARD, product[0], BATCH, 9, scaled[product], elementwise[product])
@@ -92,10 +92,11 @@ def test_every_shape_and_every_rank_has_its_check_and_the_worst_is_known_to_all(
         comm.Free()
 
 
-def test_torchs_own_products_pass() -> None:
+@pytest.mark.parametrize("arithmetic", [FP32, FP16, BF16], ids=lambda arithmetic: arithmetic.name)
+def test_torchs_own_products_pass(arithmetic: Arithmetic) -> None:
     from mpi4py import MPI
 
-    worst = worst_residuals(GRAPH, BATCH, MPI.COMM_SELF, CPU, 1)
+    worst = worst_residuals(GRAPH, BATCH, MPI.COMM_SELF, CPU, 1, arithmetic)
     assert 0 < worst["scaled"]["value"] < 16
     assert 0 < worst["elementwise"]["value"] < ELEMENTWISE_LIMIT
     assert "conv2d" in worst["elementwise"]["where"] or "gemm" in worst["elementwise"]["where"]

@@ -10,7 +10,7 @@ from hpcai.kernels.check import check_convolution, check_gemm
 from hpcai.kernels.conv2d import Shape as ConvolutionShape
 from hpcai.kernels.gemm import Shape as ProductShape
 from hpcai.kernels.residual import Residuals
-from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT
+from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, Arithmetic
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv, Dense
 
@@ -40,22 +40,23 @@ def _shape(op: Conv | Dense, source: tuple[int, ...], batch: int) -> LayerShape:
 
 
 def worst_residuals(
-    graph: Graph, batch: int, comm: MPI.Comm, device: torch.device, seed: int
+    graph: Graph, batch: int, comm: MPI.Comm, device: torch.device, seed: int, arithmetic: Arithmetic = FP32
 ) -> dict[str, dict[str, Any]]:
     """The worst of each residual over all shapes and directions, with where it was found; the same on every rank.
 
-    The shapes are dealt out to the ranks of `comm` in turn, so that each shape and each rank has at least one.
+    Products are computed in `arithmetic`; for tf32 the caller has switched it on (hpcai.train.precision). The shapes
+    are dealt out to the ranks of `comm` in turn, so that each shape and each rank has at least one.
     """
     shapes = products(graph, batch)
     mine = shapes[comm.rank :: comm.size] or [shapes[comm.rank % len(shapes)]]
-    found = [residuals for product in mine for residuals in _check(product, device, seed)]
+    found = [residuals for product in mine for residuals in _check(product, device, seed, arithmetic)]
     return {measure: _worst(measure, found, comm) for measure in ("scaled", "elementwise")}
 
 
-def _check(product: Product, device: torch.device, seed: int) -> tuple[Residuals, ...]:
+def _check(product: Product, device: torch.device, seed: int, arithmetic: Arithmetic) -> tuple[Residuals, ...]:
     shape, directions = product
     check = check_convolution if isinstance(shape, ConvolutionShape) else check_gemm
-    return tuple(check(shape, str(device), seed, directions))
+    return tuple(check(shape, str(device), seed, directions, arithmetic))
 
 
 def _worst(measure: str, found: list[Residuals], comm: MPI.Comm) -> dict[str, Any]:

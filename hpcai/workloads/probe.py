@@ -1,0 +1,99 @@
+"""Is a precision computed natively here, or emulated? Measured, whatever the device says of itself."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from mpi4py import MPI
+
+from hpcai import clock
+from hpcai.comm import reduce
+from hpcai.kernels import conv2d, gemm
+from hpcai.kernels.check import converts
+from hpcai.kernels.conv2d.vendor import convolve
+from hpcai.kernels.spec import fp32_nbytes
+from hpcai.networks.graph import Graph
+from hpcai.train.precision import PRECISIONS, switched
+from hpcai.workloads.residuals import LayerShape, products
+
+SECONDS = 1.0  # of the whole probe, about
+FEWEST, MOST = 3, 50  # passes of each precision that are timed
+FIRST = 2**29  # FLOP of the forward pass that is tried first
+LEAST = 0.004  # seconds of a pass in fp32: far longer than it takes to launch it
+LARGEST = 2**28  # bytes of input, weights and output of a pass in fp32
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """A forward and backward pass of one layer in one precision, whose inputs have its type already."""
+
+    precision: str
+    shape: LayerShape
+    device: torch.device
+    x: torch.Tensor
+    w: torch.Tensor
+    g: torch.Tensor
+
+    @classmethod
+    def of(cls, precision: str, shape: LayerShape, device: torch.device) -> "_Pass":
+        kind = PRECISIONS[precision].kind
+        generator = torch.Generator(device).manual_seed(1)
+        made = [torch.randn(size, device=device, generator=generator) for size in (shape.x, shape.w, shape.y)]
+        x, w, g = (
+            tensor.to(kind, memory_format=torch.channels_last if tensor.ndim == 4 else torch.contiguous_format)
+            for tensor in made
+        )
+        return cls(precision, shape, device, x.requires_grad_(), w.requires_grad_(), g)
+
+    def seconds(self) -> float:
+        """Seconds of one pass."""
+        clock.synchronise(self.device)
+        begin = clock.now()
+        with switched(self.precision):
+            self._run()
+        clock.synchronise(self.device)
+        return clock.now() - begin
+
+    def _run(self) -> None:
+        if isinstance(self.shape, conv2d.Shape):
+            conversion = converts(self.device.type, PRECISIONS[self.precision].arithmetic)
+            y = convolve(self.x, self.w, None, self.shape, conversion)
+        else:
+            y = torch.matmul(self.x, self.w.t())
+        torch.autograd.grad(y, (self.x, self.w), self.g)
+
+
+def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) -> dict[str, Any]:
+    """Seconds of the network's heaviest layer, forward and backward, in fp32 and in `precision`; outside all clocks.
+
+    The passes take turns; of each the fastest counts, and of the ranks the slowest. `converted` tells whether 16-bit
+    convolutions have to be computed in fp32 on one of the ranks. Collective over `comm`, the same on all its ranks.
+    """
+    plain, wanted = _sized(_heaviest(graph), precision, device)
+    rounds = round(SECONDS / (plain.seconds() + wanted.seconds()))
+    times = [(plain.seconds(), wanted.seconds()) for _ in range(min(max(rounds, FEWEST), MOST))]
+    fp32_seconds, seconds = map(min, zip(*times, strict=True))
+    slowest = reduce.largest(comm, {"fp32_seconds": fp32_seconds, "seconds": seconds})
+    converted = converts(device.type, PRECISIONS[precision].arithmetic)
+    return {**slowest, "converted": bool(comm.allreduce(int(converted), MPI.MAX))}
+
+
+def _operations(shape: LayerShape) -> int:
+    return conv2d.SPEC.operations(shape) if isinstance(shape, conv2d.Shape) else gemm.SPEC.operations(shape)
+
+
+def _heaviest(graph: Graph) -> LayerShape:
+    """The layer with most operations, on as many samples as make a pass worth timing."""
+    shape = max((shape for shape, _ in products(graph, 1)), key=_operations)
+    return replace(shape, batch=max(1, FIRST // _operations(shape)))
+
+
+def _sized(shape: LayerShape, precision: str, device: torch.device) -> tuple[_Pass, _Pass]:
+    """The layer in fp32 and in `precision`, its batch grown until fp32 takes LEAST seconds, or the memory it may."""
+    plain = _Pass.of("fp32", shape, device)
+    plain.seconds()  # not the first one: it chooses algorithms
+    while plain.seconds() < LEAST and 4 * fp32_nbytes(shape) <= LARGEST:
+        shape = replace(shape, batch=4 * shape.batch)
+        plain = _Pass.of("fp32", shape, device)
+        plain.seconds()
+    return plain, _Pass.of(precision, shape, device)
