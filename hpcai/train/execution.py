@@ -26,12 +26,14 @@ class Execution:
     """Executes the network layer by layer.
 
     `replica` is called to train, `judged` to judge: a module, which is switched to evaluation mode for that time.
+    `layer_by_layer` trains as well, whatever becomes of `replica`.
     """
 
     name = "layer by layer"
 
     def __init__(self, module: nn.Module, replica: nn.Module, communication: Communication) -> None:
         self.replica: Network = replica
+        self.layer_by_layer: Network = replica
         self.judged = module
         self.communication = communication
         self.compile_seconds = 0.0  # of the warm-up
@@ -59,10 +61,9 @@ class _Unwatched(Execution):
     def __init__(self, module: nn.Module, replica: nn.Module, communication: Communication) -> None:
         super().__init__(module, replica, communication)
         self._calls = ExecutedCalls(module)
-        self._layer_by_layer: Network = replica
 
     def _learn(self, steps: Callable[[], None]) -> None:
-        self.replica = lambda images: self._calls.learn(self._layer_by_layer, images)
+        self.replica = lambda images: self._calls.learn(self.layer_by_layer, images)
         steps()
 
     def _use(self, network: Network) -> None:
@@ -157,7 +158,7 @@ class Graphed(_Unwatched):
         synchronise(self._device)
         self.compile_seconds = now() - begin
         self.graphs = 2
-        ways = {Execution.name: self._layer_by_layer, Graphed.name: captured}
+        ways = {Execution.name: self.layer_by_layer, Graphed.name: captured}
         for _ in range(1 + TRIALS):
             for name, network in ways.items():
                 self._use(network)
@@ -170,7 +171,7 @@ class Graphed(_Unwatched):
         def network(images: Tensor) -> Tensor:
             if not first:
                 first.append(images.clone())
-            return self._layer_by_layer(images)
+            return self.layer_by_layer(images)
 
         return network
 

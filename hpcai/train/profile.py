@@ -1,13 +1,14 @@
 """Where the time of a training step goes, by class of operation: a short profiled stretch, outside the clock."""
 
 import os
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 
 from hpcai.clock import synchronise
+from hpcai.train.execution import Execution
 from hpcai.train.loop import Training
 from hpcai.train.operators import CLASSES, OTHER, operator_class
 
@@ -23,12 +24,21 @@ def operation_seconds(training: Training, records: bool) -> dict[str, float]:
     """
     state, full = training.state, [step % training.shard.steps for step in range(STEPS)]
     before = state.snapshot()
-    training.practise(full[:1])
-    with _profiler(state.device) if records else nullcontext() as profiler:
-        training.practise(full)
-        synchronise(state.device)
+    with _layer_by_layer(training.execution):
+        training.practise(full[:1])
+        with _profiler(state.device) if records else nullcontext() as profiler:
+            training.practise(full)
+            synchronise(state.device)
     state.restore(before)
     return by_class(profiler.key_averages() if profiler else (), state.device)
+
+
+@contextmanager
+def _layer_by_layer(execution: Execution) -> Iterator[None]:
+    """Train so that each operator is seen by itself: what was compiled or captured is one piece to the profiler."""
+    replica, execution.replica = execution.replica, execution.layer_by_layer
+    yield
+    execution.replica = replica
 
 
 def _profiler(device: torch.device) -> AbstractContextManager[Any]:
