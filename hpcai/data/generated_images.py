@@ -44,7 +44,7 @@ def formula(classes: int, resolution: int, seed: int) -> Formula:
     relabelled = REPLACED_LABELS_MANY if many else REPLACED_LABELS_FEW
     return Formula(
         seed=seed,
-        tag=Purpose.GENERATED_IMAGES,
+        tag=int(Purpose.GENERATED_IMAGES),
         side=resolution,
         classes=classes,
         symbols=symbols,

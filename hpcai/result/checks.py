@@ -27,7 +27,7 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
         at_most("loss not finite: models", raw["diverged_models"], 0),
         at_most("operations credited, not executed: samples", unproven, 0),
         at_most("validation samples not judged exactly once", raw["validation_miscounted"], 0),
-        _leak(raw),
+        leak(raw),
     ]
     if case["GROUPS"] > 1:
         apart = disagreement(case, raw)
@@ -45,7 +45,7 @@ def _audit(audit: Json) -> list[Json]:
     ]
 
 
-def _leak(raw: Json) -> Json:
+def leak(raw: Json) -> Json:
     """Nobody judges better than the ceiling but by chance: who does has seen the labels."""
     dataset = raw["dataset"]
     ceiling, samples = dataset.get("ceiling"), dataset["validation_samples"]

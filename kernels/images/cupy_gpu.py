@@ -41,15 +41,19 @@ def maker(formula: Formula, split: int, device: torch.device) -> Callable[[Integ
     constants = torch.from_numpy(numbers(formula, split).view(np.int32)).to(device)
     blocks = -(-formula.quarter // _THREADS)
 
+    def launch(pictures: torch.Tensor, indices: torch.Tensor) -> None:
+        where = indices.to(device, non_blocking=True)
+        arguments = tuple(np.uint64(part.data_ptr()) for part in (pictures, where, table, constants))
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream(device).cuda_stream):
+            _kernel()((len(indices), blocks), (_THREADS,), arguments)
+
     def images(indices: Integers) -> torch.Tensor:
         with torch.cuda.device(device), cupy.cuda.Device(device.index):
             pictures = torch.empty(
                 (len(indices), CHANNELS, formula.side, formula.side), dtype=torch.uint8, device=device
             )
-            places = torch.from_numpy(np.ascontiguousarray(indices)).pin_memory().to(device, non_blocking=True)
-            arguments = tuple(np.uint64(part.data_ptr()) for part in (pictures, places, table, constants))
-            with cupy.cuda.ExternalStream(torch.cuda.current_stream(device).cuda_stream):
-                _kernel()((len(indices), blocks), (_THREADS,), arguments)
+            if len(indices):
+                launch(pictures, torch.from_numpy(np.ascontiguousarray(indices)).pin_memory())
         return pictures
 
     return images

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
+import data_faults
 import judging_faults
 import training_faults
 from planting import Fault, replaced
@@ -15,12 +16,14 @@ from planting import Fault, replaced
 from hpcai.driver import main
 from hpcai.workloads import ensemble
 
+MODULES = (training_faults, judging_faults, data_faults)
+
 
 def fault_named(name: str) -> Fault:
     """A fault that is not planted yet."""
     if name == "none":
         return nullcontext()
-    module = training_faults if hasattr(training_faults, name) else judging_faults
+    module = next(module for module in MODULES if hasattr(module, name))
     fault: Fault = getattr(module, name)()
     return fault
 

@@ -1,0 +1,174 @@
+"""Generated pictures: Random123's known answers, and the same bytes from NumPy, one core, the host's C++ and a GPU."""
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launch import ROOT
+from test_philox import KNOWN_ANSWERS, words
+
+from hpcai.data import philox
+from hpcai.kernels.images import TRAINING, VALIDATION, Formula, Part, cupy_gpu, numba_cpu, reference
+from hpcai.machine import device
+
+FEW = np.array([0, 1, 2, 77, 2**32 - 1, 2**32, 2**40 + 12345, 2**63 - 1])
+NAMES = ("side", "classes", "symbols", "synonyms", "grid", "shifts", "corrupted", "relabelled")
+SIZES = {
+    "small": (32, 10, 16, 2, 4, 4, 3 << 30, 1 << 29),
+    "one shift within a cell": (32, 10, 16, 3, 4, 1, 0, 0),
+    "cut from a larger canvas": (33, 7, 5, 1, 4, 2, 2**32 - 1, 2**32 - 1),
+    "smallest": (8, 2, 16, 2, 2, 2, 1 << 31, 1 << 31),
+    "most cells": (64, 65536, 64, 2, 8, 8, 1 << 30, 1 << 30),
+}
+LARGE = (224, 1000, 64, 2, 7, 7, 3435973836, 1 << 29)
+
+
+def formula(size, seed=2**63 - 25):
+    return Formula(seed=seed, tag=5, **dict(zip(NAMES, size, strict=True)))
+
+
+def by_reference(made, split, indices):
+    table = reference.textures(made)
+    return np.stack([reference.picture(made, split, int(index), table) for index in indices])
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
+def test_known_answers_of_random123(counter, key, answer):
+    @numba_cpu.compiled
+    def drawn(counter, key, out):
+        for line in range(len(out)):
+            out[line] = numba_cpu.philox(counter[0], counter[1], counter[2], counter[3], key[0], key[1])
+
+    out = np.zeros((3, 4), np.uint32)
+    drawn(np.array(words(counter), np.uint32), np.array(words(key), np.uint32), out)
+    assert out.tolist() == [words(answer)] * 3
+    plain = reference.philox(tuple(words(key)), np.array([words(counter)] * 2, np.uint64))
+    assert plain.tolist() == [words(answer)] * 2
+
+
+def test_streams_are_those_of_the_benchmark():
+    """No draw is shared with a sampler, an order or the weights: their counters are laid out alike."""
+    made = formula(SIZES["small"])
+    index, purpose = 2**40 + 3, made.tag
+    drawn = reference.draw(made, Part.NOISE, VALIDATION, index, 5)[4]
+    number = philox.stream(philox.Purpose(purpose), 4, made.tag_of(Part.NOISE, VALIDATION) & 0xFFFF)
+    assert int(drawn[1]) << 32 | int(drawn[0]) == int(philox.uniform64(made.seed, number, np.array([index]))[0])
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES.keys())
+@pytest.mark.parametrize("split", [TRAINING, VALIDATION])
+def test_one_core_makes_the_reference(size, split):
+    made = formula(size)
+    maker = numba_cpu.Maker(made, split)
+    assert np.array_equal(maker.images(FEW), by_reference(made, split, FEW))
+    assert maker.labels(FEW).tolist() == [reference.label(made, split, int(index)) for index in FEW]
+
+
+def test_one_core_makes_the_reference_at_full_size():
+    made = formula(LARGE)
+    assert np.array_equal(numba_cpu.Maker(made, 0).images(FEW[:3]), by_reference(made, 0, FEW[:3]))
+
+
+def test_brightness_never_overflows():
+    pictures = numba_cpu.Maker(formula(SIZES["small"]), 0).images(np.arange(3000))
+    assert pictures.min() < 15 and pictures.max() > 240
+    neighbours = np.abs(np.diff(pictures.astype(int), axis=3))
+    assert np.median(neighbours) < 25  # smooth, but for noise and the cells' edges
+    assert np.mean(neighbours > 200) < 1e-4  # an overflow would jump
+
+
+def test_shift_turns_the_whole_canvas():
+    """Without noise in cells, light and pixels, a picture is its class's canvas, turned round."""
+    made = formula((32, 3, 16, 1, 4, 4, 0, 0))
+    table = reference.textures(made)
+    canvases = [reference._canvas(made, 0, index, table) for index in (1, 4, 7)]
+    assert all(np.array_equal(canvas, canvases[0]) for canvas in canvases)
+    views = [reference._view(made, 0, index, canvases[0]) for index in (1, 4, 7)]
+    assert not np.array_equal(views[0], views[1])
+    assert all(len(np.unique(view)) > 20 for view in views)
+
+
+@pytest.mark.parametrize("changed", [{"grid": 9, "side": 72}, {"shifts": 5}, {"shifts": 0}, {"corrupted": 2**32}])
+def test_formula_out_of_range_is_refused(changed):
+    with pytest.raises(ValueError, match="allowed"):
+        Formula(seed=1, tag=5, **{**dict(zip(NAMES, SIZES["small"], strict=True)), **changed})
+
+
+def test_compiles_where_nothing_can_be_written(tmp_path):
+    """A read-only checkout and no home: compiled anew, the same bytes."""
+    program = (
+        "import os, stat, sys; import numpy as np\n"
+        "from numba.core import caching\n"
+        "from hpcai.kernels.images import numba_cpu, Formula\n"
+        "assert numba_cpu.draw_code._cache.__class__ is caching.NullCache\n"
+        f"made = Formula(7, 5, {', '.join(map(str, SIZES['small']))})\n"
+        "print(numba_cpu.Maker(made, 0).images(np.arange(2)).sum())\n"
+    )
+    copy = tmp_path / "checkout"
+    shutil.copytree(ROOT / "kernels", copy / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "hpcai").mkdir()
+    for name in ("__init__.py", "kernels.py"):
+        shutil.copy(ROOT / "hpcai" / name, copy / "hpcai")
+    # a file where a folder would have to be made stops root as well, whom permissions do not
+    (copy / "kernels" / "images" / "__pycache__").write_text("")
+    environment = {"HOME": "/proc/none", "NUMBA_CACHE_DIR": "", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    job = subprocess.run([sys.executable, "-c", program], cwd=copy, env=environment, capture_output=True, text=True)
+    made = Formula(7, 5, *SIZES["small"])
+    assert job.stdout.split() == [str(numba_cpu.Maker(made, 0).images(np.arange(2)).sum())], job.stderr
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("NO C++ COMPILER: THE CUDA SOURCE IS NOT RUN ON THE HOST")
+    library = tmp_path_factory.mktemp("host") / "images.so"
+    options = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-x", "c++"]
+    subprocess.run([compiler, *options, str(cupy_gpu.SOURCE), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def pointer(array):
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
+def test_known_answers_of_the_cuda_source(host, counter, key, answer):
+    out = np.zeros(4, np.uint32)
+    given = [np.array(words(text), np.uint32) for text in (counter, key)]
+    host.philox_on_host(*map(pointer, given), pointer(out))
+    assert out.tolist() == words(answer)
+
+
+@pytest.mark.parametrize("size", [*SIZES.values(), LARGE], ids=[*SIZES.keys(), "large"])
+@pytest.mark.parametrize("split", [TRAINING, VALIDATION])
+def test_cuda_source_makes_the_same_bytes_on_the_host(host, size, split):
+    made, indices = formula(size), FEW[:3] if size == LARGE else FEW
+    out = np.empty((len(indices), 3, made.side, made.side), np.uint8)
+    numbers, table = cupy_gpu.numbers(made, split), reference.textures(made)
+    host.images_on_host(pointer(out), pointer(indices), pointer(table), pointer(numbers), len(indices))
+    assert np.array_equal(out, numba_cpu.Maker(made, split).images(indices))
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
+def test_cuda_source_compiles(tmp_path: Path, architecture):
+    if shutil.which("nvcc") is None:
+        pytest.skip("NO nvcc: THE KERNEL IS NOT COMPILED FOR GPUs")
+    options = ["-std=c++17", f"-arch={architecture}", "-cubin", "-Werror", "all-warnings"]
+    subprocess.run(["nvcc", *options, "-o", tmp_path / "images.cubin", cupy_gpu.SOURCE], check=True)
+    assert (tmp_path / "images.cubin").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("size", [*SIZES.values(), LARGE], ids=[*SIZES.keys(), "large"])
+def test_gpu_makes_the_same_bytes(size):
+    if device.accelerators() == 0:
+        pytest.skip("NO GPU: ITS BYTES ARE NOT COMPARED")
+    made, own = formula(size), device.own(0)
+    for split in (TRAINING, VALIDATION):
+        pictures = cupy_gpu.maker(made, split, own)(FEW)
+        assert np.array_equal(pictures.cpu().numpy(), numba_cpu.Maker(made, split).images(FEW))
+    assert cupy_gpu.maker(made, TRAINING, own)(FEW[:0]).shape == (0, 3, made.side, made.side)
