@@ -27,9 +27,11 @@ setup(
         "mpich": ["mpich>=4.1"],
         "gpu": ["cupy-cuda13x>=13.6"],
         "imagenet": ["pillow>=10.1"],
+        "plots": ["matplotlib>=3.8"],
         "test": [
             "hypothesis>=6.100",
             "jsonschema>=4.18",
+            "matplotlib>=3.8",
             "mypy>=1.11",
             "pillow>=10.1",
             "pytest>=8",

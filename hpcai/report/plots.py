@@ -1,0 +1,139 @@
+"""Pictures of a result, drawn by matplotlib: `python -m hpcai.report.plots RESULT... [--out FOLDER]`.
+
+learning.png shows how the first model of each test learned, scaling.png how the rate grows with the ranks, and
+phases.png where the time went. matplotlib is an optional extra (`pip install .[plots]`).
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpcai.errors import HpcaiError, InputError
+from hpcai.report import verify
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Json = dict[str, Any]
+
+PART_OF_TRAINING = ("data wait", "exposed communication")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0, or 2 if a file is no result or matplotlib is missing."""
+    parser = argparse.ArgumentParser(prog="python -m hpcai.report.plots", description="Draw pictures of results.")
+    parser.add_argument("result", nargs="+", type=Path, help="result.json, or the folder it is in")
+    parser.add_argument("--out", type=Path, help="folder of the pictures; the first result's own unless given")
+    options = parser.parse_args(arguments)
+    files = [path / "result.json" if path.is_dir() else path for path in options.result]
+    try:
+        for path in draw([verify.read(file) for file in files], options.out or files[0].parent):
+            print(path)
+    except HpcaiError as error:
+        print(f"hpcai: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def draw(results: Sequence[Json], folder: Path) -> list[Path]:
+    """Draw all pictures of these results into a folder; their paths. InputError without matplotlib, tests or place."""
+    tests = [test for result in results for test in result["tests"]]
+    if not tests:
+        raise InputError("there is no test to draw; allowed: results with at least one")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_picture(folder / name, title, tests, plot) for name, title, plot in PICTURES]
+    except ImportError as error:
+        raise InputError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
+    except OSError as error:
+        raise InputError(f"cannot write pictures to {folder.absolute()}: {error.strerror}") from None
+
+
+def _picture(path: Path, title: str, tests: Sequence[Json], plot: Callable[["Axes", Sequence[Json]], None]) -> Path:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    plot(axes, tests)
+    axes.set_title(title)
+    axes.legend(fontsize="small", framealpha=0.8)
+    figure.savefig(path, dpi=120)
+    return path
+
+
+def _label(test: Json) -> str:
+    settings = test["settings"]
+    return f"{test['index']}: {settings['NETWORK']} {test['tv']} {test['p']}x{test['q']} NB {test['nb']}"
+
+
+def _learning(axes: "Axes", tests: Sequence[Json]) -> None:
+    """Top-1 of the first model over training and validation time; the target as a line."""
+    for test in tests:
+        curve, samples = test["raw"]["curve"], test["raw"]["dataset"]["validation_samples"]
+        seconds = [entry["seconds"] for entry in curve]
+        axes.plot(seconds, [entry["correct"] / samples for entry in curve], marker="o", label=_label(test))
+    for target in sorted({test["scores"]["target"] for test in tests}):
+        axes.axhline(target, color="grey", linestyle="--", label=f"target {target:g}")
+    axes.set(xlabel="training and validation, s", ylabel="top-1 of the first model", ylim=(0, 1))
+    axes.grid(alpha=0.3)
+
+
+def _scaling(axes: "Axes", tests: Sequence[Json]) -> None:
+    """GFLOP/s over ranks, in one colour what differs in the grid alone; ideal scaling from its first test dashed."""
+    families: dict[str, list[Json]] = {}
+    for test in tests:
+        grid = ("GROUPS", "DEGREE", "MAPPING", "SEED")
+        same = {key: value for key, value in test["settings"].items() if key not in grid}
+        families.setdefault(repr(same), []).append(test)
+    for family in families.values():
+        points = sorted((test["p"] * test["q"], test["gflops"], f"{test['p']}x{test['q']}") for test in family)
+        first = family[0]
+        name = f"{first['settings']['NETWORK']} {first['tv']} NB {first['nb']}"
+        marks = axes.scatter([point[0] for point in points], [point[1] for point in points], label=name)
+        unit = first["gflops"] / (first["p"] * first["q"])
+        ends = [points[0][0], points[-1][0]]
+        axes.plot(ends, [unit * end for end in ends], color=marks.get_facecolor()[0], linestyle="--", alpha=0.6)
+        for ranks, rate, grid_name in points:
+            axes.annotate(grid_name, (ranks, rate), textcoords="offset points", xytext=(6, 4), fontsize="small")
+    axes.set(xlabel="ranks P x Q (dashed: ideal, from the first test)", ylabel="GFLOP/s")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.margins(0.15)
+    axes.grid(alpha=0.3, which="both")
+
+
+def _phases(axes: "Axes", tests: Sequence[Json]) -> None:
+    """Seconds by phase, stacked; waiting is shown as part of training."""
+    places = range(len(tests))
+    heights = [0.0] * len(tests)
+    for name, seconds in _bars(tests).items():
+        axes.bar(places, seconds, bottom=heights, label=name)
+        heights = [height + more for height, more in zip(heights, seconds, strict=True)]
+    axes.set(ylabel="s, slowest rank", xlabel="test")
+    axes.set_xticks(list(places), [str(test["index"]) for test in tests])
+
+
+def _bars(tests: Sequence[Json]) -> dict[str, list[float]]:
+    """Seconds of each test by phase; `training` is what remains of it without the waiting that is part of it."""
+    names = list(dict.fromkeys(name for test in tests for name in test["phases"] if name != "start-up"))
+    bars = {name: [float(test["phases"].get(name, 0.0)) for test in tests] for name in names}
+    for part in PART_OF_TRAINING:
+        for index, seconds in enumerate(bars.get(part, [])):
+            bars["training"][index] = max(0.0, bars["training"][index] - seconds)
+    return bars
+
+
+PICTURES: tuple[tuple[str, str, Callable[["Axes", Sequence[Json]], None]], ...] = (
+    ("learning.png", "Learning curves", _learning),
+    ("scaling.png", "Scaling", _scaling),
+    ("phases.png", "Where the time went", _phases),
+)
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

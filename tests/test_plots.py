@@ -1,0 +1,80 @@
+"""Pictures of results: drawn from what the files say, and refused in one line where that cannot be."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launch import ROOT
+from small_run import GOLDEN, golden
+
+from hpcai.errors import InputError
+from hpcai.report import plots
+
+NAMES = ["learning.png", "phases.png", "scaling.png"]
+
+
+def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "hpcai.report.plots", *map(str, arguments)]
+    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_command_draws_every_picture(tmp_path: Path) -> None:
+    finished = command(GOLDEN, "--out", tmp_path / "made")
+    assert finished.returncode == 0, finished.stderr
+    assert sorted(path.name for path in (tmp_path / "made").iterdir()) == NAMES
+    assert sorted(Path(line).name for line in finished.stdout.splitlines()) == NAMES
+    for path in (tmp_path / "made").iterdir():
+        assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
+
+
+def axes_of(plot: Any, tests: list[dict[str, Any]]) -> Any:
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    plot(axes, tests)
+    return axes
+
+
+def test_learning_curve_is_the_first_models() -> None:
+    tests = golden()["tests"]
+    first = axes_of(plots._learning, tests).get_lines()[0]
+    curve, samples = tests[0]["raw"]["curve"], tests[0]["raw"]["dataset"]["validation_samples"]
+    assert list(first.get_ydata()) == [entry["correct"] / samples for entry in curve]
+    assert list(first.get_xdata()) == [entry["seconds"] for entry in curve]
+
+
+def test_scaling_shows_rates_over_ranks_and_the_ideal_from_the_first() -> None:
+    tests = golden()["tests"]
+    tests[1] |= {"p": 4, "q": 2}
+    axes = axes_of(plots._scaling, tests)
+    (marks,) = axes.collections
+    assert marks.get_offsets().tolist() == [[2, tests[0]["gflops"]], [8, tests[1]["gflops"]]]
+    (ideal,) = axes.get_lines()
+    assert list(ideal.get_ydata()) == pytest.approx([tests[0]["gflops"], 4 * tests[0]["gflops"]])
+
+
+def test_bars_add_up_to_the_phases() -> None:
+    tests = golden()["tests"]
+    bars = plots._bars(tests)
+    for index, test in enumerate(tests):
+        apart = sum(test["phases"].get(part, 0.0) for part in plots.PART_OF_TRAINING)
+        expected = sum(seconds for name, seconds in test["phases"].items() if name != "start-up")
+        assert sum(seconds[index] for seconds in bars.values()) == pytest.approx(expected - apart)
+
+
+def test_what_cannot_be_drawn_is_told_in_a_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no test to draw"):
+        plots.draw([{**golden(), "tests": []}], tmp_path)
+    (tmp_path / "file").touch()
+    for arguments in ([tmp_path / "missing"], [GOLDEN, "--out", tmp_path / "file" / "folder"]):
+        finished = command(*arguments)
+        assert finished.returncode == 2
+        assert finished.stderr.startswith("hpcai: ") and finished.stderr.count("\n") == 1
+
+
+def test_without_matplotlib_the_cure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(InputError, match="pip install matplotlib"):
+        plots.draw([golden()], tmp_path)
