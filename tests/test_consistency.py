@@ -10,6 +10,7 @@ from small_run import cases_of, failing_run, golden, judged, live_run
 
 from hpcai.errors import HpcaiError
 from hpcai.report import consistency
+from hpcai.train.operators import CLASSES
 
 Json = dict[str, Any]
 Changes = dict[str, Any]
@@ -20,6 +21,9 @@ UNPROVEN = {
     "curve.correct", "correct", "agreeing_pairs", "bag_correct", "member_correct_best", "reached_seconds_sum",
     "reached_seconds_max", "reached_epochs_sum", "reached_epochs_max", "phases.start-up", "phases.set-up",
     "phases.residuals", "phases.warm-up", "phases.training", "phases.data wait", "phases.validation", "phases.ensemble",
+    "phases.exposed communication", "phases.profile", "step_seconds.mean", "step_seconds.median", "step_seconds.p95",
+    "busy_seconds.min", "busy_seconds.mean", "busy_seconds.max", "busy_seconds.slowest_rank", "waiting_seconds.data",
+    "waiting_seconds.communication", *(f"operation_seconds.{kind}" for kind in CLASSES),
 }  # fmt: skip
 
 
