@@ -3,10 +3,8 @@
 import json
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,10 @@ from job_folder import END, listing, prepared
 from launch import BENCH, ROOT, Finished, mpirun, run_job
 
 from hpcai.comm.grid import Group, Seat
-from hpcai.data import copies, stage
-from hpcai.data.bootstrap import Multinomial
-from hpcai.errors import DataError, HpcaiError
+from hpcai.comm.world import World
+from hpcai.data import catalog, copies, stage
+from hpcai.data.bootstrap import sampler
+from hpcai.data.pack.job import Options, pack
 from hpcai.inputfile import Case
 from hpcai.report.consistency.staging import staging
 
@@ -39,129 +38,50 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place / PLACE
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> copies.File:
-    """A file of a dataset."""
-    source = tmp_path / "data" / "part" / "shard"
-    source.parent.mkdir(parents=True)
-    source.write_bytes(bytes(range(256)) * 100)
-    (found,) = copies.files_below(tmp_path / "data", [source])
-    return found
-
-
 def copied(place: Path) -> list[str]:
     """The files of all copies at a place."""
     return [name for name in listing(place) if "/files/" in name]
 
 
-def test_copy_is_whole_until_a_byte_of_it_changes(local: Path, file: copies.File) -> None:
-    copy = copies.claim(FINGERPRINT, keep=True)
-    assert not copies.is_whole(copy.place, file)
-    copies.copy_file(copy.place, file)
-    assert copies.is_whole(copy.place, file)
-    target = copy.place / "files" / "part" / "shard"
-    assert target.read_bytes() == file.source.read_bytes()
-    for spoiled in (file.source.read_bytes()[:-1], file.source.read_bytes()[:-1] + b"?", b""):
-        target.write_bytes(spoiled)
-        assert not copies.is_whole(copy.place, file)
-    copy.close()
-    assert target.exists()
+def packed(folder: Path, world: World) -> Path:
+    """Six made-up pictures to train on in shards of one, and one to judge."""
+    from PIL import Image
 
-
-def test_source_that_changes_or_goes_is_named(local: Path, file: copies.File) -> None:
-    copy = copies.claim(FINGERPRINT, keep=False)
-    with pytest.raises(DataError, match="is not"):
-        copies.copy_file(copy.place, copies.File(file.source, file.name, file.nbytes + 1))
-    with pytest.raises(DataError, match=r"no-shard: No such file"):
-        copies.copy_file(copy.place, copies.File(file.source.with_name("no-shard"), file.name, file.nbytes))
-    assert [path for path in (copy.place / "files").rglob("*") if path.is_file()] == []
-    copy.close()
-    assert listing(local) == ["lock"]
-
-
-def test_copy_is_not_taken_for_whole_if_it_was_written_wrong(
-    local: Path, file: copies.File, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy = copies.claim(FINGERPRINT, keep=False)
-    monkeypatch.setattr(copies, "_copied", written_wrong(copies._copied))
-    with pytest.raises(DataError, match=f"the copy {copy.place}.* is not {file.source}"):
-        copies.copy_file(copy.place, file)
-    assert copied(local) == [f"{copy.place.name}/files/part"]
-    copy.close()
-
-
-def written_wrong(genuine: Callable[[Path, Path], str]) -> Callable[[Path, Path], str]:
-    """A file system that loses a bit."""
-
-    def copied(source: Path, part: Path) -> str:
-        digest = genuine(source, part)
-        part.write_bytes(part.read_bytes()[:-1] + b"?")
-        return digest
-
-    return copied
-
-
-def test_link_is_read_from_the_source_and_gives_way_to_a_copy(local: Path, file: copies.File) -> None:
-    copy = copies.claim(FINGERPRINT, keep=True)
-    target = copy.place / "files" / file.name
-    for act, linked in ((copies.link_file, True), (copies.copy_file, False), (copies.link_file, False)):
-        act(copy.place, file)
-        assert target.is_symlink() == linked
-        assert target.read_bytes() == file.source.read_bytes()
-        assert copies.is_whole(copy.place, file) != linked
-    copies.remove(copy.place)
-    assert file.source.exists()
-
-
-def test_folder_belongs_to_a_job_until_it_dies(local: Path) -> None:
-    program = f"import time; from hpcai.data import copies; copy = copies.claim({FINGERPRINT!r}, False)"
-    program += "; print(copy.place, flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout
-        place = Path(other.stdout.readline().strip())
-        own = copies.claim(FINGERPRINT, keep=False)
-        assert place.is_dir() and own.place.is_dir() and own.place != place
-        other.kill()
-        other.wait()
-        assert place.is_dir()
-        copies.claim(FINGERPRINT, keep=True).close()
-        assert own.place.is_dir() and not place.exists()
-    own.close()
-    assert not own.place.exists()
-
-
-def test_place_without_room_is_told_in_numbers(local: Path) -> None:
-    copy = copies.claim(FINGERPRINT, keep=False)
-    copies.check_space(copy.place, 1)
-    with pytest.raises(HpcaiError, match=rf"needs {1 << 62} bytes in {local}, \d+ are free"):
-        copies.check_space(copy.place, 1 << 62)
-    copy.close()
-
-
-def test_place_that_cannot_be_used_is_named(local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    local.symlink_to(tmp_path)
-    with pytest.raises(HpcaiError, match="is not a folder of this user"):
-        copies.claim(FINGERPRINT, keep=False)
-    monkeypatch.setenv("HPCAI_LOCAL", str(tmp_path / "nowhere"))
-    with pytest.raises(HpcaiError, match=r"nowhere/hpcai-\d+: No such file"):
-        copies.claim(FINGERPRINT, keep=False)
-    monkeypatch.delenv("HPCAI_LOCAL")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert copies.user_folder() == tmp_path / PLACE
+    if world.rank == 0:
+        for name, numbers in {"train/a": range(3), "train/b": range(3), "val/a": range(1)}.items():
+            (folder / "source" / name).mkdir(parents=True)
+            for number in numbers:
+                color = (30 * number, 7 * len(name), 200 * name.endswith("b"))
+                Image.new("RGB", (256, 256), color).save(folder / "source" / name / f"{number}.png")
+    world.comm.Barrier()
+    assert pack(Options(folder / "source", folder / "set", 1, 0), world) == 0
+    return folder / "set"
 
 
 @pytest.mark.parallel(2)
-def test_needed_is_what_the_models_of_the_node_are_trained_on() -> None:
+def test_node_copies_the_shards_of_its_models_and_links_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rank is a node with a model of its own."""
     from mpi4py import MPI
 
-    case = Case(1, "ensemble", {"STAGE": "local", "SAMPLER": "multinomial"})
-    world, member = MPI.COMM_WORLD, MPI.COMM_WORLD.rank % 2
-    one = Group(2, 1, Seat(member, 0), MPI.COMM_SELF, MPI.COMM_SELF, MPI.COMM_SELF)
-    both = Group(2, 1, Seat(member, 0), world, MPI.COMM_SELF, world)
-    bags = [Multinomial(100, 7, member).in_bag(0, 100) for member in (0, 1)]
-    together = bags[0] | bags[min(1, world.size - 1)]
-    for group, needed in ((one, bags[member]), (both, together)):
-        assert np.array_equal(stage._Share(case, 7, group, {"samples": 100})._needed(), needed)
+    world = World(MPI.COMM_WORLD, MPI.COMM_SELF, "host")
+    models, member = world.size, world.rank
+    with TemporaryDirectory() as common, TemporaryDirectory() as local:
+        folder = Path(world.comm.bcast(common))
+        monkeypatch.setenv("HPCAI_LOCAL", local)
+        settings = {"SAMPLES": 0, "CLASSES": 0, "RESOLUTION": 0, "SEED": 1, "SAMPLER": "multinomial", "STAGE": "local"}
+        case = Case(1, "ensemble", {**settings, "DATASET": f"imagenet:{packed(folder, world)}"})
+        group = Group(models, 1, Seat(member, 0), MPI.COMM_SELF, MPI.COMM_SELF, MPI.COMM_WORLD)
+        with stage.staged(case, 7, group, world) as copy:
+            assert copy and copy.dataset
+            bag = sampler("multinomial", 6, 7, member, models).in_bag(0, 6)
+            files = sorted(Path(local).glob("*/*/files/train-*"))
+            original = catalog.open_for(case.settings)
+            assert [not file.is_symlink() for file in files] == list(bag)
+            assert np.array_equal(copy.dataset.train.images(np.arange(6)), original.train.images(np.arange(6)))
+            nbytes = sum(file.stat().st_size for file in Path(local).glob("*/*/files/*") if not file.is_symlink())
+            assert copy.measured["bytes"] == nbytes and copy.measured["nodes"] == 1
+        assert listing(Path(local) / PLACE) == ["lock"]
+        world.comm.Barrier()
 
 
 def job(folder: Path, program: list[Any], settings: str, ranks: int = 2) -> Finished:

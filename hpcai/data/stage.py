@@ -47,7 +47,7 @@ def staged(case: Case, seed: int, group: Group | None, world: World) -> Iterator
     facts = agreed(world.comm, lambda: _facts(case))
     share = _Share(case, seed, group, facts) if group else None
     try:
-        for step in ("claim", "plan", "check_space", "fill", "open"):
+        for step in ("claim", "divide", "check_space", "fill", "open"):
             together(world.comm, getattr(share, step, _nothing))
         yield Staged(share.dataset, share.measured()) if share else None
     except BaseException:
@@ -64,12 +64,11 @@ def _nothing() -> None:
 
 def _facts(case: Case) -> Facts:
     dataset = catalog.open_for(case.settings)
-    return {
-        "fingerprint": dataset.fingerprint,
-        "samples": len(dataset.train),
-        "files": bool(catalog.files(case["DATASET"])),
-        "whole": catalog.open_for({**case.settings, "SAMPLES": 0}).fingerprint,  # names the folder, whatever SAMPLES is
-    }
+    facts = {"fingerprint": dataset.fingerprint, "samples": len(dataset.train), "whole": ""}
+    if catalog.files(case["DATASET"]):
+        # The folder has the name of the whole set, whatever SAMPLES is.
+        facts["whole"] = catalog.open_for({**case.settings, "SAMPLES": 0}).fingerprint
+    return facts
 
 
 class _Share:
@@ -82,38 +81,39 @@ class _Share:
         self.copy: copies.Copy | None = None  # on the node's first rank, which holds the lock
         self.place: Path | None = None
         self.missing: list[copies.File] = []
-        self.links: list[copies.File] = []
+        self.needed: list[copies.File] = []  # by the whole node; known to its first rank, as are the others
+        self.others: list[copies.File] = []
         self.reused, self.begin, self.seconds = 0, clock.now(), 0.0
         self.dataset: Dataset | None = None
 
     def claim(self) -> None:
-        if self.facts["files"] and self.node.rank == 0:
+        """The first rank of the node gets a place, and finds out what has to be there."""
+        members = {*gather_all(self.node, self.group.seat.group)}
+        if self.facts["whole"] and self.node.rank == 0:
             self.copy = copies.claim(self.facts["whole"], self.keep)
+            self.place = self.copy.place
+            spec = self.case["DATASET"]
+            needed = catalog.files(spec, self.case["SAMPLES"], self._trained(members))
+            self.needed = copies.files_below(places.locate(spec), needed)
+            self.others = copies.files_below(places.locate(spec), {*catalog.files(spec)} - {*needed})
 
-    def plan(self) -> None:
+    def divide(self) -> None:
         """Which files this rank copies: its part of those needed, less those that are there already."""
-        self.place = self.node.bcast(self.copy and self.copy.place)
-        if self.place is None:
-            return
-        spec, samples = self.case["DATASET"], self.case["SAMPLES"]
-        needed = copies.files_below(places.locate(spec), catalog.files(spec, samples, self._needed()))
+        self.place, needed = self.node.bcast((self.place, self.needed))
         for file in needed[self.node.rank :: self.node.size]:
-            if self.keep and copies.is_whole(self.place, file):
+            if self.keep and self.place and copies.is_whole(self.place, file):
                 self.reused += file.nbytes
             else:
                 self.missing.append(file)
-        if self.node.rank == 0:
-            everything = copies.files_below(places.locate(spec), catalog.files(spec))
-            self.links = [file for file in everything if file not in set(needed)]
 
-    def _needed(self) -> Mask | None:
-        """The training samples that some model of this node is trained on; None for all."""
+    def _trained(self, members: set[int]) -> Mask | None:
+        """The training samples that some of these models are trained on; None for all."""
         models = self.group.groups
         if models == 1:
             return None
         samples = self.facts["samples"]
         needed = np.zeros(samples, np.bool_)
-        for member in {*gather_all(self.node, self.group.seat.group)}:
+        for member in members:
             needed |= sampler(self.case["SAMPLER"], samples, self.seed, member, models).in_bag(0, samples)
         return needed
 
@@ -130,7 +130,7 @@ class _Share:
         if self.place is not None:
             for file in self.missing:
                 copies.copy_file(self.place, file)
-            for file in self.links:
+            for file in self.others:
                 copies.link_file(self.place, file)
         self.seconds = clock.now() - self.begin
 
