@@ -33,6 +33,11 @@ def above_ceiling(quality: float, ceiling: float, error: float, samples: int) ->
     return min(LARGEST, (quality - ceiling) / math.sqrt(variance)) if variance > 0 else LARGEST
 
 
+def speedup(rate: float, first_rate: float) -> float:
+    """How many times the FLOPS of a sweep's first case, in studies of precision and compression (HPC AI500 V3)."""
+    return rate / first_rate
+
+
 def disagreement(agreeing_pairs: int, models: int, samples: int) -> float:
     """Share of pairs of models, averaged over the samples, that predict different classes."""
     pairs = models * (models - 1) // 2 * samples

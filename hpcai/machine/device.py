@@ -43,10 +43,12 @@ def prepare(device: torch.device, threads: int) -> None:
     torch.backends.cudnn.benchmark = device.type == "cuda"
 
 
-def allow_tf32(allowed: bool) -> None:
-    """Whether products of fp32 tensors may be computed from inputs rounded to tf32."""
+def allow_tf32(allowed: bool) -> bool:
+    """Whether products of fp32 tensors may be computed from inputs rounded to tf32; returns whether they might."""
     # The newer switches (fp32_precision) and these must not be mixed, and torch's own compiler reads these.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that there are newer ones
+        before: bool = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = allowed
         torch.backends.cudnn.allow_tf32 = allowed
+    return before

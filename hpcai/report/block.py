@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpcai.report import times
+from hpcai.report import precision, times
 from hpcai.report.text import NAME_WIDTH, printed, score, with_reasons
 
 Json = dict[str, Any]
@@ -47,6 +47,7 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield score("epochs to quality, slowest model", scores["epochs_to_quality"], "not reached")
     yield score("epochs to quality, mean", scores["epochs_to_quality_mean"], "not reached")
     yield score("parallel efficiency", scores["efficiency"])
+    yield from precision.lines(test)
     yield score("images/s", scores["images_per_second"])
     if "staging_rate" in scores:
         yield score("staging of data to the nodes, GB/s", scores["staging_rate"] / 1e9)
@@ -76,8 +77,10 @@ def _notes(test: Json) -> Iterator[str]:
         f"Network : {settings['NETWORK']} {settings['VARIANT']} at {side}, rule {operations['rule']}: "
         f"{operations['per_sample']} FLOP per sample, {operations['credited']} credited"
     )
+    yield precision.note(test)
     yield (
-        f"Steps   : {raw['steps']} in all, {raw['model_steps_min']} to {raw['model_steps_max']} a model, "
+        f"Steps   : {raw['steps']} in all{precision.skipped(raw)}, "
+        f"{raw['model_steps_min']} to {raw['model_steps_max']} a model, "
         f"{raw['warmup_steps']} warm-up steps discarded, backend {raw['backend']}"
     )
     for measure in ("scaled", "elementwise"):

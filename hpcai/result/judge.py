@@ -6,6 +6,7 @@ from typing import Any
 from hpcai import audit, networks, opcount, score
 from hpcai.inputfile import Case
 from hpcai.result.checks import checks
+from hpcai.result.precision import BITS, LETTERS
 from hpcai.result.scores import scores
 
 Json = dict[str, Any]
@@ -44,7 +45,7 @@ def tv(settings: Mapping[str, Any]) -> str:
     """The eight characters that say how a row was made (docs/METRICS.md, T/V)."""
     order = {"row": "R", "column": "C"}[settings["MAPPING"]]
     reduction = 0 if settings["DEGREE"] == 1 else {"flat": 1}[settings["ALLREDUCE"]]
-    precision = {"fp32": "S"}[settings["PRECISION"]]
+    precision = LETTERS[settings["PRECISION"]]
     mode = {"data": 1}[settings["PARALLEL"]]
     kernels = {"vendor": "V"}[settings["KERNELS"]]
     wire = {"fp32": 4}[settings["WIRE"]]
@@ -52,13 +53,17 @@ def tv(settings: Mapping[str, Any]) -> str:
 
 
 def operations(case: Case, raw: Json) -> Json:
-    """Operations by the headline rule: of one sample, credited, and executed as the hooks saw them."""
+    """Operations by the headline rule: of one sample, credited, skipped, and executed as the hooks saw them.
+
+    Skipped are those of steps that were left out because gradients overflowed: executed, but for nothing.
+    """
     graph = networks.for_data(case.settings, raw["dataset"]["shape"], raw["dataset"]["classes"])
     per_sample = opcount.count(graph, RULE).total
     return {
         "rule": RULE,
         "per_sample": per_sample,
         "credited": per_sample * raw["samples"],
+        "skipped": per_sample * raw["skipped_samples"],
         "executed": raw["executed_operations"],
     }
 
@@ -73,7 +78,7 @@ def _audit(test: Json) -> Json:
             "epochs": settings["EPOCHS"],
             "target": test["raw"]["target"],
             "penalty": settings["PENALTY"],
-            "bits": {"fp32": 32}[settings["PRECISION"]],
+            "bits": BITS[settings["PRECISION"]],
             "passed": test["verdict"] == "PASSED",
             "completed": True,
         }

@@ -6,6 +6,7 @@ from typing import Any
 from hpcai import score
 from hpcai.inputfile import Case
 from hpcai.result.checks import disagreement
+from hpcai.result.precision import gains
 from hpcai.result.times import times
 
 Json = dict[str, Any]
@@ -32,6 +33,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json]) -> Json:
         "epochs_to_quality": raw["reached_epochs_max"] if reached else None,
         "epochs_to_quality_mean": raw["reached_epochs_sum"] / models if reached else None,
         "efficiency": _efficiency(case, rate, earlier),
+        **gains(case, raw, rate, quality, earlier),
         "images_per_second": raw["samples"] / raw["phases"]["training"],
         **times(raw),
         **_staging(raw),
@@ -49,7 +51,8 @@ def _efficiency(case: Case, rate: float, earlier: Sequence[Json]) -> float:
     grid = ("GROUPS", "DEGREE", "MAPPING")
     same = {key: value for key, value in case.settings.items() if key not in grid}
     for test in earlier:
-        if test["workload"] == case.workload and same.items() <= test["settings"].items():
+        alike = test["workload"] == case.workload and same.items() <= test["settings"].items()
+        if alike and test["scores"]["flops"] > 0:
             ranks = test["p"] * test["q"]
             return score.efficiency(rate, case["GROUPS"] * case["DEGREE"], test["scores"]["flops"], ranks)
     return 1.0

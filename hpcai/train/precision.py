@@ -50,12 +50,12 @@ PRECISIONS = {
 
 @contextmanager
 def switched(name: str) -> Iterator[None]:
-    """While the block runs, products of fp32 tensors are computed as the precision wants; afterwards in fp32."""
-    devices.allow_tf32(PRECISIONS[name].arithmetic is TF32)
+    """While the block runs, products of fp32 tensors are computed as the precision wants; then as before."""
+    before = devices.allow_tf32(PRECISIONS[name].arithmetic is TF32)
     try:
         yield
     finally:
-        devices.allow_tf32(False)
+        devices.allow_tf32(before)
 
 
 def apply(name: str, module: nn.Module, device: torch.device) -> None:

@@ -26,6 +26,7 @@ from hpcai.inputfile import Case
 from hpcai.models.module import build
 from hpcai.networks.graph import Graph
 from hpcai.train import bagging
+from hpcai.train import precision as precisions
 from hpcai.train.evaluate import Validation, expected_fingerprint
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
@@ -36,6 +37,7 @@ from hpcai.train.recipe import Recipe
 from hpcai.train.state import Progress, TrainingState
 from hpcai.workloads import seconds
 from hpcai.workloads.prepare import network
+from hpcai.workloads.probe import probe
 from hpcai.workloads.residuals import worst_residuals
 
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
@@ -60,7 +62,7 @@ def run(
     measurement: Measurement | Stopped | None = None
     with staged(case, seed, group, world) as copy:
         if group is not None:
-            with process_group(group, world.host, device) as backend:
+            with process_group(group, world.host, device) as backend, precisions.switched(case["PRECISION"]):
                 measurement = _measure(case, seed, group, device, tell, copy, ending, world.host)
             if not isinstance(measurement, Stopped):
                 measurement["backend"] = backend
@@ -92,7 +94,9 @@ def _measure(
         training = _training(case, seed, group, device, dataset, graph)
     wrong = wrong_sums(group, device, sum(graph.parameters.values()))
     with phases.measure("residuals"):
-        residuals = worst_residuals(graph, case["BATCH"], group.active, device, seed)
+        arithmetic = precisions.PRECISIONS[case["PRECISION"]].arithmetic
+        residuals = worst_residuals(graph, case["BATCH"], group.active, device, seed, arithmetic)
+    probed = _probed(case["PRECISION"], graph, group, device, phases)
     with phases.measure("warm-up"):
         warmup_steps = training.warm_up()
     if ending.agreed(group.active):
@@ -123,6 +127,7 @@ def _measure(
         "warmup_steps": warmup_steps,
         "wrong_sums": group.active.allreduce(wrong),
         "residuals": residuals,
+        **probed,
         "audit": training.proof.measured(),
         "curve": group.active.bcast(training.state.progress.curve),
         **asdict(verdicts),
@@ -131,6 +136,14 @@ def _measure(
         "operation_seconds": operations,
         **seconds.all_ranks(training, phases, host, group.active),
     }
+
+
+def _probed(precision: str, graph: Graph, group: Group, device: torch.device, phases: clock.Phases) -> Measurement:
+    """What the probe of a precision found; nothing for fp32, which others are compared with. Collective."""
+    if precision == "fp32":
+        return {}
+    with phases.measure("probe"):
+        return {"probe": probe(graph, precision, group.active, device)}
 
 
 def _same_data(dataset: Dataset, comm: MPI.Comm) -> Dataset:
@@ -147,7 +160,9 @@ def _training(case: Case, seed: int, group: Group, device: torch.device, dataset
     recipe, seat, member = Recipe.of(case.settings), group.seat, group.seat.group
     module = build(graph, seed_of(seed, Purpose.WEIGHTS, member)).to(device)
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a form torch does not declare
-    state = TrainingState(module, sgd(module, recipe), device)
+    precisions.apply(case["PRECISION"], module, device)
+    optimiser = sgd(module, recipe)
+    state = TrainingState(module, optimiser, device, precisions.scaler(case["PRECISION"], optimiser, device))
     draws = sampler(case["SAMPLER"], len(dataset.train), seed, member, group.groups)
     loaders = [
         Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch, crops=dataset.crops)
@@ -170,7 +185,8 @@ def _progress(progress: Progress, epochs: int, steps: int) -> tuple[str, float]:
 def _stopped(where: str, training: Training, dataset: Dataset, group: Group) -> Stopped:
     """What was measured until the run was to end. Collective over all active ranks."""
     progress = training.state.progress
-    counts = {"samples": progress.samples, "executed_operations": progress.operations}
+    credited = progress.samples - training.state.skipped_samples
+    counts = {"samples": credited, "executed_operations": progress.operations}
     return Stopped(
         {
             "where": where,
@@ -193,7 +209,9 @@ def _totals(training: Training, group: Group, validation_samples: int, miscounte
     return reduce.sums(
         group.active,
         {
-            "samples": progress.samples,
+            "samples": progress.samples - training.state.skipped_samples,
+            "skipped_steps": training.state.skipped_steps * group.leader,
+            "skipped_samples": training.state.skipped_samples,
             "executed_operations": progress.operations,
             "differing_ranks": int(differs_from_leader(training.state.module, group)),
             "steps": progress.steps * group.leader,

@@ -16,6 +16,7 @@ from hpcai.machine import device as devices
 from hpcai.machine.affinity import cores, own_cpus
 from hpcai.models.module import build
 from hpcai.networks.graph import Graph
+from hpcai.train import precision
 
 LEAST_POISSON = 64  # samples a rank: fewer than 2 draws then have a chance of 1e-26
 PROBED_OPERATIONS = 20 * 10**9  # of one forward pass, at most, where one image has fewer
@@ -42,6 +43,8 @@ def _check(case: Case) -> None:
     least = LEAST_POISSON * case["DEGREE"]
     if case["GROUPS"] > 1 and case["SAMPLER"] == "poisson" and len(dataset.train) < least:
         raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
+    if (refusal := precision.refusal(case["PRECISION"], devices.own(0))) is not None:
+        raise InputError(refusal)
     if case["BATCH"] * smallest < 2:
         raise InputError(f"BATCH 1 with maps of one pixel ({case['NETWORK']}): batch norm needs two values a channel")
 

@@ -17,6 +17,7 @@ PHASES = (
     "staging",
     "set-up",
     "residuals",
+    "probe",
     "warm-up",
     "training",
     "data wait",

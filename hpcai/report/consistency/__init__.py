@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import generated, quality, seconds, staging, times, work
+from hpcai.report.consistency import generated, precision, quality, seconds, staging, times, work
 
 Json = dict[str, Any]
 
@@ -22,6 +22,7 @@ TOPICS = (
     seconds.seconds,
     staging.staging,
     generated.generated,
+    precision.precision,
     times.steps,
     times.ranks,
     times.operations,

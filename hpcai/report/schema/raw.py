@@ -19,7 +19,8 @@ PHASES = dict.fromkeys(
     ),
     SECONDS,
 )
-FIRST_PHASE = dict.fromkeys(("start-up", "staging"), SECONDS)  # of the first test, and of those whose data are staged
+# of the first test, of those whose data are staged, and of precisions other than fp32
+FIRST_PHASE = dict.fromkeys(("start-up", "staging", "probe"), SECONDS)
 DATASET = object_of(
     {
         "name": TEXT,
@@ -48,6 +49,7 @@ BUSY_SECONDS = object_of({"min": NUMBER, "mean": NUMBER, "max": NUMBER, "slowest
 WAITING_SECONDS = object_of({"data": SECONDS, "communication": SECONDS})
 OPERATION_SECONDS = object_of(dict.fromkeys(CLASSES, SECONDS))
 STAGING = object_of({"bytes": COUNT, "reused_bytes": COUNT, "nodes": COUNT, "seconds": NUMBER, "kept": FLAG})
+PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
 COUNTED = (
     "steps_per_epoch",
     "warmup_steps",
@@ -57,6 +59,8 @@ COUNTED = (
     "bag_correct",
     "bag_judged",
     "samples",
+    "skipped_steps",
+    "skipped_samples",
     "executed_operations",
     "differing_ranks",
     "steps",
@@ -92,5 +96,5 @@ RAW = object_of(
         "waiting_seconds": WAITING_SECONDS,
         "operation_seconds": OPERATION_SECONDS,
     },
-    {"staging": STAGING},
+    {"staging": STAGING, "probe": PROBE},
 )

@@ -43,6 +43,9 @@ SCORES = object_of(
         "epochs_to_quality": or_null(NUMBER),
         "epochs_to_quality_mean": or_null(NUMBER),
         "efficiency": NUMBER,
+        "precision_speed": or_null(NUMBER),
+        "speedup": or_null(NUMBER),
+        "quality_difference": or_null(NUMBER),
         "images_per_second": NUMBER,
         "busy_spread": NUMBER,
         "training_shares": object_of(dict.fromkeys(TRAINING_PARTS, NUMBER)),
@@ -51,7 +54,7 @@ SCORES = object_of(
     },
     {"staging_rate": NUMBER},
 )
-OPERATIONS = object_of({"rule": TEXT, "per_sample": COUNT, "credited": COUNT, "executed": COUNT})
+OPERATIONS = object_of({"rule": TEXT, "per_sample": COUNT, "credited": COUNT, "skipped": COUNT, "executed": COUNT})
 TEST = object_of(
     {
         "index": COUNT,

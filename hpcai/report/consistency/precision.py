@@ -1,0 +1,28 @@
+"""What the precision of a test says about its probe and about steps that were left out."""
+
+from typing import Any
+
+from hpcai.inputfile import Case
+
+Json = dict[str, Any]
+
+
+def precision(case: Case, raw: Json) -> dict[str, bool]:
+    probe, phase, wanted = raw.get("probe"), raw["phases"].get("probe"), case["PRECISION"]
+    steps, samples, ranks = raw["skipped_steps"], raw["skipped_samples"], case["DEGREE"]
+    claims = {
+        "probe if, and only if, PRECISION is not fp32": (probe is None) == (phase is None) == (wanted == "fp32"),
+        "skipped_steps: in fp16 only": steps == 0 or wanted == "fp16",
+        "skipped_steps <= steps": 0 <= steps <= raw["steps"],
+        "skipped_samples: those of skipped_steps": steps * ranks <= samples <= steps * ranks * case["BATCH"],
+    }
+    return {**claims, **_probed(probe, phase or 0.0, wanted)} if probe else claims
+
+
+def _probed(probe: Json, phase: float, wanted: str) -> dict[str, bool]:
+    times = (probe["fp32_seconds"], probe["seconds"])
+    return {
+        "probe: seconds > 0": min(times) > 0,
+        "probe: within its phase": sum(times) <= phase,
+        "probe: converted are 16 bits only": not probe["converted"] or wanted != "tf32",
+    }
