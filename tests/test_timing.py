@@ -1,0 +1,191 @@
+"""Step times and busy times: what they are of, that they cost a training nothing, and that they name the slowest."""
+
+import json
+import tracemalloc
+from pathlib import Path
+from socket import gethostname
+from time import sleep
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from launch import ROOT, mpirun, run_job
+from tiny import CPU, alone, loader, pictures, training, unending
+
+from hpcai.clock import Phases
+from hpcai.data.dataset import ArraySplit, Pixels
+from hpcai.data.philox import Integers
+from hpcai.train import timing
+from hpcai.train.evaluate import Tally
+from hpcai.train.loop import Training
+from hpcai.train.timing import StepTimes
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+
+TWO_GRIDS = """\
+Two grids, each with one slow rank after the other
+Each learning rate is a test of its own
+[ensemble]
+fashion     DATASET
+64          SAMPLES
+1 2         GROUPS
+2 1         DEGREE
+8           BATCH
+8           RESOLUTION
+1           EPOCHS
+0.05 0.06   LEARNRATE
+"""
+
+
+class SlowPictures(ArraySplit):
+    """Pictures that take their time."""
+
+    def images(self, indices: Integers) -> Pixels:
+        sleep(0.03)
+        return super().images(indices)
+
+
+def times_of(moments: list[list[float]], patch: pytest.MonkeyPatch) -> StepTimes:
+    """The step times of epochs that begin at the first of their moments and end their steps at the others."""
+    clock = iter([moment for epoch in moments for moment in epoch])
+    patch.setattr(timing, "now", lambda: next(clock))
+    times = StepTimes(CPU, max(map(len, moments)) - 1)
+    for epoch in moments:
+        times.begin()
+        for _ in epoch[1:]:
+            times.mark()
+        times.close()
+    return times
+
+
+def test_a_step_lasts_from_the_end_of_the_one_before_and_epochs_stand_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = times_of([[1.0, 1.5, 3.0], [100.0, 101.0], [200.0, 203.0, 203.25]], monkeypatch)
+    assert times.statistics() == {"count": 5, "mean": 1.25, "median": 1.0, "p95": 3.0}
+
+
+@pytest.mark.parametrize(("count", "rank"), [(1, 1), (2, 2), (19, 19), (20, 19), (21, 20), (40, 38), (100, 95)])
+def test_the_percentile_is_a_step_that_was(monkeypatch: pytest.MonkeyPatch, count: int, rank: int) -> None:
+    lasting = np.random.default_rng(count).permutation(np.arange(1, count + 1))
+    statistics = times_of([[0.0, *np.cumsum(lasting).tolist()]], monkeypatch).statistics()
+    assert statistics == {"count": count, "mean": (count + 1) / 2, "median": (count + 1) / 2, "p95": rank}
+
+
+@given(st.lists(st.lists(st.floats(0, 1e3), min_size=2, max_size=30).map(sorted), min_size=1, max_size=4))
+def test_statistics_of_any_epochs(moments: list[list[float]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        statistics = times_of(moments, patch).statistics()
+    seconds = sorted(float(gap) for epoch in moments for gap in np.diff(epoch))
+    assert statistics["count"] == len(seconds)
+    assert sum(gap <= statistics["p95"] for gap in seconds) >= 0.95 * len(seconds)
+    assert sum(gap < statistics["p95"] for gap in seconds) < 0.95 * len(seconds)
+    assert statistics["mean"] * len(seconds) == pytest.approx(sum(epoch[-1] - epoch[0] for epoch in moments))
+    assert seconds[0] <= statistics["median"] <= statistics["p95"]
+
+
+def test_every_step_of_a_training_is_timed_and_no_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained, phases = training(alone(), epochs=4, evaluate_every=1), Phases(CPU)
+    judge = trained.validation.run
+
+    def slowly(*arguments: Any) -> Tally:
+        sleep(0.05)
+        return judge(*arguments)
+
+    monkeypatch.setattr(trained.validation, "run", slowly)
+    trained.warm_up()
+    trained.run(phases, unending())
+    statistics, training_seconds = trained.step_times.statistics(), trained.state.progress.training_seconds
+    assert phases.seconds["validation"] >= 0.2
+    assert statistics["count"] == trained.state.progress.steps == 12
+    assert statistics["mean"] * 12 <= training_seconds
+    assert 0 < statistics["median"] <= statistics["p95"] <= training_seconds
+
+
+def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = training(alone(), epochs=3)
+    step = trained._step
+
+    def slow(x: torch.Tensor, y: torch.Tensor) -> None:
+        sleep(0.05 * (trained.state.progress.step == 1))
+        step(x, y)
+
+    monkeypatch.setattr(trained, "_step", slow)
+    trained.run(Phases(CPU), unending())
+    gaps = np.stack(trained.step_times._epochs)
+    assert gaps.shape == (3, 3) and (gaps[:, 1] >= 0.05).all()
+    assert trained.step_times.statistics()["p95"] >= 0.05
+
+
+def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
+    trained, pixels = training(alone(), epochs=2), pictures(20, 1)
+    trained.loader = loader(SlowPictures(pixels.pixels, pixels.classes), 8)
+    trained.run(Phases(CPU), unending())
+    progress = trained.state.progress
+    assert trained.step_times.statistics()["mean"] >= 0.02
+    assert progress.data_wait_seconds > 0.1
+    assert 0 < timing.busy_seconds(progress) <= progress.training_seconds - progress.data_wait_seconds
+
+
+def test_an_epoch_that_was_interrupted_leaves_only_whole_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = training(alone(), epochs=2)
+    monkeypatch.setattr(Training, "_rate", lambda self, step: 1 / (step - 1))
+    with pytest.raises(ZeroDivisionError):
+        trained.run(Phases(CPU), unending())
+    monkeypatch.setattr(Training, "_rate", lambda self, step: 0.1)
+    trained.run(Phases(CPU), unending())
+    assert trained.state.progress.steps == 6
+    assert trained.step_times.statistics()["count"] == 5  # the sixth was of the interrupted epoch
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_marks_take_no_memory_and_move_forward(device: str) -> None:
+    times = StepTimes(torch.device(device), 1000)
+    times.begin()
+    tracemalloc.start()
+    for _ in range(1000):
+        times.mark()
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    times.close()
+    assert grown < 1000
+    statistics = times.statistics()
+    assert statistics["count"] == 1000 and 0 <= statistics["median"] <= statistics["p95"] < 1
+
+
+@pytest.mark.parallel(3)
+def test_the_slowest_rank_speaks_for_all() -> None:
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    for slow in range(world.size):
+        own: dict[str, Any] = {"count": world.rank, "median": 2.0 + (world.rank == slow), "mean": 9.0 - world.rank}
+        told = timing.of_slowest(own, world)
+        assert told == {"count": slow, "median": 3.0, "mean": 9.0 - slow}
+        busy = timing.spread(1.0 + (world.rank == slow), f"host{world.rank}", world)
+        mean = (world.size + 1) / world.size
+        expected = {"min": min(1.0, 3.0 - world.size), "max": 2.0, "slowest_rank": slow, "slowest_host": f"host{slow}"}
+        assert {**busy, "mean": pytest.approx(mean)} == {**expected, "min": busy["min"], "mean": busy["mean"]}
+        assert busy["min"] == (1.0 if world.size > 1 else 2.0)
+    assert timing.spread(1.5, "same", world)["slowest_rank"] == 0
+
+
+@pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NO SLOW RANK PLANTED")
+def test_a_slow_rank_is_named_whether_others_wait_for_it_or_not(tmp_path: Path) -> None:
+    (tmp_path / "input.dat").write_text(TWO_GRIDS)
+    job = run_job([ROOT / "tests" / "jobs" / "slow_rank.py"], 2, tmp_path)
+    assert job.returncode == 0, job.stdout + job.stderr
+    result = json.loads(next(tmp_path.glob("results/*/result.json")).read_text("utf-8"))
+    assert [test["q"] for test in result["tests"]] == [2, 2, 1, 1]
+    for index, test in enumerate(result["tests"]):
+        busy, training_shares = test["raw"]["busy_seconds"], test["scores"]["training_shares"]
+        assert (busy["slowest_rank"], busy["slowest_host"]) == (index % 2, gethostname())
+        assert f"\nSlowest : rank {index % 2} on {gethostname()}, busy for {busy['max']:.3f} of " in job.stdout
+        assert test["raw"]["step_seconds"]["median"] >= 0.1
+        assert test["scores"]["busy_spread"] > 0.2
+        waits = "exposed communication" if test["q"] == 2 else "idle"
+        assert training_shares[waits] == max(share for part, share in training_shares.items() if part != "compute")
+        assert sum(training_shares.values()) == pytest.approx(1, abs=1e-12)
