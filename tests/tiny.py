@@ -17,10 +17,12 @@ from hpcai.data.order import Shard, ValidationShard
 from hpcai.models.module import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
+from hpcai.train import precision as precisions
 from hpcai.train.evaluate import Validation
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
 from hpcai.train.optimisers import sgd
+from hpcai.train.proof import noise
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import TrainingState
 
@@ -85,19 +87,23 @@ def training(
     sampling: str = "multinomial",
     graph: Graph = GRAPH,
     compile: str = "off",
+    precision: str = "fp32",
     **changes: Any,
 ) -> Training:
     """The training of the group's model on `samples` pictures, by RECIPE with changes."""
     recipe = replace(RECIPE, degree=group.degree, **changes)
     member, halves = group.seat.group, (pictures(samples, 1), pictures(validation, 2))
     module = build(graph, SEED + member).to(memory_format=torch.channels_last)
-    state = TrainingState(module, sgd(module, recipe), CPU)
+    precisions.apply(precision, module, CPU)
+    optimiser = sgd(module, recipe)
+    state = TrainingState(module, optimiser, CPU, precisions.scaler(precision, optimiser, CPU))
     draws = sampler(sampling, samples, SEED, member, group.groups)
     loaders = [loader(half, recipe.batch) for half in halves]
     judged = Validation(loaders[1], ValidationShard(validation, group.seat.member, group.degree, recipe.batch), CPU)
     shard = Shard(draws.size, group.seat.member, group.degree, recipe.batch)
     execution = executed_as(compile, module, group, CPU)
-    return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED)
+    known = noise(precision, compile == "torch")
+    return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED, known)
 
 
 def loader(pixels: ArraySplit, batch: int) -> Loader:
@@ -108,7 +114,7 @@ def loader(pixels: ArraySplit, batch: int) -> Loader:
 def bits(value: Any) -> Any:
     """A snapshot with every tensor replaced by its bytes, and without the seconds, which no two runs share."""
     if isinstance(value, torch.Tensor):
-        return str(value.dtype), tuple(value.shape), value.contiguous().numpy().tobytes()
+        return str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(value, dict):
         return {key: bits(item) for key, item in value.items() if not str(key).endswith("seconds")}
     return [bits(item) for item in value] if isinstance(value, list) else value

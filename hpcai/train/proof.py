@@ -117,7 +117,7 @@ class Proof:
         recipe, steps = self._recipe, self._shard.steps
         warmup, step = recipe.warmup_epochs * steps, epoch * steps + self.step
         rate = learning_rate(recipe.schedule, recipe.peak_rate, step, recipe.epochs * steps, warmup)
-        return Rule(rate, recipe.momentum, recipe.decay, self._group.degree, self._noise)
+        return Rule(rate, recipe.momentum, recipe.decay, self._group.degree, self._noise, self._copies.left_out)
 
     def measured(self) -> dict[str, Any]:
         """What was found in the trainings of all models, the same on every active rank. Collective over these."""

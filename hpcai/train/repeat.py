@@ -29,6 +29,8 @@ class Copies:
         self._statistics = {name: buffer.clone() for name, buffer in state.module.named_buffers()}
         self._before, self._after = self._empty(), self._empty()
         self._velocity, self._velocity_after = (self._empty() if momentum else [] for _ in range(2))
+        scales = state.scaler.tensors() if state.scaler else {}
+        self._scales, self._scales_after = ({k: v.clone() for k, v in scales.items()} for _ in range(2))
 
     def _empty(self) -> list[torch.Tensor]:
         return [torch.zeros_like(parameter, requires_grad=False) for parameter in self._live]
@@ -38,12 +40,18 @@ class Copies:
         """Keep the parameters and velocities that the step begins with; nothing waits for the device."""
         torch._foreach_copy_(self._before, self._live)
         self._keep_velocities(self._velocity)
+        self._keep_scales(self._scales)
 
     @torch.no_grad()
     def after(self) -> None:
         """Keep what the step made of them."""
         torch._foreach_copy_(self._after, self._live)
         self._keep_velocities(self._velocity_after)
+        self._keep_scales(self._scales_after)
+
+    def _keep_scales(self, copies: dict[str, torch.Tensor]) -> None:
+        for name, value in self._state.scaler.tensors().items() if self._state.scaler else ():
+            copies[name].copy_(value)
 
     def _keep_velocities(self, copies: list[torch.Tensor]) -> None:
         states = self._state.optimiser.state
@@ -54,17 +62,25 @@ class Copies:
             torch._foreach_copy_(copies, found)
 
     def gradients(self, x: torch.Tensor, y: torch.Tensor, smoothing: float) -> list[torch.Tensor]:
-        """Gradients of this rank's batch at the parameters that the step began with."""
+        """Gradients of this rank's batch at the parameters that the step began with; where there is a scale, times it."""
         before = [value.detach().requires_grad_() for value in self._before]
         names = (name for name, _ in self._state.module.named_parameters())
         values = {**dict(zip(names, before, strict=True)), **self._statistics}
         logits = functional_call(self._state.module, values, (x,))
-        return list(torch.autograd.grad(cross_entropy(logits, y, label_smoothing=smoothing), before))
+        loss = cross_entropy(logits, y, label_smoothing=smoothing)
+        return list(torch.autograd.grad(loss * self._scales["scale"] if self._scales else loss, before))
+
+    @property
+    def left_out(self) -> bool | None:
+        """Whether the step was left out because of overflow; None where that cannot happen."""
+        skipped = "skipped_steps"
+        return bool(self._scales_after[skipped] > self._scales[skipped]) if self._scales else None
 
     def tensors(self, gradients: list[torch.Tensor], comm: MPI.Comm) -> Iterator[Tensor]:
         """The step tensor by tensor, with this rank's gradients and their mean over the group. Collective."""
+        scale = float(self._scales["scale"]) if self._scales else 1.0
         for index, (name, parameter) in enumerate(self._state.module.named_parameters()):
-            own = _host(gradients[index])
+            own = _host(gradients[index]) / scale
             mean, norms = np.empty_like(own), np.array([own @ own, np.sqrt(own @ own)])
             comm.Allreduce(own, mean)
             comm.Allreduce(norms.copy(), norms)

@@ -21,13 +21,18 @@ Worst = tuple[float, str]
 
 @dataclass(frozen=True)
 class Rule:
-    """The formula of a step; `noise` is the largest share of a tensor's gradient that a repetition may change."""
+    """The formula of a step.
+
+    noise: the largest share of a tensor's gradient that a repetition may change; left_out: whether the step was left
+    out because a gradient was no finite number, None where no step ever is.
+    """
 
     rate: float
     momentum: float
     decay: float
     ranks: int
     noise: float
+    left_out: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,7 @@ class Judgement:
 
     deviation: Worst = (0.0, "")
     lost: Worst = (0.0, "")
+    overflow: bool = False  # of a repeated gradient
     _terms: dict[str, _Term] = field(default_factory=dict)
 
 
@@ -98,7 +104,13 @@ def judge(rule: Rule, tensors: Iterable[Tensor]) -> Judgement:
     judgement = Judgement()
     with np.errstate(over="ignore", invalid="ignore"):
         for tensor in tensors:
-            _judge(rule, tensor, judgement)
+            judgement.overflow |= not np.isfinite(tensor.mean).all()
+            if rule.left_out:
+                judgement.deviation = max(judgement.deviation, (LARGEST * _changed(tensor), tensor.name))
+            else:
+                _judge(rule, tensor, judgement)
+    if rule.left_out is not None and rule.left_out != judgement.overflow:
+        judgement.deviation = (LARGEST, "overflow")
     for name, term in judgement._terms.items():
         judgement.lost = max(judgement.lost, (_finite(term.lost(rule.noise)), name))
     return judgement
@@ -121,6 +133,11 @@ def _judge(rule: Rule, t: Tensor, judgement: Judgement) -> None:
     for name, term in _terms(rule, t, decay):
         total = judgement._terms.setdefault(name, _Term())
         total.add(term, rest, rounding, t.spread)
+
+
+def _changed(t: Tensor) -> bool:
+    moved = t.velocity_after is not None and not np.array_equal(t.velocity, t.velocity_after, equal_nan=True)
+    return moved or not np.array_equal(t.before, t.after, equal_nan=True)
 
 
 def _applied(rule: Rule, t: Tensor) -> float:

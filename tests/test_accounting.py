@@ -1,0 +1,104 @@
+"""The account of an epoch's samples: silent if a group took its own, however divided; it finds each that is not."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+from tiny import SEED
+
+from hpcai.comm.grid import Group, Seat, split
+from hpcai.data.bootstrap import Sampler, sampler
+from hpcai.data.order import EpochOrder, Shard, training_indices
+from hpcai.train.accounting import Account
+
+Batches = list[np.ndarray]
+EPOCH = 3
+SAMPLERS = ("whole", "multinomial", "poisson")
+
+
+def drawing(kind: str, samples: int) -> Sampler:
+    return sampler(kind, samples, SEED, 1, 1 if kind == "whole" else 2)
+
+
+def epoch(draws: Sampler, rank: int, ranks: int, batch: int, start: int = 0, number: int = EPOCH) -> Batches:
+    """What the loader delivers to one rank."""
+    order = EpochOrder(draws.size, SEED, number)
+    return list(training_indices(Shard(draws.size, rank, ranks, batch), order, draws, start))
+
+
+def differs(group: Group, draws: Sampler, batch: int, delivered: Batches, start: int = 0) -> bool:
+    """The verdict on what was delivered to the group."""
+    account = Account(draws, group, batch, SEED)
+    for _ in range(2):  # what was noted before an epoch begins does not count
+        account.begin()
+        for indices in delivered:
+            account.note(indices)
+    return account.differs(EPOCH, start)
+
+
+def world() -> Group:
+    group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
+    assert group is not None
+    return group
+
+
+@pytest.mark.parallel(3)
+def test_what_a_group_is_due_is_accepted() -> None:
+    group = world()
+    for kind, samples, batch, start in product(SAMPLERS, (300, 301, 70_001), (7, 32), (0, 1, 3)):
+        draws = drawing(kind, samples)
+        delivered = epoch(draws, group.seat.member, group.degree, batch, start)
+        assert not differs(group, draws, batch, delivered, start), (kind, samples, batch, start)
+
+
+def lost(batches: Batches) -> Batches:
+    return batches[1:]
+
+
+def twice(batches: Batches) -> Batches:
+    """A sample in place of another."""
+    batches[1][2] = batches[0][0]
+    return batches
+
+
+def more(batches: Batches) -> Batches:
+    return [*batches, batches[0]]
+
+
+def exchanged(batches: Batches) -> Batches:
+    """The same sum of indices."""
+    batches[0][:2] += [1, -1]
+    return batches
+
+
+@pytest.mark.parallel(3)
+def test_other_samples_on_one_rank_are_found() -> None:
+    group, wrong = world(), MPI.COMM_WORLD.size - 1
+    for kind in SAMPLERS:
+        draws = drawing(kind, 300)
+        for fault in (lost, twice, more, exchanged):
+            delivered = epoch(draws, group.seat.member, group.degree, 8)
+            delivered = fault(delivered) if group.seat.member == wrong else delivered
+            assert differs(group, draws, 8, delivered), (kind, fault.__name__)
+        shard_of_the_first = epoch(draws, group.seat.member % max(1, wrong), group.degree, 8)
+        assert differs(group, draws, 8, shard_of_the_first) == (group.degree > 1), kind
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+def test_another_epoch_is_found_where_samples_are_left_out(kind: str) -> None:
+    group = replace(world(), degree=1, seat=Seat(0, 0), model=MPI.COMM_SELF)
+    draws = drawing(kind, 250)
+    batch = draws.size - 1  # the last batch would be of one: it is dropped, another one in each epoch
+    assert not differs(group, draws, batch, epoch(draws, 0, 1, batch))
+    assert differs(group, draws, batch, epoch(draws, 0, 1, batch, number=EPOCH + 1))
+
+
+def test_an_account_costs_no_more_memory_than_its_indices() -> None:
+    account = Account(drawing("whole", 10_000), world(), 32, SEED)
+    before = account._delivered.ctypes.data
+    for _ in range(400):
+        account.note(np.arange(32))
+    assert account._delivered.ctypes.data == before
+    assert account._count == 12_800

@@ -1,0 +1,223 @@
+"""The proofs inside a run: clean trainings are far within the limits, faults of every kind far outside."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tiny import CPU, alone, training, unending
+
+from hpcai.clock import Phases
+from hpcai.result.checks import TERM_LOST
+from hpcai.train import loop
+from hpcai.train.loop import Training
+from hpcai.train.precision import LossScaler
+from hpcai.train.proof import Findings
+
+Tensors = list[torch.Tensor]
+
+
+def ran(trained: Training) -> Findings:
+    """What was found in the whole training."""
+    trained.warm_up()
+    trained.run(Phases(CPU), unending())
+    trained.proof.check_weights()
+    return trained.proof.findings
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"momentum": 0.0},
+        {"decay": 0.0, "schedule": "linear"},
+        {"learning_rate": 1e-6, "schedule": "constant"},
+        {"sampling": "poisson", "samples": 150},
+        {"samples": 17, "batch": 4},
+    ],
+    ids=str,
+)
+def test_a_clean_training_is_far_within_the_limits(changes: dict[str, Any]) -> None:
+    found = ran(training(alone(), epochs=6, **changes))
+    assert (found.audited, found.wrong_epochs, found.changed) == (6, 0, 0)
+    assert found.deviation[0] < 0.2
+    assert found.lost[0] < 0.1 * TERM_LOST
+    assert found.deviation[1].startswith("model 0, epoch ")
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "pure16"])
+def test_a_clean_training_in_16_bits_is_as_far_within(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LossScaler, "FIRST", 2.0**30)  # so that many steps are left out, audited ones as well
+    trained = training(alone(), samples=160, epochs=6, precision=precision)
+    found = ran(trained)
+    assert (trained.state.skipped_steps > 5) == (precision == "fp16")
+    assert (found.audited, found.wrong_epochs, found.changed) == (6, 0, 0)
+    assert found.deviation[0] < 0.2
+    assert found.lost[0] < 0.2 * TERM_LOST
+
+
+@pytest.mark.parametrize("scale", [2.0**10, 2.0**40], ids=["without overflow", "with overflow"])
+def test_a_step_is_left_out_if_and_only_if_it_overflows(monkeypatch: pytest.MonkeyPatch, scale: float) -> None:
+    monkeypatch.setattr(LossScaler, "FIRST", scale)
+    trained = training(alone(), samples=160, epochs=1, precision="fp16")
+    scaler = trained.state.scaler
+    assert scaler is not None
+
+    def check(samples: int) -> None:
+        LossScaler.check(scaler, samples)
+        found = scaler._overflow.clone()
+        scaler._overflow.fill_(1 - found)
+        scaler.skipped_steps += 1 - 2 * found
+
+    scaler.check = check  # type: ignore[method-assign]
+    trained.run(Phases(CPU), unending())
+    assert trained.proof.findings.deviation[0] > 3
+
+
+def test_the_audit_leaves_no_trace_in_training_or_credit(monkeypatch: pytest.MonkeyPatch) -> None:
+    audited, plain = training(alone()), training(alone())
+    for name in ("begin", "close", "before", "after", "note"):
+        monkeypatch.setattr(plain.proof, name, lambda *_: None)
+    for trained in (audited, plain):
+        trained.run(Phases(CPU), unending())
+    assert (audited.proof.findings.audited, plain.proof.findings.audited) == (3, 0)
+    assert audited.state.progress.operations == plain.state.progress.operations
+    states = [trained.state.module.state_dict() for trained in (audited, plain)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_the_audited_steps_are_spread_over_the_epoch() -> None:
+    trained = training(alone(), samples=80, epochs=100)
+    steps = []
+    for epoch in range(100):
+        trained.state.progress.epoch = epoch
+        trained.proof.begin()
+        steps.append(trained.proof.step)
+    assert set(steps) == set(range(10))
+    assert max(Counter(steps).values()) < 25
+
+
+# --- faults of a step
+
+
+def gradients(trained: Training, spoil: Callable[[Tensors], object]) -> None:
+    """Something happens to the gradients before each step."""
+
+    def hook(*_: object) -> None:
+        spoil([parameter.grad for parameter in trained.state.module.parameters()])
+
+    trained.state.optimiser.register_step_pre_hook(hook)
+
+
+def options(trained: Training, **changes: float) -> None:
+    """The optimiser has another option, as a factor of its own."""
+    for group in trained.state.optimiser.param_groups:
+        for name, factor in changes.items():
+            group[name] *= factor
+
+
+def stale_forward(trained: Training) -> None:
+    """Each gradient is that at the weights before the step before."""
+    module = trained.state.module
+    old = [[p.detach().clone() for p in module.parameters()]]
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> None:
+        now = [p.detach().clone() for p in module.parameters()]
+        set_weights(trained, old.pop())
+        old.append(now)
+        loop.cross_entropy(module(x), y, label_smoothing=trained.recipe.smoothing).backward()
+        set_weights(trained, now)
+        trained.state.optimiser.step()
+        trained.state.optimiser.zero_grad(set_to_none=True)
+
+    trained._step = step
+
+
+@torch.no_grad()
+def set_weights(trained: Training, values: Tensors) -> None:
+    for parameter, value in zip(trained.state.module.parameters(), values, strict=True):
+        parameter.copy_(value)
+
+
+def rate(trained: Training, factor: float) -> None:
+    genuine = trained._rate
+    trained._rate = lambda step: factor * genuine(step)
+
+
+def one_weight(trained: Training) -> None:
+    """One element of a layer is not updated."""
+    element = trained.state.module.get_parameter("dense.weight").detach().view(-1)[:1]
+    kept = element.clone()
+
+    @torch.no_grad()
+    def hook(*_: object) -> None:
+        element.copy_(kept)
+
+    trained.state.optimiser.register_step_post_hook(hook)
+
+
+FAULTS: dict[str, Callable[[Training], object]] = {
+    "layer's gradient zeroed": lambda t: gradients(t, lambda g: g[3].zero_()),
+    "smallest tensor's gradient zeroed": lambda t: gradients(t, lambda g: g[1].zero_()),
+    "gradients doubled": lambda t: gradients(t, lambda g: torch._foreach_mul_(g, 2)),
+    "gradients by a third too small": lambda t: gradients(t, lambda g: torch._foreach_mul_(g, 0.67)),
+    "all gradients lost": lambda t: gradients(t, torch._foreach_zero_),
+    "rate 1 % too large": lambda t: rate(t, 1.01),
+    "rate 0.1 % too small": lambda t: rate(t, 0.999),
+    "momentum forgotten": lambda t: options(t, momentum=0.0),
+    "momentum 10 % too large": lambda t: options(t, momentum=1.1),
+    "decay forgotten": lambda t: options(t, weight_decay=0.0),
+    "decay doubled": lambda t: options(t, weight_decay=2.0),
+    "stale forward": stale_forward,
+    "no update": lambda t: setattr(t.state.optimiser, "step", lambda: None),
+    "update not by the optimiser": one_weight,
+    "no label smoothing": lambda t: setattr(t, "recipe", replace(t.recipe, smoothing=0.0)),
+    "half a batch": lambda t: setattr(t, "_step", lambda x, y: Training._step(t, x[::2], y[::2])),
+    "another batch": lambda t: setattr(t, "_step", lambda x, y: Training._step(t, x.flip(0), y)),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_step_is_far_outside_the_limits(fault: str) -> None:
+    trained = training(alone(), samples=160, epochs=4)
+    FAULTS[fault](trained)
+    trained.run(Phases(CPU), unending())
+    found = trained.proof.findings
+    assert max(found.deviation[0], found.lost[0] / TERM_LOST) > 3
+    assert (found.wrong_epochs, found.changed) == (0, 0)
+
+
+# --- weights between epochs
+
+
+def flipped(trained: Training, bit: int, tensor: torch.Tensor | None = None) -> None:
+    """One bit of the last element of a layer."""
+    weight = trained.state.module.get_parameter("branch.weight").detach() if tensor is None else tensor
+    weight.view(torch.int32)[-1, -1, -1, -1] ^= torch.tensor(1 << bit if bit < 31 else -(1 << 31), dtype=torch.int32)
+
+
+@pytest.mark.parametrize("bit", [0, 13, 30, 31])
+@pytest.mark.parametrize("when", ["in a validation", "after the last one", "in the warm-up"])
+def test_one_bit_that_flips_outside_of_steps_is_found(monkeypatch: pytest.MonkeyPatch, bit: int, when: str) -> None:
+    trained = training(alone(), epochs=2, evaluate_every=1)
+    if when == "in the warm-up":
+        monkeypatch.setattr(trained.validation, "warm_up", lambda *_: flipped(trained, bit))
+        monkeypatch.setattr(trained.state, "restore", lambda *_: None)
+    elif when == "in a validation":
+        judge = trained.validation.run
+        monkeypatch.setattr(trained.validation, "run", lambda *a: (flipped(trained, bit), judge(*a))[1])
+    trained.warm_up()
+    trained.run(Phases(CPU), unending())
+    if when == "after the last one":
+        flipped(trained, bit)
+    assert trained.proof.measured()["changed_ranks"] == (2 if when == "in a validation" else 1)
+
+
+def test_one_bit_of_a_velocity_is_found() -> None:
+    trained = training(alone(), epochs=1)
+    trained.run(Phases(CPU), unending())
+    parameter = trained.state.module.get_parameter("branch.weight")
+    flipped(trained, 3, trained.state.optimiser.state[parameter]["momentum_buffer"])
+    assert trained.proof.measured()["changed_ranks"] == 1
