@@ -147,7 +147,7 @@ def test_opened_once():
 def test_target_is_a_share_of_the_ceiling():
     data = opened()
     assert 0.8 < data.ceiling < 0.82 and 0 < data.ceiling_error < 0.001
-    assert data.target == pytest.approx(0.9 * data.ceiling)
+    assert data.target == pytest.approx(0.93 * data.ceiling)
 
 
 def test_real_data_have_no_ceiling_and_no_generated_name():

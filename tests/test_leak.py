@@ -24,8 +24,8 @@ The second test shows its labels
 generated   DATASET
 8           RESOLUTION
 640         SAMPLES
-2           GROUPS
-1           DEGREE
+1           GROUPS
+2           DEGREE
 16          BATCH
 2           EPOCHS
 0.25 0.5    LEARNRATE
