@@ -41,8 +41,11 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     cases = _cases(problem, world, accelerators(world, device))
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
-        measured = _measured(case, world, device, book, ending)
-        if ending.cause:
+        tell = partial(book.progress, case)
+        workload = WORKLOADS[case.workload]
+        begun = not ending.agreed(world.comm)
+        measured = workload.run(case, case["SEED"], world, device, tell, ending) if begun else None
+        if ending.agreed(world.comm) and _unfinished(world, measured):
             book.break_off(case, ending.cause, measured)
             break
         book.enter(case, measured)
@@ -51,19 +54,9 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     return broadcast(world.comm, book.close())
 
 
-def _measured(
-    case: Case, world: World, device: torch.device, book: "_Book", ending: Ending
-) -> Measurement | Stopped | None:
-    """What the case's workload makes of it; None on idle ranks, and if the run is to end before. Collective.
-
-    When it returns, all ranks know whether the run is to end.
-    """
-    measured = None
-    if not ending.agreed(world.comm):
-        tell = partial(book.progress, case)
-        measured = WORKLOADS[case.workload].run(case, case["SEED"], world, device, tell, ending)
-        ending.agreed(world.comm)
-    return measured
+def _unfinished(world: World, measured: Measurement | Stopped | None) -> bool:
+    """Whether no rank has measured the case to its end; idle ranks measure nothing. Collective."""
+    return not world.comm.allreduce(int(isinstance(measured, dict)), MPI.MAX)
 
 
 def _same_kind(world: World, device: torch.device) -> None:
@@ -153,8 +146,8 @@ class _Book:
         if self.writes:
             self.line = ProgressLine(sys.stderr, planned)
             self.folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
-            _tell(hpl.banner(head))
             self._keep()
+            _tell(hpl.banner(head))
 
     def progress(self, case: Case, text: str, share: float) -> None:
         """Tell on stderr how far a case has come: in words, and which share of it is done."""
@@ -162,11 +155,9 @@ class _Book:
             self.line.tell(case.index, text, share)
 
     def break_off(self, case: Case, cause: str, measured: Measurement | Stopped | None) -> None:
-        """Keep what is known of the case in which the run ended early; one that had ended is entered as ever."""
-        if isinstance(measured, dict):
-            self.enter(case, measured)
-        elif self.writes:
-            raw = measured.raw if measured else None
+        """Keep what is known of the case in which the run ended early."""
+        if self.writes:
+            raw = measured.raw if isinstance(measured, Stopped) else None
             self.result["broken_off"] = results.broken_off(case, cause, raw)
             self._keep()
 
@@ -175,9 +166,9 @@ class _Book:
         if self.writes and isinstance(measurement, dict):
             test = results.judge(case, measurement, self.result["tests"])
             self.result["tests"].append(test)
+            self._keep()
             self.line.clear()
             _tell(block(test))
-            self._keep()
 
     def _keep(self) -> None:
         """Write what is known so far: until the last test has ended, a run that was broken off."""
@@ -200,4 +191,7 @@ def _exit_code(summary: results.Json) -> int:
 
 
 def _tell(text: str) -> None:
-    print(text, end="", flush=True)
+    try:
+        print(text, end="", flush=True)
+    except OSError as error:
+        raise HpcaiError(f"cannot write the report to standard output: {error.strerror}") from None

@@ -5,6 +5,7 @@ import io
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -72,4 +73,6 @@ def _replace(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
         raise HpcaiError(f"cannot write {path.absolute()}: {error.strerror}") from None
