@@ -1,0 +1,30 @@
+"""The real program on a disk that is full from the second test on: files of rank 0 can grow no longer."""
+
+import resource
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from planting import RANK, replaced
+
+from hpcai.driver import main
+from hpcai.report import files
+
+LIMIT = 2000  # bytes; a report is longer
+
+
+def plant() -> None:
+    def make(genuine: Callable[..., None]) -> Any:
+        def write(folder: Any, result: Any) -> None:
+            if RANK == 0 and len(result["tests"]) == 2:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+            genuine(folder, result)
+
+        return write
+
+    replaced(files, "write", make).__enter__()
+
+
+if __name__ == "__main__":
+    plant()
+    sys.exit(main(sys.argv[1:]))
