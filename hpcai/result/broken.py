@@ -4,7 +4,7 @@ from typing import Any
 
 from hpcai import score
 from hpcai.inputfile import Case
-from hpcai.result.judge import operations, tv
+from hpcai.result.judge import per_sample, tv
 
 Json = dict[str, Any]
 
@@ -13,7 +13,7 @@ def broken_off(case: Case, cause: str, raw: Json | None) -> Json:
     """The test as it stands in the result file; `raw` is None if the run ended before it began."""
     if raw is None:
         return {"index": case.index, "tv": tv(case.settings), "cause": cause, "n": 0, "gflops": None, "raw": None}
-    credited = operations(case, raw)["credited"]
+    credited = per_sample(case, raw) * raw["samples"]
     rate = score.flops(credited, raw["seconds"]) / 1e9 if raw["seconds"] else None
     return {
         "index": case.index,

@@ -57,15 +57,20 @@ def operations(case: Case, raw: Json) -> Json:
 
     Skipped are those of steps that were left out because gradients overflowed: executed, but for nothing.
     """
-    graph = networks.for_data(case.settings, raw["dataset"]["shape"], raw["dataset"]["classes"])
-    per_sample = opcount.count(graph, RULE).total
+    each = per_sample(case, raw)
     return {
         "rule": RULE,
-        "per_sample": per_sample,
-        "credited": per_sample * raw["samples"],
-        "skipped": per_sample * raw["skipped_samples"],
+        "per_sample": each,
+        "credited": each * raw["samples"],
+        "skipped": each * raw["skipped_samples"],
         "executed": raw["executed_operations"],
     }
+
+
+def per_sample(case: Case, raw: Json) -> int:
+    """Operations of one training sample by the headline rule."""
+    graph = networks.for_data(case.settings, raw["dataset"]["shape"], raw["dataset"]["classes"])
+    return opcount.count(graph, RULE).total
 
 
 def _audit(test: Json) -> Json:
