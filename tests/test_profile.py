@@ -1,0 +1,216 @@
+"""The profiled stretch: every operator has its class, no time is lost, and the training does not notice."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from launch import ROOT
+from tiny import CLASSES as LABELS
+from tiny import CPU, alone, bits, loader, training, unending
+from torch.autograd import DeviceType
+
+from hpcai.clock import Phases, now
+from hpcai.data.dataset import ArraySplit
+from hpcai.networks import build
+from hpcai.train import profile
+from hpcai.train.loop import Training
+from hpcai.train.operators import CLASSES, operator_class
+
+Event = Any
+QUIETLY = """
+from tiny import alone, training
+from hpcai.train.profile import operation_seconds
+assert sum(operation_seconds(training(alone()), True).values()) > 0
+"""
+
+
+@contextmanager
+def events_noted(patch: pytest.MonkeyPatch) -> Iterator[list[Event]]:
+    """The profiler's events behind the seconds by class."""
+    events: list[Event] = []
+    by_class = profile.by_class
+
+    def noting(found: Any, device: torch.device) -> Any:
+        events.extend(found)
+        return by_class(events, device)
+
+    patch.setattr(profile, "by_class", noting)
+    yield events
+
+
+def unclassified(events: list[Event]) -> set[str]:
+    return {event.key for event in events if operator_class(event.key) is None}
+
+
+def of_network(name: str, side: int) -> Training:
+    """A training of a real network on a few pictures without meaning."""
+    noise = np.random.default_rng(3).integers(0, 256, (8, 3, side, side))
+    trained = training(alone(), samples=8, graph=build(name, (side, side), 3, LABELS), batch=4)
+    trained.loader = loader(ArraySplit(noise.astype(np.uint8), np.arange(8) % LABELS), 4)
+    trained.loader._scale, trained.loader._shift = (torch.full((1, 3, 1, 1), value) for value in (1 / 128, -1.0))
+    return trained
+
+
+def test_every_operator_of_the_networks_has_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small-image family, and the two kinds of block behind the larger stem, with its pooling."""
+    for trained in (
+        training(alone()),
+        of_network("resnet8", 12),
+        of_network("resnet18", 32),
+        of_network("resnet50", 32),
+    ):
+        with monkeypatch.context() as patch, events_noted(patch) as events:
+            seconds = profile.operation_seconds(trained, True)
+        names = {event.key for event in events}
+        assert {"aten::convolution_backward", "aten::native_batch_norm", "aten::addmm", "AddmmBackward0"} <= names
+        assert not unclassified(events)
+        assert all(part > 0 for part in seconds.values())
+
+
+@pytest.mark.parallel(2)
+def test_a_group_profiles_on_one_rank_and_none_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    from socket import gethostname
+
+    from mpi4py import MPI
+
+    from hpcai.comm.grid import split
+    from hpcai.comm.rendezvous import process_group
+    from hpcai.train.parallel import differs_from_leader
+
+    group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
+    assert group is not None
+    with process_group(group, gethostname(), CPU), events_noted(monkeypatch) as events:
+        trained = training(group, samples=20 * group.degree)
+        trained.warm_up()
+        before = bits(trained.state.snapshot())
+        exposed = trained.state.progress.exposed_seconds
+        seconds = profile.operation_seconds(trained, group.leader)
+        assert bits(trained.state.snapshot()) == before
+        assert trained.state.progress.exposed_seconds == exposed
+        assert (sum(seconds.values()) > 0) == bool(events) == group.leader
+        assert not unclassified(events)
+        trained.run(Phases(CPU), unending())
+        assert not differs_from_leader(trained.state.module, group)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::cudnn_convolution", "convolution"),
+        ("autograd::engine::evaluate_function: ConvolutionBackward0", "convolution"),
+        ("aten::addmm", "GEMM"),
+        ("MmBackward0", "GEMM"),
+        ("aten::relu_", "element-wise"),
+        ("aten::threshold_backward", "element-wise"),
+        ("AddBackward0", "element-wise"),
+        ("aten::cudnn_batch_norm_backward", "normalisation"),
+        ("CudnnBatchNormBackward0", "normalisation"),
+        ("MaxPool2DWithIndicesBackward0", "other"),
+        ("aten::_log_softmax_backward_data", "other"),
+        ("aten::_fused_sgd_", "other"),
+        ("Optimizer.step#SGD.step", "other"),
+        ("c10d::allreduce_", "other"),
+        ("torch::autograd::AccumulateGrad", "other"),
+        ("aten::copy_", "other"),
+        ("aten::_fft_c2r", None),
+        ("FftC2RBackward0", None),
+        ("", None),
+    ],
+)
+def test_classes(name: str, kind: str | None) -> None:
+    assert operator_class(name) == kind
+
+
+def event(key: str, cpu: float = 0.0, gpu: float = 0.0, kind: DeviceType = DeviceType.CPU) -> Event:
+    """An event as the profiler sums it up; seconds are told in microseconds."""
+    return SimpleNamespace(key=key, device_type=kind, self_cpu_time_total=cpu * 1e6, self_device_time_total=gpu * 1e6)
+
+
+EVENTS = [
+    event("aten::conv2d", 1, 0),
+    event("aten::cudnn_convolution", 2, 30),
+    event("aten::addmm", 3, 5),
+    event("aten::_fft_c2r", 4, 6),
+    event("cudaLaunchKernel", 5, 0),
+    event("sm90_xmma_fprop", 0, 30, DeviceType.CUDA),
+    event("nccl:all_reduce", 0, 7, DeviceType.CUDA),
+    event("aten::relu", 6, 8),
+]
+
+
+@pytest.mark.parametrize(("device", "seconds"), [("cpu", (3, 3, 6, 0, 9)), ("cuda", (30, 5, 8, 0, 6))])
+def test_on_a_gpu_kernels_count_by_the_operators_that_launched_them(device: str, seconds: tuple[float, ...]) -> None:
+    """Unknown operators are not lost; a kernel counts once."""
+    found = profile.by_class(EVENTS, torch.device(device))
+    assert found == pytest.approx(dict(zip(CLASSES, seconds, strict=True)))
+
+
+def test_no_time_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = training(alone())
+    trained.warm_up()
+    with events_noted(monkeypatch) as events:
+        begin = now()
+        seconds = profile.operation_seconds(trained, True)
+        wall = now() - begin
+    assert tuple(seconds) == CLASSES
+    assert sum(seconds.values()) == pytest.approx(sum(event.self_cpu_time_total for event in events) * 1e-6)
+    assert 0 < sum(seconds.values()) <= wall
+    steps = next(event.count for event in events if event.key == "aten::addmm")
+    assert steps == profile.STEPS
+
+
+def test_what_takes_long_is_found_in_its_class() -> None:
+    """Matrix products a thousand times those of the network, planted into its steps."""
+    trained, a = training(alone()), torch.ones(400, 400)
+    plain = profile.operation_seconds(trained, True)
+    trained.state.module.register_forward_hook(lambda *_: [torch.mm(a, a) for _ in range(20)] and None)
+    heavy = profile.operation_seconds(trained, True)
+    assert heavy["GEMM"] > 0.5 * sum(heavy.values())
+    assert heavy["GEMM"] > 10 * plain["GEMM"]
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_weights_and_what_follows_are_the_same_to_the_bit(records: bool) -> None:
+    torch.manual_seed(5)
+    watched, left_alone = training(alone()), training(alone())
+    for trained in (watched, left_alone):
+        trained.warm_up()
+    profile.operation_seconds(watched, records)
+    assert bits(watched.state.snapshot()) == bits(left_alone.state.snapshot())
+    for trained in (watched, left_alone):
+        torch.manual_seed(6)
+        trained.run(Phases(CPU), unending())
+    assert profile.operation_seconds(watched, records).keys() == set(CLASSES)
+    assert bits(watched.state.snapshot()) == bits(left_alone.state.snapshot())
+
+
+def test_an_epoch_of_one_step_is_enough() -> None:
+    assert training(alone(), samples=8).shard.steps == 1
+    assert sum(profile.operation_seconds(training(alone(), samples=8), True).values()) > 0
+
+
+@pytest.mark.parametrize("way", ["layer by layer", "as one piece"])
+def test_operators_are_seen_whatever_the_network_is_compiled_to(way: str) -> None:
+    trained = training(alone())
+    execution, pieces = trained.execution, []
+    if way == "as one piece":
+        execution.replica = lambda images: (pieces.append(images), torch.zeros(len(images), LABELS))[1]
+    replica = execution.replica
+    assert profile.operation_seconds(trained, True)["convolution"] > 0
+    assert execution.replica is replica and not pieces
+
+
+def test_it_is_quiet() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KINETO")}
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    job = subprocess.run(
+        [sys.executable, "-c", QUIETLY], env={**environment, "PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    assert (job.returncode, job.stdout, job.stderr) == (0, "", "")
