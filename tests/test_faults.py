@@ -3,30 +3,30 @@
 The other checks of the row stay PASSED, so a fault is also told from others.
 """
 
-import json
-import re
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from idx_files import FILES, idx
-from launch import BENCH, ROOT, Finished, mpirun, run_job
-
-from hpcai.data import catalog
-from hpcai.result.checks import CEILING
+from fault_runs import (
+    APART,
+    CHANGED,
+    CHECKS,
+    DEVIATION,
+    ELEMENTWISE,
+    LOSS,
+    LOST,
+    OPERATIONS,
+    RESIDUAL,
+    SAME,
+    SAMPLES,
+    SUMS,
+    VALIDATION,
+    Run,
+    holds,
+    sweep,
+)
+from launch import BENCH, mpirun
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
-
-RESIDUAL = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)"
-ELEMENTWISE = "max|C-L*R|/(8*sqrt(N)*u*sqrt((LoL)*(RoR)))"
-SUMS = "all-reduce of integers: wrong elements"
-SAME = "parameters and statistics: differing ranks"
-LOSS = "loss not finite: models"
-OPERATIONS = "operations credited, not executed: samples"
-VALIDATION = "validation samples not judged exactly once"
-APART = "pairwise disagreement of models, not 0"
-CHECKS = {RESIDUAL, ELEMENTWISE, SUMS, SAME, LOSS, OPERATIONS, VALIDATION}
 
 # One model on two ranks: fault, and the checks that fail.
 IN_A_GROUP = {
@@ -35,8 +35,8 @@ IN_A_GROUP = {
     "first_element_lost": {SUMS},
     "last_element_lost": {SUMS},
     "mpi_sum_wrong": {SUMS},
-    "parameter_off_by_one_bit": {SAME},
-    "gradients_not_averaged": {SAME},
+    "parameter_off_by_one_bit": {SAME, CHANGED},
+    "gradients_not_averaged": {SAME, DEVIATION, LOST},
     "statistics_not_averaged": {SAME},
     "step_left_out": {OPERATIONS},
     "step_without_backward": {OPERATIONS},
@@ -64,68 +64,16 @@ IN_AN_ENSEMBLE = {
 }
 FAULTS = [*IN_A_GROUP, *IN_AN_ENSEMBLE]
 FOUND_BY = [*IN_A_GROUP.values(), *IN_AN_ENSEMBLE.values()]
-RATES = " ".join(f"0.{number:03d}" for number in range(50, 50 + len(IN_A_GROUP)))
-
-INPUT = f"""\
-Small real pictures, two grids
-Each learning rate is a test of its own
-[ensemble]
-fashion:pictures  DATASET
-1 2               GROUPS
-2 1               DEGREE
-8                 BATCH      no divisor of either shard: the last batch is a partial one
-8                 RESOLUTION
-1                 EPOCHS
-0                 WARMUP
-{RATES}           LEARNRATE
-"""
-
-
-def write_pictures(folder: Path) -> None:
-    """A few real pictures in files of the published format."""
-    dataset = catalog.open_dataset("fashion")
-    folder.mkdir()
-    for (images, labels), split, n in zip(FILES.values(), (dataset.train, dataset.validation), (76, 50), strict=True):
-        few = np.arange(n)
-        (folder / images).write_bytes(idx(split.images(few)[:, 0]))
-        (folder / labels).write_bytes(idx(split.labels(few).astype(np.uint8)))
-
-
-class Run:
-    """A finished run of INPUT: the job, and what it says of each test."""
-
-    def __init__(self, folder: Path, program: list[Any], settings: list[str]) -> None:
-        write_pictures(folder / "pictures")
-        (folder / "input.dat").write_text(INPUT)
-        self.job: Finished = run_job([*program, "--set", "SEED=1", *settings], 2, folder)
-        assert "End of Tests." in self.job.stdout, self.job.stdout + self.job.stderr
-        self.result = json.loads(next(folder.glob("results/*/result.json")).read_text())
-        self.rows = [self._checks(part) for part in self.job.stdout.split("\nT/V                N")[1:]]
-
-    @staticmethod
-    def _checks(part: str) -> dict[str, str]:
-        """Verdict by check, of the report's lines below one row."""
-        lines = re.findall(r"^ *(\S.*)= +(?:\d+\.\d{7}|n/a, .*) \.{6} (\w+(?: \w+)*)$", part, re.MULTILINE)
-        checks = {name: verdict for name, verdict in lines if name != "quality(top1)/target"}
-        assert checks.pop(CEILING) == "NOT CHECKED"  # of real pictures; test_leak.py has generated ones
-        return checks
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    program = [ROOT / "tests" / "jobs" / "faulty.py", ",".join(FAULTS)]
-    return Run(tmp_path_factory.mktemp("faulty"), program, [])
+    return sweep(tmp_path_factory.mktemp("faulty"), IN_A_GROUP, IN_AN_ENSEMBLE)
 
 
 @pytest.mark.parametrize("index", range(len(FAULTS)), ids=lambda index: f"{index + 1}-{FAULTS[index]}")
 def test_fault_is_found_by_its_check_and_no_other(faulty: Run, index: int) -> None:
-    row, test = faulty.rows[index], faulty.result["tests"][index]
-    assert set(row) == CHECKS | ({APART} if test["p"] > 1 else set())
-    assert set(row.values()) <= {"PASSED", "FAILED"}
-    assert {name for name, verdict in row.items() if verdict == "FAILED"} == FOUND_BY[index]
-    assert {check["name"]: check["verdict"] for check in test["checks"]} == {**row, CEILING: "NOT CHECKED"}
-    assert test["verdict"] == ("FAILED" if FOUND_BY[index] else "PASSED")
-    assert test["status"] == ("INVALID" if FOUND_BY[index] else "UNOFFICIAL")
+    holds(faulty, index, FOUND_BY[index])
 
 
 def test_run_with_faults_counts_them_and_exits_with_1(faulty: Run) -> None:
@@ -140,8 +88,8 @@ def test_run_with_faults_counts_them_and_exits_with_1(faulty: Run) -> None:
 
 
 def test_every_check_has_a_fault() -> None:
-    assert len(IN_A_GROUP) == len(IN_AN_ENSEMBLE)  # the sweep has as many learning rates for one grid as for the other
-    assert set().union(*FOUND_BY) == CHECKS | {APART}
+    of_ranks = {SAMPLES, DEVIATION, LOST}  # test_rank_faults.py
+    assert set().union(*FOUND_BY) | of_ranks == CHECKS | {APART}
 
 
 def test_the_same_input_without_a_fault_passes(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Copies:
             torch._foreach_copy_(copies, found)
 
     def gradients(self, x: torch.Tensor, y: torch.Tensor, smoothing: float) -> list[torch.Tensor]:
-        """Gradients of this rank's batch at the parameters that the step began with; where there is a scale, times it."""
+        """Gradients of this rank's batch at the parameters that the step began with, times the scale if any."""
         before = [value.detach().requires_grad_() for value in self._before]
         names = (name for name, _ in self._state.module.named_parameters())
         values = {**dict(zip(names, before, strict=True)), **self._statistics}

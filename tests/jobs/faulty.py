@@ -10,13 +10,15 @@ from typing import Any
 
 import data_faults
 import judging_faults
+import precision_faults
+import rank_faults
 import training_faults
 from planting import Fault, replaced
 
 from hpcai.driver import main
 from hpcai.workloads import ensemble
 
-MODULES = (training_faults, judging_faults, data_faults)
+MODULES = (training_faults, judging_faults, data_faults, rank_faults, precision_faults)
 
 
 def fault_named(name: str) -> Fault:

@@ -1,0 +1,96 @@
+"""Runs of the real program on small real pictures, a sweep of two grids with a fault in each test."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from idx_files import FILES, idx
+from launch import ROOT, Finished, run_job
+
+from hpcai.data import catalog
+from hpcai.result.checks import CEILING
+
+FAULTY = ROOT / "tests" / "jobs" / "faulty.py"
+
+RESIDUAL = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)"
+ELEMENTWISE = "max|C-L*R|/(8*sqrt(N)*u*sqrt((LoL)*(RoR)))"
+SUMS = "all-reduce of integers: wrong elements"
+SAME = "parameters and statistics: differing ranks"
+SAMPLES = "training samples not those of the epoch: models"
+DEVIATION = "audited steps: worst deviation of the update"
+LOST = "audited steps: largest share of a term lost"
+CHANGED = "weights changed outside of steps: ranks"
+LOSS = "loss not finite: models"
+OPERATIONS = "operations credited, not executed: samples"
+VALIDATION = "validation samples not judged exactly once"
+APART = "pairwise disagreement of models, not 0"
+CHECKS = {
+    RESIDUAL, ELEMENTWISE, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, LOSS, OPERATIONS, VALIDATION,
+}  # fmt: skip
+
+INPUT = """\
+Small real pictures, two grids
+Each learning rate is a test of its own
+[ensemble]
+fashion:pictures  DATASET
+1 2               GROUPS
+2 1               DEGREE
+8                 BATCH      no divisor of either shard: the last batch is a partial one
+8                 RESOLUTION
+1                 EPOCHS
+0                 WARMUP
+{rates}           LEARNRATE
+"""
+
+FoundBy = Mapping[str, set[str]]  # checks that fail, by fault
+
+
+def write_pictures(folder: Path) -> None:
+    """A few real pictures in files of the published format."""
+    dataset = catalog.open_dataset("fashion")
+    folder.mkdir()
+    for (images, labels), split, n in zip(FILES.values(), (dataset.train, dataset.validation), (76, 50), strict=True):
+        few = np.arange(n)
+        (folder / images).write_bytes(idx(split.images(few)[:, 0]))
+        (folder / labels).write_bytes(idx(split.labels(few).astype(np.uint8)))
+
+
+class Run:
+    """A finished run of INPUT with so many learning rates: the job, and what it says of each test."""
+
+    def __init__(self, folder: Path, program: list[Any], settings: list[str], rates: int = 1) -> None:
+        write_pictures(folder / "pictures")
+        text = INPUT.format(rates=" ".join(f"0.{50 + number:03d}" for number in range(rates)))
+        (folder / "input.dat").write_text(text)
+        self.job: Finished = run_job([*program, "--set", "SEED=1", *settings], 2, folder)
+        assert "End of Tests." in self.job.stdout, self.job.stdout + self.job.stderr
+        self.result = json.loads(next(folder.glob("results/*/result.json")).read_text())
+        self.rows = [self._checks(part) for part in self.job.stdout.split("\nT/V                N")[1:]]
+
+    @staticmethod
+    def _checks(part: str) -> dict[str, str]:
+        """Verdict by check, of the report's lines below one row."""
+        lines = re.findall(r"^ *(\S.*)= +(?:\d+\.\d{7}|n/a, .*) \.{6} (\w+(?: \w+)*)$", part, re.MULTILINE)
+        checks = {name: verdict for name, verdict in lines if name != "quality(top1)/target"}
+        assert checks.pop(CEILING) == "NOT CHECKED"  # of real pictures; test_leak.py has generated ones
+        return checks
+
+
+def sweep(folder: Path, in_a_group: FoundBy, in_an_ensemble: FoundBy) -> Run:
+    """One job with all faults: those of one model on two ranks, then those of two models."""
+    assert len(in_a_group) == len(in_an_ensemble)  # the sweep has as many learning rates for one grid as for the other
+    return Run(folder, [FAULTY, ",".join([*in_a_group, *in_an_ensemble])], [], len(in_a_group))
+
+
+def holds(run: Run, index: int, expected: set[str]) -> None:
+    """Assert that a test of a run FAILED by these checks and by no other; PASSED if there are none."""
+    row, test = run.rows[index], run.result["tests"][index]
+    assert set(row) == CHECKS | ({APART} if test["p"] > 1 else set())
+    assert set(row.values()) <= {"PASSED", "FAILED"}
+    assert {name for name, verdict in row.items() if verdict == "FAILED"} == expected
+    assert {check["name"]: check["verdict"] for check in test["checks"]} == {**row, CEILING: "NOT CHECKED"}
+    assert test["verdict"] == ("FAILED" if expected else "PASSED")
+    assert test["status"] == ("INVALID" if expected else "UNOFFICIAL")

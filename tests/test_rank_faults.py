@@ -1,0 +1,71 @@
+"""Faulty ranks in the timed region of the real program, one fault a test of a sweep: each FAILED by what is to find it.
+
+The audited step of this seed is the third of five in the group, the fifth of ten in the ensemble; so a fault that
+begins with the third is repeated, and one in the first step alone must be found otherwise.
+"""
+
+
+import pytest
+from fault_runs import CHANGED, DEVIATION, LOST, SAME, SAMPLES, Run, holds, sweep
+from launch import mpirun
+
+pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
+
+# One model on two ranks: fault, and the checks that fail.
+IN_A_GROUP = {
+    "none": set(),
+    "gradient_of_a_rank_dropped": {DEVIATION, LOST},
+    "gradient_of_a_layer_dropped": {DEVIATION, LOST},
+    "gradient_of_a_layer_dropped_by_a_rank": {DEVIATION, LOST},
+    "shard_of_another_rank": {SAMPLES, DEVIATION, LOST},
+    "sample_trained_twice": {SAMPLES},
+    "stale_weights": {SAME, DEVIATION},
+    "stale_gradients": {DEVIATION, LOST},
+    "bit_flipped_after_training": {SAME, CHANGED},
+    "bit_flipped_between_epochs": {CHANGED},
+    "bit_flipped_in_a_step": {DEVIATION},
+    "rate_one_percent_too_high": {DEVIATION},
+    "momentum_forgotten": {DEVIATION, LOST},
+    "decay_forgotten": {LOST},
+}
+# Two models, one rank each.
+IN_AN_ENSEMBLE = {
+    "none": set(),
+    "gradient_of_a_rank_dropped": {DEVIATION, LOST},
+    "gradient_of_a_layer_dropped": {DEVIATION, LOST},
+    "first_batch_again_and_again": {SAMPLES, DEVIATION, LOST},
+    "sample_trained_twice": {SAMPLES},
+    "stale_weights": {DEVIATION},
+    "stale_gradients": {DEVIATION, LOST},
+    "bit_flipped_after_training": {CHANGED},
+    "bit_flipped_between_epochs": {CHANGED},
+    "bit_flipped_in_a_step": {DEVIATION},
+    "rate_one_percent_too_high": {DEVIATION},
+    "momentum_forgotten": {DEVIATION, LOST},
+    "decay_forgotten": {LOST},
+    "smoothing_forgotten": {DEVIATION, LOST},
+}
+FAULTS = [*IN_A_GROUP, *IN_AN_ENSEMBLE]
+FOUND_BY = [*IN_A_GROUP.values(), *IN_AN_ENSEMBLE.values()]
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return sweep(tmp_path_factory.mktemp("faulty"), IN_A_GROUP, IN_AN_ENSEMBLE)
+
+
+@pytest.mark.parametrize("index", range(len(FAULTS)), ids=lambda index: f"{index + 1}-{FAULTS[index]}")
+def test_fault_of_a_rank_is_found_by_what_is_there_for_it(faulty: Run, index: int) -> None:
+    holds(faulty, index, FOUND_BY[index])
+
+
+def test_run_with_faulty_ranks_exits_with_1(faulty: Run) -> None:
+    assert faulty.job.returncode == 1
+    assert not faulty.job.leftovers
+
+
+def test_the_report_tells_where_the_worst_step_was(faulty: Run) -> None:
+    dropped = faulty.result["tests"][1]["raw"]["audit"]
+    assert dropped["steps"] == 1
+    assert dropped["lost"]["where"].startswith("model 0, epoch 1, step 3: gradient of ")
+    assert f"Audit   : 1 steps, largest lost: {dropped['lost']['where']}\n" in faulty.job.stdout
