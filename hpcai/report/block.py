@@ -78,10 +78,12 @@ def _notes(test: Json) -> Iterator[str]:
         f"{operations['per_sample']} FLOP per sample, {operations['credited']} credited"
     )
     yield precision.note(test)
+    yield f"Executed: {_execution(raw['execution'])}"
     yield (
         f"Steps   : {raw['steps']} in all{precision.skipped(raw)}, "
         f"{raw['model_steps_min']} to {raw['model_steps_max']} a model, "
-        f"{raw['warmup_steps']} warm-up steps discarded, backend {raw['backend']}"
+        f"{raw['warmup_steps']} warm-up steps discarded, backend {raw['backend']}, "
+        f"buckets of gradients: {raw['execution']['buckets']}"
     )
     for measure in ("scaled", "elementwise"):
         yield f"Residual: worst {measure}: {raw['residuals'][measure]['where']}"
@@ -89,3 +91,16 @@ def _notes(test: Json) -> Iterator[str]:
         yield f"Audit   : {raw['audit']['steps']} steps, largest {measure}: {raw['audit'][measure]['where']}"
     yield times.note(test)
     yield with_reasons(f"Status  : {test['status']}", test["reasons"])
+
+
+def _execution(execution: Json) -> str:
+    """How the network was executed, and what it took to get there."""
+    text = str(execution["by"])
+    if execution["graphs"]:
+        text += (
+            f", {execution['graphs']} graphs made in {execution['compile_seconds']:.1f} s before the clock started, "
+            f"{execution['late_graphs']} after"
+        )
+    if execution["trials"]:
+        text += "; tried: " + ", ".join(f"{name} {seconds:.4f} s" for name, seconds in execution["trials"].items())
+    return text

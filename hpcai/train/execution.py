@@ -3,6 +3,7 @@
 Compiling is done before the clock starts, for every shape that the timed region has.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Any, cast
@@ -38,6 +39,7 @@ class Execution:
         self.communication = communication
         self.compile_seconds = 0.0  # of the warm-up
         self.graphs = 0  # compiled or captured so far
+        self.settled_graphs = 0  # of them before the clock started
         self.trials: dict[str, float] = {}  # seconds of the warm-up's steps by the name of the way, where compared
         self._module = module
 
@@ -53,6 +55,18 @@ class Execution:
     def count(self) -> Count:
         """Counts, from now on, the operations that training executes."""
         return count_executed(self._module)
+
+    def measured(self, comm: MPI.Comm) -> dict[str, Any]:
+        """What was observed, by name, the same on all ranks of `comm`: the most of any rank. Collective."""
+        late = self.graphs - self.settled_graphs
+        return {
+            "by": self.name,
+            "graphs": comm.allreduce(self.settled_graphs, MPI.MAX),
+            "late_graphs": comm.allreduce(late, MPI.MAX),
+            "compile_seconds": comm.allreduce(self.compile_seconds, MPI.MAX),
+            "trials": self.trials,
+            "buckets": comm.allreduce(self.communication.buckets, MPI.MAX),
+        }
 
 
 class _Unwatched(Execution):
@@ -92,6 +106,7 @@ class Compiled(_Unwatched):
         self, module: nn.Module, replica: nn.Module, communication: Communication, compiler: Compiler | None = None
     ) -> None:
         super().__init__(module, replica, communication)
+        torch._logging.set_logs(dynamo=logging.ERROR)  # it warns of what it leaves to Python
         torch.compiler.reset()  # of what an earlier test compiled: torch compiles a function a limited number of times
         self._compiler = compiler or _inductor()
         self._replica = self._compiled(replica)
@@ -104,7 +119,7 @@ class Compiled(_Unwatched):
         self._use(self._replica)
         steps()
         judge()
-        self.compile_seconds = now() - begin
+        self.compile_seconds, self.settled_graphs = now() - begin, self.graphs
         return 2
 
     def _compiled(self, network: nn.Module) -> nn.Module:
@@ -157,7 +172,7 @@ class Graphed(_Unwatched):
         captured = _captured(self._module, first[0])
         synchronise(self._device)
         self.compile_seconds = now() - begin
-        self.graphs = 2
+        self.graphs = self.settled_graphs = 2  # a forward and a backward pass
         ways = {Execution.name: self.layer_by_layer, Graphed.name: captured}
         for _ in range(1 + TRIALS):
             for name, network in ways.items():

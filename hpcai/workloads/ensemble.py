@@ -129,6 +129,7 @@ def _measure(
         "residuals": residuals,
         **probed,
         "audit": training.proof.measured(),
+        "execution": training.execution.measured(group.active),
         "curve": group.active.bcast(training.state.progress.curve),
         **asdict(verdicts),
         **_totals(training, group, len(dataset.validation), verdicts.validation_miscounted),

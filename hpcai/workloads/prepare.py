@@ -12,6 +12,7 @@ from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Case, Problem
+from hpcai.machine import compilers
 from hpcai.machine import device as devices
 from hpcai.machine.affinity import cores, own_cpus
 from hpcai.models.module import build
@@ -39,6 +40,8 @@ def _check(case: Case) -> None:
     dataset = catalog.open_for(case.settings)
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
+    if reason := compilers.refusal(case["COMPILE"], case["DEGREE"], devices.accelerators() > 0):
+        raise InputError(reason)
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
     least = LEAST_POISSON * case["DEGREE"]
     if case["GROUPS"] > 1 and case["SAMPLER"] == "poisson" and len(dataset.train) < least:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import generated, precision, quality, seconds, staging, times, work
+from hpcai.report.consistency import execution, generated, precision, quality, seconds, staging, times, work
 
 Json = dict[str, Any]
 
@@ -26,6 +26,7 @@ TOPICS = (
     times.steps,
     times.ranks,
     times.operations,
+    execution.execution,
 )
 
 

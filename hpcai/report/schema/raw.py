@@ -50,6 +50,16 @@ WAITING_SECONDS = object_of({"data": SECONDS, "communication": SECONDS})
 OPERATION_SECONDS = object_of(dict.fromkeys(CLASSES, SECONDS))
 STAGING = object_of({"bytes": COUNT, "reused_bytes": COUNT, "nodes": COUNT, "seconds": NUMBER, "kept": FLAG})
 PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
+EXECUTION = object_of(
+    {
+        "by": {"enum": ["layer by layer", "torch.compile", "CUDA graphs"]},
+        "graphs": COUNT,
+        "late_graphs": COUNT,
+        "compile_seconds": SECONDS,
+        "trials": {"type": "object", "additionalProperties": SECONDS},
+        "buckets": COUNT,
+    }
+)
 COUNTED = (
     "steps_per_epoch",
     "warmup_steps",
@@ -86,6 +96,7 @@ RAW = object_of(
         "sharding": TEXT,
         "residuals": object_of({"scaled": WORST, "elementwise": WORST}),
         "audit": AUDIT,
+        "execution": EXECUTION,
         "curve": list_of(CURVE),
         **dict.fromkeys(COUNTED, COUNT),
         "reached_seconds_sum": NUMBER,

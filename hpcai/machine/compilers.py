@@ -1,0 +1,58 @@
+"""Whether this node has what a value of COMPILE needs.
+
+torch.compile writes C++ for a CPU; for a GPU Triton's kernels and, to launch them, C.
+"""
+
+import os
+import subprocess
+import sysconfig
+import tempfile
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+HEADERS = {"c++": ("Python.h", "omp.h", "vector"), "c": ("Python.h",)}
+PACKAGES = {"c++": "g++ and python3-dev", "c": "gcc and python3-dev"}
+TIMEOUT = 60.0  # seconds
+
+
+def refusal(how: str, degree: int, gpu: bool) -> str:
+    """Why a network cannot be executed as the KEY COMPILE says; empty if it can."""
+    if how == "graphs" and not gpu:
+        return "COMPILE graphs needs a GPU; allowed here: off, torch"
+    if how == "graphs" and degree > 1:
+        # a backward pass that is launched as a whole hands over all gradients at its end: nothing would overlap
+        return f"COMPILE graphs with DEGREE {degree}: gradients could not be sent during the backward pass; allowed: 1"
+    if how == "torch" and (reason := obstacle(gpu)):
+        return f"COMPILE torch: {reason}; allowed without: off"
+    return ""
+
+
+def obstacle(gpu: bool) -> str:
+    """Why torch.compile cannot work here, with what to install; empty if it can. Builds a library of a few lines."""
+    if gpu and find_spec("triton") is None:
+        return "the package triton is missing, which writes its kernels for the GPU"
+    language = "c" if gpu else "c++"
+    command = os.environ.get("CC", "gcc") if gpu else os.environ.get("CXX", "g++")
+    said = _said_of(command, language)
+    return f"{command} cannot build what it writes ({said}): install {PACKAGES[language]}" if said else ""
+
+
+@lru_cache
+def _said_of(command: str, language: str) -> str:
+    """The first thing that a compiler has against a library in that language, or what keeps it from being called."""
+    program = "".join(f"#include <{header}>\n" for header in HEADERS[language])
+    openmp = ["-fopenmp"] if language == "c++" else []
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["-shared", "-fPIC", *openmp, "-I", sysconfig.get_path("include"), "-o", str(Path(folder, "a.so"))]
+        call = [*command.split(), "-x", language, *options, "-"]
+        try:
+            done = subprocess.run(call, input=program, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return getattr(error, "strerror", None) or f"no end after {TIMEOUT:.0f} s"
+    return "" if done.returncode == 0 else _first_error(done.stderr)
+
+
+def _first_error(text: str) -> str:
+    lines = text.splitlines() or ["it tells no reason"]
+    return next((line for line in lines if "error" in line), lines[0]).strip()
