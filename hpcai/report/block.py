@@ -77,8 +77,8 @@ def _notes(test: Json) -> Iterator[str]:
         f"Network : {settings['NETWORK']} {settings['VARIANT']} at {side}, rule {operations['rule']}: "
         f"{operations['per_sample']} FLOP per sample, {operations['credited']} credited"
     )
-    yield precision.note(test)
     yield f"Executed: {_execution(raw['execution'])}"
+    yield precision.note(test)
     yield (
         f"Steps   : {raw['steps']} in all{precision.skipped(raw)}, "
         f"{raw['model_steps_min']} to {raw['model_steps_max']} a model, "

@@ -49,7 +49,6 @@ BUSY_SECONDS = object_of({"min": NUMBER, "mean": NUMBER, "max": NUMBER, "slowest
 WAITING_SECONDS = object_of({"data": SECONDS, "communication": SECONDS})
 OPERATION_SECONDS = object_of(dict.fromkeys(CLASSES, SECONDS))
 STAGING = object_of({"bytes": COUNT, "reused_bytes": COUNT, "nodes": COUNT, "seconds": NUMBER, "kept": FLAG})
-PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
 EXECUTION = object_of(
     {
         "by": {"enum": ["layer by layer", "torch.compile", "CUDA graphs"]},
@@ -60,6 +59,7 @@ EXECUTION = object_of(
         "buckets": COUNT,
     }
 )
+PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
 COUNTED = (
     "steps_per_epoch",
     "warmup_steps",
