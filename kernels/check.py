@@ -20,7 +20,7 @@ LARGEST_MEMORY = 2**28
 # Host memory over the fp32 tensors themselves: the provider's results, float64 copies and their squares.
 COPIES = 6
 
-TRIAL = conv2d.Shape(4, 16, 12, 12, 16, (3, 3), (1, 1), (1, 1))
+TRIAL = conv2d.Shape(2, 8, 8, 8, 8, (3, 3), (1, 1), (1, 1))
 
 Blocks = Callable[[str, Tensors, Float32, S], Iterator[Block]]
 
