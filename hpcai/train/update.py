@@ -85,7 +85,7 @@ class _Term:
     def lost(self, noise: float) -> float:
         """Share of the term that is missing or too much; near 0 for a term too small to be told from rounding."""
         size = self.square**0.5
-        floor = self.rounding**0.5 + 2 * noise * (self.spread / max(self.count, 1)) ** 0.5
+        floor = self.rounding**0.5 + noise * (self.spread / max(self.count, 1)) ** 0.5
         return _ratio(abs(self.product), size * (size + floor))
 
 

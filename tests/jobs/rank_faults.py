@@ -21,12 +21,14 @@ def _weights(training: Training) -> list[torch.Tensor]:
     return list(training.state.module.parameters())
 
 
-def _steps(wrong: Callable[[Step, Training, torch.Tensor, torch.Tensor], None], at_all: bool = True) -> Fault:
-    """The steps of the timed region from FIRST on are done by `wrong`, which is given the genuine one."""
+def _steps(
+    wrong: Callable[[Step, Training, torch.Tensor, torch.Tensor], None], at_all: bool = True, first: int = FIRST
+) -> Fault:
+    """The steps of the timed region from `first` on are done by `wrong`, which is given the genuine one."""
 
     def make(genuine: Step) -> Step:
         def step(self: Training, x: torch.Tensor, y: torch.Tensor) -> None:
-            if at_all and self.state.progress.steps >= FIRST:
+            if at_all and self.state.progress.steps >= first:
                 wrong(genuine, self, x, y)
             else:
                 genuine(self, x, y)
@@ -133,7 +135,7 @@ def stale_gradients() -> Fault:
         genuine(training, x, y)
         hook.remove()
 
-    return _steps(wrong)
+    return _steps(wrong, first=1)
 
 
 def _bit_flipped(training: Training) -> None:
