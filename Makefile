@@ -130,7 +130,8 @@ $(READY): setup.py pyproject.toml constraints.txt
 	source=()
 	if [ -n "$$WHEELHOUSE" ]; then
 		source=(--no-index --find-links "$$WHEELHOUSE")
-		compgen -G "$$WHEELHOUSE/*.whl" >/dev/null || { say "no wheels in $$WHEELHOUSE: make wheelhouse collects them"; exit 1; }
+		compgen -G "$$WHEELHOUSE/*.whl" >/dev/null ||
+			{ say "no wheels in $$WHEELHOUSE: make wheelhouse collects them"; exit 1; }
 	fi
 
 	rm -rf .venv

@@ -84,22 +84,6 @@ def _answer(make: Callable[[], Any]) -> dict[str, Any]:
         return {"refused": str(error), "code": error.exit_code}
 
 
-def together(comm: MPI.Comm, work: Callable[[], None]) -> None:
-    """Let every rank do its work; if that fails on one, Refused on all, as the first of them has it. Collective.
-
-    Ranks that have nothing to do, or are done, sleep until the last one is.
-    """
-    failed = None
-    try:
-        work()
-    except HpcaiError as error:
-        failed = f"rank {comm.rank} on {socket.gethostname()}: {error}", error.exit_code
-    patient_barrier(comm)
-    first = comm.allreduce(comm.rank if failed else comm.size, MPI.MIN)
-    if first < comm.size:
-        raise Refused(*comm.bcast(failed, first))
-
-
 def gather_all(comm: MPI.Comm, message: Any) -> list[Any]:
     """The JSON messages of all ranks of a communicator that is small by construction: a node, the listed ranks."""
     return [json.loads(text) for text in comm.allgather(json.dumps(message))]
@@ -120,6 +104,22 @@ def patient_barrier(comm: MPI.Comm, pause: float = 0.002) -> None:
     request = comm.Ibarrier()
     while not request.Test():
         sleep(pause)
+
+
+def together(comm: MPI.Comm, work: Callable[[], None], barrier: Callable[[MPI.Comm], None] = patient_barrier) -> None:
+    """Let every rank do its work; if that fails on one, Refused on all, as the first of them has it. Collective.
+
+    Ranks that have nothing to do, or are done, wait in `barrier` until the last one is.
+    """
+    failed = None
+    try:
+        work()
+    except HpcaiError as error:
+        failed = f"rank {comm.rank} on {socket.gethostname()}: {error}", error.exit_code
+    barrier(comm)
+    first = comm.allreduce(comm.rank if failed else comm.size, MPI.MIN)
+    if first < comm.size:
+        raise Refused(*comm.bcast(failed, first))
 
 
 _finished = False

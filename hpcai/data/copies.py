@@ -1,16 +1,16 @@
 """Copies of data files on one node: where they lie, who uses them, and whether they are whole. Knows nothing of MPI.
 
-A copy is a folder with `files/`, `sums/` (the SHA-256 of each file) and a `lock`. One that a job has for itself is
+A copy is a folder with `files/`, `sums/` (the CRC-32 of each file) and a `lock`. One that a job has for itself is
 locked while that job lives: the kernel frees the lock with the process, however it ends, so a folder whose lock is free
 belongs to nobody, and the next job removes it. One that is kept is locked only while it is filled, and never removed.
 """
 
 import fcntl
-import hashlib
 import os
 import shutil
 import stat
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -150,7 +150,7 @@ def check_space(place: Path, needed: int) -> None:
 
 
 def is_whole(place: Path, file: File) -> bool:
-    """Whether the copy has the file's size and the SHA-256 that was found when it was made."""
+    """Whether the copy has the file's size and the CRC-32 that was found when it was made."""
     copy, sums = place / "files" / file.name, place / "sums" / file.name
     try:
         same_size = not copy.is_symlink() and copy.stat().st_size == file.nbytes
@@ -160,24 +160,27 @@ def is_whole(place: Path, file: File) -> bool:
 
 
 def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    found, block = 0, memoryview(bytearray(BLOCK))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(block):
+            found = zlib.crc32(block[:size], found)
+    return f"{found:08x}"
 
 
 def copy_file(place: Path, file: File) -> None:
-    """Copy a file, whole or not at all; what was written is read from the disk again and compared."""
+    """Copy a file, whole or not at all; what was written is read again and compared."""
     target, sums = place / "files" / file.name, place / "sums" / file.name
     with placed(target):
         part = _beside(target)
         try:
-            digest = _copied(file.source, part)
-            if part.stat().st_size != file.nbytes or _sum(part) != digest:
+            found = _copied(file.source, part)
+            if part.stat().st_size != file.nbytes or _sum(part) != found:
                 raise DataError(f"the copy {target} is not {file.source}; allowed: a place that keeps what is written")
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)
         sums.parent.mkdir(parents=True, exist_ok=True)
-        sums.write_text(digest)
+        sums.write_text(found)
 
 
 def link_file(place: Path, file: File) -> None:
@@ -197,16 +200,15 @@ def _beside(target: Path) -> Path:
 
 
 def _copied(source: Path, part: Path) -> str:
-    """SHA-256 of the bytes that were read."""
-    digest, block = hashlib.sha256(), memoryview(bytearray(BLOCK))
+    """CRC-32 of the bytes that were read: against faults, and several times faster than a digest against forgers."""
+    found, block = 0, memoryview(bytearray(BLOCK))
     with _opened(source) as origin, part.open("wb") as copy:
         while size := _read(origin, block, source):
-            digest.update(block[:size])
+            found = zlib.crc32(block[:size], found)
             copy.write(block[:size])
         copy.flush()
         os.fsync(copy.fileno())
-        os.posix_fadvise(copy.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that it is read from the disk
-    return digest.hexdigest()
+    return f"{found:08x}"
 
 
 def _opened(source: Path) -> FileIO:

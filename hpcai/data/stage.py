@@ -7,6 +7,7 @@ model of the node trains on are linked: out of bag, outside the clock, they are 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mpi4py import MPI
 
 from hpcai import clock
 from hpcai.comm import reduce
+from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
 from hpcai.comm.world import World, agreed, gather_all, together
 from hpcai.data import catalog, copies, places
@@ -35,8 +37,10 @@ class Staged:
 
 
 @contextmanager
-def staged(case: Case, seed: int, group: Group | None, world: World) -> Iterator[Staged | None]:
+def staged(case: Case, seed: int, group: Group | None, world: World, ending: Ending) -> Iterator[Staged | None]:
     """Within, the data of a case lie on every node; None if STAGE is none, and on idle ranks. Collective over `world`.
+
+    When `ending` says that the run is to end, no further file is copied, and the dataset stays where it is.
 
     measured, the same on all active ranks: bytes copied to all nodes, reused_bytes (of copies that were there), seconds
     of the slowest rank, nodes, kept. Refused on all ranks if one node lacks space, or its copy is not the original.
@@ -45,10 +49,12 @@ def staged(case: Case, seed: int, group: Group | None, world: World) -> Iterator
         yield None
         return
     facts = agreed(world.comm, lambda: _facts(case))
-    share = _Share(case, seed, group, facts) if group else None
+    share = _Share(case, seed, group, facts, ending) if group else None
     try:
         for step in ("claim", "divide", "check_space", "fill", "open"):
-            together(world.comm, getattr(share, step, _nothing))
+            if step == "open" and ending.agreed(world.comm):
+                break
+            together(world.comm, getattr(share, step, _nothing), ending.barrier)
         yield Staged(share.dataset, share.measured()) if share else None
     except BaseException:
         if share:
@@ -74,8 +80,8 @@ def _facts(case: Case) -> Facts:
 class _Share:
     """One rank's share of the work of its node; the steps are taken by all ranks of the job at once."""
 
-    def __init__(self, case: Case, seed: int, group: Group, facts: Facts) -> None:
-        self.case, self.seed, self.group, self.facts = case, seed, group, facts
+    def __init__(self, case: Case, seed: int, group: Group, facts: Facts, ending: Ending) -> None:
+        self.case, self.seed, self.group, self.facts, self.ending = case, seed, group, facts, ending
         self.keep = case["STAGE"] == "keep"
         self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
         self.copy: copies.Copy | None = None  # on the node's first rank, which holds the lock
@@ -128,7 +134,7 @@ class _Share:
 
     def fill(self) -> None:
         if self.place is not None:
-            for file in self.missing:
+            for file in takewhile(lambda _: not self.ending.poll(), self.missing):
                 copies.copy_file(self.place, file)
             for file in self.others:
                 copies.link_file(self.place, file)

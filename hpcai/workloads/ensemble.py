@@ -60,7 +60,7 @@ def run(
     """
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
     measurement: Measurement | Stopped | None = None
-    with staged(case, seed, group, world) as copy:
+    with staged(case, seed, group, world, ending) as copy:
         if group is not None:
             with process_group(group, world.host, device) as backend, precisions.switched(case["PRECISION"]):
                 measurement = _measure(case, seed, group, device, tell, copy, ending, world.host)
