@@ -28,13 +28,14 @@ def stop_after(trained: Training, steps: int) -> None:
     """Train so many steps, whatever epoch that is in."""
     loader, progress = trained.loader, trained.state.progress
 
-    def interrupted(batches: Iterable[Integers]) -> Iterator[Any]:
-        for batch in loader(batches):
+    def interrupted(batches: Iterable[Integers], crops: Any = None) -> Iterator[Any]:
+        for batch in loader(batches, crops):
             if progress.steps == steps:
                 raise Interrupted
             yield batch
 
     interrupted.wait_seconds = 0.0
+    interrupted.training_crops = loader.training_crops
     trained.loader = interrupted
     with pytest.raises(Interrupted):
         trained.run(Phases(CPU), unending())
