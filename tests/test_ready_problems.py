@@ -1,0 +1,57 @@
+"""The problems in inputs/ are legal and listed; where their data are here they can be planned; one is the official one."""
+
+import re
+
+import pytest
+from launch import BENCH, ROOT, run_job
+
+from hpcai import audit
+from hpcai.data import catalog
+from hpcai.errors import DataError
+from hpcai.inputfile import parse
+
+PROBLEMS = sorted((ROOT / "inputs").glob("*.dat"))
+
+
+def parsed(path, ranks=8):
+    return parse(path.read_bytes(), [], ranks, lambda spec: None, path.name)
+
+
+@pytest.mark.parametrize("path", PROBLEMS, ids=lambda path: path.stem)
+def test_every_problem_is_legal(path):
+    cases = parsed(path).cases(8, 0)
+    assert cases and all(case["GROUPS"] * case["DEGREE"] <= 8 for case in cases)
+
+
+def test_every_problem_is_listed_once():
+    listed = re.findall(r"^\| `(\S+\.dat)` \|", (ROOT / "inputs" / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == [path.name for path in PROBLEMS]
+
+
+def is_here(path):
+    try:
+        for case in parsed(path).cases(8, 0):
+            catalog.check(case["DATASET"])
+    except DataError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("path", PROBLEMS, ids=lambda path: path.stem)
+def test_problems_can_be_planned_where_their_data_are(path):
+    done = run_job([BENCH, path, "--check", "--ranks", "8"], None)
+    assert done.returncode == (0 if is_here(path) else 2), done.stderr
+    assert is_here(path) or "allowed: " in done.stderr
+
+
+def test_the_official_problem_is_the_reference_configuration():
+    problem = parsed(ROOT / "inputs" / "imagenet.dat")
+    (case,) = problem.cases(8, 4)
+    assert (case["GROUPS"], case["DEGREE"], problem.run["SEED"]) == (2, 4, 10)
+    expected = {"NETWORK": "resnet50", "VARIANT": "v1.5", "RESOLUTION": 224, "SAMPLES": 0, "BATCH": 128}
+    expected |= {"EPOCHS": 90, "WARMUP": 8, "LEARNRATE": 0.256, "SCHEDULE": "cosine", "OPTIMISER": "sgd"}
+    expected |= {"MOMENTUM": 0.875, "DECAY": 3.05e-5, "SMOOTHING": 0.1, "TARGET": 0.763, "PENALTY": 5}
+    assert {name: case[name] for name in expected} == expected
+    facts = {"dataset": "imagenet", "original": True, "samples": audit.SAMPLES, "bits": 32, "passed": True}
+    facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
+    assert audit.official({**facts, "completed": True}).status == audit.VALID
