@@ -31,7 +31,7 @@ COVERED = 64  # samples of each split in the fingerprint
 MANY = 100  # classes from which on the alphabet is the large one
 SYNONYMS = 2
 REPLACED_LABELS_FEW, REPLACED_LABELS_MANY = 0.2, 0.1
-MOST_CORRUPTED_FEW, MOST_CORRUPTED_MANY = 6, 16  # twentieths of the cells
+MOST_CORRUPTED, MOST_CORRUPTED_LARGE = 6, 16  # twentieths of the cells; many classes in many cells bear more
 MARGIN = 1.7  # information in the cells over what names a class and a shift
 
 
@@ -40,7 +40,7 @@ def formula(classes: int, resolution: int, seed: int) -> Formula:
     many = classes >= MANY
     symbols = 64 if many else 16
     grid = 2 if resolution < 16 else 4 if resolution < 64 else 7
-    most = MOST_CORRUPTED_MANY if many else MOST_CORRUPTED_FEW
+    most = MOST_CORRUPTED_LARGE if many and grid == 7 else MOST_CORRUPTED
     relabelled = REPLACED_LABELS_MANY if many else REPLACED_LABELS_FEW
     return Formula(
         seed=seed,
