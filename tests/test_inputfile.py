@@ -25,7 +25,7 @@ def test_the_example_is_understood() -> None:
     (section,) = problem.sections
     assert problem.headers == ("HPCAI benchmark input file", "Example Computing Centre, 2 nodes x 2 accelerators")
     assert problem.run == {"OUTPUT": "run7", "SEED": 1, "RESIDUAL": 16.0, "REPEAT": 1, "TIMELIMIT": 0.0}
-    assert problem.run_defaulted == {"SEED", "RESIDUAL"}
+    assert problem.run_defaulted == {"SEED", "RESIDUAL", "REPEAT", "TIMELIMIT"}
     assert section.values["BATCH"] == (32, 64)
     assert section.values["TARGET"] == (0.85,)
     assert section.values["LEARNRATE"] == (0.256,)
