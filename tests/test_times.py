@@ -18,6 +18,7 @@ from hpcai.train.operators import CLASSES
 
 Json = dict[str, Any]
 MEASURED = ("step_seconds", "busy_seconds", "waiting_seconds", "operation_seconds")
+SHARES = ("share of training, ", "share of the phases, ", "share of the operators, ")
 
 RAW = {
     "phases": {"training": 10.0, "data wait": 2.0, "exposed communication": 3.0},
@@ -83,7 +84,7 @@ def test_the_report_names_the_slowest_rank() -> None:
         said = f"\nSlowest : rank {busy['slowest_rank']} on {busy['slowest_host']}, busy for {busy['max']:.3f} of "
         assert said in live_run().job.stdout
     for _, lines in read_tests(live_run().job.stdout):
-        shares = [float(value) for name, (value, _) in lines.items() if name.startswith("share of ")]
+        shares = [float(value) for name, (value, _) in lines.items() if name.startswith(SHARES)]
         assert sum(shares) == pytest.approx(3, abs=1e-5)
 
 
