@@ -1,6 +1,5 @@
 """A run from the agreed problem to the last line of the report: prepare, then measure, judge and tell case by case."""
 
-import gc
 import sys
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
-from hpcai.machine import inventory
+from hpcai.machine import inventory, memory
 from hpcai.machine.affinity import Placement, ranges
 from hpcai.report import files, hpl
 from hpcai.report.block import block
@@ -24,6 +23,7 @@ from hpcai.report.progress import ProgressLine
 from hpcai.workloads import ensemble
 from hpcai.workloads.ensemble import Measurement, Stopped
 from hpcai.workloads.prepare import check
+from hpcai.workloads.usage import Usage
 
 WORKLOADS = {"ensemble": ensemble}
 LISTED_GRIDS = 8  # columns of the rank map
@@ -39,17 +39,22 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     devices.prepare(device, placement.threads)
     _same_kind(world, device)
     cases = _cases(problem, world, accelerators(world, device))
+    usage = Usage(cases, world, device)
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
         tell = partial(book.progress, case)
         workload = WORKLOADS[case.workload]
         begun = not ending.agreed(world.comm)
+        usage.begin()
         measured = workload.run(case, case["SEED"], world, device, tell, ending) if begun else None
+        used = usage.measured(case)
+        if isinstance(measured, dict):
+            measured["memory"] = used
         if ending.agreed(world.comm) and _unfinished(world, measured):
             book.break_off(case, ending.cause, measured)
             break
         book.enter(case, measured)
-        gc.collect()  # a model is part of cycles; its memory must be free before the next one's
+        memory.give_back()  # a model is part of cycles; its memory must be free before the next one's
     ending.close()
     return broadcast(world.comm, book.close())
 

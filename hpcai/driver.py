@@ -88,9 +88,11 @@ def _check(options: cli.Options) -> int:
     problem = _parsed(options, ranks)
     if launcher.environment_rank(os.environ) == 0:
         from hpcai.report import plan
-        from hpcai.workloads import prepare
+        from hpcai.workloads import planning
 
-        print(plan.text(problem.name, ranks, prepare.plans(problem, ranks)))
+        planned = planning.plans(problem, ranks)
+        print(plan.text(problem.name, planned))
+        return 0 if plan.fits(planned) else InputError.exit_code
     return 0
 
 

@@ -52,3 +52,21 @@ def allow_tf32(allowed: bool) -> bool:
         torch.backends.cuda.matmul.allow_tf32 = allowed
         torch.backends.cudnn.allow_tf32 = allowed
     return before
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of a GPU that nobody uses, or that this process keeps in reserve."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(free + torch.cuda.memory_reserved(device))
+
+
+def begin_peak(device: torch.device) -> None:
+    """Let `peak_memory` begin anew."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_memory(device: torch.device) -> int:
+    """Most bytes of a GPU that torch held at once for this process; 0 on a CPU."""
+    return int(torch.cuda.max_memory_reserved(device)) if device.type == "cuda" else 0

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpcai.report import precision, times
+from hpcai.report import memory, precision, times
 from hpcai.report.text import NAME_WIDTH, printed, score, with_reasons
 
 Json = dict[str, Any]
@@ -49,6 +49,7 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield score("parallel efficiency", scores["efficiency"])
     yield from precision.lines(test)
     yield score("images/s", scores["images_per_second"])
+    yield from memory.lines(test)
     if "staging_rate" in scores:
         yield score("staging of data to the nodes, GB/s", scores["staging_rate"] / 1e9)
     yield from times.lines(test)

@@ -1,44 +1,91 @@
-"""What `--check` prints: each test of an input, the memory it needs per rank and the time it will take.
+"""What `--check` prints: each test of an input, the memory it needs per rank and by what, and the time it will take.
 
 Its lines are no results, and no parser of results takes them for some: between the integers and the decimals stands a
 word, and T/V is left out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
+
+from hpcai.estimate import ALTERNATIVES
 
 Json = dict[str, Any]
 
-GIB = 2**30
+MIB, GIB = 2**20, 2**30
 HEADER = (
     f"{'Test':>5} {'NB':>6} {'P':>6} {'Q':>6} {'Idle ranks':>11}  {'Network':<10} {'Steps':>9} "
     f"{'GiB per rank':>13} {'Seconds':>12}"
 )
+LACKING = "does not fit"
 EXPLANATION = (
-    "GiB per rank: weights, gradients, optimiser, activations, buckets, one batch; framework and data set come on top.",
-    "Seconds: training and validation, from one forward pass on this machine; communication and start-up come on top.",
+    "GiB per rank: most at any moment, process and libraries (the baseline) included; on a GPU, of its own memory.",
+    "Seconds: from steps timed on this machine, start-up excepted; communication between ranks comes on top.",
 )
+MEANINGS = {
+    "data": "pictures and labels kept in memory",
+    "weights": "weights and statistics",
+    "optimiser": "momentum",
+    "audit": "weights and momentum before and after an audited step",
+    "snapshot": "what warm-up and profile go back to",
+    "buckets": "gradients of a group, and its connections",
+    "batches": "pictures loaded ahead, and normalised",
+    "step": "activations, gradients and work space of a training step",
+    "residuals": "the checks of the provider, when no step runs",
+    "profile": "the profiler's account of a few steps",
+    "other": "small objects",
+}
 
 
-def text(name: str, ranks: int, planned: Sequence[Json]) -> str:
-    """The plan as it is printed; `planned` has one estimate per test (hpcai.workloads.prepare.plan)."""
-    return "\n".join(_lines(name, ranks, planned))
+def text(name: str, planned: Json) -> str:
+    """The plan as it is printed; `planned` is what hpcai.workloads.planning.plans returns."""
+    return "\n".join(_lines(name, planned))
 
 
-def _lines(name: str, ranks: int, planned: Sequence[Json]) -> Iterator[str]:
-    yield f"{name}: {len(planned)} tests, planned for {ranks} ranks; nothing was run"
+def fits(planned: Json) -> bool:
+    """Whether every test of the plan has the memory it needs."""
+    return not any(test["lack"] for test in planned["tests"])
+
+
+def _lines(name: str, planned: Json) -> Iterator[str]:
+    tests, ranks = planned["tests"], planned["ranks"]
+    yield f"{name}: {len(tests)} tests, planned for {ranks} ranks; nothing was run"
     yield HEADER
     yield "-" * len(HEADER)
-    for index, test in enumerate(planned, start=1):
+    for index, test in enumerate(tests, start=1):
         yield _row(index, test, ranks)
-    yield f"{'in all':<8} {sum(test['seconds'] for test in planned):>{len(HEADER) - 9}.1f}"
+    yield f"{'in all':<8} {sum(test['seconds'] for test in tests):>{len(HEADER) - 9}.1f}"
     yield from EXPLANATION
+    if ranks > planned["processors"]:
+        yield f"Warning: {ranks} ranks on {planned['processors']} cores: each test takes so much longer"
+    yield f"A rank may use {planned['limit'] / GIB:.3f} GiB, by {planned['source']}"
+    yield from _by_purpose(tests, planned["baseline"])
+    yield from (test["lack"] for test in tests if test["lack"])
 
 
 def _row(index: int, test: Json, ranks: int) -> str:
     settings = test["settings"]
     groups, degree = settings["GROUPS"], settings["DEGREE"]
+    seconds = LACKING if test["lack"] else f"{test['seconds']:.1f}"
     return (
         f"{index:>5} {settings['BATCH']:>6} {groups:>6} {degree:>6} {ranks - groups * degree:>11}  "
-        f"{settings['NETWORK']:<10} {test['steps']:>9} {test['nbytes'] / GIB:>13.3f} {test['seconds']:>12.1f}"
+        f"{settings['NETWORK']:<10} {test['steps']:>9} {test['nbytes'] / GIB:>13.3f} {seconds:>12}"
     )
+
+
+def _by_purpose(tests: list[Json], baseline: int) -> Iterator[str]:
+    """Once for each way that memory is divided, with the tests it is for."""
+    alike: dict[tuple[tuple[str, int], ...], list[int]] = {}
+    for index, test in enumerate(tests, start=1):
+        alike.setdefault(tuple(test["memory"].items()), []).append(index)
+    for memory, numbers in alike.items():
+        yield f"Memory of a rank in MiB, test {_listed(numbers)}:"
+        yield f"{baseline / MIB:>12.1f}  baseline: process and libraries, before any data or network"
+        for purpose, nbytes in memory:
+            if nbytes:
+                yield f"{nbytes / MIB:>12.1f}  {purpose}: {MEANINGS[purpose]}"
+        yield f"{tests[numbers[0] - 1]['nbytes'] / MIB:>12.1f}  in all, of {' and '.join(ALTERNATIVES)} the larger one"
+
+
+def _listed(numbers: list[int], most: int = 10) -> str:
+    shown = ", ".join(map(str, numbers[:most]))
+    return shown if len(numbers) <= most else f"{shown} and {len(numbers) - most} more"

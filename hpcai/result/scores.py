@@ -6,6 +6,7 @@ from typing import Any
 from hpcai import score
 from hpcai.inputfile import Case
 from hpcai.result.checks import disagreement
+from hpcai.result.memory import memory
 from hpcai.result.precision import gains
 from hpcai.result.times import times
 
@@ -35,6 +36,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json]) -> Json:
         "efficiency": _efficiency(case, rate, earlier),
         **gains(case, raw, rate, quality, earlier),
         "images_per_second": raw["samples"] / raw["phases"]["training"],
+        **memory(case, raw),
         **times(raw),
         **_staging(raw),
     }

@@ -26,11 +26,11 @@ def operation_seconds(training: Training, records: bool) -> dict[str, float]:
     before = state.snapshot()
     with _layer_by_layer(training.execution):
         training.practise(full[:1])
-        with _profiler(state.device) if records else nullcontext() as profiler:
+        with profiler(state.device) if records else nullcontext() as recorded:
             training.practise(full)
             synchronise(state.device)
     state.restore(before)
-    return by_class(profiler.key_averages() if profiler else (), state.device)
+    return by_class(recorded.key_averages() if recorded else (), state.device)
 
 
 @contextmanager
@@ -41,7 +41,8 @@ def _layer_by_layer(execution: Execution) -> Iterator[None]:
     execution.replica = replica
 
 
-def _profiler(device: torch.device) -> AbstractContextManager[Any]:
+def profiler(device: torch.device) -> AbstractContextManager[Any]:
+    """A context that records every operator on the device and on the host."""
     os.environ.setdefault("KINETO_LOG_LEVEL", SILENCE)
     from torch.profiler import ProfilerActivity, profile
 

@@ -23,6 +23,7 @@ from hpcai.data.philox import Purpose, seed_of
 from hpcai.data.stage import Staged, staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
+from hpcai.machine import memory
 from hpcai.models.module import build
 from hpcai.networks.graph import Graph
 from hpcai.train import bagging
@@ -96,6 +97,7 @@ def _measure(
     with phases.measure("residuals"):
         arithmetic = precisions.PRECISIONS[case["PRECISION"]].arithmetic
         residuals = worst_residuals(graph, case["BATCH"], group.active, device, seed, arithmetic)
+        memory.give_back()  # what the checks needed, before a step needs its own
     probed = _probed(case["PRECISION"], graph, group, device, phases)
     with phases.measure("warm-up"):
         warmup_steps = training.warm_up()

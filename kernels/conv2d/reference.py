@@ -8,7 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ..spec import FORWARD, INPUT_GRADIENT, Block, Float32, Float64, Tensors
 from . import Pair, Shape
 
-BLOCK_ELEMENTS = 2**20
+BLOCK_ELEMENTS = 2**17
 
 
 def blocks(direction: str, data: Tensors, out: Float32, shape: Shape) -> Iterator[Block]:

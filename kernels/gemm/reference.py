@@ -7,7 +7,7 @@ import numpy as np
 from ..spec import FORWARD, INPUT_GRADIENT, Block, Float32, Tensors
 from . import Shape
 
-BLOCK_ELEMENTS = 2**20
+BLOCK_ELEMENTS = 2**17
 
 
 def factors(direction: str, data: Tensors) -> tuple[Float32, Float32]:

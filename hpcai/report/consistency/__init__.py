@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import execution, generated, precision, quality, seconds, staging, times, work
+from hpcai.report.consistency import execution, generated, memory, precision, quality, seconds, staging, times, work
 
 Json = dict[str, Any]
 
@@ -27,6 +27,7 @@ TOPICS = (
     times.ranks,
     times.operations,
     execution.execution,
+    memory.memory,
 )
 
 

@@ -59,6 +59,18 @@ EXECUTION = object_of(
         "buckets": COUNT,
     }
 )
+MEMORY = object_of(
+    {
+        "peak_bytes": COUNT,
+        "baseline_bytes": COUNT,
+        "device_peak_bytes": COUNT,
+        "whole_run": FLAG,
+        "data_bytes": COUNT,
+        "picture_bytes": COUNT,
+        "converted": FLAG,
+        "accelerated": FLAG,
+    }
+)
 PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
 COUNTED = (
     "steps_per_epoch",
@@ -106,6 +118,7 @@ RAW = object_of(
         "busy_seconds": BUSY_SECONDS,
         "waiting_seconds": WAITING_SECONDS,
         "operation_seconds": OPERATION_SECONDS,
+        "memory": MEMORY,
     },
     {"staging": STAGING, "probe": PROBE},
 )

@@ -1,0 +1,180 @@
+"""Which tensors live at once in a training step: the forward pass as it is planned, and autograd's way back."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Softmax
+from hpcai.networks.plan import plan
+
+INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int64
+FP32_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Bytes of an element of activations and of parameters; `converted`: convolutions keep an fp32 copy of their input.
+
+    `gradients`: a step makes its parameters' gradients anew; else they lie in buckets that stay.
+    """
+
+    activation: int = 4
+    parameter: int = 4
+    converted: bool = False
+    gradients: bool = True
+
+
+def running_statistics(graph: Graph) -> int:
+    """Values that normalisation keeps: mean and variance of each channel."""
+    return sum(2 * graph.shapes[layer.name][0] for layer in graph.layers if isinstance(layer.op, BatchNorm))
+
+
+def saved_bytes(graph: Graph, batch: int, storage: Storage) -> int:
+    """Bytes kept for the backward pass when the forward pass of `batch` images ends, without images and parameters."""
+    return sum(_Saved(graph, batch, storage).sizes.values())
+
+
+def step_bytes(graph: Graph, batch: int, storage: Storage) -> int:
+    """Most bytes that live at once in a step: activations, gradients, and what single layers need beside.
+
+    Images, weights and optimiser are not in it.
+    """
+    return max(max(_forward(graph, batch, storage)), max(_backward(graph, batch, storage)))
+
+
+class _Saved:
+    """What the backward pass needs, by what it is, and the layer that is the last to need it on the way back."""
+
+    def __init__(self, graph: Graph, batch: int, storage: Storage) -> None:
+        self.memory_of = _memory_of(graph)
+        self.sizes: dict[str, int] = {}
+        self.needed_by: dict[str, str] = {}
+        for layer in graph.layers:
+            if layer.name in graph.trained:
+                for name, nbytes in self._of(graph, batch, storage, layer):
+                    self.sizes.setdefault(name, nbytes)
+                    self.needed_by.setdefault(name, layer.name)  # the first one forward is the last one back
+
+    def _of(self, graph: Graph, batch: int, storage: Storage, layer: Layer) -> Iterator[tuple[str, int]]:
+        image = graph.layers[0].name
+        source = layer.name if isinstance(layer.op, Relu | Softmax) else layer.inputs[0]
+        if not isinstance(layer.op, Add | GlobalPool):
+            root = self.memory_of[source]
+            if root != image or storage.activation < FP32_BYTES:
+                yield root, batch * prod(graph.shapes[root]) * storage.activation
+        if isinstance(layer.op, MaxPool):
+            yield f"{layer.name} positions", batch * prod(graph.shapes[layer.name]) * INDEX_BYTES
+        if isinstance(layer.op, BatchNorm):
+            yield f"{layer.name} statistics", 2 * graph.shapes[layer.name][0] * FP32_BYTES
+        if isinstance(layer.op, Conv) and storage.converted:
+            yield f"{layer.name} input", batch * prod(graph.shapes[source]) * FP32_BYTES
+        if isinstance(layer.op, Conv | Dense) and storage.activation < storage.parameter:
+            yield f"{layer.name} weights", graph.parameters[layer.name] * storage.activation
+
+
+def _memory_of(graph: Graph) -> dict[str, str]:
+    """For each layer, the layer whose memory its output lies in: its own, or what it overwrites."""
+    memory_of = {graph.layers[0].name: graph.layers[0].name}
+    for step in plan(graph):
+        memory_of[step.layer.name] = memory_of[step.overwrites] if step.overwrites else step.layer.name
+    return memory_of
+
+
+def _forward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
+    """Bytes that live while each layer runs, in their order."""
+    saved = _Saved(graph, batch, storage)
+    living: dict[str, int] = {}
+    for step in plan(graph):
+        root, name = saved.memory_of[step.layer.name], step.layer.name
+        living.setdefault(root, batch * prod(graph.shapes[root]) * storage.activation)
+        living |= {key: saved.sizes[key] for key, last in saved.needed_by.items() if last == name}
+        yield sum(living.values()) + _scratch(graph, step.layer, batch, storage)
+        for freed in {saved.memory_of[dead] for dead in step.frees} - {root}:
+            if freed not in saved.sizes:
+                living.pop(freed, None)
+
+
+def _scratch(graph: Graph, layer: Layer, batch: int, storage: Storage) -> int:
+    """Bytes that a layer needs only while it runs."""
+    if not isinstance(layer.op, Conv):
+        return 0
+    weights = graph.parameters[layer.name] * storage.parameter
+    output = batch * prod(graph.shapes[layer.name]) * FP32_BYTES
+    return weights * (2 if storage.converted else 1) + output * storage.converted
+
+
+@dataclass
+class _Gradients:
+    """Gradients of outputs on the way back; those that an addition hands on are one memory."""
+
+    bytes_of: dict[int, int] = field(default_factory=dict)
+    holders: dict[int, int] = field(default_factory=dict)
+    of: dict[str, int] = field(default_factory=dict)
+    made: int = 0
+
+    @property
+    def total(self) -> int:
+        return sum(self.bytes_of.values())
+
+    def make(self, nbytes: int) -> int:
+        self.made += 1
+        self.bytes_of[self.made], self.holders[self.made] = nbytes, 0
+        return self.made
+
+    def give(self, layer: str, gradient: int) -> int:
+        """Add to a layer's gradient; bytes that its sum takes for a moment beside its terms."""
+        self.holders[gradient] += 1
+        before = self.of.get(layer)
+        if before is None:
+            self.of[layer] = gradient
+            return 0
+        nbytes = self.bytes_of[gradient]
+        self.of[layer] = self.make(nbytes)
+        self.holders[self.of[layer]] = 1
+        self.drop(before)
+        self.drop(gradient)
+        return nbytes
+
+    def drop(self, gradient: int) -> None:
+        self.holders[gradient] -= 1
+        if not self.holders[gradient]:
+            del self.bytes_of[gradient], self.holders[gradient]
+
+
+def _backward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
+    """Bytes that live while the gradient of each layer is computed, from the last to the first."""
+    saved, gradients, weights = _Saved(graph, batch, storage), _Gradients(), 0
+    kept = dict(saved.sizes)
+    last = graph.layers[-1].name
+    gradients.give(last, gradients.make(batch * prod(graph.shapes[last]) * storage.activation))
+    for layer in reversed(graph.layers):
+        if layer.name not in graph.trained:
+            continue
+        own = graph.parameters.get(layer.name, 0) * storage.parameter
+        handed, extra = _hand_on(graph, layer, batch, storage, gradients)
+        weights += own
+        living = sum(kept.values()) + gradients.total + (weights if storage.gradients else own)
+        turned = own if isinstance(layer.op, Conv) else 0  # the weights' gradient, brought into their layout
+        yield living + extra + turned + _scratch(graph, layer, batch, storage)
+        for gradient in handed:
+            gradients.drop(gradient)
+        for key in [key for key, name in saved.needed_by.items() if name == layer.name]:
+            del kept[key]
+
+
+def _hand_on(graph: Graph, layer: Layer, batch: int, storage: Storage, gradients: _Gradients) -> tuple[list[int], int]:
+    """Give the layer's inputs their gradients; the gradients that are dead then, and bytes needed for a moment."""
+    mine = gradients.of.pop(layer.name)
+    receivers = [name for name in layer.inputs if name in graph.trained]
+    extra = _beside(layer.op, batch * prod(graph.shapes[layer.inputs[0]]) * storage.activation)
+    for name in receivers:
+        shared = isinstance(layer.op, Add | Softmax)
+        gradient = mine if shared else gradients.make(batch * prod(graph.shapes[name]) * storage.activation)
+        extra = max(extra, gradients.give(name, gradient))
+    return [mine], extra
+
+
+def _beside(op: Op, nbytes: int) -> int:
+    """Batch norm copies a gradient before it computes its own."""
+    return nbytes if isinstance(op, BatchNorm) else 0

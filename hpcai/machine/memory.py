@@ -1,0 +1,123 @@
+"""Memory of this process: what it has used, what it may use, and what malloc does with freed blocks.
+
+A limit is the least of the node's free memory and of every control group above the process, version 1 or 2.
+"""
+
+import ctypes
+import gc
+import resource
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+GROUPS = Path("/sys/fs/cgroup")
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
+NEVER = -1
+KIB = 1024
+# By version of control groups: files of the limit and of what is used, and what of it is given back when it gets short.
+FILES = {
+    2: ("memory.max", "memory.current", ("inactive_file",)),
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file",)),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Limit:
+    """Bytes that can still be used, and the file that says so."""
+
+    nbytes: int
+    source: str
+
+
+def available(proc: Path = PROC, groups: Path = GROUPS) -> Limit:
+    """Bytes that this process and its children can still use on this node.
+
+    proc, groups: where the kernel's files on processes and on control groups lie.
+    """
+    limits = [_free(proc / "meminfo"), *_group_limits(proc / "self/cgroup", groups)]
+    return min(limits)
+
+
+def _free(meminfo: Path) -> Limit:
+    """MemAvailable of the node; without it what is installed."""
+    return Limit(_fields(meminfo)["MemAvailable:"] * KIB, str(meminfo))
+
+
+def _fields(file: Path) -> dict[str, int]:
+    """First number of each line by its first word."""
+    words = (line.split() for line in file.read_text().splitlines())
+    return {first: int(rest[0]) for first, *rest in words if rest and rest[0].isdecimal()}
+
+
+def _group_limits(membership: Path, groups: Path) -> Iterator[Limit]:
+    """Of each control group that the process is in, directly or through another, and that has a limit."""
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0" or "memory" in controllers.split(","):
+            version = 2 if number == "0" else 1
+            tree = groups if version == 2 else groups / "memory"
+            yield from _limits_along(tree, path, version)
+
+
+def _limits_along(tree: Path, path: str, version: int) -> Iterator[Limit]:
+    """From the group itself up to the root; in a container the path may lie outside what can be seen: then the root."""
+    inside = tree / path.strip("/")
+    folder = inside if inside.is_dir() else tree
+    for level in [folder, *folder.parents]:
+        with suppress(OSError, ValueError):  # the root has no limit in version 2
+            yield _group_limit(level, version)
+        if level == tree:
+            break
+
+
+def _group_limit(folder: Path, version: int) -> Limit:
+    limit, usage, reclaimable = FILES[version]
+    statistics = _fields(folder / "memory.stat")
+    used = int((folder / usage).read_text()) - sum(statistics.get(name, 0) for name in reclaimable)
+    return Limit(max(0, int((folder / limit).read_text()) - max(0, used)), str(folder / limit))
+
+
+def resident(proc: Path = PROC) -> int:
+    """Bytes of this process in memory now."""
+    return _fields(proc / "self/status")["VmRSS:"] * KIB
+
+
+def peak(proc: Path = PROC) -> int:
+    """Most bytes of this process that were in memory at once, since it began or since `reset_peak` succeeded."""
+    try:
+        return _fields(proc / "self/status")["VmHWM:"] * KIB
+    except (OSError, KeyError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
+
+
+def reset_peak(proc: Path = PROC) -> bool:
+    """Let `peak` begin anew; whether the kernel allows that."""
+    try:
+        (proc / "self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def keep_freed() -> None:
+    """Let malloc keep what is freed, and take large blocks from its heap: a step then finds its pages in place.
+
+    By default glibc maps large blocks anew and returns them when freed: each step pays for each page (docs/TUNING.md).
+    """
+    with suppress(AttributeError, OSError):  # other C libraries have no mallopt
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_MAX, 0)
+        library.mallopt(M_TRIM_THRESHOLD, NEVER)
+
+
+def give_back() -> None:
+    """Give what is freed back to the system, between tests and after checks, never inside a clock."""
+    gc.collect()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,51 @@
+"""Loads what torch and this program load only when it is first used, so that it is there before memory is measured."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from hpcai import networks
+from hpcai.data import catalog, places
+from hpcai.data.dataset import ArraySplit
+from hpcai.data.loader import Loader
+from hpcai.inputfile import Case
+from hpcai.kernels import conv2d
+from hpcai.kernels.check import check_convolution
+from hpcai.machine import memory
+from hpcai.models.module import build
+from hpcai.train.optimisers import sgd
+from hpcai.train.profile import by_class, profiler
+from hpcai.train.recipe import Recipe
+
+SIDE, SAMPLES = 8, 4
+
+
+def load(cases: Sequence[Case], device: torch.device) -> int:
+    """Bytes of this process once all libraries are at work: the baseline of its memory.
+
+    One step of a tiny network on tiny pictures, through the parts that every test uses.
+    """
+    memory.keep_freed()
+    for case in {case["DATASET"]: case for case in cases}.values():
+        if case["DATASET"] == places.GENERATED:
+            catalog.open_dataset(places.GENERATED, 2, classes=2, resolution=SIDE).train.images(np.arange(1))
+    _train(cases[0], device)
+    check_convolution(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
+    memory.give_back()
+    return memory.resident()
+
+
+def _train(case: Case, device: torch.device) -> None:
+    import h5py  # noqa: F401
+
+    graph = networks.build("resnet8", (SIDE, SIDE), 1, 2)
+    module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimiser = sgd(module, Recipe.of(case.settings))
+    pictures = ArraySplit(np.zeros((SAMPLES, 1, SIDE, SIDE), np.uint8), np.zeros(SAMPLES, np.int64))
+    loader = Loader(pictures, device, (0.5,), (0.5,), batch=SAMPLES)
+    with profiler(device) as recorded:
+        for x, y, _ in loader([np.arange(SAMPLES)]):
+            torch.nn.functional.cross_entropy(module(x), y).backward()
+            optimiser.step()
+    by_class(recorded.key_averages(), device)

@@ -1,0 +1,207 @@
+"""What a test will need, without MPI: memory of a rank, held against what there is, and seconds."""
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import ceil, prod
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from hpcai import clock, estimate
+from hpcai.data import catalog
+from hpcai.data.dataset import ArraySplit, Dataset
+from hpcai.data.order import Shard
+from hpcai.errors import InputError
+from hpcai.estimate import Facts, Rates
+from hpcai.inputfile import Case, Problem
+from hpcai.kernels.check import converts
+from hpcai.machine import device as devices
+from hpcai.machine import memory
+from hpcai.machine.affinity import cores, own_cpus
+from hpcai.machine.memory import Limit
+from hpcai.models.module import build
+from hpcai.networks.graph import Graph
+from hpcai.opcount import count
+from hpcai.train.optimisers import sgd
+from hpcai.train.precision import PRECISIONS, apply
+from hpcai.train.recipe import Recipe
+from hpcai.workloads.loading import load
+from hpcai.workloads.prepare import check, network
+
+GIB = 2**30
+MPI_BYTES = 24 * 2**20  # of MPI in a process, where that cannot be measured
+MPI_SECONDS = 60.0
+MEASURE_MPI = """
+import mpi4py
+mpi4py.rc.initialize = False
+from mpi4py import MPI
+from hpcai.machine.memory import resident
+before = resident()
+MPI.Init()
+print(resident() - before)
+MPI.Finalize()
+"""
+PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where one image has fewer
+PROBES = 3  # timed steps, after one that is not
+
+
+def facts(case: Case, dataset: Dataset, device: torch.device) -> Facts:
+    """What the memory of a case depends on beside its settings and network."""
+    halves = (dataset.train, dataset.validation)
+    held = sum(half.pixels.nbytes + half.classes.nbytes for half in halves if isinstance(half, ArraySplit))
+    arithmetic = PRECISIONS[case["PRECISION"]].arithmetic
+    copies = 1 if case["STAGE"] == "none" else 2  # of a staged copy's data and of the files' own
+    return Facts(copies * held, prod(dataset.shape), converts(device.type, arithmetic), device.type == "cuda")
+
+
+def rows(case: Case, device: torch.device) -> dict[str, int]:
+    """Bytes of a rank of a case by purpose."""
+    dataset = catalog.open_for(case.settings)
+    return estimate.memory(network(case, dataset), case.settings, facts(case, dataset, device))
+
+
+def refuse(cases: Sequence[Case], device: torch.device, baseline: int, limit: Limit) -> None:
+    """Raise InputError, naming every test whose ranks need more than `limit` bytes each, the baseline included."""
+    wrong = [lack for case in cases if (lack := shortage(case, rows(case, device), baseline, limit))]
+    if wrong:
+        raise InputError("; ".join(wrong))
+
+
+def shortage(case: Case, needed: Mapping[str, int], baseline: int, limit: Limit) -> str:
+    """In words, why a test does not fit; empty if it does."""
+    whole = baseline + estimate.total(needed)
+    if whole <= limit.nbytes:
+        return ""
+    largest = sorted(needed.items(), key=lambda row: -row[1])[:3]
+    purposes = ", ".join(f"{name} {nbytes / GIB:.3f}" for name, nbytes in [("process", baseline), *largest])
+    return (
+        f"test {case.index} does not fit: a rank needs {whole / GIB:.3f} GiB ({purposes}); "
+        f"allowed: {limit.nbytes / GIB:.3f} GiB, by {limit.source}; a smaller BATCH than {case['BATCH']} needs less"
+    )
+
+
+def limit_of_rank(device: torch.device, sharers: int) -> Limit:
+    """Bytes that each of `sharers` ranks like this one may use: of the GPU they share, else of the node."""
+    if device.type == "cuda":
+        return Limit(devices.free_memory(device) // sharers, f"the free memory of {devices.name(device)}")
+    free = memory.available()
+    return Limit(free.nbytes // sharers, f"{free.source}, of {sharers} ranks")
+
+
+def plans(problem: Problem, ranks: int) -> dict[str, Any]:
+    """The plan of a problem on `ranks` ranks of one node like this one: its tests, the baseline, and the limit."""
+    device = devices.own(0)
+    processors = len(cores(own_cpus()))
+    devices.prepare(device, max(1, processors // ranks))
+    cases = problem.cases(ranks, devices.accelerators())
+    check(cases)
+    baseline = mpi_bytes() + load(cases, device)
+    sharers = ceil(ranks / devices.accelerators()) if devices.accelerators() else ranks
+    own = memory.resident() if device.type == "cpu" else 0
+    free = limit_of_rank(device, 1)
+    limit = Limit((free.nbytes + own) // sharers, f"{free.source}, of {sharers} ranks" if sharers > 1 else free.source)
+    held = 0 if device.type == "cuda" else baseline
+    crowd = max(1.0, ranks / processors) if device.type == "cpu" else float(sharers)
+    return {
+        "ranks": ranks,
+        "processors": processors,
+        "baseline": held,
+        "limit": limit.nbytes,
+        "source": limit.source,
+        "tests": [plan(case, device, held, limit, crowd) for case in cases],
+    }
+
+
+@lru_cache
+def mpi_bytes() -> int:
+    """Memory that MPI takes in a process once it is started, measured in one of its own; its library is loaded here."""
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        mpi4py = importlib.import_module("mpi4py")
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False  # a launcher may be waiting for a job that is none
+        importlib.import_module("mpi4py.MPI")
+        measured = subprocess.run(
+            [sys.executable, "-c", MEASURE_MPI],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=MPI_SECONDS,
+            check=True,
+        )
+        return int(measured.stdout)
+    except (ImportError, RuntimeError, OSError, ValueError, subprocess.SubprocessError):
+        return MPI_BYTES
+
+
+def plan(case: Case, device: torch.device, baseline: int, limit: Limit, crowd: float = 1.0) -> dict[str, Any]:
+    """Settings, steps per model, bytes per rank by purpose and seconds by phase of a case on ranks like this one.
+
+    `crowd` ranks share a processor, or a GPU.
+    """
+    dataset = catalog.open_for(case.settings)
+    graph = network(case, dataset)
+    shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
+    needed = rows(case, device)
+    lack = shortage(case, needed, baseline, limit)
+    taken = _seconds(case, dataset, graph, shard, device, crowd) if not lack else {}
+    return {
+        "settings": dict(case.settings),
+        "steps": shard.steps * case["EPOCHS"],
+        "memory": needed,
+        "nbytes": baseline + estimate.total(needed),
+        "phases": taken,
+        "seconds": sum(taken.values()),
+        "lack": lack,
+    }
+
+
+def _seconds(
+    case: Case, dataset: Dataset, graph: Graph, shard: Shard, device: torch.device, crowd: float
+) -> dict[str, float]:
+    per_image = count(graph, "model").total
+    batch = max(2, min(case["BATCH"], PROBED_OPERATIONS // per_image))
+    rates = probe(graph, batch, case["PRECISION"], Recipe.of(case.settings), device)
+    found = estimate.seconds(rates, case.settings, shard.steps, len(dataset.train), len(dataset.validation))
+    return {phase: seconds * crowd for phase, seconds in found.items()}
+
+
+@lru_cache
+def probe(graph: Graph, batch: int, precision: str, recipe: Recipe, device: torch.device) -> Rates:
+    """What a sample takes in a training step and in a validation of this network here, by short steps of it."""
+    module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    apply(precision, module, device)
+    optimiser = sgd(module, recipe)
+    x = torch.randn(batch, *graph.shapes[graph.layers[0].name], device=device)
+    x = x.to(memory_format=torch.channels_last)
+    y = torch.zeros(batch, dtype=torch.int64, device=device)
+
+    def backward() -> None:
+        cross_entropy(module(x), y).backward()
+
+    def update() -> None:
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=False)
+
+    def judged() -> None:
+        with torch.inference_mode():
+            module(x)
+
+    training, updating = _fastest(backward, device), _fastest(update, device)
+    return Rates(training=training / batch, validation=_fastest(judged, device) / batch, update=updating)
+
+
+def _fastest(work: Any, device: torch.device) -> float:
+    """Seconds of the fastest of a few calls, after one that is not timed."""
+    times = []
+    for _ in range(1 + PROBES):
+        clock.synchronise(device)
+        begin = clock.now()
+        work()
+        clock.synchronise(device)
+        times.append(clock.now() - begin)
+    return min(times[1:])

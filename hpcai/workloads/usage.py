@@ -1,0 +1,62 @@
+"""The memory that the ranks of a run may use, and what each test has used: bytes, brought together in constant memory."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from mpi4py import MPI
+
+from hpcai.comm.world import World, agreed, gather_all
+from hpcai.data import catalog
+from hpcai.inputfile import Case
+from hpcai.machine import device as devices
+from hpcai.machine import memory
+from hpcai.machine.memory import Limit
+from hpcai.workloads.loading import load
+from hpcai.workloads.planning import facts, limit_of_rank, refuse
+
+
+class Usage:
+    """Memory of the ranks, from the moment the libraries are loaded. All methods are collective over the world."""
+
+    def __init__(self, cases: Sequence[Case], world: World, device: torch.device) -> None:
+        """Refused if a test needs more than the rank with the least memory may use."""
+        self._world, self._device = world, device
+        self._baseline = load(cases, device)
+        self._whole_run = False
+        limit = self._limit()
+        baseline = 0 if device.type == "cuda" else int(world.comm.allreduce(self._baseline, MPI.MAX))
+        agreed(world.comm, lambda: refuse(cases, device, baseline, limit))
+
+    def _limit(self) -> Limit:
+        """What the rank with the least may use, itself included."""
+        node = self._world.node
+        identity = devices.identity(self._device)
+        sharers = gather_all(node, identity).count(identity) if self._device.type == "cuda" else node.size
+        node.Barrier()  # all have loaded what they need
+        own = limit_of_rank(self._device, sharers)
+        nbytes = own.nbytes + (memory.resident() if self._device.type == "cpu" else 0)
+        node.Barrier()
+        least, _, source, host = self._world.comm.allreduce(
+            (nbytes, self._world.rank, own.source, self._world.host), MPI.MIN
+        )
+        return Limit(least, f"{source}, on {host}")
+
+    def begin(self) -> None:
+        """A test begins: let the peak begin anew, where the kernel lets it."""
+        self._whole_run = not memory.reset_peak()
+        devices.begin_peak(self._device)
+
+    def measured(self, case: Case) -> dict[str, Any]:
+        """What the rank that used most has used in the test that ends, and what its estimate is made from."""
+        peak, baseline = self._world.comm.allreduce((memory.peak(), self._baseline), MPI.MAX)
+        most: dict[str, Any] = {
+            "peak_bytes": peak,
+            "baseline_bytes": baseline,
+            "device_peak_bytes": self._world.comm.allreduce(devices.peak_memory(self._device), MPI.MAX),
+            "whole_run": bool(self._world.comm.allreduce(int(self._whole_run), MPI.MAX)),
+        }
+        if self._world.rank == 0:  # others may have read a copy, and the files themselves may lie out of their reach
+            most |= asdict(facts(case, catalog.open_for(case.settings), self._device))
+        return most
