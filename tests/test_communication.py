@@ -1,0 +1,126 @@
+"""Gradients averaged bucket by bucket: to the right numbers, while others are still computed, and timed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from socket import gethostname
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+if TYPE_CHECKING:
+    from hpcai.comm.grid import Group
+    from hpcai.train.communication import Communication
+
+SMALL = 0.0002  # MiB: some hundred bytes
+Replica = tuple[torch.nn.Module, torch.nn.Module, "Communication"]  # the module itself, its replica, what averages
+
+
+@contextmanager
+def grouped() -> Iterator["Group"]:
+    """All ranks as one group."""
+    from mpi4py import MPI
+    from tiny import CPU
+
+    from hpcai.comm.grid import split
+    from hpcai.comm.rendezvous import process_group
+
+    group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
+    assert group is not None
+    with process_group(group, gethostname(), CPU):
+        yield group
+
+
+def replica(group: "Group", kind: torch.dtype = torch.float32) -> Replica:
+    from tiny import CPU, GRAPH, SEED
+
+    from hpcai.models.module import build
+    from hpcai.train.communication import Communication
+    from hpcai.train.parallel import replicate
+
+    module, communication = build(GRAPH, SEED).to(kind), Communication(group.degree, CPU)
+    return module, replicate(module, group, CPU, communication, SMALL), communication
+
+
+def images(rank: int, kind: torch.dtype = torch.float32) -> torch.Tensor:
+    from tiny import SHAPE
+
+    return torch.randn(4, *SHAPE, generator=torch.Generator().manual_seed(rank)).to(kind)
+
+
+def backward(network: torch.nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Gradients after one backward pass."""
+    network.zero_grad()
+    network(x).float().square().sum().backward()
+    return {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parallel(3)
+def test_gradients_are_the_mean_over_the_ranks_also_those_of_16_bits() -> None:
+    """Divided, then added: Q roundings at most of fp32; of a 16-bit mean one more, to 16 bits, wherever it is added."""
+    with grouped() as group:
+        for kind, unit in ((torch.float32, 0.0), (torch.bfloat16, 2.0**-8)):
+            module, network, communication = replica(group, kind)
+            alone = [backward(module, images(rank, kind)) for rank in range(group.degree)]
+            for _ in range(2):  # torch arranges the buckets anew after the first
+                found = backward(network, images(group.seat.member, kind))
+            for name, gradient in zip(alone[0], found.values(), strict=True):
+                parts = torch.stack([own[name].double() for own in alone])
+                allowed = group.degree * 2.0**-23 * parts.abs().mean(0) + unit * parts.mean(0).abs()
+                assert gradient.dtype == kind
+                assert ((gradient.double() - parts.mean(0)).abs() <= allowed).all(), name
+            assert (communication.buckets > 2) == (group.degree > 1)
+
+
+@pytest.mark.parallel(2)
+def test_the_first_buckets_are_sent_before_the_last_gradients_are_there() -> None:
+    with grouped() as group:
+        module, network, communication = replica(group)
+        backward(network, images(0))
+        log: list[str] = []
+        first_layer = next(module.parameters())
+        first_layer.register_hook(lambda gradient: log.append("gradient of the first layer"))
+        begin = communication._exposed.begin
+        communication._exposed.begin = lambda: (log.append("bucket"), begin())  # type: ignore[method-assign]
+        backward(network, images(0))
+        log.append("end")
+        sent_before = log.index("gradient of the first layer")
+        if group.degree == 1:
+            assert log == ["gradient of the first layer", "end"] and communication.exposed_seconds == 0
+        else:
+            assert log.count("bucket") == communication.buckets > 2
+            assert log[:sent_before] == ["bucket"] * sent_before and sent_before >= communication.buckets - 1
+            assert log[-2:] == ["bucket", "end"]
+
+
+def test_exposed_is_what_lies_between_the_last_bucket_and_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.train import communication
+
+    readings = iter([1.0, 2.0, 5.0, 10.0, 10.5])
+    monkeypatch.setattr(communication, "now", lambda: next(readings))
+    exposed = communication.HostExposed()
+    exposed.begin()
+    exposed.begin()
+    exposed.end()
+    exposed.end()  # a backward pass that handed nothing over
+    assert exposed.seconds == 3.0
+    exposed.begin()
+    exposed.end()
+    assert exposed.seconds == 3.5
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS EXPOSED COMMUNICATION NOT TIMED")
+def test_exposed_on_a_gpu_is_timed_by_its_own_events() -> None:
+    from hpcai.train.communication import CudaExposed
+
+    device = torch.device("cuda", torch.cuda.current_device())
+    exposed, x = CudaExposed(device), torch.ones(1 << 20, device=device)
+    for _ in range(5):
+        exposed.begin()
+        for _ in range(50):
+            x.mul_(1.0)
+        exposed.end()
+    assert exposed.seconds > 0 and len(exposed._free) <= 10
+    before: Any = exposed.seconds
+    exposed.end()
+    assert exposed.seconds == before
