@@ -27,10 +27,10 @@ def test_each_repetition_has_the_next_seed_and_the_data_of_all() -> None:
     assert [case.index for case in made] == [1, 2, 3, 4, 5, 6]
     assert [case["SEED"] for case in made] == [5, 6, 7] * 2
     assert [case["GROUPS"] for case in made] == [2, 2, 2, 1, 1, 1]
-    assert {case.data_seed for case in made} == {5}
+    assert {case.data_settings["SEED"] for case in made} == {5}
     last = cases(2**63 - 1, 2)
     assert [case["SEED"] for case in last[:2]] == [2**63 - 1, 0]
-    assert {case.data_seed for case in last} == {2**63 - 1}
+    assert {case.data_settings["SEED"] for case in last} == {2**63 - 1}
 
 
 def test_repetitions_count_as_tests() -> None:

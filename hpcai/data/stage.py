@@ -69,11 +69,11 @@ def _nothing() -> None:
 
 
 def _facts(case: Case) -> Facts:
-    dataset = catalog.open_for(case.settings)
+    dataset = catalog.open_for(case.data_settings)
     facts = {"fingerprint": dataset.fingerprint, "samples": len(dataset.train), "whole": ""}
     if catalog.files(case["DATASET"]):
         # The folder has the name of the whole set, whatever SAMPLES is.
-        facts["whole"] = catalog.open_for({**case.settings, "SAMPLES": 0}).fingerprint
+        facts["whole"] = catalog.open_for({**case.data_settings, "SAMPLES": 0}).fingerprint
     return facts
 
 
@@ -149,7 +149,7 @@ class _Share:
         original = places.locate(self.case["DATASET"])
         files = self.place / "files"
         copied = files if original.is_dir() else files / original.name
-        self.dataset = catalog.open_for(self.case.settings, copied)
+        self.dataset = catalog.open_for(self.case.data_settings, copied)
         found, expected = self.dataset.fingerprint, self.facts["fingerprint"]
         if found != expected:
             raise DataError(f"the copy {copied} holds data of SHA-256 {found}; allowed: {expected}, as {original}")

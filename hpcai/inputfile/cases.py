@@ -29,9 +29,9 @@ class Case:
         return self.settings[key]
 
     @property
-    def data_seed(self) -> int:
-        """The input's SEED: generated data are the same in all repetitions."""
-        return (self["SEED"] - self.repetition) % SEEDS
+    def data_settings(self) -> Mapping[str, Value]:
+        """The settings with the input's own SEED: generated data are the same in all repetitions."""
+        return {**self.settings, "SEED": (self["SEED"] - self.repetition) % SEEDS}
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _measure(
         phases.seconds["staging"] = copy.measured["seconds"]
     with phases.measure("set-up"):
         opened = copy and copy.dataset
-        dataset = _same_data(opened or catalog.open_for(case.settings), group.active)
+        dataset = _same_data(opened or catalog.open_for(case.data_settings), group.active)
         description, target = describe(dataset), case["TARGET"] or dataset.target
         graph = network(case, dataset)
         training = _training(case, seed, group, device, dataset, graph)

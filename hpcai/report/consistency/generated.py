@@ -17,7 +17,7 @@ def generated(case: Case, raw: Json) -> dict[str, bool]:
     found = raw["dataset"]
     if case["DATASET"] != GENERATED:
         return {"real data have no ceiling and no generated name": _real(found)}
-    made = catalog.open_for(case.settings)
+    made = catalog.open_for(case.data_settings)
     return {
         "dataset: the one that the input generates": _same(found, description(made)),
         "target: the dataset's own": case["TARGET"] != 0 or isclose(raw["target"], made.target, abs_tol=ROUNDING),
