@@ -73,6 +73,22 @@ def test_gradients_are_the_mean_over_the_ranks_also_those_of_16_bits() -> None:
 
 
 @pytest.mark.parallel(2)
+def test_gradients_of_two_ranks_are_bit_for_bit_those_of_torchs_own_path() -> None:
+    from copy import deepcopy
+
+    from torch.nn.parallel import DistributedDataParallel
+
+    with grouped() as group:
+        module, network, _ = replica(group)
+        own = DistributedDataParallel(deepcopy(module))
+        found, expected = (backward(either, images(group.seat.member)) for either in (network, own))
+        names = {name.removeprefix("module."): gradient for name, gradient in expected.items()}
+        for name, gradient in found.items():
+            same = torch.equal(gradient, names[name.removeprefix("module.")])
+            assert same or group.degree > 2  # the division of two is exact, and so is the order of the sum
+
+
+@pytest.mark.parallel(2)
 def test_the_first_buckets_are_sent_before_the_last_gradients_are_there() -> None:
     with grouped() as group:
         module, network, communication = replica(group)
