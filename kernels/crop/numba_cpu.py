@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ..compiled import compiled
 from . import HEIGHT, LAST_BITS, LEFT, MIRRORED, ROW_BITS, TOP, WEIGHT_BITS, WIDTH, Boxes, Pictures, check
 
 _HALF_ROW = 1 << ROW_BITS - 1
@@ -14,10 +14,10 @@ _HALF_LAST = 1 << LAST_BITS - 1
 def crop(pictures: Pictures, boxes: Boxes, out: Pictures) -> None:
     """Fill out (n, side, side, C) from the boxes of the pictures (n, H, W, C)."""
     check(pictures.shape, boxes, out.shape)
-    _crop(pictures, boxes, out)
+    _crop(np.ascontiguousarray(pictures), boxes, out)
 
 
-@njit(nogil=True)
+@compiled
 def _taps(size: Any, side: Any) -> Any:
     """For each output pixel the first of its source pixels, and their weights: equally many, some of them 0."""
     reach = 2 * max(size, side)
@@ -27,16 +27,19 @@ def _taps(size: Any, side: Any) -> Any:
         centre = (2 * i + 1) * size
         before = centre - reach - side
         first[i] = min(before // (2 * side) + 1 if before >= 0 else 0, size - taps)
+        total, largest, missing = 0, 0, 1 << WEIGHT_BITS
         for k in range(taps):
             weights[i, k] = max(0, reach - abs((2 * (first[i] + k) + 1) * side - centre))
-        total, largest = weights[i].sum(), weights[i].argmax()
+            total += weights[i, k]
+            largest = k if weights[i, k] > weights[i, largest] else largest
         for k in range(taps):
             weights[i, k] = (weights[i, k] << WEIGHT_BITS) // total
-        weights[i, largest] += (1 << WEIGHT_BITS) - weights[i].sum()
+            missing -= weights[i, k]
+        weights[i, largest] += missing
     return first, weights
 
 
-@njit(nogil=True)
+@compiled
 def _column_taps(size: Any, side: Any, channels: Any, mirrored: Any) -> Any:
     """The taps of a row of side x channels values, weights (taps, side x channels): made for vector instructions."""
     first, weights = _taps(size, side)
@@ -46,14 +49,16 @@ def _column_taps(size: Any, side: Any, channels: Any, mirrored: Any) -> Any:
         source = side - 1 - x if mirrored else x
         for c in range(channels):
             index[x * channels + c] = first[source] * channels + c
-            spread[:, x * channels + c] = weights[source]
+            for k in range(len(spread)):
+                spread[k, x * channels + c] = weights[source, k]
     return index, spread
 
 
-@njit(nogil=True)
+@compiled
 def _mix_rows(part: Any, weights: Any, row: Any) -> None:
     """Weighted sum of the rows of a part, with 7 fractional bits."""
-    row[:] = _HALF_ROW
+    for x in range(len(row)):
+        row[x] = _HALF_ROW
     for k in range(len(part)):
         weight = weights[k]
         for x in range(len(row)):
@@ -62,10 +67,11 @@ def _mix_rows(part: Any, weights: Any, row: Any) -> None:
         row[x] >>= ROW_BITS
 
 
-@njit(nogil=True)
+@compiled
 def _mix_columns(row: Any, index: Any, weights: Any, step: Any, sums: Any, out: Any) -> None:
     """One row of the result; neighbouring source pixels are `step` values apart."""
-    sums[:] = _HALF_LAST
+    for x in range(len(sums)):
+        sums[x] = _HALF_LAST
     for k in range(len(weights)):
         for x in range(len(sums)):
             sums[x] += weights[k, x] * row[index[x] + np.uint32(k * step)]
@@ -73,7 +79,7 @@ def _mix_columns(row: Any, index: Any, weights: Any, step: Any, sums: Any, out: 
         out[x] = sums[x] >> LAST_BITS
 
 
-@njit("void(u1[:, :, :, ::1], i4[:, ::1], u1[:, :, :, ::1])", nogil=True)
+@compiled
 def _crop(pictures: Any, boxes: Any, out: Any) -> None:
     n, height, width, channels = pictures.shape
     side = out.shape[1]

@@ -5,26 +5,15 @@ Numba widens sums and products of 32-bit words, so every word is cast back.
 """
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
 
+from ..compiled import compiled
 from . import BRIGHTEST, CHANNELS, GAINS, LEAST_GAIN, Formula, Part
 from .reference import Integers, Pixels, textures
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _SWAPPED = sys.byteorder == "big"  # noise is read byte by byte, least significant first
-
-
-def compiled(function: F) -> F:
-    """The function as machine code, kept on disk where Numba finds a folder that it can write to."""
-    try:
-        return cast(F, njit(function, nogil=True, cache=True))
-    except RuntimeError:  # neither beside the source nor in the user's cache
-        return cast(F, njit(function, nogil=True))
 
 
 @njit(inline="always")  # as a call it would keep the loops around it from being vectorised
