@@ -86,7 +86,7 @@ def _open(path: Path, samples: int) -> "Dataset":
     from hpcai.data.dataset import Dataset, fingerprint
 
     shipped = path.name == places.SHIPPED.name
-    train, validation = fashion.read_subset(path) if shipped else fashion.read_folder(path)
+    train, validation = fashion.read_shipped(path) if shipped else fashion.read_folder(path)
     digest = fingerprint(train, validation)
     name = "fashion-mnist-subset" if shipped else fashion.name(digest)
     if samples:

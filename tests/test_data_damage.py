@@ -1,0 +1,197 @@
+"""Data files cut off, with flipped bits, emptied, or replaced by what is no file: refused by name, or known as others.
+
+The shipped file is known by its SHA-256, gzip and packed pictures have checksums. Uncompressed files of the published
+format have none: a flipped pixel makes them another dataset, whose fingerprint and name every result tells.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from idx_files import write_set
+from launch import ROOT, mpirun, run_job
+from packed_set import copy_of_set
+
+from hpcai.data import catalog, fashion, imagenet, places
+from hpcai.data.dataset import fingerprint
+from hpcai.errors import DataError
+
+Wreck = Callable[[Path], object]
+LABELS, IMAGES = "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"
+INPUT = "Damaged data\nNothing is to be run\n[ensemble]\n{} DATASET\n1 GROUPS\n1 DEGREE\n8 BATCH\n"
+
+
+def bit_flipped(content: bytes, place: int, bit: int) -> bytes:
+    changed = bytearray(content)
+    changed[place] ^= 1 << bit
+    return bytes(changed)
+
+
+def flips(content: bytes, count: int, first: int = 0) -> Iterator[bytes]:
+    """The content with one bit flipped, at so many places behind `first`."""
+    rng = random.Random(count)
+    for _ in range(count):
+        yield bit_flipped(content, rng.randrange(first, len(content)), rng.randrange(8))
+
+
+def cuts(content: bytes, count: int) -> Iterator[bytes]:
+    rng = random.Random(count)
+    yield from (content[:length] for length in (0, 1, len(content) - 1))
+    yield from (content[: rng.randrange(len(content))] for _ in range(count))
+
+
+def refused(read: Callable[[], object], file: Path) -> None:
+    """Assert that reading names the file and says what is allowed, in one line."""
+    with pytest.raises(DataError, match="allowed: ") as caught:
+        read()
+    assert file.name in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def read_or_refused(read: Callable[[], str], file: Path) -> str | None:
+    """The fingerprint of what is read, None where it is refused in one line that names the file."""
+    try:
+        return read()
+    except DataError as error:
+        said = str(error)
+    assert file.name in said and "allowed: " in said and said.isprintable()
+    return None
+
+
+def folder_in_its_place(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def link_to_itself(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def link_to_nothing(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("nowhere")
+
+
+def pipe(file: Path) -> None:
+    """Who opens one waits for a writer, for ever."""
+    file.unlink()
+    os.mkfifo(file)
+
+
+def unreadable(file: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("NOT CHECKED: root reads every file")
+    file.chmod(0)
+
+
+WRECKS: tuple[Wreck, ...] = (folder_in_its_place, link_to_itself, link_to_nothing, pipe, unreadable)
+
+
+@pytest.fixture
+def shipped(tmp_path: Path) -> Path:
+    return Path(shutil.copy(places.SHIPPED, tmp_path))
+
+
+@pytest.fixture(params=[".gz", ""], ids=["gzip", "plain"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, str]:
+    """A small made-up set, and how its files' names end."""
+    return write_set(tmp_path / "set", np.arange(40) % 10, np.arange(20) % 10, bool(request.param)), request.param
+
+
+def test_shipped_file_with_another_bit_anywhere_is_refused(shipped: Path) -> None:
+    content = shipped.read_bytes()
+    assert fingerprint(*fashion.read_shipped(shipped)) == fingerprint(*fashion.read_subset(shipped))
+    for damaged in (*flips(content, 40), *flips(content[:4096], 20), *cuts(content, 10), content + b"\0"):
+        shipped.write_bytes(damaged)
+        refused(lambda: fashion.read_shipped(shipped), shipped)
+
+
+@pytest.mark.parametrize("wreck", [folder_in_its_place, link_to_itself, link_to_nothing, unreadable])
+def test_shipped_file_that_is_none_is_refused(shipped: Path, wreck: Wreck) -> None:
+    wreck(shipped)
+    refused(lambda: fashion.read_shipped(shipped), shipped)
+
+
+@pytest.mark.parametrize("name", [LABELS, IMAGES])
+def test_files_cut_off_are_refused(folder: tuple[Path, str], name: str) -> None:
+    path, ending = folder
+    file = path / (name + ending)
+    for damaged in cuts(file.read_bytes(), 25):
+        file.write_bytes(damaged)
+        refused(lambda: fashion.read_folder(path), file)
+
+
+@pytest.mark.parametrize("name", [LABELS, IMAGES])
+def test_a_flipped_bit_is_refused_or_makes_another_dataset(folder: tuple[Path, str], name: str) -> None:
+    path, ending = folder
+    file = path / (name + ending)
+    content, sound, found = file.read_bytes(), fingerprint(*fashion.read_folder(path)), []
+    for damaged in flips(content, 150):
+        file.write_bytes(damaged)
+        found.append(read_or_refused(lambda: fingerprint(*fashion.read_folder(path)), file))
+    if ending:  # some bits mean nothing: those of the time, of codes that are not used
+        assert set(found) == {sound, None}
+    else:
+        assert sound not in found
+        assert {fashion.name(digest) for digest in found if digest} == {"fashion-mnist-altered"}
+
+
+@pytest.mark.parametrize("wreck", WRECKS)
+def test_what_is_no_file_is_refused(folder: tuple[Path, str], wreck: Wreck) -> None:
+    path, ending = folder
+    wreck(path / (LABELS + ending))
+    refused(lambda: catalog.open_dataset(f"fashion:{path}"), path / LABELS)
+
+
+def test_index_of_packed_pictures_with_another_bit_is_refused_or_reads_alike(tmp_path: Path) -> None:
+    folder = copy_of_set(tmp_path / "set")
+    index = folder / places.INDEX
+    content, sound = index.read_bytes(), imagenet.open_packed(folder).fingerprint
+    for damaged in (*flips(content, 100), *cuts(content, 10)):
+        index.write_bytes(damaged)
+        assert read_or_refused(lambda: imagenet.open_packed(folder).fingerprint, index) in (sound, None)
+
+
+# --- the program
+
+
+def program_says(folder: Path, program: Path, dataset: str, ranks: int | None, *options: str) -> str:
+    """What the program says to a damaged dataset: one line, exit code 2, and nothing is left behind."""
+    (folder / "damaged.dat").write_text(INPUT.format(dataset))
+    before = sorted(folder.iterdir())
+    job = run_job([program, "damaged.dat", *options], ranks, folder)
+    assert (job.returncode, job.stdout, job.stderr.count("\n")) == (2, "", 1), job.stderr
+    assert job.stderr.startswith("hpcai: ") and "allowed: " in job.stderr
+    assert sorted(folder.iterdir()) == before
+    return job.stderr
+
+
+@pytest.mark.parametrize(("ranks", "options"), [(None, ["--check"]), (2, [])], ids=["check", "run"])
+def test_program_names_the_damaged_file(tmp_path: Path, ranks: int | None, options: list[str]) -> None:
+    if ranks and mpirun() is None:
+        pytest.skip("NO mpirun: RUN NOT CHECKED")
+    write_set(tmp_path / "set", np.arange(40) % 10, np.arange(20) % 10)
+    file = tmp_path / "set" / f"{IMAGES}.gz"
+    file.write_bytes(bit_flipped(file.read_bytes(), 100, 3))
+    assert file.name in program_says(tmp_path, ROOT / "bench.py", "fashion:set", ranks, *options)
+
+
+def test_program_names_its_own_damaged_file(tmp_path: Path) -> None:
+    for name in ("hpcai", "kernels"):
+        shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    program = Path(shutil.copy(ROOT / "bench.py", tmp_path / "copy"))
+    file = tmp_path / "copy" / places.SHIPPED.relative_to(ROOT)
+    file.write_bytes(bit_flipped(file.read_bytes(), 100_000, 0))
+    job = run_job(
+        [program, "--check", "--ranks", "2", ROOT / "input.dat"],
+        None,
+        tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "copy")},
+    )
+    assert (job.returncode, job.stdout, job.stderr.count("\n")) == (2, "", 1), job.stderr
+    assert f"{file} is damaged" in job.stderr
