@@ -49,8 +49,8 @@ generated DATASET
 WATCHED: tuple[tuple[Any, str], ...] = (
     (Training, "_epoch"),
     (Training, "_step"),
-    (Executed, "_add"),
-    (Executed, "_add_backward"),
+    (Executed, "add"),
+    (Executed, "end_backward"),
     (Loader, "_load"),
 )
 
@@ -163,14 +163,14 @@ def harness_share(training: Training, clock: Callable[[], float]) -> tuple[float
     Counting is inside forward and backward, loading in a thread that takes its time from the training where there is
     no processor to spare. Without the copies of the one step an epoch that is audited.
     """
-    epoch, step, hooks, audit = (Spent(clock) for _ in range(4))
+    epoch, step, counting, audit = (Spent(clock) for _ in range(4))
     loading = Spent(time.thread_time)
     training.warm_up()
     originals = {(owner, name): getattr(owner, name) for owner, name in WATCHED}
     epoch.watch(Training, "_epoch")
     step.watch(Training, "_step")
-    hooks.watch(Executed, "_add")
-    hooks.watch(Executed, "_add_backward")
+    counting.watch(Executed, "add")
+    counting.watch(Executed, "end_backward")
     loading.watch(Loader, "_load")
     for name in ("before", "after"):
         audit.watch(training.proof, name)
@@ -178,7 +178,7 @@ def harness_share(training: Training, clock: Callable[[], float]) -> tuple[float
     for (owner, name), genuine in originals.items():
         setattr(owner, name, genuine)
     total = epoch.seconds - audit.seconds
-    return (total - step.seconds) / total, hooks.seconds / total, loading.seconds / total
+    return (total - step.seconds) / total, counting.seconds / total, loading.seconds / total
 
 
 def report(case: str, match: Match) -> None:
@@ -216,8 +216,8 @@ def main() -> None:
     report(sys.argv[1], match)
     for words, clock in (("the clock", now), ("processor time", time.thread_time)):
         training = built(network, pixels, batch, 2 * match.steps)
-        outside, hooks, loading = harness_share(training, clock)
-        parts = f"{outside:.4%} outside the steps, {hooks:.4%} counting in them, {loading:.4%} loading beside"
+        outside, counting, loading = harness_share(training, clock)
+        parts = f"{outside:.4%} outside the steps, {counting:.4%} counting in them, {loading:.4%} loading beside"
         if WORLD.rank == 0:
             print(f"  harness by {words}: {parts}", flush=True)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from graphs import images_of, random_graph, small
 
-from hpcai.models.executed import ExecutedCalls, count_executed
+from hpcai.models.executed import Executed
 from hpcai.models.module import build as build_module
 from hpcai.networks import build
 from hpcai.opcount import count
@@ -12,83 +12,74 @@ from hpcai.opcount import count
 GRAPHS = [build("resnet20", (28, 20), 1, 10), build("resnet50", (20, 20), 3, 7, "v1")]
 
 
+def learnt(graph, *batches):
+    """A module, and a count that has learnt what it does with these batches; no gradients are there."""
+    module = build_module(graph, 0)
+    executed = Executed(module)
+    for batch in batches:
+        executed.learn(module, images_of(graph, batch))
+    return module, executed
+
+
+def called(module, executed, images):
+    """One training call, counted; returns its loss."""
+    loss = module(images).sum()
+    executed.add(images)
+    return loss
+
+
 @pytest.mark.parametrize("graph", [*GRAPHS, *(random_graph(seed, grouped=True) for seed in range(20))])
 def test_executed_operations_equal_the_count_times_the_images(graph):
-    module = build_module(graph, 0)
-    executed = count_executed(module)
-    for batch in (4, 3):
-        module(images_of(graph, batch)).sum().backward()
-    assert executed.operations == 7 * count(graph, "model").total
+    module, executed = learnt(graph, 4, 3)
+    assert executed.operations == 0
+    for batch in (4, 3, 4):
+        called(module, executed, images_of(graph, batch)).backward()
+        executed.end_backward()
+    assert executed.operations == 11 * count(graph, "model").total
 
 
-def test_only_training_is_counted_and_only_what_is_differentiated():
+def test_only_what_is_differentiated_is_counted():
+    graph = small()
+    counted, module = count(graph, "model"), build_module(graph, 0)
+    module.stem_conv.weight.requires_grad_(False)
+    executed = Executed(module)
+    executed.learn(module, images_of(graph))
+    called(module, executed, images_of(graph)).backward()
+    executed.end_backward()
+    assert executed.operations == 4 * (counted.total - counted.layers[0].forward)
+
+
+def test_a_backward_pass_that_is_missing_or_told_of_twice_is_not_counted():
     graph = small()
     counted = count(graph, "model")
-    module = build_module(graph, 0)
-    executed = count_executed(module)
-    module.eval()(images_of(graph))
-    assert executed.operations == 0
-    with torch.no_grad():
-        module.train()(images_of(graph))
+    module, executed = learnt(graph, 4)
+    called(module, executed, images_of(graph))
+    executed.end_backward()
     assert executed.operations == 4 * counted.forward
-    module.stem_conv.weight.requires_grad_(False)
-    loss = module(images_of(graph)).sum()
-    assert executed.operations == 2 * 4 * counted.forward
-    loss.backward()
-    frozen = counted.layers[0].forward
-    assert executed.operations == 4 * (counted.forward + counted.total - frozen)
-    executed.remove()
-    module(images_of(graph)).sum().backward()
-    assert executed.operations == 4 * (counted.forward + counted.total - frozen)
-
-
-def test_calls_of_a_network_that_cannot_be_watched_are_worth_what_was_learnt():
-    graph = small()
-    counted, module = count(graph, "model"), build_module(graph, 0)
-    calls = ExecutedCalls(module)
-    calls.learn(module, images_of(graph)).sum().backward()
-    assert calls.operations == 0
-    loss = module(images_of(graph)).sum()
-    calls.add(images_of(graph))
-    assert calls.operations == 4 * counted.forward
-    loss.backward()
-    assert calls.operations == 4 * counted.total
-
-
-def test_calls_credit_neither_a_backward_pass_that_is_missing_nor_one_that_runs_twice():
-    graph = small()
-    counted, module = count(graph, "model"), build_module(graph, 0)
-    calls = ExecutedCalls(module)
-    calls.learn(module, images_of(graph))
-    for _ in range(2):
-        loss = module(images_of(graph)).sum()
-        calls.add(images_of(graph))
-    loss.backward(retain_graph=True)
-    loss.backward()
-    assert calls.operations == 4 * (counted.forward + counted.total)
+    called(module, executed, images_of(graph)).backward()
+    executed.end_backward()
+    executed.end_backward()
+    assert executed.operations == 4 * (counted.forward + counted.total)
 
 
 def test_a_shape_that_was_not_learnt_is_worth_nothing():
     graph = small()
-    module = build_module(graph, 0)
-    calls = ExecutedCalls(module)
-    calls.learn(module, images_of(graph))
-    other = images_of(graph, 3)
-    loss = module(other).sum()
-    calls.add(other)
-    loss.backward()
-    assert calls.operations == 0
+    module, executed = learnt(graph, 4)
+    assert executed.knows(images_of(graph)) and not executed.knows(images_of(graph, 3))
+    called(module, executed, images_of(graph, 3)).backward()
+    executed.end_backward()
+    assert executed.operations == 0
 
 
-def test_calls_credit_a_layer_only_if_the_gradient_of_its_weights_arrives():
+def test_a_layer_is_counted_backward_only_if_its_weights_have_a_gradient():
     graph = small()
-    counted, module = count(graph, "model"), build_module(graph, 0)
-    calls = ExecutedCalls(module)
-    calls.learn(module, images_of(graph))
-    loss = module(images_of(graph)).sum()
-    calls.add(images_of(graph))
-    torch.autograd.backward(loss, inputs=[module.stem_conv.weight])
-    assert calls.operations == 4 * (counted.forward + counted.layers[0].backward)
-    calls.remove()
-    module(images_of(graph)).sum().backward()
-    assert calls.operations == 4 * (counted.forward + counted.layers[0].backward)
+    counted = count(graph, "model")
+    module, executed = learnt(graph, 4)
+    torch.autograd.backward(called(module, executed, images_of(graph)), inputs=[module.stem_conv.weight])
+    executed.end_backward()
+    assert executed.operations == 4 * (counted.forward + counted.layers[0].backward)
+
+
+def test_what_is_learnt_leaves_no_hooks_behind():
+    module, _ = learnt(small(), 4)
+    assert not any(part._forward_hooks for part in module.modules())

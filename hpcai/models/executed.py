@@ -2,78 +2,39 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 
 
-class Count(Protocol):
-    """Operations of all training calls so far, forward and backward, by rule `model`."""
-
-    operations: int
-
-    def remove(self) -> None:
-        """Stop counting; the total stays."""
-
-
 class Executed:
-    """Counts each layer by itself."""
+    """Counts the operations of training calls, forward and backward, by rule `model`. Per rank.
 
-    def __init__(self, module: nn.Module) -> None:
-        self.operations = 0
-        self._hooks = [layer.register_forward_hook(self._add) for layer in _counted(module)]
-
-    def _add(self, layer: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        if layer.training:
-            forward = _forward(layer, output)
-            self.operations += forward
-            if output.requires_grad:
-                output.register_hook(partial(self._add_backward, _passes(layer, inputs) * forward))
-
-    def _add_backward(self, operations: int, gradient: Tensor) -> None:
-        self.operations += operations
-
-    def remove(self) -> None:
-        """Take the hooks off the module; the total stays."""
-        for hook in self._hooks:
-            hook.remove()
-
-
-def count_executed(module: nn.Module) -> Executed:
-    """Counts, from now on, each call of each convolution and dense layer of `module` in training mode.
-
-    A call adds the operations of its output, two a multiply-add; when the gradient of that output arrives, as many for
-    the gradient of the weights and for that of the input, where these are wanted. So a backward pass counts only if it
-    runs. A few microseconds a call; nothing is synchronised. Per rank.
-    """
-    return Executed(module)
-
-
-class ExecutedCalls:
-    """Counts a network whose layers cannot be watched one by one, because they are compiled or played back as a whole.
-
-    What a call is worth is learnt from one that is executed layer by layer, for each shape of the input. From then on a
-    call adds its layers' forward passes, and the arrival of the gradient of a layer's weights its backward pass. A
-    shape that was not learnt is worth nothing, and so is a backward pass that does not run. Per rank.
+    What a call is worth is learnt from one whose layers are watched one by one, for each shape of the input. From then
+    on a call adds its layers' forward passes: two operations a multiply-add of a convolution's or dense layer's output.
+    After a backward pass a layer whose weights have a gradient adds as many for that gradient, and for that of its
+    input, where these are wanted. A shape that was not learnt is worth nothing, and so is a backward pass that did not
+    run. It takes some microseconds a step, whatever executes the layers, and waits for nothing.
     """
 
     def __init__(self, module: nn.Module) -> None:
         self.operations = 0
-        self._layers = _counted(module)
+        self._layers: list[Any] = [part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
         self._known: dict[tuple[int, ...], tuple[int, list[int]]] = {}
-        self._due = [0] * len(self._layers)  # backward passes of the last call that have not run yet
-        self._hooks = [
-            layer.weight.register_post_accumulate_grad_hook(partial(self._arrived, index))
-            for index, layer in enumerate(self._layers)
-        ]
+        self._due: list[int] = []  # by layer: the backward pass of the last call, unless it is counted already
+
+    def knows(self, images: Tensor) -> bool:
+        """Whether the worth of a call with this shape was learnt."""
+        return tuple(images.shape) in self._known
 
     def learn(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Call the network, which executes the module's layers one by one, in training mode; returns its output."""
         forward, backward = [0] * len(self._layers), [0] * len(self._layers)
 
         def note(index: int, layer: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            forward[index] += _forward(layer, output)
-            backward[index] += _passes(layer, inputs) * _forward(layer, output)
+            operations = 2 * output.numel() * (layer.weight.numel() // layer.weight.shape[0])
+            forward[index] += operations
+            backward[index] += (layer.weight.requires_grad + inputs[0].requires_grad) * operations
 
         hooks = [layer.register_forward_hook(partial(note, index)) for index, layer in enumerate(self._layers)]
         output = network(images)
@@ -84,28 +45,12 @@ class ExecutedCalls:
 
     def add(self, images: Tensor) -> None:
         """The network has been called in training mode."""
-        forward, backward = self._known.get(tuple(images.shape), (0, [0] * len(self._layers)))
+        forward, backward = self._known.get(tuple(images.shape), (0, []))
         self.operations += forward
-        self._due = list(backward)
+        self._due = backward
 
-    def _arrived(self, index: int, weight: Tensor) -> None:
-        self.operations += self._due[index]
-        self._due[index] = 0
-
-    def remove(self) -> None:
-        """Take the hooks off the weights; the total stays."""
-        for hook in self._hooks:
-            hook.remove()
-
-
-def _counted(module: nn.Module) -> list[Any]:
-    return [part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
-
-
-def _forward(layer: Any, output: Tensor) -> int:
-    """A forward pass; the number of passes of its backward pass is `_passes`."""
-    return 2 * output.numel() * (layer.weight.numel() // layer.weight.shape[0])
-
-
-def _passes(layer: Any, inputs: tuple[Tensor, ...]) -> int:
-    return int(layer.weight.requires_grad) + int(inputs[0].requires_grad)
+    def end_backward(self) -> None:
+        """A backward pass has returned, and no gradient is older than the last call."""
+        arrived = zip(self._due, self._layers, strict=False)
+        self.operations += sum(operations for operations, layer in arrived if layer.weight.grad is not None)
+        self._due = []

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hpcai.clock import now, synchronise
 from hpcai.comm.grid import Group
-from hpcai.models.executed import Count, ExecutedCalls, count_executed
+from hpcai.models.executed import Executed
 from hpcai.train.communication import Communication
 from hpcai.train.parallel import replicate
 
@@ -27,21 +27,21 @@ class Execution:
     """Executes the network layer by layer.
 
     `replica` is called to train, `judged` to judge: a module, which is switched to evaluation mode for that time.
-    `layer_by_layer` trains as well, whatever becomes of `replica`.
+    `layer_by_layer` trains as well, whatever becomes of `replica`. `executed` counts what training executes.
     """
 
     name = "layer by layer"
 
     def __init__(self, module: nn.Module, replica: nn.Module, communication: Communication) -> None:
-        self.replica: Network = replica
+        self.replica: Network = self._watched
         self.layer_by_layer: Network = replica
         self.judged = module
         self.communication = communication
+        self.executed = Executed(module)
         self.compile_seconds = 0.0  # of the warm-up
         self.graphs = 0  # compiled or captured so far
         self.settled_graphs = 0  # of them before the clock started
         self.trials: dict[str, float] = {}  # seconds of the warm-up's steps by the name of the way, where compared
-        self._module = module
 
     def settle(self, steps: Callable[[], None], judge: Callable[[], None]) -> int:
         """Make ready for the shapes that occur in `steps` and `judge`, which train and judge on examples of them.
@@ -52,9 +52,10 @@ class Execution:
         judge()
         return 1
 
-    def count(self) -> Count:
-        """Counts, from now on, the operations that training executes."""
-        return count_executed(self._module)
+    def end_backward(self) -> None:
+        """To be called when the backward pass of a step has returned, while its gradients are there."""
+        self.communication.end_backward()
+        self.executed.end_backward()
 
     def measured(self, comm: MPI.Comm) -> dict[str, Any]:
         """What was observed, by name, the same on all ranks of `comm`: the most of any rank. Collective."""
@@ -68,32 +69,25 @@ class Execution:
             "buckets": comm.allreduce(self.communication.buckets, MPI.MAX),
         }
 
-
-class _Unwatched(Execution):
-    """An execution that no layer's hook can follow; the first steps of `settle` tell what a call is worth."""
-
-    def __init__(self, module: nn.Module, replica: nn.Module, communication: Communication) -> None:
-        super().__init__(module, replica, communication)
-        self._calls = ExecutedCalls(module)
-
-    def _learn(self, steps: Callable[[], None]) -> None:
-        self.replica = lambda images: self._calls.learn(self.layer_by_layer, images)
-        steps()
+    def _watched(self, images: Tensor) -> Tensor:
+        """Layer by layer, so that an unforeseen shape can be learnt when it comes."""
+        known = self.executed.knows(images)
+        logits = self.layer_by_layer(images) if known else self.executed.learn(self.layer_by_layer, images)
+        self.executed.add(images)
+        return logits
 
     def _use(self, network: Network) -> None:
+        """From now on train by a network whose layers cannot be watched."""
+
         def counted(images: Tensor) -> Tensor:
             logits = network(images)
-            self._calls.add(images)
+            self.executed.add(images)
             return logits
 
         self.replica = counted
 
-    def count(self) -> Count:
-        self._calls.operations = 0
-        return self._calls
 
-
-class Compiled(_Unwatched):
+class Compiled(Execution):
     """Executes what torch.compile makes of the network, for each shape by itself.
 
     The replica of a group is compiled as a whole: torch then divides it where its buckets end, so that they are still
@@ -114,7 +108,7 @@ class Compiled(_Unwatched):
 
     def settle(self, steps: Callable[[], None], judge: Callable[[], None]) -> int:
         """Compile for the shapes that occur in `steps` and `judge`."""
-        self._learn(steps)
+        steps()  # layer by layer: what they execute is learnt
         begin = now()
         self._use(self._replica)
         steps()
@@ -141,7 +135,7 @@ def _inductor() -> Compiler:
     return compiler
 
 
-class Graphed(_Unwatched):
+class Graphed(Execution):
     """Executes full batches as CUDA graphs, one of the forward and one of the backward pass, if that is faster.
 
     A graph is launched as a whole, which pays where kernels are so short that launching them takes longer. Other
@@ -165,11 +159,11 @@ class Graphed(_Unwatched):
     def settle(self, steps: Callable[[], None], judge: Callable[[], None]) -> int:
         """Capture the shape of the first of `steps`, and keep what executes the steps faster."""
         first: list[Tensor] = []
-        self.replica = lambda images: self._calls.learn(self._kept(first), images)
+        self.replica = lambda images: self._watched(_kept(first, images))
         steps()
         judge()
         begin = now()
-        captured = _captured(self._module, first[0])
+        captured = _captured(self.judged, first[0])
         synchronise(self._device)
         self.compile_seconds = now() - begin
         self.graphs = self.settled_graphs = 2  # a forward and a backward pass
@@ -181,14 +175,6 @@ class Graphed(_Unwatched):
         self.name = min(self.trials, key=lambda name: self.trials[name])
         self._use(ways[self.name])
         return 1 + len(ways) * (1 + TRIALS)
-
-    def _kept(self, first: list[Tensor]) -> Network:
-        def network(images: Tensor) -> Tensor:
-            if not first:
-                first.append(images.clone())
-            return self.layer_by_layer(images)
-
-        return network
 
     def _try(self, name: str, steps: Callable[[], None]) -> None:
         synchronise(self._device)
@@ -209,6 +195,13 @@ def executed_as(how: str, module: nn.Module, group: Group, device: torch.device)
         case "graphs":
             return Graphed(module, communication, device, lambda seconds: group.active.allreduce(seconds, MPI.MAX))
     return Execution(module, replica, communication)
+
+
+def _kept(first: list[Tensor], images: Tensor) -> Tensor:
+    """The images, of which a copy is kept if they are the first."""
+    if not first:
+        first.append(images.clone())
+    return images
 
 
 class _Whole(nn.Module):

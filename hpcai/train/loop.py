@@ -18,7 +18,7 @@ from hpcai.data.loader import Loader
 from hpcai.data.order import EpochOrder, Shard, training_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError
-from hpcai.models.executed import Count
+from hpcai.models.executed import Executed
 from hpcai.train.evaluate import Validation
 from hpcai.train.execution import Execution
 from hpcai.train.optimisers import set_rate
@@ -93,7 +93,7 @@ class Training:
         `tell` hears of the progress several times a second at most.
         """
         watch = Watch(ending, self.group.model, lambda: tell(self.state.progress))
-        executed = self.execution.count()
+        executed = self.execution.executed
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
         phases.seconds["validation"] = self.state.progress.validation_seconds
@@ -117,9 +117,8 @@ class Training:
                 if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
                     loss = self._validate(phases, loss, ending)
             tell(self.state.progress)
-        executed.remove()
 
-    def _epoch(self, executed: Count, watch: Watch) -> None:
+    def _epoch(self, executed: Executed, watch: Watch) -> None:
         progress = self.state.progress
         self.step_times.begin()
         for x, y, indices in self.loader(self._indices(progress), self._crops(progress)):
@@ -161,7 +160,7 @@ class Training:
     def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         loss = cross_entropy(self.execution.replica(x), y, label_smoothing=self.recipe.smoothing)
         self.state.backward(loss)
-        self.execution.communication.end_backward()
+        self.execution.end_backward()
         self.state.update(len(y))
         self.state.loss_sum += loss.detach()
 
