@@ -96,7 +96,7 @@ def test_no_fault() -> None:
     verdicts = {check["name"]: check["verdict"] for check in sound["checks"]}
     assert verdicts.pop(CEILING) == "NOT CHECKED"  # of real pictures nobody knows the best quality
     assert set(verdicts.values()) == {sound["verdict"]} == {"PASSED"}
-    assert len(sound["checks"]) == 9 and len(row(index=1)["checks"]) == 8  # one model has none to disagree with
+    assert len(sound["checks"]) == 13 and len(row(index=1)["checks"]) == 12  # one model has none to disagree with
     assert (sound["status"], row(RESIDUAL=0.01)["status"]) == ("UNOFFICIAL", "INVALID")
 
 

@@ -1,5 +1,6 @@
 """What the input, the samplers and the shards say about the work that was done."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from hpcai.data.bootstrap import sampler
@@ -11,7 +12,7 @@ Json = dict[str, Any]
 
 def settings(case: Case, raw: Json) -> dict[str, bool]:
     return {
-        "counts >= 0": all(value >= 0 for value in raw.values() if isinstance(value, int)),
+        "counts >= 0": all(value >= 0 for value in _integers(raw)),
         "residuals >= 0": all(worst["value"] >= 0 for worst in raw["residuals"].values()),
         "training_samples = SAMPLES": case["SAMPLES"] in (0, raw["dataset"]["training_samples"]),
         "audit: values >= 0": all(value >= 0 for value in _audited(raw["audit"])),
@@ -24,6 +25,15 @@ def settings(case: Case, raw: Json) -> dict[str, bool]:
 def _audited(audit: Json) -> list[float]:
     counts = [value for value in audit.values() if isinstance(value, int)]
     return [*counts, audit["deviation"]["value"], audit["lost"]["value"]]
+
+
+def _integers(value: Any) -> Iterator[int]:
+    """All whole numbers in a JSON value."""
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _integers(item)
 
 
 def work(case: Case, raw: Json) -> dict[str, bool]:
