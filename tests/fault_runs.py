@@ -65,7 +65,7 @@ class Run:
         write_pictures(folder / "pictures")
         text = INPUT.format(rates=" ".join(f"0.{50 + number:03d}" for number in range(rates)))
         (folder / "input.dat").write_text(text)
-        self.job: Finished = run_job([*program, "--set", "SEED=1", *settings], 2, folder)
+        self.job: Finished = run_job([*program, "--set", "SEED=1", *settings], 2, folder, timeout=300)
         assert "End of Tests." in self.job.stdout, self.job.stdout + self.job.stderr
         self.result = json.loads(next(folder.glob("results/*/result.json")).read_text())
         self.rows = [self._checks(part) for part in self.job.stdout.split("\nT/V                N")[1:]]
