@@ -40,6 +40,8 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     _same_kind(world, device)
     cases = _cases(problem, world, accelerators(world, device))
     usage = Usage(cases, world, device)
+    agreed(world.comm, lambda: check(cases))
+    usage.refuse()
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
         tell = partial(book.progress, case)
@@ -78,8 +80,8 @@ def accelerators(world: World, device: torch.device) -> int:
 
 
 def _cases(problem: Problem, world: World, count: int) -> list[Case]:
-    """The cases, the same on every rank; rank 0 makes sure that each can be run. Collective."""
-    agreed(world.comm, lambda: check(problem.cases(world.size, count)))
+    """The cases, the same on every rank; Refused if a grid does not fit the ranks. Collective."""
+    agreed(world.comm, lambda: len(problem.cases(world.size, count)))
     return problem.cases(world.size, count)
 
 

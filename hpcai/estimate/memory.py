@@ -12,12 +12,14 @@ from hpcai.networks.graph import Graph
 MIB = 2**20
 HALVES = {"fp32": (4, 4), "tf32": (4, 4), "fp16": (2, 4), "bf16": (2, 4), "pure16": (2, 2)}
 BATCHES_AHEAD = 4  # in the queue, being made, just taken
-# What malloc adds where large blocks of many sizes come and go (benchmarks/memory.py): 1.25 to 1.45 on glibc 2.36.
-FRAGMENTATION = 1.45
-SMALL_OBJECTS = 12 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
-PROFILED_LAYER = 3 * MIB // 4  # of a layer's operators in the profiled stretch, in the profiler's own books
-NETWORKED = 12 * MIB  # threads, sockets and staging of a group that sums gradients
-ALTERNATIVES = ("step", "residuals")  # purposes of which only one is served at a time
+# What malloc adds where large blocks of many sizes come and go, with small ones between them, as shares of the step's
+# own bytes: 1.3 to 1.45 in training, 0.45 more under the profiler (benchmarks/memory.py, glibc 2.36).
+FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.65
+PROFILED_LAYER = MIB // 4  # of a layer's operators in the profiler's own books
+SMALL_OBJECTS = 8 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
+NETWORKED = 8 * MIB  # threads, sockets and staging of a group that sums gradients
+RESIDUALS = "residuals"
+TRAINING = ("optimiser", "snapshot", "buckets", "batches", "step", "profile")  # not yet there when residuals are
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,13 @@ class Facts:
 def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str, int]:
     """Most bytes of one rank of a test by purpose; process and libraries (the baseline) are not in it.
 
-    On a GPU they are bytes of the GPU, and the data are left out. Their `total` counts the larger one of ALTERNATIVES.
+    On a GPU they are bytes of the GPU, and the data are left out. Not all are served at once: see `total`.
     """
     activation, parameter = HALVES[settings["PRECISION"]]
     degree, batch = settings["DEGREE"], settings["BATCH"]
     parameters = sum(graph.parameters.values())
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
-    storage = Storage(activation, parameter, facts.converted, gradients=degree == 1)
+    step = step_bytes(graph, batch, Storage(activation, parameter, facts.converted, gradients=degree == 1))
     momentum = bool(settings["MOMENTUM"])
     return {
         "data": 0 if facts.accelerated else facts.data_bytes,
@@ -52,17 +54,17 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
         "snapshot": weights + parameters * parameter * momentum,
         "buckets": (parameters * parameter + NETWORKED) * (degree > 1),
         "batches": _batches(graph, batch, facts),
-        "step": round(FRAGMENTATION * step_bytes(graph, batch, storage)),
+        "step": round(FRAGMENTATION * step),
         "residuals": residual_bytes(graph, batch),
-        "profile": PROFILED_LAYER * len(graph.layers),
+        "profile": round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
         "other": SMALL_OBJECTS,
     }
 
 
 def total(rows: Mapping[str, int]) -> int:
-    """Most bytes at once."""
-    either = max(rows[name] for name in ALTERNATIVES)
-    return sum(nbytes for name, nbytes in rows.items() if name not in ALTERNATIVES) + either
+    """Most bytes at once: the residuals are checked before the training begins."""
+    training = sum(rows[name] for name in TRAINING)
+    return sum(rows.values()) - min(training, rows[RESIDUALS])
 
 
 def _batches(graph: Graph, batch: int, facts: Facts) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from hpcai.errors import LaunchError
 
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+PREFIXES = ("PMI_", "PMIX_", "HYDI_", "OMPI_", "PRTE_", "MPI_LOCAL", "SLURM_")
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 
 
@@ -16,6 +17,11 @@ def environment_rank(environment: Mapping[str, str]) -> int:
     """This process's rank as the launcher tells it, before MPI is started; 0 without a launcher."""
     ranks = (environment.get(name, "") for name in RANK_VARIABLES)
     return next((int(rank) for rank in ranks if rank.isdecimal()), 0)
+
+
+def alone(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what launchers leave in it: for a process that is to be a job of its own."""
+    return {name: value for name, value in environment.items() if not name.startswith(PREFIXES)}
 
 
 def declared_size(environment: Mapping[str, str]) -> int:

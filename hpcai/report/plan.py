@@ -7,8 +7,6 @@ word, and T/V is left out.
 from collections.abc import Iterator
 from typing import Any
 
-from hpcai.estimate import ALTERNATIVES
-
 Json = dict[str, Any]
 
 MIB, GIB = 2**20, 2**30
@@ -30,7 +28,7 @@ MEANINGS = {
     "buckets": "gradients of a group, and its connections",
     "batches": "pictures loaded ahead, and normalised",
     "step": "activations, gradients and work space of a training step",
-    "residuals": "the checks of the provider, when no step runs",
+    "residuals": "the checks of the provider, before the training needs memory",
     "profile": "the profiler's account of a few steps",
     "other": "small objects",
 }
@@ -83,7 +81,7 @@ def _by_purpose(tests: list[Json], baseline: int) -> Iterator[str]:
         for purpose, nbytes in memory:
             if nbytes:
                 yield f"{nbytes / MIB:>12.1f}  {purpose}: {MEANINGS[purpose]}"
-        yield f"{tests[numbers[0] - 1]['nbytes'] / MIB:>12.1f}  in all, of {' and '.join(ALTERNATIVES)} the larger one"
+        yield f"{tests[numbers[0] - 1]['nbytes'] / MIB:>12.1f}  in all: most at once"
 
 
 def _listed(numbers: list[int], most: int = 10) -> str:

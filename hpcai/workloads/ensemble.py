@@ -119,6 +119,7 @@ def _measure(
         )
     if ending.agreed(group.active):
         return _stopped("ensemble", training, dataset, group)
+    memory.give_back()  # the profiler's books would come to lie between a step's large blocks
     with phases.measure("profile"):
         operations = seconds.profiled(training, group, ending)
     return {

@@ -21,7 +21,7 @@ from hpcai.estimate import Facts, Rates
 from hpcai.inputfile import Case, Problem
 from hpcai.kernels.check import converts
 from hpcai.machine import device as devices
-from hpcai.machine import memory
+from hpcai.machine import launcher, memory
 from hpcai.machine.affinity import cores, own_cpus
 from hpcai.machine.memory import Limit
 from hpcai.models.module import build
@@ -61,7 +61,7 @@ def facts(case: Case, dataset: Dataset, device: torch.device) -> Facts:
 
 def rows(case: Case, device: torch.device) -> dict[str, int]:
     """Bytes of a rank of a case by purpose."""
-    dataset = catalog.open_for(case.settings)
+    dataset = catalog.open_for(case.data_settings)
     return estimate.memory(network(case, dataset), case.settings, facts(case, dataset, device))
 
 
@@ -99,8 +99,8 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
     processors = len(cores(own_cpus()))
     devices.prepare(device, max(1, processors // ranks))
     cases = problem.cases(ranks, devices.accelerators())
-    check(cases)
     baseline = mpi_bytes() + load(cases, device)
+    check(cases)
     sharers = ceil(ranks / devices.accelerators()) if devices.accelerators() else ranks
     own = memory.resident() if device.type == "cpu" else 0
     free = limit_of_rank(device, 1)
@@ -120,7 +120,7 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
 @lru_cache
 def mpi_bytes() -> int:
     """Memory that MPI takes in a process once it is started, measured in one of its own; its library is loaded here."""
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = {**launcher.alone(os.environ), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         mpi4py = importlib.import_module("mpi4py")
         mpi4py.rc.initialize = mpi4py.rc.finalize = False  # a launcher may be waiting for a job that is none
@@ -143,7 +143,7 @@ def plan(case: Case, device: torch.device, baseline: int, limit: Limit, crowd: f
 
     `crowd` ranks share a processor, or a GPU.
     """
-    dataset = catalog.open_for(case.settings)
+    dataset = catalog.open_for(case.data_settings)
     graph = network(case, dataset)
     shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     needed = rows(case, device)

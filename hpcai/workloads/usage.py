@@ -1,4 +1,4 @@
-"""The memory that the ranks of a run may use, and what each test has used: bytes, brought together in constant memory."""
+"""The memory that the ranks of a run may use, and what each test has used, brought together in constant memory."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,13 +21,16 @@ class Usage:
     """Memory of the ranks, from the moment the libraries are loaded. All methods are collective over the world."""
 
     def __init__(self, cases: Sequence[Case], world: World, device: torch.device) -> None:
-        """Refused if a test needs more than the rank with the least memory may use."""
-        self._world, self._device = world, device
+        """Loads the libraries: `cases` are not yet checked, and their data not read."""
+        self._cases, self._world, self._device = cases, world, device
         self._baseline = load(cases, device)
         self._whole_run = False
-        limit = self._limit()
-        baseline = 0 if device.type == "cuda" else int(world.comm.allreduce(self._baseline, MPI.MAX))
-        agreed(world.comm, lambda: refuse(cases, device, baseline, limit))
+
+    def refuse(self) -> None:
+        """Refused if a test needs more than the rank with the least memory may use."""
+        limit, on_gpu = self._limit(), self._device.type == "cuda"
+        baseline = 0 if on_gpu else int(self._world.comm.allreduce(self._baseline, MPI.MAX))
+        agreed(self._world.comm, lambda: refuse(self._cases, self._device, baseline, limit))
 
     def _limit(self) -> Limit:
         """What the rank with the least may use, itself included."""
@@ -58,5 +61,5 @@ class Usage:
             "whole_run": bool(self._world.comm.allreduce(int(self._whole_run), MPI.MAX)),
         }
         if self._world.rank == 0:  # others may have read a copy, and the files themselves may lie out of their reach
-            most |= asdict(facts(case, catalog.open_for(case.settings), self._device))
+            most |= asdict(facts(case, catalog.open_for(case.data_settings), self._device))
         return most
