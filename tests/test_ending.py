@@ -89,7 +89,7 @@ def ended(job: Finished) -> None:
     [
         (2, 0, "set-up 1", GROUP, "preparation"),
         (2, 1, "training 2", GROUP, "training"),
-        (2, 1, "loading 6", MODELS, "training"),
+        (2, 1, "loading 9", MODELS, "training"),
         (2, 1, "validating 1", MODELS, "training"),
         (2, 0, "voting 1", MODELS, "ensemble"),
         (4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "training"),

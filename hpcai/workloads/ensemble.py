@@ -5,41 +5,27 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from mpi4py import MPI
 
-from hpcai import clock, score
-from hpcai.comm import reduce
+from hpcai import clock
 from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
-from hpcai.comm.world import World, broadcast
+from hpcai.comm.world import World
 from hpcai.data import catalog
-from hpcai.data.bootstrap import sampler
-from hpcai.data.dataset import Dataset
-from hpcai.data.dataset import description as describe
-from hpcai.data.loader import Loader
-from hpcai.data.order import Shard, ValidationShard
-from hpcai.data.philox import Purpose, seed_of
+from hpcai.data.dataset import description
 from hpcai.data.stage import Staged, staged
-from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.machine import memory
-from hpcai.models.module import build
-from hpcai.networks.graph import Graph
 from hpcai.train import bagging
 from hpcai.train import precision as precisions
-from hpcai.train.evaluate import Validation, expected_fingerprint
-from hpcai.train.execution import executed_as
-from hpcai.train.loop import Training
-from hpcai.train.optimisers import sgd
-from hpcai.train.parallel import differs_from_leader, wrong_sums
-from hpcai.train.proof import noise
-from hpcai.train.recipe import Recipe
-from hpcai.train.state import Progress, TrainingState
+from hpcai.train.parallel import wrong_sums
+from hpcai.train.state import Progress
 from hpcai.workloads import seconds
+from hpcai.workloads.assembly import assembled, same_data
 from hpcai.workloads.prepare import network
 from hpcai.workloads.probe import probe
 from hpcai.workloads.residuals import worst_residuals
+from hpcai.workloads.totals import members, so_far, totals
 
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
 
@@ -64,7 +50,7 @@ def run(
     with staged(case, seed, group, world, ending) as copy:
         if group is not None:
             with process_group(group, world.host, device) as backend, precisions.switched(case["PRECISION"]):
-                measurement = _measure(case, seed, group, device, tell, copy, ending, world.host)
+                measurement = _measure(_Stages(case, seed, group, device, world.host, copy), tell, ending)
             if not isinstance(measurement, Stopped):
                 measurement["backend"] = backend
                 if copy is not None:
@@ -74,176 +60,102 @@ def run(
     return measurement
 
 
-def _measure(
-    case: Case,
-    seed: int,
-    group: Group,
-    device: torch.device,
-    tell: Callable[[str, float], None],
-    copy: Staged | None,
-    ending: Ending,
-    host: str,
-) -> Measurement | Stopped:
-    phases = clock.Phases(device)
-    if copy is not None:
-        phases.seconds["staging"] = copy.measured["seconds"]
-    with phases.measure("set-up"):
-        opened = copy and copy.dataset
-        dataset = _same_data(opened or catalog.open_for(case.data_settings), group.active)
-        description, target = describe(dataset), case["TARGET"] or dataset.target
-        graph = network(case, dataset)
-        training = _training(case, seed, group, device, dataset, graph)
-    wrong = wrong_sums(group, device, sum(graph.parameters.values()))
-    with phases.measure("residuals"):
-        arithmetic = precisions.PRECISIONS[case["PRECISION"]].arithmetic
-        residuals = worst_residuals(graph, case["BATCH"], group.active, device, seed, arithmetic)
-        memory.give_back()  # what the checks needed, before a step needs its own
-    probed = _probed(case["PRECISION"], graph, group, device, phases)
-    with phases.measure("warm-up"):
-        warmup_steps = training.warm_up()
-    if ending.agreed(group.active):
-        return _stopped("preparation", training, dataset, group)
-    if case.index == 1:
-        phases.seconds["start-up"] = clock.since_process_start()
-    training.run(phases, ending, lambda progress: tell(*_progress(progress, case["EPOCHS"], training.shard.steps)))
-    if ending.agreed(group.active):
-        return _stopped("training", training, dataset, group)
-    with phases.measure("ensemble"):
-        verdicts = bagging.judge(
-            training.state.module,
-            group,
-            training.validation,
-            training.loader,
-            training.sampler,
-            ending,
-        )
-    if ending.agreed(group.active):
-        return _stopped("ensemble", training, dataset, group)
-    memory.give_back()  # the profiler's books would come to lie between a step's large blocks
-    with phases.measure("profile"):
-        operations = seconds.profiled(training, group, ending)
-    return {
-        "dataset": description,
-        "target": target,
-        "steps_per_epoch": training.shard.steps,
-        "sharding": training.shard.rule,
-        "warmup_steps": warmup_steps,
-        "wrong_sums": group.active.allreduce(wrong),
-        "residuals": residuals,
-        **probed,
-        "audit": training.proof.measured(),
-        "execution": training.execution.measured(group.active),
-        "curve": group.active.bcast(training.state.progress.curve),
-        **asdict(verdicts),
-        **_totals(training, group, len(dataset.validation), verdicts.validation_miscounted),
-        **_members(training, group, len(dataset.validation), target),
-        "operation_seconds": operations,
-        **seconds.all_ranks(training, phases, host, group.active),
-    }
+def _measure(stages: "_Stages", tell: Callable[[str, float], None], ending: Ending) -> Measurement | Stopped:
+    """The stages one after the other, unless the run is to end between two of them."""
+    found: Measurement = {}
+    for where in (stages.preparation, stages.training, stages.ensemble):
+        found |= where(tell, ending)
+        if ending.agreed(stages.group.active):
+            return Stopped({"where": where.__name__, **stages.so_far()})
+    return found | stages.accounts(found["validation_miscounted"], ending)
 
 
-def _probed(precision: str, graph: Graph, group: Group, device: torch.device, phases: clock.Phases) -> Measurement:
-    """What the probe of a precision found; nothing for fp32, which others are compared with. Collective."""
-    if precision == "fp32":
+class _Stages:
+    """The stages of a case on this rank; each returns what it has measured. Collective over all active ranks."""
+
+    def __init__(
+        self, case: Case, seed: int, group: Group, device: torch.device, host: str, copy: Staged | None
+    ) -> None:
+        self.case, self.seed, self.group, self.device, self.host = case, seed, group, device, host
+        self.phases = clock.Phases(device)
+        if copy is not None:
+            self.phases.seconds["staging"] = copy.measured["seconds"]
+        with self.phases.measure("set-up"):
+            opened = copy and copy.dataset
+            self.dataset = same_data(opened or catalog.open_for(case.data_settings), group.active)
+            self.target = case["TARGET"] or self.dataset.target
+            self.graph = network(case, self.dataset)
+            self.trained = assembled(case, seed, group, device, self.dataset, self.graph)
+
+    def preparation(self, tell: Callable[[str, float], None], ending: Ending) -> Measurement:
+        """Everything before the clock: the collectives, the provider and the precision are tried, and warmed up."""
+        case, comm = self.case, self.group.active
+        wrong = wrong_sums(self.group, self.device, sum(self.graph.parameters.values()))
+        with self.phases.measure("residuals"):
+            arithmetic = precisions.PRECISIONS[case["PRECISION"]].arithmetic
+            residuals = worst_residuals(self.graph, case["BATCH"], comm, self.device, self.seed, arithmetic)
+            memory.give_back()  # what the checks needed, before a step needs its own
+        probed = self._probed()
+        with self.phases.measure("warm-up"):
+            warmup_steps = self.trained.warm_up()
+        return {
+            "dataset": description(self.dataset),
+            "target": self.target,
+            "steps_per_epoch": self.trained.shard.steps,
+            "sharding": self.trained.shard.rule,
+            "warmup_steps": warmup_steps,
+            "wrong_sums": comm.allreduce(wrong),
+            "residuals": residuals,
+            **probed,
+        }
+
+    def _probed(self) -> Measurement:
+        """What the probe of a precision found; nothing for fp32, which others are compared with."""
+        precision = self.case["PRECISION"]
+        if precision == "fp32":
+            return {}
+        with self.phases.measure("probe"):
+            return {"probe": probe(self.graph, precision, self.group.active, self.device)}
+
+    def training(self, tell: Callable[[str, float], None], ending: Ending) -> Measurement:
+        """The timed region, and the validations between."""
+        if self.case.index == 1:
+            self.phases.seconds["start-up"] = clock.since_process_start()
+        epochs, steps = self.case["EPOCHS"], self.trained.shard.steps
+        self.trained.run(self.phases, ending, lambda progress: tell(*_progress(progress, epochs, steps)))
         return {}
-    with phases.measure("probe"):
-        return {"probe": probe(graph, precision, group.active, device)}
 
+    def ensemble(self, tell: Callable[[str, float], None], ending: Ending) -> Measurement:
+        """The models together; means nothing if the run is to end."""
+        trained = self.trained
+        with self.phases.measure("ensemble"):
+            verdicts = bagging.judge(
+                trained.state.module, self.group, trained.validation, trained.loader, trained.sampler, ending
+            )
+        return asdict(verdicts)
 
-def _same_data(dataset: Dataset, comm: MPI.Comm) -> Dataset:
-    """The dataset, if it is the one of the first rank: a path may lead to other files on another node. Collective."""
-    expected = broadcast(comm, dataset.fingerprint)
-    if dataset.fingerprint != expected:
-        raise DataError(
-            f"{dataset.source} holds data of SHA-256 {dataset.fingerprint} here; allowed: {expected}, as on rank 0"
-        )
-    return dataset
+    def accounts(self, miscounted: int, ending: Ending) -> Measurement:
+        """What all ranks have done in a case that has run to its end; `miscounted` were samples by all models."""
+        trained, comm, samples = self.trained, self.group.active, len(self.dataset.validation)
+        memory.give_back()  # the profiler's books would come to lie between a step's large blocks
+        with self.phases.measure("profile"):
+            operations = seconds.profiled(trained, self.group, ending)
+        return {
+            **totals(trained, self.group, samples, miscounted),
+            **members(trained, self.group, samples, self.target),
+            "audit": trained.proof.measured(),
+            "execution": trained.execution.measured(comm),
+            "curve": comm.bcast(trained.state.progress.curve),
+            "operation_seconds": operations,
+            **seconds.all_ranks(trained, self.phases, self.host, comm),
+        }
 
-
-def _training(case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
-    recipe, seat, member = Recipe.of(case.settings), group.seat, group.seat.group
-    module = build(graph, seed_of(seed, Purpose.WEIGHTS, member)).to(device)
-    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a form torch does not declare
-    precisions.apply(case["PRECISION"], module, device)
-    optimiser = sgd(module, recipe)
-    state = TrainingState(module, optimiser, device, precisions.scaler(case["PRECISION"], optimiser, device))
-    draws = sampler(case["SAMPLER"], len(dataset.train), seed, member, group.groups)
-    loaders = [
-        Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch, crops=dataset.crops)
-        for half in (dataset.train, dataset.validation)
-    ]
-    judged = ValidationShard(len(dataset.validation), seat.member, group.degree, recipe.batch)
-    validation = Validation(loaders[1], judged, device)
-    shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
-    execution = executed_as(case["COMPILE"], module, group, device)
-    known = noise(case["PRECISION"], case["COMPILE"] == "torch")
-    return Training(state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known)
+    def so_far(self) -> Measurement:
+        """What has been done when the run is to end."""
+        return {"dataset": description(self.dataset), **so_far(self.trained, self.group)}
 
 
 def _progress(progress: Progress, epochs: int, steps: int) -> tuple[str, float]:
     """How far the first model has come: in words, and as a share of its steps."""
     judged = f", {progress.curve[-1]['correct']} judged right" if progress.curve else ""
     return f"epoch {min(progress.epoch + 1, epochs)} of {epochs}{judged}", progress.steps / (epochs * steps)
-
-
-def _stopped(where: str, training: Training, dataset: Dataset, group: Group) -> Stopped:
-    """What was measured until the run was to end. Collective over all active ranks."""
-    progress = training.state.progress
-    credited = progress.samples - training.state.skipped_samples
-    counts = {"samples": credited, "executed_operations": progress.operations}
-    return Stopped(
-        {
-            "where": where,
-            "dataset": describe(dataset),
-            **reduce.sums(group.active, {**counts, "steps": progress.steps * group.leader}),
-            "seconds": group.active.allreduce(progress.training_seconds, MPI.MAX),
-            "curve": group.active.bcast(progress.curve),
-        }
-    )
-
-
-def _totals(training: Training, group: Group, validation_samples: int, miscounted_together: int) -> dict[str, int]:
-    """Sums over all active ranks, or over models where one rank of each speaks; `miscounted_together` by all models."""
-    progress = training.state.progress
-    expected = expected_fingerprint(validation_samples)
-    together = miscounted_together * (group.active.rank == 0)
-    miscounted = sum(
-        abs(entry["counted"] - validation_samples) + (entry["fingerprint"] != expected) for entry in progress.curve
-    )
-    return reduce.sums(
-        group.active,
-        {
-            "samples": progress.samples - training.state.skipped_samples,
-            "skipped_steps": training.state.skipped_steps * group.leader,
-            "skipped_samples": training.state.skipped_samples,
-            "executed_operations": progress.operations,
-            "differing_ranks": int(differs_from_leader(training.state.module, group)),
-            "steps": progress.steps * group.leader,
-            "validation_passes": len(progress.curve) * group.leader,
-            "validation_counted": sum(entry["counted"] for entry in progress.curve) * group.leader,
-            "validation_miscounted": miscounted * group.leader + together,
-            "diverged_models": (progress.curve[-1]["loss"] is None) * group.leader,
-        },
-    )
-
-
-def _members(training: Training, group: Group, validation_samples: int, target: float) -> dict[str, Any]:
-    """What the models did one by one, summed up: the same rank of every model meets in `group.across`."""
-    curve = training.state.progress.curve
-    last, best = curve[-1]["correct"], max(entry["correct"] for entry in curve)
-    steps = training.state.progress.steps
-    reached = score.first_reaching(curve, validation_samples, target) or {"seconds": 0.0, "epoch": 0}
-    across = group.across
-    return {
-        "member_correct_sum": across.allreduce(last),
-        "member_correct_min": across.allreduce(last, MPI.MIN),
-        "member_correct_max": across.allreduce(last, MPI.MAX),
-        "member_correct_best": across.allreduce(best, MPI.MAX),
-        "model_steps_min": across.allreduce(steps, MPI.MIN),
-        "model_steps_max": across.allreduce(steps, MPI.MAX),
-        "reached_models": across.allreduce(int(reached["epoch"] > 0)),
-        "reached_seconds_sum": across.allreduce(reached["seconds"]),
-        "reached_seconds_max": across.allreduce(reached["seconds"], MPI.MAX),
-        "reached_epochs_sum": across.allreduce(reached["epoch"]),
-        "reached_epochs_max": across.allreduce(reached["epoch"], MPI.MAX),
-    }

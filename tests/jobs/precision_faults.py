@@ -31,5 +31,5 @@ def skipped_step_credited() -> Fault:
 
     faults = ExitStack()
     faults.enter_context(overflow_on_one_rank())
-    faults.enter_context(replaced(ensemble, "_totals", make))
+    faults.enter_context(replaced(ensemble, "totals", make))
     return faults

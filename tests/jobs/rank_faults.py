@@ -10,7 +10,7 @@ from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data.order import Shard
 from hpcai.train.loop import Training
-from hpcai.workloads import ensemble
+from hpcai.workloads import assembly
 
 FIRST = 2  # step from which on steps are wrong; before, also in the warm-up, all are right
 Step = Callable[[Training, torch.Tensor, torch.Tensor], None]
@@ -72,7 +72,7 @@ def shard_of_another_rank() -> Fault:
     def make(genuine: type[Shard]) -> Any:
         return lambda n, rank, ranks, batch: genuine(n, 0, ranks, batch)
 
-    return replaced(ensemble, "Shard", make)
+    return replaced(assembly, "Shard", make)
 
 
 def _indices(change: Callable[[int, np.ndarray], np.ndarray]) -> Fault:
@@ -188,7 +188,7 @@ def rate_one_percent_too_high() -> Fault:
 
 def _recipe(**changes: float) -> Fault:
     """The optimiser is made by another recipe."""
-    return replaced(ensemble, "sgd", lambda genuine: lambda module, recipe: genuine(module, replace(recipe, **changes)))
+    return replaced(assembly, "sgd", lambda genuine: lambda module, recipe: genuine(module, replace(recipe, **changes)))
 
 
 def momentum_forgotten() -> Fault:

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from hpcai.comm.grid import Group
 from hpcai.train import loop
 from hpcai.train.loop import Training
-from hpcai.workloads import ensemble
+from hpcai.workloads import assembly, ensemble
 
 # --- the all-reduce
 
@@ -165,7 +165,7 @@ def layer_skipped() -> Fault:
 
         return build
 
-    return replaced(ensemble, "build", make)
+    return replaced(assembly, "build", make)
 
 
 # --- the loss

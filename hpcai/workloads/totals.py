@@ -1,0 +1,71 @@
+"""What the models of a case did, summed over the ranks in constant memory."""
+
+from typing import Any
+
+from mpi4py import MPI
+
+from hpcai import score
+from hpcai.comm import reduce
+from hpcai.comm.grid import Group
+from hpcai.train.evaluate import expected_fingerprint
+from hpcai.train.loop import Training
+from hpcai.train.parallel import differs_from_leader
+
+
+def so_far(training: Training, group: Group) -> dict[str, Any]:
+    """What has been done until now, of a training that may have stopped early. Collective over all active ranks."""
+    progress = training.state.progress
+    credited = progress.samples - training.state.skipped_samples
+    counts = {"samples": credited, "executed_operations": progress.operations}
+    return {
+        **reduce.sums(group.active, {**counts, "steps": progress.steps * group.leader}),
+        "seconds": group.active.allreduce(progress.training_seconds, MPI.MAX),
+        "curve": group.active.bcast(progress.curve),
+    }
+
+
+def totals(training: Training, group: Group, validation_samples: int, miscounted_together: int) -> dict[str, int]:
+    """Sums over all active ranks, or over models where one rank of each speaks; `miscounted_together` by all models."""
+    progress = training.state.progress
+    expected = expected_fingerprint(validation_samples)
+    together = miscounted_together * (group.active.rank == 0)
+    miscounted = sum(
+        abs(entry["counted"] - validation_samples) + (entry["fingerprint"] != expected) for entry in progress.curve
+    )
+    return reduce.sums(
+        group.active,
+        {
+            "samples": progress.samples - training.state.skipped_samples,
+            "skipped_steps": training.state.skipped_steps * group.leader,
+            "skipped_samples": training.state.skipped_samples,
+            "executed_operations": progress.operations,
+            "differing_ranks": int(differs_from_leader(training.state.module, group)),
+            "steps": progress.steps * group.leader,
+            "validation_passes": len(progress.curve) * group.leader,
+            "validation_counted": sum(entry["counted"] for entry in progress.curve) * group.leader,
+            "validation_miscounted": miscounted * group.leader + together,
+            "diverged_models": (progress.curve[-1]["loss"] is None) * group.leader,
+        },
+    )
+
+
+def members(training: Training, group: Group, validation_samples: int, target: float) -> dict[str, Any]:
+    """What the models did one by one, summed up: the same rank of every model meets in `group.across`."""
+    curve = training.state.progress.curve
+    last, best = curve[-1]["correct"], max(entry["correct"] for entry in curve)
+    steps = training.state.progress.steps
+    reached = score.first_reaching(curve, validation_samples, target) or {"seconds": 0.0, "epoch": 0}
+    across = group.across
+    return {
+        "member_correct_sum": across.allreduce(last),
+        "member_correct_min": across.allreduce(last, MPI.MIN),
+        "member_correct_max": across.allreduce(last, MPI.MAX),
+        "member_correct_best": across.allreduce(best, MPI.MAX),
+        "model_steps_min": across.allreduce(steps, MPI.MIN),
+        "model_steps_max": across.allreduce(steps, MPI.MAX),
+        "reached_models": across.allreduce(int(reached["epoch"] > 0)),
+        "reached_seconds_sum": across.allreduce(reached["seconds"]),
+        "reached_seconds_max": across.allreduce(reached["seconds"], MPI.MAX),
+        "reached_epochs_sum": across.allreduce(reached["epoch"]),
+        "reached_epochs_max": across.allreduce(reached["epoch"], MPI.MAX),
+    }
