@@ -1,25 +1,43 @@
-"""Estimates of memory against what torch really keeps."""
+"""Estimates of memory and time against what torch really keeps, and against sums done by hand."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
 from graphs import random_graph
 from torch.nn import functional
 
-from hpcai.estimate import memory, seconds
+from hpcai.estimate import Facts, Rates, Storage, memory, saved_bytes, seconds, step_bytes, total
+from hpcai.estimate.residuals import checked_images
+from hpcai.kernels import conv2d
+from hpcai.kernels.check import affordable
 from hpcai.models.module import build as build_module
 from hpcai.networks import build
+from hpcai.networks.graph import Graph
 
 BATCH = 4
+SETTINGS = {"PRECISION": "fp32", "DEGREE": 1, "BATCH": BATCH, "MOMENTUM": 0.9}
+FACTS = Facts(data_bytes=1000, picture_bytes=28 * 28)
+FP32 = Storage()
+NETWORKS = [
+    build("resnet8", (28, 28), 1, 10),
+    build("resnet18", (72, 66), 3, 20),
+    build("resnet50", (32, 24), 3, 10, "v1"),
+    *(random_graph(seed, grouped=True) for seed in range(12)),
+]
 
 
-def saved_bytes(graph):
+def torch_saves(graph: Graph) -> int:
     """Bytes of distinct memory that torch saves for the backward pass, other than parameters, images and labels."""
     module = build_module(graph, 0)
     images = torch.randn(BATCH, *graph.shapes["image"])
     labels = torch.zeros(BATCH, dtype=torch.long)
     saved = {}
 
-    def keep(tensor):
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         saved[storage.data_ptr()] = storage.nbytes()
         return tensor
@@ -32,46 +50,90 @@ def saved_bytes(graph):
     return sum(saved.values())
 
 
-NETWORKS = [
-    build("resnet8", (28, 28), 1, 10),
-    build("resnet18", (72, 66), 3, 20),
-    build("resnet50", (32, 24), 3, 10, "v1"),
-    *(random_graph(seed, grouped=True) for seed in range(12)),
-]
+@contextmanager
+def allocations(folder: Path) -> Iterator[list[int]]:
+    """The most bytes that torch held at once in the block, above those it began with."""
+    from torch.profiler import ProfilerActivity, profile
+
+    found: list[int] = []
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        yield found
+    recorded.export_chrome_trace(str(folder / "trace.json"))
+    events = [e for e in json.loads((folder / "trace.json").read_text())["traceEvents"] if e.get("name") == "[memory]"]
+    held, most = 0, 0
+    for event in sorted(events, key=lambda event: event["ts"]):
+        held += event["args"]["Bytes"]
+        most = max(most, held)
+    found.append(most)
 
 
 @pytest.mark.parametrize("graph", NETWORKS)
-def test_activations_are_what_torch_saves(graph):
+def test_activations_are_what_torch_saves(graph: Graph) -> None:
     loss = 4  # bytes: one more number than the network keeps
-    assert memory(graph, BATCH)["activations"] == pytest.approx(saved_bytes(graph) - loss, rel=1e-4)
+    assert saved_bytes(graph, BATCH, FP32) == pytest.approx(torch_saves(graph) - loss, rel=1e-4)
 
 
-def test_weights_are_parameters_and_running_statistics():
+@pytest.mark.parametrize(("name", "side", "batch"), [("resnet8", 28, 16), ("resnet18", 64, 4), ("resnet50", 64, 2)])
+def test_a_step_holds_what_torch_holds_at_its_worst_moment(name: str, side: int, batch: int, tmp_path: Path) -> None:
+    graph = build(name, (side, side), 3, 10)
+    module = build_module(graph, 0).to(memory_format=torch.channels_last)
+    x = torch.randn(batch, *graph.shapes["image"]).contiguous(memory_format=torch.channels_last)
+    with allocations(tmp_path) as most:
+        functional.cross_entropy(module(x), torch.zeros(batch, dtype=torch.long)).backward()
+    assert most[0] <= 1.02 * step_bytes(graph, batch, FP32)
+    assert step_bytes(graph, batch, FP32) <= 1.10 * most[0]
+    assert step_bytes(graph, batch, FP32) > 1.01 * saved_bytes(graph, batch, FP32)
+
+
+def test_rows_that_stay() -> None:
     graph = build("resnet18", (28, 28), 1, 10)
     module = build_module(graph, 0)
-    held = [*module.parameters(), *(buffer for buffer in module.buffers() if buffer.is_floating_point())]
-    estimate = memory(graph, BATCH)
-    assert estimate["weights"] == sum(tensor.nbytes for tensor in held)
-    assert estimate["gradients"] == sum(parameter.nbytes for parameter in module.parameters())
-    assert estimate["inputs"] == BATCH * (28 * 28 * 4 + 8)
+    parameters = sum(parameter.nbytes for parameter in module.parameters())
+    statistics = sum(buffer.nbytes for buffer in module.buffers() if buffer.is_floating_point())
+    rows = memory(graph, SETTINGS, FACTS)
+    assert rows["weights"] == parameters + statistics
+    assert rows["optimiser"] == parameters and rows["audit"] == 4 * parameters
+    assert rows["snapshot"] == 2 * parameters + statistics
+    assert rows["data"] == 1000 and rows["buckets"] == 0
 
 
-def test_what_the_options_change():
+def test_what_the_settings_change() -> None:
     graph = build("resnet8", (28, 28), 1, 10)
-    plain, adam, halves, pair = (
-        memory(graph, BATCH),
-        memory(graph, BATCH, optimiser_slots=2),
-        memory(graph, BATCH, bytes_per_element=2),
-        memory(graph, BATCH, ranks=2),
+    plain = memory(graph, SETTINGS, FACTS)
+    assert memory(graph, {**SETTINGS, "MOMENTUM": 0.0}, FACTS)["optimiser"] == 0
+    assert memory(graph, {**SETTINGS, "DEGREE": 2}, FACTS)["buckets"] > plain["optimiser"]
+    assert memory(graph, {**SETTINGS, "PRECISION": "pure16"}, FACTS)["optimiser"] * 2 == plain["optimiser"]
+    assert memory(graph, {**SETTINGS, "PRECISION": "bf16"}, FACTS)["step"] < 0.8 * plain["step"]
+    assert memory(graph, {**SETTINGS, "BATCH": 2 * BATCH}, FACTS)["step"] > 1.8 * plain["step"]
+    assert memory(graph, SETTINGS, Facts(1000, 784, accelerated=True))["data"] == 0
+    converted = Facts(1000, 784, converted=True)
+    bf16 = {**SETTINGS, "PRECISION": "bf16"}
+    assert memory(graph, bf16, converted)["step"] > 1.3 * memory(graph, bf16, FACTS)["step"]
+
+
+def test_total_is_of_the_training_or_of_the_residuals() -> None:
+    rows = memory(build("resnet8", (28, 28), 1, 10), SETTINGS, FACTS)
+    training = {**rows, "residuals": 0}
+    assert total(training) == sum(training.values())
+    assert total({**rows, "residuals": 10**12}) == 10**12 + sum(
+        rows[name] for name in ("data", "weights", "audit", "other")
     )
-    assert adam["optimiser"] == 2 * plain["optimiser"] == 2 * plain["gradients"]
-    assert 2 * halves["weights"] == plain["weights"]
-    assert "buckets" not in plain
-    assert pair["buckets"] == plain["gradients"]
-    assert pair["total"] == plain["total"] + plain["gradients"]
-    assert plain["total"] == sum(value for name, value in plain.items() if name != "total")
-    assert memory(graph, 2 * BATCH)["inputs"] == 2 * plain["inputs"]
 
 
-def test_seconds():
-    assert seconds(6e9, 2e9) == 3.0
+@pytest.mark.parametrize("batch", [1, 7, 32, 256])
+@pytest.mark.parametrize("side", [7, 56, 224])
+def test_images_checked_are_those_of_the_check(batch: int, side: int) -> None:
+    shape = conv2d.Shape(batch, 64, side, side, 32, (3, 3), padding=(1, 1))
+    x, y, w = 64 * side**2, 32 * side**2, 32 * 64 * 9
+    operations = conv2d.operations(conv2d.Shape(1, 64, side, side, 32, (3, 3), padding=(1, 1)))
+    assert checked_images(x, y, w, operations, batch) == affordable(conv2d.SPEC, shape).batch
+
+
+def test_seconds_by_hand() -> None:
+    settings = {"EPOCHS": 4, "EVALUATE": 2, "BATCH": 10, "DEGREE": 2, "GROUPS": 3}
+    found = seconds(Rates(training=0.1, validation=0.01, update=0.5), settings, steps=5, training=100, validation=60)
+    assert found["training"] == pytest.approx(4 * 5 * (0.5 + 10 * 0.1))
+    assert found["validation"] == pytest.approx(2 * 30 * 0.01)
+    assert found["ensemble"] == pytest.approx(30 * 0.01 + 50 * 0.01 + 3 * 1.5)
+    alone = seconds(Rates(0.1, 0.01, 0.5), {**settings, "GROUPS": 1}, steps=5, training=100, validation=60)
+    assert alone["ensemble"] < found["ensemble"]

@@ -1,46 +1,78 @@
 """What `--check` plans and prints."""
 
 import re
+import subprocess
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from launch import BENCH, ROOT
 from report_readers import LOOSE_ROW, ROW
 from small_run import INPUT
 
-from hpcai import estimate, opcount
+from hpcai import estimate
+from hpcai.data import catalog
 from hpcai.errors import InputError
 from hpcai.inputfile import Problem, parse
-from hpcai.networks import build
+from hpcai.machine.memory import Limit
 from hpcai.report import plan
-from hpcai.workloads import prepare
+from hpcai.workloads import planning, prepare
+
+CPU = torch.device("cpu")
+ENOUGH = Limit(2**50, "/a/file")
+BASELINE = 400 * 2**20
 
 
 def problem(*options: str) -> Problem:
     return parse(INPUT.read_text(), options)
 
 
-def plans(problem: Problem, ranks: int) -> list[dict[str, Any]]:
+def plans(problem: Problem, ranks: int, limit: Limit = ENOUGH, crowd: float = 1.0) -> list[dict[str, Any]]:
     """The plan of each case on CPUs, in this process, which is left its threads."""
-    return [prepare.plan(case, torch.device("cpu")) for case in problem.cases(ranks)]
+    return [planning.plan(case, CPU, BASELINE, limit, crowd) for case in problem.cases(ranks)]
+
+
+def told(tests: Sequence[dict[str, Any]], ranks: int, processors: int = 10**9) -> dict[str, Any]:
+    """A plan as a whole."""
+    return {
+        "ranks": ranks,
+        "processors": processors,
+        "baseline": BASELINE,
+        "limit": ENOUGH.nbytes,
+        "source": ENOUGH.source,
+        "tests": tests,
+    }
 
 
 def test_plan_by_hand() -> None:
-    """200 samples: 7 steps of 32 on one rank, 4 of 32 on two; in each epoch 2,000 pictures are judged."""
+    """200 samples: 7 steps of 32 on one rank, 4 of 32 on two."""
     first, second = plans(problem(), 2)
     assert (first["steps"], second["steps"]) == (14, 8)
-    graph = build("resnet8", (28, 28), 1, 10)
-    assert first["nbytes"] == estimate.memory(graph, 32, ranks=1)["total"]
-    assert second["nbytes"] == estimate.memory(graph, 32, ranks=2)["total"] > first["nbytes"]
-    count = opcount.count(graph, "model")
-    work = [samples * 2 * count.total + 2000 / q * 2 * count.forward for q, samples in ((1, 200), (2, 100))]
-    assert first["seconds"] / second["seconds"] == pytest.approx(work[0] / work[1])
+    for test in (first, second):
+        assert test["nbytes"] == BASELINE + estimate.total(test["memory"])
+        assert test["seconds"] == sum(test["phases"].values()) > 0
+        assert not test["lack"]
+    assert second["memory"]["buckets"] > first["memory"]["buckets"] == 0
+    assert first["phases"]["training"] / second["phases"]["training"] == pytest.approx(14 / 8)
+    assert first["phases"]["validation"] / second["phases"]["validation"] == pytest.approx(2)
+    (data,) = {first["memory"]["data"], second["memory"]["data"]}
+    dataset = catalog.open_for(problem().cases(2)[0].settings)
+    assert data == (len(dataset.train) + len(dataset.validation)) * (28 * 28 + 8)
+
+
+def test_ranks_that_share_processors_take_longer() -> None:
+    alone, crowded = plans(problem(), 2), plans(problem(), 2, crowd=3.0)
+    assert crowded[0]["seconds"] == pytest.approx(3 * alone[0]["seconds"])
+    text = plan.text("x", told(crowded, 2, processors=1))
+    assert "Warning: 2 ranks on 1 cores" in text and "Warning" not in plan.text("x", told(alone, 2))
 
 
 def test_zeros_of_the_grid_are_resolved_for_the_ranks() -> None:
     (test,) = plans(problem("GROUPS=0", "DEGREE=4"), 100_003)
     assert (test["settings"]["GROUPS"], test["settings"]["DEGREE"]) == (25_000, 4)
-    row = plan.text("x", 100_003, [test]).splitlines()[3]
+    row = plan.text("x", told([test], 100_003)).splitlines()[3]
     assert row.split()[:6] == ["1", "32", "25000", "4", "3", "resnet8"]
 
 
@@ -57,19 +89,60 @@ def test_what_cannot_be_run_is_refused(options: list[str], reason: str) -> None:
         prepare.check(problem(*options).cases(2))
 
 
+def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
+    (enough, _) = plans(problem(), 2)
+    least = Limit(enough["nbytes"], "/a/file")
+    assert not plans(problem(), 2, least)[0]["lack"]
+    (first, _) = plans(problem(), 2, Limit(enough["nbytes"] - 1, "/sys/fs/cgroup/job/memory.max"))
+    assert first["lack"].startswith(
+        f"test 1 does not fit: a rank needs {enough['nbytes'] / 2**30:.3f} GiB (process 0.391"
+    )
+    assert "by /sys/fs/cgroup/job/memory.max; a smaller BATCH than 32 needs less" in first["lack"]
+    assert first["phases"] == {} and not plan.fits(told([first], 2))
+    text = plan.text("x", told([first], 2))
+    assert first["lack"] in text and "does not fit" in text.splitlines()[3]
+    with pytest.raises(InputError, match="test 1 does not fit.*test 2 does not fit"):
+        planning.refuse(problem().cases(2), CPU, BASELINE, Limit(1, "/a/file"))
+    planning.refuse(problem().cases(2), CPU, BASELINE, ENOUGH)
+
+
 def test_text() -> None:
     settings = {"BATCH": 32, "GROUPS": 2, "DEGREE": 3, "NETWORK": "resnet50"}
-    tests = [{"settings": settings, "steps": 14, "nbytes": 3 * 2**29, "seconds": 6.04}] * 2
-    lines = plan.text("my.dat", 8, tests).splitlines()
+    memory = {"data": 2**20, "buckets": 0, "step": 3 * 2**20}
+    test = {"settings": settings, "steps": 14, "nbytes": 3 * 2**29, "seconds": 6.04, "memory": memory, "lack": ""}
+    lines = plan.text("my.dat", told([test] * 2, 8)).splitlines()
     assert lines[0] == "my.dat: 2 tests, planned for 8 ranks; nothing was run"
     assert re.sub(" +", " ", lines[1]) == " Test NB P Q Idle ranks Network Steps GiB per rank Seconds"
     assert lines[2] == "-" * len(lines[1]) == "-" * len(lines[3])
     assert lines[3].split() == ["1", "32", "2", "3", "2", "resnet50", "14", "1.500", "6.0"]
     assert lines[4].split()[0] == "2" and lines[5].split() == ["in", "all", "12.1"]
+    blocks = lines[lines.index("Memory of a rank in MiB, test 1, 2:") + 1 :]
+    assert [line.split()[:2] for line in blocks] == [
+        ["400.0", "baseline:"],
+        ["1.0", "data:"],
+        ["3.0", "step:"],
+        ["1536.0", "in"],
+    ]
     assert all(len(line) <= 200 for line in lines)
 
 
+def test_every_purpose_has_a_meaning() -> None:
+    (test, _) = plans(problem(), 2)
+    assert set(test["memory"]) == set(plan.MEANINGS)
+
+
 def test_a_plan_is_not_taken_for_a_result() -> None:
-    text = plan.text("x", 2, plans(problem(), 2))
+    text = plan.text("x", told(plans(problem(), 2), 2))
     assert "WR" not in text and not LOOSE_ROW.search(text)
     assert not any(ROW.match(line) for line in text.splitlines())
+
+
+def test_mpi_is_measured_in_a_process_of_its_own_even_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a launcher leaves would make the process wait for its peers."""
+    program = "from hpcai.workloads import planning; planning.MPI_BYTES = -1; print(planning.mpi_bytes())"
+    monkeypatch.setenv("PMI_RANK", "3")
+    monkeypatch.setenv("PMI_SIZE", "4")
+    monkeypatch.setenv("PMI_FD", "9")
+    found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert 0 < int(found.stdout) < 256 * 2**20, found.stderr
+    assert BENCH.is_file()

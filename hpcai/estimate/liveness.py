@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 
 from hpcai.networks.graph import Graph, Layer
@@ -35,6 +36,7 @@ def saved_bytes(graph: Graph, batch: int, storage: Storage) -> int:
     return sum(_Saved(graph, batch, storage).sizes.values())
 
 
+@lru_cache
 def step_bytes(graph: Graph, batch: int, storage: Storage) -> int:
     """Most bytes that live at once in a step: activations, gradients, and what single layers need beside.
 

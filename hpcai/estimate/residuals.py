@@ -1,5 +1,6 @@
 """Memory of the checks that hold the provider's products against float64 (kernels/check.py), by the layers' shapes."""
 
+from functools import lru_cache
 from math import prod
 
 from hpcai.networks.graph import Graph
@@ -13,6 +14,7 @@ FP32_BYTES, FP64_BYTES = 4, 8
 BLOCKS = 8  # float64 arrays of a block at once: factors, squares, products, errors
 
 
+@lru_cache
 def residual_bytes(graph: Graph, batch: int) -> int:
     """Most bytes that the checks of one layer hold at once."""
     return max(

@@ -15,8 +15,8 @@ from hpcai.kernels.check import check_convolution
 from hpcai.machine import memory
 from hpcai.models.module import build
 from hpcai.train.optimisers import sgd
-from hpcai.train.profile import by_class, profiler
 from hpcai.train.recipe import Recipe
+from hpcai.train.recording import by_class, profiler
 
 SIDE, SAMPLES = 8, 4
 

@@ -10,27 +10,22 @@ from math import ceil, prod
 from typing import Any
 
 import torch
-from torch.nn.functional import cross_entropy
 
-from hpcai import clock, estimate
+from hpcai import estimate
 from hpcai.data import catalog
 from hpcai.data.dataset import ArraySplit, Dataset
 from hpcai.data.order import Shard
 from hpcai.errors import InputError
-from hpcai.estimate import Facts, Rates
+from hpcai.estimate import Facts
 from hpcai.inputfile import Case, Problem
 from hpcai.kernels.check import converts
 from hpcai.machine import device as devices
 from hpcai.machine import launcher, memory
 from hpcai.machine.affinity import cores, own_cpus
 from hpcai.machine.memory import Limit
-from hpcai.models.module import build
-from hpcai.networks.graph import Graph
-from hpcai.opcount import count
-from hpcai.train.optimisers import sgd
-from hpcai.train.precision import PRECISIONS, apply
-from hpcai.train.recipe import Recipe
+from hpcai.train.precision import PRECISIONS
 from hpcai.workloads.loading import load
+from hpcai.workloads.pace import seconds
 from hpcai.workloads.prepare import check, network
 
 GIB = 2**30
@@ -46,8 +41,6 @@ MPI.Init()
 print(resident() - before)
 MPI.Finalize()
 """
-PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where one image has fewer
-PROBES = 3  # timed steps, after one that is not
 
 
 def facts(case: Case, dataset: Dataset, device: torch.device) -> Facts:
@@ -148,7 +141,7 @@ def plan(case: Case, device: torch.device, baseline: int, limit: Limit, crowd: f
     shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     needed = rows(case, device)
     lack = shortage(case, needed, baseline, limit)
-    taken = _seconds(case, dataset, graph, shard, device, crowd) if not lack else {}
+    taken = seconds(case, dataset, graph, shard, device, crowd) if not lack else {}
     return {
         "settings": dict(case.settings),
         "steps": shard.steps * case["EPOCHS"],
@@ -158,50 +151,3 @@ def plan(case: Case, device: torch.device, baseline: int, limit: Limit, crowd: f
         "seconds": sum(taken.values()),
         "lack": lack,
     }
-
-
-def _seconds(
-    case: Case, dataset: Dataset, graph: Graph, shard: Shard, device: torch.device, crowd: float
-) -> dict[str, float]:
-    per_image = count(graph, "model").total
-    batch = max(2, min(case["BATCH"], PROBED_OPERATIONS // per_image))
-    rates = probe(graph, batch, case["PRECISION"], Recipe.of(case.settings), device)
-    found = estimate.seconds(rates, case.settings, shard.steps, len(dataset.train), len(dataset.validation))
-    return {phase: seconds * crowd for phase, seconds in found.items()}
-
-
-@lru_cache
-def probe(graph: Graph, batch: int, precision: str, recipe: Recipe, device: torch.device) -> Rates:
-    """What a sample takes in a training step and in a validation of this network here, by short steps of it."""
-    module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    apply(precision, module, device)
-    optimiser = sgd(module, recipe)
-    x = torch.randn(batch, *graph.shapes[graph.layers[0].name], device=device)
-    x = x.to(memory_format=torch.channels_last)
-    y = torch.zeros(batch, dtype=torch.int64, device=device)
-
-    def backward() -> None:
-        cross_entropy(module(x), y).backward()
-
-    def update() -> None:
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=False)
-
-    def judged() -> None:
-        with torch.inference_mode():
-            module(x)
-
-    training, updating = _fastest(backward, device), _fastest(update, device)
-    return Rates(training=training / batch, validation=_fastest(judged, device) / batch, update=updating)
-
-
-def _fastest(work: Any, device: torch.device) -> float:
-    """Seconds of the fastest of a few calls, after one that is not timed."""
-    times = []
-    for _ in range(1 + PROBES):
-        clock.synchronise(device)
-        begin = clock.now()
-        work()
-        clock.synchronise(device)
-        times.append(clock.now() - begin)
-    return min(times[1:])

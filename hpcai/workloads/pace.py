@@ -1,0 +1,68 @@
+"""How long a test will take: short steps of its network on this machine, as often as they are due."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from hpcai import clock, estimate
+from hpcai.data.dataset import Dataset
+from hpcai.data.order import Shard
+from hpcai.estimate import Rates
+from hpcai.inputfile import Case
+from hpcai.models.module import build
+from hpcai.networks.graph import Graph
+from hpcai.opcount import count
+from hpcai.train.precision import apply
+
+PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where one image has fewer
+PROBES = 3  # timed steps, after one that is not
+
+
+def seconds(
+    case: Case, dataset: Dataset, graph: Graph, shard: Shard, device: torch.device, crowd: float
+) -> dict[str, float]:
+    """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor, or a GPU."""
+    per_image = count(graph, "model").total
+    batch = max(2, min(case["BATCH"], PROBED_OPERATIONS // per_image))
+    rates = probe(graph, batch, case["PRECISION"], device)
+    found = estimate.seconds(rates, case.settings, shard.steps, len(dataset.train), len(dataset.validation))
+    return {phase: taken * crowd for phase, taken in found.items()}
+
+
+@lru_cache
+def probe(graph: Graph, batch: int, precision: str, device: torch.device) -> Rates:
+    """What a sample takes in a training step and in a validation of this network here, by short steps of it."""
+    module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    apply(precision, module, device)
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.001, momentum=0.9, weight_decay=0.001, fused=True)
+    x = torch.randn(batch, *graph.shapes[graph.layers[0].name], device=device)
+    x = x.to(memory_format=torch.channels_last)
+    y = torch.zeros(batch, dtype=torch.int64, device=device)
+
+    def backward() -> None:
+        cross_entropy(module(x), y).backward()
+
+    def update() -> None:
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=False)
+
+    def judged() -> None:
+        with torch.inference_mode():
+            module(x)
+
+    training, updating = _fastest(backward, device), _fastest(update, device)
+    return Rates(training=training / batch, validation=_fastest(judged, device) / batch, update=updating)
+
+
+def _fastest(work: Callable[[], object], device: torch.device) -> float:
+    """Seconds of the fastest of a few calls, after one that is not timed."""
+    times = []
+    for _ in range(1 + PROBES):
+        clock.synchronise(device)
+        begin = clock.now()
+        work()
+        clock.synchronise(device)
+        times.append(clock.now() - begin)
+    return min(times[1:])

@@ -1,0 +1,150 @@
+"""Memory of a process: limits of control groups of both versions, peaks, and runs that are refused or measured."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from job_folder import START, listing, prepared
+from launch import BENCH, ROOT, run_job
+from small_run import live_run
+
+from hpcai.machine import launcher, memory
+from hpcai.machine.memory import Limit
+
+MIB = 2**20
+
+
+def node(folder: Path, free_kib: int, membership: str) -> tuple[Path, Path]:
+    """A tree of process files with that much free memory, in these control groups; and where the groups go."""
+    (folder / "proc/self").mkdir(parents=True)
+    (folder / "proc/meminfo").write_text(f"MemTotal: 99999999 kB\nMemAvailable: {free_kib} kB\n")
+    (folder / "proc/self/cgroup").write_text(membership)
+    return folder / "proc", folder / "groups"
+
+
+def group(folder: Path, limit: str, used: int, inactive: int, version: int = 2) -> None:
+    """A control group's files as the kernel writes them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = ("memory.max", "memory.current") if version == 2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    (folder / names[0]).write_text(f"{limit}\n")
+    (folder / names[1]).write_text(f"{used}\n")
+    prefix = "" if version == 2 else "total_"
+    (folder / "memory.stat").write_text(f"anon 5\n{prefix}inactive_file {inactive}\n{prefix}active_file 7\n")
+
+
+def test_without_groups_the_free_memory_counts(tmp_path: Path) -> None:
+    proc, groups = node(tmp_path, 2048, "")
+    assert memory.available(proc, groups) == Limit(2048 * 1024, str(proc / "meminfo"))
+
+
+def test_a_group_of_version_2_and_its_parents(tmp_path: Path) -> None:
+    proc, groups = node(tmp_path, 2**30, "0::/job/step/task\n")
+    group(groups / "job/step/task", "max", 10 * MIB, 0)
+    group(groups / "job/step", str(100 * MIB), 30 * MIB, 10 * MIB)
+    group(groups / "job", str(200 * MIB), 30 * MIB, 0)
+    assert memory.available(proc, groups) == Limit(80 * MIB, str(groups / "job/step/memory.max"))
+    group(groups / "job", str(50 * MIB), 30 * MIB, 0)
+    assert memory.available(proc, groups) == Limit(20 * MIB, str(groups / "job/memory.max"))
+
+
+def test_a_group_of_version_1(tmp_path: Path) -> None:
+    proc, groups = node(tmp_path, 2**30, "9:cpu,cpuacct:/job\n4:memory:/job/step\n0::/\n")
+    group(groups / "memory/job/step", str(2**63 - 4096), 10 * MIB, 0, version=1)
+    group(groups / "memory/job", str(64 * MIB), 40 * MIB, 8 * MIB, version=1)
+    assert memory.available(proc, groups) == Limit(32 * MIB, str(groups / "memory/job/memory.limit_in_bytes"))
+
+
+def test_in_a_container_the_root_is_the_group(tmp_path: Path) -> None:
+    proc, groups = node(tmp_path, 2**30, "0::/../outside/of/here\n")
+    group(groups, str(10 * MIB), 12 * MIB, 0)
+    assert memory.available(proc, groups) == Limit(0, str(groups / "memory.max"))
+
+
+def test_of_this_process() -> None:
+    limit = memory.available()
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < limit.nbytes <= total
+    assert Path(limit.source).is_file()
+
+
+def test_peaks_see_what_is_gone_and_begin_anew() -> None:
+    def used() -> int:
+        block = np.ones(64 * MIB, np.uint8)
+        return len(block)
+
+    if not memory.reset_peak():
+        pytest.skip("NO clear_refs: PEAKS ARE OF THE WHOLE PROCESS")
+    before = memory.peak()
+    assert used() == 64 * MIB
+    memory.give_back()
+    assert memory.peak() >= before + 60 * MIB > memory.resident() + 50 * MIB
+    assert memory.reset_peak()
+    assert memory.peak() < before + 30 * MIB
+
+
+def test_a_peak_is_known_without_the_files_of_the_kernel(tmp_path: Path) -> None:
+    assert memory.peak(tmp_path) >= memory.resident() // 2
+    assert not memory.reset_peak(tmp_path)
+
+
+PAGES = """
+import resource
+from hpcai.machine import memory
+if {kept}:
+    memory.keep_freed()
+def step():
+    b"x" * (40 << 20)
+step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+memory.give_back()
+print(memory.resident())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="malloc of glibc")
+def test_freed_memory_is_kept_for_the_next_step_and_given_back_when_asked() -> None:
+    def run(kept: bool) -> list[int]:
+        program = [sys.executable, "-c", PAGES.format(kept=kept)]
+        return [int(word) for word in subprocess.check_output(program, cwd=ROOT, text=True).split()]
+
+    (new_pages, resident), (kept_pages, left) = run(False), run(True)
+    assert new_pages > 40 * MIB // 4096 * 0.9 > 100 > kept_pages
+    assert left < resident + 5 * MIB
+
+
+def test_a_child_is_no_part_of_the_job() -> None:
+    left = launcher.alone({"PMI_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "PATH": "/bin", "SLURM_NTASKS": "9"})
+    assert left == {"PATH": "/bin"}
+
+
+def test_a_test_that_cannot_fit_is_refused_on_all_ranks_before_it_runs(tmp_path: Path) -> None:
+    folder = prepared(tmp_path)
+    before = listing(folder)
+    job = run_job([BENCH, "--set", "BATCH=32,2000000", "SAMPLES=0", "DEGREE=1", "GROUPS=2"], 2, folder, START)
+    assert job.returncode == 2 and job.stdout == ""
+    assert re.search(r"test 2 does not fit: a rank needs \d{3,}\.\d+ GiB \(process 0\.\d+, step \d+", job.stderr)
+    assert "allowed: " in job.stderr and "a smaller BATCH than 2000000" in job.stderr and "test 1" not in job.stderr
+    assert listing(folder) == before
+
+
+def test_check_prints_the_refusal_beside_the_tests_that_fit(tmp_path: Path) -> None:
+    job = run_job([BENCH, "--check", "--set", "BATCH=32,2000000", "DEGREE=1", "GROUPS=1"], None, prepared(tmp_path))
+    assert job.returncode == 2
+    rows = [line for line in job.stdout.splitlines() if line.split()[:1] in (["1"], ["2"])]
+    assert "does not fit" not in rows[0] and "does not fit" in rows[1]
+    assert "test 2 does not fit: a rank needs" in job.stdout
+
+
+def test_a_run_stays_within_its_plan_and_near_it() -> None:
+    """The bound of benchmarks/memory.py, where plan and run have the same baseline."""
+    for test in live_run().result["tests"]:
+        used, planned = test["raw"]["memory"], test["scores"]["planned_bytes"]
+        assert used["peak_bytes"] <= planned
+        assert planned - used["baseline_bytes"] <= 1.5 * (used["peak_bytes"] - used["baseline_bytes"])
+        assert test["scores"]["memory_share"] == used["peak_bytes"] / planned
