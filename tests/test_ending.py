@@ -92,7 +92,7 @@ def ended(job: Finished) -> None:
         (2, 1, "loading 9", MODELS, "training"),
         (2, 1, "validating 1", MODELS, "training"),
         (2, 0, "voting 1", MODELS, "ensemble"),
-        (4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "training"),
+        (4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "preparation"),
         (4, 1, "training 3", f"{BOTH} EPOCHS=100000", "training"),
     ],
 )
