@@ -64,6 +64,14 @@ def test_in_a_container_the_root_is_the_group(tmp_path: Path) -> None:
     assert memory.available(proc, groups) == Limit(0, str(groups / "memory.max"))
 
 
+def test_what_is_installed_is_what_the_strictest_group_allows(tmp_path: Path) -> None:
+    proc, groups = node(tmp_path, 2**30, "0::/job/step\n")
+    assert memory.installed(proc, groups) == 99999999 * 1024
+    group(groups / "job/step", "max", 10 * MIB, 0)
+    group(groups / "job", str(200 * MIB), 30 * MIB, 0)
+    assert memory.installed(proc, groups) == 200 * MIB
+
+
 def test_of_this_process() -> None:
     limit = memory.available()
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

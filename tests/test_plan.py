@@ -64,7 +64,8 @@ def test_plan_by_hand() -> None:
 
 def test_ranks_that_share_processors_take_longer() -> None:
     alone, crowded = plans(problem(), 2), plans(problem(), 2, crowd=3.0)
-    assert crowded[0]["seconds"] == pytest.approx(3 * alone[0]["seconds"])
+    for phase in ("training", "audit", "validation", "ensemble"):
+        assert crowded[0]["phases"][phase] == pytest.approx(3 * alone[0]["phases"][phase])
     text = plan.text("x", told(crowded, 2, processors=1))
     assert "Warning: 2 ranks on 1 cores" in text and "Warning" not in plan.text("x", told(alone, 2))
 

@@ -72,7 +72,7 @@ def test_every_shape_and_every_rank_has_its_check_and_the_worst_is_known_to_all(
         result = Residuals(kernel, FORWARD, product[0], BATCH, 9, scaled[product], elementwise[product])
         return replace(result, scaled=-1.0), result
 
-    monkeypatch.setattr(residuals, "_check", check)
+    monkeypatch.setattr(residuals, "check", check)
     for size in range(1, world.size + 1):
         comm = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         if comm == MPI.COMM_NULL:

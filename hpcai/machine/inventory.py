@@ -7,6 +7,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from hpcai.machine import memory
+
 PACKAGES = ("torch", "numpy", "mpi4py", "h5py", "numba")
 
 
@@ -21,12 +23,11 @@ def processor() -> str:
 
 
 def memory_bytes() -> int:
-    """Memory of the node in bytes, or the control group's limit where that is lower."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Memory of the node in bytes, or the limit of a control group above this process where that is lower."""
     try:
-        return min(physical, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    except (OSError, ValueError):
-        return physical
+        return memory.installed()
+    except (OSError, KeyError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def versions() -> dict[str, str]:

@@ -51,8 +51,23 @@ def _fields(file: Path) -> dict[str, int]:
     return {first: int(rest[0]) for first, *rest in words if rest and rest[0].isdecimal()}
 
 
+def installed(proc: Path = PROC, groups: Path = GROUPS) -> int:
+    """Bytes of memory of the node, or of the control group that allows least."""
+    limits = [_fields(proc / "meminfo")["MemTotal:"] * KIB]
+    for folder, version in _groups(proc / "self/cgroup", groups):
+        with suppress(OSError, ValueError):
+            limits.append(int((folder / FILES[version][0]).read_text()))
+    return min(limits)
+
+
 def _group_limits(membership: Path, groups: Path) -> Iterator[Limit]:
-    """Of each control group that the process is in, directly or through another, and that has a limit."""
+    for folder, version in _groups(membership, groups):
+        with suppress(OSError, ValueError):  # the root has no limit in version 2
+            yield _group_limit(folder, version)
+
+
+def _groups(membership: Path, groups: Path) -> Iterator[tuple[Path, int]]:
+    """The control groups of memory that the process is in, directly or through another, and their version."""
     try:
         lines = membership.read_text().splitlines()
     except OSError:
@@ -62,16 +77,15 @@ def _group_limits(membership: Path, groups: Path) -> Iterator[Limit]:
         if number == "0" or "memory" in controllers.split(","):
             version = 2 if number == "0" else 1
             tree = groups if version == 2 else groups / "memory"
-            yield from _limits_along(tree, path, version)
+            yield from ((folder, version) for folder in _upwards(tree, path))
 
 
-def _limits_along(tree: Path, path: str, version: int) -> Iterator[Limit]:
+def _upwards(tree: Path, path: str) -> Iterator[Path]:
     """From the group itself up to the root; in a container the path may lie outside what can be seen: then the root."""
     inside = tree / path.strip("/")
     folder = inside if inside.is_dir() else tree
     for level in [folder, *folder.parents]:
-        with suppress(OSError, ValueError):  # the root has no limit in version 2
-            yield _group_limit(level, version)
+        yield level
         if level == tree:
             break
 

@@ -1,6 +1,7 @@
 """How long a test will take: short steps of its network on this machine, as often as they are due."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -15,6 +16,7 @@ from hpcai.models.module import build
 from hpcai.networks.graph import Graph
 from hpcai.opcount import count
 from hpcai.train.precision import apply
+from hpcai.workloads.products import check, checked_operations, products
 
 PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where one image has fewer
 PROBES = 3  # timed steps, after one that is not
@@ -26,7 +28,11 @@ def seconds(
     """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor, or a GPU."""
     per_image = count(graph, "model").total
     batch = max(2, min(case["BATCH"], PROBED_OPERATIONS // per_image))
-    rates = probe(graph, batch, case["PRECISION"], device)
+    rates = replace(
+        probe(graph, batch, case["PRECISION"], device),
+        once=clock.since_process_start() if case.index == 1 else 0.0,
+        residuals=_residual_seconds(graph, case["BATCH"], device) / (case["GROUPS"] * case["DEGREE"]),
+    )
     found = estimate.seconds(rates, case.settings, shard.steps, len(dataset.train), len(dataset.validation))
     return {phase: taken * crowd for phase, taken in found.items()}
 
@@ -54,6 +60,17 @@ def probe(graph: Graph, batch: int, precision: str, device: torch.device) -> Rat
 
     training, updating = _fastest(backward, device), _fastest(update, device)
     return Rates(training=training / batch, validation=_fastest(judged, device) / batch, update=updating)
+
+
+@lru_cache
+def _residual_seconds(graph: Graph, batch: int, device: torch.device) -> float:
+    """Seconds of the provider's checks on one rank, from that of a layer of middling size."""
+    shapes = sorted(products(graph, batch), key=checked_operations)
+    middling = shapes[len(shapes) // 2]
+    begin = clock.now()
+    check(middling, device, 1)
+    rate = (clock.now() - begin) / checked_operations(middling)
+    return rate * sum(map(checked_operations, shapes))
 
 
 def _fastest(work: Callable[[], object], device: torch.device) -> float:

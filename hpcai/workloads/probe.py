@@ -14,7 +14,7 @@ from hpcai.kernels.conv2d.vendor import convolve
 from hpcai.kernels.spec import fp32_nbytes
 from hpcai.networks.graph import Graph
 from hpcai.train.precision import PRECISIONS, switched
-from hpcai.workloads.residuals import LayerShape, products
+from hpcai.workloads.products import LayerShape, products
 
 SECONDS = 1.0  # of the whole probe, about
 FEWEST, MOST = 3, 50  # passes of each precision that are timed

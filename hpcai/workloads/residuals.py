@@ -1,42 +1,16 @@
 """Checks the provider that trains: its products at the layer shapes of the network, against float64."""
 
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from mpi4py import MPI
 
-from hpcai.kernels.check import check_convolution, check_gemm
-from hpcai.kernels.conv2d import Shape as ConvolutionShape
-from hpcai.kernels.gemm import Shape as ProductShape
 from hpcai.kernels.residual import Residuals
-from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, Arithmetic
+from hpcai.kernels.spec import FP32, Arithmetic
 from hpcai.networks.graph import Graph
-from hpcai.networks.layers import Conv, Dense
+from hpcai.workloads.products import check, products
 
 LARGEST = 9999999.0  # printed for a residual that is infinite or does not fit the column
-LayerShape: TypeAlias = "ConvolutionShape | ProductShape"
-Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directions that training runs
-
-
-def products(graph: Graph, batch: int) -> list[Product]:
-    """The distinct convolution and dense products of a training step, in the order of the layers."""
-    return list(dict.fromkeys(_products(graph, batch)))
-
-
-def _products(graph: Graph, batch: int) -> Iterator[Product]:
-    for layer in graph.layers:
-        op = layer.op
-        if isinstance(op, Conv | Dense):
-            unwanted = INPUT_GRADIENT if graph.trained.isdisjoint(layer.inputs) else None
-            directions = tuple(direction for direction in DIRECTIONS if direction != unwanted)
-            yield _shape(op, graph.shapes[layer.inputs[0]], batch), directions
-
-
-def _shape(op: Conv | Dense, source: tuple[int, ...], batch: int) -> LayerShape:
-    if isinstance(op, Dense):
-        return ProductShape(batch, source[0], op.features)
-    return ConvolutionShape(batch, *source, op.channels, op.kernel, op.stride, op.padding, op.dilation, op.groups)
 
 
 def worst_residuals(
@@ -49,14 +23,8 @@ def worst_residuals(
     """
     shapes = products(graph, batch)
     mine = shapes[comm.rank :: comm.size] or [shapes[comm.rank % len(shapes)]]
-    found = [residuals for product in mine for residuals in _check(product, device, seed, arithmetic)]
+    found = [residuals for product in mine for residuals in check(product, device, seed, arithmetic)]
     return {measure: _worst(measure, found, comm) for measure in ("scaled", "elementwise")}
-
-
-def _check(product: Product, device: torch.device, seed: int, arithmetic: Arithmetic) -> tuple[Residuals, ...]:
-    shape, directions = product
-    check = check_convolution if isinstance(shape, ConvolutionShape) else check_gemm
-    return tuple(check(shape, str(device), seed, directions, arithmetic))
 
 
 def _worst(measure: str, found: list[Residuals], comm: MPI.Comm) -> dict[str, Any]:
