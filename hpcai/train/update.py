@@ -67,8 +67,12 @@ class Tensor:
 
 @dataclass
 class _Term:
-    """A term of the formula, over some tensors: products with what is left over, and what rounding makes of them."""
+    """A term of the formula, over some tensors: products with what is left over, and what rounding makes of them.
 
+    `biased`: what a repetition changes may have a direction, as other kernels round a layer's gradient otherwise.
+    """
+
+    biased: bool
     product: float = 0.0
     square: float = 0.0
     rounding: float = 0.0
@@ -84,8 +88,8 @@ class _Term:
 
     def lost(self, noise: float) -> float:
         """Share of the term that is missing or too much; near 0 for a term too small to be told from rounding."""
-        size = self.square**0.5
-        floor = self.rounding**0.5 + noise * (self.spread / max(self.count, 1)) ** 0.5
+        size, spread = self.square**0.5, noise * self.spread**0.5
+        floor = self.rounding**0.5 + (2 * spread if self.biased else spread / max(self.count, 1) ** 0.5)
         return _ratio(abs(self.product), size * (size + floor))
 
 
@@ -131,7 +135,7 @@ def _judge(rule: Rule, t: Tensor, judgement: Judgement) -> None:
     for value in (_applied(rule, t), _ratio(_norm(rest), rounding + rule.noise * t.spread)):
         judgement.deviation = max(judgement.deviation, (_finite(value), t.name))
     for name, term in _terms(rule, t, decay):
-        total = judgement._terms.setdefault(name, _Term())
+        total = judgement._terms.setdefault(name, _Term(biased=term is t.mean))
         total.add(term, rest, rounding, t.spread)
 
 
