@@ -113,8 +113,11 @@ def test_what_the_settings_change() -> None:
 
 def test_total_is_of_the_training_or_of_the_residuals() -> None:
     rows = memory(build("resnet8", (28, 28), 1, 10), SETTINGS, FACTS)
-    training = {**rows, "residuals": 0}
+    training = {**rows, "residuals": 0, "judgement": 0}
     assert total(training) == sum(training.values())
+    judged = {**rows, "residuals": 0, "judgement": 10**12}
+    left = ("data", "weights", "audit", "other", "optimiser", "buckets", "judgement")
+    assert total(judged) == sum(judged[name] for name in left)
     assert total({**rows, "residuals": 10**12}) == 10**12 + sum(
         rows[name] for name in ("data", "weights", "audit", "other")
     )

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
 from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, running_statistics, step_bytes
-from hpcai.estimate.residuals import residual_bytes
-from hpcai.networks.graph import Graph
+from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
+from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.layers import Conv, Dense
 
 MIB = 2**20
 HALVES = {"fp32": (4, 4), "tf32": (4, 4), "fp16": (2, 4), "bf16": (2, 4), "pure16": (2, 2)}
@@ -16,10 +18,15 @@ BATCHES_AHEAD = 4  # in the queue, being made, just taken
 # own bytes: 1.3 to 1.45 in training, 0.45 more under the profiler (benchmarks/memory.py, glibc 2.36).
 FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.65
 PROFILED_LAYER = MIB // 4  # of a layer's operators in the profiler's own books
-SMALL_OBJECTS = 8 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
+SMALL_OBJECTS = 14 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
 NETWORKED = 8 * MIB  # threads, sockets and staging of a group that sums gradients
-RESIDUALS = "residuals"
-TRAINING = ("optimiser", "snapshot", "buckets", "batches", "step", "profile")  # not yet there when residuals are
+# Purposes that take turns: the checks come before the training, and a judgement when no step runs.
+CHECKS, JUDGEMENT = ("residuals",), ("judgement",)
+STEPS = ("snapshot", "batches", "step", "profile")
+TRAINING = ("optimiser", "buckets")
+JUDGED_VECTORS = 19  # in float64, of two of the largest tensors: the step's parts, and what they are compared with
+SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
+PROBED_OPERATIONS, PROBED_COPIES = 2**29, 4  # of the pass that tells whether a precision is native, and its tensors
 
 
 @dataclass(frozen=True)
@@ -55,16 +62,20 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
         "buckets": (parameters * parameter + NETWORKED) * (degree > 1),
         "batches": _batches(graph, batch, facts),
         "step": round(FRAGMENTATION * step),
-        "residuals": residual_bytes(graph, batch),
+        "judgement": parameters * parameter + JUDGED_VECTORS * FP64_BYTES * max(graph.parameters.values()),
+        "residuals": max(residual_bytes(graph, batch), _summed(parameters, degree), _probed(graph, settings)),
         "profile": round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
         "other": SMALL_OBJECTS,
     }
 
 
 def total(rows: Mapping[str, int]) -> int:
-    """Most bytes at once: the residuals are checked before the training begins."""
-    training = sum(rows[name] for name in TRAINING)
-    return sum(rows.values()) - min(training, rows[RESIDUALS])
+    """Most bytes at once: of the checks, or of the training with a step or with the judgement of one."""
+    checks, judgement, steps, training = (
+        sum(rows[name] for name in names) for names in (CHECKS, JUDGEMENT, STEPS, TRAINING)
+    )
+    stays = sum(rows.values()) - checks - judgement - steps - training
+    return stays + max(checks, training + max(steps, judgement))
 
 
 def _batches(graph: Graph, batch: int, facts: Facts) -> int:
@@ -72,3 +83,24 @@ def _batches(graph: Graph, batch: int, facts: Facts) -> int:
     pixels = prod(graph.shapes[graph.layers[0].name])
     scaled = 1 + (facts.picture_bytes != pixels)
     return batch * (BATCHES_AHEAD * (facts.picture_bytes + INDEX_BYTES) + (1 + scaled) * pixels * FP32_BYTES)
+
+
+def _summed(parameters: int, degree: int) -> int:
+    return SUMMED_BYTES * min(parameters, SUMMED) * (degree > 1)
+
+
+def _probed(graph: Graph, settings: Mapping[str, Any]) -> int:
+    """The probe of a precision: its heaviest layer, on as many images as make a pass worth timing."""
+    if settings["PRECISION"] == "fp32":
+        return 0
+    heaviest = max(
+        (layer for layer in graph.layers[1:] if isinstance(layer.op, Conv | Dense)), key=partial(_work, graph)
+    )
+    images = max(1, PROBED_OPERATIONS // _work(graph, heaviest))
+    pixels = prod(graph.shapes[heaviest.inputs[0]]) + prod(graph.shapes[heaviest.name])
+    return PROBED_COPIES * FP32_BYTES * (images * pixels + graph.parameters[heaviest.name])
+
+
+def _work(graph: Graph, layer: Layer) -> int:
+    """FLOP of a layer for one image."""
+    return 2 * graph.parameters[layer.name] * prod(graph.shapes[layer.name][1:])

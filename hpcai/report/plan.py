@@ -28,7 +28,8 @@ MEANINGS = {
     "buckets": "gradients of a group, and its connections",
     "batches": "pictures loaded ahead, and normalised",
     "step": "activations, gradients and work space of a training step",
-    "residuals": "the checks of the provider, before the training needs memory",
+    "judgement": "the audit of a step in float64, when no step runs",
+    "residuals": "the checks of the provider and of sums, before the training needs memory",
     "profile": "the profiler's account of a few steps",
     "other": "small objects",
 }

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from hpcai.comm.grid import Group
 from hpcai.train.communication import Communication
 
-BLOCK = 1 << 22  # elements that are summed at a time
+BLOCK = 1 << 20  # elements that are summed at a time
 EXACT = 1 << 24  # integers up to here are exact in fp32
 
 

@@ -94,8 +94,8 @@ class _Stages:
         with self.phases.measure("residuals"):
             arithmetic = precisions.PRECISIONS[case["PRECISION"]].arithmetic
             residuals = worst_residuals(self.graph, case["BATCH"], comm, self.device, self.seed, arithmetic)
-            memory.give_back()  # what the checks needed, before a step needs its own
         probed = self._probed()
+        memory.give_back()  # what the checks needed, before a step needs its own
         with self.phases.measure("warm-up"):
             warmup_steps = self.trained.warm_up()
         return {

@@ -29,7 +29,8 @@ from hpcai.workloads.pace import seconds
 from hpcai.workloads.prepare import check, network
 
 GIB = 2**30
-MPI_BYTES = 24 * 2**20  # of MPI in a process, where that cannot be measured
+MPI_BYTES = 16 * 2**20  # of MPI in a process once it is started, where that cannot be measured
+PEERS_BYTES = 4 * 2**20  # more, where a job has several ranks: the memory they share
 MPI_SECONDS = 60.0
 MEASURE_MPI = """
 import mpi4py
@@ -92,7 +93,7 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
     processors = len(cores(own_cpus()))
     devices.prepare(device, max(1, processors // ranks))
     cases = problem.cases(ranks, devices.accelerators())
-    baseline = mpi_bytes() + load(cases, device)
+    baseline = mpi_bytes() + PEERS_BYTES + load(cases, device)
     check(cases)
     sharers = ceil(ranks / devices.accelerators()) if devices.accelerators() else ranks
     own = memory.resident() if device.type == "cpu" else 0
@@ -117,7 +118,7 @@ def mpi_bytes() -> int:
     try:
         mpi4py = importlib.import_module("mpi4py")
         mpi4py.rc.initialize = mpi4py.rc.finalize = False  # a launcher may be waiting for a job that is none
-        importlib.import_module("mpi4py.MPI")
+        importlib.import_module("hpcai.workloads.ensemble")  # what a rank has loaded, its MPI not started
         measured = subprocess.run(
             [sys.executable, "-c", MEASURE_MPI],
             env=environment,
