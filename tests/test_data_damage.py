@@ -18,6 +18,7 @@ from packed_set import copy_of_set
 
 from hpcai.data import catalog, fashion, imagenet, places
 from hpcai.data.dataset import fingerprint
+from hpcai.data.shards import IMAGE_BYTES, read_index
 from hpcai.errors import DataError
 
 Wreck = Callable[[Path], object]
@@ -155,6 +156,20 @@ def test_index_of_packed_pictures_with_another_bit_is_refused_or_reads_alike(tmp
     for damaged in (*flips(content, 100), *cuts(content, 10)):
         index.write_bytes(damaged)
         assert read_or_refused(lambda: imagenet.open_packed(folder).fingerprint, index) in (sound, None)
+
+
+def test_shard_with_another_bit_around_its_images_is_refused_before_hdf5_sees_it(tmp_path: Path) -> None:
+    folder = copy_of_set(tmp_path / "set")
+    shard = folder / "train-00001.h5"
+    content = shard.read_bytes()
+    entry = read_index(folder).train[1]
+    end = entry.begin + entry.samples * IMAGE_BYTES
+    places = [*range(0, min(entry.begin, 4096), 37), *range(end, len(content), max(1, (len(content) - end) // 100))]
+    for place in places:
+        shard.write_bytes(bit_flipped(content, place, place % 8))
+        refused(lambda: imagenet.open_packed(folder), shard)
+    shard.write_bytes(bit_flipped(content, entry.begin + 5, 3))
+    assert imagenet.open_packed(folder).classes == 4  # found when the sample is read
 
 
 # --- the program

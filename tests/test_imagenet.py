@@ -105,7 +105,7 @@ def rewritten(alter):
         ),
         (
             changed("train-00001.h5", lambda file: file["labels"].write_direct(np.int32([9] * 5))),
-            "labels that do not fit",
+            "is damaged, or another shard",
         ),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_shard_that_shrinks_while_it_is_read(tmp_path):
 
 def official_index():
     names = ["n01440764", *(f"n1{number:07d}" for number in range(CLASSES - 2)), "n15075141"]
-    shards = {split: (Entry(f"{split}-00000.h5", samples, 0, ""),) for split, samples in SAMPLES.items()}
+    shards = {split: (Entry(f"{split}-00000.h5", samples, 0, "", 0, ""),) for split, samples in SAMPLES.items()}
     return Index(tuple(names), shards["train"], shards["validation"], 0)
 
 

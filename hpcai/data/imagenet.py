@@ -27,6 +27,7 @@ from hpcai.data.shards import (
     VALIDATION,
     Entry,
     Index,
+    check_frame,
     names,
     opened,
     read_index,
@@ -123,29 +124,18 @@ class _Shard:
     """One file: what is known of its samples, and where they lie."""
 
     def __init__(self, folder: Path, entry: Entry, classes: int) -> None:
-        self.path, self.samples = folder / entry.file, entry.samples
-        self._check_size(entry)
+        self.path, self.samples, self._begin = folder / entry.file, entry.samples, entry.begin
+        check_frame(self.path, entry)
         with opened(self.path) as file:
             images = file["images"]
             stored = (file.attrs["format"], file.attrs["sha256"], images.shape, images.dtype, images.chunks)
             self.labels = file["labels"][:].astype(np.int64)
             self._sums = file["crc32"][:]
-            self._begin = images.id.get_offset() or 0
         if stored != (FORMAT, entry.sha256, (entry.samples, SIDE, SIDE, CHANNELS), np.uint8, None):
             raise DataError(f"{self.path} is another shard than the index has; allowed: that of SHA-256 {entry.sha256}")
         if not len(self.labels) == len(self._sums) == entry.samples or not self._in_range(classes):
             raise DataError(f"{self.path} has labels that do not fit its pictures; allowed: a shard as it was packed")
         self._descriptor, self._opening = -1, Lock()
-
-    def _check_size(self, entry: Entry) -> None:
-        try:
-            nbytes = self.path.stat().st_size
-        except OSError as error:
-            raise DataError(
-                f"{self.path} cannot be read: {error.strerror}; allowed: every shard of the index"
-            ) from error
-        if nbytes != entry.nbytes:
-            raise DataError(f"{self.path} holds {nbytes} bytes; allowed: {entry.nbytes}, as the index has it")
 
     def _in_range(self, classes: int) -> bool:
         return self.samples == 0 or 0 <= self.labels.min() <= self.labels.max() < classes

@@ -32,12 +32,17 @@ SPLITS = (TRAIN, VALIDATION)
 
 @dataclass(frozen=True)
 class Entry:
-    """A shard as the index knows it: name, samples, bytes of the file, SHA-256 of the contents."""
+    """A shard as the index knows it: name, samples, bytes of the file, SHA-256 of the contents.
+
+    The images lie in one piece from byte `begin` on; `frame` is the SHA-256 of the bytes around them.
+    """
 
     file: str
     samples: int
     nbytes: int
     sha256: str
+    begin: int
+    frame: str
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,34 @@ class Contents:
         """The digest, once all images were added."""
         self._digest.update(labels.astype("<i4").tobytes())
         return self._digest.hexdigest()
+
+
+def frame(path: Path, begin: int, samples: int) -> str:
+    """SHA-256 (hexadecimal) of all bytes of a shard but its images': small, and what HDF5 builds on."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        digest.update(file.read(begin))
+        file.seek(begin + samples * IMAGE_BYTES)
+        digest.update(file.read())
+    return digest.hexdigest()
+
+
+def check_frame(path: Path, entry: Entry) -> None:
+    """Raise DataError if a shard is not as long as the index says, or differs from it around its images.
+
+    HDF5 can stay in an endless loop over a damaged file, so this comes before it sees the file.
+    """
+    try:
+        nbytes = path.stat().st_size
+        if nbytes != entry.nbytes:
+            raise DataError(f"{path} holds {nbytes} bytes; allowed: {entry.nbytes}, as the index has it")
+        found = frame(path, entry.begin, entry.samples)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}; allowed: every shard of the index") from error
+    if found != entry.frame:
+        raise DataError(
+            f"{path} is damaged, or another shard than the index has; allowed: that of SHA-256 {entry.sha256}"
+        )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcai.comm.world import World
-from hpcai.data.shards import SPLITS, Contents, Entry, names, opened, read_index
+from hpcai.data.shards import SPLITS, Contents, Entry, check_frame, names, opened, read_index
 from hpcai.errors import DataError
 
 
@@ -32,6 +32,7 @@ def _damage(path: Path, entry: Entry) -> Iterator[str]:
 
 
 def _differences(path: Path, entry: Entry) -> Iterator[str]:
+    check_frame(path, entry)
     with opened(path) as file:
         digest, sums, sources = Contents(), file["crc32"][:], names(file["files"])
         for number, expected in enumerate(sums):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hpcai.data.pack.pictures import Refusal, read
 from hpcai.data.pack.source import Picture, Shard
-from hpcai.data.shards import CHANNELS, FORMAT, SIDE, Contents, Entry, names, opened
+from hpcai.data.shards import CHANNELS, FORMAT, SIDE, Contents, Entry, frame, names, opened
 from hpcai.errors import DataError, HpcaiError
 
 PART = ".part"
@@ -139,5 +139,6 @@ def entry(path: Path, shard: Shard) -> tuple[Entry, list[str]]:
                 "same source and options (delete the shards named here to make them again)"
             )
         samples, digest = len(file["labels"]), str(file.attrs["sha256"])
-        refused = names(file["refused"])
-    return Entry(path.name, samples, path.stat().st_size, digest), refused
+        refused, begin = names(file["refused"]), file["images"].id.get_offset() or 0
+    around = frame(path, begin, samples)
+    return Entry(path.name, samples, path.stat().st_size, digest, begin, around), refused
