@@ -29,7 +29,7 @@ def check(cases: Sequence[Case]) -> None:
 
 
 def _check(case: Case) -> None:
-    dataset = catalog.open_for(case.settings)
+    dataset = catalog.open_for(case.data_settings)
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     if reason := compilers.refusal(case["COMPILE"], case["DEGREE"], devices.accelerators() > 0):
