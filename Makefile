@@ -32,7 +32,7 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-network lint wheelhouse clean
+.PHONY: help install run test test-network lint bench wheelhouse clean
 
 READY := .venv/.complete
 
@@ -49,6 +49,12 @@ test: $(READY) ## all tests
 
 test-%: $(READY) ## the MPI tests, on N ranks
 	.venv/bin/python -m pytest -m parallel --ranks $*
+
+bench: $(READY) ## what the benchmark itself costs, against a bare loop; many minutes, on a machine without other work
+	.venv/bin/python benchmarks/training.py
+	.venv/bin/python benchmarks/generation.py
+	.venv/bin/python benchmarks/memory.py
+	.venv/bin/python benchmarks/repeat.py
 
 test-network: $(READY) ## the tests that need a package index
 	.venv/bin/python -m pytest -m network
