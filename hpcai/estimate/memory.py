@@ -18,7 +18,7 @@ BATCHES_AHEAD = 4  # in the queue, being made, just taken
 # own bytes: 1.3 to 1.45 in training, 0.45 more under the profiler (benchmarks/memory.py, glibc 2.36).
 FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.65
 PROFILED_LAYER = MIB // 4  # of a layer's operators in the profiler's own books
-SMALL_OBJECTS = 14 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
+SMALL_OBJECTS = 16 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
 NETWORKED = 8 * MIB  # threads, sockets and staging of a group that sums gradients
 # Purposes that take turns: the checks come before the training, and a judgement when no step runs.
 CHECKS, JUDGEMENT = ("residuals",), ("judgement",)
