@@ -28,7 +28,7 @@ def caught() -> str:
 
 def _note(number: int, frame: FrameType | None) -> None:
     name = signal.Signals(number).name
-    if _caught and clock.now() - max(_caught.values()) > SAME:
+    if name in _caught and clock.now() - _caught[name] > SAME:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
     _caught[name] = clock.now()

@@ -45,7 +45,9 @@ class Account:
         Compares their number and the sum of their scrambled indices modulo 2^63. Collective over the group, the same
         on all its ranks.
         """
-        prints = fingerprint(self._delivered[: self._count])
+        delivered = self._delivered[: self._count]
+        chunks = (delivered[begin : begin + _CHUNK] for begin in range(0, len(delivered), _CHUNK))
+        prints = sum(map(fingerprint, chunks)) % _MODULUS
         expected = (self._of_all_draws - self._left_out(epoch, start)) % _MODULUS
         sums = np.array([self._count, prints, expected], np.uint64)
         self._group.model.Allreduce(sums.copy(), sums)
