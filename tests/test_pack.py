@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import resource
+import shutil
 import signal
 import zlib
 from pathlib import Path
@@ -106,6 +107,21 @@ def test_a_damaged_shard_is_made_again(tree, packed, tmp_path):
     os.truncate(target / "train-00002.h5", 4000)
     done = pack(tree, target, *SMALL)
     assert done.returncode == 0 and "train-00002.h5 cannot be read" in done.stderr
+    assert shards(target) == shards(packed)
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["with the index", "without"])
+def test_a_flipped_bit_in_a_shard_that_is_there_is_found_and_the_shard_made_again(tree, packed, tmp_path, index):
+    target = tmp_path / "set"
+    shutil.copytree(packed, target)
+    path = target / "train-00001.h5"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    if not index:
+        (target / "index.json").unlink()
+    done = pack(tree, target, *SMALL)
+    assert done.returncode == 0 and "train-00001.h5 is damaged: made again" in done.stderr
     assert shards(target) == shards(packed)
 
 

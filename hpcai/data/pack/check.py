@@ -8,6 +8,8 @@ from hpcai.comm.world import World
 from hpcai.data.shards import SPLITS, Contents, Entry, check_frame, names, opened, read_index
 from hpcai.errors import DataError
 
+ROWS = 64  # images that are read at a time
+
 
 def check(target: Path, world: World) -> int:
     """Print every damaged sample and shard of a packed set; the exit code, the same on every rank. Collective."""
@@ -21,6 +23,18 @@ def check(target: Path, world: World) -> int:
         verdict = f"{len(found)} differences" if found else f"intact, fingerprint {index.fingerprint}"
         print(f"{target}: {len(entries)} shards, {verdict}")
     return 1 if found else 0
+
+
+def intact(path: Path) -> bool:
+    """Whether a shard holds what it was written with, by the SHA-256 in it; reads all of it."""
+    try:
+        with opened(path) as file:
+            images, digest = file["images"], Contents()
+            for begin in range(0, len(images), ROWS):
+                digest.add(images[begin : begin + ROWS])
+            return digest.close(file["labels"][:]) == str(file.attrs["sha256"])
+    except DataError:
+        return False
 
 
 def _damage(path: Path, entry: Entry) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpcai import clock
 from hpcai.comm.world import World, agreed, broadcast, patient_barrier
+from hpcai.data.pack.check import intact
 from hpcai.data.pack.source import Shard, scan, shards
 from hpcai.data.pack.write import PART, entry, write
 from hpcai.data.places import INDEX
@@ -39,6 +40,7 @@ def pack(options: Options, world: World) -> int:
     planned = [*shards(train, each), *shards(validation, each)]
     with _claimed(options.target, world):
         missing = agreed(world.comm, lambda: _missing(options.target, planned))
+        missing = sorted([*missing, *_damaged(options.target, planned, missing, world)])
         progress = _Progress(options.target, [planned[number].file for number in missing], world.rank)
         for number in missing[world.rank :: world.size]:
             write(options.target, planned[number], progress.tell)
@@ -75,7 +77,7 @@ def _lock(target: Path) -> int:
 
 
 def _missing(target: Path, planned: list[Shard]) -> list[int]:
-    """Numbers of the shards to make; removes what a killed job left, and shards that are damaged."""
+    """Numbers of the shards to make; removes what a killed job left, and shards that cannot be read."""
     for left in target.glob(f"*{PART}"):
         left.unlink()
     expected = {shard.file for shard in planned}
@@ -103,6 +105,17 @@ def _is_complete(path: Path, shard: Shard) -> bool:
         path.unlink()
         return False
     return True
+
+
+def _damaged(target: Path, planned: list[Shard], missing: list[int], world: World) -> list[int]:
+    """Numbers of the shards that lie there but do not hold what they were written with; they are removed. Collective."""
+    there = sorted({*range(len(planned))} - {*missing})
+    mine = [number for number in there[world.rank :: world.size] if not intact(target / planned[number].file)]
+    for number in mine:
+        print(f"hpcai: {target / planned[number].file} is damaged: made again", file=sys.stderr)
+        (target / planned[number].file).unlink()
+        (target / INDEX).unlink(missing_ok=True)
+    return [number for numbers in world.comm.allgather(mine) for number in numbers]
 
 
 def _check_space(target: Path, needed: int) -> None:
