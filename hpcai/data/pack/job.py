@@ -108,7 +108,7 @@ def _is_complete(path: Path, shard: Shard) -> bool:
 
 
 def _damaged(target: Path, planned: list[Shard], missing: list[int], world: World) -> list[int]:
-    """Numbers of the shards that lie there but do not hold what they were written with; they are removed. Collective."""
+    """Numbers of the shards that lie there but do not hold what was written; they are removed. Collective."""
     there = sorted({*range(len(planned))} - {*missing})
     mine = [number for number in there[world.rank :: world.size] if not intact(target / planned[number].file)]
     for number in mine:
