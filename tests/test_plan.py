@@ -16,6 +16,7 @@ from hpcai import estimate
 from hpcai.data import catalog
 from hpcai.errors import InputError
 from hpcai.inputfile import Problem, parse
+from hpcai.machine import launcher
 from hpcai.machine.memory import Limit
 from hpcai.report import plan
 from hpcai.workloads import planning, prepare
@@ -38,6 +39,7 @@ def told(tests: Sequence[dict[str, Any]], ranks: int, processors: int = 10**9) -
     """A plan as a whole."""
     return {
         "ranks": ranks,
+        "node_ranks": ranks,
         "processors": processors,
         "baseline": BASELINE,
         "limit": ENOUGH.nbytes,
@@ -147,3 +149,25 @@ def test_mpi_is_measured_in_a_process_of_its_own_even_inside_a_job(monkeypatch: 
     found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert 0 < int(found.stdout) < 256 * 2**20, found.stderr
     assert BENCH.is_file()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "places", "environment", "here"),
+    [
+        (2, 2, {}, 2),
+        (16, 2, {}, 16),
+        (17, 2, {}, 2),
+        (100_000, 4, {}, 4),
+        (100_000, 2, {"MPI_LOCALNRANKS": "48"}, 48),
+        (8, 2, {"OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, 4),
+        (8, 2, {"MPI_LOCALNRANKS": "many"}, 8),
+    ],
+)
+def test_ranks_of_a_node(
+    ranks: int, places: int, environment: dict[str, str], here: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in launcher.LOCAL_SIZES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert planning.ranks_of_node(ranks, places) == here

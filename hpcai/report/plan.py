@@ -54,8 +54,11 @@ def _lines(name: str, planned: Json) -> Iterator[str]:
         yield _row(index, test, ranks)
     yield f"{'in all':<8} {sum(test['seconds'] for test in tests):>{len(HEADER) - 9}.1f}"
     yield from EXPLANATION
-    if ranks > planned["processors"]:
-        yield f"Warning: {ranks} ranks on {planned['processors']} cores: each test takes so much longer"
+    here = planned["node_ranks"]
+    if here < ranks:
+        yield f"Nodes: like this one, {here} ranks on each"
+    if here > planned["processors"]:
+        yield f"Warning: {here} ranks on {planned['processors']} cores: each test takes so much longer"
     yield f"A rank may use {planned['limit'] / GIB:.3f} GiB, by {planned['source']}"
     yield from _by_purpose(tests, planned["baseline"])
     yield from (test["lack"] for test in tests if test["lack"])

@@ -29,6 +29,7 @@ from hpcai.workloads.pace import seconds
 from hpcai.workloads.prepare import check, network
 
 GIB = 2**30
+CROWDED = 8  # ranks for each core or GPU of a node
 MPI_BYTES = 16 * 2**20  # of MPI in a process once it is started, where that cannot be measured
 PEERS_BYTES = 4 * 2**20  # more, where a job has several ranks: the memory they share
 MPI_SECONDS = 60.0
@@ -88,27 +89,38 @@ def limit_of_rank(device: torch.device, sharers: int) -> Limit:
 
 
 def plans(problem: Problem, ranks: int) -> dict[str, Any]:
-    """The plan of a problem on `ranks` ranks of one node like this one: its tests, the baseline, and the limit."""
+    """The plan of a problem on `ranks` ranks of nodes like this one: its tests, the baseline, and the limit."""
     device = devices.own(0)
     processors = len(cores(own_cpus()))
-    devices.prepare(device, max(1, processors // ranks))
+    here = ranks_of_node(ranks, devices.accelerators() or processors)
+    devices.prepare(device, max(1, processors // here))
     cases = problem.cases(ranks, devices.accelerators())
     baseline = mpi_bytes() + PEERS_BYTES + load(cases, device)
     check(cases)
-    sharers = ceil(ranks / devices.accelerators()) if devices.accelerators() else ranks
+    sharers = ceil(here / devices.accelerators()) if devices.accelerators() else here
     own = memory.resident() if device.type == "cpu" else 0
     free = limit_of_rank(device, 1)
     limit = Limit((free.nbytes + own) // sharers, f"{free.source}, of {sharers} ranks" if sharers > 1 else free.source)
     held = 0 if device.type == "cuda" else baseline
-    crowd = max(1.0, ranks / processors) if device.type == "cpu" else float(sharers)
+    crowd = max(1.0, here / processors) if device.type == "cpu" else float(sharers)
     return {
         "ranks": ranks,
+        "node_ranks": here,
         "processors": processors,
         "baseline": held,
         "limit": limit.nbytes,
         "source": limit.source,
         "tests": [plan(case, device, held, limit, crowd) for case in cases],
     }
+
+
+def ranks_of_node(ranks: int, places: int) -> int:
+    """How many of the ranks share a node: as many as a launcher started here, else all that could be meant for one.
+
+    `places` are the node's GPUs, or its cores; more than CROWDED ranks for each are taken to be on several nodes.
+    """
+    local = next((int(os.environ[name]) for name in launcher.LOCAL_SIZES if os.environ.get(name, "").isdecimal()), 0)
+    return local or (ranks if ranks <= CROWDED * places else places)
 
 
 @lru_cache
