@@ -178,8 +178,8 @@ class Training:
         A validation during which the run is to end does not count.
         """
         progress = self.state.progress
+        self._average_statistics(phases)
         with phases.measure("validation"):
-            average_statistics(self.state.module, self.group)
             tally = self.validation.run(self.execution.judged, self.group, ending.poll)
         progress.validation_seconds = phases.seconds["validation"]
         self.stopped = ending.agreed(self.group.model)
@@ -191,3 +191,12 @@ class Training:
         loss = None if tally.blown else loss
         progress.curve.append({"epoch": progress.epoch, "seconds": slowest, "loss": loss, **judged})
         return loss
+
+    def _average_statistics(self, phases: Phases) -> None:
+        """Make the group's statistics one, the only change outside of steps: the seal is checked before it."""
+        with phases.measure("audit"):
+            self.proof.check_weights()
+        with phases.measure("validation"):
+            average_statistics(self.state.module, self.group)
+        with phases.measure("audit"):
+            self.proof.seal()

@@ -41,7 +41,7 @@ class Findings:
     deviation: Worst = (0.0, "")
     lost: Worst = (0.0, "")
     wrong_epochs: int = 0  # with other samples than theirs; the same on all ranks of the group
-    changed: int = 0  # times that weights were not what the epoch before had left
+    changed: int = 0  # times that weights or statistics were not what the epoch before had left
 
 
 class Proof:
@@ -92,11 +92,11 @@ class Proof:
         self.seal()
 
     def seal(self) -> None:
-        """Keep sums over the bits of weights and velocities."""
+        """Keep sums over the bits of weights, running statistics and velocities."""
         self._sealed = sums(self._state.module, self._state.optimiser)
 
     def check_weights(self) -> None:
-        """Note if weights or velocities are not what they were when they were sealed."""
+        """Note if weights, running statistics or velocities are not what they were when they were sealed."""
         if self._sealed is not None:
             self.findings.changed += not torch.equal(self._sealed, sums(self._state.module, self._state.optimiser))
 

@@ -100,12 +100,12 @@ class Copies:
 
 
 def sums(module: nn.Module, optimiser: torch.optim.Optimizer) -> torch.Tensor:
-    """A sum over the bits of each parameter and of what the optimiser keeps of it: int64, on the device.
+    """A sum over the bits of each parameter, statistic, and what the optimiser keeps: int64, on the device.
 
     One bit that has changed changes it.
     """
     kept = [value for state in optimiser.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
-    return torch.stack([_sum(value.detach()) for value in (*module.parameters(), *kept)])
+    return torch.stack([_sum(value.detach()) for value in (*module.parameters(), *module.buffers(), *kept)])
 
 
 def _sum(tensor: torch.Tensor) -> torch.Tensor:

@@ -2,21 +2,23 @@
 
 SGD with momentum m, weight decay d and learning rate r: v' = m v + d w + g, w' = w - r v', g the mean of the gradients
 of Q ranks, d = 0 for vectors. The step is judged by two measures. The *deviation* compares v' and w' with the formula,
-tensor by tensor, in units of what rounding allows. The *lost share* projects what is left over, v' - (m v + d w + g),
-on each term of the formula: 1 where the term is missing or stands twice, and near 0 for anything random; so one rank's
-gradient is missed among 1000, whatever the precision.
+in units of what rounding allows. The *lost share* projects what is left over, v' - (m v + d w + g), on each term of the
+formula, and w' - (w - r v') on the update: 1 where that is missing or stands twice, and near 0 for anything random; so
+one rank's gradient is missed among 1000. Moves of w that are smaller than its rounding tell nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+SINGLE = 2.0**-24  # unit roundoff of fp32, in which an optimiser computes what it stores in a shorter type
 LARGEST = 9999999.0  # stands for a value that is infinite, no number, or does not fit the column
 Vector = npt.NDArray[np.float64]
 Worst = tuple[float, str]
+Told = Callable[[Vector], Vector]  # of a term: what its loss would leave over, as far as the stored type shows it
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,22 @@ class Tensor:
     def fits(self, vector: Vector) -> bool:
         """Whether the type can hold these numbers."""
         return bool(np.abs(vector).max(initial=0.0) <= self.kind.max)
+
+    def stored(self, vector: Vector) -> Vector:
+        """These numbers as the type keeps them."""
+        kept: Vector = torch.from_numpy(vector).to(getattr(torch, self.kind.dtype)).double().numpy()
+        return kept
+
+    def reach(self, exact: Vector, move: Vector) -> Vector:
+        """How far a stored w - move may be from the exact one, element by element.
+
+        Half the spacing of the type's numbers; and before that is rounded: r and r v' in fp32, v' as it was before it
+        was stored (a fused optimiser goes on with that), and in a type shorter than fp32 the difference.
+        """
+        slack = (self.unit + 4 * SINGLE) * np.abs(move) + (self.unit > SINGLE) * SINGLE * np.abs(exact)
+        _, exponent = np.frexp(np.maximum(np.abs(exact) + slack, self.kind.tiny))
+        slack += np.ldexp(self.unit, exponent - 1)
+        return slack
 
 
 @dataclass
@@ -127,29 +145,53 @@ def _judge(rule: Rule, t: Tensor, judgement: Judgement) -> None:
         return
     norms = rule.momentum * _norm(t.velocity) + _norm(decay) + t.size
     rounding = 8 * rule.ranks**0.5 * t.unit * norms
-    found = t.velocity_after
-    if found is None:
-        found = (t.before - t.after) / rule.rate
-        rounding += 8 * t.unit * _norm(t.after) / rule.rate
-    rest = found - formula
-    for value in (_applied(rule, t), _ratio(_norm(rest), rounding + rule.noise * t.spread)):
-        judgement.deviation = max(judgement.deviation, (_finite(value), t.name))
+    if t.velocity_after is None:
+        scale, rest, told = rule.rate, *_in_weights(rule, t, formula)
+    else:
+        _judge_update(t, rule.rate * t.velocity_after, judgement)
+        scale, rest, told = 1.0, t.velocity_after - formula, _as_it_is
+    deviation = _ratio(_norm(rest), scale * (rounding + rule.noise * t.spread))
+    judgement.deviation = max(judgement.deviation, (_finite(deviation), t.name))
     for name, term in _terms(rule, t, decay):
+        seen = told(term)
+        scale_seen = min(scale, _ratio(_norm(seen), _norm(term)))
         total = judgement._terms.setdefault(name, _Term(biased=term is t.mean))
-        total.add(term, rest, rounding, t.spread)
+        total.add(seen, rest, scale_seen * rounding, scale_seen * t.spread)
+
+
+def _judge_update(t: Tensor, move: Vector, judgement: Judgement) -> None:
+    """w' against w - r v' with the v' that the step left behind: rounding alone, of each element."""
+    exact = t.before - move
+    reach = t.reach(exact, move)
+    wrong = _beyond(t.after - exact, reach)
+    missing = _beyond(move, reach)  # what would be wrong if no element had moved
+    worst = float((np.abs(wrong) / (2 * reach)).max(initial=0.0))
+    judgement.deviation = max(judgement.deviation, (_finite(worst), t.name))
+    lost = _ratio(abs(float(wrong @ missing)), float(missing @ missing))
+    judgement.lost = max(judgement.lost, (_finite(lost), f"update of {t.name}"))
+
+
+def _in_weights(rule: Rule, t: Tensor, formula: Vector) -> tuple[Vector, Told]:
+    """What is left over where no velocity tells it, w' - (w - r v'), and what a lost term would leave there."""
+    move = rule.rate * formula
+    exact = t.before - move
+    reach = t.reach(exact, move)
+    return _beyond(t.after - exact, reach), lambda term: _beyond(t.stored(exact + rule.rate * term) - exact, reach)
+
+
+def _as_it_is(term: Vector) -> Vector:
+    return term
+
+
+def _beyond(difference: Vector, reach: Vector) -> Vector:
+    """The part of differences that rounding does not explain; 0 where it does."""
+    part: Vector = np.sign(difference) * np.maximum(np.abs(difference) - reach, 0.0)
+    return part
 
 
 def _changed(t: Tensor) -> bool:
     moved = t.velocity_after is not None and not np.array_equal(t.velocity, t.velocity_after, equal_nan=True)
     return moved or not np.array_equal(t.before, t.after, equal_nan=True)
-
-
-def _applied(rule: Rule, t: Tensor) -> float:
-    """w' against w - r v' with the v' that the step left behind: rounding alone, in any precision."""
-    if t.velocity_after is None:
-        return 0.0
-    move = rule.rate * t.velocity_after
-    return _ratio(_norm(t.after - (t.before - move)), 8 * t.unit * (_norm(t.after) + _norm(move)))
 
 
 def _terms(rule: Rule, t: Tensor, decay: Vector) -> Iterator[tuple[str, Vector]]:
