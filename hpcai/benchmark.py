@@ -2,7 +2,6 @@
 
 import sys
 from functools import partial
-from typing import Any
 
 import torch
 from mpi4py import MPI
@@ -10,7 +9,7 @@ from mpi4py import MPI
 from hpcai import __version__, clock
 from hpcai import result as results
 from hpcai.comm.ending import Ending
-from hpcai.comm.grid import seat
+from hpcai.comm.seats import Grid, described, grids_of, groups_of
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
@@ -26,7 +25,6 @@ from hpcai.workloads.prepare import check
 from hpcai.workloads.usage import Usage
 
 WORKLOADS = {"ensemble": ensemble}
-LISTED_GRIDS = 8  # columns of the rank map
 
 
 def run(problem: Problem, world: World, placement: Placement) -> int:
@@ -89,15 +87,14 @@ def _head(
     problem: Problem, cases: list[Case], world: World, placement: Placement, device: torch.device
 ) -> results.Json:
     """The result before its first test; tells of all ranks by sums, and by name of the first ones only. Collective."""
-    grids = list(dict.fromkeys((case["GROUPS"], case["DEGREE"], case["MAPPING"]) for case in cases))
-    ranks = gather_listed(world, _rank(world, placement, device, grids[:LISTED_GRIDS]))
+    grids = grids_of(case.settings for case in cases)
+    ranks = gather_listed(world, _rank(world, placement, device, grids))
     environment = {
         **inventory.environment(MPI.Get_library_version().split("\n")[0].strip("\0 "), devices.name(device)),
         "ranks": world.size,
         "nodes": world.comm.allreduce(int(world.node.rank == 0)),
         "accelerators": accelerators(world, device),
-        "grids": [f"{p}x{q} {mapping[0].upper()}" for p, q, mapping in grids[:LISTED_GRIDS]],
-        "idle": [_idle(p, q, world.size) for p, q, _ in grids if p * q < world.size],
+        **described(grids, world.size),
         "warnings": _warnings(world, placement, device),
     }
     return {
@@ -114,20 +111,15 @@ def _head(
     }
 
 
-def _rank(world: World, placement: Placement, device: torch.device, grids: list[Any]) -> results.Json:
-    seats = [seat(world.rank, *grid) for grid in grids]
+def _rank(world: World, placement: Placement, device: torch.device, grids: list[Grid]) -> results.Json:
     return {
         "rank": world.rank,
-        "groups": [place.group if place else None for place in seats],
+        "groups": groups_of(world.rank, grids),
         "host": world.host,
         "device": str(device),
         "cpus": ranges(placement.cpus),
         "threads": placement.threads,
     }
-
-
-def _idle(groups: int, degree: int, size: int) -> str:
-    return f"Grid {groups} x {degree}: ranks {ranges(range(groups * degree, size))} stay idle"
 
 
 def _warnings(world: World, placement: Placement, device: torch.device) -> list[str]:

@@ -4,22 +4,9 @@ from dataclasses import dataclass
 
 from mpi4py import MPI
 
+from hpcai.comm.seats import Seat, seat
 
-@dataclass(frozen=True)
-class Seat:
-    """Where one rank sits: model `group` of P, rank `member` of the Q that train it."""
-
-    group: int
-    member: int
-
-
-def seat(rank: int, groups: int, degree: int, mapping: str) -> Seat | None:
-    """The seat of a rank in a P x Q grid, None if it stays idle; `row` fills a group with consecutive ranks."""
-    if rank >= groups * degree:
-        return None
-    if mapping == "row":
-        return Seat(rank // degree, rank % degree)
-    return Seat(rank % groups, rank // groups)
+__all__ = ["Group", "Seat", "seat", "split"]
 
 
 @dataclass(frozen=True)

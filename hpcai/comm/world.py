@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 from mpi4py import MPI
 
+from hpcai.comm.seats import LISTED_RANKS
 from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
 
 LAST_WORDS = 0.5  # seconds; a launcher that is told to end the job drops what it has not passed on by then
-LISTED_RANKS = 64  # rank 0 hears of these ranks by name; of the others only sums
 
 
 @dataclass(frozen=True)

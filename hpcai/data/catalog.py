@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hpcai.data.dataset import ArraySplit, Dataset
 
 TARGET_SUBSET, TARGET_FULL = 0.85, 0.90
+ASKED = ("SAMPLES", "CLASSES", "RESOLUTION", "SEED")  # KEYs that say which data, beside DATASET
 
 
 def check(spec: str) -> None:
@@ -23,7 +24,7 @@ def check(spec: str) -> None:
 
 def open_for(settings: Mapping[str, Any], copied: Path | None = None) -> "Dataset":
     """Opens the dataset that the settings of a case name; see `open_dataset`."""
-    asked = {name: settings[name.upper()] for name in ("samples", "classes", "resolution", "seed")}
+    asked = {name.lower(): settings[name] for name in ASKED}
     return open_dataset(settings["DATASET"], copied=copied, **asked)
 
 

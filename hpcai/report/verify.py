@@ -11,14 +11,15 @@ from typing import Any
 from hpcai import result as results
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Case, from_dict
-from hpcai.report import consistency, files
+from hpcai.report import consistency, files, schema
+from hpcai.report.schema import check
 
 Json = dict[str, Any]
 
 NOTHING = "nothing"
 BESIDE = {"report.txt": files.report, "result.csv": files.table}
 # What a hostile file can make of arithmetic, look-ups and formats.
-UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, OSError)
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError, OSError)
 
 
 def differences(path: Path) -> list[str]:
@@ -27,6 +28,8 @@ def differences(path: Path) -> list[str]:
     Raises InputError if the file is not a result at all.
     """
     stored = read(path)
+    if found := list(check.violations(stored, schema.schema())):
+        return found
     try:
         made = rebuilt(stored)
         return [*compare(stored, made, ""), *_contradictions(made), *_beside(path.parent, made)]
@@ -94,7 +97,12 @@ def _cases(result: Json) -> list[Case]:
 
 def _contradictions(made: Json) -> Iterator[str]:
     """Claims that raw measurements break; those of a FAILED test may be anything."""
-    for index, (case, test) in enumerate(zip(_cases(made), made["tests"], strict=False)):
+    cases = _cases(made)
+    if broken := list(consistency.machine(made, cases)):
+        yield from broken
+        return
+    yield from consistency.broken_off(made, cases)
+    for index, (case, test) in enumerate(zip(cases, made["tests"], strict=False)):
         if test["verdict"] == "PASSED":
             for claim in consistency.contradictions(case, test["raw"]):
                 yield f"tests[{index}].raw does not fulfil: {claim}"

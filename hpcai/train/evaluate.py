@@ -12,6 +12,7 @@ from hpcai.comm.grid import Group
 from hpcai.data.loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
+from hpcai.train.judged import fingerprint
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,6 @@ class Tally:
     counted: int
     fingerprint: int
     blown: int
-
-
-def fingerprint(indices: Integers) -> int:
-    """A sum over samples of a scrambled index: equal for the same samples equally often, else by a chance of 2^-63."""
-    mixed = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return int((mixed ^ mixed >> np.uint64(31)).sum(dtype=np.uint64)) % (1 << 63)
-
-
-def expected_fingerprint(n: int, block: int = 1 << 16) -> int:
-    """The fingerprint of samples 0 ... n - 1, each once."""
-    parts = (fingerprint(np.arange(start, min(start + block, n))) for start in range(0, n, block))
-    return sum(parts) % (1 << 63)
 
 
 def _never() -> bool:

@@ -7,7 +7,7 @@ from mpi4py import MPI
 from hpcai import score
 from hpcai.comm import reduce
 from hpcai.comm.grid import Group
-from hpcai.train.evaluate import expected_fingerprint
+from hpcai.train.judged import expected_fingerprint
 from hpcai.train.loop import Training
 from hpcai.train.parallel import differs_from_leader
 
@@ -15,10 +15,11 @@ from hpcai.train.parallel import differs_from_leader
 def so_far(training: Training, group: Group) -> dict[str, Any]:
     """What has been done until now, of a training that may have stopped early. Collective over all active ranks."""
     progress = training.state.progress
-    credited = progress.samples - training.state.skipped_samples
-    counts = {"samples": credited, "executed_operations": progress.operations}
+    skipped = training.state.skipped_samples
+    counts = {"samples": progress.samples - skipped, "skipped_samples": skipped}
+    counts |= {"executed_operations": progress.operations, "steps": progress.steps * group.leader}
     return {
-        **reduce.sums(group.active, {**counts, "steps": progress.steps * group.leader}),
+        **reduce.sums(group.active, counts),
         "seconds": group.active.allreduce(progress.training_seconds, MPI.MAX),
         "curve": group.active.bcast(progress.curve),
     }

@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import execution, generated, memory, precision, quality, seconds, staging, times, work
+from hpcai.report.consistency import dataset, execution, memory, precision, quality, seconds, staging, times, work
+from hpcai.report.consistency.broken import broken_off
+from hpcai.report.consistency.machine import machine
+
+__all__ = ["broken_off", "contradictions", "machine"]
 
 Json = dict[str, Any]
 
+FIRST = (dataset.dataset,)  # others work with the numbers of samples, whatever these are
 TOPICS = (
     work.settings,
     work.work,
@@ -21,7 +26,6 @@ TOPICS = (
     work.bags,
     seconds.seconds,
     staging.staging,
-    generated.generated,
     precision.precision,
     times.steps,
     times.ranks,
@@ -33,7 +37,8 @@ TOPICS = (
 
 def contradictions(case: Case, raw: Json) -> Iterator[str]:
     """The claims that the raw measurements of a PASSED test break; none if all hold."""
-    for claims in TOPICS:
-        for claim, holds in claims(case, raw).items():
-            if not holds:
-                yield claim
+    for topics in (FIRST, TOPICS):
+        broken = [claim for claims in topics for claim, holds in claims(case, raw).items() if not holds]
+        yield from broken
+        if broken:
+            return

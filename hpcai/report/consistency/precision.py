@@ -3,8 +3,11 @@
 from typing import Any
 
 from hpcai.inputfile import Case
+from hpcai.result.checks import ROUNDED
 
 Json = dict[str, Any]
+
+PASSES = 3  # of either precision at least, on each rank, of which the fastest counts
 
 
 def precision(case: Case, raw: Json) -> dict[str, bool]:
@@ -16,13 +19,16 @@ def precision(case: Case, raw: Json) -> dict[str, bool]:
         "skipped_steps <= steps": 0 <= steps <= raw["steps"],
         "skipped_samples: those of skipped_steps": steps * ranks <= samples <= steps * ranks * case["BATCH"],
     }
-    return {**claims, **_probed(probe, phase or 0.0, wanted)} if probe else claims
+    claims["converted: products in 16 bits only"] = wanted in ROUNDED or not raw["memory"]["converted"]
+    return {**claims, **_probed(probe, phase or 0.0, wanted, raw["memory"])} if probe else claims
 
 
-def _probed(probe: Json, phase: float, wanted: str) -> dict[str, bool]:
+def _probed(probe: Json, phase: float, wanted: str, memory: Json) -> dict[str, bool]:
     times = (probe["fp32_seconds"], probe["seconds"])
     return {
         "probe: seconds > 0": min(times) > 0,
-        "probe: within its phase": sum(times) <= phase,
-        "probe: converted are 16 bits only": not probe["converted"] or wanted != "tf32",
+        "probe: within its phase": PASSES * max(times) <= phase,
+        "probe: converted are 16 bits only": wanted in ROUNDED or not probe["converted"],
+        "probe: converted where the first rank converts": probe["converted"] or not memory["converted"],
+        "probe: no GPU converts": not (probe["converted"] and memory["accelerated"]),
     }

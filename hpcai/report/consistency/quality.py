@@ -8,6 +8,7 @@ from typing import Any
 from hpcai.inputfile import Case
 from hpcai.report.consistency.rounding import at_most, elapsed, within
 from hpcai.score import first_reaching
+from hpcai.train.judged import expected_fingerprint
 from hpcai.train.recipe import Recipe
 
 Json = dict[str, Any]
@@ -15,19 +16,31 @@ Json = dict[str, Any]
 
 def curve(case: Case, raw: Json) -> dict[str, bool]:
     """The validation curve of the first model."""
-    entries, samples = raw["curve"], raw["dataset"]["validation_samples"]
+    entries = raw["curve"]
     seconds = [0.0, *(entry["seconds"] for entry in entries)]
     return {
-        "curve: epochs that EVALUATE asks for": [entry["epoch"] for entry in entries] == _evaluated(case),
-        "curve: counted = validation_samples": all(entry["counted"] == samples for entry in entries),
-        "curve: one fingerprint": len({entry["fingerprint"] for entry in entries}) == 1,
-        "curve: correct <= validation_samples": all(0 <= entry["correct"] <= samples for entry in entries),
-        "curve: losses finite": all(0 <= entry["loss"] < math.inf for entry in entries),
+        **judged(raw),
+        "curve: epochs that EVALUATE asks for": [entry["epoch"] for entry in entries] == evaluated(case),
+        "curve: no loss is missing": all(entry["loss"] is not None for entry in entries),
         "curve: time goes on": all(earlier < later for earlier, later in pairwise(seconds)),
     }
 
 
-def _evaluated(case: Case) -> list[int]:
+def judged(raw: Json) -> dict[str, bool]:
+    """What each entry of a curve owes the validation set, also of a test that ended early."""
+    entries, samples = raw["curve"], raw["dataset"]["validation_samples"]
+    expected = expected_fingerprint(samples) if entries else 0
+    losses = (entry["loss"] for entry in entries if entry["loss"] is not None)
+    return {
+        "curve: counted = validation_samples": all(entry["counted"] == samples for entry in entries),
+        "curve: the fingerprint of all samples": all(entry["fingerprint"] == expected for entry in entries),
+        "curve: correct <= validation_samples": all(0 <= entry["correct"] <= samples for entry in entries),
+        "curve: losses finite": all(0 <= loss < math.inf for loss in losses),
+    }
+
+
+def evaluated(case: Case) -> list[int]:
+    """The epochs after which a model is judged."""
     recipe = Recipe.of(case.settings)
     return [epoch for epoch in range(1, recipe.epochs + 1) if recipe.evaluates(epoch)]
 
@@ -38,7 +51,7 @@ def validation(case: Case, raw: Json) -> dict[str, bool]:
     # Two models agree on no more samples than all but those by which one is better.
     spread = (case["GROUPS"] - 1) * (raw["member_correct_max"] - raw["member_correct_min"])
     return {
-        "validation_passes = GROUPS x evaluated epochs": passes == case["GROUPS"] * len(_evaluated(case)),
+        "validation_passes = GROUPS x evaluated epochs": passes == case["GROUPS"] * len(evaluated(case)),
         "validation_counted = passes x samples": raw["validation_counted"] == passes * samples,
         "correct <= validation_samples": 0 <= raw["correct"] <= samples,
         "agreeing_pairs <= pairs of models - their spread": 0 <= raw["agreeing_pairs"] <= pairs - spread,
@@ -75,7 +88,7 @@ def reached(case: Case, raw: Json) -> dict[str, bool]:
         "reached_models <= GROUPS": bool(entry) <= count <= (case["GROUPS"] if entry else case["GROUPS"] - 1),
         "reached_models > 0 if the best reached the target": (count > 0)
         == (raw["member_correct_best"] / samples >= raw["target"]),
-        "reached_epochs_max was evaluated": slowest[1] in [0, *_evaluated(case)],
+        "reached_epochs_max was evaluated": slowest[1] in [0, *evaluated(case)],
         "reached: max <= sum <= models x max": all(map(within, slowest, totals, [count, count])),
         "reached: the first model's <= max": all(map(at_most, own, slowest)),
         "one model: reached when the curve says": case["GROUPS"] > 1 or own == slowest == totals,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.data.bootstrap import sampler
-from hpcai.data.order import Shard
 from hpcai.inputfile import Case
+from hpcai.report.consistency.shards import shards_of, trained
 
 Json = dict[str, Any]
 
@@ -14,10 +14,8 @@ def settings(case: Case, raw: Json) -> dict[str, bool]:
     return {
         "counts >= 0": all(value >= 0 for value in _integers(raw)),
         "residuals >= 0": all(worst["value"] >= 0 for worst in raw["residuals"].values()),
-        "training_samples = SAMPLES": case["SAMPLES"] in (0, raw["dataset"]["training_samples"]),
         "audit: values >= 0": all(value >= 0 for value in _audited(raw["audit"])),
         "audit: one step in each epoch of each model": raw["audit"]["steps"] == case["GROUPS"] * case["EPOCHS"],
-        "target = TARGET": case["TARGET"] in (0, raw["target"]),
         "backend is none if, and only if, DEGREE = 1": (raw["backend"] == "none") == (case["DEGREE"] == 1),
     }
 
@@ -38,15 +36,11 @@ def _integers(value: Any) -> Iterator[int]:
 
 def work(case: Case, raw: Json) -> dict[str, bool]:
     """What the samplers and shards say about the models, one after the other."""
-    samples, epochs = raw["dataset"]["training_samples"], case["EPOCHS"]
-    shards = [
-        Shard(sampler(case["SAMPLER"], samples, case["SEED"], m, case["GROUPS"]).size, 0, case["DEGREE"], case["BATCH"])
-        for m in range(case["GROUPS"])
-    ]
-    steps = [shard.steps * epochs for shard in shards]
-    trained = sum(shard.samples for shard in shards) * case["DEGREE"] * epochs
+    shards = shards_of(case, raw)
+    steps = [shard.steps * case["EPOCHS"] for shard in shards]
     return {
-        "samples + skipped_samples = EPOCHS x the shards": raw["samples"] + raw["skipped_samples"] == trained,
+        "samples + skipped_samples = EPOCHS x the shards": raw["samples"] + raw["skipped_samples"]
+        == trained(case, shards),
         "steps = EPOCHS x the steps of all models": raw["steps"] == sum(steps),
         "model_steps_min, of the models": raw["model_steps_min"] == min(steps),
         "model_steps_max, of the models": raw["model_steps_max"] == max(steps),

@@ -7,10 +7,13 @@ from hpcai.report.schema.broken import BROKEN_OFF
 from hpcai.report.schema.kinds import (
     COUNT,
     FLAG,
+    NAME,
     NUMBER,
+    POSITIVE,
     SHA256,
     STATUS,
     TEXT,
+    UTC,
     VALUES,
     Json,
     list_of,
@@ -64,7 +67,7 @@ SUMMARY = object_of(
     }
 )
 RANK = object_of(
-    {"rank": COUNT, "groups": list_of(or_null(COUNT)), "host": TEXT, "device": TEXT, "cpus": TEXT, "threads": COUNT}
+    {"rank": COUNT, "groups": list_of(or_null(COUNT)), "host": NAME, "device": NAME, "cpus": NAME, "threads": POSITIVE}
 )
 INPUT = object_of(
     {
@@ -85,18 +88,18 @@ INPUT = object_of(
 )
 ENVIRONMENT = object_of(
     {
-        "ranks": COUNT,
-        "nodes": COUNT,
+        "ranks": POSITIVE,
+        "nodes": POSITIVE,
         "accelerators": COUNT,
-        "processor": TEXT,
-        "cpus": COUNT,
-        "memory_bytes": COUNT,
-        "device": TEXT,
-        "system": TEXT,
-        "python": TEXT,
-        "mpi": TEXT,
-        "packages": {"type": "object", "additionalProperties": TEXT},
-        "grids": list_of(TEXT),
+        "processor": NAME,
+        "cpus": POSITIVE,
+        "memory_bytes": POSITIVE,
+        "device": NAME,
+        "system": NAME,
+        "python": NAME,
+        "mpi": NAME,
+        "packages": {"type": "object", "additionalProperties": NAME},
+        "grids": list_of(NAME),
         "idle": list_of(TEXT),
         "warnings": list_of(TEXT),
     }
@@ -107,8 +110,8 @@ def schema() -> Json:
     """The schema as a JSON document."""
     fields = {
         "schema": {"const": SCHEMA},
-        "version": TEXT,
-        "date": TEXT,
+        "version": NAME,
+        "date": UTC,
         "input": INPUT,
         "environment": ENVIRONMENT,
         "ranks": list_of(RANK),

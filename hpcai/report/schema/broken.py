@@ -1,6 +1,6 @@
 """The part of the schema that says what is known of a test that ended early."""
 
-from hpcai.report.schema.kinds import COUNT, NUMBER, TEXT, list_of, object_of, or_null
+from hpcai.report.schema.kinds import COUNT, NAME, NUMBER, POSITIVE, SECONDS, list_of, object_of, or_null
 from hpcai.report.schema.raw import CURVE, DATASET
 
 RAW = object_of(
@@ -8,12 +8,13 @@ RAW = object_of(
         "where": {"enum": ["preparation", "training", "ensemble"]},
         "dataset": DATASET,
         "samples": COUNT,
+        "skipped_samples": COUNT,
         "executed_operations": COUNT,
         "steps": COUNT,
-        "seconds": NUMBER,
+        "seconds": SECONDS,
         "curve": list_of(CURVE),
     }
 )
 BROKEN_OFF = object_of(
-    {"index": COUNT, "tv": TEXT, "cause": TEXT, "n": COUNT, "gflops": or_null(NUMBER), "raw": or_null(RAW)}
+    {"index": POSITIVE, "tv": NAME, "cause": NAME, "n": COUNT, "gflops": or_null(NUMBER), "raw": or_null(RAW)}
 )

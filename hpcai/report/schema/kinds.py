@@ -6,7 +6,14 @@ Json = dict[str, Any]
 
 NUMBER: Json = {"type": "number"}
 COUNT: Json = {"type": "integer", "minimum": 0}
+POSITIVE: Json = {"type": "integer", "minimum": 1}
+SECONDS: Json = {"type": "number", "minimum": 0}
 TEXT: Json = {"type": "string"}
+NAME: Json = {"type": "string", "pattern": "^.+$"}
+UTC: Json = {
+    "type": "string",
+    "pattern": ("^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9][+]00:00$"),
+}
 FLAG: Json = {"type": "boolean"}
 SHA256: Json = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 VERDICT: Json = {"enum": ["PASSED", "FAILED", "NOT CHECKED"]}

@@ -1,9 +1,20 @@
 """The part of the schema that says what was measured in a test."""
 
-from hpcai.report.schema.kinds import COUNT, FLAG, NUMBER, SHA256, TEXT, Json, list_of, object_of, or_null
+from hpcai.report.schema.kinds import (
+    COUNT,
+    FLAG,
+    NAME,
+    NUMBER,
+    POSITIVE,
+    SECONDS,
+    SHA256,
+    TEXT,
+    list_of,
+    object_of,
+    or_null,
+)
 from hpcai.train.operators import CLASSES
 
-SECONDS: Json = {"type": "number", "minimum": 0}
 PHASES = dict.fromkeys(
     (
         "set-up",
@@ -23,12 +34,12 @@ PHASES = dict.fromkeys(
 FIRST_PHASE = dict.fromkeys(("start-up", "staging", "probe"), SECONDS)
 DATASET = object_of(
     {
-        "name": TEXT,
+        "name": NAME,
         "fingerprint": SHA256,
-        "shape": {"type": "array", "items": COUNT, "minItems": 3, "maxItems": 3},
-        "classes": COUNT,
-        "training_samples": COUNT,
-        "validation_samples": COUNT,
+        "shape": {"type": "array", "items": POSITIVE, "minItems": 3, "maxItems": 3},
+        "classes": POSITIVE,
+        "training_samples": POSITIVE,
+        "validation_samples": POSITIVE,
     },
     {"ceiling": NUMBER, "ceiling_error": NUMBER},
 )
@@ -36,7 +47,7 @@ WORST = object_of({"value": NUMBER, "where": TEXT})
 CURVE = object_of(
     {
         "epoch": COUNT,
-        "seconds": NUMBER,
+        "seconds": SECONDS,
         "loss": or_null(NUMBER),
         "correct": COUNT,
         "counted": COUNT,

@@ -1,0 +1,51 @@
+"""Which rank sits where in a process grid (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Grid = tuple[int, int, str]  # groups, degree, mapping
+
+LISTED_RANKS = 64  # rank 0 hears of these ranks by name; of the others only sums
+LISTED_GRIDS = 8  # columns of the rank map
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where one rank sits: model `group` of P, rank `member` of the Q that train it."""
+
+    group: int
+    member: int
+
+
+def seat(rank: int, groups: int, degree: int, mapping: str) -> Seat | None:
+    """The seat of a rank in a P x Q grid, None if it stays idle; `row` fills a group with consecutive ranks."""
+    if rank >= groups * degree:
+        return None
+    if mapping == "row":
+        return Seat(rank // degree, rank % degree)
+    return Seat(rank % groups, rank // groups)
+
+
+def grids_of(cases: Iterable[Mapping[str, Any]]) -> list[Grid]:
+    """The different grids of the settings of cases, in their order."""
+    return list(dict.fromkeys((case["GROUPS"], case["DEGREE"], case["MAPPING"]) for case in cases))
+
+
+def groups_of(rank: int, grids: Sequence[Grid]) -> list[int | None]:
+    """The group of a rank in each of the grids that are listed; None where it stays idle."""
+    seats = [seat(rank, *grid) for grid in grids[:LISTED_GRIDS]]
+    return [place.group if place else None for place in seats]
+
+
+def described(grids: Sequence[Grid], ranks: int) -> dict[str, list[str]]:
+    """The grids that are listed, and which of the ranks stay idle in any of them, in words."""
+    return {
+        "grids": [f"{p}x{q} {mapping[0].upper()}" for p, q, mapping in grids[:LISTED_GRIDS]],
+        "idle": [_idle(p, q, ranks) for p, q, _ in grids if p * q < ranks],
+    }
+
+
+def _idle(groups: int, degree: int, ranks: int) -> str:
+    first, last = groups * degree, ranks - 1
+    return f"Grid {groups} x {degree}: ranks {first if first == last else f'{first}-{last}'} stay idle"

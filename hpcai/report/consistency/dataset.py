@@ -1,0 +1,105 @@
+"""What a test says of its data owes what is known of them: all of generated and shipped data, much of the others."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import isclose
+from typing import Any
+
+from hpcai.data import catalog, fashion, imagenet
+from hpcai.data.dataset import description
+from hpcai.data.places import GENERATED
+from hpcai.data.shards import CHANNELS
+from hpcai.inputfile import Case
+from hpcai.inputfile.keys import Value
+
+Json = dict[str, Any]
+
+ROUNDING = 1e-9  # of the ceiling, should another machine round its sums otherwise
+WHOLE = ("fashion", GENERATED)  # can be opened anywhere, and are the same everywhere
+FULL = {"fashion": {"train": 60_000, "validation": 10_000}, "imagenet": imagenet.SAMPLES}
+
+
+def dataset(case: Case, raw: Json) -> dict[str, bool]:
+    """The data of a test that has ended, and the quality to reach on them."""
+    return {
+        **description_of(case, raw["dataset"]),
+        "0 < target <= 1": 0 < raw["target"] <= 1,
+        "target: TARGET, or the dataset's own": isclose(raw["target"], _target(case), abs_tol=ROUNDING),
+    }
+
+
+def description_of(case: Case, found: Json) -> dict[str, bool]:
+    """What a test says of its data, also of one that ended early."""
+    claims = {
+        "training_samples = SAMPLES": case["SAMPLES"] in (0, found["training_samples"]),
+        "classes = CLASSES": case["CLASSES"] in (0, found["classes"]),
+    }
+    if case["DATASET"] in WHOLE:
+        return {**claims, "dataset: the one that the input names": _same(found, _known(case)[0])}
+    of_kind = _fashion if case["DATASET"].startswith("fashion:") else _pictures
+    return {
+        **claims,
+        "dataset: a ceiling is known of generated data only": not {"ceiling", "ceiling_error"} & set(found),
+        **of_kind(case, found),
+    }
+
+
+def _fashion(case: Case, found: Json) -> dict[str, bool]:
+    """Files of Fashion-MNIST's format: the published set, or one with another fingerprint and name."""
+    published, altered = fashion.name(fashion.PUBLISHED), fashion.name("")
+    own = fashion.name(found["fingerprint"])
+    shape = [1, fashion.SIDE, fashion.SIDE]
+    return {
+        "dataset: pictures of 1 x 28 x 28 in 10 classes": (found["shape"], found["classes"])
+        == (shape, fashion.CLASSES),
+        "dataset: the name that its fingerprint has": found["name"]
+        in ((published, altered) if case["SAMPLES"] else (own,)),
+        "dataset: part of the published set is another set": not case["SAMPLES"] or own == altered,
+        "dataset: as many samples as its name says": found["name"] != published or _full(case, found, "fashion"),
+    }
+
+
+def _pictures(case: Case, found: Json) -> dict[str, bool]:
+    """Packed pictures: the official set, or a folder of other ones."""
+    official, folder = "imagenet", f"imagefolder-{found['classes']}"
+    shape = [CHANNELS, imagenet.CROPS.judged, imagenet.CROPS.judged]
+    numbers = found["classes"] == imagenet.CLASSES and _full(case, found, official)
+    return {
+        "dataset: pictures of 3 x 224 x 224": found["shape"] == shape,
+        "dataset: imagenet, or named after its classes": found["name"] in (official, folder),
+        "dataset: as many samples as its name says": found["name"] != official or numbers,
+    }
+
+
+def _full(case: Case, found: Json, name: str) -> bool:
+    """Whether there are the samples of a full set, or SAMPLES of its training samples and all others."""
+    train, validation = FULL[name].values()
+    training = found["training_samples"]
+    whole = training <= train if case["SAMPLES"] else training == train
+    return bool(whole and found["validation_samples"] == validation)
+
+
+def _target(case: Case) -> float:
+    if case["TARGET"]:
+        return float(case["TARGET"])
+    if case["DATASET"] in WHOLE:
+        return _known(case)[1]
+    return catalog.TARGET_FULL if case["DATASET"].startswith("fashion:") else imagenet.TARGET
+
+
+def _known(case: Case) -> tuple[Json, float]:
+    return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
+
+
+@lru_cache(maxsize=64)
+def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Json, float]:
+    """What a result says of the dataset, and its target; the data themselves are let go."""
+    found = catalog.open_for(dict(settings))
+    return description(found), found.target
+
+
+def _same(found: Json, expected: Mapping[str, Any]) -> bool:
+    return found.keys() == expected.keys() and all(
+        isclose(found[name], value, abs_tol=ROUNDING) if isinstance(value, float) else found[name] == value
+        for name, value in expected.items()
+    )
