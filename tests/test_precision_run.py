@@ -133,6 +133,9 @@ def test_claims_of_a_precision(sweep: Run) -> None:
     assert altered(sweep, 1, probe=None) == {wanted}
     assert altered(sweep, 1, probe={**probe, "seconds": 0.0}) == {"probe: seconds > 0"}
     assert altered(sweep, 1, probe={**probe, "seconds": 100.0}) == {"probe: within its phase"}
+    memory = sweep.result["tests"][1]["raw"]["memory"]
+    one_alone = "probe: converted where the first rank converts"
+    assert altered(sweep, 1, probe={**probe, "converted": False}, memory={**memory, "converted": True}) == {one_alone}
     assert altered(sweep, 1, skipped_steps=1, skipped_samples=17) == {"skipped_samples: those of skipped_steps"}
     assert altered(sweep, 1, skipped_steps=6, skipped_samples=16) == {"skipped_steps <= steps"}
     assert altered(sweep, 2, skipped_steps=1, skipped_samples=16) == {"skipped_steps: in fp16 only"}

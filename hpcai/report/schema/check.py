@@ -97,9 +97,9 @@ def _const(value: Any, wanted: Any, schema: Json, place: str) -> Iterator[str]:
 
 
 def _any_of(value: Any, wanted: list[Json], schema: Json, place: str) -> Iterator[str]:
-    """The faults by the choice that fits best; none if one fits."""
-    faults = [list(violations(value, choice, place)) for choice in wanted]
-    yield from min(faults, key=len)
+    """The faults by the choice of the value's own type that has fewest; none if one fits."""
+    own = [choice for choice in wanted if "type" not in choice or not any(_type(value, choice["type"], choice, place))]
+    yield from min((list(violations(value, choice, place)) for choice in own or wanted), key=len)
 
 
 def _shown(name: str) -> str:

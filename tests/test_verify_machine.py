@@ -1,0 +1,82 @@
+"""Verification of what a result says of its machine: ranks, nodes, grids and devices follow from each other."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alterations import verified
+from small_run import bench, golden, judged
+
+from hpcai.comm.seats import described, groups_of
+from hpcai.report import verify
+
+Json = dict[str, Any]
+Forgery = Callable[[Json], object]
+
+RANKS = "ranks: each that is listed, in order"
+GRIDS = "environment: the grids of the tests, and their idle ranks"
+GPUS = "accelerators > 0 if, and only if, the device is no cpu"
+CPUS = "ranks: on the cpu if, and only if, accelerators = 0"
+HOST = "tests[0].raw: slowest_host: of slowest_rank"
+
+
+def first(result: Json) -> Json:
+    """The raw measurements of the first test."""
+    return dict(result["tests"][0]["raw"])
+
+
+def on_gpus(result: Json) -> None:
+    """All that a machine says of itself, but not what the tests say."""
+    result["environment"].update(accelerators=2, device="NVIDIA H200")
+    for rank in result["ranks"]:
+        rank["device"] = "cuda:0"
+
+
+@pytest.mark.parametrize(
+    ("claim", "forge"),
+    [
+        (RANKS, lambda result: result["environment"].update(ranks=64, nodes=8)),
+        (RANKS, lambda result: result["ranks"].pop()),
+        (RANKS, lambda result: result["ranks"].reverse()),
+        (GRIDS, lambda result: result["environment"]["grids"].reverse()),
+        (GRIDS, lambda result: result["environment"]["idle"].append("Grid 1 x 1: ranks 1 stay idle")),
+        ("environment: at most a node for each rank", lambda result: result["environment"].update(nodes=3)),
+        ("ranks: groups, by the grids", lambda result: result["ranks"][1].update(groups=[1, 1])),
+        (GPUS, lambda result: result["environment"].update(accelerators=2)),
+        (GPUS, lambda result: result["environment"].update(device="NVIDIA H200")),
+        (CPUS, lambda result: result["ranks"][1].update(device="cuda:0")),
+        ("accelerators <= ranks of a node", lambda result: result["environment"].update(accelerators=2, nodes=2)),
+        ("tests[0].raw: memory: accelerated if, and only if, there are GPUs", on_gpus),
+        ("tests[1].raw: backend: nccl with GPUs only", lambda result: result["tests"][1]["raw"].update(backend="nccl")),
+        (HOST, lambda result: first(result)["busy_seconds"].update(slowest_host="x")),
+        ("environment.nodes: less than 1", lambda result: result["environment"].update(nodes=0)),
+        ("ranks[0].threads: less than 1", lambda result: result["ranks"][0].update(threads=0)),
+    ],
+)  # fmt: skip
+def test_each_claim_can_be_broken(claim: str, forge: Forgery, tmp_path: Path) -> None:
+    result = golden()
+    forge(result)
+    assert claim in verified(judged(result), tmp_path)
+
+
+def test_an_emulated_precision_cannot_be_called_native(tmp_path: Path) -> None:
+    """With idle ranks; what the probe says is held against what the memory of the same test says."""
+    changes = ["PRECISION=fp16", "GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=32", "BATCH=8"]
+    run = bench([str(Path(__file__).parent / "golden" / "input.dat"), "--set", *changes], 3)
+    assert verify.differences(run.folder / "result.json") == []
+    result = run.result
+    probe = result["tests"][0]["raw"]["probe"]
+    probe["converted"] = not probe["converted"]
+    found = verified(judged(result), tmp_path)
+    assert "tests[0].raw: probe: on one node, converted on all ranks or on none" in found
+
+
+def test_idle_ranks_and_groups_in_words() -> None:
+    grids = [(2, 2, "row"), (2, 1, "column"), (5, 1, "row")]
+    assert described(grids, 5) == {
+        "grids": ["2x2 R", "2x1 C", "5x1 R"],
+        "idle": ["Grid 2 x 2: ranks 4 stay idle", "Grid 2 x 1: ranks 2-4 stay idle"],
+    }
+    assert [groups_of(rank, grids) for rank in (0, 3, 4)] == [[0, 0, 0], [1, None, 3], [None, None, 4]]
+    assert len(described(grids * 3, 5)["grids"]) == 8 == len(groups_of(0, grids * 3))
