@@ -221,3 +221,12 @@ def test_one_bit_of_a_velocity_is_found() -> None:
     parameter = trained.state.module.get_parameter("branch.weight")
     flipped(trained, 3, trained.state.optimiser.state[parameter]["momentum_buffer"])
     assert trained.proof.measured()["changed_ranks"] == 1
+
+
+def test_a_running_statistic_that_changes_outside_of_steps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = training(alone(), epochs=2, evaluate_every=1)
+    mean = trained.state.module.get_buffer("stem_norm.running_mean")
+    judge = trained.validation.run
+    monkeypatch.setattr(trained.validation, "run", lambda *a: (mean.mul_(1.001), judge(*a))[1])
+    trained.run(Phases(CPU), unending())
+    assert trained.proof.measured()["changed_ranks"] == 2

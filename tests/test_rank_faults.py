@@ -18,19 +18,21 @@ IN_A_GROUP = {
     "gradient_of_a_layer_dropped_by_a_rank": {DEVIATION, LOST},
     "shard_of_another_rank": {SAMPLES, DEVIATION, LOST},
     "sample_trained_twice": {SAMPLES},
-    "stale_weights": {SAME, DEVIATION},
+    "stale_weights": {SAME, DEVIATION, LOST},
     "stale_gradients": {DEVIATION},
     "bit_flipped_after_training": {SAME, CHANGED},
     "rate_one_percent_too_high": {DEVIATION},
+    "convolutions_not_updated": {DEVIATION, LOST},
 }
 # Two models, one rank each.
 IN_AN_ENSEMBLE = {
     "none": set(),
     "first_batch_again_and_again": {SAMPLES, DEVIATION, LOST},
     "sample_trained_twice": {SAMPLES},
-    "stale_weights": {DEVIATION},
+    "stale_weights": {DEVIATION, LOST},
     "bit_flipped_after_training": {CHANGED},
     "bit_flipped_between_epochs": {CHANGED},
+    "statistic_changed_between_epochs": {CHANGED},
     "bit_flipped_in_a_step": {DEVIATION},
     "momentum_forgotten": {DEVIATION, LOST},
     "decay_forgotten": {LOST},

@@ -74,10 +74,11 @@ class Tensor:
     def reach(self, exact: Vector, move: Vector) -> Vector:
         """How far a stored w - move may be from the exact one, element by element.
 
-        Half the spacing of the type's numbers; and before that is rounded: r and r v' in fp32, v' as it was before it
-        was stored (a fused optimiser goes on with that), and in a type shorter than fp32 the difference.
+        Half the spacing of the type's numbers; and before that is rounded: r and r v', on a CPU both in the type (or v'
+        as a fused optimiser on a GPU goes on with it, not rounded yet), and in fp32 the difference.
         """
-        slack = (self.unit + 4 * SINGLE) * np.abs(move) + (self.unit > SINGLE) * SINGLE * np.abs(exact)
+        slack = ((2 + self.unit) * self.unit + 4 * SINGLE) * np.abs(move)
+        slack += (self.unit > SINGLE) * SINGLE * np.abs(exact)
         _, exponent = np.frexp(np.maximum(np.abs(exact) + slack, self.kind.tiny))
         slack += np.ldexp(self.unit, exponent - 1)
         return slack
@@ -107,7 +108,7 @@ class _Term:
     def lost(self, noise: float) -> float:
         """Share of the term that is missing or too much; near 0 for a term too small to be told from rounding."""
         size, spread = self.square**0.5, noise * self.spread**0.5
-        floor = self.rounding**0.5 + (2 * spread if self.biased else spread / max(self.count, 1) ** 0.5)
+        floor = self.rounding**0.5 + (2 * spread if self.biased else 4 * spread / max(self.count, 1) ** 0.5)
         return _ratio(abs(self.product), size * (size + floor))
 
 
@@ -153,10 +154,10 @@ def _judge(rule: Rule, t: Tensor, judgement: Judgement) -> None:
     deviation = _ratio(_norm(rest), scale * (rounding + rule.noise * t.spread))
     judgement.deviation = max(judgement.deviation, (_finite(deviation), t.name))
     for name, term in _terms(rule, t, decay):
-        seen = told(term)
-        scale_seen = min(scale, _ratio(_norm(seen), _norm(term)))
-        total = judgement._terms.setdefault(name, _Term(biased=term is t.mean))
-        total.add(seen, rest, scale_seen * rounding, scale_seen * t.spread)
+        seen, biased = told(term), term is t.mean
+        share = scale * _share(_norm(seen), scale * _norm(term), len(term))
+        total = judgement._terms.setdefault(name, _Term(biased))
+        total.add(seen, rest, share * rounding, (share if biased else scale) * t.spread)
 
 
 def _judge_update(t: Tensor, move: Vector, judgement: Judgement) -> None:
@@ -177,6 +178,14 @@ def _in_weights(rule: Rule, t: Tensor, formula: Vector) -> tuple[Vector, Told]:
     exact = t.before - move
     reach = t.reach(exact, move)
     return _beyond(t.after - exact, reach), lambda term: _beyond(t.stored(exact + rule.rate * term) - exact, reach)
+
+
+def _share(seen: float, whole: float, elements: int) -> float:
+    """How much of an error with the direction of a term shows where only a part of the term does.
+
+    Of an error without direction that much shows by chance: twice its mean in any one direction.
+    """
+    return min(1.0, max(_ratio(seen, whole), 2 / max(elements, 1) ** 0.5))
 
 
 def _as_it_is(term: Vector) -> Vector:

@@ -168,6 +168,32 @@ def bit_flipped_between_epochs() -> Fault:
     return replaced(Training, "_validate", make)
 
 
+def statistic_changed_between_epochs() -> Fault:
+    """On all ranks alike, so that they agree."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def validate(self: Training, *arguments: Any) -> Any:
+            next(self.state.module.buffers()).mul_(1.001)
+            return genuine(self, *arguments)
+
+        return validate
+
+    return replaced(Training, "_validate", make)
+
+
+def convolutions_not_updated() -> Fault:
+    """On all ranks alike, as by a kernel that leaves them as they are."""
+
+    def wrong(genuine: Step, training: Training, x: torch.Tensor, y: torch.Tensor) -> None:
+        before = _copied(training)
+        genuine(training, x, y)
+        for weight, old in zip(_weights(training), before, strict=True):
+            if weight.ndim == 4:
+                weight.detach().copy_(old)
+
+    return _steps(wrong)
+
+
 def bit_flipped_in_a_step() -> Fault:
     """The highest bit of the mantissa of one weight, in each step, on all ranks alike."""
 
