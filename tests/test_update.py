@@ -1,6 +1,5 @@
 """Updates whose rounding is larger than most moves: what is missing or doubled is told from it, in every type."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
