@@ -16,15 +16,15 @@ HALVES = {"fp32": (4, 4), "tf32": (4, 4), "fp16": (2, 4), "bf16": (2, 4), "pure1
 BATCHES_AHEAD = 4  # in the queue, being made, just taken
 # What malloc adds where large blocks of many sizes come and go, with small ones between them, as shares of the step's
 # own bytes: 1.3 to 1.45 in training, 0.45 more under the profiler (benchmarks/memory.py, glibc 2.36).
-FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.65
+FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.6
 PROFILED_LAYER = MIB // 4  # of a layer's operators in the profiler's own books
-SMALL_OBJECTS = 16 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
-NETWORKED = 8 * MIB  # threads, sockets and staging of a group that sums gradients
+SMALL_OBJECTS = 18 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
+NETWORKED = 13 * MIB  # threads, sockets and staging of a group that sums gradients
 # Purposes that take turns: the checks come before the training, and a judgement when no step runs.
 CHECKS, JUDGEMENT = ("residuals",), ("judgement",)
 STEPS = ("snapshot", "batches", "step", "profile")
 TRAINING = ("optimiser", "buckets")
-JUDGED_VECTORS = 19  # in float64, of two of the largest tensors: the step's parts, and what they are compared with
+JUDGED_VECTORS = 21  # in float64, of two of the largest tensors: the step's parts, and what they are compared with
 SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
 PROBED_OPERATIONS, PROBED_COPIES = 2**29, 4  # of the pass that tells whether a precision is native, and its tensors
 
