@@ -25,7 +25,7 @@ UNPROVEN = {
     "phases.exposed communication", "phases.profile", "step_seconds.mean", "step_seconds.median", "step_seconds.p95",
     "busy_seconds.min", "busy_seconds.mean", "busy_seconds.max", "busy_seconds.slowest_rank", "waiting_seconds.data",
     "waiting_seconds.communication", "execution.late_graphs", "execution.buckets", "memory.peak_bytes",
-    "memory.baseline_bytes", *(f"operation_seconds.{kind}" for kind in CLASSES),
+    "memory.baseline_bytes", "memory.planned_bytes", *(f"operation_seconds.{kind}" for kind in CLASSES),
 }  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json]) -> Json:
         "efficiency": _efficiency(case, rate, earlier),
         **gains(case, raw, rate, quality, earlier),
         "images_per_second": raw["samples"] / raw["phases"]["training"],
-        **memory(case, raw),
+        **memory(raw),
         **times(raw),
         **_staging(raw),
     }

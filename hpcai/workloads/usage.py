@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from mpi4py import MPI
 
+from hpcai import estimate
 from hpcai.comm.world import World, agreed, gather_all
 from hpcai.data import catalog
 from hpcai.inputfile import Case
@@ -15,6 +16,7 @@ from hpcai.machine import memory
 from hpcai.machine.memory import Limit
 from hpcai.workloads.loading import load
 from hpcai.workloads.planning import facts, limit_of_rank, refuse
+from hpcai.workloads.prepare import network
 
 
 class Usage:
@@ -61,5 +63,8 @@ class Usage:
             "whole_run": bool(self._world.comm.allreduce(int(self._whole_run), MPI.MAX)),
         }
         if self._world.rank == 0:  # others may have read a copy, and the files themselves may lie out of their reach
-            most |= asdict(facts(case, catalog.open_for(case.data_settings), self._device))
+            dataset = catalog.open_for(case.data_settings)
+            most |= asdict(known := facts(case, dataset, self._device))
+            planned = estimate.total(estimate.memory(network(case, dataset), case.settings, known))
+            most["planned_bytes"] = planned + (0 if known.accelerated else baseline)
         return most

@@ -12,6 +12,7 @@ def memory(case: Case, raw: Json) -> dict[str, bool]:
     used = raw["memory"]
     return {
         "memory: 0 < baseline_bytes": used["baseline_bytes"] > 0,
+        "memory: baseline_bytes < planned_bytes": used["accelerated"] or used["baseline_bytes"] < used["planned_bytes"],
         "memory: peak_bytes > 0": used["peak_bytes"] > 0,
         "memory: device_peak_bytes only where accelerated": (used["device_peak_bytes"] > 0) == used["accelerated"],
         "memory: picture_bytes of the dataset's shape": used["picture_bytes"] == prod(raw["dataset"]["shape"]),

@@ -74,6 +74,7 @@ MEMORY = object_of(
     {
         "peak_bytes": COUNT,
         "baseline_bytes": COUNT,
+        "planned_bytes": COUNT,
         "device_peak_bytes": COUNT,
         "whole_run": FLAG,
         "data_bytes": COUNT,

@@ -47,7 +47,6 @@ SCORES = object_of(
         "speedup": or_null(NUMBER),
         "quality_difference": or_null(NUMBER),
         "images_per_second": NUMBER,
-        "planned_bytes": COUNT,
         "memory_share": NUMBER,
         "busy_spread": NUMBER,
         "training_shares": object_of(dict.fromkeys(TRAINING_PARTS, NUMBER)),
