@@ -12,7 +12,7 @@ from torch.nn import functional
 from hpcai.data import loader
 from hpcai.train import bagging, evaluate
 from hpcai.train.evaluate import Validation
-from hpcai.workloads import ensemble
+from hpcai.workloads import assembly
 
 # --- the validation
 
@@ -130,12 +130,12 @@ def element_of_weight_gradient_lost() -> Fault:
 
 
 class SameModel:
-    """Stands for the module `ensemble`: both models get the seed and the samples of the first."""
+    """Stands for the module `assembly`: both models get the seed and the samples of the first."""
 
     def __enter__(self) -> None:
-        seeds, samplers = ensemble.seed_of, ensemble.sampler
+        seeds, samplers = assembly.seed_of, assembly.sampler
         self.patches = patch.multiple(
-            ensemble,
+            assembly,
             seed_of=lambda seed, purpose, member: seeds(seed, purpose, 0),
             sampler=lambda kind, samples, seed, member, models: samplers(kind, samples, seed, 0, models),
         )
