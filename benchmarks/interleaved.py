@@ -26,7 +26,7 @@ from hpcai.inputfile import parse
 from hpcai.machine import device as devices
 from hpcai.models.executed import Executed
 from hpcai.train.loop import Training
-from hpcai.workloads import ensemble
+from hpcai.workloads import assembly
 
 WORLD = MPI.COMM_WORLD
 CPU = torch.device("cpu")
@@ -103,7 +103,7 @@ def built(network: str, pixels: int, batch: int, steps: int) -> Training:
     ]
     dataset = Dataset("random", "memory", shape, CLASSES[network], half, half, 1.0, "0" * 64, *halves)
     graph = networks.for_data(case.settings, shape, CLASSES[network])
-    training = ensemble._training(case, 1, group, CPU, dataset, graph)
+    training = assembly.assembled(case, 1, group, CPU, dataset, graph)
     # the bootstrap of a pair has as many draws as there are samples; alone it is the whole set
     assert training.shard.steps == steps
     return training
