@@ -31,7 +31,9 @@ def reads(text: str | bytes, *overrides: str) -> bool:
 
 
 def value_of(key: Key) -> st.SearchStrategy[Value]:
-    """Any legal value of a KEY."""
+    """Any legal value of a KEY; of REPEAT one that the tests of a file are not too many with."""
+    if key.name == "REPEAT":
+        return st.integers(1, 12)
     if key.kind == "choice":
         return st.sampled_from(key.choices)
     if key.kind == "dataset":

@@ -93,4 +93,4 @@ def test_forged_dataset_is_found(run: Run, tmp_path: Path, what: str) -> None:
     forgeries()[what](forged["tests"][0]["raw"])
     (tmp_path / "result.json").write_text(json.dumps(judged(forged)))
     found = "\n".join(verify.differences(tmp_path / "result.json"))
-    assert "tests[0].raw does not fulfil" in found and ("dataset: the one" in found or "target: the dataset's" in found)
+    assert "tests[0].raw does not fulfil" in found and ("dataset: the one" in found or "target: TARGET" in found)

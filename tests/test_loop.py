@@ -93,7 +93,8 @@ def test_the_clock_is_read_where_an_epoch_begins_and_ends(monkeypatch: pytest.Mo
     monkeypatch.setattr("hpcai.clock.synchronise", lambda device: log.append("synchronise"))
     training(alone(), epochs=2, evaluate_every=1).run(phases, unending(), lambda progress: told.append(progress.epoch))
     audit = validation = ["synchronise", "synchronise"]
-    per_epoch = [*audit, "synchronise", "_epoch", "synchronise", *audit, "_close_epoch", *validation]
+    statistics = [*audit, *validation, *audit]
+    per_epoch = [*audit, "synchronise", "_epoch", "synchronise", *audit, "_close_epoch", *statistics, *validation]
     assert log == 2 * per_epoch
     assert sorted(set(told)) == [0, 1, 2]
 
