@@ -10,7 +10,7 @@ from hpcai import __version__, clock
 from hpcai import result as results
 from hpcai.comm.ending import Ending
 from hpcai.comm.seats import Grid, described, grids_of, groups_of
-from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed
+from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, together
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
@@ -21,7 +21,7 @@ from hpcai.report.block import block
 from hpcai.report.progress import ProgressLine
 from hpcai.workloads import ensemble
 from hpcai.workloads.ensemble import Measurement, Stopped
-from hpcai.workloads.prepare import check
+from hpcai.workloads.prepare import check, check_node
 from hpcai.workloads.usage import Usage
 
 WORKLOADS = {"ensemble": ensemble}
@@ -39,6 +39,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     cases = _cases(problem, world, accelerators(world, device))
     usage = Usage(cases, world, device)
     agreed(world.comm, lambda: check(cases))
+    together(world.comm, lambda: check_node(cases) if world.node.rank == 0 else None)
     usage.refuse()
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,8 @@ from hpcai.networks import build
 from hpcai.networks.graph import Graph
 
 BATCH = 4
-SETTINGS = {"PRECISION": "fp32", "DEGREE": 1, "BATCH": BATCH, "MOMENTUM": 0.9}
-FACTS = Facts(data_bytes=1000, picture_bytes=28 * 28)
+SETTINGS = {"PRECISION": "fp32", "DEGREE": 1, "BATCH": BATCH, "MOMENTUM": 0.9, "EPOCHS": 2, "GROUPS": 1}
+FACTS = Facts(data_bytes=1000, samples=90, picture_bytes=28 * 28)
 FP32 = Storage()
 NETWORKS = [
     build("resnet8", (28, 28), 1, 10),
@@ -95,6 +96,7 @@ def test_rows_that_stay() -> None:
     assert rows["optimiser"] == parameters and rows["audit"] == 4 * parameters
     assert rows["snapshot"] == 2 * parameters + statistics
     assert rows["data"] == 1000 and rows["buckets"] == 0
+    assert rows["samples"] == 8 * 90 + 3 * 8 * 2 * 23
 
 
 def test_what_the_settings_change() -> None:
@@ -105,8 +107,10 @@ def test_what_the_settings_change() -> None:
     assert memory(graph, {**SETTINGS, "PRECISION": "pure16"}, FACTS)["optimiser"] * 2 == plain["optimiser"]
     assert memory(graph, {**SETTINGS, "PRECISION": "bf16"}, FACTS)["step"] < 0.8 * plain["step"]
     assert memory(graph, {**SETTINGS, "BATCH": 2 * BATCH}, FACTS)["step"] > 1.8 * plain["step"]
-    assert memory(graph, SETTINGS, Facts(1000, 784, accelerated=True))["data"] == 0
-    converted = Facts(1000, 784, converted=True)
+    on_gpu = memory(graph, SETTINGS, replace(FACTS, accelerated=True))
+    assert on_gpu["data"] == on_gpu["samples"] == 0
+    assert memory(graph, {**SETTINGS, "DEGREE": 2, "GROUPS": 3}, FACTS)["samples"] == 8 * 45 + 90 + 3 * 8 * 2 * 12
+    converted = replace(FACTS, converted=True)
     bf16 = {**SETTINGS, "PRECISION": "bf16"}
     assert memory(graph, bf16, converted)["step"] > 1.3 * memory(graph, bf16, FACTS)["step"]
 
@@ -116,10 +120,10 @@ def test_total_is_of_the_training_or_of_the_residuals() -> None:
     training = {**rows, "residuals": 0, "judgement": 0}
     assert total(training) == sum(training.values())
     judged = {**rows, "residuals": 0, "judgement": 10**12}
-    left = ("data", "weights", "audit", "other", "optimiser", "buckets", "judgement")
+    left = ("data", "samples", "weights", "audit", "other", "optimiser", "buckets", "judgement")
     assert total(judged) == sum(judged[name] for name in left)
     assert total({**rows, "residuals": 10**12}) == 10**12 + sum(
-        rows[name] for name in ("data", "weights", "audit", "other")
+        rows[name] for name in ("data", "samples", "weights", "audit", "other")
     )
 
 

@@ -1,7 +1,9 @@
 """Jobs that cannot be run are refused by all ranks, with one message, before anything is written."""
 
 import gzip
+import shutil
 from collections.abc import Iterator
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
@@ -124,3 +126,22 @@ def test_result_folder_that_cannot_be_made_ends_the_job_with_its_path(folder: Pa
         line for line in refused(run_job([BENCH], 2, folder, START), folder, before, 3) if line.startswith("hpcai: ")
     ]
     assert f"cannot make the result folder {folder / 'results'}" in line
+
+
+OTHER_NODE = """
+import os, sys
+if os.environ["PMI_RANK"] == "1":
+    os.environ["CXX"] = "false"
+from hpcai.driver import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@needs_mpirun
+@pytest.mark.skipif(not shutil.which("g++"), reason="NO g++: COMPILERS NOT COMPARED")
+@pytest.mark.skipif(not [*Distribution.discover(name="mpich")], reason="NO mpich WHEEL: NODES CANNOT BE PRETENDED")
+def test_a_node_without_a_compiler_is_refused_by_all_ranks(folder: Path) -> None:
+    before, each_a_node = listing(folder), {"MPIR_CVAR_NOLOCAL": "1"}
+    job = run_job(["-c", OTHER_NODE, "--set", "COMPILE=torch"], 2, folder, START, each_a_node)
+    (line,) = refused(job, folder, before)
+    assert line.startswith("hpcai: rank 1 on ") and "COMPILE torch: false cannot build what it writes" in line

@@ -30,6 +30,10 @@ class Split(Protocol):
     def labels(self, indices: Integers) -> Integers:
         """Classes at the indices (int64), int64[n]."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it keeps in memory."""
+
 
 @runtime_checkable
 class MadeSplit(Split, Protocol):
@@ -56,6 +60,11 @@ class ArraySplit:
     def labels(self, indices: Integers) -> Integers:
         """Classes at the indices, int64[n]."""
         return self.classes[indices]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of pictures and classes."""
+        return self.pixels.nbytes + self.classes.nbytes
 
     def balanced(self, samples: int) -> "ArraySplit":
         """A split of the first `samples` in class-interleaved order, so that the classes stay balanced."""

@@ -94,6 +94,11 @@ class GeneratedSplit:
         """Labels at the indices, int64[n]."""
         return self._made.labels(indices)
 
+    @property
+    def nbytes(self) -> int:
+        """Nothing is kept."""
+        return 0
+
     def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
         """What makes the pictures at indices on that device; None where they come from the host."""
         if device.type != "cuda":

@@ -115,6 +115,11 @@ class PackedSplit:
             shard.read(int(indices[place] - self._ends[number]) + shard.samples, pixels[place])
         return pixels.transpose(0, 3, 1, 2)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the classes, of all and by shard, and of the checksums; the pictures stay in their files."""
+        return self.classes.nbytes + sum(shard.nbytes for shard in self._shards)
+
     def shards_of(self, indices: Integers) -> list[int]:
         """Numbers of the shards that these samples lie in."""
         return [*map(int, np.unique(np.searchsorted(self._ends, indices, side="right")))]
@@ -136,6 +141,11 @@ class _Shard:
         if not len(self.labels) == len(self._sums) == entry.samples or not self._in_range(classes):
             raise DataError(f"{self.path} has labels that do not fit its pictures; allowed: a shard as it was packed")
         self._descriptor, self._opening = -1, Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes kept in memory."""
+        return self.labels.nbytes + self._sums.nbytes
 
     def _in_range(self, classes: int) -> bool:
         return self.samples == 0 or 0 <= self.labels.min() <= self.labels.max() < classes
@@ -189,6 +199,11 @@ class Selection:
     def labels(self, indices: Integers) -> Integers:
         """Classes at the indices, int64[n]."""
         return self._split.labels(self._chosen[indices])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the split and of the choice."""
+        return self._split.nbytes + self._chosen.nbytes
 
 
 def _chosen(train: PackedSplit, samples: int, folder: Path) -> Selection:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, running_statistics, step_bytes
@@ -26,17 +26,21 @@ STEPS = ("snapshot", "batches", "step", "profile")
 TRAINING = ("optimiser", "buckets")
 JUDGED_VECTORS = 21  # in float64, of two of the largest tensors: the step's parts, and what they are compared with
 SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
-PROBED_OPERATIONS, PROBED_COPIES = 2**29, 4  # of the pass that tells whether a precision is native, and its tensors
+# Of the pass that tells whether a precision is native, as workloads/probe.py has them; and how many tensors it keeps.
+PROBED_OPERATIONS, PROBED_BYTES, PROBED_COPIES = {False: 2**30, True: 2**38}, 2**26, 4
+STEP_TIMES = 3  # as noted, of all epochs, and sorted
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a test's memory depends on beside its settings: bytes of the data kept in memory, and of one picture.
+    """What a test's memory depends on beside its settings: bytes of the data kept in memory, and of a stored picture.
 
-    `converted`: 16-bit convolutions are computed in fp32. `accelerated`: all but the data lies on a GPU.
+    `samples` are trained on in an epoch. `converted`: 16-bit convolutions are computed in fp32. `accelerated`: all but
+    the data and the books of its samples lies on a GPU.
     """
 
     data_bytes: int
+    samples: int
     picture_bytes: int
     converted: bool = False
     accelerated: bool = False
@@ -55,6 +59,7 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     momentum = bool(settings["MOMENTUM"])
     return {
         "data": 0 if facts.accelerated else facts.data_bytes,
+        "samples": 0 if facts.accelerated else _books(settings, facts.samples),
         "weights": weights,
         "optimiser": parameters * parameter * momentum,
         "audit": parameters * parameter * (4 if momentum else 2),
@@ -63,7 +68,7 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
         "batches": _batches(graph, batch, facts),
         "step": round(FRAGMENTATION * step),
         "judgement": parameters * parameter + JUDGED_VECTORS * FP64_BYTES * max(graph.parameters.values()),
-        "residuals": max(residual_bytes(graph, batch), _summed(parameters, degree), _probed(graph, settings)),
+        "residuals": max(residual_bytes(graph, batch), _summed(parameters, degree), _probed(graph, settings, facts)),
         "profile": round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
         "other": SMALL_OBJECTS,
     }
@@ -85,20 +90,27 @@ def _batches(graph: Graph, batch: int, facts: Facts) -> int:
     return batch * (BATCHES_AHEAD * (facts.picture_bytes + INDEX_BYTES) + (1 + scaled) * pixels * FP32_BYTES)
 
 
+def _books(settings: Mapping[str, Any], samples: int) -> int:
+    """Which samples were delivered, which a bootstrap has drawn at all, and how long each step took."""
+    own = ceil(samples / settings["DEGREE"])
+    steps = ceil(own / settings["BATCH"]) * settings["EPOCHS"]
+    return INDEX_BYTES * own + samples * (settings["GROUPS"] > 1) + STEP_TIMES * FP64_BYTES * steps
+
+
 def _summed(parameters: int, degree: int) -> int:
     return SUMMED_BYTES * min(parameters, SUMMED) * (degree > 1)
 
 
-def _probed(graph: Graph, settings: Mapping[str, Any]) -> int:
+def _probed(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> int:
     """The probe of a precision: its heaviest layer, on as many images as make a pass worth timing."""
     if settings["PRECISION"] == "fp32":
         return 0
     heaviest = max(
         (layer for layer in graph.layers[1:] if isinstance(layer.op, Conv | Dense)), key=partial(_work, graph)
     )
-    images = max(1, PROBED_OPERATIONS // _work(graph, heaviest))
-    pixels = prod(graph.shapes[heaviest.inputs[0]]) + prod(graph.shapes[heaviest.name])
-    return PROBED_COPIES * FP32_BYTES * (images * pixels + graph.parameters[heaviest.name])
+    image = FP32_BYTES * (prod(graph.shapes[heaviest.inputs[0]]) + prod(graph.shapes[heaviest.name]))
+    images = max(1, min(PROBED_OPERATIONS[facts.accelerated] // _work(graph, heaviest), PROBED_BYTES // image))
+    return PROBED_COPIES * (images * image + FP32_BYTES * graph.parameters[heaviest.name])
 
 
 def _work(graph: Graph, layer: Layer) -> int:

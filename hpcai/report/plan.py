@@ -21,6 +21,7 @@ EXPLANATION = (
 )
 MEANINGS = {
     "data": "pictures and labels kept in memory",
+    "samples": "which were delivered and drawn, and how long steps took",
     "weights": "weights and statistics",
     "optimiser": "momentum",
     "audit": "weights and momentum before and after an audited step",

@@ -6,14 +6,14 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import ceil, prod
+from math import ceil
 from typing import Any
 
 import torch
 
 from hpcai import estimate
 from hpcai.data import catalog
-from hpcai.data.dataset import ArraySplit, Dataset
+from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
 from hpcai.errors import InputError
 from hpcai.estimate import Facts
@@ -47,11 +47,15 @@ MPI.Finalize()
 
 def facts(case: Case, dataset: Dataset, device: torch.device) -> Facts:
     """What the memory of a case depends on beside its settings and network."""
-    halves = (dataset.train, dataset.validation)
-    held = sum(half.pixels.nbytes + half.classes.nbytes for half in halves if isinstance(half, ArraySplit))
-    arithmetic = PRECISIONS[case["PRECISION"]].arithmetic
     copies = 1 if case["STAGE"] == "none" else 2  # of a staged copy's data and of the files' own
-    return Facts(copies * held, prod(dataset.shape), converts(device.type, arithmetic), device.type == "cuda")
+    channels, side, _ = dataset.shape
+    return Facts(
+        data_bytes=copies * (dataset.train.nbytes + dataset.validation.nbytes),
+        samples=len(dataset.train),
+        picture_bytes=channels * (dataset.crops.side if dataset.crops else side) ** 2,
+        converted=converts(device.type, PRECISIONS[case["PRECISION"]].arithmetic),
+        accelerated=device.type == "cuda",
+    )
 
 
 def rows(case: Case, device: torch.device) -> dict[str, int]:

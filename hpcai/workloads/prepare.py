@@ -32,7 +32,7 @@ def _check(case: Case) -> None:
     dataset = catalog.open_for(case.data_settings)
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
-    if reason := compilers.refusal(case["COMPILE"], case["DEGREE"], devices.accelerators() > 0):
+    if reason := _refused_execution(case):
         raise InputError(reason)
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
     least = LEAST_POISSON * case["DEGREE"]
@@ -42,6 +42,17 @@ def _check(case: Case) -> None:
         raise InputError(refusal)
     if case["BATCH"] * smallest < 2:
         raise InputError(f"BATCH 1 with maps of one pixel ({case['NETWORK']}): batch norm needs two values a channel")
+
+
+def check_node(cases: Sequence[Case]) -> None:
+    """Raise InputError if this node cannot execute a case: other nodes may have other compilers."""
+    for case in cases:
+        if reason := _refused_execution(case):
+            raise InputError(f"test {case.index} cannot be run: {reason}")
+
+
+def _refused_execution(case: Case) -> str:
+    return compilers.refusal(case["COMPILE"], case["DEGREE"], devices.accelerators() > 0)
 
 
 def network(case: Case, dataset: Dataset) -> Graph:

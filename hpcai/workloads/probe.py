@@ -18,9 +18,8 @@ from hpcai.workloads.products import LayerShape, products
 
 SECONDS = 1.0  # of the whole probe, about
 FEWEST, MOST = 3, 50  # passes of each precision that are timed
-FIRST = 2**29  # FLOP of the forward pass that is tried first
-LEAST = 0.004  # seconds of a pass in fp32: far longer than it takes to launch it
-LARGEST = 2**28  # bytes of input, weights and output of a pass in fp32
+OPERATIONS = {"cpu": 2**30, "cuda": 2**38}  # FLOP of a forward pass: it takes far longer than to launch it
+LARGEST = 2**26  # bytes of its input and output in fp32
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,9 @@ def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) ->
     The passes take turns; of each the fastest counts, and of the ranks the slowest. `converted` tells whether 16-bit
     convolutions have to be computed in fp32 on one of the ranks. Collective over `comm`, the same on all its ranks.
     """
-    plain, wanted = _sized(_heaviest(graph), precision, device)
+    shape = _heaviest(graph, device)
+    plain, wanted = _Pass.of("fp32", shape, device), _Pass.of(precision, shape, device)
+    _ = plain.seconds(), wanted.seconds()  # the first ones choose algorithms
     rounds = round(SECONDS / (plain.seconds() + wanted.seconds()))
     times = [(plain.seconds(), wanted.seconds()) for _ in range(min(max(rounds, FEWEST), MOST))]
     fp32_seconds, seconds = map(min, zip(*times, strict=True))
@@ -82,18 +83,8 @@ def _operations(shape: LayerShape) -> int:
     return conv2d.SPEC.operations(shape) if isinstance(shape, conv2d.Shape) else gemm.SPEC.operations(shape)
 
 
-def _heaviest(graph: Graph) -> LayerShape:
+def _heaviest(graph: Graph, device: torch.device) -> LayerShape:
     """The layer with most operations, on as many samples as make a pass worth timing."""
     shape = max((shape for shape, _ in products(graph, 1)), key=_operations)
-    return replace(shape, batch=max(1, FIRST // _operations(shape)))
-
-
-def _sized(shape: LayerShape, precision: str, device: torch.device) -> tuple[_Pass, _Pass]:
-    """The layer in fp32 and in `precision`, its batch grown until fp32 takes LEAST seconds, or the memory it may."""
-    plain = _Pass.of("fp32", shape, device)
-    plain.seconds()  # not the first one: it chooses algorithms
-    while plain.seconds() < LEAST and 4 * fp32_nbytes(shape) <= LARGEST:
-        shape = replace(shape, batch=4 * shape.batch)
-        plain = _Pass.of("fp32", shape, device)
-        plain.seconds()
-    return plain, _Pass.of(precision, shape, device)
+    image = fp32_nbytes(shape) - fp32_nbytes(replace(shape, batch=0))
+    return replace(shape, batch=max(1, min(OPERATIONS[device.type] // _operations(shape), LARGEST // image)))

@@ -78,6 +78,7 @@ MEMORY = object_of(
         "device_peak_bytes": COUNT,
         "whole_run": FLAG,
         "data_bytes": COUNT,
+        "samples": COUNT,
         "picture_bytes": COUNT,
         "converted": FLAG,
         "accelerated": FLAG,
