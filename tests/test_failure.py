@@ -62,10 +62,10 @@ BOTH = "GROUPS=2 DEGREE=2"
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "settings"),
     [
-        (2, 0, "training 2", GROUP),
+        pytest.param(2, 0, "training 2", GROUP, marks=pytest.mark.slow),
         (2, 1, "loading 6", GROUP),
         (2, 1, "voting 1", MODELS),
-        (4, 3, "validating 1", BOTH),
+        pytest.param(4, 3, "validating 1", BOTH, marks=pytest.mark.slow),
         (4, 3, "waiting 2", GROUP),
     ],
 )
@@ -84,7 +84,7 @@ def test_exception_on_one_rank_ends_the_job_and_is_told(
     ("ranks", "rank", "place", "how", "settings"),
     [
         (2, 1, "training 2", "exit-0", GROUP),
-        (2, 0, "loading 6", "exit-5", MODELS),
+        pytest.param(2, 0, "loading 6", "exit-5", MODELS, marks=pytest.mark.slow),
         (4, 2, "waiting 2", "exit-0", GROUP),
     ],
 )
@@ -102,9 +102,9 @@ def test_exit_on_one_rank_ends_the_job_and_is_told(
     ("ranks", "rank", "place", "how", "settings"),
     [
         (2, 0, "training 2", "os-exit-7", GROUP),
-        (2, 1, "loading 6", "os-exit-7", MODELS),
-        (2, 1, "training 2", "kill", GROUP),
-        (2, 0, "voting 1", "abort", MODELS),
+        pytest.param(2, 1, "loading 6", "os-exit-7", MODELS, marks=pytest.mark.slow),
+        pytest.param(2, 1, "training 2", "kill", GROUP, marks=pytest.mark.slow),
+        pytest.param(2, 0, "voting 1", "abort", MODELS, marks=pytest.mark.slow),
         (4, 1, "training 2", "kill", GROUP),
         (4, 3, "waiting 2", "abort", GROUP),
         (4, 3, "voting 1", "segmentation-fault", BOTH),
