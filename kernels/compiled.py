@@ -17,3 +17,11 @@ def compiled(function: F) -> F:
         return cast(F, njit(function, nogil=True, cache=True))
     except RuntimeError:  # neither beside the source nor in the user's cache
         return cast(F, njit(function, nogil=True))
+
+
+def parallel(function: F) -> F:
+    """Like `compiled`; its prange loops share their turns out among threads."""
+    try:
+        return cast(F, njit(function, nogil=True, parallel=True, cache=True))
+    except RuntimeError:
+        return cast(F, njit(function, nogil=True, parallel=True))

@@ -1,6 +1,7 @@
 """Is a precision computed natively here, or emulated? Measured, whatever the device says of itself."""
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import torch
@@ -11,7 +12,6 @@ from hpcai.comm import reduce
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
-from hpcai.kernels.spec import fp32_nbytes
 from hpcai.networks.graph import Graph
 from hpcai.train.precision import PRECISIONS, switched
 from hpcai.workloads.products import LayerShape, products
@@ -86,5 +86,5 @@ def _operations(shape: LayerShape) -> int:
 def _heaviest(graph: Graph, device: torch.device) -> LayerShape:
     """The layer with most operations, on as many samples as make a pass worth timing."""
     shape = max((shape for shape, _ in products(graph, 1)), key=_operations)
-    image = fp32_nbytes(shape) - fp32_nbytes(replace(shape, batch=0))
+    image = 4 * (prod(shape.x) + prod(shape.y))
     return replace(shape, batch=max(1, min(OPERATIONS[device.type] // _operations(shape), LARGEST // image)))
