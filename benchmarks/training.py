@@ -1,6 +1,6 @@
 """Training throughput over that of the best bare PyTorch loop, and what the harness takes of the timed region.
 
-    python benchmarks/training.py [--rounds 5] [--block 400] [CASE ...]
+    python benchmarks/training.py [--rounds 41] [--block 20] [CASE ...]
 
 A case is NETWORK:PIXELS:BATCH:THREADS, or ends in :pair: two ranks that train a model each, against two bare processes
 at the same time, one thread and one core each. Every case is a process (two for a pair) in which both loops take turns,
@@ -49,8 +49,8 @@ def main() -> int:
     from hpcai.machine.inventory import processor, versions
 
     parser = argparse.ArgumentParser(description="Training throughput over that of the best bare PyTorch loop.")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--block", type=float, default=400, help="GFLOP of a block of steps, two steps at least")
+    parser.add_argument("--rounds", type=int, default=41)
+    parser.add_argument("--block", type=float, default=20, help="GFLOP of a block of steps, one step at least")
     parser.add_argument("cases", nargs="*", default=CASES, metavar="CASE")
     options = parser.parse_args()
     print(f"{processor()}, {len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}")

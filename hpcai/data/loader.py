@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from queue import SimpleQueue
 from threading import Semaphore, Thread
 from typing import Generic, NamedTuple, TypeVar
@@ -54,9 +55,10 @@ class Loader:
         crops: Crops | None = None,
     ) -> None:
         self._split, self._batch, self._depth, self._resolution = split, batch, depth, resolution
-        deviation = torch.tensor(std, device=device).view(1, -1, 1, 1)
-        self._scale = 1 / (255 * deviation)
-        self._shift = -torch.tensor(mean, device=device).view(1, -1, 1, 1) / deviation
+        deviation = torch.tensor(std, device=device)
+        self._scale, self._shift = 1 / (255 * deviation), -torch.tensor(mean, device=device) / deviation
+        self._normalise = _on_device if device.type == "cuda" else _on_host
+        self._early = device.type != "cuda"  # the thread that loads normalises as well
         self._transfer = transfer_to(device, batch)
         self._reader = Reader(split, crops, resolution, device) if crops else None
         self._maker = split.maker(device) if isinstance(split, MadeSplit) else None
@@ -84,9 +86,14 @@ class Loader:
             items = (self._load(indices, box, pool) for indices, box in _beside(batches, boxes))
             with closing(_Ahead(items, self._depth) if self._depth else items) as ahead:
                 while (staged := self._transfer.receive(ahead)) is not None:
-                    yield Batch(self._normalised(self._finished(staged)), staged.labels, staged.indices)
+                    x = staged.images if self._early else self._normalised(staged)
+                    yield Batch(self._resized(x), staged.labels, staged.indices)
 
     def _load(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> Staged:
+        staged = self._stage(indices, boxes, pool)
+        return replace(staged, images=self._normalised(staged)) if self._early else staged
+
+    def _stage(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> Staged:
         n, reader = len(indices), self._reader
         if n > self._batch:
             raise ValueError(f"a batch of {n} samples; allowed: at most {self._batch}")
@@ -101,17 +108,27 @@ class Loader:
             (n, *reader.shape), lambda out: reader.fill(out, indices, wanted, pool), labels, indices, to_device
         )
 
-    def _finished(self, staged: Staged) -> torch.Tensor:
-        return self._reader.finish(staged.images, staged.boxes) if self._reader else staged.images
+    def _normalised(self, staged: Staged) -> torch.Tensor:
+        images = self._reader.finish(staged.images, staged.boxes) if self._reader else staged.images
+        return self._normalise(images, self._scale, self._shift)
 
-    def _normalised(self, images: torch.Tensor) -> torch.Tensor:
-        x = images.to(torch.float32, memory_format=torch.channels_last)
-        torch.addcmul(self._shift, x, self._scale, out=x)
+    def _resized(self, x: torch.Tensor) -> torch.Tensor:
         size = (self._resolution, self._resolution)
         if self._resolution == 0 or x.shape[2:] == size:
             return x
         x = interpolate(x, size, mode="bilinear", align_corners=False)
         return x.contiguous(memory_format=torch.channels_last)
+
+
+def _on_device(images: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    x = images.to(torch.float32, memory_format=torch.channels_last)
+    return torch.addcmul(shift.view(1, -1, 1, 1), x, scale.view(1, -1, 1, 1), out=x)
+
+
+def _on_host(images: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    from hpcai.kernels.normalise.numba_cpu import normalise
+
+    return torch.from_numpy(normalise(images.numpy(), scale.numpy(), shift.numpy()))
 
 
 def _beside(batches: Iterable[Integers], boxes: Iterable[Boxes] | None) -> Iterator[tuple[Integers, Boxes | None]]:

@@ -84,10 +84,11 @@ def total(rows: Mapping[str, int]) -> int:
 
 
 def _batches(graph: Graph, batch: int, facts: Facts) -> int:
-    """Pictures as bytes, loaded ahead, and as normalised fp32, which a change of resolution makes twice."""
-    pixels = prod(graph.shapes[graph.layers[0].name])
-    scaled = 1 + (facts.picture_bytes != pixels)
-    return batch * (BATCHES_AHEAD * (facts.picture_bytes + INDEX_BYTES) + (1 + scaled) * pixels * FP32_BYTES)
+    """Pictures loaded ahead, as bytes and on a host normalised as well, and those of the step, scaled if asked for."""
+    pixels, picture = prod(graph.shapes[graph.layers[0].name]), facts.picture_bytes
+    ahead = INDEX_BYTES + picture + (0 if facts.accelerated else min(picture, pixels) * FP32_BYTES)
+    scaled = 1 + (picture != pixels)
+    return batch * (BATCHES_AHEAD * ahead + (1 + scaled) * pixels * FP32_BYTES)
 
 
 def _books(settings: Mapping[str, Any], samples: int) -> int:

@@ -1,0 +1,29 @@
+"""The normalisation of pictures: every value, in every order of the bytes."""
+
+import numpy as np
+import pytest
+
+from hpcai.kernels.normalise.numba_cpu import normalise
+from hpcai.kernels.normalise.reference import normalised
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 7, 9), (2, 1, 28, 28), (3, 4, 1, 5), (0, 3, 8, 8), (2, 3, 0, 4)])
+@pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
+def test_every_value_is_that_of_the_reference(shape: tuple[int, ...], last: bool) -> None:
+    generator = np.random.default_rng(1)
+    pixels = generator.integers(0, 256, shape, np.uint8)
+    if last:
+        pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    scale, shift = (generator.standard_normal(shape[1], np.float32) for _ in range(2))
+    made = normalise(pixels, scale, shift)
+    assert made.dtype == np.float32 and made.shape == shape
+    assert made.transpose(0, 2, 3, 1).flags.c_contiguous
+    exact = normalised(pixels, scale, shift)
+    allowed = 2.0**-23 * (255 * np.abs(scale) + np.abs(shift)).reshape(1, -1, 1, 1)
+    assert (np.abs(made - exact) <= allowed).all()
+
+
+def test_parts_of_a_batch_and_pictures_in_steps() -> None:
+    pixels = np.random.default_rng(2).integers(0, 256, (6, 3, 8, 10), np.uint8)[::2, :, ::-1, 1::2]
+    scale, shift = np.array([1, 2, 3], np.float32), np.array([-1, 0, 1], np.float32)
+    assert np.array_equal(normalise(pixels, scale, shift), normalised(pixels, scale, shift))
