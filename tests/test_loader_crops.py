@@ -27,6 +27,8 @@ MEAN, STD = (0.25, 0.5, 0.125), (0.5, 0.25, 1.5)
 class Stored:
     """Pictures with the channels last in memory, as shards have them; notes which threads read."""
 
+    nbytes = 0
+
     def __init__(self):
         self.threads = set()
 
