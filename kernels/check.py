@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cache, partial
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from .conv2d import vendor as conv2d_vendor
 from .gemm import reference as gemm_reference
 from .gemm import vendor as gemm_vendor
 from .residual import ELEMENTWISE_LIMIT, Residuals, measure
-from .spec import DIRECTIONS, FP32, Arithmetic, Block, Float32, S, Spec, Tensors
+from .spec import DIRECTIONS, FP32, FP64, Arithmetic, Block, Float32, S, Spec, Tensors
 
 LARGEST_OPERATIONS = 2**30
 LARGEST_MEMORY = 2**28
@@ -88,7 +88,7 @@ def check(
         assert results[direction].shape == checked.result(direction), direction
         inner = checked.inner(direction)
         parts = blocks(direction, data, results[direction], checked)
-        tolerance = provider.slack(checked, device) * spec.tolerance(inner)
+        tolerance = provider.slack(checked, device) * spec.tolerance(inner) * arithmetic.unit / FP32.unit
         values = measure(parts, inner, tolerance, seed, arithmetic)
         return Residuals(spec.name, direction, shape, checked.batch, inner, *values)
 
@@ -120,17 +120,18 @@ def affordable(spec: Spec[S], shape: S) -> S:
 
 
 def draw(shape: S, seed: int, arithmetic: Arithmetic = FP32) -> Tensors:
-    """x, w and g, standard normal, rounded to the type and held in fp32."""
+    """x, w and g, standard normal, rounded to the type and held in fp32, or in fp64 if it is that."""
     generator = np.random.Generator(np.random.Philox(seed))
-    x, w, g = (generator.standard_normal(size, dtype=np.float32) for size in (shape.x, shape.w, shape.y))
+    held: Any = np.float64 if arithmetic == FP64 else np.float32
+    x, w, g = (generator.standard_normal(size, dtype=held) for size in (shape.x, shape.w, shape.y))
     return Tensors(*(rounded(tensor, arithmetic) for tensor in (x, w, g)))
 
 
 def rounded(values: Float32, arithmetic: Arithmetic) -> Float32:
     """The values rounded to nearest, ties to even, with as many bits as the type has; below its normal numbers, 0."""
-    dropped = np.uint32(24 - arithmetic.significand)
-    if not dropped:
+    if arithmetic.significand >= 24:
         return values
+    dropped = np.uint32(24 - arithmetic.significand)
     bits = values.view(np.uint32)
     half = (np.uint32(1) << dropped - np.uint32(1)) - np.uint32(1)
     bits = (bits + half + (bits >> dropped & np.uint32(1))) >> dropped << dropped

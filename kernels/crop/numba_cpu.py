@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import compiled
+from ..cpu.compiled import compiled
 from . import HEIGHT, LAST_BITS, LEFT, MIRRORED, ROW_BITS, TOP, WEIGHT_BITS, WIDTH, Boxes, Pictures, check
 
 _HALF_ROW = 1 << ROW_BITS - 1

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 from numba import njit
 
-from ..compiled import compiled
+from ..cpu.compiled import compiled
 from . import BRIGHTEST, CHANNELS, GAINS, LEAST_GAIN, Formula, Part
 from .reference import Integers, Pixels, textures
 

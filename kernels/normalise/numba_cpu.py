@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled import compiled
+from ..cpu.compiled import compiled
 from ..spec import Float32
 
 

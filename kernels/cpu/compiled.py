@@ -1,0 +1,82 @@
+"""How loops in Python become machine code on this machine, and where that is kept."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import njit
+
+_njit: Any = njit
+F = TypeVar("F", bound=Callable[..., Any])
+
+HERE = Path(__file__).resolve().parent.parent  # of all kernels
+PLACE = "NUMBA_CACHE_DIR"
+
+
+def compiled(function: F) -> F:
+    """The function as machine code, kept on disk where there is a folder that can be written to.
+
+    It runs without the interpreter's lock, and starts no threads.
+    """
+    return _kept(function)
+
+
+def parallel(function: F) -> F:
+    """Like `compiled`; its prange loop shares its turns out among threads.
+
+    Let a function have one such loop: Numba joins loops that follow one another, and then no thread waits between them.
+    """
+    return _kept(function, parallel=True)
+
+
+def _kept(function: F, **options: bool) -> F:
+    with _at(_folder()):
+        return cast(F, _njit(nogil=True, cache=_folder() is not None, **options)(function))
+
+
+@contextmanager
+def _at(folder: Path | None) -> Iterator[None]:
+    settings: Any = numba.config
+    before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder or "")
+    try:
+        yield
+    finally:
+        settings.CACHE_DIR = before
+
+
+@cache
+def _folder() -> Path | None:
+    """A folder of these very sources; None if none can be made.
+
+    Numba looks at a function's own file for changes, but what it calls is compiled into it: so all files count.
+    """
+    for root in _roots():
+        folder = root / f"numba-{_digest()}"
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return None
+
+
+def _roots() -> Iterator[Path]:
+    """As the user says, else beside the sources, else in the user's own cache."""
+    if os.environ.get(PLACE):
+        yield Path(os.environ[PLACE])
+        return
+    yield HERE / "__pycache__"
+    with suppress(RuntimeError):  # nobody's home is known
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcai"
+
+
+@cache
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for source in sorted(HERE.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]

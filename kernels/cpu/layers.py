@@ -1,0 +1,33 @@
+"""Sums of which threads made parts: the first part where the whole belongs, the others in layers beside."""
+
+from typing import Any
+
+from numba import prange
+
+from .blocking import share_of
+from .compiled import compiled, parallel
+from .moving import bytes_of
+from .operands import Matrix, add_to, part
+
+_share = compiled(share_of)
+
+
+@compiled
+def layer_of(like: Any, c: Any, layers: Any, number: Any) -> Any:
+    """Where part `number` of the sums of C goes."""
+    size = bytes_of(like)
+    if number == 0:
+        return c
+    return Matrix(layers + (number - 1) * c.rows * c.columns * size, c.rows, c.columns, c.columns * size, size)
+
+
+@parallel
+def add_layers(parts: Any, like: Any, c: Any, layers: Any) -> None:
+    """Add all layers to C, each thread in some of the rows."""
+    threads = parts.down * parts.across * parts.deep
+    tall = _share(c.rows, threads, 1)
+    for thread in prange(threads):
+        if thread * tall < c.rows:
+            into = part(c, thread * tall, 0, tall, c.columns)
+            for number in range(1, parts.deep):
+                add_to(like, into, part(layer_of(like, c, layers, number), thread * tall, 0, tall, c.columns))

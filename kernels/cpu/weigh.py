@@ -1,0 +1,102 @@
+"""The weights' gradient in Numba: the output's gradient times what the taps see, summed over all pixels.
+
+Threads share filters and taps out, and pixels where that leaves too little: their sums are then added at the end.
+"""
+
+from typing import Any
+
+from numba import prange
+
+from .block import Left, multiply_block, sliver_width
+from .blocking import blocks, share_of, shares
+from .compiled import compiled, parallel
+from .gather import Pixels, folded, gather_pieces, gather_tap
+from .layers import add_layers, layer_of
+from .moving import bytes_of
+from .operands import Matrix, pack_slivers, part, scale
+from .simd import ROWS
+from .walk import Correlation, flat
+from .workspace import workspace
+
+_share = compiled(share_of)
+
+
+def weigh(work: Correlation, one: Any, threads: int) -> None:
+    """Fill the weights of a forward correlation with their gradient; its target is the output's gradient.
+
+    The weights of a filter lie in one piece, and so do the pixels of the target.
+    """
+    size, sizes = one.itemsize, blocks(one.itemsize)
+    filters, columns = work.target.channels, work.vertical.taps * work.horizontal.taps * work.source.channels
+    rows, outputs = work.images * work.vertical.outputs, work.horizontal.outputs
+    dw = Matrix(work.weights.address, filters, columns, work.weights.filter, size)
+    parts = shares(threads, filters, columns, rows * outputs, size)
+    packed = parts.down * parts.across * parts.deep * sizes.nbytes
+    memory = workspace(packed + (parts.deep - 1) * filters * columns * size)
+    if threads == 1:
+        _weigh(one, work, Pixels(0, rows, 0, outputs), 0, 0, dw, memory, sizes)
+        return
+    _weigh_on_threads(parts, one, flat(work), dw, memory, memory + packed, sizes)
+    if parts.deep > 1:
+        add_layers(parts, one, dw, memory + packed)
+
+
+@parallel
+def _weigh_on_threads(
+    parts: Any, like: Any, numbers: Any, dw: Any, memory: Any, sums: Any, sizes: Any
+) -> None:
+    work = folded(numbers)
+    tall, wide = _share(dw.rows, parts.down, ROWS), _share(dw.columns, parts.across, sliver_width(like))
+    rows, outputs = work.images * work.vertical.outputs, work.horizontal.outputs
+    deep = _share(rows, parts.deep, 1)
+    for thread in prange(parts.down * parts.across * parts.deep):
+        layer = thread // (parts.down * parts.across)
+        filter_, column = thread // parts.across % parts.down * tall, thread % parts.across * wide
+        if filter_ < dw.rows and column < dw.columns:
+            pixels = Pixels(min(layer * deep, rows), min(deep, max(0, rows - layer * deep)), 0, outputs)
+            into = part(layer_of(like, dw, sums, layer), filter_, column, tall, wide)
+            _weigh(like, folded(numbers), pixels, filter_, column, into, memory + thread * sizes.nbytes, sizes)
+
+
+@compiled
+def _weigh(like: Any, work: Any, whole: Any, filter_: Any, column: Any, dw: Any, memory: Any, sizes: Any) -> None:
+    """Part of the gradient from some rows of outputs, by one thread; dw begins at that filter and column."""
+    at_once, span = max(1, sizes.steps // whole.width), min(whole.width, sizes.steps)
+    if whole.rows == 0:
+        scale(like - like, dw)
+    for right in range(0, dw.columns, sizes.columns):
+        columns = min(sizes.columns, dw.columns - right)
+        for row in range(whole.row, whole.row + whole.rows, at_once):
+            for first in range(0, whole.width, span):
+                pixels = Pixels(row, min(at_once, whole.row + whole.rows - row), first, min(span, whole.width - first))
+                add = row > whole.row or first > 0
+                _gather_slivers(like, memory, work, pixels, column + right, columns)
+                for down in range(0, dw.rows, sizes.rows):
+                    c = part(dw, down, right, sizes.rows, sizes.columns)
+                    _weigh_block(like, work, pixels, filter_ + down, c, add, memory, sizes)
+
+
+@compiled
+def _weigh_block(like: Any, work: Any, pixels: Any, filter_: Any, c: Any, add: Any, memory: Any, sizes: Any) -> None:
+    size = bytes_of(like)
+    g, steps = work.target, pixels.rows * pixels.width
+    address = g.address + (pixels.row * work.horizontal.outputs + pixels.first) * g.pixel + filter_ * size
+    panels = memory + sizes.left
+    pack_slivers(like, panels, ROWS, Matrix(address, steps, c.rows, g.pixel, size), steps)
+    left = Left(panels, steps * size, c.rows, 0, 0, True)
+    multiply_block(like, left, memory, steps, c, 0, add, memory + sizes.beside)
+
+
+@compiled
+def _gather_slivers(like: Any, target: Any, work: Any, pixels: Any, first: Any, columns: Any) -> None:
+    """What the taps see in slivers: at once where a sliver lies within a tap."""
+    size = bytes_of(like)
+    width, channels = sliver_width(like), work.source.channels
+    for column in range(0, columns, width):
+        to, count = target + column * pixels.rows * pixels.width * size, min(width, columns - column)
+        tap, channel = divmod(first + column, channels)
+        if work.joined == 1 and count == width and channel + width <= channels:
+            down, right = divmod(tap, work.horizontal.taps)
+            gather_tap(like, to, width * size, work, pixels, down, right, channel, width)
+        else:
+            gather_pieces(like, to, width, work, pixels, first + column, count)

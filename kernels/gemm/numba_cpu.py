@@ -1,0 +1,113 @@
+"""The matrix product in Numba: blocks that fit the caches, each thread on a part of its own."""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from ..cpu.block import Left, multiply_block, sliver_width
+from ..cpu.blocking import blocks, row_pitch, share_of, shares
+from ..cpu.compiled import compiled, parallel
+from ..cpu.layers import add_layers, layer_of
+from ..cpu.moving import bytes_of
+from ..cpu.operands import Matrix, pack_rows, pack_slivers, part, scale, turned
+from ..cpu.simd import ROWS
+from ..cpu.workspace import workspace
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
+from . import Shape
+
+DIRECT = 2  # slivers of B for which it does not pay to pack rows of A
+_pitch, _share = compiled(row_pitch), compiled(share_of)
+
+
+def gemm(a: Any, b: Any, c: Any, alpha: float = 1.0, beta: float = 0.0, threads: int = 1) -> None:
+    """C = alpha A B + beta C in place: float32 or float64 [m, k], [k, n] and [m, n], each with any strides.
+
+    C must not share memory with A or B. With beta = 0 what C holds is not read.
+    """
+    if c.strides[0] == c.itemsize != c.strides[1]:
+        a, b, c = b.T, a.T, c.T
+    multiply(c.dtype.type(alpha), c.dtype.type(beta), matrix(a), matrix(b), matrix(c), threads)
+
+
+def run(
+    data: Tensors, shape: Shape, device: str, directions: Collection[str], stored: str = "float32", threads: int = 1
+) -> dict[str, Any]:
+    """y, dx, dw by direction, into memory that is filled with NaN before; see gemm/vendor.py."""
+    x, w, g = data
+    factors = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}
+    results = {direction: np.full(shape.result(direction), np.nan, stored) for direction in directions}
+    for direction, result in results.items():
+        gemm(*factors[direction], result, threads=threads)
+    return results
+
+
+def matrix(array: Any) -> Matrix:
+    """Where an array of two dimensions lies; it must stay there."""
+    return Matrix(array.ctypes.data, *array.shape, *array.strides)
+
+
+def multiply(alpha: Any, beta: Any, a: Matrix, b: Matrix, c: Matrix, threads: int) -> None:
+    """Like `gemm`, of matrices that are not arrays; alpha and beta are of their type."""
+    size, sizes = alpha.itemsize, blocks(alpha.itemsize)
+    parts = shares(threads, c.rows, c.columns, a.columns, size)
+    packed = parts.down * parts.across * parts.deep * sizes.nbytes
+    sums = (parts.deep - 1) * c.rows * c.columns * size
+    work = workspace(packed + sums)
+    if threads == 1:
+        _multiply(alpha, beta, a, b, c, work, sizes)
+        return
+    _multiply_on_threads(parts, alpha, beta, a, b, c, work, work + packed, sizes)
+    if parts.deep > 1:
+        add_layers(parts, alpha, c, work + packed)
+
+
+@parallel
+def _multiply_on_threads(
+    parts: Any, alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sums: Any, sizes: Any
+) -> None:
+    """Each thread a part of C, and of the steps; parts of the steps but the first one's into `sums`."""
+    tall, wide = _share(c.rows, parts.down, ROWS), _share(c.columns, parts.across, sliver_width(alpha))
+    steps = _share(a.columns, parts.deep, 1)
+    for thread in prange(parts.down * parts.across * parts.deep):
+        layer = thread // (parts.down * parts.across)
+        row, column = thread // parts.across % parts.down * tall, thread % parts.across * wide
+        if row < c.rows and column < c.columns:
+            first = min(layer * steps, a.columns)
+            left, right = part(a, row, first, tall, steps), part(b, first, column, steps, wide)
+            target = part(layer_of(alpha, c, sums, layer), row, column, tall, wide)
+            own = alpha - alpha if layer else beta
+            _multiply(alpha, own, left, right, target, work + thread * sizes.nbytes, sizes)
+
+
+@compiled
+def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sizes: Any) -> None:
+    """C = alpha A B + beta C by one thread, which packs into `work`."""
+    if a.columns == 0 or (beta != 0 and beta != 1):
+        scale(beta, c)
+    for column in range(0, c.columns, sizes.columns):
+        for step in range(0, a.columns, sizes.steps):
+            right = part(b, step, column, sizes.steps, sizes.columns)
+            pack_slivers(alpha, work, sliver_width(alpha), right, right.rows)
+            for row in range(0, c.rows, sizes.rows):
+                block, add = part(c, row, column, sizes.rows, sizes.columns), step > 0 or beta != 0
+                taken = part(a, row, step, sizes.rows, sizes.steps)
+                left = _packed(alpha, taken, work + sizes.left, right.columns)
+                multiply_block(alpha, left, work, right.rows, block, 0, add, work + sizes.beside)
+
+
+@compiled
+def _packed(alpha: Any, a: Any, target: Any, columns: Any) -> Left:
+    """A block of A as tiles take it: as it lies, where its rows are in one piece and `columns` are few."""
+    size = bytes_of(alpha)
+    if a.right != size:
+        pack_slivers(alpha, target, ROWS, turned(a), a.columns)
+        return Left(target, a.columns * size, a.rows, 0, 0, True)
+    pitch, whole = _pitch(a.columns, size), a.rows // ROWS * ROWS
+    if columns > DIRECT * sliver_width(alpha):
+        pack_rows(alpha, target, pitch, a, (a.rows + ROWS - 1) // ROWS * ROWS)
+        return Left(target, pitch, a.rows, 0, 0, False)
+    if whole < a.rows:
+        pack_rows(alpha, target, pitch, part(a, whole, 0, ROWS, a.columns), ROWS)
+    return Left(a.address, a.down, whole, target, pitch, False)
