@@ -1,0 +1,55 @@
+"""The triad on all threads; what is written goes past the caches, so that nothing is read before it is overwritten."""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import prange, types
+
+from ..cpu.compiled import compiled, parallel
+from ..cpu.moving import bytes_of, read, write
+from ..cpu.operands import LINE
+from ..cpu.simd import I32, Code, instruction
+
+
+@instruction
+def _triad_vector(typingctx: Any, s: Any, a: Any, b: Any, c: Any) -> Any:
+    """a = b + s c for a vector; a is a multiple of a register's bytes."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        code = Code(builder, s)
+        factor, (target, first, second) = code.spread(arguments[0]), (code.pointer(x) for x in arguments[1:])
+        value = code.multiply_add(code.load(second, 0), factor, code.load(first, 0))
+        stored = builder.store(value, code.at(target, 0, code.vector))
+        stored.align = LINE
+        stored.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
+        return context.get_dummy_value()
+
+    return types.void(s, types.intp, types.intp, types.intp), generate
+
+
+@compiled
+def _triad(s: Any, a: Any, b: Any, c: Any, count: Any) -> None:
+    size = bytes_of(s)
+    lanes, place = LINE // size, 0
+    while place < count:
+        at = place * size
+        if (a + at) % LINE == 0 and place + lanes <= count:
+            _triad_vector(s, a + at, b + at, c + at)
+            place += lanes
+        else:
+            write(read(s, b + at) + s * read(s, c + at), a + at)
+            place += 1
+
+
+@parallel
+def _triad_on_threads(threads: Any, s: Any, a: Any, b: Any, c: Any, count: Any) -> None:
+    share = (count + threads - 1) // threads
+    for thread in prange(threads):
+        first = min(thread * share, count)
+        at = first * bytes_of(s)
+        _triad(s, a + at, b + at, c + at, min(share, count - first))
+
+
+def triad(a: Any, b: Any, c: Any, s: float, threads: int = 1) -> None:
+    """a = b + s c, arrays of NumPy in one piece, float32 or float64."""
+    _triad_on_threads(threads, a.dtype.type(s), a.ctypes.data, b.ctypes.data, c.ctypes.data, len(a))
