@@ -54,7 +54,7 @@ def of_network(name: str, side: int) -> Training:
     noise = np.random.default_rng(3).integers(0, 256, (8, 3, side, side))
     trained = training(alone(), samples=8, graph=build(name, (side, side), 3, LABELS), batch=4)
     trained.loader = loader(ArraySplit(noise.astype(np.uint8), np.arange(8) % LABELS), 4)
-    trained.loader._scale, trained.loader._shift = (torch.full((1, 3, 1, 1), value) for value in (1 / 128, -1.0))
+    trained.loader._scale, trained.loader._shift = (torch.full((3,), value) for value in (1 / 128, -1.0))
     return trained
 
 

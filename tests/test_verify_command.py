@@ -7,6 +7,8 @@ from small_run import golden
 
 from hpcai.report import files
 
+RAW = golden()["tests"][0]["raw"]
+CORRECT, SAMPLES = RAW["correct"], RAW["dataset"]["validation_samples"]
 VERIFIED = (
     "every number follows from the raw measurements, with report.txt and result.csv; UNOFFICIAL, 2 of 2 tests PASSED\n"
 )
@@ -30,7 +32,7 @@ def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
         files.write(tmp_path / name, golden())
     altered = tmp_path / "altered" / "result.json"
-    altered.write_text(altered.read_text().replace('"correct": 465', '"correct": 565'))
+    altered.write_text(altered.read_text().replace(f'"correct": {CORRECT}', f'"correct": {CORRECT + 100}'))
     for name in ("report.txt", "result.csv"):
         (tmp_path / "alone" / name).unlink()
     finished = verify(tmp_path, "sound", "altered", "alone")
@@ -42,8 +44,10 @@ def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> N
 def test_verify_names_what_was_altered(tmp_path: Path) -> None:
     files.write(tmp_path, golden())
     path = tmp_path / "result.json"
-    path.write_text(path.read_text().replace('"correct": 465', '"correct": 565'))
+    path.write_text(path.read_text().replace(f'"correct": {CORRECT}', f'"correct": {CORRECT + 100}'))
     finished = verify(tmp_path, "result.json")
     assert finished.returncode == 1
-    assert "tests[0].scores.quality: 0.2325 is stored, 0.2825 follows from the raw measurements\n" in finished.stdout
+    stored, follows = (correct / SAMPLES for correct in (CORRECT, CORRECT + 100))
+    told = f"tests[0].scores.quality: {stored} is stored, {follows} follows from the raw measurements\n"
+    assert told in finished.stdout
     assert finished.stdout.endswith("result.json: NOT VERIFIED\n")
