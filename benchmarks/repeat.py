@@ -2,8 +2,9 @@
 
     python benchmarks/repeat.py [--repeat 5] [--ranks 2] [--set KEY=VALUE ...]
 
-The repetitions are those of the KEY REPEAT; the figures are read from the result file. Needed: at most 2 % on a quiet
-machine.
+Each repetition has a seed of its own, as with the KEY REPEAT; the figures are read from the result files. Between them
+a bare training loop runs on all processors: how much its rate varies is the machine's part. Needed: at most 2 % on a
+quiet machine.
 """
 
 import argparse
@@ -13,6 +14,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -23,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 from hpcai.inputfile import shipped_text  # noqa: E402, the checkout comes first
 from hpcai.machine.inventory import processor, versions  # noqa: E402
 
+BARE_SECONDS = 12.0  # about the time of a training of the shipped problem
 VARIES = ("SEED",)  # from one repetition to the next
 
 
@@ -54,6 +58,24 @@ def variations(tests: list[dict[str, Any]]) -> dict[str, tuple[int, float, float
     return found
 
 
+def bare_loop(seconds: float) -> Callable[[], float]:
+    """A function that runs a bare loop, about so long, on all processors; it returns the rate in steps a second."""
+    import bare
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    train = bare.loop(bare.resnet20(), 64, 28, 10, torch.channels_last)
+
+    def rate(steps: int) -> float:
+        begin = time.perf_counter()
+        train(steps)
+        return steps / (time.perf_counter() - begin)
+
+    rate(3)
+    steps = max(1, round(seconds * rate(10)))
+    return lambda: rate(steps)
+
+
 def main() -> None:
     """Print the machine, the versions, and a line for each test of the problem."""
     parser = argparse.ArgumentParser(description="Coefficient of variation of FLOPS over repetitions.")
@@ -63,7 +85,12 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{processor()}, {len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}")
     print(", ".join(f"{name} {version}" for name, version in versions().items()), flush=True)
-    tests = run(options.ranks, [f"REPEAT={options.repeat}", *options.set])
+    alone, tests, rates = bare_loop(BARE_SECONDS), [], []
+    for seed in range(1, options.repeat + 1):
+        tests += run(options.ranks, [f"SEED={seed}", *options.set])
+        rates.append(alone())
+    spread = statistics.stdev(rates) / statistics.mean(rates) if len(rates) > 1 else 0.0
+    print(f"the machine alone: {len(rates)} bare loops between the runs, coefficient of variation {spread:.4f}")
     for name, (count, mean, spread) in variations(tests).items():
         print(f"{name}: {count} runs, {mean:.2f} GFLOP/s, coefficient of variation {spread:.4f}")
 

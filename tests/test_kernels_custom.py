@@ -1,6 +1,7 @@
 """Our matrix product and convolution: every element against float64, for any shape, strides and threads."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -144,3 +145,25 @@ def test_a_last_slice_that_is_left_out_is_seen(arithmetic: Arithmetic) -> None:
     shape = gemm.Shape(48, 2048, 48)
     (found,) = check(gemm.SPEC, shape, Provider(short), gemm_reference.blocks, "cpu", 7, [FORWARD], arithmetic)
     assert found.elementwise > ELEMENTWISE_LIMIT
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("order", ["C", "F", "steps"])
+@pytest.mark.parametrize("size", [(1, 1, 1), (5, 33, 3), (14, 64, 32), (40, 100, 70), (29, 31, 4), (17, 64, 3000)])
+@pytest.mark.parametrize("instruction", [True, False], ids=["own instruction", "by fp32"])
+def test_products_of_bytes_are_exact(
+    size: tuple[int, int, int], order: str, threads: int, instruction: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if instruction and not gemm_custom.OWN.multiplies_bytes:
+        pytest.skip("NO VNNI: ITS PRODUCT OF BYTES NOT RUN")
+    monkeypatch.setattr(gemm_custom, "OWN", replace(gemm_custom.OWN, multiplies_bytes=instruction))
+    (m, n, k), generator = size, np.random.default_rng(5)
+
+    def made(rows: int, columns: int) -> Any:
+        steps = generator.integers(-128, 128, (2 * rows, 3 * columns), np.int8)
+        return steps[::-2, 1::3] if order == "steps" else np.asarray(steps[:rows, :columns], order=order)
+
+    a, b, c = made(m, k), made(k, n), np.full((m, n), 2**30, np.int32)
+    a[:, :2], b[:2] = -128, -128
+    gemm_custom.gemm_bytes(a, b, c, threads)
+    assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32))

@@ -20,10 +20,11 @@ Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directi
 
 def products(graph: Graph, batch: int) -> list[Product]:
     """The distinct convolution and dense products of a training step, in the order of the layers."""
-    return list(dict.fromkeys(_products(graph, batch)))
+    return list(dict.fromkeys(every_product(graph, batch)))
 
 
-def _products(graph: Graph, batch: int) -> Iterator[Product]:
+def every_product(graph: Graph, batch: int) -> Iterator[Product]:
+    """The products of a training step, as often as layers have them, in their order."""
     for layer in graph.layers:
         op = layer.op
         if isinstance(op, Conv | Dense):

@@ -68,6 +68,20 @@ def copy_vector(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
 
 
 @instruction
+def add_vector(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
+    """Add as many numbers as a register has to those at `target`."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        code = Code(builder, like)
+        to, come = code.pointer(arguments[1]), code.pointer(arguments[2])
+        add = builder.add if code.scalar == I32 else builder.fadd
+        code.store(add(code.load(to, 0), code.load(come, 0)), to, 0)
+        return context.get_dummy_value()
+
+    return types.void(like, types.intp, types.intp), generate
+
+
+@instruction
 def copy_some(typingctx: Any, like: Any, target: Any, source: Any, count: Any) -> Any:
     """Copy the first `count` of a vector's numbers, zeros in place of the others: nothing beyond them is read."""
 

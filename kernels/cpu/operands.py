@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from .compiled import compiled
-from .moving import bytes_of, clear, copy_some, copy_vector, read, transpose_block, write
+from .moving import add_vector, bytes_of, clear, copy_some, copy_vector, read, transpose_block, write
 from .simd import OWN
 
 LINE = OWN.nbytes
@@ -123,11 +123,29 @@ def clear_run(like: Any, target: Any, count: Any) -> None:
 def merge(like: Any, tile: Any, width: Any, matrix: Any, add: Any) -> None:
     """Bring part of a tile to where it belongs, or add it to what is there."""
     size = bytes_of(like)
+    there = Matrix(tile, matrix.rows, matrix.columns, width * size, size)
+    if add:
+        add_to(like, matrix, there)
+        return
     for row in range(matrix.rows):
         for column in range(matrix.columns):
-            place = matrix.address + row * matrix.down + column * matrix.right
             number = read(like, tile + (row * width + column) * size)
-            write(number + read(like, place) if add else number, place)
+            write(number, matrix.address + row * matrix.down + column * matrix.right)
+
+
+@compiled
+def add_to(like: Any, target: Any, source: Any) -> None:
+    """Add one matrix to another."""
+    size = bytes_of(like)
+    lanes = LINE // size
+    for row in range(target.rows):
+        to, come = target.address + row * target.down, source.address + row * source.down
+        whole = target.columns // lanes * lanes if target.right == size == source.right else 0
+        for column in range(0, whole, lanes):
+            add_vector(like, to + column * size, come + column * size)
+        for column in range(whole, target.columns):
+            number = read(like, to + column * target.right) + read(like, come + column * source.right)
+            write(number, to + column * target.right)
 
 
 @compiled
@@ -137,12 +155,3 @@ def scale(factor: Any, matrix: Any) -> None:
         for column in range(matrix.columns):
             place = matrix.address + row * matrix.down + column * matrix.right
             write(factor * read(factor, place) if factor != 0 else factor, place)
-
-
-@compiled
-def add_to(like: Any, target: Any, source: Any) -> None:
-    """Add one matrix to another."""
-    for row in range(target.rows):
-        for column in range(target.columns):
-            place = target.address + row * target.down + column * target.right
-            write(read(like, place) + read(like, source.address + row * source.down + column * source.right), place)

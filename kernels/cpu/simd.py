@@ -16,7 +16,8 @@ from numba.extending import intrinsic
 
 instruction: Any = intrinsic  # what loops in Numba call to have instructions written; its own types know no call
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-SCALARS = {"float32": (ir.FloatType(), 4), "float64": (ir.DoubleType(), 8), "int32": (I32, 4), "int64": (I64, 8)}
+SCALARS = {"int8": (I8, 1), "int32": (I32, 4), "int64": (I64, 8)}
+SCALARS |= {"float32": (ir.FloatType(), 4), "float64": (ir.DoubleType(), 8)}
 Value = Any  # ir.Value
 Vectors = list[list[Value]]
 

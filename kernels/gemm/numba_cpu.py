@@ -8,15 +8,17 @@ from numba import prange
 
 from ..cpu.block import Left, multiply_block, sliver_width
 from ..cpu.blocking import blocks, row_pitch, share_of, shares
+from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 from ..cpu.compiled import compiled, parallel
 from ..cpu.layers import add_layers, layer_of
 from ..cpu.moving import bytes_of
-from ..cpu.operands import Matrix, pack_rows, pack_slivers, part, scale, turned
-from ..cpu.simd import ROWS
+from ..cpu.operands import Matrix, add_to, clear_run, pack_rows, pack_slivers, part, scale, turned
+from ..cpu.simd import OWN, ROWS
 from ..cpu.workspace import workspace
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
 
+EXACT_STEPS = 1024  # products of two int8 that fp32 adds up exactly
 DIRECT = 2  # slivers of B for which it does not pay to pack rows of A
 _pitch, _share = compiled(row_pitch), compiled(share_of)
 
@@ -29,6 +31,28 @@ def gemm(a: Any, b: Any, c: Any, alpha: float = 1.0, beta: float = 0.0, threads:
     if c.strides[0] == c.itemsize != c.strides[1]:
         a, b, c = b.T, a.T, c.T
     multiply(c.dtype.type(alpha), c.dtype.type(beta), matrix(a), matrix(b), matrix(c), threads)
+
+
+def gemm_bytes(a: Any, b: Any, c: Any, threads: int = 1) -> None:
+    """C = A B: int8 [m, k] and [k, n] with any strides, summed exactly in int32 [m, n], whose rows are in one piece."""
+    if not OWN.multiplies_bytes:
+        _by_floats(a, b, c, threads)
+        return
+    sizes = blocks(c.itemsize)
+    parts = shares(threads, *c.shape, a.shape[1] // 4 + 1, c.itemsize, False)
+    nbytes = sizes.nbytes + -(-sizes.columns * c.itemsize // 64) * 64
+    work = workspace(threads * nbytes)
+    _multiply_bytes_on_threads(parts, matrix(a), matrix(b), matrix(c), work, nbytes, sizes)
+
+
+def _by_floats(a: Any, b: Any, c: Any, threads: int) -> None:
+    """In parts whose sums are whole numbers below 2^24, which fp32 has exactly."""
+    c[:] = 0
+    part_of_c = np.empty(c.shape, np.float32)
+    for first in range(0, a.shape[1], EXACT_STEPS):
+        steps = slice(first, first + EXACT_STEPS)
+        gemm(a[:, steps].astype(np.float32), b[steps].astype(np.float32), part_of_c, threads=threads)
+        c += part_of_c.astype(np.int32)
 
 
 def run(
@@ -111,3 +135,37 @@ def _packed(alpha: Any, a: Any, target: Any, columns: Any) -> Left:
     if whole < a.rows:
         pack_rows(alpha, target, pitch, part(a, whole, 0, ROWS, a.columns), ROWS)
     return Left(a.address, a.down, whole, target, pitch, False)
+
+
+@parallel
+def _multiply_bytes_on_threads(parts: Any, a: Any, b: Any, c: Any, work: Any, nbytes: Any, sizes: Any) -> None:
+    tall, wide = _share(c.rows, parts.down, ROWS), _share(c.columns, parts.across, sliver_width(np.int32(0)))
+    for thread in prange(parts.down * parts.across):
+        row, column = thread // parts.across * tall, thread % parts.across * wide
+        if row < c.rows and column < c.columns:
+            left, right = part(a, row, 0, tall, a.columns), part(b, 0, column, b.rows, wide)
+            _multiply_bytes(left, right, part(c, row, column, tall, wide), work + thread * nbytes, sizes)
+
+
+@compiled
+def _multiply_bytes(a: Any, b: Any, c: Any, work: Any, sizes: Any) -> None:
+    """C = A B by one thread; the sums of B's columns lie behind the packed blocks."""
+    zero, sums, width = np.int32(0), work + sizes.nbytes, sliver_width(np.int32(0))
+    if a.columns == 0:
+        scale(zero, c)
+    for column in range(0, c.columns, sizes.columns):
+        clear_run(zero, sums, min(sizes.columns, c.columns - column))
+        for step in range(0, a.columns, sizes.steps * WORD):
+            right = part(b, step, column, sizes.steps * WORD, sizes.columns)
+            pack_byte_slivers(work, right)
+            words = (right.rows + WORD - 1) // WORD
+            for place in range(0, right.columns, width):
+                take_off_sums(sums + place * WORD, work + place * words * WORD, words)
+            for row in range(0, c.rows, sizes.rows):
+                taken = part(a, row, step, sizes.rows, sizes.steps * WORD)
+                pack_byte_rows(work + sizes.left, _pitch(words, WORD), taken)
+                left = Left(work + sizes.left, _pitch(words, WORD), taken.rows, 0, 0, False)
+                block = part(c, row, column, sizes.rows, sizes.columns)
+                multiply_block(zero, left, work, words, block, 0, step > 0, work + sizes.beside)
+        whole = part(c, 0, column, c.rows, sizes.columns)
+        add_to(zero, whole, Matrix(sums, whole.rows, whole.columns, 0, WORD))
