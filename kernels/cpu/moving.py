@@ -82,6 +82,20 @@ def add_vector(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
 
 
 @instruction
+def add_number(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
+    """Add a number to the one at `target`; Numba's own sum of two int32 is an int64."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        kind = SCALARS[str(like)][0]
+        to, come = (builder.inttoptr(address, kind.as_pointer()) for address in arguments[1:])
+        add = builder.add if kind == I32 else builder.fadd
+        builder.store(add(builder.load(to), builder.load(come)), to)
+        return context.get_dummy_value()
+
+    return types.void(like, types.intp, types.intp), generate
+
+
+@instruction
 def copy_some(typingctx: Any, like: Any, target: Any, source: Any, count: Any) -> Any:
     """Copy the first `count` of a vector's numbers, zeros in place of the others: nothing beyond them is read."""
 

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from .compiled import compiled
-from .moving import add_vector, bytes_of, clear, copy_some, copy_vector, read, transpose_block, write
+from .moving import add_number, add_vector, bytes_of, clear, copy_some, copy_vector, read, transpose_block, write
 from .simd import OWN
 
 LINE = OWN.nbytes
@@ -144,8 +144,7 @@ def add_to(like: Any, target: Any, source: Any) -> None:
         for column in range(0, whole, lanes):
             add_vector(like, to + column * size, come + column * size)
         for column in range(whole, target.columns):
-            number = read(like, to + column * target.right) + read(like, come + column * source.right)
-            write(number, to + column * target.right)
+            add_number(like, to + column * target.right, come + column * source.right)
 
 
 @compiled
