@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from queue import SimpleQueue
-from threading import Semaphore, Thread
+from threading import Thread
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
@@ -147,7 +147,9 @@ class _Ahead(Generic[T]):
     def __init__(self, items: Iterator[T], depth: int) -> None:
         self._items = items
         self._ready: SimpleQueue[T | _Raised] = SimpleQueue()
-        self._room = Semaphore(depth)
+        self._room: SimpleQueue[None] = SimpleQueue()  # one of the interpreter's own, not written in Python
+        for _ in range(depth):
+            self._room.put(None)
         self._closed = False
         self._thread = Thread(target=self._run, name="hpcai-loader", daemon=True)
         self._thread.start()
@@ -159,18 +161,23 @@ class _Ahead(Generic[T]):
         item = self._ready.get()
         if isinstance(item, _Raised):
             raise item.error
-        self._room.release()
+        self._room.put(None)
         return item
 
     def close(self) -> None:
         """Ends the thread, after the item it is working on."""
         self._closed = True
-        self._room.release()
+        self._room.put(None)
         self._thread.join()
+
+    def _asked(self) -> bool:
+        """Wait until there is room; whether there is still somebody who asks."""
+        self._room.get()
+        return not self._closed
 
     def _run(self) -> None:
         try:
-            while self._room.acquire() and not self._closed:
+            while self._asked():
                 self._ready.put(next(self._items))
         except BaseException as error:  # noqa: BLE001 - raised again by the one who waits, StopIteration as well
             self._ready.put(_Raised(error))
