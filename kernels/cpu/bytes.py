@@ -68,8 +68,8 @@ def _interleave(typingctx: Any, target: Any, source: Any, down: Any) -> Any:
         rows = [_bytes(code, come, builder.mul(arguments[2], I64(row)), width) for row in range(WORD)]
         halves = ir.VectorType(ir.IntType(16), width)
         first, second = (builder.bitcast(_zipped(code, rows[row], rows[row + 1], width), halves) for row in (0, 2))
-        stored = builder.store(_zipped(code, first, second, width), code.at(to, 0, ir.VectorType(ir.IntType(16), 2 * width)))
-        stored.align = 1
+        place = code.at(to, 0, ir.VectorType(ir.IntType(16), 2 * width))
+        builder.store(_zipped(code, first, second, width), place).align = 1
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp), generate
