@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     actions = parser.add_mutually_exclusive_group()
     actions.add_argument("--check", action="store_true", help="plan the run, estimate memory and time, and stop")
-    actions.add_argument("--write-input", action="store_true", help="write the shipped input.dat and stop")
+    actions.add_argument("--write-input", action="store_true", help="write the shipped input as new input.dat and stop")
     actions.add_argument(
         "--verify", nargs="+", default=(), metavar="FILE", help="recompute every derived number of a result.json"
     )

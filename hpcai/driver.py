@@ -57,7 +57,10 @@ def _without_mpi(options: cli.Options) -> int | None:
 
 
 def _print(text: str) -> int:
-    print(text)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -91,7 +94,7 @@ def _check(options: cli.Options) -> int:
         from hpcai.workloads import planning
 
         planned = planning.plans(problem, ranks)
-        print(plan.text(problem.name, planned))
+        _print(plan.text(problem.name, planned))
         return 0 if plan.fits(planned) else InputError.exit_code
     return 0
 

@@ -160,7 +160,7 @@ def test_control_characters_are_refused_anywhere(bad: str, where: str) -> None:
 
 def test_grids_larger_than_the_job() -> None:
     assert "line 7: 2 1            GROUPS" in (message := refusal(SMALL, ranks=1))
-    assert "GROUPS 2 x DEGREE 1 needs 2 ranks; allowed: up to the 1 of this job" in message
+    assert "GROUPS 2 x DEGREE 1 needs 2 ranks; allowed: up to 1, as many as there are: mpirun -np N starts N" in message
     assert "GROUPS 1 x DEGREE 2 needs 2 ranks" in message
     assert "GROUPS 0 x DEGREE 4 needs 4 ranks" in refusal(ensemble("0 GROUPS", "4 DEGREE"), ranks=3)
     assert "GROUPS 4 x DEGREE 0 needs 4 ranks" in refusal(ensemble("4 GROUPS", "0 DEGREE"), ranks=3)

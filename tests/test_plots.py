@@ -52,7 +52,25 @@ def test_scaling_shows_rates_over_ranks_and_the_ideal_from_the_first() -> None:
     (marks,) = axes.collections
     assert marks.get_offsets().tolist() == [[2, tests[0]["gflops"]], [8, tests[1]["gflops"]]]
     (ideal,) = axes.get_lines()
-    assert list(ideal.get_ydata()) == pytest.approx([tests[0]["gflops"], 4 * tests[0]["gflops"]])
+    unit = tests[0]["gflops"] / 2
+    assert list(ideal.get_ydata()) == pytest.approx([unit * ranks for ranks in ideal.get_xdata()])
+    assert ideal.get_xdata()[0] < 2 and ideal.get_xdata()[1] > 8
+
+
+def test_rates_that_lie_close_together_are_over_an_axis_from_0() -> None:
+    axes = axes_of(plots._scaling, golden()["tests"])
+    assert axes.get_yscale() == "linear" and axes.get_ylim()[0] == 0
+    far = golden()["tests"]
+    far[1] |= {"gflops": 100 * far[0]["gflops"]}
+    assert axes_of(plots._scaling, far).get_yscale() == "log"
+
+
+def test_several_results_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles, seen = [], []
+    monkeypatch.setattr(plots, "_picture", lambda path, title, tests, plot: (titles.append(title), seen.append(tests)))
+    plots.draw([golden(), golden()], tmp_path)
+    assert [plots._number(test) for test in seen[0]] == ["A1", "A2", "B1", "B2"]
+    assert titles[0].splitlines()[1:] == [f"{name}: golden, {golden()['date']}" for name in "AB"]
 
 
 def test_bars_add_up_to_the_phases() -> None:

@@ -40,7 +40,7 @@ def on_gpus(result: Json) -> None:
         (RANKS, lambda result: result["ranks"].pop()),
         (RANKS, lambda result: result["ranks"].reverse()),
         (GRIDS, lambda result: result["environment"]["grids"].reverse()),
-        (GRIDS, lambda result: result["environment"]["idle"].append("Grid 1 x 1: ranks 1 stay idle")),
+        (GRIDS, lambda result: result["environment"]["idle"].append("Grid 1 x 1: rank 1 stays idle")),
         ("environment: at most a node for each rank", lambda result: result["environment"].update(nodes=3)),
         ("ranks: groups, by the grids", lambda result: result["ranks"][1].update(groups=[1, 1])),
         (GPUS, lambda result: result["environment"].update(accelerators=2)),
@@ -76,7 +76,7 @@ def test_idle_ranks_and_groups_in_words() -> None:
     grids = [(2, 2, "row"), (2, 1, "column"), (5, 1, "row")]
     assert described(grids, 5) == {
         "grids": ["2x2 R", "2x1 C", "5x1 R"],
-        "idle": ["Grid 2 x 2: ranks 4 stay idle", "Grid 2 x 1: ranks 2-4 stay idle"],
+        "idle": ["Grid 2 x 2: rank 4 stays idle", "Grid 2 x 1: ranks 2-4 stay idle"],
     }
     assert [groups_of(rank, grids) for rank in (0, 3, 4)] == [[0, 0, 0], [1, None, 3], [None, None, 4]]
     assert len(described(grids * 3, 5)["grids"]) == 8 == len(groups_of(0, grids * 3))

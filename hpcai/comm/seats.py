@@ -48,4 +48,5 @@ def described(grids: Sequence[Grid], ranks: int) -> dict[str, list[str]]:
 
 def _idle(groups: int, degree: int, ranks: int) -> str:
     first, last = groups * degree, ranks - 1
-    return f"Grid {groups} x {degree}: ranks {first if first == last else f'{first}-{last}'} stay idle"
+    who = f"rank {first} stays" if first == last else f"ranks {first}-{last} stay"
+    return f"Grid {groups} x {degree}: {who} idle"

@@ -8,6 +8,8 @@ from hpcai.inputfile.blocks import Block, allowed_sections
 from hpcai.inputfile.keys import MOST_TESTS, Value, keys_of
 from hpcai.inputfile.mistakes import Mistakes, Place
 
+CURE = "mpirun -np N starts N, --check --ranks N plans for N"
+
 
 def check(
     blocks: Sequence[Block], ranks: int | None, check_dataset: Callable[[str], None] | None, mistakes: Mistakes
@@ -48,7 +50,8 @@ def _check_grid(block: Block, ranks: int | None, mistakes: Mistakes) -> None:
     for p, q in zip(groups, degrees, strict=False):
         needed = max(int(p), 1) * max(int(q), 1)
         if ranks is not None and needed > ranks:
-            mistakes.add(place, f"GROUPS {p} x DEGREE {q} needs {needed} ranks; allowed: up to the {ranks} of this job")
+            allowed = f"up to {ranks}, as many as there are: {CURE}"
+            mistakes.add(place, f"GROUPS {p} x DEGREE {q} needs {needed} ranks; allowed: {allowed}")
 
 
 def _check_datasets(block: Block, check_dataset: Callable[[str], None] | None, mistakes: Mistakes) -> None:

@@ -57,10 +57,15 @@ def cgroup_cpus(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int | None:
 
 
 def divide(units: Sequence[tuple[int, ...]], parts: int, index: int) -> tuple[int, ...]:
-    """Processors of slice `index` of `parts`; with fewer cores than parts, neighbouring slices share one."""
+    """Processors of slice `index` of `parts`; with fewer cores than parts, slices take the cores in turn.
+
+    So the first ones, which are at work in every test, share as little as can be.
+    """
     count = len(units)
+    if parts > count:
+        return units[index % count]
     begin, end = index * count // parts, (index + 1) * count // parts
-    return tuple(cpu for unit in units[begin : max(end, begin + 1)] for cpu in unit)
+    return tuple(cpu for unit in units[begin:end] for cpu in unit)
 
 
 def place(node_sets: Sequence[tuple[int, ...]], index: int, quota: int | None = None) -> Placement:

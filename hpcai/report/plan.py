@@ -7,6 +7,8 @@ word, and T/V is left out.
 from collections.abc import Iterator
 from typing import Any
 
+from hpcai.report.text import counted
+
 Json = dict[str, Any]
 
 MIB, GIB = 2**20, 2**30
@@ -48,12 +50,13 @@ def fits(planned: Json) -> bool:
 
 def _lines(name: str, planned: Json) -> Iterator[str]:
     tests, ranks = planned["tests"], planned["ranks"]
-    yield f"{name}: {len(tests)} tests, planned for {ranks} ranks; nothing was run"
+    yield f"{name}: {counted(len(tests), 'test')}, planned for {counted(ranks, 'rank')}; nothing was run"
     yield HEADER
     yield "-" * len(HEADER)
     for index, test in enumerate(tests, start=1):
         yield _row(index, test, ranks)
-    yield f"{'in all':<8} {sum(test['seconds'] for test in tests):>{len(HEADER) - 9}.1f}"
+    whole = LACKING if any(test["lack"] for test in tests) else f"{sum(test['seconds'] for test in tests):.1f}"
+    yield f"{'in all':<8} {whole:>{len(HEADER) - 9}}"
     yield from EXPLANATION
     here = planned["node_ranks"]
     if here < ranks:
@@ -86,7 +89,7 @@ def _by_purpose(tests: list[Json], baseline: int) -> Iterator[str]:
         for purpose, nbytes in memory:
             if nbytes:
                 yield f"{nbytes / MIB:>12.1f}  {purpose}: {MEANINGS[purpose]}"
-        yield f"{tests[numbers[0] - 1]['nbytes'] / MIB:>12.1f}  in all: most at once"
+        yield f"{tests[numbers[0] - 1]['nbytes'] / MIB:>12.1f}  in all: most at once, for some take turns"
 
 
 def _listed(numbers: list[int], most: int = 10) -> str:

@@ -7,7 +7,9 @@ phases.png where the time went. matplotlib is an optional extra (`pip install .[
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from hpcai.errors import HpcaiError, InputError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+WIDE = 8  # ratio of numbers from which on an axis is logarithmic
 PART_OF_TRAINING = ("data wait", "exposed communication")
 
 
@@ -39,16 +42,32 @@ def main(arguments: Sequence[str]) -> int:
 
 def draw(results: Sequence[Json], folder: Path) -> list[Path]:
     """Draw all pictures of these results into a folder; their paths. InputError without matplotlib, tests or place."""
-    tests = [test for result in results for test in result["tests"]]
+    runs = _named(results)
+    tests = [{**test, "run": name if len(runs) > 1 else ""} for name, result in runs for test in result["tests"]]
     if not tests:
         raise InputError("there is no test to draw; allowed: results with at least one")
+    told = "\n".join(f"{name}: {_run(result)}" for name, result in runs)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [_picture(folder / name, title, tests, plot) for name, title, plot in PICTURES]
+        return [_picture(folder / name, f"{title}\n{told}", tests, plot) for name, title, plot in PICTURES]
     except ImportError as error:
         raise InputError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
     except OSError as error:
         raise InputError(f"cannot write pictures to {folder.absolute()}: {error.strerror}") from None
+
+
+def _run(result: Json) -> str:
+    name = f"{result['input']['run']['OUTPUT']['value']}, {result['date']}"
+    return name if result["tests"] else f"{name} (no test)"
+
+
+def _named(results: Sequence[Json]) -> list[tuple[str, Json]]:
+    """Results by a letter, or by two where there are many: A, B, ... Z, AA, ..."""
+    letters = ascii_uppercase
+    names = [*letters, *(first + second for first in letters for second in letters)]
+    if len(results) > len(names):
+        raise InputError(f"{len(results)} results are too many for a picture; allowed: {len(names)}")
+    return [*zip(names, results, strict=False)]
 
 
 def _picture(path: Path, title: str, tests: Sequence[Json], plot: Callable[["Axes", Sequence[Json]], None]) -> Path:
@@ -59,15 +78,22 @@ def _picture(path: Path, title: str, tests: Sequence[Json], plot: Callable[["Axe
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     plot(axes, tests)
-    axes.set_title(title)
+    axes.set_title(title, fontsize="medium")
     axes.legend(fontsize="small", framealpha=0.8)
     figure.savefig(path, dpi=120)
     return path
 
 
 def _label(test: Json) -> str:
-    settings = test["settings"]
-    return f"{test['index']}: {settings['NETWORK']} {test['tv']} {test['p']}x{test['q']} NB {test['nb']}"
+    return f"{_number(test)}: {_task(test)}, {test['tv']} {test['p']}x{test['q']} NB {test['nb']}"
+
+
+def _number(test: Json) -> str:
+    return f"{test.get('run', '')}{test['index']}"
+
+
+def _task(test: Json) -> str:
+    return f"{test['settings']['NETWORK']} on {test['raw']['dataset']['name']}"
 
 
 def _learning(axes: "Axes", tests: Sequence[Json]) -> None:
@@ -76,8 +102,9 @@ def _learning(axes: "Axes", tests: Sequence[Json]) -> None:
         curve, samples = test["raw"]["curve"], test["raw"]["dataset"]["validation_samples"]
         seconds = [entry["seconds"] for entry in curve]
         axes.plot(seconds, [entry["correct"] / samples for entry in curve], marker="o", label=_label(test))
-    for target in sorted({test["scores"]["target"] for test in tests}):
-        axes.axhline(target, color="grey", linestyle="--", label=f"target {target:g}")
+    targets = {(test["scores"]["target"], test["raw"]["dataset"]["name"]) for test in tests}
+    for (target, dataset), style in zip(sorted(targets), cycle(("--", ":", "-.")), strict=False):
+        axes.axhline(target, color="grey", linestyle=style, label=f"target {target:g}, {dataset}")
     axes.set(xlabel="training and validation, s", ylabel="top-1 of the first model", ylim=(0, 1))
     axes.grid(alpha=0.3)
 
@@ -92,20 +119,27 @@ def _scaling(axes: "Axes", tests: Sequence[Json]) -> None:
     for family in families.values():
         points = sorted((test["p"] * test["q"], test["gflops"], f"{test['p']}x{test['q']}") for test in family)
         first = family[0]
-        name = f"{first['settings']['NETWORK']} {first['tv']} NB {first['nb']}"
+        name = f"{', '.join(map(_number, family))}: {_task(first)}, NB {first['nb']}"
         marks = axes.scatter([point[0] for point in points], [point[1] for point in points], label=name)
         unit = first["gflops"] / (first["p"] * first["q"])
-        ends = [points[0][0], points[-1][0]]
+        ends = [points[0][0] / 1.2, points[-1][0] * 1.2]
         axes.plot(ends, [unit * end for end in ends], color=marks.get_facecolor()[0], linestyle="--", alpha=0.6)
         for ranks, rate, grid_name in points:
             axes.annotate(grid_name, (ranks, rate), textcoords="offset points", xytext=(6, 4), fontsize="small")
     axes.set(xlabel="ranks P x Q (dashed: ideal, from the first test)", ylabel="GFLOP/s")
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:g}")
     axes.margins(0.15)
+    _fit(axes.set_xscale, axes.xaxis, [test["p"] * test["q"] for test in tests], axes.set_xlim)
+    _fit(axes.set_yscale, axes.yaxis, [test["gflops"] for test in tests], axes.set_ylim)
     axes.grid(alpha=0.3, which="both")
+
+
+def _fit(scale: Callable[..., Any], axis: Any, values: Sequence[float], limit: Callable[..., Any]) -> None:
+    """An axis from 0, or a logarithmic one where numbers lie so far apart that the small ones would not be seen."""
+    if max(values) > WIDE * min(values) > 0:
+        scale("log", base=2)
+        axis.set_major_formatter("{x:g}")
+    else:
+        limit(0, 1.3 * max(values))
 
 
 def _phases(axes: "Axes", tests: Sequence[Json]) -> None:
@@ -116,7 +150,7 @@ def _phases(axes: "Axes", tests: Sequence[Json]) -> None:
         axes.bar(places, seconds, bottom=heights, label=name)
         heights = [height + more for height, more in zip(heights, seconds, strict=True)]
     axes.set(ylabel="s, slowest rank", xlabel="test")
-    axes.set_xticks(list(places), [str(test["index"]) for test in tests])
+    axes.set_xticks(list(places), [_number(test) for test in tests])
 
 
 def _bars(tests: Sequence[Json]) -> dict[str, list[float]]:

@@ -23,6 +23,11 @@ def free(text: str) -> str:
     return _replaced(text, VERDICTS)
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things in words."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def score(name: str, value: float | None, otherwise: str = "") -> str:
     return f"{name:>{NAME_WIDTH}}= {otherwise:>16}" if value is None else f"{name:>{NAME_WIDTH}}= {value:16.7f}"
 

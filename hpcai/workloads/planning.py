@@ -89,14 +89,19 @@ def limit_of_rank(device: torch.device, sharers: int) -> Limit:
     if device.type == "cuda":
         return Limit(devices.free_memory(device) // sharers, f"the free memory of {devices.name(device)}")
     free = memory.available()
-    return Limit(free.nbytes // sharers, f"{free.source}, of {sharers} ranks")
+    return Limit(free.nbytes // sharers, _shared(free.source, sharers))
+
+
+def _shared(source: str, ranks: int) -> str:
+    return f"{source}, shared by {ranks} ranks" if ranks > 1 else source
 
 
 def plans(problem: Problem, ranks: int) -> dict[str, Any]:
     """The plan of a problem on `ranks` ranks of nodes like this one: its tests, the baseline, and the limit."""
     device = devices.own(0)
     processors = len(cores(own_cpus()))
-    here = ranks_of_node(ranks, devices.accelerators() or processors)
+    places = devices.accelerators() or processors
+    here = ranks_of_node(ranks, places)
     devices.prepare(device, max(1, processors // here))
     cases = problem.cases(ranks, devices.accelerators())
     baseline = mpi_bytes() + PEERS_BYTES + load(cases, device)
@@ -104,9 +109,8 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
     sharers = ceil(here / devices.accelerators()) if devices.accelerators() else here
     own = memory.resident() if device.type == "cpu" else 0
     free = limit_of_rank(device, 1)
-    limit = Limit((free.nbytes + own) // sharers, f"{free.source}, of {sharers} ranks" if sharers > 1 else free.source)
+    limit = Limit((free.nbytes + own) // sharers, _shared(free.source, sharers))
     held = 0 if device.type == "cuda" else baseline
-    crowd = max(1.0, here / processors) if device.type == "cpu" else float(sharers)
     return {
         "ranks": ranks,
         "node_ranks": here,
@@ -114,8 +118,13 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
         "baseline": held,
         "limit": limit.nbytes,
         "source": limit.source,
-        "tests": [plan(case, device, held, limit, crowd) for case in cases],
+        "tests": [plan(case, device, held, limit, _crowd(case, here, places)) for case in cases],
     }
+
+
+def _crowd(case: Case, here: int, places: int) -> float:
+    """How many ranks of a test share a core or GPU of a node that has `here` ranks; idle ones take no time."""
+    return max(1.0, min(here, case["GROUPS"] * case["DEGREE"]) / places)
 
 
 def ranks_of_node(ranks: int, places: int) -> int:
