@@ -89,6 +89,16 @@ def test_matrices_that_are_empty() -> None:
     gemm_custom.gemm(nothing, np.ones((0, 2)), c + 2, beta=0.5)
 
 
+def test_what_lies_between_rows_stays() -> None:
+    for k in (0, 3):
+        whole = np.full((3, 5), 77, np.int32)
+        gemm_custom.gemm_bytes(np.zeros((3, k), np.int8), np.zeros((k, 4), np.int8), whole[:, :4])
+        assert (whole[:, :4] == 0).all() and (whole[:, 4] == 77).all()
+        floats = np.full((3, 50), 77.0)
+        gemm_custom.gemm(np.ones((3, k)), np.ones((k, 49)), floats[:, :49])
+        assert (floats[:, :49] == k).all() and (floats[:, 49] == 77).all()
+
+
 def test_threads_do_not_disturb_each_other() -> None:
     """As often as it takes for an early thread to meet what a late one has not yet written."""
     shape = Shape(4, 32, 14, 14, 32, (3, 3), (1, 1), (1, 1))

@@ -27,7 +27,7 @@ TRAINING = ("optimiser", "buckets")
 JUDGED_VECTORS = 21  # in float64, of two of the largest tensors: the step's parts, and what they are compared with
 SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
 # Of the pass that tells whether a precision is native, as workloads/probe.py has them; and how many tensors it keeps.
-PROBED_OPERATIONS, PROBED_BYTES, PROBED_COPIES = {False: 2**30, True: 2**38}, 2**26, 4
+PROBED_OPERATIONS, PROBED_BYTES, PROBED_COPIES = {False: 2**29, True: 2**38}, 2**26, 6
 STEP_TIMES = 3  # as noted, of all epochs, and sorted
 
 

@@ -114,6 +114,7 @@ class _Stages:
         precision = self.case["PRECISION"]
         if precision == "fp32":
             return {}
+        memory.give_back()  # what the residuals needed
         with self.phases.measure("probe"):
             return {"probe": probe(self.graph, precision, self.group.active, self.device)}
 

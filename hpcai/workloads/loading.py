@@ -29,11 +29,26 @@ def load(cases: Sequence[Case], device: torch.device) -> int:
     memory.keep_freed()
     for case in {case["DATASET"]: case for case in cases}.values():
         if case["DATASET"] == places.GENERATED:
-            catalog.open_dataset(places.GENERATED, 2, classes=2, resolution=SIDE).train.images(np.arange(1))
+            made = catalog.open_dataset(places.GENERATED, 2, classes=2, resolution=SIDE).train
+            made.images(np.arange(1)), made.labels(np.arange(1))
+    if device.type == "cpu":
+        _normalise()
     _train(cases[0], device)
     check_convolution(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
     memory.give_back()
     return memory.resident()
+
+
+def _normalise() -> None:
+    """Pictures in every order of their bytes: each is compiled by itself."""
+    from hpcai.kernels.crop.numba_cpu import crop
+    from hpcai.kernels.normalise.numba_cpu import normalise
+
+    first, factors = np.zeros((1, 3, SIDE, SIDE), np.uint8), np.ones(3, np.float32)
+    last = np.zeros((1, SIDE, SIDE, 3), np.uint8)
+    crop(last, np.array([[0, 0, SIDE, SIDE, 0]], np.int32), last.copy())
+    for pictures in (first, last.transpose(0, 3, 1, 2)):
+        normalise(pictures, factors, factors)
 
 
 def _train(case: Case, device: torch.device) -> None:

@@ -18,7 +18,7 @@ from hpcai.workloads.products import LayerShape, products
 
 SECONDS = 1.0  # of the whole probe, about
 FEWEST, MOST = 3, 50  # passes of each precision that are timed
-OPERATIONS = {"cpu": 2**30, "cuda": 2**38}  # FLOP of a forward pass: it takes far longer than to launch it
+OPERATIONS = {"cpu": 2**29, "cuda": 2**38}  # FLOP of a forward pass: it takes far longer than to launch it
 LARGEST = 2**26  # bytes of its input and output in fp32
 
 

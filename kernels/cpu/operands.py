@@ -153,4 +153,7 @@ def scale(factor: Any, matrix: Any) -> None:
     for row in range(matrix.rows):
         for column in range(matrix.columns):
             place = matrix.address + row * matrix.down + column * matrix.right
-            write(factor * read(factor, place) if factor != 0 else factor, place)
+            if factor != 0:
+                write(factor * read(factor, place), place)
+            else:
+                clear(factor, place)
