@@ -30,6 +30,8 @@ LAYERS = [
     Shape(2, 32, 8, 8, 48, (1, 1), (2, 2)),  # input pixels that no output sees
     Shape(2, 24, 9, 11, 12, (3, 2), (2, 3), (1, 0), (2, 1), 2),
     Shape(1, 8, 12, 12, 8, (3, 3), (1, 1), (1, 1), (1, 1), 8),  # depth-wise
+    Shape(3, 150, 9, 8, 150, (3, 5), (2, 1), (1, 2), (1, 1), 150),
+    Shape(2, 20, 9, 9, 20, (3, 3), (1, 1), (4, 4), (3, 3), 20),
     Shape(1, 2, 5, 500, 4, (3, 3), (1, 1), (1, 1)),  # rows longer than a block
     Shape(2, 600, 5, 5, 40, (3, 3), (1, 1), (1, 1)),  # more channels than are multiplied at a time
     Shape(2, 8, 9, 9, 8, (2, 2), (3, 3)),

@@ -1,12 +1,12 @@
 """The training loop: what it runs, at which rate, on which samples, when it stops; and that it never waits."""
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import cos, pi
 from operator import methodcaller
 from socket import gethostname
+from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -58,8 +58,7 @@ def epochs_watched(patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def noting(method: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
     def noted(self: torch.Tensor, *arguments: Any) -> Any:
-        if threading.current_thread() is threading.main_thread():  # the one that loads has nothing of a device
-            calls.append(method.__name__)
+        calls.extend([method.__name__] * (current_thread() is main_thread()))  # the one that loads has no device
         return method(self, *arguments)
 
     return noted

@@ -96,6 +96,33 @@ def add_number(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
 
 
 @instruction
+def multiply_vector(typingctx: Any, like: Any, target: Any, a: Any, b: Any) -> Any:
+    """Add the products of as many numbers as a register has to those at `target`."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        code = Code(builder, like)
+        to, one, other = (code.pointer(address) for address in arguments[1:])
+        code.store(code.multiply_add(code.load(one, 0), code.load(other, 0), code.load(to, 0)), to, 0)
+        return context.get_dummy_value()
+
+    return types.void(like, *[types.intp] * 3), generate
+
+
+@instruction
+def multiply_number(typingctx: Any, like: Any, target: Any, a: Any, b: Any) -> Any:
+    """Add the product of two numbers to the one at `target`."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        kind = SCALARS[str(like)][0]
+        to, one, other = (builder.inttoptr(address, kind.as_pointer()) for address in arguments[1:])
+        product = builder.fmul(builder.load(one), builder.load(other))
+        builder.store(builder.fadd(product, builder.load(to)), to)
+        return context.get_dummy_value()
+
+    return types.void(like, *[types.intp] * 3), generate
+
+
+@instruction
 def copy_some(typingctx: Any, like: Any, target: Any, source: Any, count: Any) -> Any:
     """Copy the first `count` of a vector's numbers, zeros in place of the others: nothing beyond them is read."""
 

@@ -1,0 +1,117 @@
+"""Depth-wise convolution: each channel has a filter of its own, so vectors go along the channels.
+
+Weights lie tap by tap for that, with all channels of a tap side by side. Threads share pictures and channels out.
+"""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from ..conv2d import Shape
+from .compiled import compiled, parallel
+from .gather import folded, inside
+from .moving import bytes_of, multiply_number, multiply_vector
+from .operands import LINE
+from .walk import Correlation, flat, forward_axis, images, weights
+from .workspace import workspace
+
+FORWARD, INPUT, WEIGHTS = 0, 1, 2
+BLOCK = 4  # vectors of channels that a thread takes at a time
+
+
+def applies(shape: Shape) -> bool:
+    """Whether each channel has one filter of its own."""
+    return shape.groups == shape.channels == shape.filters > 1
+
+
+def forward(x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:
+    """y of x and w; layouts as in conv2d/numba_cpu.py."""
+    y[:] = 0
+    _meet(_work(x, w, y, shape), x.dtype.type(1), _by_tap(w), FORWARD, threads)
+
+
+def input_gradient(g: Any, w: Any, dx: Any, shape: Shape, threads: int) -> None:
+    """dx of g and w."""
+    dx[:] = 0
+    _meet(_work(dx, w, g, shape), g.dtype.type(1), _by_tap(w), INPUT, threads)
+
+
+def weight_gradient(x: Any, g: Any, dw: Any, shape: Shape, threads: int) -> None:
+    """dw of x and g."""
+    sums = _room(dw)
+    sums[:] = 0
+    _meet(_work(x, dw, g, shape), x.dtype.type(1), sums, WEIGHTS, threads)
+    dw[:] = sums.transpose(2, 0, 1)[..., None]
+
+
+def _work(x: Any, w: Any, y: Any, shape: Shape) -> Correlation:
+    """All groups at once."""
+    vertical, horizontal = (forward_axis(shape, axis) for axis in (0, 1))
+    return Correlation(shape.batch, vertical, horizontal, 1, images(x, 0, 1), weights(w, 0, 1), images(y, 0, 1))
+
+
+def _room(w: Any) -> Any:
+    """[Kh, Kw, C] in the workspace."""
+    address = workspace(w.nbytes)
+    held = (ctypes.c_char * w.nbytes).from_address(address)
+    return np.frombuffer(held, w.dtype).reshape(w.shape[1], w.shape[2], w.shape[0])
+
+
+def _by_tap(w: Any) -> Any:
+    room = _room(w)
+    room[:] = w[..., 0].transpose(1, 2, 0)
+    return room
+
+
+def _meet(work: Correlation, one: Any, taps: Any, kind: int, threads: int) -> None:
+    _meet_on_threads(threads, one, flat(work), taps.ctypes.data, kind, BLOCK * LINE // one.itemsize)
+
+
+@parallel
+def _meet_on_threads(threads: Any, like: Any, numbers: Any, taps: Any, kind: Any, block: Any) -> None:
+    """The weights' gradient is summed over all pictures: there only the channels are shared out."""
+    work = folded(numbers)
+    channels, pictures = work.source.channels, work.images
+    parts = (channels + block - 1) // block
+    units = parts if kind == WEIGHTS else parts * pictures
+    for thread in prange(threads):
+        for unit in range(thread, units, threads):
+            channel, picture = unit % parts * block, unit // parts
+            for image in range(picture, pictures if kind == WEIGHTS else picture + 1):
+                _meet_image(like, folded(numbers), image, channel, min(block, channels - channel), taps, kind)
+
+
+@compiled
+def _meet_image(like: Any, work: Any, image: Any, channel: Any, channels: Any, taps: Any, kind: Any) -> None:
+    """Each output pixel of a picture with each pixel that its taps see."""
+    size = bytes_of(like)
+    source, target = work.source, work.target
+    for output in range(work.vertical.outputs):
+        for down in range(work.vertical.taps):
+            row = output * work.vertical.step + work.vertical.start + down * work.vertical.apart
+            if row < 0 or row >= work.vertical.size:
+                continue
+            for right in range(work.horizontal.taps):
+                w = taps + ((down * work.horizontal.taps + right) * source.channels + channel) * size
+                begin, end = inside(work.horizontal, right, 0, work.horizontal.outputs)
+                column = work.horizontal.start + right * work.horizontal.apart
+                x = source.address + image * source.image + row * source.row + column * source.pixel + channel * size
+                y = target.address + image * target.image + output * target.row + channel * size
+                for place in range(begin, end):
+                    seen, made = x + place * work.horizontal.step * source.pixel, y + place * target.pixel
+                    _multiply_run(like, seen, made, w, channels, kind)
+
+
+@compiled
+def _multiply_run(like: Any, x: Any, y: Any, w: Any, count: Any, kind: Any) -> None:
+    """Add the product of two of the three to the third, channel by channel."""
+    size = bytes_of(like)
+    lanes = LINE // size
+    target, a, b = (y, x, w) if kind == FORWARD else (x, y, w) if kind == INPUT else (w, x, y)
+    whole = count // lanes * lanes
+    for place in range(0, whole, lanes):
+        multiply_vector(like, target + place * size, a + place * size, b + place * size)
+    for place in range(whole, count):
+        multiply_number(like, target + place * size, a + place * size, b + place * size)
