@@ -12,7 +12,7 @@ import numpy as np
 from ..cpu import depthwise
 from ..cpu.correlate import correlate
 from ..cpu.operands import Matrix
-from ..cpu.walk import forward_work, gradient_works, images, weights
+from ..cpu.walk import forward_works, gradient_works, images, weights
 from ..cpu.weigh import weigh
 from ..gemm.numba_cpu import multiply
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
@@ -23,41 +23,37 @@ LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the 
 
 def forward(x: Any, w: Any, y: Any, shape: Shape, threads: int = 1) -> None:
     """y[N, Ho, Wo, F] of x[N, H, W, C] and w[F, Kh, Kw, C / groups], float32 or float64, channels side by side."""
-    if depthwise.applies(shape):
-        depthwise.forward(x, w, y, shape, threads)
-        return
-    if _takes_every_pixel(shape, x, y):
-        for source, by, target in _by_group(shape, x, w, y):
-            _product(x, source, _transposed(by), target, threads)
-        return
-    for work in forward_work(x, w, y, shape):
-        correlate(work, x.dtype.type(1), threads)
+    _compute(FORWARD, x, w, y, shape, threads)
 
 
 def input_gradient(g: Any, w: Any, dx: Any, shape: Shape, threads: int = 1) -> None:
     """dx of g, the gradient of y; layouts as in `forward`."""
-    if depthwise.applies(shape):
-        depthwise.input_gradient(g, w, dx, shape, threads)
-        return
-    if _takes_every_pixel(shape, g, dx):
-        for target, by, source in _by_group(shape, dx, w, g):
-            _product(g, source, by, target, threads)
-        return
-    for work in gradient_works(g, w, dx, shape):
-        correlate(work, g.dtype.type(1), threads)
+    _compute(INPUT_GRADIENT, dx, w, g, shape, threads)
 
 
 def weight_gradient(x: Any, g: Any, dw: Any, shape: Shape, threads: int = 1) -> None:
     """dw of x and g; layouts as in `forward`."""
+    _compute(WEIGHT_GRADIENT, x, dw, g, shape, threads)
+
+
+def _compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:
+    """One of the three from the other two; y stands for its gradient as well."""
     if depthwise.applies(shape):
-        depthwise.weight_gradient(x, g, dw, shape, threads)
-        return
-    if _takes_every_pixel(shape, x, g):
-        for source, into, gradient in _by_group(shape, x, dw, g):
-            _product(x, _transposed(gradient), source, into, threads)
-        return
-    for work in forward_work(x, dw, g, shape):
-        weigh(work, x.dtype.type(1), threads)
+        depthwise.compute(direction, x, w, y, shape, threads)
+    elif _takes_every_pixel(shape, x, y):
+        for matrices in _by_group(shape, x, w, y):
+            multiply(x.dtype.type(1), x.dtype.type(0), *_factors(direction, *matrices), threads)
+    else:
+        works = gradient_works(y, w, x, shape) if direction == INPUT_GRADIENT else forward_works(x, w, y, shape)
+        for work in works:
+            (weigh if direction == WEIGHT_GRADIENT else correlate)(work, x.dtype.type(1), threads)
+
+
+def _factors(direction: str, x: Matrix, w: Matrix, y: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """A, B and C = A B of a direction, of pixels by channels, filters by channels and pixels by filters."""
+    if direction == FORWARD:
+        return x, _transposed(w), y
+    return (y, w, x) if direction == INPUT_GRADIENT else (_transposed(y), x, w)
 
 
 def run(
@@ -99,7 +95,3 @@ def _by_group(shape: Shape, x: Any, w: Any, y: Any) -> Iterator[tuple[Matrix, Ma
 
 def _transposed(whole: Matrix) -> Matrix:
     return Matrix(whole.address, whole.columns, whole.rows, whole.right, whole.down)
-
-
-def _product(like: Any, a: Matrix, b: Matrix, c: Matrix, threads: int) -> None:
-    multiply(like.dtype.type(1), like.dtype.type(0), a, b, c, threads)

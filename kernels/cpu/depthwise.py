@@ -10,6 +10,7 @@ import numpy as np
 from numba import prange
 
 from ..conv2d import Shape
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from .compiled import compiled, parallel
 from .gather import folded, inside
 from .moving import bytes_of, multiply_number, multiply_vector
@@ -17,7 +18,8 @@ from .operands import LINE
 from .walk import Correlation, flat, forward_axis, images, weights
 from .workspace import workspace
 
-FORWARD, INPUT, WEIGHTS = 0, 1, 2
+TO_Y, TO_X, TO_W = 0, 1, 2  # which of the three is added to, for loops in Numba
+KINDS = {FORWARD: TO_Y, INPUT_GRADIENT: TO_X, WEIGHT_GRADIENT: TO_W}
 BLOCK = 4  # vectors of channels that a thread takes at a time
 
 
@@ -26,24 +28,13 @@ def applies(shape: Shape) -> bool:
     return shape.groups == shape.channels == shape.filters > 1
 
 
-def forward(x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:
-    """y of x and w; layouts as in conv2d/numba_cpu.py."""
-    y[:] = 0
-    _meet(_work(x, w, y, shape), x.dtype.type(1), _by_tap(w), FORWARD, threads)
-
-
-def input_gradient(g: Any, w: Any, dx: Any, shape: Shape, threads: int) -> None:
-    """dx of g and w."""
-    dx[:] = 0
-    _meet(_work(dx, w, g, shape), g.dtype.type(1), _by_tap(w), INPUT, threads)
-
-
-def weight_gradient(x: Any, g: Any, dw: Any, shape: Shape, threads: int) -> None:
-    """dw of x and g."""
-    sums = _room(dw)
-    sums[:] = 0
-    _meet(_work(x, dw, g, shape), x.dtype.type(1), sums, WEIGHTS, threads)
-    dw[:] = sums.transpose(2, 0, 1)[..., None]
+def compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:
+    """One of the three from the other two; layouts as in conv2d/numba_cpu.py, y stands for its gradient as well."""
+    taps, target = _by_tap(w), {FORWARD: y, INPUT_GRADIENT: x}.get(direction)
+    (taps if target is None else target)[:] = 0
+    _meet(_work(x, w, y, shape), x.dtype.type(1), taps, KINDS[direction], threads)
+    if direction == WEIGHT_GRADIENT:
+        w[:] = taps.transpose(2, 0, 1)[..., None]
 
 
 def _work(x: Any, w: Any, y: Any, shape: Shape) -> Correlation:
@@ -52,17 +43,12 @@ def _work(x: Any, w: Any, y: Any, shape: Shape) -> Correlation:
     return Correlation(shape.batch, vertical, horizontal, 1, images(x, 0, 1), weights(w, 0, 1), images(y, 0, 1))
 
 
-def _room(w: Any) -> Any:
-    """[Kh, Kw, C] in the workspace."""
-    address = workspace(w.nbytes)
-    held = (ctypes.c_char * w.nbytes).from_address(address)
-    return np.frombuffer(held, w.dtype).reshape(w.shape[1], w.shape[2], w.shape[0])
-
-
 def _by_tap(w: Any) -> Any:
-    room = _room(w)
-    room[:] = w[..., 0].transpose(1, 2, 0)
-    return room
+    """[Kh, Kw, C] in the workspace."""
+    held = (ctypes.c_char * w.nbytes).from_address(workspace(w.nbytes))
+    taps = np.frombuffer(held, w.dtype).reshape(w.shape[1], w.shape[2], w.shape[0])
+    taps[:] = w[..., 0].transpose(1, 2, 0)
+    return taps
 
 
 def _meet(work: Correlation, one: Any, taps: Any, kind: int, threads: int) -> None:
@@ -75,11 +61,11 @@ def _meet_on_threads(threads: Any, like: Any, numbers: Any, taps: Any, kind: Any
     work = folded(numbers)
     channels, pictures = work.source.channels, work.images
     parts = (channels + block - 1) // block
-    units = parts if kind == WEIGHTS else parts * pictures
+    units = parts if kind == TO_W else parts * pictures
     for thread in prange(threads):
         for unit in range(thread, units, threads):
             channel, picture = unit % parts * block, unit // parts
-            for image in range(picture, pictures if kind == WEIGHTS else picture + 1):
+            for image in range(picture, pictures if kind == TO_W else picture + 1):
                 _meet_image(like, folded(numbers), image, channel, min(block, channels - channel), taps, kind)
 
 
@@ -109,7 +95,7 @@ def _multiply_run(like: Any, x: Any, y: Any, w: Any, count: Any, kind: Any) -> N
     """Add the product of two of the three to the third, channel by channel."""
     size = bytes_of(like)
     lanes = LINE // size
-    target, a, b = (y, x, w) if kind == FORWARD else (x, y, w) if kind == INPUT else (w, x, y)
+    target, a, b = (y, x, w) if kind == TO_Y else (x, y, w) if kind == TO_X else (w, x, y)
     whole = count // lanes * lanes
     for place in range(0, whole, lanes):
         multiply_vector(like, target + place * size, a + place * size, b + place * size)

@@ -71,20 +71,28 @@ def gather_joined(
     like: Any, target: Any, pitch: Any, work: Any, pixels: Any, down: Any, first: Any, count: Any
 ) -> None:
     """`count` numbers from `first` on of the taps of a row, which lie side by side in the source."""
-    size = bytes_of(like)
     channels = work.source.channels
     for row in range(pixels.rows):
         source = source_row(work, pixels, row, down)
         for place in range(pixels.width):
             to = target + (row * pixels.width + place) * pitch
             column = (pixels.first + place) * work.horizontal.step + work.horizontal.start
-            begin = max(first, -column * channels)
-            end = min(first + count, (work.horizontal.size - column) * channels)
-            if source == 0 or begin > first or end < first + count:
-                clear_run(like, to, count)
-            if source != 0 and begin < end:
-                seen = source + column * work.source.pixel + begin * size
-                copy_run(like, to + (begin - first) * size, seen, end - begin)
+            _copy_inside(like, to, work, source, column, -column * channels, first, count)
+
+
+@compiled
+def _copy_inside(
+    like: Any, target: Any, work: Any, source: Any, column: Any, lowest: Any, first: Any, count: Any
+) -> None:
+    """`count` numbers from `first` on, counted from a column of a source row; zeros below `lowest` and past its end."""
+    size = bytes_of(like)
+    begin = max(first, lowest)
+    end = min(first + count, (work.horizontal.size - column) * work.source.channels)
+    if source == 0 or begin > first or end < first + count:
+        clear_run(like, target, count)
+    if source != 0 and begin < end:
+        seen = source + column * work.source.pixel + begin * size
+        copy_run(like, target + (begin - first) * size, seen, end - begin)
 
 
 @compiled
@@ -108,7 +116,6 @@ def _gather_piece(
     like: Any, target: Any, work: Any, pixels: Any, row: Any, place: Any, element: Any, most: Any
 ) -> Any:
     """Numbers of one pixel from `element` on, up to the end of a tap; how many."""
-    size = bytes_of(like)
     channels, run = work.source.channels, work.source.channels * work.joined
     tap, offset = divmod(element, run)
     down, right = divmod(tap, work.horizontal.taps // work.joined)
@@ -117,11 +124,5 @@ def _gather_piece(
     output = pixels.first + place
     column = output * work.horizontal.step + work.horizontal.start + right * work.horizontal.apart
     lowest = -column * channels if work.joined > 1 or column >= 0 else run
-    begin = max(offset, lowest)
-    end = min(offset + count, (work.horizontal.size - column) * channels)
-    if source == 0 or begin > offset or end < offset + count:
-        clear_run(like, target, count)
-    if source != 0 and begin < end:
-        seen = source + column * work.source.pixel + begin * size
-        copy_run(like, target + (begin - offset) * size, seen, end - begin)
+    _copy_inside(like, target, work, source, column, lowest, offset, count)
     return count

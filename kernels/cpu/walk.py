@@ -70,7 +70,7 @@ class Chunk(NamedTuple):
     channels: int
 
 
-def forward_work(x: Any, w: Any, y: Any, shape: Shape) -> Iterator[Correlation]:
+def forward_works(x: Any, w: Any, y: Any, shape: Shape) -> Iterator[Correlation]:
     """The forward pass, a correlation for each group."""
     vertical, horizontal = (forward_axis(shape, axis) for axis in (0, 1))
     for group in range(shape.groups):

@@ -26,7 +26,7 @@ def violations(value: Any, schema: Json, place: str = "") -> Iterator[str]:
         if word in WORDS:
             yield from WORDS[word](value, wanted, schema, place)
         elif word not in SILENT:
-            raise NotImplementedError(f"the word {word} of JSON Schema; allowed: {', '.join([*WORDS, *SILENT])}")
+            raise ValueError(f"the word {word} of JSON Schema; allowed: {', '.join([*WORDS, *SILENT])}")
 
 
 def _fault(place: str, wanted: str) -> Iterator[str]:
