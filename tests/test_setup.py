@@ -30,7 +30,7 @@ def test_install_is_done_once_and_silent_on_stdout(machine: Machine) -> None:
     assert "-c constraints.txt -e .[test" in asked
     assert machine.make("install").returncode == 0
     assert machine.asked == asked
-    os.utime(machine.checkout / "constraints.txt")
+    machine.edit_later("constraints.txt")
     assert machine.make("install").returncode == 0
     assert machine.asked == 2 * asked
 
