@@ -52,7 +52,7 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
 def values_of(key: Key, count: int) -> st.SearchStrategy[tuple[Value, ...]]:
     """So many legal values, as far as they fit a line."""
     lists = st.lists(value_of(key), min_size=count, max_size=count).map(tuple)
-    return lists.filter(lambda values: len(written(values)) <= MOST_COLUMNS)
+    return lists.filter(lambda values: len(written(key, values)) <= MOST_COLUMNS)
 
 
 @st.composite
@@ -61,11 +61,11 @@ def blocks(draw: st.DrawFn, section: str) -> list[str]:
     grids, swept = draw(st.integers(1, 20)), draw(st.sampled_from([key.name for key in KEYS if key.sweep]))
     lines = []
     for key in keys_of(section):
-        if key.default is not None and draw(st.booleans()):
+        if key.default_in(section) and draw(st.booleans()):
             continue
         count = grids if key.name in ("GROUPS", "DEGREE") else draw(st.integers(1, 20)) if key.name == swept else 1
         name = draw(st.sampled_from([key.name, key.name.lower(), key.name.title()]))
-        lines.append(f"{written(draw(values_of(key, count)))} {name} {draw(st.sampled_from(['', '# x', 'the SEED']))}")
+        lines.append(f"{written(key, draw(values_of(key, count)))} {name} {draw(st.sampled_from(['', '# x', 'the SEED']))}")
     return draw(st.permutations(lines))
 
 

@@ -1,12 +1,12 @@
 """What a run is asked to do: a Problem as read, and the cases (one test, one row each) its sweeps multiply out to."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, product
 from typing import Any
 
 from hpcai.errors import InputError
-from hpcai.inputfile.keys import Value, keys_of
+from hpcai.inputfile.keys import BY_NAME, Setting, Value, keys_of
 
 _GRID = ("GROUPS", "DEGREE")
 SEEDS = 2**63  # the seeds of repetitions go round
@@ -16,20 +16,22 @@ SEEDS = 2**63  # the seeds of repetitions go round
 class Case:
     """One test: the settings of the run and one value of every KEY of the section, the grid resolved.
 
+    A KEY that is listed has all its values, as a tuple. A section without a grid runs on all ranks at once.
+
     SEED is the test's own: the input's and `repetition`, which counts from 0 to REPEAT - 1.
     """
 
     index: int
     workload: str
-    settings: Mapping[str, Value]
+    settings: Mapping[str, Setting]
     repetition: int = 0
 
     def __getitem__(self, key: str) -> Any:
-        """The value of a KEY: int, float or str as it is declared."""
+        """The value of a KEY: int, float or str as it is declared; a tuple where the KEY is listed."""
         return self.settings[key]
 
     @property
-    def data_settings(self) -> Mapping[str, Value]:
+    def data_settings(self) -> Mapping[str, Setting]:
         """The settings with the input's own SEED: generated data are the same in all repetitions."""
         return {**self.settings, "SEED": (self["SEED"] - self.repetition) % SEEDS}
 
@@ -101,7 +103,9 @@ def _section_dict(section: Section) -> dict[str, Any]:
 
 
 def _grids(section: Section, ranks: int, accelerators: int) -> list[dict[str, Value] | str]:
-    """The P x Q grids of a section; for one that does not fit, what is wrong."""
+    """The P x Q grids of a section, empty where it has none; for one that does not fit, what is wrong."""
+    if "GROUPS" not in section.values:
+        return [{}]
     return [
         _grid(section.name, int(p), int(q) or max(1, accelerators), ranks)
         for p, q in zip(section.values["GROUPS"], section.values["DEGREE"], strict=True)
@@ -115,7 +119,12 @@ def _grid(name: str, groups: int, degree: int, ranks: int) -> dict[str, Value] |
     return f"  [{name}] GROUPS {groups} x DEGREE {degree} needs {max(1, p) * degree}; allowed: up to {ranks}"
 
 
-def _combinations(section: Section) -> Iterator[dict[str, Value]]:
+def _combinations(section: Section) -> Iterator[dict[str, Setting]]:
     names = [key.name for key in keys_of(section.name) if key.name not in _GRID]
-    for values in product(*(section.values[name] for name in names)):
+    for values in product(*(_alternatives(name, section.values[name]) for name in names)):
         yield dict(zip(names, values, strict=True))
+
+
+def _alternatives(name: str, values: tuple[Value, ...]) -> Sequence[Setting]:
+    """What a KEY may be in one test: each of its values, or all of them together."""
+    return (values,) if BY_NAME[name].listed else values

@@ -5,7 +5,7 @@ from math import prod
 
 from hpcai.errors import HpcaiError
 from hpcai.inputfile.blocks import Block, allowed_sections
-from hpcai.inputfile.keys import MOST_TESTS, Value, keys_of
+from hpcai.inputfile.keys import BY_NAME, MOST_TESTS, Value, keys_of
 from hpcai.inputfile.mistakes import Mistakes, Place
 
 CURE = "mpirun -np N starts N, --check --ranks N plans for N"
@@ -30,7 +30,7 @@ def check(
 
 def _check_required(block: Block, mistakes: Mistakes) -> None:
     for key in keys_of(block.name):
-        if key.default is None and key.name not in block.entries:
+        if not key.default_in(block.name) and key.name not in block.entries:
             mistakes.add(block.place, f"[{block.name}] needs a line with {key.name}; allowed: {key.allowed}")
 
 
@@ -39,11 +39,17 @@ def _values(block: Block, name: str) -> tuple[Value, ...]:
     return entry.values if entry else ()
 
 
+def _grid(block: Block, name: str) -> tuple[Value, ...]:
+    """The values of a KEY of the grid, given or default; none if they are faulty or missing."""
+    return _values(block, name) if name in block.entries else BY_NAME[name].default_in(block.name)
+
+
 def _check_grid(block: Block, ranks: int | None, mistakes: Mistakes) -> None:
-    groups, degrees = _values(block, "GROUPS"), _values(block, "DEGREE")
-    if not groups or not degrees:
+    given = [block.entries[name] for name in ("GROUPS", "DEGREE") if name in block.entries]
+    groups, degrees = _grid(block, "GROUPS"), _grid(block, "DEGREE")
+    if not given or not groups or not degrees:
         return
-    place = block.entries["GROUPS"].place
+    place = given[0].place
     if len(groups) != len(degrees):
         counts = f"GROUPS has {len(groups)}, DEGREE {len(degrees)} values"
         mistakes.add(place, f"{counts}; allowed: as many of one as of the other, they pair up")
@@ -65,4 +71,7 @@ def _check_datasets(block: Block, check_dataset: Callable[[str], None] | None, m
 
 
 def _tests(block: Block) -> int:
-    return prod(len(entry.values) or 1 for name, entry in block.entries.items() if name != "DEGREE")
+    """How many combinations of values there are; the grids that pair up count as one KEY."""
+    return prod(
+        len(entry.values) or 1 for name, entry in block.entries.items() if name != "DEGREE" and not BY_NAME[name].listed
+    )

@@ -1,10 +1,12 @@
 """The one declaration of the KEYs: parser, echo, error texts, shipped input and reference table come from it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal
 
 Value = int | float | str
+Setting = Value | tuple[Value, ...]  # of one case: all values of a KEY that is listed, else one
 Kind = Literal["integer", "real", "choice", "dataset", "folder"]
 Bounds = Literal["[]", "[)", "(]", "()"]
 
@@ -27,6 +29,8 @@ class Workload:
 class Key:
     """One KEY: `sections` is empty for a setting of the run, `default` None for a KEY that must be given.
 
+    `defaults` are those of sections that have another one. Where a KEY is a `sweep`, each value is a test of its own;
+    where it is `listed`, all values belong to one test. `suffixed` numbers are written with K, M and G.
     Numbers lie in the interval low..high, closed or open as `bounds` writes it; where `zero` is set, 0 is legal
     besides and means what `zero` says. A choice that ends in PATH stands for any path.
     """
@@ -39,14 +43,24 @@ class Key:
     bounds: Bounds = "[]"
     zero: str = ""
     choices: tuple[str, ...] = ()
-    default: Value | None = None
+    default: Setting | None = None
+    defaults: Mapping[str, Setting] = field(default_factory=dict)
     sweep: bool = True
+    listed: bool = False
+    suffixed: bool = False
     help: str
 
     @property
     def most(self) -> int:
         """How many values the KEY takes."""
-        return MOST_VALUES if self.sweep else 1
+        return MOST_VALUES if self.sweep or self.listed else 1
+
+    def default_in(self, section: str) -> tuple[Value, ...]:
+        """The values that a section has where it gives none itself; empty for a KEY that it must give."""
+        default = self.defaults.get(section, self.default)
+        if default is None:
+            return ()
+        return default if isinstance(default, tuple) else (default,)
 
     @property
     def allowed(self) -> str:

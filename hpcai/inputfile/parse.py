@@ -8,7 +8,7 @@ from hpcai.errors import InputError
 from hpcai.inputfile.blocks import Block, read_blocks
 from hpcai.inputfile.cases import Problem, Section
 from hpcai.inputfile.checks import check
-from hpcai.inputfile.keys import Value, keys_of
+from hpcai.inputfile.keys import keys_of
 from hpcai.inputfile.lines import decoded, lines_of
 from hpcai.inputfile.mistakes import Mistakes
 from hpcai.inputfile.overrides import override
@@ -56,8 +56,6 @@ def from_dict(record: Mapping[str, Any]) -> Problem:
 
 def _section(block: Block) -> Section:
     """The values of all KEYs of a block without errors, and which of them are defaults."""
-    defaults = {key.name: (key.default,) for key in keys_of(block.name) if key.default is not None}
     given = {name: entry.values for name, entry in block.entries.items()}
-    either: dict[str, tuple[Value, ...]] = {**defaults, **given}
-    values = {key.name: either[key.name] for key in keys_of(block.name)}
+    values = {key.name: given.get(key.name, key.default_in(block.name)) for key in keys_of(block.name)}
     return Section(block.name, values, frozenset(values) - frozenset(given))

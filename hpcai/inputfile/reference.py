@@ -35,10 +35,12 @@ def reference() -> str:
 
 
 def _table(section: str) -> str:
-    return "\n".join(_HEAD + [_row(key) for key in keys_of(section)]) + "\n"
+    return "\n".join(_HEAD + [_row(key, section) for key in keys_of(section)]) + "\n"
 
 
-def _row(key: Key) -> str:
+def _row(key: Key, section: str) -> str:
     allowed = ", ".join(f"`{choice}`" for choice in key.choices) or key.allowed
-    default = "must be given" if key.default is None else f"`{written((key.default,))}`"
-    return f"| `{key.name}` | {allowed} | {default} | {'yes' if key.sweep else 'no'} | {key.help} |"
+    values = key.default_in(section)
+    default = f"`{written(key, values)}`" if values else "must be given"
+    several = "yes" if key.sweep else "a list" if key.listed else "no"
+    return f"| `{key.name}` | {allowed} | {default} | {several} | {key.help} |"

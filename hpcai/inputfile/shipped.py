@@ -34,8 +34,7 @@ def _settings(section: str) -> list[str]:
 
 
 def _values(section: str, key: Key) -> Sequence[Value]:
-    default = () if key.default is None else (key.default,)
-    return VALUES[section].get(key.name, default)
+    return VALUES[section].get(key.name, key.default_in(section))
 
 
 def _remark(key: Key) -> str:

@@ -19,7 +19,7 @@ def read(key: Key, words: Sequence[str]) -> tuple[tuple[Value, ...], list[str]]:
     if not words:
         return (), [f"{key.name} has no value before it; allowed: {key.allowed}"]
     if len(words) > key.most:
-        allowed = f"at most {key.most} values" if key.sweep else "one value"
+        allowed = f"at most {key.most} values" if key.most > 1 else "one value"
         return (), [f"{key.name} takes {allowed}, here are {len(words)}"]
     values, wrong = [], []
     for word in words:
@@ -30,10 +30,16 @@ def read(key: Key, words: Sequence[str]) -> tuple[tuple[Value, ...], list[str]]:
     return tuple(values), wrong or _too_wide(key, values)
 
 
-def written(values: Sequence[Value]) -> str:
-    """The words that read as these values; reals of a list keep their decimal point."""
-    words = [value if isinstance(value, str) else repr(value) for value in values]
+def written(key: Key, values: Sequence[Value]) -> str:
+    """The words that read as these values of a KEY; reals of a list keep their decimal point."""
+    words = [_suffixed(value) if key.suffixed and isinstance(value, int) else str(value) for value in values]
     return words[0].removesuffix(".0") if len(words) == 1 and isinstance(values[0], float) else " ".join(words)
+
+
+def _suffixed(number: int) -> str:
+    """A whole number in the largest unit of which it is a multiple."""
+    unit = next((unit for unit in reversed(_UNITS) if number and number % _UNITS[unit] == 0), "")
+    return f"{number // _UNITS.get(unit, 1)}{unit}"
 
 
 def is_number(word: str) -> bool:
@@ -42,7 +48,7 @@ def is_number(word: str) -> bool:
 
 
 def _too_wide(key: Key, values: Sequence[Value]) -> list[str]:
-    width = len(written(values))
+    width = len(written(key, values))
     if width <= MOST_COLUMNS:
         return []
     return [f"{key.name}: the values take {width} columns; allowed: {MOST_COLUMNS} (a section may stand twice)"]

@@ -14,8 +14,11 @@ Json = dict[str, Any]
 RULE = "model"  # the operation count behind FLOPS
 
 
-def judge(case: Case, raw: Json, earlier: Sequence[Json]) -> Json:
-    """One test as it stands in the result file, from its case, its raw measurements and the tests before it."""
+def judge(case: Case, raw: Json, earlier: Sequence[Json], tables: Sequence[Json] = ()) -> Json:
+    """One test as it stands in the result file, from its case, its raw measurements and what came before it.
+
+    `earlier` are the tests before it, `tables` those of kernels and collectives.
+    """
     settings = case.settings
     counted = operations(case, raw)
     rate = score.flops(counted["credited"], raw["phases"]["training"])
