@@ -8,7 +8,7 @@ from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Shape
 from hpcai.opcount.rules import Seen, aiperf, hpcai500, model
 
-__all__ = ["RULES", "Count", "LayerCount", "count"]
+__all__ = ["RULES", "Count", "LayerCount", "count", "walk"]
 
 RULES: dict[str, Callable[[Seen], tuple[int, int]]] = {"model": model, "aiperf": aiperf, "hpcai500": hpcai500}
 
@@ -42,11 +42,12 @@ def count(graph: Graph, rule: str) -> Count:
     """Operations per image, forward and backward, by rule `model`, `aiperf` or `hpcai500`; InputError for another."""
     if rule not in RULES:
         raise InputError(f"unknown rule {rule!r}; allowed are {', '.join(RULES)}")
-    rows = tuple(_layer_count(seen, rule) for seen in _walk(graph))
+    rows = tuple(_layer_count(seen, rule) for seen in walk(graph))
     return Count(rule, sum(row.forward for row in rows), sum(row.backward for row in rows), rows)
 
 
-def _walk(graph: Graph) -> list[Seen]:
+def walk(graph: Graph) -> list[Seen]:
+    """Each layer but the input, in the order of execution, with what it sees."""
     return [
         Seen(
             layer,

@@ -1,0 +1,176 @@
+"""Bytes that a training step moves between processor and memory, counted term by term from the layer graph.
+
+The rule: each layer and direction is a kernel that reads every operand once and writes every result once; nothing stays
+in a cache from one kernel to the next. What padding, packing or a second reading of the same operand costs more is the
+kernel's own affair, as recomputation is in the counts of operations. Images are in memory, in the type of the maps,
+when the step begins.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+from hpcai.estimate.memory import HALVES
+from hpcai.networks.graph import Graph
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Relu, Shape, Softmax
+from hpcai.opcount import walk
+from hpcai.opcount.rules import Seen, model
+
+DIRECTIONS = ("forward", "input_gradient", "weight_gradient")
+Triple = tuple[int, int, int]  # one number for each direction
+
+FP32 = 4
+INDEX = 8  # bytes of a label, and of the place of a maximum
+GRADIENT = 4  # bytes of a gradient on the wire, WIRE fp32
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTraffic:
+    """What a layer does in a step of the whole batch: FLOP by rule `model` and bytes, by direction."""
+
+    name: str
+    kind: str
+    shape: Shape
+    operations: Triple
+    nbytes: Triple
+
+    @property
+    def intensity(self) -> tuple[float | None, float | None, float | None]:
+        """FLOP per byte, by direction; None where nothing is moved."""
+        pairs = [work / moved if moved else None for work, moved in zip(self.operations, self.nbytes, strict=True)]
+        return pairs[0], pairs[1], pairs[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a step of one rank does: each layer's, and the bytes of the optimiser's update."""
+
+    layers: tuple[LayerTraffic, ...]
+    update: int
+
+    @property
+    def operations(self) -> int:
+        return sum(sum(layer.operations) for layer in self.layers)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(sum(layer.nbytes) for layer in self.layers) + self.update
+
+    @property
+    def intensity(self) -> float:
+        """I_mem of HPC AI500 V2: FLOP per byte of memory."""
+        return self.operations / self.nbytes
+
+    def work(self) -> dict[str, int]:
+        """FLOP of the step by what computes them: `convolution` and `gemm`."""
+        kinds = {"convolution": Conv.kind, "gemm": Dense.kind}
+        return {
+            name: sum(sum(layer.operations) for layer in self.layers if layer.kind == kind)
+            for name, kind in kinds.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Samples of a step, and bytes of an element: of maps, of weights as stored and as products read them."""
+
+    batch: int
+    element: int
+    weight: int
+
+    @property
+    def copy(self) -> int:
+        """Bytes of a weight to make its short copy, read long, written short; of its gradient the other way round."""
+        return self.weight + self.element if self.weight != self.element else 0
+
+    def of(self, shape: Shape) -> int:
+        """Bytes of a map or vector of the whole batch."""
+        return self.batch * prod(shape) * self.element
+
+
+def step(graph: Graph, batch: int, precision: str = "fp32", momentum: bool = True) -> Traffic:
+    """What one rank moves in an optimiser step of `batch` samples under a value of PRECISION; same on every rank."""
+    element, weight = HALVES[precision]
+    stored = _Stored(batch, element, weight)
+    layers = tuple(_layer(graph, seen, stored) for seen in walk(graph))
+    return Traffic(layers, _update(graph, stored, momentum))
+
+
+def gradient_bytes(graph: Graph) -> int:
+    """Bytes of all gradients of a step as a rank sends them."""
+    return GRADIENT * sum(graph.parameters.values())
+
+
+def _layer(graph: Graph, seen: Seen, stored: _Stored) -> LayerTraffic:
+    forward, backward = (stored.batch * count for count in model(seen))
+    moved = _moved(seen, stored, graph.parameters.get(seen.layer.name, 0))
+    there = seen.layer.name in graph.trained
+    gradients = (moved[1] * seen.input_gradient, moved[2]) if there else (0, 0)
+    joined = _joined(graph, seen, stored) if there else 0
+    return LayerTraffic(
+        name=seen.layer.name,
+        kind=seen.layer.op.kind,
+        shape=seen.output,
+        operations=(forward, backward - forward, forward) if backward else (forward, 0, 0),
+        nbytes=(moved[0], gradients[0] + joined, gradients[1]),
+    )
+
+
+def _moved(seen: Seen, stored: _Stored, parameters: int) -> Triple:
+    """Bytes forward, of the input gradient and of the weight gradient, as if there were both."""
+    source, output = stored.of(seen.source), stored.of(seen.output)
+    match seen.layer.op:
+        case Conv() | Dense():
+            return _product(source, output, parameters, stored)
+        case BatchNorm():
+            return _normalisation(source, seen.source[0])
+        case Relu():
+            return 2 * source, 3 * source, 0  # x to y; y and dy to dx
+        case Add():
+            return (len(seen.layer.inputs) + 1) * output, 0, 0  # all inputs to y; dy is every input's gradient as it is
+        case MaxPool():
+            places = stored.batch * prod(seen.output) * INDEX
+            return source + output + places, output + places + source, 0  # x to y and places; dy and places to dx
+        case GlobalPool():
+            return source + output, output + source, 0  # x to y; dy to dx
+        case Softmax():
+            return _loss(seen.output[0], stored.batch)
+    return 0, 0, 0
+
+
+def _product(source: int, output: int, parameters: int, stored: _Stored) -> Triple:
+    """x and w to y; dy and w to dx; x and dy to dw. Short copies of weights and long ones of gradients besides."""
+    weights = parameters * stored.element
+    return (
+        source + weights + output + parameters * stored.copy,
+        output + weights + source,
+        source + output + weights + parameters * stored.copy,
+    )
+
+
+def _normalisation(source: int, channels: int) -> Triple:
+    """Two passes each way, as sums over the batch come first; vectors of a number a channel are in fp32.
+
+    Forward: x for mean and variance; x to y. Backward: x and dy for the gradients of scale and offset; x and dy to dx.
+    """
+    forward = FP32 * channels * 8  # scale, offset, both running statistics read; these and the batch's two written
+    sums = FP32 * channels * 4  # the batch's two read, gradients of scale and offset written
+    gradient = FP32 * channels * 5  # scale, the batch's two and both gradients read
+    return source + 2 * source + forward, 3 * source + gradient, 2 * source + sums
+
+
+def _loss(classes: int, batch: int) -> Triple:
+    """Softmax and cross-entropy in fp32: logits and labels to probabilities; these and labels to dlogits."""
+    moved = batch * (2 * classes * FP32 + INDEX)
+    return moved, moved, 0
+
+
+def _joined(graph: Graph, seen: Seen, stored: _Stored) -> int:
+    """Gradients that arrive from several readers are added one to the other: two read, one written each time."""
+    return 3 * max(0, graph.readers.get(seen.layer.name, 0) - 1) * stored.of(seen.output)
+
+
+def _update(graph: Graph, stored: _Stored, momentum: bool) -> int:
+    """w and dw read, w written; of momentum v read and written. All have the weight's type."""
+    ops = {layer.name: layer.op for layer in graph.layers}
+    sizes = {name: FP32 if isinstance(ops[name], BatchNorm) else stored.weight for name in graph.parameters}
+    return sum(count * sizes[name] for name, count in graph.parameters.items()) * (5 if momentum else 3)

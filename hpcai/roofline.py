@@ -1,0 +1,53 @@
+"""The roofline of a rank: what processor, memory and network let it reach (HPC AI500 V2; Williams et al., 2009).
+
+attainable = min(P of convolutions and products, B_mem x I_mem, B_comm x I_comm). What was not measured is None.
+"""
+
+from collections.abc import Mapping
+
+Rates = Mapping[str, float | None]
+
+COMPUTE, MEMORY, COMMUNICATION = "compute", "memory", "communication"
+
+
+def moved_in_all_reduce(nbytes: float, ranks: int) -> float:
+    """Bytes that each rank must send, and receive, to sum `nbytes` over `ranks` ranks: 2 (q - 1) / q of them."""
+    return 2 * (ranks - 1) / ranks * nbytes
+
+
+def combined(work: Mapping[str, int], rates: Rates) -> float | None:
+    """FLOP/s of several kinds of work one after the other: all of it / the sum of each one's time.
+
+    None if the rate of a kind that occurs is not known, or nothing is to be done.
+    """
+    seconds = 0.0
+    for kind, operations in work.items():
+        rate = rates.get(kind)
+        if operations and not rate:
+            return None
+        seconds += operations / rate if rate else 0.0
+    return sum(work.values()) / seconds if seconds else None
+
+
+def bound(rate: float | None, intensity: float | None) -> float | None:
+    """FLOP/s that bytes per second allow at so many FLOP per byte; None where one of them is not known."""
+    return None if rate is None or intensity is None else rate * intensity
+
+
+def attainable(bounds: Rates) -> tuple[float | None, str | None]:
+    """The lowest of the bounds that are known, and its name; (None, None) unless that of computing is known."""
+    known = {name: value for name, value in bounds.items() if value is not None}
+    if COMPUTE not in known:
+        return None, None
+    name = min(known, key=lambda name: known[name])
+    return known[name], name
+
+
+def share(rate: float, ceiling: float | None) -> float | None:
+    """The share of a ceiling; above 1 where the ceiling was not one."""
+    return rate / ceiling if ceiling else None
+
+
+def bandwidth(gradient_bytes: int, steps: float, ranks: int, seconds: float) -> float:
+    """Bytes per second that a rank sent, and received, to average gradients: the bus bandwidth that training used."""
+    return moved_in_all_reduce(gradient_bytes, ranks) * steps / seconds
