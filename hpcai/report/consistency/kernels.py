@@ -1,0 +1,124 @@
+"""What the raw measurements of `[kernels]` owe the input: the products it asks for, each counted from its shape."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+from hpcai.inputfile import Case
+from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, squares
+from hpcai.result.kernels import CEILING, PROVIDERS
+
+Json = dict[str, Any]
+
+SMALLEST_AUTOMATIC = 512
+CEILINGS = {
+    ("fma_peak", "fp32", "custom"),
+    ("fma_peak", "fp64", "custom"),
+    ("triad", "fp64", "custom"),
+    ("triad", "fp64", "vendor"),
+}
+FIELDS = ("kernel", "direction", "shape", "of", "occurrences", "dtype", "operations", "nbytes")
+
+
+def claims(case: Case, raw: Json, environment: Json) -> Iterator[str]:
+    """The claims that the raw measurements of a table break; none if all hold."""
+    rows = raw["rows"]
+    wanted = _wanted(case, rows)
+    found = {
+        "ranks, of the environment": raw["ranks"] == environment["ranks"],
+        "threads >= 1, the same in every row": raw["threads"] >= 1
+        and all(row["threads"] == raw["threads"] for row in rows),
+        "seconds > 0": all(isfinite(row["seconds"]) and row["seconds"] > 0 for row in rows),
+        "residuals >= 0, of whole numbers whole": all(_residual_of(row) for row in rows),
+        "no row twice": max(Counter((*_fields(row), row["provider"]) for row in rows).values(), default=0) <= 1,
+        "missing: each provider once, and not measured at every shape": _missing(raw, wanted),
+        "the products that SHAPES, BATCH and RESOLUTION ask for": _products(raw, wanted),
+        "the ceilings, counted from their shapes": _ceilings(raw),
+        "squares of auto: 512 and its doubles": _doubled(case, rows),
+    }
+    yield from (f"kernels: {claim}" for claim, holds in found.items() if not holds)
+
+
+def _wanted(case: Case, rows: Sequence[Json]) -> list[tuple[Any, ...]]:
+    """The fields of every product asked for; squares of `auto` as far as rows tell their sizes."""
+    products = asked(case.settings)
+    if automatic(case.settings):
+        products += [each for each in squares(_sizes(rows)) if each not in products]
+    return [_declared(product) for product in products]
+
+
+def _declared(product: Product) -> tuple[Any, ...]:
+    return tuple(getattr(product, field) for field in FIELDS)
+
+
+def _fields(row: Json) -> tuple[Any, ...]:
+    return tuple(row[field] for field in FIELDS)
+
+
+def _sizes(rows: Sequence[Json]) -> list[int]:
+    """Sides of the square products that were measured, in their order."""
+    found = (re.fullmatch(r"m(\d{1,6}) n\1 k\1", row["shape"]) for row in rows if row["of"] == SQUARE)
+    return list(dict.fromkeys(int(size[1]) for size in found if size))
+
+
+def _doubled(case: Case, rows: Sequence[Json]) -> bool:
+    """Whether the squares that only `auto` asks for, and those of it the input names, follow one another."""
+    if not automatic(case.settings):
+        return True
+    named = {product.sizes[0] for product in asked(case.settings) if product.direction == PRODUCT}
+    own = [size for size in _sizes(rows) if size not in named]
+    doubles = {SMALLEST_AUTOMATIC * 2**step for step in range(20)}
+    smaller = (size // 2 for size in own if size > SMALLEST_AUTOMATIC)
+    return set(own) <= doubles and all(size in own or size in named for size in smaller)
+
+
+def _left_out(raw: Json) -> set[tuple[str, str, str]]:
+    return {(each["kernel"], each["dtype"], each["provider"]) for each in raw["missing"]}
+
+
+def _products(raw: Json, wanted: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether every product has a row of each provider that is not missing, one at least, and no other has."""
+    measured = {(*_fields(row), row["provider"]) for row in raw["rows"] if row["of"] != CEILING}
+    absent = _left_out(raw)
+    every = {(*product, provider) for product in wanted for provider in PROVIDERS}
+    lacking = every - measured
+    excused = all((row[0], row[5], row[-1]) in absent for row in lacking)
+    alone = {row[:-1] for row in measured} == set(wanted)
+    return measured <= every and excused and alone
+
+
+def _missing(raw: Json, wanted: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether each entry names a provider once, that lacks a row of that kernel and type."""
+    entries = [(each["kernel"], each["dtype"], each["provider"]) for each in raw["missing"]]
+    wanted_of = Counter((product[0], product[5], provider) for product in wanted for provider in PROVIDERS)
+    wanted_of.update(CEILINGS)
+    measured = Counter((row["kernel"], row["dtype"], row["provider"]) for row in raw["rows"])
+    return len(entries) == len(set(entries)) and all(measured[entry] < wanted_of[entry] for entry in entries)
+
+
+def _residual_of(row: Json) -> bool:
+    value = row["residual"]
+    return value >= 0 and (row["dtype"] != "int8" or value == int(value))
+
+
+def _ceilings(raw: Json) -> bool:
+    """Whether each ceiling is there by each provider that is not missing, with what its shape counts."""
+    rows = [row for row in raw["rows"] if row["of"] == CEILING]
+    measured = {(row["kernel"], row["dtype"], row["provider"]) for row in rows}
+    whole = measured <= CEILINGS and CEILINGS - measured <= _left_out(raw)
+    return whole and all((row["operations"], row["nbytes"]) == _counted(row) and _plain(row) for row in rows)
+
+
+def _plain(row: Json) -> bool:
+    return (row["direction"], row["occurrences"]) == (CEILING, 1)
+
+
+def _counted(row: Json) -> tuple[int, int]:
+    """Operations and bytes of a ceiling's shape; what no shape has if it is none."""
+    if row["kernel"] == "fma_peak" and (found := re.fullmatch(r"sums(\d{1,12}) steps(\d{1,12})", row["shape"])):
+        return 2 * int(found[1]) * int(found[2]), 0
+    if row["kernel"] == "triad" and (found := re.fullmatch(r"length(\d{1,12})", row["shape"])):
+        return 2 * int(found[1]), 3 * 8 * int(found[1])
+    return -1, -1

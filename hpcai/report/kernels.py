@@ -1,0 +1,109 @@
+"""What is printed of a case of `[kernels]`: its ceilings, a line for each product and provider, sums per network."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hpcai.report.text import counted, free, printed
+from hpcai.result.kernels import CEILING, PROVIDERS, sums
+
+Json = dict[str, Any]
+
+SHAPE = 46  # columns
+HEAD = (
+    f"{'shape':<{SHAPE}} {'direction':<15} {'type':<5} {'provider':<8} {'time, ms':>12} {'GFLOP/s':>10} "
+    f"{'ratio':>7} {'of peak':>8} {'FLOP/byte':>10} {'residual':>12} verdict"
+)
+NAMES = {"gemm": "matrix products", "conv2d": "convolutions"}
+LETTERS = (
+    "n pictures, c channels, h x w pixels, f filters, k kernel, s stride, p padding, d dilation, g groups; "
+    "matrices m x k by k x n"
+)
+MEANINGS = (
+    "ratio: time of the vendor / time of custom; of peak: share of the FMA peak of that type; "
+    "residual: at most 1, of int8 wrong elements"
+)
+NONE = "-"
+
+
+def block(table: Json, rows: Sequence[Json]) -> str:
+    """The table of one case; `rows` are its derived ones."""
+    return printed(_lines(table, rows))
+
+
+def _lines(table: Json, rows: Sequence[Json]) -> Iterator[str]:
+    raw = table["raw"]
+    yield f"Kernels, test {table['index']}: {counted(raw['ranks'], 'rank')} at once, {_threads(raw)}, {_passed(rows)}"
+    yield f"  {LETTERS}"
+    yield f"  {MEANINGS}"
+    for row in rows:
+        if row["of"] == CEILING:
+            yield _ceiling(row, raw["ranks"])
+    for of in dict.fromkeys(row["of"] for row in rows if row["of"] != CEILING):
+        yield from ("", _title(of, table["settings"]), HEAD, "-" * len(HEAD))
+        yield from map(_row, (row for row in rows if row["of"] == of))
+        yield from (_sum(found) for found in sums(rows) if found["of"] == of)
+    yield from (_missing(each) for each in raw["missing"])
+    yield ""
+
+
+def _threads(raw: Json) -> str:
+    return f"{counted(raw['threads'], 'thread')} each"
+
+
+def _passed(rows: Sequence[Json]) -> str:
+    passed = sum(row["verdict"] == "PASSED" for row in rows)
+    return f"{passed} of {counted(len(rows), 'row')} passed"
+
+
+def _title(of: str, settings: Json) -> str:
+    return f"{of}, batch {settings['BATCH']}" if of != "square" else "square matrices (int8: integer operations, Gop/s)"
+
+
+def _ceiling(row: Json, ranks: int) -> str:
+    """A ceiling of one rank, and of all together."""
+    if row["kernel"] == "triad":
+        name, rate, unit = "triad", row["nbytes"] / row["seconds"] / 1e9, "GB/s"
+    else:
+        name, rate, unit = "FMA peak", row["gflops"], "GFLOP/s"
+    title = f"{name} {row['dtype']}, {row['provider']}"
+    return f"  {title:<26}: {rate:12.2f} {unit} a rank, {ranks * rate:12.2f} all, {_residual(row)} {row['verdict']}"
+
+
+def _row(row: Json) -> str:
+    shape = row["shape"] + (f" {row['occurrences']} times" if row["occurrences"] > 1 else "")
+    numbers = f"{1e3 * row['seconds']:12.4f} {row['gflops']:10.2f} {_or_none(row['ratio'], 7, 3)}"
+    shares = f"{_or_none(row['share'], 8, 3)} {_or_none(row['intensity'], 10, 2)} {_residual(row)}"
+    way = "".join(f", {word}" for word in (row["variant"], _how(row)) if word)
+    return (
+        f"{shape:<{SHAPE}} {row['direction']:<15} {row['dtype']:<5} {row['provider']:<8} {numbers} {shares} "
+        f"{row['verdict']}{way}"
+    )
+
+
+def _how(row: Json) -> str:
+    return "" if row["checked"] == "every element" else row["checked"]
+
+
+def _or_none(value: float | None, width: int, digits: int) -> str:
+    return f"{NONE:>{width}}" if value is None else f"{value:{width}.{digits}f}"
+
+
+def _residual(row: Json) -> str:
+    return f"{row['residual']:12.0f}" if row["dtype"] == "int8" else f"{row['residual']:12.4f}"
+
+
+def _sum(found: Json) -> str:
+    """All products of a kernel in a step."""
+    rate = found["operations"] / found["fastest"] / 1e9
+    taken = ", ".join(f"{provider} {_milliseconds(found[provider])}" for provider in PROVIDERS)
+    compared = "" if found["ratio"] is None else f", ratio {found['ratio']:.3f}"
+    what = f"{NAMES[found['kernel']]}, {found['products']} in a step"
+    return f"  {what:<36}: {taken}{compared}; the faster ones {rate:.2f} GFLOP/s"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return f"{NONE} ms" if seconds is None else f"{1e3 * seconds:.4f} ms"
+
+
+def _missing(each: Json) -> str:
+    return f"  not measured: {each['kernel']} {each['dtype']}, {each['provider']}: {free(each['why'])}"

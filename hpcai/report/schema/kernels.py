@@ -1,0 +1,51 @@
+"""The part of the schema that says what was measured of kernels, and what follows from it."""
+
+from hpcai.opcount.products import BYTES, DIRECTIONS, PRODUCT
+from hpcai.report.schema.kinds import (
+    COUNT,
+    NAME,
+    NUMBER,
+    POSITIVE,
+    TEXT,
+    VERDICT,
+    list_of,
+    object_of,
+    or_null,
+)
+from hpcai.result.kernels import CEILING, PROVIDERS
+
+DTYPE = {"enum": list(BYTES)}
+PROVIDER = {"enum": list(PROVIDERS)}
+KERNEL = {"enum": ["gemm", "conv2d", "fma_peak", "triad"]}
+MEASURED = {
+    "kernel": KERNEL,
+    "direction": {"enum": [*DIRECTIONS, PRODUCT, CEILING]},
+    "shape": NAME,
+    "of": NAME,
+    "occurrences": POSITIVE,
+    "dtype": DTYPE,
+    "threads": POSITIVE,
+    "provider": PROVIDER,
+    "variant": TEXT,
+    "operations": COUNT,
+    "nbytes": COUNT,
+    "seconds": NUMBER,
+    "residual": NUMBER,
+    "checked": {"enum": ["every element", "random vectors"]},
+}
+MISSING = object_of({"kernel": KERNEL, "dtype": DTYPE, "provider": PROVIDER, "why": NAME})
+RAW = object_of(
+    {"threads": POSITIVE, "ranks": POSITIVE, "missing": list_of(MISSING), "rows": list_of(object_of(MEASURED))}
+)
+ROW = object_of(
+    {
+        "test": POSITIVE,
+        **MEASURED,
+        "gflops": NUMBER,
+        "intensity": or_null(NUMBER),
+        "share": or_null(NUMBER),
+        "ratio": or_null(NUMBER),
+        "verdict": VERDICT,
+    }
+)
+CEILINGS = object_of(dict.fromkeys(("fma_peak", "gemm", "convolution", "triad"), or_null(NUMBER)))

@@ -1,0 +1,109 @@
+"""What follows from the raw measurements of `[kernels]`: rates, shares, ratios, verdicts, sums and ceilings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hpcai.inputfile import Case
+from hpcai.opcount.products import DIRECTIONS
+
+Json = dict[str, Any]
+
+CUSTOM, VENDOR = "custom", "vendor"
+PROVIDERS = (CUSTOM, VENDOR)
+CEILING = "ceiling"
+LIMITS = {"int8": 0.0}  # of the residual, by type: whole numbers are exact, else the element-wise measure's limit
+ELEMENTWISE_LIMIT = 1.0
+# What bounds training: the kernel whose rows make each ceiling, and the type that it is measured in.
+SUMMED = {"gemm": ("gemm", "fp32"), "convolution": ("conv2d", "fp32")}
+PRODUCT = ("of", "kernel", "direction", "shape", "dtype")  # what rows of one product have in common
+
+_Seconds = Mapping[tuple[str, ...], float]
+
+
+def rows(case: Case, raw: Json) -> list[Json]:
+    """The measured rows with what follows from them, in their order."""
+    peaks = {
+        row["dtype"]: row["operations"] / row["seconds"]
+        for row in raw["rows"]
+        if row["kernel"] == "fma_peak" and row["provider"] == CUSTOM
+    }
+    seconds = {(*product(row), row["provider"]): row["seconds"] for row in raw["rows"]}
+    return [{"test": case.index, **row, **_derived(row, peaks.get(row["dtype"]), seconds)} for row in raw["rows"]]
+
+
+def product(row: Json) -> tuple[str, ...]:
+    """What all rows of one product have in common."""
+    return tuple(row[name] for name in PRODUCT)
+
+
+def _derived(row: Json, peak: float | None, seconds: _Seconds) -> Json:
+    rate = row["operations"] / row["seconds"]
+    return {
+        "gflops": rate / 1e9,
+        "intensity": row["operations"] / row["nbytes"] if row["nbytes"] else None,
+        "share": rate / peak if peak else None,
+        "ratio": ratio(*(seconds.get((*product(row), provider)) for provider in PROVIDERS)),
+        "verdict": "PASSED" if row["residual"] <= LIMITS.get(row["dtype"], ELEMENTWISE_LIMIT) else "FAILED",
+    }
+
+
+def ratio(custom: float | None, vendor: float | None) -> float | None:
+    """How many times as fast as the vendor's our kernel is; None where one was not measured."""
+    return vendor / custom if custom and vendor else None
+
+
+def verdict(rows: Sequence[Json]) -> str:
+    """PASSED if every row is; nothing measured is nothing passed."""
+    return "PASSED" if rows and all(row["verdict"] == "PASSED" for row in rows) else "FAILED"
+
+
+def ceilings(rows: Sequence[Json]) -> Json:
+    """FLOP/s in fp32 and bytes/s of one rank, of rows that PASSED; None where there are none.
+
+    Products count as often as a step of their network has them, each by the provider that is faster (HPC AI500 V2,
+    section on the roofline: convolution and GEMM are the upper bound).
+    """
+    sound = [row for row in rows if row["verdict"] == "PASSED"]
+    found: Json = {"fma_peak": _fastest(sound, "fma_peak", "fp32", "operations")}
+    for name, (kernel, dtype) in SUMMED.items():
+        found[name] = _mean_rate([row for row in sound if (row["kernel"], row["dtype"]) == (kernel, dtype)])
+    return {**found, "triad": _fastest(sound, "triad", "fp64", "nbytes")}
+
+
+def _fastest(rows: Sequence[Json], kernel: str, dtype: str, what: str) -> float | None:
+    found = (row[what] / row["seconds"] for row in rows if (row["kernel"], row["dtype"]) == (kernel, dtype))
+    return max(found, default=None)
+
+
+def _mean_rate(rows: Sequence[Json]) -> float | None:
+    best = fastest(rows)
+    seconds = sum(row["occurrences"] * row["seconds"] for row in best)
+    return sum(row["occurrences"] * row["operations"] for row in best) / seconds if seconds else None
+
+
+def fastest(rows: Sequence[Json]) -> list[Json]:
+    """One row of each product: that of the provider which took less time."""
+    found: dict[tuple[str, ...], Json] = {}
+    for row in rows:
+        before = found.get(product(row))
+        found[product(row)] = row if before is None or row["seconds"] < before["seconds"] else before
+    return list(found.values())
+
+
+def sums(rows: Sequence[Json]) -> Iterator[Json]:
+    """Seconds of all products of a kernel in a step of each network, by provider, and of the faster ones."""
+    networks = dict.fromkeys((row["of"], row["kernel"]) for row in rows if row["direction"] in DIRECTIONS)
+    for of, kernel in networks:
+        mine = [row for row in rows if (row["of"], row["kernel"]) == (of, kernel)]
+        products = {product(row) for row in mine}
+        by = {provider: [row for row in mine if row["provider"] == provider] for provider in PROVIDERS}
+        taken = {who: _seconds(some) if len(some) == len(products) else None for who, some in by.items()}
+        best = fastest(mine)
+        operations = sum(row["occurrences"] * row["operations"] for row in best)
+        count = sum(row["occurrences"] for row in best)
+        whole = {"of": of, "kernel": kernel, "products": count, "operations": operations, **taken}
+        yield {**whole, "fastest": _seconds(best), "ratio": ratio(taken[CUSTOM], taken[VENDOR])}
+
+
+def _seconds(rows: Sequence[Json]) -> float:
+    return float(sum(row["occurrences"] * row["seconds"] for row in rows))

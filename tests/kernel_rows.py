@@ -1,0 +1,57 @@
+"""Made-up raw measurements of `[kernels]`, as the workload gives them: every product that is asked for, once."""
+
+from typing import Any
+
+from hpcai.inputfile import Case
+from hpcai.opcount.products import Product, asked, squares
+
+Json = dict[str, Any]
+ENVIRONMENT = {"ranks": 2}
+
+
+def case_of(*shapes: str, batch: int = 4) -> Case:
+    return Case(3, "kernels", {"SHAPES": shapes, "BATCH": batch, "RESOLUTION": 0})
+
+
+def raw_of(case: Case, *automatic: int) -> Json:
+    """Custom takes a microsecond for each 1000 operations, the vendor 1.5."""
+    products = [*asked(case.settings), *squares(automatic)]
+    rows = [measured(product, provider) for product in products for provider in ("custom", "vendor")]
+    return {"threads": 1, "ranks": 2, "missing": [absent()], "rows": [*ceiling_rows(), *rows]}
+
+
+def measured(product: Product, provider: str) -> Json:
+    seconds = product.operations / 1e9 * (1 if provider == "custom" else 1.5)
+    names = ("kernel", "direction", "shape", "of", "occurrences", "dtype", "operations", "nbytes")
+    found = {name: getattr(product, name) for name in names}
+    own: Json = {"threads": 1, "provider": provider, "variant": "", "seconds": seconds}
+    return {**found, **own, "residual": 0.0 if product.dtype == "int8" else 0.25, "checked": "every element"}
+
+
+def absent() -> Json:
+    return {"kernel": "triad", "dtype": "fp64", "provider": "vendor", "why": "PASSED no test"}
+
+
+def ceiling_rows() -> list[Json]:
+    every = [("fma_peak", "fp32"), ("fma_peak", "fp64")]
+    rows = [ceiling(kernel, dtype, "sums100 steps4000", 800_000, 0, "custom") for kernel, dtype in every]
+    return [*rows, ceiling("triad", "fp64", "length1000", 2000, 24_000, "custom")]
+
+
+def ceiling(kernel: str, dtype: str, shape: str, operations: int, nbytes: int, provider: str) -> Json:
+    return {
+        "kernel": kernel,
+        "direction": "ceiling",
+        "shape": shape,
+        "of": "ceiling",
+        "occurrences": 1,
+        "dtype": dtype,
+        "threads": 1,
+        "provider": provider,
+        "variant": "",
+        "operations": operations,
+        "nbytes": nbytes,
+        "seconds": 1e-4 if kernel == "fma_peak" else 1e-5,
+        "residual": 0.0,
+        "checked": "every element",
+    }
