@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpcai.report import memory, precision, times
+from hpcai.report import memory, precision, roofline, times
 from hpcai.report.text import NAME_WIDTH, printed, score, with_reasons
 
 Json = dict[str, Any]
@@ -53,6 +53,7 @@ def _score_lines(test: Json) -> Iterator[str]:
     if "staging_rate" in scores:
         yield score("staging of data to the nodes, GB/s", scores["staging_rate"] / 1e9)
     yield from times.lines(test)
+    yield from roofline.lines(test)
 
 
 def _notes(test: Json) -> Iterator[str]:
@@ -91,6 +92,7 @@ def _notes(test: Json) -> Iterator[str]:
     for measure in ("deviation", "lost"):
         yield f"Audit   : {raw['audit']['steps']} steps, largest {measure}: {raw['audit'][measure]['where']}"
     yield times.note(test)
+    yield from roofline.notes(test)
     yield with_reasons(f"Status  : {test['status']}", test["reasons"])
 
 

@@ -37,7 +37,7 @@ def judge(case: Case, raw: Json, earlier: Sequence[Json], tables: Sequence[Json]
         "operations": counted,
         "checks": found,
         "verdict": "PASSED" if all(check["verdict"] != "FAILED" for check in found) else "FAILED",
-        "scores": scores(case, raw, rate, earlier),
+        "scores": scores(case, raw, rate, earlier, tables),
         "phases": raw["phases"],
         "raw": raw,
     }

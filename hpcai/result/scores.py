@@ -1,4 +1,4 @@
-"""The scores of a test, from its raw measurements and the tests before it."""
+"""The scores of a test, from its raw measurements and what was measured before it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,12 +8,13 @@ from hpcai.inputfile import Case
 from hpcai.result.checks import disagreement
 from hpcai.result.memory import memory
 from hpcai.result.precision import gains
+from hpcai.result.roofline import under_roofline
 from hpcai.result.times import times
 
 Json = dict[str, Any]
 
 
-def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json]) -> Json:
+def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json], tables: Sequence[Json]) -> Json:
     samples, models = raw["dataset"]["validation_samples"], case["GROUPS"]
     quality, target = raw["correct"] / samples, raw["target"]
     reached = raw["reached_models"] == models
@@ -39,6 +40,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json]) -> Json:
         **memory(raw),
         **times(raw),
         **_staging(raw),
+        **(under_roofline(case, raw, rate, tables) if tables else {}),
     }
 
 

@@ -133,5 +133,5 @@ RAW = object_of(
         "operation_seconds": OPERATION_SECONDS,
         "memory": MEMORY,
     },
-    {"staging": STAGING, "probe": PROBE},
+    {"staging": STAGING, "probe": PROBE, "models_between_nodes": COUNT},
 )
