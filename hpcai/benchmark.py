@@ -17,8 +17,8 @@ from hpcai.machine import device as devices
 from hpcai.machine import inventory, memory
 from hpcai.machine.affinity import Placement, ranges
 from hpcai.report import files, hpl
-from hpcai.report.block import block
 from hpcai.report.progress import ProgressLine
+from hpcai.report.tables import block
 from hpcai.workloads import ensemble
 from hpcai.workloads.ensemble import Measurement, Stopped
 from hpcai.workloads.prepare import check, check_node
@@ -49,7 +49,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
         usage.begin()
         measured = workload.run(case, case["SEED"], world, device, tell, ending) if begun else None
         used = usage.measured(case)
-        if isinstance(measured, dict):
+        if isinstance(measured, dict) and used:
             measured["memory"] = used
         if ending.agreed(world.comm) and _unfinished(world, measured):
             book.break_off(case, ending.cause, measured)
@@ -105,9 +105,7 @@ def _head(
         "input": problem.as_dict(),
         "environment": environment,
         "ranks": ranks,
-        "tests": [],
-        "kernels": [],
-        "collectives": [],
+        **{member: [] for member in results.EMPTY},
         "broken_off": None,
     }
 
@@ -164,11 +162,10 @@ class _Book:
     def enter(self, case: Case, measurement: Measurement | Stopped | None) -> None:
         """Judge a case that has ended, and keep what is known so far."""
         if self.writes and isinstance(measurement, dict):
-            test = results.judge(case, measurement, self.result["tests"])
-            self.result["tests"].append(test)
+            entered = results.enter(self.result, case, measurement)
             self._keep()
             self.line.clear()
-            _tell(block(test))
+            _tell(block(self.result, entered))
 
     def _keep(self) -> None:
         """Write what is known so far: until the last test has ended, a run that was broken off."""

@@ -77,10 +77,10 @@ def cases_of(result: Json) -> list[Case]:
 
 def judged(result: Json) -> Json:
     """A result with all that is derived made again from its raw measurements: the most a forger can do."""
-    cases, tests = cases_of(result), []
-    for case, test in zip(cases, result["tests"], strict=False):
-        tests.append(results.judge(case, test["raw"], tests))
-    return json.loads(json.dumps(results.sealed({**result, "tests": tests}, len(cases))))
+    cases, made = cases_of(result), {**result, **{member: [] for member in results.EMPTY}}
+    for case, entry in zip(cases, results.ended(result), strict=False):
+        results.enter(made, case, entry["raw"])
+    return json.loads(json.dumps(results.sealed(made, len(cases))))
 
 
 def renewed(result: Json) -> Json:

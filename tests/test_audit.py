@@ -135,4 +135,4 @@ def test_worst_of_a_run():
 
 
 def test_a_run_without_tests_is_not_valid():
-    assert worst([]) == Audit("INVALID", ("tests 0, official at least 1",))
+    assert worst([]) == Audit("INVALID", ("no training test, so there is nothing to rank",))

@@ -65,7 +65,8 @@ def blocks(draw: st.DrawFn, section: str) -> list[str]:
             continue
         count = grids if key.name in ("GROUPS", "DEGREE") else draw(st.integers(1, 20)) if key.name == swept else 1
         name = draw(st.sampled_from([key.name, key.name.lower(), key.name.title()]))
-        lines.append(f"{written(key, draw(values_of(key, count)))} {name} {draw(st.sampled_from(['', '# x', 'the SEED']))}")
+        words, rest = written(key, draw(values_of(key, count))), draw(st.sampled_from(["", "# x", "the SEED"]))
+        lines.append(f"{words} {name} {rest}")
     return draw(st.permutations(lines))
 
 

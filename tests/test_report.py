@@ -98,7 +98,7 @@ def test_banner() -> None:
     given = golden()["input"]
     assert lines[0] == lines[5] == "=" * 80
     assert lines[1].startswith("HPCAI bench 0.1.0: ") and lines[1].endswith(golden()["date"])
-    assert lines[2] == f"Input  : input.dat, schema hpcai-result/1, sha256 {given['digest']}"
+    assert lines[2] == f"Input  : input.dat, schema hpcai-result/2, sha256 {given['digest']}"
     assert lines[3:5] == [f"Header : {header}" for header in given["headers"]]
     assert "An explanation of the input/output parameters follows:" in lines
     assert "The following parameter values will be used:" in lines
@@ -124,7 +124,7 @@ def test_ranks_beyond_the_listed_ones_are_counted() -> None:
     many["environment"] |= {"ranks": 1000, "idle": ["Grid 2 x 1: ranks 2-999 stay idle"], "warnings": ["64 of 64 ..."]}
     lines = files.report(many).splitlines()
     rank_map = next(index for index, line in enumerate(lines) if line.startswith("   Rank     2x1 R     1x2 R"))
-    assert lines[rank_map + 1].split() == ["0", "0", "0", "vm", "cpu", "1", "0"]
+    assert lines[rank_map + 1].split() == ["0", "0", "0", "vm", "cpu", "1", many["ranks"][0]["cpus"]]
     assert lines[rank_map + 3].split() == ["...", "and", "998", "more", "ranks,", "condensed"]
     assert lines[rank_map + 4 : rank_map + 6] == ["Grid 2 x 1: ranks 2-999 stay idle", "WARNING: 64 of 64 ..."]
 

@@ -28,8 +28,9 @@ def seat(rank: int, groups: int, degree: int, mapping: str) -> Seat | None:
 
 
 def grids_of(cases: Iterable[Mapping[str, Any]]) -> list[Grid]:
-    """The different grids of the settings of cases, in their order."""
-    return list(dict.fromkeys((case["GROUPS"], case["DEGREE"], case["MAPPING"]) for case in cases))
+    """The different grids of the settings of cases, in their order; some cases have none."""
+    gridded = (case for case in cases if "GROUPS" in case)
+    return list(dict.fromkeys((case["GROUPS"], case["DEGREE"], case["MAPPING"]) for case in gridded))
 
 
 def groups_of(rank: int, grids: Sequence[Grid]) -> list[int | None]:

@@ -44,7 +44,7 @@ class Key:
     zero: str = ""
     choices: tuple[str, ...] = ()
     default: Setting | None = None
-    defaults: Mapping[str, Setting] = field(default_factory=dict)
+    defaults: Mapping[str, Setting] = field(default_factory=dict, hash=False)
     sweep: bool = True
     listed: bool = False
     suffixed: bool = False

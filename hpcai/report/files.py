@@ -1,4 +1,4 @@
-"""The files of a run: report.txt, result.json and result.csv in a folder of their own, each replaced atomically."""
+"""The files of a run: report.txt, result.json and tables in a folder of their own, each replaced atomically."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from typing import Any
 
 from hpcai.errors import HpcaiError
 from hpcai.report import hpl
-from hpcai.report.block import block
+from hpcai.report.tables import blocks, comma_separated
 
 Json = dict[str, Any]
 
@@ -39,7 +39,7 @@ def create_folder(output: str, date: datetime) -> Path:
 
 def report(result: Json) -> str:
     """The whole printed report of a result."""
-    return hpl.banner(result) + "".join(block(test) for test in result["tests"]) + hpl.closing(result)
+    return hpl.banner(result) + blocks(result) + hpl.closing(result)
 
 
 def table(result: Json) -> str:
@@ -57,10 +57,17 @@ def _cells(test: Json) -> Sequence[Any]:
     return [*(test[name] for name in CSV_COLUMNS), *settings, *(test["scores"][name] for name in CSV_SCORES)]
 
 
+def texts(result: Json) -> dict[str, str]:
+    """The contents by name of the files beside result.json; a table without rows has none."""
+    rows = {f"{member}.csv": result[member] for member in ("kernels", "collectives")}
+    tables = {name: comma_separated(found) for name, found in rows.items() if found}
+    return {"report.txt": report(result), "result.csv": table(result), **tables}
+
+
 def write(folder: Path, result: Json) -> None:
-    """Write or replace the three files."""
-    _replace(folder / "report.txt", report(result))
-    _replace(folder / "result.csv", table(result))
+    """Write or replace the files."""
+    for name, text in texts(result).items():
+        _replace(folder / name, text)
     _replace(folder / "result.json", json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 

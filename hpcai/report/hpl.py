@@ -1,6 +1,6 @@
 """The printed report, in the layout of HPL: a pure function of the result, piece by piece as the tests end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from hpcai.inputfile import echo, from_dict
@@ -24,7 +24,19 @@ Time   : training time in seconds, of the slowest rank, validation passes except
 Gflops : credited training operations (rule model) / Time, in 10^9 per second.
 Each row is followed by its checks and scores; docs/METRICS.md derives every number.
 All clocks start after a barrier, with the devices idle."""
+TABLES = {
+    "kernels": "kernels: matrix products and convolutions, our kernels beside the vendor's, and what bounds them.",
+    "comm": "comm   : collectives of MPI and of the backend that trains, in the layout of nccl-tests.",
+}
+NO_ROWS = "Tests of these sections make a table and no row:"
 END = "End of Tests."
+CEILINGS = {
+    "ceiling_fma_peak_gflops": "fma_peak",
+    "ceiling_gemm_gflops": "gemm",
+    "ceiling_convolution_gflops": "convolution",
+    "ceiling_triad_gbytes": "triad",
+    "busbw_gbytes": "all_reduce_bus",
+}
 
 
 def banner(result: Json) -> str:
@@ -38,6 +50,7 @@ def banner(result: Json) -> str:
         LINE,
         "",
         *EXPLANATION.splitlines(),
+        *_tables({section["name"] for section in given["sections"]}),
         "",
         "The following parameter values will be used:",
         "",
@@ -50,6 +63,12 @@ def banner(result: Json) -> str:
         "",
     ]
     return printed(lines)
+
+
+def _tables(sections: Collection[str]) -> list[str]:
+    """What the tables of the input's sections show."""
+    lines = [line for section, line in TABLES.items() if section in sections]
+    return [NO_ROWS, *lines] if lines else []
 
 
 def _options(overrides: Sequence[str]) -> list[str]:
@@ -107,7 +126,9 @@ def closing(result: Json) -> str:
 def _broken_off(result: Json) -> Iterator[str]:
     """The end of a run whose tests did not all end; no line of it looks like a row."""
     summary, test = result["summary"], result["broken_off"]
-    if test and test["raw"]:
+    if test and test["tv"] is None:
+        yield f"Test {test['index']} has no table, for the run ended first; [{test['workload']}] is not checked"
+    elif test and test["raw"]:
         raw = test["raw"]
         rate = "" if test["gflops"] is None else f": {test['gflops']:.4f} GFLOP/s"
         yield (
@@ -128,6 +149,9 @@ def _summary(result: Json) -> Iterator[str]:
         yield f"{name}={summary[name]}"
     for name, value in (summary["best"] or {}).items():
         yield f"{name}={value:.7f}" if isinstance(value, float) else f"{name}={value}"
+    for name, key in CEILINGS.items():
+        if summary["ceilings"][key] is not None:
+            yield f"{name}={summary['ceilings'][key] / 1e9:.7f}"
     for entry in summary["repeatability"]:
         if summary["best"]["index"] in entry["tests"]:
             yield from _variation(entry)

@@ -17,7 +17,7 @@ from hpcai.report.schema import check
 Json = dict[str, Any]
 
 NOTHING = "nothing"
-BESIDE = {"report.txt": files.report, "result.csv": files.table}
+BESIDE = ("report.txt", "result.csv", "kernels.csv", "collectives.csv")
 # What a hostile file can make of arithmetic, look-ups and formats.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError, OSError)
 
@@ -77,13 +77,23 @@ def rebuilt(stored: Json) -> Json:
     """The result as it must be, given the stored input, environment and raw measurements."""
     problem = from_dict(stored["input"])
     cases = _cases(stored)
-    tests: list[Json] = []
-    for case, test in zip(cases, stored["tests"], strict=False):
-        tests.append(results.judge(case, test["raw"], tests))
-    parts = ("schema", "version", "date", "environment", "ranks", "kernels", "collectives")
-    made = {**{part: stored[part] for part in parts}, "input": problem.as_dict(), "tests": tests}
+    parts = ("schema", "version", "date", "environment", "ranks")
+    made = {**{part: stored[part] for part in parts}, "input": problem.as_dict()}
+    made |= {member: [] for member in results.EMPTY}
+    for case, entry in zip(cases, _entries(stored, cases), strict=False):
+        results.enter(made, case, entry["raw"])
     made["broken_off"] = _broken_off(stored["broken_off"], cases)
     return results.sealed(json.loads(json.dumps(made)), len(cases))
+
+
+def _entries(stored: Json, cases: list[Case]) -> Iterator[Json]:
+    """The tests and tables that are stored, as their cases come; what no case asks for is left over and found out."""
+    tests, tables = iter(stored["tests"]), iter(stored["tables"])
+    for case in cases:
+        entry = next(tables if case.workload in results.TABLES else tests, None)
+        if entry is None:
+            return
+        yield entry
 
 
 def _broken_off(stored: Json | None, cases: list[Case]) -> Json | None:
@@ -102,10 +112,17 @@ def _contradictions(made: Json) -> Iterator[str]:
         yield from broken
         return
     yield from consistency.broken_off(made, cases)
-    for index, (case, test) in enumerate(zip(cases, made["tests"], strict=False)):
-        if test["verdict"] == "PASSED":
-            for claim in consistency.contradictions(case, test["raw"]):
-                yield f"tests[{index}].raw does not fulfil: {claim}"
+    for name in ("tests", "tables"):
+        for index, entry in enumerate(made[name]):
+            if entry["verdict"] == "PASSED":
+                for claim in _broken_claims(cases[entry["index"] - 1], entry["raw"], made["environment"]):
+                    yield f"{name}[{index}].raw does not fulfil: {claim}"
+
+
+def _broken_claims(case: Case, raw: Json, environment: Json) -> Iterator[str]:
+    if case.workload in results.TABLES:
+        return consistency.contradictions_of_table(case, raw, environment)
+    return consistency.contradictions(case, raw)
 
 
 def compare(stored: Any, made: Any, place: str) -> Iterator[str]:
@@ -126,10 +143,11 @@ def _short(value: Any) -> str:
 
 
 def _beside(folder: Path, made: Json) -> Iterator[str]:
-    """Differences of the report and the table, where they lie beside the result."""
-    for name, make in BESIDE.items():
-        path = folder / name
-        if path.exists() and (found := path.read_bytes()) != (expected := make(made)).encode():
+    """Differences of the report and the tables, where they lie beside the result."""
+    texts = files.texts(made)
+    for name in BESIDE:
+        path, expected = folder / name, texts.get(name, "")
+        if path.exists() and (found := path.read_bytes()) != expected.encode():
             line = _first_difference(found.decode("utf-8", "replace"), expected)
             yield f"{name}, line {line}: not what the result file says"
 

@@ -8,11 +8,27 @@ from typing import Any
 
 from hpcai.result.broken import broken_off
 from hpcai.result.checks import at_most
+from hpcai.result.entry import EMPTY, ended, enter
 from hpcai.result.judge import judge, tv
 from hpcai.result.summary import digest, sealed
+from hpcai.result.tables import TABLES, rows_of
 
 Json = dict[str, Any]
 
-SCHEMA = "hpcai-result/1"
+SCHEMA = "hpcai-result/2"
 
-__all__ = ["SCHEMA", "Json", "at_most", "broken_off", "digest", "judge", "sealed", "tv"]
+__all__ = [
+    "EMPTY",
+    "SCHEMA",
+    "TABLES",
+    "Json",
+    "at_most",
+    "broken_off",
+    "digest",
+    "ended",
+    "enter",
+    "judge",
+    "rows_of",
+    "sealed",
+    "tv",
+]

@@ -5,21 +5,19 @@ from typing import Any
 from hpcai import score
 from hpcai.inputfile import Case
 from hpcai.result.judge import per_sample, tv
+from hpcai.result.tables import TABLES
 
 Json = dict[str, Any]
 
 
 def broken_off(case: Case, cause: str, raw: Json | None) -> Json:
-    """The test as it stands in the result file; `raw` is None if the run ended before it began."""
+    """The test as it stands in the result file; `raw` is None if the run ended before it began, and of a table."""
+    known = {"index": case.index, "workload": case.workload, "cause": cause}
+    if case.workload in TABLES:
+        return {**known, "tv": None, "n": 0, "gflops": None, "raw": None}
+    known["tv"] = tv(case.settings)
     if raw is None:
-        return {"index": case.index, "tv": tv(case.settings), "cause": cause, "n": 0, "gflops": None, "raw": None}
+        return {**known, "n": 0, "gflops": None, "raw": None}
     credited = per_sample(case, raw) * raw["samples"]
     rate = score.flops(credited, raw["seconds"]) / 1e9 if raw["seconds"] else None
-    return {
-        "index": case.index,
-        "tv": tv(case.settings),
-        "cause": cause,
-        "n": raw["samples"],
-        "gflops": rate,
-        "raw": raw,
-    }
+    return {**known, "n": raw["samples"], "gflops": rate, "raw": raw}

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hpcai import audit
 from hpcai.result.repeat import repeatability, repetitions
+from hpcai.result.tables import ceilings
 
 Json = dict[str, Any]
 
@@ -14,24 +15,33 @@ Json = dict[str, Any]
 def summarise(result: Json, planned: int) -> Json:
     """The summary of a result whose other parts are complete; `planned` is the number of tests that were asked for."""
     tests = result["tests"]
-    passed = [test for test in tests if test["verdict"] == "PASSED"]
-    audits = [audit.Audit(test["status"], tuple(test["reasons"])) for test in tests]
-    if len(tests) < planned:
-        audits.append(audit.Audit(audit.INVALID, (f"run broken off after {len(tests)} of {planned} tests",)))
-    overall = audit.worst(audits)
+    ended = [*tests, *result["tables"]]
+    passed = [test for test in ended if test["verdict"] == "PASSED"]
+    overall = audit.worst(_audits(result, len(ended), planned))
     return {
-        "complete": len(tests) == planned,
+        "complete": len(ended) == planned,
         "planned": planned,
-        "tests": len(tests),
+        "tests": len(ended),
         "passed": len(passed),
-        "failed": len(tests) - len(passed),
+        "failed": len(ended) - len(passed),
         "skipped": 0,
         "valid": overall.status,
         "reasons": list(overall.reasons),
-        "best": _best(passed or tests),
+        "best": _best([test for test in tests if test["verdict"] == "PASSED"] or tests),
+        "ceilings": ceilings(result),
         "repeatability": repeatability(tests),
         "fingerprint": digest({key: value for key, value in result.items() if key not in ("summary", "digest")}),
     }
+
+
+def _audits(result: Json, ended: int, planned: int) -> Iterator[audit.Audit]:
+    """The verdicts on the tests and tables that have ended, and on the run."""
+    yield from (audit.Audit(test["status"], tuple(test["reasons"])) for test in result["tests"])
+    yield from (audit.table(table["verdict"] == "PASSED") for table in result["tables"])
+    if ended < planned:
+        yield audit.Audit(audit.INVALID, (f"run broken off after {ended} of {planned} tests",))
+    elif not result["tests"]:
+        yield audit.NOTHING
 
 
 def _best(tests: Sequence[Json]) -> Json | None:

@@ -3,7 +3,7 @@
 Only claims that every test that PASSED fulfils, on any machine; so a broken one means an altered file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
@@ -11,7 +11,7 @@ from hpcai.report.consistency import dataset, execution, memory, precision, qual
 from hpcai.report.consistency.broken import broken_off
 from hpcai.report.consistency.machine import machine
 
-__all__ = ["broken_off", "contradictions", "machine"]
+__all__ = ["broken_off", "contradictions", "contradictions_of_table", "machine"]
 
 Json = dict[str, Any]
 
@@ -33,6 +33,14 @@ TOPICS = (
     execution.execution,
     memory.memory,
 )
+
+
+TABLES: dict[str, Callable[[Case, Json, Json], Iterator[str]]] = {}
+
+
+def contradictions_of_table(case: Case, raw: Json, environment: Json) -> Iterator[str]:
+    """The claims that the raw measurements of a table that PASSED break; none if all hold."""
+    yield from TABLES[case.workload](case, raw, environment)
 
 
 def contradictions(case: Case, raw: Json) -> Iterator[str]:

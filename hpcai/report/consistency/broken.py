@@ -20,7 +20,7 @@ SIGNALS = "|".join(number.name for number in ASKING)
 
 def broken_off(result: Json, cases: list[Case]) -> Iterator[str]:
     """The claims that a result breaks by what it says of a test that ended early; none if all hold."""
-    found, ended = result["broken_off"], len(result["tests"])
+    found, ended = result["broken_off"], len(result["tests"]) + len(result["tables"])
     if found is None:  # the run may have been killed
         return
     if ended == len(cases) or found["index"] != ended + 1:

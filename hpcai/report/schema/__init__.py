@@ -23,6 +23,7 @@ from hpcai.report.schema.kinds import (
 from hpcai.report.schema.test import TEST
 from hpcai.result import SCHEMA
 from hpcai.result.repeat import QUANTITIES
+from hpcai.result.tables import BUS, CEILINGS
 
 
 def _section(name: str) -> Json:
@@ -62,6 +63,7 @@ SUMMARY = object_of(
         "valid": STATUS,
         "reasons": list_of(TEXT),
         "best": or_null(BEST),
+        "ceilings": object_of(dict.fromkeys((*CEILINGS, BUS), or_null(NUMBER))),
         "repeatability": list_of(REPEATABILITY),
         "fingerprint": SHA256,
     }
@@ -116,6 +118,7 @@ def schema() -> Json:
         "environment": ENVIRONMENT,
         "ranks": list_of(RANK),
         "tests": list_of(TEST),
+        "tables": {"type": "array", "maxItems": 0},
         "kernels": {"type": "array", "maxItems": 0},
         "collectives": {"type": "array", "maxItems": 0},
         "broken_off": or_null(BROKEN_OFF),

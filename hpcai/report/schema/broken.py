@@ -16,5 +16,13 @@ RAW = object_of(
     }
 )
 BROKEN_OFF = object_of(
-    {"index": POSITIVE, "tv": NAME, "cause": NAME, "n": COUNT, "gflops": or_null(NUMBER), "raw": or_null(RAW)}
+    {
+        "index": POSITIVE,
+        "workload": NAME,
+        "tv": or_null(NAME),
+        "cause": NAME,
+        "n": COUNT,
+        "gflops": or_null(NUMBER),
+        "raw": or_null(RAW),
+    }
 )

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from hpcai.inputfile import KEYS
+
 Json = dict[str, Any]
 
 NUMBER: Json = {"type": "number"}
@@ -35,3 +37,9 @@ def object_of(fields: Json, optional: Json | None = None) -> Json:
 
 
 VALUES: Json = {"integer": {"type": "integer"}, "real": NUMBER}  # by kind of KEY; all others are text
+
+
+def settings_of(section: str) -> Json:
+    """The settings of a case of a section: one value of each KEY, or all where they belong together."""
+    kinds = {key: VALUES.get(key.kind, TEXT) for key in KEYS if section in key.sections or not key.sections}
+    return object_of({key.name: list_of(kind) if key.listed else kind for key, kind in kinds.items()})

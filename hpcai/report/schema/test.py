@@ -1,20 +1,20 @@
 """The part of the schema that says what follows from a test: operations, checks and scores."""
 
-from hpcai.inputfile import KEYS
 from hpcai.report.schema.kinds import (
     COUNT,
     FLAG,
     NUMBER,
     STATUS,
     TEXT,
-    VALUES,
     VERDICT,
     Json,
     list_of,
     object_of,
     or_null,
+    settings_of,
 )
 from hpcai.report.schema.raw import FIRST_PHASE, PHASES, RAW
+from hpcai.report.schema.roofline import GRADIENT_BANDWIDTH, ROOFLINE
 from hpcai.result.times import TRAINING_PARTS, WITHIN_TRAINING
 from hpcai.train.operators import CLASSES
 
@@ -53,7 +53,7 @@ SCORES = object_of(
         "phase_shares": object_of(_outermost(PHASES), _outermost(FIRST_PHASE)),
         "operation_shares": or_null(object_of(dict.fromkeys(CLASSES, NUMBER))),
     },
-    {"staging_rate": NUMBER},
+    {"staging_rate": NUMBER, "roofline": ROOFLINE, "gradient_bandwidth": GRADIENT_BANDWIDTH},
 )
 OPERATIONS = object_of({"rule": TEXT, "per_sample": COUNT, "credited": COUNT, "skipped": COUNT, "executed": COUNT})
 TEST = object_of(
@@ -67,7 +67,7 @@ TEST = object_of(
         "q": COUNT,
         "seconds": NUMBER,
         "gflops": NUMBER,
-        "settings": object_of({key.name: VALUES.get(key.kind, TEXT) for key in KEYS}),
+        "settings": settings_of("ensemble"),
         "operations": OPERATIONS,
         "checks": list_of(CHECK),
         "verdict": VERDICT,

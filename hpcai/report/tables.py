@@ -1,0 +1,34 @@
+"""What is told of the tests that make a table: the printed block, and a file of rows beside the result."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hpcai import result as results
+from hpcai.report import block as rows_of_hpl
+
+Json = dict[str, Any]
+
+BLOCKS: dict[str, Callable[[Json, Sequence[Json]], str]] = {}
+
+
+def block(result: Json, entry: Json) -> str:
+    """What is printed of a test or table that has ended: a row of HPL with its lines, or a table."""
+    if entry["workload"] not in BLOCKS:
+        return rows_of_hpl.block(entry)
+    return BLOCKS[entry["workload"]](entry, results.rows_of(result, entry))
+
+
+def blocks(result: Json) -> str:
+    """All tests and tables, in the order in which they ended."""
+    return "".join(block(result, entry) for entry in results.ended(result))
+
+
+def comma_separated(rows: Sequence[Json]) -> str:
+    """A line per row, its fields by name; what there is none of is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
