@@ -104,6 +104,9 @@ def test_as_many_ranks_of_the_world_do_for_a_group() -> None:
     assert source(network(reduced("world")))["scope"] == "world"
     assert source(network(reduced("world"), groups=2, degree=1))["scope"] == "world"
     assert source(network(reduced("world"), reduced()))["scope"] == "group"
+    assert source(network(reduced("world")), network(reduced("world"), index=3, groups=2))["test"] == 2
+    wider = network(reduced("world", ranks=4), index=4, groups=2)
+    assert source(network(reduced("world"), index=3), wider)["test"] == 3
     assert source(network(reduced("world", ranks=4))) is None
 
 

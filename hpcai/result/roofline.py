@@ -77,12 +77,13 @@ def faster(rows: Sequence[Json], ceiling: str) -> dict[str, int]:
 def _all_reduce(case: Case, backend: str, gradients: int, tables: Sequence[Json]) -> Json | None:
     """The bus bandwidth of the all-reduce that trains: by its backend, over its ranks, nearest to its size.
 
-    Of the group's own scope in the last table with the same grid, else of as many ranks of the world.
+    Of the group's own scope in the last table with the same grid; else of a world of as many ranks, which one group
+    makes: of that table, else of the last one that has it.
     """
     comm = [table for table in reversed(tables) if table["workload"] == "comm"]
     own = [table for table in comm if all(table["settings"][key] == case[key] for key in GRID)]
-    for scope, found in (("group", own[:1]), ("world", comm[:1])):
-        rows = [row for table in found for row in collectives.rows(_case(table), table["raw"])]
+    for scope, table in [*(("group", table) for table in own[:1]), *(("world", table) for table in [*own[:1], *comm])]:
+        rows = collectives.rows(_case(table), table["raw"])
         same = [row for row in rows if (row["scope"], row["by"], row["ranks"]) == (scope, backend, case["DEGREE"])]
         sound = [row for row in same if row["collective"] == "all_reduce" and row["verdict"] == "PASSED"]
         if sound:

@@ -25,7 +25,7 @@ from hpcai.workloads.assembly import assembled, same_data
 from hpcai.workloads.prepare import network
 from hpcai.workloads.probe import probe
 from hpcai.workloads.residuals import worst_residuals
-from hpcai.workloads.totals import members, so_far, totals
+from hpcai.workloads.totals import between_nodes, members, so_far, totals
 
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
 
@@ -46,13 +46,14 @@ def run(
     this rank's model has come, in words, and the share of the training that is done.
     """
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
+    node = world.node.bcast(world.rank)  # the rank of its first one
     measurement: Measurement | Stopped | None = None
     with staged(case, seed, group, world, ending) as copy:
         if group is not None:
             with process_group(group, world.host, device) as backend, precisions.switched(case["PRECISION"]):
                 measurement = _measure(_Stages(case, seed, group, device, world.host, copy), tell, ending)
             if not isinstance(measurement, Stopped):
-                measurement["backend"] = backend
+                measurement |= {"backend": backend, **between_nodes(group, node)}
                 if copy is not None:
                     measurement["staging"] = copy.measured
             group.free()

@@ -50,6 +50,13 @@ def totals(training: Training, group: Group, validation_samples: int, miscounted
     )
 
 
+def between_nodes(group: Group, node: int) -> dict[str, int]:
+    """How many models have ranks on several nodes; nothing where none has. `node` numbers this rank's. Collective."""
+    apart = group.model.allreduce(node, MPI.MIN) < group.model.allreduce(node, MPI.MAX)
+    models = group.active.allreduce(int(apart and group.leader))
+    return {"models_between_nodes": models} if models else {}
+
+
 def members(training: Training, group: Group, validation_samples: int, target: float) -> dict[str, Any]:
     """What the models did one by one, summed up: the same rank of every model meets in `group.across`."""
     curve = training.state.progress.curve

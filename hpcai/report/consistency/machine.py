@@ -57,6 +57,7 @@ def _test(result: Json, raw: Json) -> dict[str, bool]:
         "slowest_host: of slowest_rank": hosts.get(slowest["slowest_rank"], slowest["slowest_host"])
         == slowest["slowest_host"],
         "staging: on nodes of the job": "staging" not in raw or raw["staging"]["nodes"] <= nodes,
+        "models_between_nodes: with several nodes only": "models_between_nodes" not in raw or nodes > 1,
         "probe: on one node, converted on all ranks or on none": probe is None
         or nodes > 1
         or probe["converted"] == raw["memory"]["converted"],

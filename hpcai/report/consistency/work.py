@@ -16,6 +16,8 @@ def settings(case: Case, raw: Json) -> dict[str, bool]:
         "residuals >= 0": all(worst["value"] >= 0 for worst in raw["residuals"].values()),
         "audit: values >= 0": all(value >= 0 for value in _audited(raw["audit"])),
         "audit: one step in each epoch of each model": raw["audit"]["steps"] == case["GROUPS"] * case["EPOCHS"],
+        "models_between_nodes: some, with several ranks": 1 <= raw.get("models_between_nodes", 1) <= case["GROUPS"]
+        and ("models_between_nodes" not in raw or case["DEGREE"] > 1),
         "backend is none if, and only if, DEGREE = 1": (raw["backend"] == "none") == (case["DEGREE"] == 1),
     }
 
