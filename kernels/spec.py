@@ -1,10 +1,12 @@
-"""The words all kernels share: shapes, the three products of a layer, a kernel's declared counts and tolerance."""
+"""The words all kernels share: shapes, a layer's three products, declared counts and tolerance, and their backends."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,16 +85,22 @@ class Shape(ABC):
 
 
 S = TypeVar("S", bound=Shape)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Spec(Generic[S]):
-    """What a kernel declares: FLOP of one direction, bytes of x, w and y in fp32, tolerance by inner dimension."""
+class Spec(Generic[T]):
+    """What a kernel declares: FLOP of one direction, bytes moved, tolerance by inner dimension in fp32, its backends.
+
+    nbytes(shape, direction, dtype) counts every operand once, in fp32 where no more is said. Backends are the files
+    beside, each with a function `prepare` (see `Prepared`).
+    """
 
     name: str
-    operations: Callable[[S], int]
-    nbytes: Callable[[S], int]
+    operations: Callable[[T], int]
+    nbytes: Callable[..., int]
     tolerance: Callable[[int], float]
+    backends: tuple[str, ...]
 
 
 class Tensors(NamedTuple):
@@ -111,9 +119,76 @@ class Block(NamedTuple):
     C: Float64
 
 
-def fp32_nbytes(shape: Shape) -> int:
-    """Bytes of input, weights and output of a layer in fp32."""
-    return 4 * sum(math.prod(size) for size in (shape.x, shape.w, shape.y))
+class Compared(NamedTuple):
+    """Elements of a result, their exact values, and by how much each may differ."""
+
+    C: Float64
+    exact: Float64
+    allowed: Float64
+
+
+class Dtype(NamedTuple):
+    """NumPy's and torch's names of the types of operands and result, and the unit roundoff; 0 of whole numbers."""
+
+    operand: str
+    result: str
+    unit: float
+
+
+DTYPES = {
+    "fp32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32),
+    "fp64": Dtype("float64", "float64", 2.0**-53),
+    "int8": Dtype("int8", "int32", 0.0),
+}
+
+
+class Unavailable(Exception):
+    """A provider that cannot compute here, and why: no such backend, library, device or compiler."""
+
+
+class Prepared(NamedTuple):
+    """A product made ready; `prepare(shape, direction, data, device, threads)` of a backend gives each way it has.
+
+    The operands lie where they are computed on, the result's memory is taken and, where the library allows, filled with
+    what no product has. `call` computes it once and may return before the device has; `result` gives the host what the
+    last call computed, as the reference has it. `variant` names the way where there are several. The algorithm may
+    exceed the error of direct sums `slack` times.
+    """
+
+    call: Callable[[], Any]
+    result: Callable[[], Any]
+    variant: str = ""
+    slack: float = 1.0
+
+
+CUSTOM, VENDOR = "custom", "vendor"
+CUSTOM_BACKENDS = {"cpu": "numba_cpu", "cuda": "cupy_gpu"}
+
+
+def backend(kernel: str, provider: str, device: str) -> Any:
+    """The module by which a provider computes a kernel on `cpu` or `cuda`; Unavailable where it cannot be had."""
+    name = VENDOR if provider == VENDOR else CUSTOM_BACKENDS[device]
+    module = f"{__package__}.{kernel}.{name}"
+    if find_spec(module) is None:
+        raise Unavailable(f"there is no {kernel}/{name}.py")
+    try:
+        return import_module(module)
+    except (ImportError, OSError) as error:  # OSError: a library that lacks one of its own
+        raise Unavailable(f"{kernel}/{name}.py: {error}") from None
+
+
+def poisoned(size: tuple[int, ...], kind: str) -> Any:
+    """An array of NaN or, of whole numbers, of the least one there is, which no product of bytes is."""
+    numbers = np.dtype(kind)
+    return np.full(size, math.nan if numbers.kind == "f" else np.iinfo(numbers).min, numbers)
+
+
+def layer_nbytes(shape: Shape, direction: str = FORWARD, dtype: str = "fp32") -> int:
+    """Bytes of the two operands and the result of a layer's direction."""
+    kinds = DTYPES[dtype]
+    computed = math.prod(shape.result(direction))
+    whole = sum(math.prod(size) for size in (shape.x, shape.w, shape.y))
+    return (whole - computed) * np.dtype(kinds.operand).itemsize + computed * np.dtype(kinds.result).itemsize
 
 
 def fp32_tolerance(inner: int) -> float:

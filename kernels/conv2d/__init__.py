@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import gcd, prod
 
-from ..spec import FORWARD, INPUT_GRADIENT, Spec, fp32_nbytes, fp32_tolerance
+from ..spec import FORWARD, INPUT_GRADIENT, Spec, fp32_tolerance, layer_nbytes
 from ..spec import Shape as _Shape
 
 Pair = tuple[int, int]
@@ -69,4 +69,10 @@ def operations(shape: Shape) -> int:
     return 2 * prod(shape.w) * shape.batch * shape.y[2] * shape.y[3]
 
 
-SPEC = Spec[Shape](name="conv2d", operations=operations, nbytes=fp32_nbytes, tolerance=fp32_tolerance)
+SPEC = Spec[Shape](
+    name="conv2d",
+    operations=operations,
+    nbytes=layer_nbytes,
+    tolerance=fp32_tolerance,
+    backends=("numba_cpu", "vendor"),
+)

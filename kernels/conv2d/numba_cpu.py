@@ -15,7 +15,7 @@ from ..cpu.operands import Matrix
 from ..cpu.walk import forward_works, gradient_works, images, weights
 from ..cpu.weigh import weigh
 from ..gemm.numba_cpu import multiply
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, poisoned
 from . import Shape
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
@@ -70,6 +70,16 @@ def run(
         function(one, other, result, shape, threads)
         results[direction] = result.transpose(FIRST)
     return results
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is. See `Prepared`."""
+    x, w, g = (np.ascontiguousarray(tensor.transpose(LAST)) for tensor in data)
+    work = {FORWARD: (forward, x, w), INPUT_GRADIENT: (input_gradient, g, w), WEIGHT_GRADIENT: (weight_gradient, x, g)}
+    compute, one, other = work[direction]
+    size = shape.result(direction)
+    result = poisoned(tuple(size[axis] for axis in LAST), x.dtype.name)
+    return [Prepared(lambda: compute(one, other, result, shape, threads), lambda: result.transpose(FIRST))]
 
 
 def _takes_every_pixel(shape: Shape, *arrays: Any) -> bool:

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Prepared, Tensors
 from . import Shape
 
 # What the transforms of Winograd's F(4x4, 3x3) add to the error of a direct sum (docs/decisions/0003-precision.md).
 WINOGRAD_SLACK = 16.0
+LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
 def slack(shape: Shape, device: str) -> float:
@@ -55,3 +56,31 @@ def run(
     results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
     wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
     return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """torch's convolution, or its backward for one operand, in each layout. See `Prepared`; torch takes the memory."""
+    return [_Call(shape, direction, data, device, name).prepared() for name in LAYOUTS]
+
+
+class _Call:
+    """A product in one layout, and what it computed last."""
+
+    def __init__(self, shape: Shape, direction: str, data: Tensors, device: str, layout: str) -> None:
+        self.layout, self.slack, self.last = layout, slack(shape, device), torch.empty(0)
+        x, w, g = (torch.from_numpy(tensor).to(device, memory_format=LAYOUTS[layout]) for tensor in data)
+        window = (shape.stride, shape.padding, shape.dilation, False, (0, 0), shape.groups)
+        wanted = [direction == INPUT_GRADIENT, direction == WEIGHT_GRADIENT, False]
+        if direction == FORWARD:
+            self.compute = lambda: torch.ops.aten.convolution(x, w, None, *window)
+        else:
+            backward, place = torch.ops.aten.convolution_backward, wanted.index(True)
+            self.compute = lambda: backward(g, x, w, None, *window, wanted)[place]
+
+    def __call__(self) -> None:
+        """Compute; what was computed before gives its memory back first."""
+        self.last = torch.empty(0)
+        self.last = self.compute()
+
+    def prepared(self) -> Prepared:
+        return Prepared(self, lambda: self.last.cpu().numpy(), self.layout, self.slack)

@@ -1,6 +1,14 @@
-"""As many multiply-adds as a processor can do: sums that never leave their registers, the ceiling of every product."""
+"""As many multiply-adds as a processor can do: sums that never leave their registers, the ceiling of every product.
+
+Each sum is 0 at first; a step multiplies it by FACTOR and adds TERM. With these values the sums count the steps,
+exactly up to 2^24 of them.
+"""
 
 from dataclasses import dataclass
+
+from ..spec import Spec, fp32_tolerance
+
+FACTOR = TERM = 1.0
 
 
 @dataclass(frozen=True)
@@ -14,3 +22,13 @@ class Shape:
 def operations(shape: Shape) -> int:
     """FLOP; 1 multiply-add = 2."""
     return 2 * shape.sums * shape.steps
+
+
+def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
+    """Bytes of memory that are moved: none to speak of."""
+    return 0
+
+
+SPEC = Spec[Shape](
+    name="fma_peak", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance, backends=("numba_cpu",)
+)

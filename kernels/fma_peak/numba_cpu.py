@@ -8,7 +8,8 @@ from numba import prange, types
 
 from ..cpu.compiled import parallel
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
-from . import Shape
+from ..spec import Prepared, poisoned
+from . import FACTOR, TERM, Shape
 
 UNROLLED = 4
 
@@ -44,7 +45,7 @@ def _repeat_on_threads(threads: Any, factor: Any, term: Any, steps: Any, target:
 
 def peak(kind: Any, factor: float, term: float, steps: int, threads: int) -> Any:
     """The sums [threads, sums of a tile] of a type of NumPy; steps are a multiple of 4."""
-    sums = np.full((threads, shape(kind, steps, 1).sums), np.nan, kind)
+    sums = poisoned((threads, shape(kind, steps, 1).sums), np.dtype(kind).name)
     _repeat_on_threads(threads, kind(factor), kind(term), steps, sums.ctypes.data, sums.strides[0])
     return sums
 
@@ -52,3 +53,11 @@ def peak(kind: Any, factor: float, term: float, steps: int, threads: int) -> Any
 def shape(kind: Any, steps: int, threads: int) -> Shape:
     """What `peak` does."""
     return Shape(threads * ROWS * VECTORS * lanes(np.dtype(kind).itemsize), steps)
+
+
+def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is; `data` is the type of the sums. See `Prepared`."""
+    kind = np.dtype(data).type
+    sums = poisoned((threads, shape.sums // threads), np.dtype(data).name)
+    work = (threads, kind(FACTOR), kind(TERM), shape.steps, sums.ctypes.data, sums.strides[0])
+    return [Prepared(lambda: _repeat_on_threads(*work), lambda: sums)]

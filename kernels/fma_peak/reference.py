@@ -1,5 +1,13 @@
 """The repeated multiply-add in float64. Frozen: made to be obvious, not fast."""
 
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..spec import Compared
+from . import FACTOR, TERM, Shape
+
 
 def repeated(factor: float, term: float, steps: int) -> float:
     """What 0 becomes by sum = sum * factor + term, so often."""
@@ -7,3 +15,10 @@ def repeated(factor: float, term: float, steps: int) -> float:
     for _ in range(steps):
         result = result * factor + term
     return result
+
+
+def compared(sums: object, shape: Shape, tolerance: float) -> Iterator[Compared]:
+    """All sums beside what they must be; tolerance is that of `shape.steps` terms."""
+    C = np.asarray(sums, np.float64).reshape(-1)
+    exact = np.full(shape.sums, repeated(FACTOR, TERM, shape.steps))
+    yield Compared(C, exact, np.full(shape.sums, tolerance * math.sqrt(shape.steps) * TERM))

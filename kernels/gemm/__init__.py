@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..spec import FORWARD, INPUT_GRADIENT, Spec, fp32_nbytes, fp32_tolerance
+from ..spec import FORWARD, INPUT_GRADIENT, Spec, fp32_tolerance, layer_nbytes
 from ..spec import Shape as _Shape
 
 
@@ -40,4 +40,10 @@ def operations(shape: Shape) -> int:
     return 2 * shape.batch * shape.features * shape.outputs
 
 
-SPEC = Spec[Shape](name="gemm", operations=operations, nbytes=fp32_nbytes, tolerance=fp32_tolerance)
+SPEC = Spec[Shape](
+    name="gemm",
+    operations=operations,
+    nbytes=layer_nbytes,
+    tolerance=fp32_tolerance,
+    backends=("numba_cpu", "vendor"),
+)

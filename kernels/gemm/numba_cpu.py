@@ -15,7 +15,7 @@ from ..cpu.moving import bytes_of
 from ..cpu.operands import Matrix, add_to, clear_run, pack_rows, pack_slivers, part, scale, turned
 from ..cpu.simd import OWN, ROWS
 from ..cpu.workspace import workspace
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, poisoned
 from . import Shape
 
 EXACT_STEPS = 1024  # products of two int8 that fp32 adds up exactly
@@ -65,6 +65,15 @@ def run(
     for direction, result in results.items():
         gemm(*factors[direction], result, threads=threads)
     return results
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is. See `Prepared`."""
+    x, w, g = data
+    a, b = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}[direction]
+    c = poisoned(shape.result(direction), "int32" if a.dtype == np.int8 else a.dtype.name)
+    multiply_them = gemm_bytes if a.dtype == np.int8 else gemm
+    return [Prepared(lambda: multiply_them(a, b, c, threads=threads), lambda: c)]
 
 
 def matrix(array: Any) -> Matrix:

@@ -1,10 +1,21 @@
 """The matrix product by torch, hence MKL, oneDNN or cuBLAS: forward and backward as training calls them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors
+from ..spec import (
+    FORWARD,
+    INPUT_GRADIENT,
+    WEIGHT_GRADIENT,
+    Float32,
+    Prepared,
+    Tensors,
+    Unavailable,
+    poisoned,
+)
 from . import Shape
 
 
@@ -25,3 +36,32 @@ def run(
     results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
     wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
     return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """torch.mm or, of bytes, torch._int_mm, of the factors as a layer has them. See `Prepared`.
+
+    Unavailable where torch multiplies no bytes of this shape. On a GPU these may want the second factor by columns, so
+    they get both.
+    """
+    x, w, g = (torch.from_numpy(tensor).to(device) for tensor in data)
+    a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
+    size = shape.result(direction)
+    if a.dtype != torch.int8:
+        return [_prepared(torch.mm, a, b, poisoned(size, str(a.dtype).removeprefix("torch.")))]
+    by_columns = [b.t().contiguous().t()] if a.is_cuda else []
+    return [_bytes(a, each, size) for each in (b, *by_columns)]
+
+
+def _bytes(a: Tensor, b: Tensor, size: tuple[int, ...]) -> Prepared:
+    found = _prepared(torch._int_mm, a, b, poisoned(size, "int32"))
+    try:
+        found.call()
+    except RuntimeError as error:
+        raise Unavailable(f"torch._int_mm: {str(error).splitlines()[0]}") from None
+    return found._replace(variant="" if b.is_contiguous() else "second by columns")
+
+
+def _prepared(multiply: Callable[..., Any], a: Tensor, b: Tensor, poison: Any) -> Prepared:
+    c = torch.from_numpy(poison).to(a.device)
+    return Prepared(lambda: multiply(a, b, out=c), lambda: c.cpu().numpy())

@@ -9,6 +9,8 @@ from ..cpu.compiled import compiled, parallel
 from ..cpu.moving import bytes_of, read, write
 from ..cpu.operands import LINE
 from ..cpu.simd import I32, Code, instruction
+from ..spec import Prepared, poisoned
+from . import S, Shape, Vectors
 
 
 @instruction
@@ -53,3 +55,10 @@ def _triad_on_threads(threads: Any, s: Any, a: Any, b: Any, c: Any, count: Any) 
 def triad(a: Any, b: Any, c: Any, s: float, threads: int = 1) -> None:
     """a = b + s c, arrays of NumPy in one piece, float32 or float64."""
     _triad_on_threads(threads, a.dtype.type(s), a.ctypes.data, b.ctypes.data, c.ctypes.data, len(a))
+
+
+def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is. See `Prepared`."""
+    b, c = data
+    a = poisoned((shape.length,), b.dtype.name)
+    return [Prepared(lambda: triad(a, b, c, S, threads), lambda: a)]

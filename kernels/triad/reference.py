@@ -1,10 +1,24 @@
 """The triad in NumPy. Frozen: made to be obvious, not fast."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
+from ..spec import Compared
+from . import S, Shape, Vectors
+
+BLOCK_ELEMENTS = 2**17
 
 
 def triad(b: Any, c: Any, s: float) -> Any:
     """float64: b + s c."""
     return b.astype(np.float64) + s * c.astype(np.float64)
+
+
+def compared(a: Any, data: Vectors, shape: Shape, tolerance: float) -> Iterator[Compared]:
+    """`a` in blocks beside what it must be; tolerance is that of two terms."""
+    for first in range(0, shape.length, BLOCK_ELEMENTS):
+        part = slice(first, first + BLOCK_ELEMENTS)
+        b, c = data.b[part], data.c[part]
+        yield Compared(a[part], triad(b, c, S), tolerance * np.hypot(b, S * c))

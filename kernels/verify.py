@@ -1,0 +1,135 @@
+"""Holds a whole result of a provider, at the very shape that is timed, against float64: check, then time.
+
+Every element where the float64 product is affordable, else random vectors that every element takes part in.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .conv2d import reference as conv2d_reference
+from .fma_peak import reference as fma_peak_reference
+from .gemm import reference as gemm_reference
+from .residual import signs
+from .spec import DTYPES, FP64, UNIT_ROUNDOFF_FP32, WEIGHT_GRADIENT, Block, Compared, Prepared, Shape, Spec, Tensors
+from .triad import TERMS
+from .triad import reference as triad_reference
+
+EVERY_ELEMENT, RANDOM_VECTORS = "every element", "random vectors"
+LARGEST_OPERATIONS = 2**32  # of a product of which every element is computed in float64
+VECTORS = 8  # faults of two elements that might cancel are missed by all of them with a probability of 2^-8
+BLOCK_ELEMENTS = 2**20
+
+
+def drawn(shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors._fields) -> Tensors:
+    """x, w and g, standard normal or any bytes, each a function of (size, type, seed); empty if not wanted."""
+    kind: Any = DTYPES[dtype].operand
+
+    def one(index: int, name: str, size: tuple[int, ...]) -> Any:
+        if name not in wanted:
+            return np.empty((0, 0), kind)
+        generator = np.random.Generator(np.random.Philox([seed, index]))
+        if dtype == "int8":
+            return generator.integers(-128, 128, size, np.int8)
+        return generator.standard_normal(size, dtype=kind)
+
+    sizes = zip(Tensors._fields, (shape.x, shape.w, shape.y), strict=True)
+    return Tensors(*(one(index, name, size) for index, (name, size) in enumerate(sizes)))
+
+
+def checked(spec: Spec[Any], shape: Any) -> str:
+    """Which of the two checks a shape gets."""
+    large = isinstance(shape, Shape) and spec.operations(shape) > LARGEST_OPERATIONS
+    return RANDOM_VECTORS if large else EVERY_ELEMENT
+
+
+def residual(
+    spec: Spec[Any], shape: Any, direction: str, dtype: str, data: Any, found: Prepared, seed: int = 1
+) -> float:
+    """The worst element-wise measure of what `found` computed last, limit 1; of whole numbers how many are wrong.
+
+    With random vectors r of +-1 the elements of C r = L (R r) are judged, whose errors add up like a random walk.
+    Infinite where a number is not finite.
+    """
+    parts = _compared(spec, shape, direction, dtype, data, found, seed)
+    return float(wrong(parts)) if dtype == "int8" else worst(parts)
+
+
+def _compared(
+    spec: Spec[Any], shape: Any, direction: str, dtype: str, data: Any, found: Prepared, seed: int
+) -> Iterator[Compared]:
+    scale = found.slack * DTYPES[dtype].unit / UNIT_ROUNDOFF_FP32
+    result = found.result()
+    if spec.name == "fma_peak":
+        return fma_peak_reference.compared(result, shape, scale * spec.tolerance(shape.steps))
+    if spec.name == "triad":
+        return triad_reference.compared(result, data, shape, scale * spec.tolerance(TERMS))
+    assert result.shape == shape.result(direction), direction
+    tolerance = scale * spec.tolerance(shape.inner(direction))
+    blocks = _blocks(spec.name, direction, data, result, shape)
+    if checked(spec, shape) == EVERY_ELEMENT:
+        return every_element(blocks, tolerance)
+    return random_vectors(blocks, tolerance, seed)
+
+
+def _blocks(kernel: str, direction: str, data: Tensors, result: Any, shape: Any) -> Iterable[Block]:
+    """The reference's blocks; of large matrices in larger ones, which share a factor that is converted once."""
+    if kernel == "conv2d":
+        return conv2d_reference.blocks(direction, data, result, shape)
+    return _rows(*gemm_reference.factors(direction, data), result.T if direction == WEIGHT_GRADIENT else result)
+
+
+def _rows(left: Any, right: Any, product: Any) -> Iterator[Block]:
+    R, rows = np.asarray(right, np.float64), max(1, BLOCK_ELEMENTS // max(1, *right.shape))
+    for first in range(0, len(left), rows):
+        part = slice(first, first + rows)
+        yield Block(np.asarray(left[part], np.float64), R, np.asarray(product[part], np.float64))
+
+
+def every_element(blocks: Iterable[Block], tolerance: float) -> Iterator[Compared]:
+    """|C - L.R| against tolerance * sqrt((L o L)(R o R)), element by element."""
+    factor: Any = None
+    squares: Any = None
+    for L, R, C in blocks:
+        if R is not factor:
+            factor, squares = R, np.square(R)
+        yield Compared(C, L @ R, tolerance * np.sqrt(np.square(L) @ squares))
+
+
+def random_vectors(blocks: Iterable[Block], tolerance: float, seed: int) -> Iterator[Compared]:
+    """|C r - L(R r)| against tolerance * sqrt(sum over the row of (L o L)(R o R)), for several r of +-1.
+
+    What float64 itself may add is allowed besides: these sums have as many terms as a row of C has elements.
+    """
+    factor: Any = None
+    r: Any = None
+    Rr: Any = None
+    squares: Any = None
+    for L, R, C in blocks:
+        if R is not factor:
+            r = signs(R.shape[1] * VECTORS, seed).reshape(-1, VECTORS)
+            factor, Rr, squares = R, R @ r, np.einsum("ij,ij->i", R, R)
+        allowed = tolerance + 8.0 * math.sqrt(len(r)) * FP64.unit
+        root = np.sqrt(np.square(L) @ squares)
+        yield Compared(C @ r, L @ Rr, np.broadcast_to(allowed * root[:, None], (len(L), VECTORS)))
+
+
+def worst(parts: Iterable[Compared]) -> float:
+    """Largest |C - exact| / allowed; where nothing is allowed, 0 if C is exact, else infinite, as if not finite."""
+    largest, seen = 0.0, False
+    for C, exact, allowed in parts:
+        error, seen = np.abs(C - exact), True
+        if not np.isfinite(error).all():
+            return math.inf
+        ratio = np.where(error > 0.0, math.inf, 0.0)
+        np.divide(error, allowed, out=ratio, where=allowed > 0.0)
+        largest = max(largest, float(ratio.max(initial=0.0)))
+    return largest if seen else math.inf
+
+
+def wrong(parts: Iterable[Compared]) -> float:
+    """How many numbers are not exact. All are whole and below 2^53, so float64 has them; infinite if there are none."""
+    counts = [int(np.count_nonzero(exact != C)) for C, exact, _ in parts]
+    return sum(counts) if counts else math.inf

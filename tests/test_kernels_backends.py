@@ -1,0 +1,88 @@
+"""The convention: every measured kernel has the same files, and every backend prepares products in the same way."""
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from launch import ROOT
+
+from hpcai.kernels import conv2d, fma_peak, gemm, spec, triad, verify
+from hpcai.kernels.spec import DIRECTIONS, DTYPES, Prepared, Unavailable, backend
+
+SPECS = {each.SPEC.name: each.SPEC for each in (gemm, conv2d, fma_peak, triad)}
+SMALL = {"gemm": gemm.Shape(5, 7, 3), "conv2d": conv2d.Shape(2, 3, 5, 4, 4, (3, 2), (2, 1), (1, 1))}
+PARAMETERS = ["shape", "direction", "data", "device", "threads"]
+BACKENDS = [(name, file) for name, each in SPECS.items() for file in each.backends]
+
+
+def module_of(kernel: str, file: str) -> Any:
+    return backend(kernel, spec.VENDOR if file == "vendor" else spec.CUSTOM, "cpu")
+
+
+@pytest.mark.parametrize("kernel", SPECS)
+def test_a_folder_has_its_spec_its_reference_and_the_backends_it_declares(kernel: str) -> None:
+    found = {path.stem for path in (ROOT / "kernels" / kernel).glob("*.py")}
+    assert found == {"__init__", "reference", *SPECS[kernel].backends}
+    assert set(SPECS[kernel].backends) <= {spec.VENDOR, *spec.CUSTOM_BACKENDS.values()}
+
+
+@pytest.mark.parametrize(("kernel", "file"), BACKENDS)
+def test_every_backend_prepares_with_the_same_arguments(kernel: str, file: str) -> None:
+    assert list(inspect.signature(module_of(kernel, file).prepare).parameters) == PARAMETERS
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("kernel", "file"), [pair for pair in BACKENDS if pair[0] in SMALL])
+def test_prepared_products_are_computed_when_they_are_called(kernel: str, file: str, dtype: str) -> None:
+    if (kernel, dtype) == ("conv2d", "int8"):
+        pytest.skip("NO CONVOLUTION OF BYTES")
+    shape, limit = SMALL[kernel], 0.0 if dtype == "int8" else 1.0
+    data = verify.drawn(shape, dtype, 3)
+    for direction in DIRECTIONS:
+        ways = module_of(kernel, file).prepare(shape, direction, data, "cpu", 2)
+        assert ways and all(isinstance(way, Prepared) for way in ways)
+        assert len({way.variant for way in ways}) == len(ways)
+        for way in ways:
+            for _ in range(2):
+                way.call()
+            assert verify.residual(SPECS[kernel], shape, direction, dtype, data, way) <= limit
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("file", ["numba_cpu", "vendor"])
+def test_results_are_poisoned_before_and_stay_where_they_are(file: str, dtype: str) -> None:
+    shape = SMALL["gemm"]
+    (way,) = module_of("gemm", file).prepare(shape, "forward", verify.drawn(shape, dtype, 3), "cpu", 1)
+    before = way.result()
+    if (file, dtype) != ("vendor", "int8"):  # torch's bytes are tried when they are prepared
+        assert np.isnan(before).all() if dtype != "int8" else (before == np.iinfo(np.int32).min).all()
+    way.call()
+    assert way.result().ctypes.data == before.ctypes.data and np.isfinite(before).all()
+
+
+def test_bytes_and_operations_of_every_type() -> None:
+    shape = SMALL["gemm"]
+    assert gemm.SPEC.nbytes(shape, "forward", "fp64") == 2 * gemm.SPEC.nbytes(shape)
+    assert gemm.SPEC.nbytes(shape, "forward", "int8") == 5 * 7 + 3 * 7 + 4 * 5 * 3
+    assert gemm.SPEC.nbytes(shape, "weight_gradient", "int8") == 5 * 7 + 4 * 3 * 7 + 5 * 3
+
+
+def test_what_is_not_there_is_unavailable_and_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="no gemm/cupy_gpu.py"):
+        backend("gemm", "custom", "cuda")
+    with pytest.raises(Unavailable, match="no fma_peak/vendor.py"):
+        backend("fma_peak", "vendor", "cpu")
+    monkeypatch.delitem(sys.modules, "hpcai.kernels.triad.vendor", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(Unavailable, match="triad/vendor.py: .*torch"):
+        backend("triad", "vendor", "cpu")
+
+
+def test_a_new_backend_is_found_by_its_file_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cupy_gpu.py").write_text("def prepare(shape, direction, data, device, threads):\n    return []\n")
+    monkeypatch.setattr(triad, "__path__", [*triad.__path__, str(tmp_path)])
+    assert backend("triad", "custom", "cuda").prepare(None, "", None, "cuda", 1) == []
+    sys.modules.pop("hpcai.kernels.triad.cupy_gpu")
