@@ -87,14 +87,19 @@ def squares(sizes: Iterable[int]) -> list[Product]:
 
 
 def of_network(name: str, batch: int, resolution: int = 0) -> list[Product]:
-    """The distinct products of a training step in fp32, in the order of the layers.
+    """The distinct products of a training step in fp32, in the order of the layers."""
+    graph = graph_of(name, resolution)
+    times = Counter(found for layer in graph.layers for found in _of_layer(graph, layer, batch))
+    return [Product(kernel, direction, sizes, name, n, "fp32") for (kernel, direction, sizes), n in times.items()]
+
+
+def graph_of(name: str, resolution: int = 0) -> Graph:
+    """The network that a name in SHAPES means, at its own resolution or another.
 
     Networks for small pictures see 3 channels of 32 x 32 and tell 10 classes, others 224 x 224 and 1000.
     """
     channels, side, classes = SMALL if ARCHITECTURES[name].small_images_only else IMAGENET
-    graph = networks.build(name, (resolution or side,) * 2, channels, classes)
-    times = Counter(found for layer in graph.layers for found in _of_layer(graph, layer, batch))
-    return [Product(kernel, direction, sizes, name, n, "fp32") for (kernel, direction, sizes), n in times.items()]
+    return networks.build(name, (resolution or side,) * 2, channels, classes)
 
 
 def _of_layer(graph: Graph, layer: Layer, batch: int) -> Iterator[tuple[str, str, tuple[Any, ...]]]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hpcai.opcount.products import SQUARE
+from hpcai.report.layers import layers
 from hpcai.report.text import counted, free, printed
 from hpcai.result.kernels import CEILING, PROVIDERS, sums
 
@@ -42,6 +44,8 @@ def _lines(table: Json, rows: Sequence[Json]) -> Iterator[str]:
         yield from ("", _title(of, table["settings"]), HEAD, "-" * len(HEAD))
         yield from map(_row, (row for row in rows if row["of"] == of))
         yield from (_sum(found) for found in sums(rows) if found["of"] == of)
+        if of != SQUARE:
+            yield from ("", *(f"  {line}" for line in layers(of, table["settings"], rows)))
     yield from (_missing(each) for each in raw["missing"])
     yield ""
 
@@ -56,7 +60,7 @@ def _passed(rows: Sequence[Json]) -> str:
 
 
 def _title(of: str, settings: Json) -> str:
-    return f"{of}, batch {settings['BATCH']}" if of != "square" else "square matrices (int8: integer operations, Gop/s)"
+    return f"{of}, batch {settings['BATCH']}" if of != SQUARE else "square matrices (int8: integer operations, Gop/s)"
 
 
 def _ceiling(row: Json, ranks: int) -> str:
