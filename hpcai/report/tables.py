@@ -7,10 +7,11 @@ from typing import Any
 
 from hpcai import result as results
 from hpcai.report import block as rows_of_hpl
+from hpcai.report import collectives, kernels
 
 Json = dict[str, Any]
 
-BLOCKS: dict[str, Callable[[Json, Sequence[Json]], str]] = {}
+BLOCKS: dict[str, Callable[[Json, Sequence[Json]], str]] = {"kernels": kernels.block, "comm": collectives.block}
 
 
 def block(result: Json, entry: Json) -> str:

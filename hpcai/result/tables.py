@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpcai.inputfile import Case
+from hpcai.result import collectives, kernels
 
 Json = dict[str, Any]
 
@@ -22,7 +23,10 @@ class Table:
     derived: Mapping[str, Callable[[Sequence[Json]], Any]] = field(default_factory=dict)
 
 
-TABLES: dict[str, Table] = {}
+TABLES = {
+    "kernels": Table("kernels", kernels.rows, kernels.verdict, {"ceilings": kernels.ceilings}),
+    "comm": Table("collectives", collectives.rows, collectives.verdict, {"fits": collectives.fits}),
+}
 CEILINGS, BUS = ("fma_peak", "gemm", "convolution", "triad"), "all_reduce_bus"
 MEMBERS = {name: table.member for name, table in TABLES.items()}
 

@@ -7,7 +7,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import dataset, execution, memory, precision, quality, seconds, staging, times, work
+from hpcai.report.consistency import (
+    collectives,
+    dataset,
+    execution,
+    kernels,
+    memory,
+    precision,
+    quality,
+    seconds,
+    staging,
+    times,
+    work,
+)
 from hpcai.report.consistency.broken import broken_off
 from hpcai.report.consistency.machine import machine
 
@@ -35,7 +47,10 @@ TOPICS = (
 )
 
 
-TABLES: dict[str, Callable[[Case, Json, Json], Iterator[str]]] = {}
+TABLES: dict[str, Callable[[Case, Json, Json], Iterator[str]]] = {
+    "kernels": kernels.claims,
+    "comm": collectives.claims,
+}
 
 
 def contradictions_of_table(case: Case, raw: Json, environment: Json) -> Iterator[str]:

@@ -20,6 +20,7 @@ from hpcai.report.schema.kinds import (
     object_of,
     or_null,
 )
+from hpcai.report.schema.tables import ROWS, TABLE
 from hpcai.report.schema.test import TEST
 from hpcai.result import SCHEMA
 from hpcai.result.repeat import QUANTITIES
@@ -118,9 +119,8 @@ def schema() -> Json:
         "environment": ENVIRONMENT,
         "ranks": list_of(RANK),
         "tests": list_of(TEST),
-        "tables": {"type": "array", "maxItems": 0},
-        "kernels": {"type": "array", "maxItems": 0},
-        "collectives": {"type": "array", "maxItems": 0},
+        "tables": list_of(TABLE),
+        **ROWS,
         "broken_off": or_null(BROKEN_OFF),
         "summary": SUMMARY,
         "digest": SHA256,

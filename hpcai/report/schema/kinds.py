@@ -36,7 +36,8 @@ def object_of(fields: Json, optional: Json | None = None) -> Json:
     return {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
 
 
-VALUES: Json = {"integer": {"type": "integer"}, "real": NUMBER}  # by kind of KEY; all others are text
+# by kind of KEY; all others are text
+VALUES: Json = {"integer": {"type": "integer"}, "real": NUMBER, "shapes": {"anyOf": [{"type": "integer"}, TEXT]}}
 
 
 def settings_of(section: str) -> Json:
