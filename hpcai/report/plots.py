@@ -1,7 +1,8 @@
 """Pictures of a result, drawn by matplotlib: `python -m hpcai.report.plots RESULT... [--out FOLDER]`.
 
-learning.png shows how the first model of each test learned, scaling.png how the rate grows with the ranks, and
-phases.png where the time went. matplotlib is an optional extra (`pip install .[plots]`).
+learning.png shows how the first model of each test learned, scaling.png how the rate grows with the ranks, phases.png
+where the time went, and roofline.png, where kernels were measured, what bounds them all. matplotlib is an optional
+extra (`pip install .[plots]`).
 """
 
 import argparse
@@ -13,7 +14,7 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from hpcai.errors import HpcaiError, InputError
-from hpcai.report import verify
+from hpcai.report import rooflines, verify
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,12 +45,16 @@ def draw(results: Sequence[Json], folder: Path) -> list[Path]:
     """Draw all pictures of these results into a folder; their paths. InputError without matplotlib, tests or place."""
     runs = _named(results)
     tests = [{**test, "run": name if len(runs) > 1 else ""} for name, result in runs for test in result["tests"]]
-    if not tests:
+    roofs = rooflines.drawable([(name if len(runs) > 1 else "", result) for name, result in runs])
+    if not tests and not roofs:
         raise InputError("there is no test to draw; allowed: results with at least one")
     told = "\n".join(f"{name}: {_run(result)}" for name, result in runs)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return [_picture(folder / name, f"{title}\n{told}", tests, plot) for name, title, plot in PICTURES]
+        made = [_picture(folder / name, f"{title}\n{told}", tests, plot) for name, title, plot in PICTURES if tests]
+        if roofs:
+            made.append(_picture(folder / ROOFLINE, f"Roofline of a rank\n{told}", roofs, rooflines.plot))
+        return made
     except ImportError as error:
         raise InputError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
     except OSError as error:
@@ -70,14 +75,14 @@ def _named(results: Sequence[Json]) -> list[tuple[str, Json]]:
     return [*zip(names, results, strict=False)]
 
 
-def _picture(path: Path, title: str, tests: Sequence[Json], plot: Callable[["Axes", Sequence[Json]], None]) -> Path:
+def _picture(path: Path, title: str, what: Sequence[Any], plot: Callable[["Axes", Sequence[Any]], None]) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 5.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    plot(axes, tests)
+    plot(axes, what)
     axes.set_title(title, fontsize="medium")
     axes.legend(fontsize="small", framealpha=0.8)
     figure.savefig(path, dpi=120)
@@ -163,6 +168,7 @@ def _bars(tests: Sequence[Json]) -> dict[str, list[float]]:
     return bars
 
 
+ROOFLINE = "roofline.png"
 PICTURES: tuple[tuple[str, str, Callable[["Axes", Sequence[Json]], None]], ...] = (
     ("learning.png", "Learning curves", _learning),
     ("scaling.png", "Scaling", _scaling),

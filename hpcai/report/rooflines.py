@@ -1,0 +1,170 @@
+"""The picture of the roofline: measured ceilings of a rank, kernels below them, and where the tests lie."""
+
+from collections.abc import Sequence
+from itertools import cycle
+from math import exp, log
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+Json = dict[str, Any]
+Run = tuple[str, Json]  # the name of a result in the picture, and the result
+Point = tuple[float, float]  # FLOP per byte, GFLOP/s
+
+COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
+MARKERS = {"custom": "o", "vendor": "^"}
+LEVELS = {"fma_peak": ("FMA peak", "-"), "gemm": ("GEMM", "--"), "convolution": ("convolution", ":")}
+WIDE = 2000  # ratio of an axis's ends from which on it has few numbers
+ROOM = 2.0  # factor between what lies outermost and the frame
+GAP = 0.035  # of the height, between labels
+NEAR = 0.2  # difference of logarithms from which on names are beside each other
+
+
+def drawable(runs: Sequence[Run]) -> list[Run]:
+    """The runs that measured kernels."""
+    return [run for run in runs if _table(run[1])]
+
+
+def plot(axes: "Axes", runs: Sequence[Run]) -> None:
+    """Rate over FLOP per byte of memory, both logarithmic, in one colour what belongs to a run."""
+    axes.set(xscale="log", yscale="log", xlabel="FLOP per byte of memory", ylabel="GFLOP/s of a rank")
+    _frame(axes, [point for _, result in runs for point in _all_points(result)])
+    levels: list[tuple[float, str, str]] = []
+    tests: list[tuple[Point, str]] = []
+    for (name, result), colour in zip(runs, cycle(COLOURS), strict=False):
+        levels += _ceilings(axes, name, _table(result)["ceilings"], colour)
+        for provider, marker in MARKERS.items():
+            _scatter(axes, _kernels(result, provider), f"{name} kernels, {provider}".strip(), colour, marker)
+        tests += _tests(axes, name, result, colour)
+    _beside(axes, levels)
+    _named(axes, tests)
+    axes.grid(alpha=0.3, which="both")
+
+
+def _table(result: Json) -> Json:
+    """The last table of kernels; empty where there is none."""
+    return next((table for table in reversed(result.get("tables", [])) if table["workload"] == "kernels"), {})
+
+
+def _kernels(result: Json, provider: str) -> list[Point]:
+    """The products in fp32 of the last table."""
+    rows = [row for row in result["kernels"] if row["test"] == _table(result)["index"] and row["dtype"] == "fp32"]
+    products = [row for row in rows if row["intensity"] and row["of"] != "ceiling" and row["provider"] == provider]
+    return [(row["intensity"], row["gflops"]) for row in products]
+
+
+def _placed(result: Json) -> list[Json]:
+    return [test for test in result["tests"] if "roofline" in test["scores"]]
+
+
+def _point(test: Json) -> Point:
+    found = test["scores"]["roofline"]
+    return found["intensity"]["memory"], found["rate"] / 1e9
+
+
+def _all_points(result: Json) -> list[Point]:
+    """All that must lie within the frame: kernels, tests, and the ridge, or how high the ceilings are."""
+    ceilings = _table(result)["ceilings"]
+    points = [point for provider in MARKERS for point in _kernels(result, provider)]
+    points += [_point(test) for test in _placed(result)]
+    middle = points[0][0] if points else 1.0
+    points += [(middle, ceilings[name] / 1e9) for name in LEVELS if ceilings[name]]
+    if ceilings["fma_peak"] and ceilings["triad"]:
+        points.append((ceilings["fma_peak"] / ceilings["triad"], ceilings["fma_peak"] / 1e9))
+    return points
+
+
+def _frame(axes: "Axes", points: Sequence[Point]) -> None:
+    xs, ys = zip(*points, strict=True)
+    axes.set(xlim=(min(xs) / ROOM, max(xs) * ROOM), ylim=(min(ys) / ROOM, max(ys) * ROOM))
+    for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        _ticks(axis, ends[1] / ends[0])
+
+
+def _ticks(axis: "Axis", ratio: float) -> None:
+    """Plain numbers: 1, 2, 5 of each decade, or its first alone where there are many."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ratio < WIDE else (1.0,)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _ceilings(axes: "Axes", name: str, ceilings: Json, colour: str) -> list[tuple[float, str, str]]:
+    """Draw the slope of the memory and the levels of computing; the labels of the levels, to be put beside them."""
+    left, right = axes.get_xlim()
+    labels = []
+    for key, (words, style) in LEVELS.items():
+        if ceilings[key]:
+            level = ceilings[key] / 1e9
+            begin = _ridge(ceilings, key, left)
+            axes.plot([begin, right], [level, level], color=colour, linestyle=style, linewidth=1.2)
+            labels.append((level, f"{name} {words} {level:.4g}".strip(), colour))
+    if ceilings["triad"]:
+        end = _ridge(ceilings, "fma_peak", right) if ceilings["fma_peak"] else right
+        rate = ceilings["triad"] / 1e9
+        words = f"{name} triad {rate:.4g} GB/s".strip()
+        axes.plot([left, end], [rate * left, rate * end], color=colour, linewidth=1.2, label=words)
+    return labels
+
+
+def _ridge(ceilings: Json, key: str, otherwise: float) -> float:
+    """Where a level begins: at the slope of the memory."""
+    return float(ceilings[key] / ceilings["triad"]) if ceilings["triad"] else otherwise
+
+
+def _scatter(axes: "Axes", points: Sequence[Point], label: str, colour: str, marker: str) -> None:
+    if points:
+        xs, ys = zip(*points, strict=True)
+        face = colour if marker == MARKERS["custom"] else "none"
+        axes.scatter(xs, ys, s=16, marker=marker, facecolors=face, edgecolors=colour, alpha=0.6, label=label)
+
+
+def _tests(axes: "Axes", name: str, result: Json, colour: str) -> list[tuple[Point, str]]:
+    """Draw the tests, and above each, as a bar, what its rank could reach; their places and names."""
+    tests = _placed(result)
+    points = [_point(test) for test in tests]
+    for (x, _), test in zip(points, tests, strict=True):
+        if reach := test["scores"]["roofline"]["ceilings"]["attainable"]:
+            axes.scatter([x], [reach / 1e9], color=colour, marker="_", s=250, linewidths=2.5, zorder=3)
+    if points:
+        xs, ys = zip(*points, strict=True)
+        label = f"{name} training (bar: attainable)".strip()
+        axes.scatter(xs, ys, s=70, marker="*", color=colour, edgecolors="black", linewidths=0.6, zorder=3, label=label)
+    return [(point, f"{name}{test['index']}") for point, test in zip(points, tests, strict=True)]
+
+
+def _named(axes: "Axes", labels: Sequence[tuple[Point, str]]) -> None:
+    """Names to the right of their points, those of one column moved apart, with a line to the point."""
+    columns: dict[float, list[tuple[Point, str]]] = {}
+    for (x, y), words in labels:
+        near = next((other for other in columns if abs(log(other / x)) < NEAR), x)
+        columns.setdefault(near, []).append(((x, y), words))
+    for column in columns.values():
+        places = _apart(axes, [y for (_, y), _ in column])
+        right = max(x for (x, _), _ in column) * (1 + NEAR)
+        for (point, words), place in zip(column, places, strict=True):
+            line = {"arrowstyle": "-", "linewidth": 0.5}
+            axes.annotate(words, point, xytext=(right, place), fontsize="small", va="center", arrowprops=line)
+
+
+def _beside(axes: "Axes", labels: Sequence[tuple[float, str, str]]) -> None:
+    """The names of levels, to the right of the frame."""
+    places = _apart(axes, [level for level, _, _ in labels])
+    for (_, words, colour), place in zip(labels, places, strict=True):
+        axes.annotate(
+            words, (1.01, place), xycoords=("axes fraction", "data"), color=colour, fontsize="small", va="center"
+        )
+
+
+def _apart(axes: "Axes", values: Sequence[float]) -> list[float]:
+    """Places on the logarithmic y axis for labels at these values, in their order, the higher ones moved up."""
+    low, high = axes.get_ylim()
+    gap, last = GAP * log(high / low), -float("inf")
+    places = [0.0] * len(values)
+    for index in sorted(range(len(values)), key=lambda index: values[index]):
+        last = max(log(values[index] / low), last + gap)
+        places[index] = low * exp(last)
+    return places
