@@ -84,10 +84,10 @@ def _open_store(address: str, size: int) -> distributed.TCPStore:
     )
 
 
-def _meet(group: Group, address: str) -> distributed.TCPStore:
-    size = group.model.size
-    store = _open_store(address, size) if group.leader else None
-    host, port = broadcast(group.model, [store.host, store.port] if store else None)
+def _meet(comm: MPI.Comm, address: str) -> distributed.TCPStore:
+    size = comm.size
+    store = _open_store(address, size) if comm.rank == 0 else None
+    host, port = broadcast(comm, [store.host, store.port] if store else None)
     return store or distributed.TCPStore(host, port, size, is_master=False, timeout=TIMEOUT)
 
 
@@ -136,16 +136,26 @@ def process_group(group: Group, host: str, device: torch.device) -> Iterator[str
         yield "none"
         return
     name = backend(group.model, device)
+    with torch_world(group.model, name, host, device):
+        yield name
+
+
+@contextmanager
+def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> Iterator[None]:
+    """A torch.distributed world with backend `name` over two ranks or more of an MPI communicator. Collective.
+
+    An exception inside leaves it as it is.
+    """
     addresses = interfaces()
-    interface = choose_interface(addresses, one_node(group.model), _wanted_interface(), host)
+    interface = choose_interface(addresses, one_node(comm), _wanted_interface(), host)
     with _environment("GLOO_SOCKET_IFNAME", interface):
         distributed.init_process_group(
             name,
-            store=_meet(group, addresses[interface]),
-            rank=group.model.rank,
-            world_size=group.degree,
+            store=_meet(comm, addresses[interface]),
+            rank=comm.rank,
+            world_size=comm.size,
             timeout=TIMEOUT,
             device_id=device if name == "nccl" else None,
         )
-    yield name
+    yield
     distributed.destroy_process_group()

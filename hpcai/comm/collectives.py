@@ -1,0 +1,89 @@
+"""The collectives, by torch.distributed and by MPI, as calls that are prepared before the clock starts."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from mpi4py import MPI
+from torch import distributed
+
+Call = Callable[[], Any]
+
+
+class Backend(Protocol):
+    """Makes calls of fp32 collectives; the data are one-dimensional tensors on `device`.
+
+    all_reduce and broadcast work in place, on `receive`; reduce_scatter and all_gather do not. Root is rank 0. A call
+    is collective over a communicator; on a GPU it may return before it is done.
+    """
+
+    by: str
+    device: torch.device
+
+    def all_reduce(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """The sum over all ranks, everywhere."""
+
+    def reduce_scatter(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """Part r of the sum over all ranks, on rank r."""
+
+    def all_gather(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """What all ranks send, in their order, everywhere."""
+
+    def broadcast(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """What rank 0 has, everywhere."""
+
+
+class Torch:
+    """The ranks of torch's default group; gloo is given host memory, also where the ranks share a GPU."""
+
+    # torch 2.13 has new names for two of them, torch 2.11 only the old ones
+    REDUCE_SCATTER = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
+    ALL_GATHER = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+
+    def __init__(self, by: str, device: torch.device) -> None:
+        """`by`: gloo or nccl."""
+        self.by = by
+        self.device = device if by == "nccl" else torch.device("cpu")
+
+    def all_reduce(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """In place."""
+        return partial(distributed.all_reduce, receive)
+
+    def reduce_scatter(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """Out of place, as training in shards does it."""
+        return partial(Torch.REDUCE_SCATTER, receive, send)
+
+    def all_gather(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """Out of place."""
+        return partial(Torch.ALL_GATHER, receive, send)
+
+    def broadcast(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """In place."""
+        return partial(distributed.broadcast, receive, 0)
+
+
+class Mpi:
+    """The ranks of an MPI communicator, in host memory."""
+
+    by = "mpi"
+    device = torch.device("cpu")
+
+    def __init__(self, comm: MPI.Comm) -> None:
+        self._comm = comm
+
+    def all_reduce(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """In place."""
+        return partial(self._comm.Allreduce, MPI.IN_PLACE, receive.numpy())
+
+    def reduce_scatter(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """Out of place, in equal parts."""
+        return partial(self._comm.Reduce_scatter_block, send.numpy(), receive.numpy())
+
+    def all_gather(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """Out of place."""
+        return partial(self._comm.Allgather, send.numpy(), receive.numpy())
+
+    def broadcast(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """In place."""
+        return partial(self._comm.Bcast, receive.numpy(), 0)

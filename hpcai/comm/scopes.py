@@ -1,0 +1,91 @@
+"""Who takes part in a collective: the communicators of a process grid and of its nodes, all of a kind at once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mpi4py import MPI
+
+from hpcai.comm.grid import Group
+from hpcai.result.collectives import ONE_RANK, SCOPES, same_as
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Communicators of `ranks` ranks each, this rank's `own` among them, which work at the same time.
+
+    `members`: the ranks of all of them. Both are COMM_NULL on active ranks that are in none.
+    """
+
+    name: str
+    ranks: int
+    own: MPI.Comm
+    members: MPI.Comm
+
+    @property
+    def joined(self) -> bool:
+        """Whether this rank takes part."""
+        return bool(self.own != MPI.COMM_NULL)
+
+
+Skipped = dict[str, str]  # why, by name
+
+
+@contextmanager
+def scopes(group: Group, node: int) -> Iterator[tuple[list[Scope], Skipped]]:
+    """The scopes that differ, and why the others are left out; the same on every rank. Collective over active ranks.
+
+    `node`: a number that is the same on all ranks of a node and on no others; where nodes have different numbers of
+    active ranks, only so many of each take part in `node` and `between` as the one with fewest has.
+    """
+    within, between = _by_node(group.active, node)
+    comms = (group.active, group.model, group.across, within, between)
+    found: list[Scope] = []
+    skipped: Skipped = {}
+    for name, comm in zip(SCOPES, comms, strict=True):
+        scope = _scope(name, comm, group.active)
+        reason = _reason(scope, found, group.active)
+        if reason:
+            skipped[name] = reason
+            _free(scope.members)
+        else:
+            found.append(scope)
+    yield found, skipped
+    for comm in (*(scope.members for scope in found), within, between):
+        _free(comm)
+
+
+def _by_node(active: MPI.Comm, node: int) -> tuple[MPI.Comm, MPI.Comm]:
+    """The ranks of this rank's node, and those that have its position on the other nodes."""
+    local = active.Split(node, active.rank)
+    position, fewest = local.rank, active.allreduce(local.size, MPI.MIN)
+    local.Free()
+    spare = position >= fewest
+    within = active.Split(MPI.UNDEFINED if spare else node, active.rank)
+    between = active.Split(MPI.UNDEFINED if spare else position, active.rank)
+    return within, between
+
+
+def _scope(name: str, comm: MPI.Comm, active: MPI.Comm) -> Scope:
+    joined = comm != MPI.COMM_NULL
+    ranks = active.allreduce(comm.size if joined else 0, MPI.MAX)
+    return Scope(name, ranks, comm, active.Split(0 if joined else MPI.UNDEFINED, active.rank))
+
+
+def _reason(scope: Scope, earlier: list[Scope], active: MPI.Comm) -> str:
+    """Why a scope is left out; empty if it is not."""
+    if scope.ranks == 1:
+        return ONE_RANK
+    return next((same_as(other.name) for other in earlier if active.allreduce(_alike(scope, other), MPI.LAND)), "")
+
+
+def _alike(one: Scope, other: Scope) -> bool:
+    """Whether this rank meets the same ranks in both."""
+    if not (one.joined and other.joined):
+        return one.joined == other.joined
+    return MPI.Comm.Compare(one.own, other.own) != MPI.UNEQUAL
+
+
+def _free(comm: MPI.Comm) -> None:
+    if comm != MPI.COMM_NULL:
+        comm.Free()

@@ -1,0 +1,142 @@
+"""The workload [comm] on real ranks: every scope of a grid, idle ranks, pretended nodes, and an early end."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from hpcai.inputfile import Case
+from hpcai.report.consistency.collectives import claims
+from hpcai.report.schema.check import violations
+from hpcai.report.schema.collectives import RAW
+from hpcai.result.collectives import COLLECTIVES, ONE_RANK, TOO_SMALL
+
+if TYPE_CHECKING:
+    from hpcai.comm.world import World
+
+CPU = torch.device("cpu")
+SIZES = (8, 1000, 70000)
+Tell = Callable[[str, float], None]
+
+
+def case_of(groups: int, degree: int, sizes: tuple[int, ...] = SIZES) -> Case:
+    return Case(2, "comm", {"GROUPS": groups, "DEGREE": degree, "MAPPING": "row", "SIZES": sizes})
+
+
+def nodes_of(size: int) -> "World":
+    """All ranks, as if they were dealt to nodes of `size`."""
+    from mpi4py import MPI
+
+    from hpcai.comm.world import World
+
+    world = MPI.COMM_WORLD
+    return World(world, world.Split(world.rank // size, world.rank), "here")
+
+
+def measured(case: Case, world: "World", tell: Tell = lambda text, share: None) -> Any:
+    from hpcai.comm.ending import Ending
+    from hpcai.workloads import comm
+
+    ending = Ending(world.comm, 0.0)
+    raw = comm.run(case, 1, world, CPU, tell, ending)
+    ending.close()
+    return raw
+
+
+def check(case: Case, world: "World", nodes: int) -> dict[str, int]:
+    """Run a case; the ranks of a communicator by scope, where anything was measured."""
+    told: list[tuple[str, float]] = []
+    raw = measured(case, world, lambda text, share: told.append((text, share)))
+    active = world.rank < case["GROUPS"] * case["DEGREE"]
+    assert (raw is not None) == active
+    if not active:
+        return {}
+    rows = raw["rows"]
+    assert raw == world.comm.Create_group(world.comm.group.Incl(range(case["GROUPS"] * case["DEGREE"]))).bcast(raw)
+    assert not [*violations(raw, RAW), *claims(case, raw, {"nodes": nodes, "accelerators": 0})]
+    assert all(row["wrong"] == 0 and row["by"] in ("gloo", "mpi") for row in rows)
+    assert [share for _, share in told] == sorted(share for _, share in told)
+    assert all(0 <= share < 1 for _, share in told) and bool(told) == bool(rows)
+    return {row["scope"]: row["ranks"] for row in rows}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.comm import timing
+
+    monkeypatch.setattr(timing, "SECONDS", 0.001)
+    monkeypatch.setattr(timing, "TRIED", 0.0)
+
+
+@pytest.mark.parallel(1)
+def test_one_rank_has_nobody_to_talk_to() -> None:
+    world = nodes_of(8)
+    raw = measured(case_of(1, 1), world)
+    if world.rank == 0:
+        scopes = ("world", "group", "across", "node", "between")
+        assert raw == {"rows": [], "skipped": [{"scope": scope, "why": ONE_RANK} for scope in scopes]}
+
+
+@pytest.mark.parallel(2)
+def test_two_ranks_as_one_group_or_as_two() -> None:
+    world = nodes_of(8)
+    for groups, degree in ((1, 1), (1, 2), (2, 1)):
+        if world.size >= 2:
+            expected = {"world": 2} if world.rank < 2 == groups * degree else {}
+            assert check(case_of(groups, degree), world, 1) == expected
+
+
+@pytest.mark.parallel(5)
+def test_a_grid_of_four_on_two_pretended_nodes_while_one_rank_idles() -> None:
+    world = nodes_of(2)
+    if world.size < 4:
+        return
+    scopes = check(case_of(2, 2, (1000,)), world, 2)
+    assert scopes == ({"world": 4, "group": 2, "across": 2} if world.rank < 4 else {})
+    scopes = check(case_of(1, 4, (1000,)), world, 2)
+    assert scopes == ({"world": 4, "node": 2, "between": 2} if world.rank < 4 else {})
+
+
+@pytest.mark.parallel(3)
+def test_ranks_without_a_counterpart_wait_and_hear_the_result() -> None:
+    world = nodes_of(2)  # two ranks on the first node, one on the second
+    if world.size == 3:
+        assert check(case_of(1, 3), world, 2) == {"world": 3, "between": 2}
+        _check_sizes(nodes_of(8))
+
+
+def _check_sizes(world: "World") -> None:
+    """Told in their order, and those too small as skipped."""
+    raw = measured(case_of(1, 3), world)
+    keys = [(row["by"], row["collective"], row["nbytes"]) for row in raw["rows"]]
+    told = {"all_reduce": (8, 1000, 70000), "reduce_scatter": (996, 69996), "all_gather": (996, 69996)}
+    told["broadcast"] = told["all_reduce"]
+    assert keys == [(by, name, size) for by in ("gloo", "mpi") for name in COLLECTIVES for size in told[name]]
+    small = [(entry["by"], entry["collective"], entry["nbytes"]) for entry in raw["skipped"] if "nbytes" in entry]
+    assert small == [(by, name, 8) for by in ("gloo", "mpi") for name in ("reduce_scatter", "all_gather")]
+    assert {entry["why"] for entry in raw["skipped"] if "nbytes" in entry} == {TOO_SMALL}
+
+
+@pytest.mark.parallel(3)
+def test_an_early_end_keeps_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.machine import signals
+    from hpcai.workloads.ensemble import Stopped
+
+    world = nodes_of(8)
+    if world.size == 1:
+        return
+    told: list[str] = []
+
+    def tell(text: str, share: float) -> None:
+        told.append(text)
+        if len(told) == 5 and world.rank == 0:
+            monkeypatch.setattr(signals, "_caught", {"SIGTERM": 0.0})
+
+    stopped = measured(case_of(1, 2), world, tell)
+    if world.rank < 2:
+        assert isinstance(stopped, Stopped)
+        assert len(stopped.raw["rows"]) == len(told) == 5
+        assert not [*violations(stopped.raw, RAW)]
+    else:
+        assert stopped is None
