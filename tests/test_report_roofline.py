@@ -39,7 +39,7 @@ def test_a_rank_that_trains_alone_has_no_communication() -> None:
     first, second = notes(test)
     assert first.startswith("Roofline: a rank could reach 1.00 GFLOP/s, bound by convolution and GEMM; convolution and")
     assert "communication" not in first + second
-    assert second.endswith("test 1: memory 2.40 GB/s, gemm by custom, convolution by custom")
+    assert second.endswith("test 1: memory 2.40 GB/s, GEMM by custom, convolution by custom")
 
 
 def test_a_group_is_told_its_all_reduce() -> None:
@@ -64,7 +64,7 @@ def test_providers_that_share_a_ceiling_are_both_named() -> None:
     mixed = computing()
     for line in mixed["raw"]["rows"]:
         line["seconds"] *= 2 if (line["provider"], line["direction"]) == ("custom", "forward") else 1
-    assert "gemm by custom (2) and vendor (1)" in list(notes(judged(0, mixed)))[1]
+    assert "GEMM by custom (2) and vendor (1)" in list(notes(judged(0, mixed)))[1]
 
 
 @pytest.mark.parametrize("index", [0, 1])

@@ -18,6 +18,7 @@ SHARES = {
     "attainable": "share of what is attainable",
 }
 BOUNDS = {"compute": "convolution and GEMM", "memory": "memory", "communication": "communication"}
+PRODUCTS = {"gemm": "GEMM", "convolution": "convolution"}
 SCOPES = {"group": "the groups", "world": "all ranks"}
 
 
@@ -65,7 +66,7 @@ def _computing(source: Json | None) -> str:
     if source is None:
         return "no table of kernels before this test"
     triad = "memory not measured" if source["triad"] is None else f"memory {source['triad'] / 1e9:.2f} GB/s"
-    whose = [f"{name} by {_whose(counts)}" for name, counts in source["faster"].items() if sum(counts.values())]
+    whose = [f"{PRODUCTS[name]} by {_whose(counts)}" for name, counts in source["faster"].items() if sum(counts.values())]
     return ", ".join([f"test {source['test']}: {triad}", *whose])
 
 
