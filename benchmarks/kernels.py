@@ -62,12 +62,11 @@ def products(threads: int, rounds: int) -> None:
     for kind in (np.float32, np.float64):
         ratios = []
         for n in SIZES:
-            a, b = (np.random.default_rng(i).standard_normal((n, n)).astype(kind) for i in (1, 2))
-            c, d, e = (np.empty_like(a) for _ in range(3))
-            tensors = [torch.from_numpy(x) for x in (a, b, e)]
+            tensors = [torch.randn(n, n, dtype=getattr(torch, kind.__name__)) for _ in range(5)]
+            a, b, c, d, _ = (tensor.numpy() for tensor in tensors)
             calls = {
                 "ours": lambda a=a, b=b, c=c: gemm(a, b, c, threads=threads),
-                "torch": lambda t=tensors: torch.mm(t[0], t[1], out=t[2]),
+                "torch": lambda t=tensors: torch.mm(t[0], t[1], out=t[4]),
                 "numpy": lambda a=a, b=b, d=d: np.matmul(a, b, out=d),
             }
             ratios.append(told(f"gemm {kind.__name__} {n}, {threads} threads", 2.0 * n**3, calls, rounds))
@@ -118,15 +117,14 @@ def convolutions(batch: int, threads: int, rounds: int) -> None:
 
 
 def _directions(shape: Any, threads: int) -> dict[str, Calls]:
-    import numpy as np
     import torch
 
     from hpcai.kernels.conv2d import numba_cpu as ours
     from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
     x, w, g = (torch.randn(size) for size in (shape.x, shape.w, shape.y))
-    last = [np.ascontiguousarray(tensor.permute(0, 2, 3, 1).numpy()) for tensor in (x, w, g)]
-    results = [np.empty_like(array) for array in last]
+    last = [tensor.permute(0, 2, 3, 1).contiguous().numpy() for tensor in (x, w, g)]
+    results = [torch.empty(array.shape).numpy() for array in last]
     window = (list(shape.stride), list(shape.padding), list(shape.dilation), False, [0, 0], shape.groups)
 
     def backward(tensors: Any, wanted: Sequence[bool]) -> Callable[[], Any]:

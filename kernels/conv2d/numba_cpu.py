@@ -4,7 +4,7 @@ Each thread has output pixels or filters of its own. A 1 x 1 convolution that ta
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy as np
 from ..cpu import depthwise
 from ..cpu.correlate import correlate
 from ..cpu.operands import Matrix
-from ..cpu.walk import forward_works, gradient_works, images, weights
+from ..cpu.walk import Correlation, forward_works, gradient_works, images, weights
 from ..cpu.weigh import weigh
+from ..cpu.weigh_few import weigh_few
 from ..gemm.numba_cpu import multiply
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, poisoned
 from . import Shape
@@ -46,7 +47,13 @@ def _compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int)
     else:
         works = gradient_works(y, w, x, shape) if direction == INPUT_GRADIENT else forward_works(x, w, y, shape)
         for work in works:
-            (weigh if direction == WEIGHT_GRADIENT else correlate)(work, x.dtype.type(1), threads)
+            _kernel(direction, work)(work, x.dtype.type(1), threads)
+
+
+def _kernel(direction: str, work: Correlation) -> Callable[[Correlation, Any, int], None]:
+    if direction != WEIGHT_GRADIENT:
+        return correlate
+    return weigh_few if work.joined > 1 else weigh
 
 
 def _factors(direction: str, x: Matrix, w: Matrix, y: Matrix) -> tuple[Matrix, Matrix, Matrix]:

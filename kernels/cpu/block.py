@@ -3,12 +3,10 @@
 from typing import Any, NamedTuple
 
 from .compiled import compiled
-from .moving import bytes_of, read
-from .operands import LINE, Matrix, merge, part
+from .moving import bytes_of
+from .operands import LINE, merge, part
 from .simd import ROWS, VECTORS
-from .tile import multiply_panel, multiply_rows
-
-WORD = 8  # bytes of a place
+from .tile import made, multiply_panel, multiply_rows
 
 
 class Left(NamedTuple):
@@ -32,13 +30,8 @@ def sliver_width(like: Any) -> Any:
 
 
 @compiled
-def multiply_block(
-    alpha: Any, left: Any, slivers: Any, steps: Any, c: Any, places: Any, add: Any, beside: Any
-) -> None:
-    """C = alpha A B, or + C, for a block of C; `beside` is room for a tile.
-
-    places: where the bytes from C's address to each of its rows are, if they are not equally far apart; else 0.
-    """
+def multiply_block(alpha: Any, left: Any, slivers: Any, steps: Any, c: Any, add: Any, beside: Any) -> None:
+    """C = alpha A B, or + C, for a block of C; `beside` is room for a tile."""
     size = bytes_of(alpha)
     width = sliver_width(alpha)
     for column in range(0, c.columns, width):
@@ -48,23 +41,11 @@ def multiply_block(
             if row >= left.whole:
                 a, pitch = left.rest, left.rest_pitch
             tile = part(c, row, column, ROWS, width)
-            whole = tile.rows == ROWS and tile.columns == width and c.right == size and places == 0
+            whole = tile.rows == made(tile.rows) and tile.columns == width and c.right == size
             target, down = (tile.address, tile.down) if whole else (beside, width * size)
             if left.in_panels:
-                multiply_panel(alpha, steps, a, sliver, target, down, add and whole)
+                multiply_panel(alpha, steps, a, sliver, target, down, add and whole, tile.rows)
             else:
-                multiply_rows(alpha, steps, a, pitch, sliver, target, down, add and whole)
+                multiply_rows(alpha, steps, a, pitch, sliver, target, down, add and whole, tile.rows)
             if not whole:
-                _place(alpha, beside, width, tile, places + row * WORD if places else 0, add)
-
-
-@compiled
-def _place(like: Any, beside: Any, width: Any, tile: Any, places: Any, add: Any) -> None:
-    """Bring a tile to where it belongs, row by row where these lie anywhere."""
-    size = bytes_of(like)
-    if places == 0:
-        merge(like, beside, width, tile, add)
-        return
-    for row in range(tile.rows):
-        there = Matrix(tile.address + read(0, places + row * WORD), 1, tile.columns, 0, tile.right)
-        merge(like, beside + row * width * size, width, there, add)
+                merge(alpha, beside, width, tile, add)

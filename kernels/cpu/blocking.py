@@ -11,13 +11,12 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 USUAL = {1: 2**15, 2: 2**20, 3: 2**23}  # bytes by level, where the kernel does not tell
 UNITS = {"K": 2**10, "M": 2**20}
 LINE = 64
-WORD = 8
 
 
 class Blocks(NamedTuple):
     """Steps, rows of A and columns of B that a thread packs at a time, and where it does: B comes first.
 
-    left: bytes to the packed A; beside: to room for a tile; places: to where rows of C belong; nbytes: of all.
+    left: bytes to the packed A; beside: to room for a tile; nbytes: of all.
     """
 
     steps: int
@@ -25,7 +24,6 @@ class Blocks(NamedTuple):
     columns: int
     left: int
     beside: int
-    places: int
     nbytes: int
 
 
@@ -57,8 +55,7 @@ def arranged(steps: int, rows: int, columns: int, size: int) -> Blocks:
     width = VECTORS * lanes(size)
     left = _aligned((columns + width) * steps * size)
     beside = left + _aligned((rows + ROWS) * (row_pitch(steps, size)) + LINE)
-    places = beside + _aligned(ROWS * width * size)
-    return Blocks(steps, rows, columns, left, beside, places, places + _aligned(WORD * rows))
+    return Blocks(steps, rows, columns, left, beside, beside + _aligned(ROWS * width * size))
 
 
 def row_pitch(steps: int, size: int) -> int:

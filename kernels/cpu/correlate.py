@@ -7,17 +7,21 @@ from typing import Any
 
 from numba import prange
 
-from .block import WORD, Left, multiply_block, sliver_width
-from .blocking import blocks, row_pitch, share_of, shares
+from .block import sliver_width
+from .blocking import Blocks, blocks, row_pitch, share_of, shares
+from .chunks import TAPS, first_chunk, next_chunk
 from .compiled import compiled, parallel
-from .gather import Pixels, folded, gather_joined, gather_tap
-from .moving import bytes_of, clear, write
-from .operands import Matrix, clear_run, pack_slivers
+from .gather import Pixels, folded
+from .moving import bytes_of, clear, read, write
+from .operands import LINE, Matrix, clear_run, merge, pack_slivers
+from .places import arrange, entries_of, fill, fill_inside, tables, tables_nbytes, targets_of
 from .simd import ROWS
-from .walk import Chunk, Correlation, flat
+from .tile import WORD, multiply_places
+from .walk import Correlation, flat
 from .workspace import workspace
 
-_pitch, _share = compiled(row_pitch), compiled(share_of)
+CROWDED = 2048  # rows so many bytes apart meet in few lines of the first cache
+_pitch, _share, _tables = compiled(row_pitch), compiled(share_of), compiled(tables)
 
 
 def correlate(work: Correlation, one: Any, threads: int) -> None:
@@ -26,22 +30,27 @@ def correlate(work: Correlation, one: Any, threads: int) -> None:
     pixels = work.images * work.vertical.outputs * work.horizontal.outputs
     steps = work.vertical.taps * work.horizontal.taps * work.source.channels
     parts = shares(threads, pixels, work.target.channels, max(steps, 1), one.itemsize, False)
-    memory = workspace(threads * sizes.nbytes)
+    nbytes = _room(sizes, one.itemsize)
+    memory = workspace(threads * nbytes)
     if threads == 1:
         _correlate(one, work, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes)
     else:
-        _correlate_on_threads(parts, one, flat(work), memory, sizes)
+        _correlate_on_threads(parts, one, flat(work), memory, nbytes, sizes)
+
+
+def _room(sizes: Blocks, size: int) -> int:
+    return -(-(sizes.nbytes + tables_nbytes(sizes.rows, TAPS, sizes.steps, sizes.columns, size)) // LINE) * LINE
 
 
 @parallel
-def _correlate_on_threads(parts: Any, like: Any, numbers: Any, memory: Any, sizes: Any) -> None:
+def _correlate_on_threads(parts: Any, like: Any, numbers: Any, memory: Any, nbytes: Any, sizes: Any) -> None:
     work = folded(numbers)
     rows, filters = work.images * work.vertical.outputs, work.target.channels
     tall, wide = _share(rows, parts.down, 1), _share(filters, parts.across, sliver_width(like))
     for thread in prange(parts.down * parts.across):
         row, first = thread // parts.across * tall, thread % parts.across * wide
         if row < rows and first < filters:
-            own = memory + thread * sizes.nbytes
+            own = memory + thread * nbytes
             _correlate(like, folded(numbers), row, min(tall, rows - row), first, min(wide, filters - first), own, sizes)
 
 
@@ -49,94 +58,118 @@ def _correlate_on_threads(parts: Any, like: Any, numbers: Any, memory: Any, size
 def _correlate(
     like: Any, work: Any, row: Any, rows: Any, first: Any, filters: Any, memory: Any, sizes: Any
 ) -> None:
-    """Some rows of outputs, and some filters, by one thread."""
-    taps, channels = work.vertical.taps * (work.horizontal.taps // work.joined), work.source.channels * work.joined
-    if taps == 0:
+    """Some rows of outputs, and some filters, by one thread: as many filters at a time as all their weights fit for."""
+    steps = work.vertical.taps * work.horizontal.taps * work.source.channels
+    if steps == 0:
         _clear(like, work, row, rows, first, filters)
-    at_once = max(1, sizes.steps // channels)
-    for filter_ in range(first, first + filters, sizes.columns):
-        columns = min(sizes.columns, first + filters - filter_)
-        for tap in range(0, taps, at_once):
-            for channel in range(0, channels, sizes.steps):
-                chunk = Chunk(tap, min(at_once, taps - tap), channel, min(sizes.steps, channels - channel))
-                _pack_weights(like, memory, work, chunk, filter_, columns)
-                add = tap > 0 or channel > 0
-                _correlate_chunk(like, work, chunk, row, rows, filter_, columns, add, memory, sizes)
+    width, room = sliver_width(like), sizes.steps * sizes.columns
+    at_once = max(width, room // max(steps, 1) // width * width)
+    for filter_ in range(first, first + filters, at_once):
+        columns = min(at_once, first + filters - filter_)
+        chunk = first_chunk(work, sizes.steps)
+        while chunk.taps:
+            chunk = _correlate_chunks(like, work, chunk, row, rows, filter_, columns, memory, sizes)
 
 
 @compiled
-def _correlate_chunk(
-    like: Any, work: Any, chunk: Any, row: Any, rows: Any, filter_: Any, filters: Any, add: Any, memory: Any, sizes: Any
-) -> None:
-    """Some taps and channels, for all these rows: block by block of as many pixels as fit."""
-    outputs = work.horizontal.outputs
+def _correlate_chunks(
+    like: Any, work: Any, begin: Any, row: Any, rows: Any, filter_: Any, filters: Any, memory: Any, sizes: Any
+) -> Any:
+    """As many chunks as weights fit for, for all these rows, block by block of pixels; the chunk after them."""
+    outputs, size = work.horizontal.outputs, bytes_of(like)
+    end = _pack_chunks(like, memory, work, begin, filter_, filters, sizes)
+    pitch = _pitch(min(sizes.steps, TAPS * work.source.channels * work.joined), size)
+    places = _tables(memory + sizes.nbytes, memory + sizes.left, pitch, sizes.rows, TAPS, sizes.steps, size)
+    clear_run(like, places.zeros, sizes.steps)
     at_once, span = max(1, sizes.rows // outputs), min(outputs, sizes.rows)
-    pitch, target = _pitch(chunk.taps * chunk.channels, bytes_of(like)), memory + sizes.left
     for here in range(row, row + rows, at_once):
         for first in range(0, outputs, span):
             pixels = Pixels(here, min(at_once, row + rows - here), first, min(span, outputs - first))
-            count = pixels.rows * pixels.width
-            _gather(like, target, pitch, work, chunk, pixels)
-            left = Left(target, pitch, count, 0, 0, False)
-            places = memory + sizes.places if _scattered(work) else 0
-            c = _target(like, work, pixels, filter_, filters, places)
-            steps = chunk.taps * chunk.channels
-            multiply_block(like, left, memory, steps, c, places, add, memory + sizes.beside)
+            tiles = arrange(work, pixels, places, filter_ * size)
+            chunk, slivers = begin, memory
+            while not _same(chunk, end):
+                _multiply_tiles(like, work, chunk, places, tiles, filters, slivers)
+                slivers += _room_of(like, chunk, filters) * size
+                chunk = next_chunk(work, chunk, sizes.steps)
+    return end
 
 
 @compiled
-def _scattered(work: Any) -> Any:
-    """Whether the target's pixels are not equally far apart."""
-    target = work.target
-    along = work.horizontal.outputs * target.pixel
-    return target.row != along or target.image != work.vertical.outputs * target.row
+def _same(one: Any, other: Any) -> Any:
+    return one.taps == 0 or (one.tap == other.tap and one.channel == other.channel)
 
 
 @compiled
-def _target(like: Any, work: Any, pixels: Any, filter_: Any, filters: Any, places: Any) -> Any:
-    """Where the outputs of a block belong; if they are scattered, each one's place is written to `places`."""
+def _room_of(like: Any, chunk: Any, filters: Any) -> Any:
+    """Numbers of a chunk's weights, in whole slivers."""
+    width = sliver_width(like)
+    return chunk.taps * chunk.channels * ((filters + width - 1) // width * width)
+
+
+@compiled
+def _pack_chunks(like: Any, target: Any, work: Any, chunk: Any, filter_: Any, filters: Any, sizes: Any) -> Any:
+    """Slivers of the weights of one chunk after the other, as long as there is room; the chunk after them."""
+    used = 0
+    while chunk.taps and used + _room_of(like, chunk, filters) <= sizes.steps * sizes.columns:
+        _pack_weights(like, target + used * bytes_of(like), work, chunk, filter_, filters)
+        used += _room_of(like, chunk, filters)
+        chunk = next_chunk(work, chunk, sizes.steps)
+    return chunk
+
+
+@compiled
+def _multiply_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, filters: Any, slivers: Any) -> None:
+    """All tiles of a block with all slivers of a chunk."""
+    size, width = bytes_of(like), sliver_width(like)
+    _fill_tiles(like, work, chunk, places, tiles, width)
+    add = chunk.tap > 0 or chunk.channel > 0
+    for column in range(0, filters, width):
+        sliver, columns = slivers + column * chunk.taps * chunk.channels * size, min(width, filters - column)
+        for tile in range(tiles[0]):
+            count, entries = read(0, places.counts + tile * WORD), entries_of(places, tile)
+            targets = targets_of(places, tile)
+            if add and count == 0:
+                continue
+            if columns == width:
+                multiply_places(like, chunk.channels, size, entries, count, sliver, targets, column * size, add)
+            else:
+                multiply_places(like, chunk.channels, size, entries, count, sliver, places.beside, 0, False)
+                _merge_rows(like, targets, column * size, columns, places.waste, add)
+
+
+@compiled
+def _fill_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, width: Any) -> None:
+    """The entries of all tiles, and how many each has."""
+    packs = work.horizontal.step * work.source.pixel % CROWDED == 0
+    for tile in range(tiles[0]):
+        if tiles[1] <= tile < tiles[2] and not packs:
+            count = fill_inside(like, work, chunk, places, tile, width)
+        else:
+            count = fill(like, work, chunk, places, tile, packs, width)
+        write(count, places.counts + tile * WORD)
+
+
+@compiled
+def _merge_rows(like: Any, targets: Any, right: Any, columns: Any, source: Any, add: Any) -> None:
+    """Bring a tile that was made beside to its rows."""
     size = bytes_of(like)
-    target, outputs = work.target, work.horizontal.outputs
-    address, count = target.address + filter_ * size, pixels.rows * pixels.width
-    if places == 0:
-        address += (pixels.row * outputs + pixels.first) * target.pixel
-        return Matrix(address, count, filters, target.pixel, size)
-    for row in range(pixels.rows):
-        image, output = divmod(pixels.row + row, work.vertical.outputs)
-        begin = image * target.image + output * target.row + pixels.first * target.pixel
-        for place in range(pixels.width):
-            write(begin + place * target.pixel, places + (row * pixels.width + place) * WORD)
-    return Matrix(address, count, filters, 0, size)
+    for row in range(ROWS):
+        there = Matrix(read(0, targets + row * WORD) + right, 1, columns, 0, size)
+        merge(like, source + row * sliver_width(like) * size, sliver_width(like), there, add)
 
 
 @compiled
 def _clear(like: Any, work: Any, row: Any, rows: Any, first: Any, filters: Any) -> None:
     """No tap reaches these outputs."""
     size = bytes_of(like)
-    target = work.target
+    target, whole = work.target, filters // (LINE // size) * (LINE // size)
     for here in range(row, row + rows):
         image, output = divmod(here, work.vertical.outputs)
         for place in range(work.horizontal.outputs):
             to = target.address + image * target.image + output * target.row + place * target.pixel + first * size
-            for filter_ in range(filters):
+            clear_run(like, to, whole)
+            for filter_ in range(whole, filters):
                 clear(like, to + filter_ * size)
-
-
-@compiled
-def _gather(like: Any, target: Any, pitch: Any, work: Any, chunk: Any, pixels: Any) -> None:
-    """What some taps of the pixels see, tap by tap; then rows of zeros up to a whole tile."""
-    size = bytes_of(like)
-    per_row = work.horizontal.taps // work.joined
-    for tap in range(chunk.taps):
-        down, right = divmod(chunk.tap + tap, per_row)
-        to = target + tap * chunk.channels * size
-        if work.joined > 1:
-            gather_joined(like, to, pitch, work, pixels, down, chunk.channel, chunk.channels)
-        else:
-            gather_tap(like, to, pitch, work, pixels, down, right, chunk.channel, chunk.channels)
-    count = pixels.rows * pixels.width
-    for row in range(count, (count + ROWS - 1) // ROWS * ROWS):
-        clear_run(like, target + row * pitch, chunk.taps * chunk.channels)
 
 
 @compiled

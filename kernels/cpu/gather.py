@@ -67,35 +67,6 @@ def gather_tap(
 
 
 @compiled
-def gather_joined(
-    like: Any, target: Any, pitch: Any, work: Any, pixels: Any, down: Any, first: Any, count: Any
-) -> None:
-    """`count` numbers from `first` on of the taps of a row, which lie side by side in the source."""
-    channels = work.source.channels
-    for row in range(pixels.rows):
-        source = source_row(work, pixels, row, down)
-        for place in range(pixels.width):
-            to = target + (row * pixels.width + place) * pitch
-            column = (pixels.first + place) * work.horizontal.step + work.horizontal.start
-            _copy_inside(like, to, work, source, column, -column * channels, first, count)
-
-
-@compiled
-def _copy_inside(
-    like: Any, target: Any, work: Any, source: Any, column: Any, lowest: Any, first: Any, count: Any
-) -> None:
-    """`count` numbers from `first` on, counted from a column of a source row; zeros below `lowest` and past its end."""
-    size = bytes_of(like)
-    begin = max(first, lowest)
-    end = min(first + count, (work.horizontal.size - column) * work.source.channels)
-    if source == 0 or begin > first or end < first + count:
-        clear_run(like, target, count)
-    if source != 0 and begin < end:
-        seen = source + column * work.source.pixel + begin * size
-        copy_run(like, target + (begin - first) * size, seen, end - begin)
-
-
-@compiled
 def gather_pieces(
     like: Any, target: Any, width: Any, work: Any, pixels: Any, first: Any, count: Any
 ) -> None:
@@ -116,13 +87,16 @@ def _gather_piece(
     like: Any, target: Any, work: Any, pixels: Any, row: Any, place: Any, element: Any, most: Any
 ) -> Any:
     """Numbers of one pixel from `element` on, up to the end of a tap; how many."""
-    channels, run = work.source.channels, work.source.channels * work.joined
-    tap, offset = divmod(element, run)
-    down, right = divmod(tap, work.horizontal.taps // work.joined)
-    count = min(most, run - offset)
+    size = bytes_of(like)
+    channels = work.source.channels
+    tap, offset = divmod(element, channels)
+    down, right = divmod(tap, work.horizontal.taps)
+    count = min(most, channels - offset)
     source = source_row(work, pixels, row, down)
     output = pixels.first + place
     column = output * work.horizontal.step + work.horizontal.start + right * work.horizontal.apart
-    lowest = -column * channels if work.joined > 1 or column >= 0 else run
-    _copy_inside(like, target, work, source, column, lowest, offset, count)
+    if source == 0 or column < 0 or column >= work.horizontal.size:
+        clear_run(like, target, count)
+    else:
+        copy_run(like, target, source + column * work.source.pixel + offset * size, count)
     return count

@@ -43,7 +43,7 @@ def pack_slivers(like: Any, target: Any, width: Any, matrix: Any, steps: Any) ->
         sliver = part(matrix, 0, column, matrix.rows, width)
         to = target + column * steps * size
         if matrix.right == size:
-            _copy_sliver(like, to, width, sliver)
+            _copy_sliver(like, to, width, sliver, matrix.columns - column)
         elif matrix.down == size:
             _turn_sliver(like, to, width, sliver)
         else:
@@ -51,17 +51,19 @@ def pack_slivers(like: Any, target: Any, width: Any, matrix: Any, steps: Any) ->
 
 
 @compiled
-def _copy_sliver(like: Any, target: Any, width: Any, sliver: Any) -> None:
-    """Rows lie in one piece. A vector's numbers beyond `width` are written over by the next row's."""
+def _copy_sliver(like: Any, target: Any, width: Any, sliver: Any, columns: Any) -> None:
+    """Rows lie in one piece, of `columns` numbers. What a last vector has beyond `width`, the first ones write over."""
     size = bytes_of(like)
     lanes = LINE // size
-    for row in range(sliver.rows):
-        for place in range(0, width, lanes):
-            to, source = target + (row * width + place) * size, sliver.address + row * sliver.down + place * size
-            if place + lanes <= min(width, sliver.columns):
-                copy_vector(like, to, source)
-            else:
-                copy_some(like, to, source, max(0, min(width, sliver.columns) - place))
+    whole = columns // lanes * lanes
+    for place in range((width - 1) // lanes * lanes, -1, -lanes):
+        to, source = target + place * size, sliver.address + place * size
+        if place < whole:
+            for row in range(sliver.rows):
+                copy_vector(like, to + row * width * size, source + row * sliver.down)
+        else:
+            for row in range(sliver.rows):
+                copy_some(like, to + row * width * size, source + row * sliver.down, max(0, columns - place))
 
 
 @compiled
@@ -127,8 +129,13 @@ def merge(like: Any, tile: Any, width: Any, matrix: Any, add: Any) -> None:
     if add:
         add_to(like, matrix, there)
         return
+    lanes = LINE // size
+    whole = matrix.columns // lanes * lanes if matrix.right == size else 0
     for row in range(matrix.rows):
-        for column in range(matrix.columns):
+        for column in range(0, whole, lanes):
+            place = matrix.address + row * matrix.down + column * size
+            copy_vector(like, place, tile + (row * width + column) * size)
+        for column in range(whole, matrix.columns):
             number = read(like, tile + (row * width + column) * size)
             write(number, matrix.address + row * matrix.down + column * matrix.right)
 

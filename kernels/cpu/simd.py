@@ -81,6 +81,10 @@ class Code:
         """The counterpart of `load`."""
         self.builder.store(value, self.at(pointer, offset, self.vector)).align = self.itemsize
 
+    def numbers(self, pointer: Value, count: int) -> list[Value]:
+        """Addresses, or other whole numbers of 8 bytes, side by side."""
+        return [self.builder.load(self.at(pointer, 8 * place, I64)) for place in range(count)]
+
     def broadcast(self, pointer: Value, offset: Value | int) -> Value:
         """One number of memory in all lanes."""
         return self.spread(self.builder.load(self.at(pointer, offset, self.scalar)))

@@ -11,82 +11,168 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from .simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction
+from .compiled import compiled
+from .simd import I8, I64, ROWS, VECTORS, Code, Value, Vectors, instruction
 
 UNROLLED = 4  # steps of the loop in one turn
+WORD = 8  # bytes of an address
+HEIGHTS = ROWS, max(1, 2 * ROWS // 3), max(1, ROWS // 3 + 1)  # of tiles: the last of a block may have few rows
+ENTRY = 3  # words of an entry of `multiply_places`
 Column = Callable[[int, int], Value]  # spread number of a step of the turn, and of a row
 
 
-@instruction
-def multiply_rows(typingctx: Any, alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any) -> Any:
-    """C = alpha A B, or + C: A with rows lda bytes apart, C ldc; `inner` steps; of alpha's type. For loops in Numba."""
-    signature = types.void(alpha, *[types.intp] * 6, types.boolean)
+def _rows_of(height: int) -> Any:
+    """The instruction for the first `height` rows of a tile, those of A somewhere in memory."""
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        code = Code(builder, alpha)
-        factor, steps, first, lda, b, c, ldc, add = arguments
-        rows = [code.pointer(builder.add(first, builder.mul(lda, I64(row)))) for row in range(ROWS)]
+    @instruction
+    def multiply(typingctx: Any, alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+            code = Code(builder, alpha)
+            factor, steps, first, lda, b, c, ldc, add = arguments
+            columns = _columns(code, _rows(code, first, lda, height), I64(code.itemsize))
+            sums = _sums(code, steps, columns, code.pointer(b), _nothing(code, height))
+            _store(code, sums, factor, _rows(code, c, ldc, height), add)
+            return context.get_dummy_value()
 
-        def columns(index: Value) -> Column:
-            offset = builder.mul(index, I64(code.itemsize))
-            here = [code.at(row, offset, ir.IntType(8)) for row in rows]
-            return lambda step, row: code.broadcast(here[row], step * code.itemsize)
+        return types.void(alpha, *[types.intp] * 6, types.boolean), generate
 
-        _finish(code, _sums(code, steps, columns, code.pointer(b)), factor, code.pointer(c), ldc, add)
-        return context.get_dummy_value()
-
-    return signature, generate
+    return multiply
 
 
-@instruction
-def multiply_panel(typingctx: Any, alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any) -> Any:
+def _panel_of(height: int) -> Any:
+    """The instruction for the first `height` rows of a tile, those of A in a panel."""
+
+    @instruction
+    def multiply(typingctx: Any, alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+            code = Code(builder, alpha)
+            factor, steps, first, b, c, ldc, add = arguments
+            panel = code.pointer(first)
+
+            def columns(index: Value) -> Column:
+                here = code.at(panel, builder.mul(index, I64(ROWS * code.itemsize)), I8)
+                return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
+
+            sums = _sums(code, steps, columns, code.pointer(b), _nothing(code, height))
+            _store(code, sums, factor, _rows(code, c, ldc, height), add)
+            return context.get_dummy_value()
+
+        return types.void(alpha, *[types.intp] * 5, types.boolean), generate
+
+    return multiply
+
+
+_all_rows, _most_rows, _few_rows = (_rows_of(height) for height in HEIGHTS)
+_all_of_panel, _most_of_panel, _few_of_panel = (_panel_of(height) for height in HEIGHTS)
+MOST, FEW = HEIGHTS[1:]
+
+
+@compiled
+def multiply_rows(alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any) -> None:
+    """C = alpha A B, or + C: A with rows lda bytes apart, C ldc; `inner` steps; of alpha's type.
+
+    Of the tile's rows `height` are wanted, and `made(height)` are made.
+    """
+    if height > MOST:
+        _all_rows(alpha, inner, a, lda, b, c, ldc, add)
+    elif height > FEW:
+        _most_rows(alpha, inner, a, lda, b, c, ldc, add)
+    else:
+        _few_rows(alpha, inner, a, lda, b, c, ldc, add)
+
+
+@compiled
+def multiply_panel(alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any) -> None:
     """C = alpha A B, or + C: A as a panel of ROWS numbers a step; else like `multiply_rows`."""
-    signature = types.void(alpha, *[types.intp] * 5, types.boolean)
+    if height > MOST:
+        _all_of_panel(alpha, inner, a, b, c, ldc, add)
+    elif height > FEW:
+        _most_of_panel(alpha, inner, a, b, c, ldc, add)
+    else:
+        _few_of_panel(alpha, inner, a, b, c, ldc, add)
+
+
+@compiled
+def made(height: Any) -> Any:
+    """How many rows of a tile are made where `height` are wanted."""
+    return ROWS if height > MOST else MOST if height > FEW else FEW
+
+
+@instruction
+def multiply_places(
+    typingctx: Any, alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, b: Any, c: Any, right: Any, add: Any
+) -> Any:
+    """C = alpha A B, or + C, summed over `count` entries of `inner` steps each, whose rows may lie anywhere.
+
+    Numbers of a row are `apart` bytes from each other. An entry says where ROWS addresses of rows of A stand, how many
+    bytes behind these the rows begin, and how many bytes from `b` on its part of the sliver. c: ROWS addresses of rows
+    of C, whose tile begins `right` bytes on.
+    """
+    signature = types.void(alpha, *[types.intp] * 7, types.boolean)
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, alpha)
-        factor, steps, first, b, c, ldc, add = arguments
-        panel = code.pointer(first)
+        factor, steps, apart, entries, count, b, c, right, add = arguments
 
-        def columns(index: Value) -> Column:
-            here = code.at(panel, builder.mul(index, I64(ROWS * code.itemsize)), ir.IntType(8))
-            return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
+        def entry(index: Value, sums: Vectors) -> Vectors:
+            here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
+            table, behind, sliver = code.numbers(here, ENTRY)
+            rows = [code.pointer(builder.add(row, behind)) for row in code.numbers(code.pointer(table), ROWS)]
+            return _sums(code, steps, _columns(code, rows, apart), code.pointer(builder.add(b, sliver)), sums)
 
-        _finish(code, _sums(code, steps, columns, code.pointer(b)), factor, code.pointer(c), ldc, add)
+        sums = code.repeat(I64(0), count, 1, _nothing(code), entry)[1]
+        targets = [code.pointer(builder.add(row, right)) for row in code.numbers(code.pointer(c), ROWS)]
+        _store(code, sums, factor, targets, add)
         return context.get_dummy_value()
 
     return signature, generate
 
 
-def _sums(code: Code, steps: Value, columns: Callable[[Value], Column], sliver: Value) -> Vectors:
-    """The tile's sums over all steps: UNROLLED at a time, then one by one."""
+def _columns(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], Column]:
+    """Columns of A whose rows begin at these pointers, each number `apart` bytes from the next."""
+
+    def columns(index: Value) -> Column:
+        offsets = [code.builder.mul(code.builder.add(index, I64(step)), apart) for step in range(UNROLLED)]
+        return lambda step, row: code.broadcast(rows[row], offsets[step])
+
+    return columns
+
+
+def _nothing(code: Code, height: int = ROWS) -> Vectors:
+    return [[code.zero] * VECTORS for _ in range(height)]
+
+
+def _sums(code: Code, steps: Value, columns: Callable[[Value], Column], sliver: Value, sums: Vectors) -> Vectors:
+    """The tile's sums and those over all steps: UNROLLED at a time, then one by one."""
     width = VECTORS * code.lanes * code.itemsize
 
     def turn(count: int) -> Callable[[Value, Vectors], Vectors]:
         def body(index: Value, sums: Vectors) -> Vectors:
-            b, column = code.at(sliver, code.builder.mul(index, I64(width)), ir.IntType(8)), columns(index)
+            b, column = code.at(sliver, code.builder.mul(index, I64(width)), I8), columns(index)
             for step in range(count):
                 row_of_b = [code.load(b, step * width + place * code.itemsize * code.lanes) for place in range(VECTORS)]
                 sums = [
                     [code.multiply_add(number, vector, sum_) for vector, sum_ in zip(row_of_b, row, strict=True)]
-                    for row, number in zip(sums, (column(step, row) for row in range(ROWS)), strict=True)
+                    for row, number in zip(sums, (column(step, row) for row in range(len(sums))), strict=True)
                 ]
             return sums
 
         return body
 
-    nothing = [[code.zero] * VECTORS for _ in range(ROWS)]
-    index, sums = code.repeat(I64(0), steps, UNROLLED, nothing, turn(UNROLLED))
+    index, sums = code.repeat(I64(0), steps, UNROLLED, sums, turn(UNROLLED))
     return code.repeat(index, steps, 1, sums, turn(1))[1]
 
 
-def _finish(code: Code, sums: Vectors, alpha: Value, c: Value, ldc: Value, add: Value) -> None:
-    """Scale the sums, and store them or add them to what C holds."""
+def _rows(code: Code, first: Value, apart: Value, height: int) -> list[Value]:
+    return [code.pointer(code.builder.add(first, code.builder.mul(apart, I64(row)))) for row in range(height)]
+
+
+def _store(code: Code, sums: Vectors, alpha: Value, rows: list[Value], add: Value) -> None:
+    """Scale the sums, and store them in the rows of C or add them to what these hold."""
     factor = code.spread(alpha)
 
     def store(old: Callable[[Value, int], Value]) -> None:
-        for row, vectors in enumerate(sums):
-            here = code.at(c, code.builder.mul(ldc, I64(row)), ir.IntType(8))
+        for here, vectors in zip(rows, sums, strict=True):
             for place, vector in enumerate(vectors):
                 offset = place * code.lanes * code.itemsize
                 code.store(code.scaled(vector, factor, old(here, offset)), here, offset)

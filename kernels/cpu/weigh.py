@@ -84,7 +84,7 @@ def _weigh_block(like: Any, work: Any, pixels: Any, filter_: Any, c: Any, add: A
     panels = memory + sizes.left
     pack_slivers(like, panels, ROWS, Matrix(address, steps, c.rows, g.pixel, size), steps)
     left = Left(panels, steps * size, c.rows, 0, 0, True)
-    multiply_block(like, left, memory, steps, c, 0, add, memory + sizes.beside)
+    multiply_block(like, left, memory, steps, c, add, memory + sizes.beside)
 
 
 @compiled
@@ -95,7 +95,7 @@ def _gather_slivers(like: Any, target: Any, work: Any, pixels: Any, first: Any, 
     for column in range(0, columns, width):
         to, count = target + column * pixels.rows * pixels.width * size, min(width, columns - column)
         tap, channel = divmod(first + column, channels)
-        if work.joined == 1 and count == width and channel + width <= channels:
+        if count == width and channel + width <= channels:
             down, right = divmod(tap, work.horizontal.taps)
             gather_tap(like, to, width * size, work, pixels, down, right, channel, width)
         else:

@@ -127,7 +127,7 @@ def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sizes: A
                 block, add = part(c, row, column, sizes.rows, sizes.columns), step > 0 or beta != 0
                 taken = part(a, row, step, sizes.rows, sizes.steps)
                 left = _packed(alpha, taken, work + sizes.left, right.columns)
-                multiply_block(alpha, left, work, right.rows, block, 0, add, work + sizes.beside)
+                multiply_block(alpha, left, work, right.rows, block, add, work + sizes.beside)
 
 
 @compiled
@@ -138,7 +138,7 @@ def _packed(alpha: Any, a: Any, target: Any, columns: Any) -> Left:
         pack_slivers(alpha, target, ROWS, turned(a), a.columns)
         return Left(target, a.columns * size, a.rows, 0, 0, True)
     pitch, whole = _pitch(a.columns, size), a.rows // ROWS * ROWS
-    if columns > DIRECT * sliver_width(alpha):
+    if columns > DIRECT * sliver_width(alpha) and a.down % 1024 == 0 or columns > 0 and a.down % 2048 == 0:
         pack_rows(alpha, target, pitch, a, (a.rows + ROWS - 1) // ROWS * ROWS)
         return Left(target, pitch, a.rows, 0, 0, False)
     if whole < a.rows:
@@ -175,6 +175,6 @@ def _multiply_bytes(a: Any, b: Any, c: Any, work: Any, sizes: Any) -> None:
                 pack_byte_rows(work + sizes.left, _pitch(words, WORD), taken)
                 left = Left(work + sizes.left, _pitch(words, WORD), taken.rows, 0, 0, False)
                 block = part(c, row, column, sizes.rows, sizes.columns)
-                multiply_block(zero, left, work, words, block, 0, step > 0, work + sizes.beside)
+                multiply_block(zero, left, work, words, block, step > 0, work + sizes.beside)
         whole = part(c, 0, column, c.rows, sizes.columns)
         add_to(zero, whole, Matrix(sums, whole.rows, whole.columns, 0, WORD))

@@ -1,0 +1,30 @@
+"""Taps and channels that are multiplied at a time: so many that a sliver of their weights stays near the processor."""
+
+from typing import Any
+
+from .compiled import compiled
+from .walk import Chunk
+
+TAPS = 16  # at most
+
+
+@compiled
+def first_chunk(work: Any, steps: Any) -> Any:
+    """Those to begin with: at most so many products of a pixel."""
+    return _chunk_at(work, 0, 0, steps)
+
+
+@compiled
+def next_chunk(work: Any, chunk: Any, steps: Any) -> Any:
+    """Those after it; without taps if there are no more."""
+    if chunk.channel + chunk.channels < work.source.channels * work.joined:
+        return _chunk_at(work, chunk.tap, chunk.channel + chunk.channels, steps)
+    return _chunk_at(work, chunk.tap + chunk.taps, 0, steps)
+
+
+@compiled
+def _chunk_at(work: Any, tap: Any, channel: Any, steps: Any) -> Any:
+    """From a tap and a channel on."""
+    taps, channels = work.vertical.taps * (work.horizontal.taps // work.joined), work.source.channels * work.joined
+    at_once = min(max(1, steps // channels), TAPS)
+    return Chunk(tap, min(at_once, taps - tap), channel, min(steps, channels - channel))

@@ -1,0 +1,145 @@
+"""The weights' gradient where pictures have few channels: taps of a row, side by side, are the rows of tiles.
+
+The product is the transpose of that in weigh.py: what the taps see times the output's gradient. Of each picture some
+rows are copied with zeros around them, so that every tap of every pixel finds a number. Threads share pixels out.
+"""
+
+from typing import Any, NamedTuple
+
+from numba import prange
+
+from .block import sliver_width
+from .blocking import LINE, blocks, share_of
+from .compiled import compiled, parallel
+from .gather import folded
+from .moving import bytes_of, read, write
+from .operands import Matrix, clear_run, copy_run, pack_slivers
+from .simd import ROWS, VECTORS, lanes
+from .tile import ENTRY, WORD, multiply_places
+from .walk import Correlation, flat
+from .workspace import workspace
+
+_share = compiled(share_of)
+
+
+class Room(NamedTuple):
+    """Of a thread: outputs' rows at a time, and bytes to each of its parts; sums come first."""
+
+    rows: int
+    columns: int  # numbers of a row of a picture with the zeros around it
+    pictures: int
+    slivers: int
+    entries: int
+    addresses: int
+    targets: int
+    nbytes: int
+
+
+def weigh_few(work: Correlation, one: Any, threads: int) -> None:
+    """Like `weigh`, of a correlation whose taps are joined."""
+    room = _room(work, one.itemsize)
+    memory = workspace(threads * room.nbytes)
+    _weigh_few_on_threads(threads, one, flat(work), memory, room)
+    _bring(one, work, memory, room.nbytes, threads)
+
+
+def _room(work: Correlation, size: int) -> Room:
+    width, (taps, run) = VECTORS * lanes(size), _rows_of_weights(work)
+    outputs, vertical = work.horizontal.outputs, work.vertical
+    rows = min(vertical.outputs, max(1, blocks(size).steps // outputs))
+    columns = ((outputs - 1) * work.horizontal.step + work.horizontal.taps) * work.source.channels
+    seen = (rows - 1) * vertical.step + (taps - 1) * vertical.apart + 1
+    filters = -(-work.target.channels // width) * width
+    tall = -(-taps * run // ROWS) * ROWS
+    parts = [tall * filters * size, seen * columns * size + LINE, rows * outputs * filters * size + LINE]
+    parts += [rows * ENTRY * WORD, ROWS * WORD, ROWS * WORD]
+    ends = [sum(-(-part // LINE) * LINE for part in parts[: index + 1]) for index in range(len(parts))]
+    return Room(rows, columns, *ends)
+
+
+def _rows_of_weights(work: Correlation) -> tuple[int, int]:
+    """Rows of taps, and numbers in each."""
+    return work.vertical.taps, work.horizontal.taps * work.source.channels
+
+
+@parallel
+def _weigh_few_on_threads(threads: Any, like: Any, numbers: Any, memory: Any, room: Any) -> None:
+    work = folded(numbers)
+    tall = _share(work.images * work.vertical.outputs, threads, 1)
+    for thread in prange(threads):
+        _weigh_few(like, folded(numbers), thread * tall, tall, memory + thread * room.nbytes, room)
+
+
+@compiled
+def _weigh_few(like: Any, work: Any, first: Any, count: Any, memory: Any, room: Any) -> None:
+    """The sums of some rows of outputs, by one thread."""
+    end = min(first + count, work.images * work.vertical.outputs)
+    clear_run(like, memory, room.pictures // bytes_of(like))
+    row = first
+    while row < end:
+        image, output = divmod(row, work.vertical.outputs)
+        rows = min(room.rows, end - row, work.vertical.outputs - output)
+        _copy_picture(like, work, image, output, rows, memory + room.pictures, room)
+        _pack_gradient(like, work, image, output, rows, memory + room.slivers)
+        _multiply(like, work, rows, memory, room)
+        row += rows
+
+
+@compiled
+def _copy_picture(like: Any, work: Any, image: Any, output: Any, rows: Any, target: Any, room: Any) -> None:
+    """What the taps of some rows of outputs see, and zeros where they see nothing."""
+    size, channels, vertical = bytes_of(like), work.source.channels, work.vertical
+    before = min(-min(work.horizontal.start, 0), room.columns // channels)
+    from_ = max(work.horizontal.start, 0)
+    inside = max(0, min(work.horizontal.size - from_, room.columns // channels - before))
+    for row in range((rows - 1) * vertical.step + (vertical.taps - 1) * vertical.apart + 1):
+        to, place = target + row * room.columns * size, output * vertical.step + vertical.start + row
+        clear_run(like, to, room.columns)
+        if 0 <= place < vertical.size:
+            seen = work.source.address + image * work.source.image + place * work.source.row
+            copy_run(like, to + before * channels * size, seen + from_ * work.source.pixel, inside * channels)
+
+
+@compiled
+def _pack_gradient(like: Any, work: Any, image: Any, output: Any, rows: Any, target: Any) -> None:
+    """Slivers of the output's gradient, row by row of outputs."""
+    size, outputs, width = bytes_of(like), work.horizontal.outputs, sliver_width(like)
+    for row in range(rows):
+        seen = work.target.address + image * work.target.image + (output + row) * work.target.row
+        matrix = Matrix(seen, outputs, work.target.channels, work.target.pixel, size)
+        pack_slivers(like, target + row * outputs * width * size, width, matrix, rows * outputs)
+
+
+@compiled
+def _multiply(like: Any, work: Any, rows: Any, memory: Any, room: Any) -> None:
+    """Add the products of some rows of outputs to the sums, tile by tile."""
+    size, width, outputs = bytes_of(like), sliver_width(like), work.horizontal.outputs
+    run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
+    entries, targets = memory + room.entries, memory + room.targets
+    below, apart = work.vertical.step * room.columns * size, work.horizontal.step * work.source.pixel
+    for row in range(rows):
+        write(memory + room.addresses, entries + row * ENTRY * WORD)
+        write(row * below, entries + (row * ENTRY + 1) * WORD)
+        write(row * outputs * width * size, entries + (row * ENTRY + 2) * WORD)
+    for first in range(0, work.vertical.taps * run, ROWS):
+        for row in range(ROWS):
+            tap, number = divmod(min(first + row, work.vertical.taps * run - 1), run)
+            place = tap * work.vertical.apart * room.columns + number
+            write(memory + room.pictures + place * size, memory + room.addresses + row * WORD)
+            write(memory + (first + row) * filters * size, targets + row * WORD)
+        for column in range(0, filters, width):
+            sliver = memory + room.slivers + column * rows * outputs * size
+            multiply_places(like, outputs, apart, entries, rows, sliver, targets, column * size, True)
+
+
+@compiled
+def _bring(like: Any, work: Any, memory: Any, apart: Any, threads: Any) -> None:
+    """The sums of all threads, transposed, to where the weights belong."""
+    size, width = bytes_of(like), sliver_width(like)
+    run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
+    for filter_ in range(work.target.channels):
+        for row in range(work.vertical.taps * run):
+            total = like - like
+            for thread in range(threads):
+                total += read(like, memory + thread * apart + (row * filters + filter_) * size)
+            write(total, work.weights.address + filter_ * work.weights.filter + row * size)
