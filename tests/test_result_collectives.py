@@ -85,6 +85,12 @@ def test_neither_parameter_becomes_negative(seconds: dict[int, float], zero: str
     assert 0 < fit["error"] < 2
 
 
+def test_sizes_that_hardly_differ_have_a_model_all_the_same() -> None:
+    case = case_of(1, 2, (2**28, 2**28 - 4))
+    (fit,) = fits(rows(case, {"rows": [row("broadcast", n, seconds=0.5) for n in case["SIZES"]], "skipped": []}))
+    assert fit["alpha"] + fit["beta"] * 2**28 == pytest.approx(0.5) and fit["error"] < 1e-6
+
+
 def test_no_fit_of_fewer_than_two_sizes_that_passed() -> None:
     case = case_of(1, 2, (1024, 1025, 4096))
     raw = {"rows": [row("broadcast", nbytes) for nbytes in case["SIZES"]], "skipped": []}

@@ -13,6 +13,7 @@ TYPE = "float"
 SCOPES = ("world", "group", "across", "node", "between")
 LEAST_ITERATIONS = 2
 ONE_RANK = "one rank"
+SINGULAR = 1e-9  # sizes so near to each other do not tell latency from bandwidth
 TOO_SMALL = "less than one element for each rank"
 
 
@@ -118,9 +119,10 @@ def _least_squares(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, flo
     """Coefficients, not negative, for which alpha * x + beta * y is nearest to 1."""
     xx, yy, xy = _dot(xs, xs), _dot(ys, ys), _dot(xs, ys)
     determinant = xx * yy - xy * xy
-    free = ((yy * sum(xs) - xy * sum(ys)) / determinant, (xx * sum(ys) - xy * sum(xs)) / determinant)
-    if min(free) >= 0:
-        return free
+    if determinant > SINGULAR * xx * yy:
+        free = ((yy * sum(xs) - xy * sum(ys)) / determinant, (xx * sum(ys) - xy * sum(xs)) / determinant)
+        if min(free) >= 0:
+            return free
     edges = ((sum(xs) / xx, 0.0), (0.0, sum(ys) / yy))
     return min(edges, key=lambda edge: sum(error**2 for error in _errors(xs, ys, *edge)))
 
