@@ -66,7 +66,8 @@ def _computing(source: Json | None) -> str:
     if source is None:
         return "no table of kernels before this test"
     triad = "memory not measured" if source["triad"] is None else f"memory {source['triad'] / 1e9:.2f} GB/s"
-    whose = [f"{PRODUCTS[name]} by {_whose(counts)}" for name, counts in source["faster"].items() if sum(counts.values())]
+    measured = {name: counts for name, counts in source["faster"].items() if sum(counts.values())}
+    whose = [f"{PRODUCTS[name]} by {_whose(counts)}" for name, counts in measured.items()]
     return ", ".join([f"test {source['test']}: {triad}", *whose])
 
 
