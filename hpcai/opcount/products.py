@@ -15,6 +15,7 @@ from hpcai.networks.resnet import ARCHITECTURES
 
 AUTO, SQUARE, PRODUCT = "auto", "square", "product"
 DIRECTIONS = ("forward", "input_gradient", "weight_gradient")
+COMPUTED = {"forward": 2, "input_gradient": 0, "weight_gradient": 1, PRODUCT: 2}  # of input, weights and output
 BYTES = {"fp32": (4, 4), "fp64": (8, 8), "int8": (1, 4)}  # of an element of the operands, and of the result
 IMAGENET, SMALL = (3, 224, 1000), (3, 32, 10)  # channels, pixels a side and classes where the input does not say
 
@@ -42,17 +43,18 @@ class Product(NamedTuple):
         """2 for each multiply-add."""
         if self.kernel == "gemm":
             return 2 * prod(self.sizes)
-        _, w, y = self._elements()
+        _, w, y = self.elements
         return 2 * w * (y // self.sizes[4])  # each weight meets each output pixel of one filter
 
     @property
     def nbytes(self) -> int:
         """Bytes of all operands and of the result."""
-        tensors, (operand, result) = self._elements(), BYTES[self.dtype]
-        computed = tensors[_COMPUTED[self.direction]]
+        tensors, (operand, result) = self.elements, BYTES[self.dtype]
+        computed = tensors[COMPUTED[self.direction]]
         return (sum(tensors) - computed) * operand + computed * result
 
-    def _elements(self) -> tuple[int, int, int]:
+    @property
+    def elements(self) -> tuple[int, int, int]:
         """Elements of input, weights and output."""
         if self.kernel == "gemm":
             batch, features, outputs = self.sizes
@@ -60,9 +62,6 @@ class Product(NamedTuple):
         batch, channels, height, width, filters, kernel, *_, groups = self.sizes
         pixels = prod(_output(self.sizes))
         return batch * channels * height * width, filters * channels // groups * prod(kernel), batch * filters * pixels
-
-
-_COMPUTED = {"forward": 2, "input_gradient": 0, "weight_gradient": 1, PRODUCT: 2}
 
 
 def asked(settings: Mapping[str, Any]) -> list[Product]:

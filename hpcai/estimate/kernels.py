@@ -1,0 +1,143 @@
+"""Memory and time of a case of `[kernels]` before it runs, and the sizes that are left to the machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from hpcai.opcount.products import BYTES, COMPUTED, SQUARE, Product, asked, automatic, squares
+
+MIB = 2**20
+FP64_BYTES = 8
+SMALLEST, LARGEST_SIDE = 512, 2**16
+LONGEST = 1.0  # seconds of a product of automatic size
+QUARTER = 4  # such a product takes no more than this part of the free memory
+BEYOND = 4  # times the last-level caches: all vectors of a node's ranks together
+VECTOR_BYTES, TRIAD_VECTORS, TRIAD_PART = 24, 4, 8  # an element of three; in memory at once; part of the free memory
+LEAST_TRIAD = 2**20  # elements
+DEVICE_TRIAD = 2**27  # elements, on a GPU
+# As kernels/verify.py has them.
+LARGEST_OPERATIONS = 2**32
+BLOCK_ELEMENTS, CONVOLUTION_BLOCK = 2**20, 2**17
+BLOCKS = 9  # float64 arrays of a block at once: factors, squares, products, errors
+CHANNEL_BLOCKS = 7  # of what all outputs see of one channel, in a weight's gradient
+PASSES = 64  # FLOP of each number of the factors, with what it takes to gather them
+LAYOUTS = 3  # as drawn, which torch takes as well, ours, and channels_last
+PACKED = 24 * MIB  # of a thread: what providers pack blocks into
+SMALL_OBJECTS = 20 * MIB  # of Python and torch: oneDNN's kernels, by and by, and what malloc wastes
+# Of one thread, and of a GPU: more than any that is built, so that plans are of the largest squares there may be.
+FASTEST_FP64 = {False: 128e9, True: 70e12}
+SPEED = {False: 40e9, True: 5e12}  # FLOP/s of a thread, of a GPU, about
+# Of the measuring, as workloads/kernels.py has it: rounds, seconds of a block at least, its pause, and its first call.
+ROUNDS, BLOCK_SECONDS, PAUSE_SECONDS = 3, 0.03, 0.01
+CHECK_SPEED = 5e9  # FLOP/s of the checks in float64, about, with all copies
+
+
+@dataclass(frozen=True)
+class Rank:
+    """What a case depends on beside its settings: threads of a rank, bytes it may use, ranks and caches of its node.
+
+    `accelerated`: it computes on a GPU, whose free bytes these are.
+    """
+
+    threads: int
+    free: int
+    ranks: int = 1
+    cache: int = 2**25
+    accelerated: bool = False
+
+
+def triad_length(rank: Rank) -> int:
+    """Elements of a vector: together far larger than the caches, but not than a part of the free memory."""
+    wanted = DEVICE_TRIAD if rank.accelerated else BEYOND * rank.cache // (VECTOR_BYTES * rank.ranks)
+    return max(1, min(max(wanted, LEAST_TRIAD), rank.free // (TRIAD_PART * FP64_BYTES * TRIAD_VECTORS)))
+
+
+def automatic_sizes(rank: Rank, flops: float) -> list[int]:
+    """Sides of the squares of `auto`: 512 and doubled while memory lasts and a product takes a second at `flops`."""
+    found = [SMALLEST]
+    while found[-1] < LARGEST_SIDE and _fits(2 * found[-1], rank, flops):
+        found.append(2 * found[-1])
+    return found
+
+
+def _fits(side: int, rank: Rank, flops: float) -> bool:
+    needed = max(sum(needs(product, rank).values()) for product in squares([side]))
+    return needed <= rank.free // QUARTER and 2.0 * side**3 <= LONGEST * flops
+
+
+def kernels_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
+    """Most bytes of one rank by purpose, of the product that needs most; the baseline of the process is not in it.
+
+    On a GPU bytes of the GPU. Their sum is what is needed at once.
+    """
+    vectors = dict.fromkeys(("operands", "results"), FP64_BYTES * TRIAD_VECTORS // 2 * triad_length(rank))
+    every = [vectors, *(needs(product, rank) for product in _products(settings, rank))]
+    largest = max(every, key=lambda needed: sum(needed.values()))
+    return largest if rank.accelerated else {**largest, "small objects": SMALL_OBJECTS}
+
+
+def kernels_seconds(settings: Mapping[str, Any], rank: Rank) -> dict[str, float]:
+    """Seconds of a case on ranks like this one, by phase; with what is compiled already on disk."""
+    products = _products(settings, rank)
+    speed = SPEED[rank.accelerated] * (1 if rank.accelerated else rank.threads)
+    taken = [product.operations / speed for product in products]
+    blocks = sum(2 * ROUNDS * (PAUSE_SECONDS + max(BLOCK_SECONDS, each) + each) for each in taken)
+    checks = sum(2 * _checked(product) / CHECK_SPEED for product in products)
+    return {"ceilings": 2.0, "checks": checks, "kernels": blocks}
+
+
+def _products(settings: Mapping[str, Any], rank: Rank) -> list[Product]:
+    found = asked(settings)
+    if automatic(settings):
+        flops = FASTEST_FP64[rank.accelerated] * (1 if rank.accelerated else rank.threads)
+        found += [product for product in squares(automatic_sizes(rank, flops)) if product not in found]
+    return found
+
+
+def _checked(product: Product) -> float:
+    """FLOP of a product's check: two products in float64, or some passes over its factors."""
+    return 2.0 * product.operations if _every(product) else PASSES * sum(_factors(product))
+
+
+def _every(product: Product) -> bool:
+    return product.operations <= LARGEST_OPERATIONS
+
+
+def needs(product: Product, rank: Rank) -> dict[str, int]:
+    """Bytes of one product by purpose, while both providers are measured.
+
+    A convolution's operands lie in three layouts, and its results in two of torch's besides ours.
+    """
+    operand, result = BYTES[product.dtype]
+    elements = product.elements
+    computed = elements[COMPUTED[product.direction]]
+    drawn = sum(elements) - (computed if product.of == SQUARE else 0)
+    copies = 1 if product.kernel == "gemm" else LAYOUTS
+    found = {"operands": copies * drawn * operand, "results": max(2, copies) * computed * result}
+    if rank.accelerated:
+        return found
+    return {**found, "packed": rank.threads * PACKED, "check": _check_bytes(product)}
+
+
+def _check_bytes(product: Product) -> int:
+    """Float64 copies of the factor that all blocks share and of its squares, and what there is of a block."""
+    left, right = _factors(product)
+    shared = right * FP64_BYTES * ((product.dtype != "fp64") + _every(product))
+    if product.kernel == "gemm":
+        return shared + BLOCKS * FP64_BYTES * min(BLOCK_ELEMENTS, left)
+    if product.direction != "weight_gradient":
+        return shared + BLOCKS * FP64_BYTES * min(CONVOLUTION_BLOCK, left)
+    block = max(CONVOLUTION_BLOCK, prod(product.sizes[5]) * (product.elements[2] // product.sizes[4]))
+    return shared + right * BYTES["fp32"][0] + CHANNEL_BLOCKS * FP64_BYTES * min(block, left)
+
+
+def _factors(product: Product) -> tuple[int, int]:
+    """Elements of L and R, as the reference has them."""
+    x, w, y = product.elements
+    if product.kernel == "gemm":
+        return {"forward": (x, w), "weight_gradient": (x, y)}.get(product.direction, (y, w))
+    inner = w // product.sizes[4]
+    if product.direction == "weight_gradient":
+        return inner * (y // product.sizes[4]), y
+    return (y // product.sizes[4] if product.direction == "forward" else x // product.sizes[1]) * inner, w

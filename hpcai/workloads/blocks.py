@@ -1,0 +1,55 @@
+"""Seconds of a call by several providers, who take turns in blocks: their thread pools would disturb each other.
+
+A block is a pause, in which the pools of the others go to sleep, a call that does not count, then calls for a while.
+"""
+
+from collections.abc import Callable, Mapping
+from statistics import median
+from time import sleep
+from typing import Any
+
+import torch
+from mpi4py import MPI
+
+from hpcai import clock
+from hpcai.comm import reduce
+
+Call = Callable[[], Any]
+
+PAUSE = 0.01  # seconds
+LEAST = 0.02  # seconds of a block's calls
+LONG = 0.1  # seconds of a call that no pool's awakening is seen in: it needs none before it
+ROUNDS = 3
+
+
+def seconds(
+    calls: Mapping[str, Call], comm: MPI.Comm, device: torch.device, least: float = LEAST, rounds: int = ROUNDS
+) -> dict[str, float]:
+    """Seconds of each call by name: medians over the rounds, of the rank where they are largest.
+
+    All ranks make the same calls at the same time. Collective, the same on every rank.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            sleep(PAUSE)
+            comm.Barrier()
+            if not taken[name] or taken[name][-1] < LONG:
+                call()
+            taken[name].append(block(call, device, least))
+    return reduce.largest(comm, {name: median(times) for name, times in taken.items()})
+
+
+def block(call: Call, device: torch.device, least: float) -> float:
+    """Mean seconds of a call over `least` seconds, or of a single one; the device is synchronised before and after."""
+    clock.synchronise(device)
+    calls, more = 0, 1
+    begin = clock.now()
+    while True:
+        for _ in range(more):
+            call()
+        clock.synchronise(device)
+        calls, elapsed = calls + more, clock.now() - begin
+        if elapsed >= least:
+            return elapsed / calls
+        more = calls

@@ -1,0 +1,115 @@
+"""One product of `[kernels]`: prepared by each provider, its whole result checked, then timed, on all ranks at once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from mpi4py import MPI
+
+from hpcai import clock
+from hpcai.kernels import verify
+from hpcai.kernels.spec import CUSTOM, VENDOR, Prepared, Unavailable, backend
+from hpcai.workloads import blocks
+from hpcai.workloads.residuals import LARGEST
+
+Json = dict[str, Any]
+
+TRIAL = 0.005  # seconds of a block in which a way is tried
+
+
+@dataclass(frozen=True)
+class Team:
+    """The ranks that measure together, all alike: this one's device and threads, and the seed of the data."""
+
+    comm: MPI.Comm
+    device: torch.device
+    threads: int
+    seed: int
+
+    def least(self, value: Any) -> Any:
+        """The least value of all ranks. Collective."""
+        return self.comm.allreduce(value, MPI.MIN)
+
+    def largest(self, value: Any) -> Any:
+        """The largest value of all ranks. Collective."""
+        return self.comm.allreduce(value, MPI.MAX)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A product to be measured: the fields that name its rows, then what its kernel needs; `data` draws the operands.
+
+    The same on every rank.
+    """
+
+    names: Json
+    spec: Any
+    shape: Any
+    direction: str
+    data: Callable[[], Any]
+    providers: tuple[str, ...] = (CUSTOM, VENDOR)
+
+
+def measured(task: Task, team: Team) -> tuple[list[Json], list[Json]]:
+    """A row for each provider that is available on all ranks, and why the others have none. Collective."""
+    data = task.data()
+    ways: dict[str, Prepared] = {}
+    missing, residuals = [], {}
+    for provider in task.providers:
+        found, why = _prepared(task, provider, data, team)
+        if why:
+            missing.append({**_named(task, "kernel", "dtype"), "provider": provider, "why": why})
+        else:
+            way = ways[provider] = _fastest(found, team)
+            residuals[provider] = _residual(task, way, data, team)
+    seconds = blocks.seconds({provider: way.call for provider, way in ways.items()}, team.comm, team.device)
+    rows = [_row(task, provider, way, team, seconds[provider], residuals[provider]) for provider, way in ways.items()]
+    return rows, missing
+
+
+def _named(task: Task, *fields: str) -> Json:
+    return {field: task.names[field] for field in fields}
+
+
+def _prepared(task: Task, provider: str, data: Any, team: Team) -> tuple[list[Prepared], str]:
+    """The ways that a provider has, and why it has none on some rank. Collective; the same reason on every rank."""
+    found: list[Prepared] = []
+    why = ""
+    try:
+        module = backend(task.spec.name, provider, team.device.type)
+        found = module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
+    except Unavailable as reason:
+        why = str(reason)
+    return found, team.largest(why)
+
+
+def _fastest(ways: list[Prepared], team: Team) -> Prepared:
+    """The way that takes the slowest rank least time, in a short trial; the same on every rank. Collective."""
+    if len(ways) == 1:
+        return ways[0]
+    calls = {str(number): way.call for number, way in enumerate(ways)}
+    taken = blocks.seconds(calls, team.comm, team.device, TRIAL, rounds=2)
+    return ways[int(min(taken, key=lambda number: taken[number]))]
+
+
+def _residual(task: Task, way: Prepared, data: Any, team: Team) -> float:
+    """The worst of all ranks, of a result that was computed for it. Collective."""
+    way.call()
+    clock.synchronise(team.device)
+    own = verify.residual(task.spec, task.shape, task.direction, task.names["dtype"], data, way, team.seed)
+    return float(team.largest(min(own, LARGEST)))
+
+
+def _row(task: Task, provider: str, way: Prepared, team: Team, seconds: float, residual: float) -> Json:
+    return {
+        **task.names,
+        "threads": team.threads,
+        "provider": provider,
+        "variant": way.variant,
+        "operations": task.spec.operations(task.shape),
+        "nbytes": task.spec.nbytes(task.shape, task.direction, task.names["dtype"]),
+        "seconds": seconds,
+        "residual": residual,
+        "checked": verify.checked(task.spec, task.shape),
+    }

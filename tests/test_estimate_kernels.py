@@ -1,0 +1,105 @@
+"""What a case of `[kernels]` will need: pure, above what it uses, and not far above."""
+
+from pathlib import Path
+
+import pytest
+from kernel_rows import case_of
+
+from hpcai.estimate import kernels as estimate
+from hpcai.estimate.kernels import Rank, automatic_sizes, kernels_memory, kernels_seconds, triad_length
+from hpcai.kernels import verify
+from hpcai.machine import caches
+from hpcai.opcount.products import of_network, squares
+
+MIB = 2**20
+CONSTANT = estimate.PACKED + estimate.SMALL_OBJECTS  # which small cases need less of
+RANK = Rank(threads=1, free=8 * 2**30, ranks=2)
+
+
+def test_sizes_of_auto_end_where_memory_or_a_second_does() -> None:
+    assert automatic_sizes(RANK, 100e9) == [512, 1024, 2048]
+    assert automatic_sizes(RANK, 8 * 100e9) == [512, 1024, 2048, 4096]
+    assert automatic_sizes(RANK, 1e6) == [512]
+    small = Rank(1, 600 * MIB)
+    assert automatic_sizes(small, 1e15) == [512, 1024]
+    (largest,) = (max(sum(estimate.needs(p, small).values()) for p in squares([n])) for n in [1024])
+    assert largest <= small.free // 4
+
+
+def test_vectors_of_the_triad_are_beyond_the_caches_but_not_beyond_the_memory() -> None:
+    assert triad_length(Rank(1, 2**40, 1, 2**30)) * 24 == pytest.approx(4 * 2**30, rel=1e-6)
+    assert triad_length(Rank(1, 2**40, 8, 2**30)) * 24 * 8 == pytest.approx(4 * 2**30, rel=1e-6)
+    assert triad_length(Rank(1, 2**28, 1, 2**30)) * 8 * 4 <= 2**28 // 8
+    assert triad_length(Rank(1, 2**40, 1, 2**30, True)) == 2**27
+    assert triad_length(Rank(1, 0)) == 1
+
+
+def test_caches_of_a_node_are_counted_once(tmp_path: Path) -> None:
+    def cache(cpu: int, index: int, level: str, size: str, sharers: str) -> None:
+        folder = tmp_path / f"cpu{cpu}" / "cache" / f"index{index}"
+        folder.mkdir(parents=True)
+        for name, value in (("level", level), ("size", size), ("shared_cpu_list", sharers)):
+            (folder / name).write_text(f"{value}\n")
+
+    assert caches.last_level(tmp_path) == 2**25
+    for cpu, sharers in enumerate(("0-1", "0-1", "2-3", "2-3")):
+        cache(cpu, 0, "2", "1024K", f"{cpu}")
+        cache(cpu, 1, "3", "16M", sharers)
+    (tmp_path / "cpu3/cache/index1/size").write_text("unknown")
+    assert caches.last_level(tmp_path) == 2 * 16 * MIB
+    assert caches.last_level() >= 2**15
+
+
+def test_plans_are_of_the_product_that_needs_most() -> None:
+    few, many = (kernels_memory(case_of(*shapes).settings, RANK) for shapes in (["64"], ["64", "2048"]))
+    assert sum(few.values()) < sum(many.values())
+    assert many["operands"] == 2 * 8 * 2048**2 and many["results"] == 2 * 8 * 2048**2
+    automatic = kernels_memory(case_of("auto").settings, RANK)
+    assert automatic == many
+    on_gpu = kernels_memory(case_of("2048").settings, Rank(1, 2**28, accelerated=True))
+    assert on_gpu["operands"] + on_gpu["results"] == 4 * 8 * 2048**2
+    assert "check" not in on_gpu
+
+
+def test_seconds_grow_with_the_work() -> None:
+    assert sum(kernels_seconds(case_of("64").settings, RANK).values()) < 4
+    one, two = (kernels_seconds(case_of("4096").settings, Rank(threads, 2**40))["kernels"] for threads in (1, 2))
+    assert 1.5 < one / two <= 2.1
+
+
+def test_it_knows_which_products_are_checked_by_every_element() -> None:
+    assert (estimate.LARGEST_OPERATIONS, estimate.BLOCK_ELEMENTS) == (verify.LARGEST_OPERATIONS, verify.BLOCK_ELEMENTS)
+
+
+@pytest.mark.parallel(1)
+def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from test_workload_kernels import few_calls, ranks
+
+    from hpcai.machine import memory
+    from hpcai.workloads import ceilings, kernels
+    from hpcai.workloads.measured import Team
+
+    few_calls(monkeypatch)
+    monkeypatch.setattr(ceilings, "triad_length", lambda rank: 2**16)
+    monkeypatch.setattr(estimate, "triad_length", lambda rank: 2**16)
+    memory.keep_freed()
+    cpu = torch.device("cpu")
+    with ranks() as (world, ending):
+        if not memory.reset_peak():
+            pytest.skip("NO PEAK OF MEMORY TO BEGIN ANEW: PLANS NOT HELD AGAINST IT")
+        for case in (case_of("33", "resnet8", batch=2), case_of("resnet8", batch=128), case_of("1600")):
+            memory.give_back()
+            memory.reset_peak()
+            base = memory.resident()
+            kernels.run(case, 1, world, cpu, lambda *words: None, ending)
+            used, rank = memory.peak() - base, kernels.facts(world, Team(world.comm, cpu, 1, 1))
+            planned = sum(kernels_memory(case.settings, rank).values())
+            if case["SHAPES"][0] != "33":  # the first has everything loaded
+                assert used <= planned <= 1.25 * used + CONSTANT, (case["SHAPES"], used / MIB, planned / MIB)
+
+
+def test_networks_are_planned_at_their_batch() -> None:
+    plans = [sum(kernels_memory(case_of("resnet18", batch=batch).settings, RANK).values()) for batch in (8, 32)]
+    assert plans[0] < plans[1]
+    assert len({product.shape for product in of_network("resnet18", 8)}) > 10

@@ -1,0 +1,189 @@
+"""The measuring of `[kernels]` on real ranks: what is asked for is checked, timed and told, what is wrong FAILED."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_rows import case_of
+
+from hpcai.inputfile import Case
+from hpcai.report.consistency.kernels import claims
+from hpcai.report.kernels import block
+from hpcai.report.schema import kernels as schema
+from hpcai.report.schema.check import violations
+from hpcai.result import kernels as results
+
+Json = dict[str, Any]
+SMALL = case_of("33", "resnet8", batch=2)
+Told = list[tuple[str, float]]
+
+
+@contextmanager
+def ranks() -> Iterator[tuple[Any, Any]]:
+    """All ranks, and an end that has not come."""
+    from mpi4py import MPI
+
+    from hpcai.comm.ending import Ending
+    from hpcai.comm.world import World
+
+    world = World(MPI.COMM_WORLD, MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED), "host")
+    ending = Ending(world.comm, 0.0)
+    yield world, ending
+    ending.close()
+
+
+def measured(case: Case, told: Told | None = None) -> Json:
+    """The measurement of a case, which must be the same on every rank."""
+    import torch
+
+    from hpcai.workloads import kernels
+
+    with ranks() as (world, ending):
+        told = [] if told is None else told
+        raw = kernels.run(case, 1, world, torch.device("cpu"), lambda *words: told.append(words), ending)
+        assert isinstance(raw, dict)
+        assert world.comm.bcast(raw) == raw
+        assert list(claims(case, raw, {"ranks": world.size})) == []
+        assert list(violations(raw, schema.RAW)) == []
+    return raw
+
+
+def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.workloads import blocks, ceilings
+
+    monkeypatch.setattr(blocks, "PAUSE", 0.0)
+    monkeypatch.setattr(blocks.seconds, "__defaults__", (0.0, 1))
+    monkeypatch.setattr(ceilings, "STEPS", 2**12)
+
+
+@pytest.mark.parallel(2)
+def test_what_was_asked_for_is_measured_and_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    few_calls(monkeypatch)
+    threads, told = torch.get_num_threads(), Told()
+    raw = measured(SMALL, told)
+    rows = results.rows(SMALL, raw)
+    assert results.verdict(rows) == "PASSED" and raw["missing"] == []
+    assert raw["threads"] == threads == torch.get_num_threads()
+    assert {row["variant"] for row in rows if (row["kernel"], row["provider"]) == ("conv2d", "vendor")} <= {
+        "contiguous",
+        "channels_last",
+    }
+    assert all(row["ratio"] > 0 for row in rows if row["of"] != "ceiling")
+    assert all(results.ceilings(rows).values())
+    assert [share for _, share in told] == sorted(share for _, share in told) and 0.9 < told[-1][1] < 1
+    assert told[0][0].startswith("fma_peak") and told[0][1] == 0
+    assert "Kernels, test 3" in block({"index": 3, "settings": dict(SMALL.settings), "raw": raw}, rows)
+
+
+def spoiled(fault: Callable[[Any], None], prepare: Callable[..., Any]) -> Callable[..., Any]:
+    """A backend whose results are wrong."""
+
+    def prepared(*arguments: Any) -> Any:
+        return [way._replace(result=lambda way=way: changed(way.result())) for way in prepare(*arguments)]
+
+    def changed(result: Any) -> Any:
+        copy = np.array(result, order="C")  # so that its elements lie in a row
+        fault(copy)
+        return copy
+
+    return prepared
+
+
+def an_element(C: Any) -> None:
+    C.reshape(-1)[-1] += 1
+
+
+def on_one_rank(C: Any) -> None:
+    from mpi4py import MPI
+
+    C.reshape(-1)[0] *= 1 + (MPI.COMM_WORLD.rank == MPI.COMM_WORLD.size - 1)
+
+
+@pytest.mark.parallel(2)
+def test_wrong_kernels_fail_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.kernels.conv2d import vendor
+    from hpcai.kernels.fma_peak import numba_cpu as fma_peak
+    from hpcai.kernels.gemm import numba_cpu as gemm
+    from hpcai.kernels.triad import vendor as triad
+
+    few_calls(monkeypatch)
+    for module, fault in ((vendor, on_one_rank), (gemm, an_element), (triad, an_element), (fma_peak, on_one_rank)):
+        monkeypatch.setattr(module, "prepare", spoiled(fault, module.prepare))
+    rows = results.rows(SMALL, measured(SMALL))
+    wrong = {("conv2d", "vendor"), ("gemm", "custom"), ("triad", "vendor"), ("fma_peak", "custom")}
+    failed = {(row["kernel"], row["provider"]) for row in rows if row["verdict"] == "FAILED"}
+    passed = {(row["kernel"], row["provider"]) for row in rows if row["verdict"] == "PASSED"}
+    assert failed == wrong
+    assert passed == {("conv2d", "custom"), ("gemm", "vendor"), ("triad", "custom")}
+    assert {row["residual"] for row in rows if (row["dtype"], row["provider"]) == ("int8", "custom")} == {1}
+    assert results.verdict(rows) == "FAILED"
+    assert results.ceilings(rows)["fma_peak"] is None
+
+
+@pytest.mark.parallel(2)
+def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mpi4py import MPI
+
+    from hpcai.estimate import kernels as estimate
+    from hpcai.kernels.gemm import vendor
+    from hpcai.kernels.spec import Unavailable
+
+    few_calls(monkeypatch)
+    monkeypatch.setattr(estimate, "LONGEST", 1e-9)  # seconds of a product: the smallest square it is
+    prepare = vendor.prepare
+
+    def no_bytes(shape: Any, direction: str, data: Any, *rest: Any) -> Any:
+        if data.w.dtype == np.int8 and MPI.COMM_WORLD.rank == MPI.COMM_WORLD.size - 1:
+            raise Unavailable("no bytes on the last rank")
+        return prepare(shape, direction, data, *rest)
+
+    monkeypatch.setattr(vendor, "prepare", no_bytes)
+    case = case_of("auto", "20", "auto")
+    raw = measured(case)
+    shapes = dict.fromkeys(row["shape"] for row in raw["rows"] if row["of"] == "square")
+    assert list(shapes) == ["m20 n20 k20", "m512 n512 k512"]
+    reason = {"kernel": "gemm", "dtype": "int8", "provider": "vendor", "why": "no bytes on the last rank"}
+    assert raw["missing"] == [reason]
+    assert results.verdict(results.rows(case, raw)) == "PASSED"
+
+
+@pytest.mark.parallel(2)
+def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from hpcai.machine import signals
+    from hpcai.workloads import kernels
+    from hpcai.workloads.ensemble import Stopped
+
+    few_calls(monkeypatch)
+    with ranks() as (world, ending):
+
+        def tell(text: str, share: float) -> None:
+            if text.startswith("triad") and world.rank == world.size - 1:
+                monkeypatch.setattr(signals, "_caught", {"SIGTERM": 0.0})
+
+        stopped = kernels.run(SMALL, 1, world, torch.device("cpu"), tell, ending)
+    assert isinstance(stopped, Stopped)
+    assert [row["kernel"] for row in stopped.raw["rows"]] == ["fma_peak", "fma_peak", "triad", "triad"]
+
+
+@pytest.mark.parallel(2)
+def test_providers_take_turns_in_blocks() -> None:
+    import torch
+    from mpi4py import MPI
+
+    from hpcai.workloads import blocks
+
+    made: list[str] = []
+    calls = {name: lambda name=name: made.append(name) for name in ("one", "other")}
+    taken = blocks.seconds(calls, MPI.COMM_WORLD, torch.device("cpu"), 0.001, rounds=3)
+    assert all(0 < seconds < 1 for seconds in taken.values())
+    assert MPI.COMM_WORLD.bcast(taken) == taken
+    turns = [name for place, name in enumerate(made) if place == 0 or made[place - 1] != name]
+    assert turns == ["one", "other"] * 3 and len(made) > 2 * 6
+    slow = blocks.seconds({"one": lambda: made.append("slow")}, MPI.COMM_WORLD, torch.device("cpu"), 0.0, rounds=4)
+    assert slow["one"] > 0 and made.count("slow") == 8
