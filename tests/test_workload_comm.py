@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -99,11 +100,12 @@ def test_a_grid_of_four_on_two_pretended_nodes_while_one_rank_idles() -> None:
 
 
 @pytest.mark.parallel(3)
-def test_ranks_without_a_counterpart_wait_and_hear_the_result() -> None:
+def test_ranks_without_a_counterpart_wait_and_hear_the_result_or_of_an_early_end() -> None:
     world = nodes_of(2)  # two ranks on the first node, one on the second
     if world.size == 3:
         assert check(case_of(1, 3), world, 2) == {"world": 3, "between": 2}
         _check_sizes(nodes_of(8))
+        _check_early_end(nodes_of(8))
 
 
 def _check_sizes(world: "World") -> None:
@@ -118,22 +120,20 @@ def _check_sizes(world: "World") -> None:
     assert {entry["why"] for entry in raw["skipped"] if "nbytes" in entry} == {TOO_SMALL}
 
 
-@pytest.mark.parallel(3)
-def test_an_early_end_keeps_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def _check_early_end(world: "World") -> None:
+    """The rows there are when a signal comes, of a case that leaves one rank idle."""
     from hpcai.machine import signals
     from hpcai.workloads.ensemble import Stopped
 
-    world = nodes_of(8)
-    if world.size == 1:
-        return
     told: list[str] = []
 
     def tell(text: str, share: float) -> None:
         told.append(text)
         if len(told) == 5 and world.rank == 0:
-            monkeypatch.setattr(signals, "_caught", {"SIGTERM": 0.0})
+            signals._caught["SIGTERM"] = 0.0
 
-    stopped = measured(case_of(1, 2), world, tell)
+    with patch.dict(signals._caught):
+        stopped = measured(case_of(1, 2), world, tell)
     if world.rank < 2:
         assert isinstance(stopped, Stopped)
         assert len(stopped.raw["rows"]) == len(told) == 5
