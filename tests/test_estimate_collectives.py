@@ -1,0 +1,66 @@
+"""What a test of collectives will need: the plan against what real ranks use."""
+
+import pytest
+import torch
+
+from hpcai.estimate.collectives import COMPARED, PATTERNS, POOL, TIMED, comm_memory, comm_seconds
+from hpcai.estimate.kernels import Rank
+
+CPU = torch.device("cpu")
+HOST, GPU = Rank(threads=1, free=2**34), Rank(threads=1, free=2**34, accelerated=True)
+MIB = 2**20
+
+
+def settings(groups: int, degree: int, *sizes: int) -> dict[str, object]:
+    return {"GROUPS": groups, "DEGREE": degree, "SIZES": sizes, "MAPPING": "row"}
+
+
+def test_numbers_of_the_plan_are_those_of_the_measuring() -> None:
+    from hpcai.comm import payload, slots, timing
+
+    assert TIMED == timing.SECONDS
+    assert 4 * slots.pool_elements(2**28) == pytest.approx(POOL * 2**28, rel=1e-3)
+    made = slots.Payload(3, 1, CPU)
+    patterns = [*made._own, *made._sums, *made._plain]
+    assert sum(pattern._numbers.nbytes for pattern in patterns) == PATTERNS
+    assert COMPARED == 5 * payload.MOST_ELEMENTS
+
+
+def test_memory_grows_with_the_largest_size_only() -> None:
+    small, large = comm_memory(settings(1, 2, 1024), HOST), comm_memory(settings(1, 2, 1024, 2**28), HOST)
+    assert comm_memory(settings(4, 8, 2**28, 2**20, 2**20), HOST) == large
+    assert large["buffers"] == 3 * 2**28 and 2**28 < large["backend"] < 4 * 2**28
+    assert sum(small.values()) < 50 * MIB
+    assert list(comm_memory(settings(1, 1, 2**28), HOST)) == ["other"]
+    assert comm_memory(settings(1, 2, 2**28), GPU)["backend"] == 256 * MIB
+
+
+def test_seconds_count_the_scopes_that_differ() -> None:
+    world = comm_seconds(settings(1, 4, 1024, 2**20))["collectives"]
+    assert comm_seconds(settings(4, 1, 1024, 2**20))["collectives"] == world
+    assert comm_seconds(settings(2, 2, 1024, 2**20))["collectives"] == pytest.approx(3 * world)
+    assert comm_seconds(settings(1, 1, 1024))["collectives"] == 0
+    assert world > 2 * 4 * 2 * TIMED
+
+
+@pytest.mark.parallel(2)
+def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
+    from hpcai.comm import world as worlds
+    from hpcai.comm.ending import Ending
+    from hpcai.inputfile import Case
+    from hpcai.machine import memory
+    from hpcai.workloads import comm
+
+    world = worlds.join()
+    ending = Ending(world.comm, 0.0)
+    if world.size != 2 or not memory.reset_peak():
+        return
+    memory.keep_freed()
+    comm.run(Case(1, "comm", settings(1, 2, 1024)), 1, world, CPU, lambda text, share: None, ending)
+    largest = 2**24
+    memory.give_back()
+    before = memory.resident()
+    comm.run(Case(1, "comm", settings(1, 2, largest)), 1, world, CPU, lambda text, share: None, ending)
+    planned = sum(comm_memory(settings(1, 2, largest), HOST).values())
+    assert 0.5 * planned < memory.peak() - before < planned
+    ending.close()
