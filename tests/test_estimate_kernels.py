@@ -96,7 +96,7 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
             used, rank = memory.peak() - base, kernels.facts(world, Team(world.comm, cpu, 1, 1))
             planned = sum(kernels_memory(case.settings, rank).values())
             if case["SHAPES"][0] != "33":  # the first has everything loaded
-                assert used <= planned <= 1.25 * used + CONSTANT, (case["SHAPES"], used / MIB, planned / MIB)
+                assert used <= planned <= 1.4 * used + CONSTANT, (case["SHAPES"], used / MIB, planned / MIB)
 
 
 def test_networks_are_planned_at_their_batch() -> None:
