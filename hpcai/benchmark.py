@@ -2,6 +2,7 @@
 
 import sys
 from functools import partial
+from types import ModuleType
 
 import torch
 from mpi4py import MPI
@@ -19,12 +20,12 @@ from hpcai.machine.affinity import Placement, ranges
 from hpcai.report import files, hpl
 from hpcai.report.progress import ProgressLine
 from hpcai.report.tables import block
-from hpcai.workloads import ensemble
+from hpcai.workloads import comm, ensemble, kernels
 from hpcai.workloads.ensemble import Measurement, Stopped
 from hpcai.workloads.prepare import check, check_node
 from hpcai.workloads.usage import Usage
 
-WORKLOADS = {"ensemble": ensemble}
+WORKLOADS: dict[str, ModuleType] = {"kernels": kernels, "comm": comm, "ensemble": ensemble}
 
 
 def run(problem: Problem, world: World, placement: Placement) -> int:
@@ -177,7 +178,8 @@ class _Book:
             return 0
         sealed = results.sealed(self.result, self.planned)
         _tell(hpl.closing(sealed))
-        print(f"hpcai: report.txt, result.json and result.csv are in {self.folder}", file=sys.stderr)
+        names = sorted(["result.json", *files.texts(sealed)])
+        print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self.folder}", file=sys.stderr)
         return _exit_code(sealed["summary"])
 
 

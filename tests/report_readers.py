@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from hpcai.report.hpl import CEILINGS
+from hpcai.report.roofline import SHARES
+
 Json = dict[str, Any]
 Lines = dict[str, tuple[str, str | None]]  # value and verdict by name
 
@@ -67,6 +70,21 @@ def seconds_named(test: Json) -> Json:
     return told | {f"share of the operators, {kind}": (scores["operation_shares"] or {}).get(kind) for kind in kinds}
 
 
+def roofline_named(test: Json) -> Json:
+    """What the report tells of a test under the roofline, by the names it gives that; nothing without tables."""
+    scores = test["scores"]
+    if "roofline" not in scores:
+        return {}
+    found = scores["roofline"]
+    told = {"GFLOP/s of a rank": found["rate"] / 1e9}
+    told |= {"FLOP per byte of memory": found["intensity"]["memory"]}
+    told |= {"FLOP per byte all-reduced": found["intensity"]["communication"]}
+    told |= {words: found["shares"][name] for name, words in SHARES.items()}
+    for where, rate in scores["gradient_bandwidth"].items():
+        told[f"bandwidth of gradients {where} nodes, GB/s"] = None if rate is None else rate / 1e9
+    return told
+
+
 def printed(text: str, value: float | None, digits: int = 7) -> bool:
     """Whether a text is a number to its printed precision, or says that there is none."""
     if value is None:
@@ -99,7 +117,7 @@ def assert_tells(report: str, result: Json) -> None:
 
 def assert_lines(lines: Lines, test: Json) -> None:
     values = {check["name"]: check["value"] for check in test["checks"]}
-    values |= named(test["scores"]) | memory_named(test) | seconds_named(test)
+    values |= named(test["scores"]) | memory_named(test) | seconds_named(test) | roofline_named(test)
     verdicts: dict[str, str] = {check["name"]: check["verdict"] for check in test["checks"]}
     verdicts["quality(top1)/target"] = "REACHED" if test["scores"]["reached"] else "MISSED"
     assert list(lines) == list(values)
@@ -116,6 +134,9 @@ def assert_summary(report: str, result: Json) -> None:
     assert told.keys() >= {"gflops", "valid_gflops", "quality", "target", "P", "Q", "time"} or not best
     plain = {name: summary[name] for name in ("valid", "tests", "passed", "failed", "skipped", "fingerprint")}
     plain |= {name: result[name] for name in ("schema", "version")}
+    ceilings = {name: summary["ceilings"][key] for name, key in CEILINGS.items()}
+    plain |= {name: rate / 1e9 for name, rate in ceilings.items() if rate is not None}
+    assert {name for name in told if name in CEILINGS} == {name for name in CEILINGS if name in plain}
     for name, value in told.items():
         expected = best[name] if name in best else plain[name]
         assert printed(value, expected) if isinstance(expected, float) else value == str(expected), name

@@ -4,7 +4,8 @@ import pytest
 from sample_input import SMALL, ensemble
 
 from hpcai.errors import InputError
-from hpcai.inputfile import KEYS, parse
+from hpcai.inputfile import parse
+from hpcai.inputfile.keys import keys_of
 
 
 def test_grids_are_outermost_and_the_last_key_is_fastest() -> None:
@@ -22,7 +23,7 @@ def test_grids_are_outermost_and_the_last_key_is_fastest() -> None:
 
 def test_a_case_has_every_setting() -> None:
     case = parse(SMALL).cases(2)[0]
-    assert set(case.settings) == {key.name for key in KEYS}
+    assert set(case.settings) == {key.name for section in ("", "ensemble") for key in keys_of(section)}
     assert case.workload == "ensemble"
     assert case["OUTPUT"] == "run7"
 

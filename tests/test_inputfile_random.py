@@ -36,6 +36,8 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
         return st.integers(1, 12)
     if key.kind == "choice":
         return st.sampled_from(key.choices)
+    if key.kind == "shapes":
+        return st.sampled_from(key.choices) | st.integers(int(key.low), int(key.high))
     if key.kind == "dataset":
         return st.sampled_from(("fashion", "fashion:full")) | PATHS.map("fashion:".__add__)
     if key.kind == "folder":
@@ -61,9 +63,11 @@ def blocks(draw: st.DrawFn, section: str) -> list[str]:
     grids, swept = draw(st.integers(1, 20)), draw(st.sampled_from([key.name for key in KEYS if key.sweep]))
     lines = []
     for key in keys_of(section):
-        if key.default_in(section) and draw(st.booleans()):
+        left_out = key.name not in ("GROUPS", "DEGREE") or grids == 1
+        if key.default_in(section) and left_out and draw(st.booleans()):
             continue
-        count = grids if key.name in ("GROUPS", "DEGREE") else draw(st.integers(1, 20)) if key.name == swept else 1
+        many = key.name == swept or key.listed
+        count = grids if key.name in ("GROUPS", "DEGREE") else draw(st.integers(1, 20)) if many else 1
         name = draw(st.sampled_from([key.name, key.name.lower(), key.name.title()]))
         words, rest = written(key, draw(values_of(key, count))), draw(st.sampled_from(["", "# x", "the SEED"]))
         lines.append(f"{words} {name} {rest}")
@@ -75,7 +79,8 @@ def inputs(draw: st.DrawFn) -> str:
     """A legal input."""
     lines = ["header one", "header two", *draw(blocks(""))]
     for _ in range(draw(st.integers(1, 2))):
-        lines += ["[ensemble]", *draw(blocks(draw(st.sampled_from([section.name for section in SECTIONS]))))]
+        name = draw(st.sampled_from([section.name for section in SECTIONS]))
+        lines += [f"[{name}]", *draw(blocks(name))]
     return draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(lines)
 
 

@@ -69,8 +69,8 @@ WITHOUT = {key: "\n".join(line for line in SMALL.splitlines() if key not in line
         ("64 BATCH", "BATCH stands already in line 9; allowed: once a section"),
         ("64 \u017fEED", "no word of this line is a KEY"),
         ("3\u00a0EPOCHS", "3\\xa0EPOCHS looks like EPOCHS"),
-        ("[ensembel]", "section [ensembel] is unknown (ensembel looks like ensemble); allowed: [ensemble]"),
-        ("[kernels]", "section [kernels] is unknown; allowed: [ensemble]"),
+        ("[ensembel]", "[ensembel] is unknown (ensembel looks like ensemble); allowed: [kernels] [comm] [ensemble]"),
+        ("[weather]", "section [weather] is unknown; allowed: [kernels] [comm] [ensemble]"),
         ("[ensemble", "a section line needs a name in brackets"),
         ("[]", "section [] is unknown"),
         ("[ensemble]", "[ensemble] needs a line with DATASET; allowed: fashion | fashion:full | fashion:PATH"),
@@ -115,7 +115,7 @@ def test_a_required_key_is_missed(key: str) -> None:
     assert f"[ensemble] needs a line with {key}; allowed: " in message
 
 
-@pytest.mark.parametrize("line", ["32 BATCH", "fashion DATASET"])
+@pytest.mark.parametrize("line", ["8 EPOCHS", "fashion DATASET"])
 def test_a_key_of_a_section_is_refused_before_it(line: str) -> None:
     message = refusal(SMALL.replace("run7  ", line + "\nrun7  "))
     assert f"line 3: {line}" in message
@@ -194,8 +194,10 @@ def test_a_dataset_that_is_not_there() -> None:
         ("BATCH= , ,", "BATCH has no value"),
         ("BATCH=0", "BATCH: 0 is out of range; allowed: a whole number from 1"),
         ("BATCH=1_0", "1_0 is not a whole number"),
-        ("ensembel.BATCH=3", "section [ensembel] is unknown (ensembel looks like ensemble); allowed: [ensemble]"),
-        ("kernels.BATCH=3", "section [kernels] is unknown; allowed: [ensemble]"),
+        ("ensembel.EPOCHS=3", "section [ensembel] is unknown (ensembel looks like ensemble); allowed: [ensemble]"),
+        ("weather.EPOCHS=3", "section [weather] is unknown; allowed: [ensemble]"),
+        ("kernels.EPOCHS=3", "section [kernels] has no EPOCHS; allowed: [ensemble]"),
+        ("kernels.BATCH=3", "the file has no section [kernels]; it has BATCH in [ensemble]"),
         (".BATCH=3", "section [] is unknown"),
         ("ensemble.SEED=3", "section [ensemble] has no SEED; allowed: SEED=VALUE, a setting of the run"),
         ("SEED=1 2", "SEED takes one value, here are 2"),
@@ -215,7 +217,7 @@ def test_an_override_is_refused(option: str, says: str) -> None:
 
 
 def test_an_override_for_a_section_the_file_lacks() -> None:
-    assert "no section of the file has BATCH; allowed: where there is [ensemble]" in refusal("a\nb\n", "BATCH=3")
+    assert "no section of the file has EPOCHS; allowed: where there is [ensemble]" in refusal("a\nb\n", "EPOCHS=3")
 
 
 def test_all_errors_are_told_at_once_and_in_order() -> None:

@@ -15,6 +15,7 @@ from small_run import INPUT
 from hpcai import estimate
 from hpcai.data import catalog
 from hpcai.errors import InputError
+from hpcai.estimate import Rank
 from hpcai.inputfile import Problem, parse
 from hpcai.machine import launcher
 from hpcai.machine.memory import Limit
@@ -24,6 +25,8 @@ from hpcai.workloads import planning, prepare
 CPU = torch.device("cpu")
 ENOUGH = Limit(2**50, "/a/file")
 BASELINE = 400 * 2**20
+RANK = Rank(threads=1, free=2**33)
+TABLES = "one\ntwo\n[kernels]\nresnet8 64 SHAPES\n[comm]\n1K 1M SIZES\n"
 
 
 def problem(*options: str) -> Problem:
@@ -32,7 +35,7 @@ def problem(*options: str) -> Problem:
 
 def plans(problem: Problem, ranks: int, limit: Limit = ENOUGH, crowd: float = 1.0) -> list[dict[str, Any]]:
     """The plan of each case on CPUs, in this process, which is left its threads."""
-    return [planning.plan(case, CPU, BASELINE, limit, crowd) for case in problem.cases(ranks)]
+    return [planning.plan(case, CPU, BASELINE, limit, RANK, crowd) for case in problem.cases(ranks)]
 
 
 def told(tests: Sequence[dict[str, Any]], ranks: int, processors: int = 10**9) -> dict[str, Any]:
@@ -105,14 +108,15 @@ def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
     text = plan.text("x", told([first], 2))
     assert first["lack"] in text and "does not fit" in text.splitlines()[3]
     with pytest.raises(InputError, match="test 1 does not fit.*test 2 does not fit"):
-        planning.refuse(problem().cases(2), CPU, BASELINE, Limit(1, "/a/file"))
-    planning.refuse(problem().cases(2), CPU, BASELINE, ENOUGH)
+        planning.refuse(problem().cases(2), CPU, BASELINE, Limit(1, "/a/file"), RANK)
+    planning.refuse(problem().cases(2), CPU, BASELINE, ENOUGH, RANK)
 
 
 def test_text() -> None:
     settings = {"BATCH": 32, "GROUPS": 2, "DEGREE": 3, "NETWORK": "resnet50"}
     memory = {"data": 2**20, "buckets": 0, "step": 3 * 2**20}
     test = {"settings": settings, "steps": 14, "nbytes": 3 * 2**29, "seconds": 6.04, "memory": memory, "lack": ""}
+    test["workload"] = "ensemble"
     lines = plan.text("my.dat", told([test] * 2, 8)).splitlines()
     assert lines[0] == "my.dat: 2 tests, planned for 8 ranks; nothing was run"
     assert re.sub(" +", " ", lines[1]) == " Test NB P Q Idle ranks Network Steps GiB per rank Seconds"
@@ -130,8 +134,27 @@ def test_text() -> None:
 
 
 def test_every_purpose_has_a_meaning() -> None:
-    (test, _) = plans(problem(), 2)
-    assert set(test["memory"]) == set(plan.MEANINGS)
+    tests = [*plans(problem(), 2), *plans(parse(TABLES.replace("64", "4096")), 2), *plans(parse(TABLES), 2)]
+    assert {purpose for test in tests for purpose in test["memory"]} == set(plan.MEANINGS)
+
+
+def test_tables_have_neither_network_nor_steps() -> None:
+    tests = plans(parse(TABLES), 3)
+    lines = plan.text("x", told(tests, 3)).splitlines()
+    assert lines[3].split()[:7] == ["1", "32", "-", "-", "-", "[kernels]", "-"]
+    assert lines[4].split()[:7] == ["2", "-", "3", "1", "0", "[comm]", "-"]
+    for test in tests:
+        assert test["nbytes"] == BASELINE + sum(test["memory"].values()) and test["seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "cure"),
+    [("[kernels]\n60000 SHAPES", "other SHAPES, or a smaller BATCH"), ("[comm]\n64G SIZES", "smaller SIZES")],
+)
+def test_tables_that_do_not_fit_are_refused(line: str, cure: str) -> None:
+    asked = parse(f"one\ntwo\n[kernels]\n8 SHAPES\n{line}")
+    with pytest.raises(InputError, match=f"test 2 does not fit: .* {cure}"):
+        planning.refuse(asked.cases(2), CPU, BASELINE, Limit(2**33, "/a/file"), RANK)
 
 
 def test_a_plan_is_not_taken_for_a_result() -> None:

@@ -1,7 +1,23 @@
 """Memory and time of a test before it runs: from the graph and the settings alone, so that --verify can do it again."""
 
+from hpcai.estimate.collectives import comm_memory, comm_seconds
+from hpcai.estimate.kernels import Rank, kernels_memory, kernels_seconds
 from hpcai.estimate.liveness import Storage, saved_bytes, step_bytes
 from hpcai.estimate.memory import Facts, memory, total
 from hpcai.estimate.seconds import Rates, seconds
 
-__all__ = ["Facts", "Rates", "Storage", "memory", "saved_bytes", "seconds", "step_bytes", "total"]
+__all__ = [
+    "Facts",
+    "Rank",
+    "Rates",
+    "Storage",
+    "comm_memory",
+    "comm_seconds",
+    "kernels_memory",
+    "kernels_seconds",
+    "memory",
+    "saved_bytes",
+    "seconds",
+    "step_bytes",
+    "total",
+]

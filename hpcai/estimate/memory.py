@@ -75,9 +75,12 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
 
 
 def total(rows: Mapping[str, int]) -> int:
-    """Most bytes at once: of the checks, or of the training with a step or with the judgement of one."""
+    """Most bytes at once: of the checks, or of the training with a step or with the judgement of one.
+
+    What is none of these is needed all the time.
+    """
     checks, judgement, steps, training = (
-        sum(rows[name] for name in names) for names in (CHECKS, JUDGEMENT, STEPS, TRAINING)
+        sum(rows.get(name, 0) for name in names) for names in (CHECKS, JUDGEMENT, STEPS, TRAINING)
     )
     stays = sum(rows.values()) - checks - judgement - steps - training
     return stays + max(checks, training + max(steps, judgement))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Value = int | float | str
 Setting = Value | tuple[Value, ...]  # of one case: all values of a KEY that is listed, else one
-Kind = Literal["integer", "real", "choice", "dataset", "folder"]
+Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes"]
 Bounds = Literal["[]", "[)", "(]", "()"]
 
 MOST_VALUES = 20
@@ -65,6 +65,8 @@ class Key:
     @property
     def allowed(self) -> str:
         """The legal values, in words."""
+        if self.kind == "shapes":
+            return f"{' | '.join(self.choices)} | a whole number {self._interval}"
         if self.choices:
             return " | ".join(self.choices)
         if self.kind == "folder":
@@ -86,25 +88,39 @@ class Key:
         return over and (number < self.high if self.bounds[1] == ")" else number <= self.high)
 
 
-SECTIONS = (Workload("ensemble", "image classification by an ensemble of networks"),)
+SECTIONS = (
+    Workload(
+        "kernels",
+        "matrix products and convolutions, ours beside the vendor's; RESOLUTION 0: 224, networks of small images 32",
+    ),
+    Workload("comm", "collectives, by MPI and by the backend that trains"),
+    Workload("ensemble", "image classification by an ensemble of networks"),
+)
 
 _OWN = "the dataset's own"
+_GRIDDED = ("comm", "ensemble")
 _DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:PATH")
 _SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
+AUTO = "auto"
+_SIZES = tuple(1024 * 4**power for power in range(10))
 _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
 def _trains(name: str, kind: Kind, help: str, **rest: Any) -> Key:
-    return Key(name=name, sections=("ensemble",), kind=kind, help=help, **rest)
+    return Key(name=name, kind=kind, help=help, **{"sections": ("ensemble",), **rest})
+
+
+def _table(name: str, section: str, kind: Kind, help: str, **rest: Any) -> Key:
+    return Key(name=name, sections=(section,), kind=kind, help=help, sweep=False, listed=True, **rest)
 
 
 def _count(name: str, help: str, low: int = 1, high: int = 2**31 - 1, **rest: Any) -> Key:
     return _trains(name, "integer", help, low=low, high=high, **rest)
 
 
-def _choice(name: str, help: str, *choices: str) -> Key:
+def _choice(name: str, help: str, *choices: str, **rest: Any) -> Key:
     """The first choice is the default."""
-    return _trains(name, "choice", help, choices=choices, default=choices[0])
+    return _trains(name, "choice", help, choices=choices, default=choices[0], **rest)
 
 
 KEYS = (
@@ -131,16 +147,33 @@ KEYS = (
         sweep=False,
         help="seconds from the start after which the run ends in good order",
     ),
+    _table(
+        "SHAPES",
+        "kernels",
+        "shapes",
+        "a network: the products of its layers; a number: square matrices; auto: squares that fit",
+        choices=(AUTO, *_SMALL, *_LARGE),
+        low=1,
+        high=2**20,
+        default=AUTO,
+    ),
+    _table("SIZES", "comm", "integer", "bytes of a collective", low=4, high=2**40, suffixed=True, default=_SIZES),
     _trains("DATASET", "dataset", "pictures: shipped, Debian's, a folder's; generated; packed", choices=_DATASETS),
     _choice("NETWORK", "the base model", *_SMALL, *_LARGE),
     _choice("VARIANT", "place of the stride in a bottleneck", "v1.5", "v1"),
-    _count("RESOLUTION", "pixels a side", low=8, high=1024, zero=_OWN, default=0),
+    _count("RESOLUTION", "pixels a side", low=8, high=1024, zero=_OWN, default=0, sections=("kernels", "ensemble")),
     _count("CLASSES", "classes of generated data", low=2, high=65536, zero=_OWN, default=0),
     _count("SAMPLES", "the first so many training samples", low=2, zero="all", default=0),
-    _count("GROUPS", "P: models trained at once", zero="ranks / DEGREE"),
-    _count("DEGREE", "Q: ranks that train one model", zero="accelerators of a node, 1 on a CPU"),
-    _choice("MAPPING", "order of the ranks in the grid", "row", "column"),
-    _count("BATCH", "NB: samples per rank and step"),
+    _count("GROUPS", "P: models trained at once", zero="ranks / DEGREE", sections=_GRIDDED, defaults={"comm": 0}),
+    _count(
+        "DEGREE",
+        "Q: ranks that train one model",
+        zero="accelerators of a node, 1 on a CPU",
+        sections=_GRIDDED,
+        defaults={"comm": 0},
+    ),
+    _choice("MAPPING", "order of the ranks in the grid", "row", "column", sections=_GRIDDED),
+    _count("BATCH", "NB: samples per rank and step", sections=("kernels", "ensemble"), defaults={"kernels": 32}),
     _count("EPOCHS", "passes over the training samples", default=8),
     _trains("WARMUP", "real", "epochs of rising learning rate", low=0, default=1.0),
     _count("EVALUATE", "epochs from one validation to the next", default=1, sweep=False),

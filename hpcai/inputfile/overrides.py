@@ -42,8 +42,16 @@ def _targets(blocks: Sequence[Block], key: Key, section: str | None, place: Plac
         return []
     found = [block for block in blocks if block.name in homes and section in (None, block.name)]
     if not found:
-        mistakes.add(place, f"no section of the file has {key.name}; allowed: where there is [{'] ['.join(homes)}]")
+        mistakes.add(place, _nowhere(blocks, key, section))
     return found
+
+
+def _nowhere(blocks: Sequence[Block], key: Key, section: str | None) -> str:
+    """What is wrong with an option that no block of the file is for."""
+    having = " ".join(f"[{block.name}]" for block in blocks if block.name in key.sections)
+    if section and having:
+        return f"the file has no section [{section}]; it has {key.name} in {having}"
+    return f"no section of the file has {key.name}; allowed: where there is [{'] ['.join(key.sections)}]"
 
 
 def _replace(blocks: Sequence[Block], key: Key, value: str, place: Place, mistakes: Mistakes) -> None:

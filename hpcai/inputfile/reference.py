@@ -16,7 +16,7 @@ Two header lines of free text come first; they are repeated in the report. Every
 - A KEY marked as a sweep takes up to {MOST_VALUES} values, {MOST_COLUMNS} columns in all.
   `GROUPS` and `DEGREE` pair up: the first of one with the first of the other. Everything else multiplies out, grids
   outermost, the last KEY of the table fastest. Each combination is one test, run REPEAT times with
-  seeds SEED, SEED + 1, ...; at most {MOST_TESTS:,} in all.
+  seeds SEED, SEED + 1, ...; at most {MOST_TESTS:,} in all. All values of a KEY marked as a list belong to one test.
 - `--set [SECTION.]KEY=VALUE` on the command line replaces a setting of the file in every section that has the KEY, or
   in those named; several values are separated by blanks or commas; the last one given counts.
 - A path cannot hold blanks, `#` or `!`.
@@ -30,7 +30,7 @@ def reference() -> str:
     """The page as Markdown: the grammar, then a table for the run and one for each section."""
     parts = [_INTRODUCTION, "## Settings of the run\n", _table("")]
     for section in SECTIONS:
-        parts += [f"## [{section.name}]\n\n{section.help.capitalize()}.\n", _table(section.name)]
+        parts += [f"## [{section.name}]\n\n{section.help[0].upper()}{section.help[1:]}.\n", _table(section.name)]
     return "\n".join(parts)
 
 
@@ -38,8 +38,14 @@ def _table(section: str) -> str:
     return "\n".join(_HEAD + [_row(key, section) for key in keys_of(section)]) + "\n"
 
 
+def _allowed(key: Key) -> str:
+    """The legal values; where any path or number is legal beside the choices, that too."""
+    choices = [f"`{choice}`" for choice in key.choices]
+    return ", ".join([*choices, key.allowed.split(" | ")[-1]] if key.kind == "shapes" else choices) or key.allowed
+
+
 def _row(key: Key, section: str) -> str:
-    allowed = ", ".join(f"`{choice}`" for choice in key.choices) or key.allowed
+    allowed = _allowed(key)
     values = key.default_in(section)
     default = f"`{written(key, values)}`" if values else "must be given"
     several = "yes" if key.sweep else "a list" if key.listed else "no"

@@ -55,7 +55,14 @@ def _too_wide(key: Key, values: Sequence[Value]) -> list[str]:
 
 
 def _value(key: Key, word: str) -> Value:
-    readers = {"integer": _integer, "real": _real, "choice": _choice, "dataset": _dataset, "folder": _folder}
+    readers = {
+        "integer": _integer,
+        "real": _real,
+        "choice": _choice,
+        "dataset": _dataset,
+        "folder": _folder,
+        "shapes": _shapes,
+    }
     return readers[key.kind](key, word)
 
 
@@ -87,6 +94,11 @@ def _choice(key: Key, word: str) -> Value:
     if word not in key.choices:
         raise ValueError(f"{shown(word, 40)} is unknown{alike([word], key.choices)}")
     return word
+
+
+def _shapes(key: Key, word: str) -> Value:
+    """The side of square matrices, or a choice."""
+    return _integer(key, word) if is_number(word) else _choice(key, word)
 
 
 def _dataset(key: Key, word: str) -> Value:

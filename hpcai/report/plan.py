@@ -16,10 +16,11 @@ HEADER = (
     f"{'Test':>5} {'NB':>6} {'P':>6} {'Q':>6} {'Idle ranks':>11}  {'Network':<10} {'Steps':>9} "
     f"{'GiB per rank':>13} {'Seconds':>12}"
 )
-LACKING = "does not fit"
+LACKING, NONE = "does not fit", "-"
 EXPLANATION = (
     "GiB per rank: most at any moment, process and libraries (the baseline) included; on a GPU, of its own memory.",
     "Seconds: from steps timed on this machine, start-up excepted; communication between ranks comes on top.",
+    "Tests of [kernels] and [comm] have no network: their seconds are about what measuring takes.",
 )
 MEANINGS = {
     "data": "pictures and labels kept in memory",
@@ -35,6 +36,14 @@ MEANINGS = {
     "residuals": "the checks of the provider and of sums, before the training needs memory",
     "profile": "the profiler's account of a few steps",
     "other": "small objects",
+    "operands": "what products are made of, in every layout a provider wants, and the triad's vectors",
+    "results": "what both providers make of them",
+    "small objects": "of Python and libraries",
+    "packed": "blocks that the threads pack",
+    "check": "the check of a result in float64",
+    "buffers": "what collectives send and receive",
+    "backend": "the backend's own copies",
+    "checks": "what collectives must deliver, and its comparison",
 }
 
 
@@ -70,11 +79,14 @@ def _lines(name: str, planned: Json) -> Iterator[str]:
 
 def _row(index: int, test: Json, ranks: int) -> str:
     settings = test["settings"]
-    groups, degree = settings["GROUPS"], settings["DEGREE"]
+    batch, groups, degree = (settings.get(name, NONE) for name in ("BATCH", "GROUPS", "DEGREE"))
+    idle = NONE if groups == NONE else ranks - groups * degree
+    steps = NONE if test["steps"] is None else test["steps"]
     seconds = LACKING if test["lack"] else f"{test['seconds']:.1f}"
+    network = settings.get("NETWORK", f"[{test['workload']}]")
     return (
-        f"{index:>5} {settings['BATCH']:>6} {groups:>6} {degree:>6} {ranks - groups * degree:>11}  "
-        f"{settings['NETWORK']:<10} {test['steps']:>9} {test['nbytes'] / GIB:>13.3f} {seconds:>12}"
+        f"{index:>5} {batch:>6} {groups:>6} {degree:>6} {idle:>11}  "
+        f"{network:<10} {steps:>9} {test['nbytes'] / GIB:>13.3f} {seconds:>12}"
     )
 
 

@@ -8,9 +8,11 @@ from typing import Any
 from hpcai import result as results
 from hpcai.report import block as rows_of_hpl
 from hpcai.report import collectives, kernels
+from hpcai.report.text import printed
 
 Json = dict[str, Any]
 
+MIB = 2**20
 BLOCKS: dict[str, Callable[[Json, Sequence[Json]], str]] = {"kernels": kernels.block, "comm": collectives.block}
 
 
@@ -18,7 +20,19 @@ def block(result: Json, entry: Json) -> str:
     """What is printed of a test or table that has ended: a row of HPL with its lines, or a table."""
     if entry["workload"] not in BLOCKS:
         return rows_of_hpl.block(entry)
-    return BLOCKS[entry["workload"]](entry, results.rows_of(result, entry))
+    return BLOCKS[entry["workload"]](entry, results.rows_of(result, entry)) + printed([_memory(entry), ""])
+
+
+def _memory(table: Json) -> str:
+    used = table["raw"]["memory"]
+    peak, baseline, planned = (used[f"{name}_bytes"] / MIB for name in ("peak", "baseline", "planned"))
+    own = f", of its GPU {used['device_peak_bytes'] / MIB:.1f} MiB" if used["accelerated"] else ""
+    since = "of the run so far" if used["whole_run"] else "of a rank"
+    whose = "its GPU" if used["accelerated"] else "it"
+    return (
+        f"Memory  : peak {since} {peak:.1f} MiB, process and libraries {baseline:.1f} MiB of it{own}; "
+        f"planned for {whose}: {planned:.1f} MiB"
+    )
 
 
 def blocks(result: Json) -> str:

@@ -1,6 +1,8 @@
 """Loads what torch and this program load only when it is first used, so that it is there before memory is measured."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,8 +12,10 @@ from hpcai.data import catalog, places
 from hpcai.data.dataset import ArraySplit
 from hpcai.data.loader import Loader
 from hpcai.inputfile import Case
-from hpcai.kernels import conv2d
+from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.check import check_convolution
+from hpcai.kernels.spec import CUSTOM, DIRECTIONS, INPUT_GRADIENT, Unavailable, backend
+from hpcai.kernels.verify import drawn
 from hpcai.machine import memory
 from hpcai.models.module import build
 from hpcai.train.optimisers import sgd
@@ -21,22 +25,45 @@ from hpcai.train.recording import by_class, profiler
 SIDE, SAMPLES = 8, 4
 
 
-def load(cases: Sequence[Case], device: torch.device) -> int:
+def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> int:
     """Bytes of this process once all libraries are at work: the baseline of its memory.
 
-    One step of a tiny network on tiny pictures, through the parts that every test uses.
+    One step of a tiny network on tiny pictures, through the parts that every training uses; tiny products by our own
+    kernels, unless a plan need not wait until they are `compiled`.
     """
     memory.keep_freed()
-    for case in {case["DATASET"]: case for case in cases}.values():
+    trained = [case for case in cases if case.workload == "ensemble"]
+    for case in {case["DATASET"]: case for case in trained}.values():
         if case["DATASET"] == places.GENERATED:
             made = catalog.open_dataset(places.GENERATED, 2, classes=2, resolution=SIDE).train
             made.images(np.arange(1)), made.labels(np.arange(1))
-    if device.type == "cpu":
-        _normalise(any(case["DATASET"].startswith("imagenet:") for case in cases))
-    _train(cases[0], device)
-    check_convolution(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
+    if device.type == "cpu" and trained:
+        _normalise(any(case["DATASET"].startswith("imagenet:") for case in trained))
+    if trained:
+        _train(trained[0], device)
+        check_convolution(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
+    if compiled and any(case.workload == "kernels" for case in cases):
+        _kernels(device)
     memory.give_back()
     return memory.resident()
+
+
+def _kernels(device: torch.device) -> None:
+    """Our own kernels, in all types and directions that are measured."""
+    matrices, layer = gemm.Shape(SIDE, SIDE, SIDE), conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3))
+    with suppress(Unavailable):
+        for dtype in ("fp32", "fp64", "int8"):
+            _product("gemm", matrices, INPUT_GRADIENT, dtype, device)
+        for direction in DIRECTIONS:
+            _product("gemm", matrices, direction, "fp32", device)
+            _product("conv2d", layer, direction, "fp32", device)
+
+
+def _product(kernel: str, shape: Any, direction: str, dtype: str, device: torch.device) -> None:
+    data = drawn(shape, dtype, 1)
+    ways = backend(kernel, CUSTOM, device.type).prepare(shape, direction, data, str(device), torch.get_num_threads())
+    for way in ways:
+        way.call()
 
 
 def _normalise(cropped: bool) -> None:

@@ -12,21 +12,16 @@ from typing import Any
 import torch
 
 from hpcai import estimate
-from hpcai.data import catalog
-from hpcai.data.dataset import Dataset
-from hpcai.data.order import Shard
 from hpcai.errors import InputError
-from hpcai.estimate import Facts
+from hpcai.estimate import Rank
 from hpcai.inputfile import Case, Problem
-from hpcai.kernels.check import converts
+from hpcai.machine import caches, launcher, memory
 from hpcai.machine import device as devices
-from hpcai.machine import launcher, memory
 from hpcai.machine.affinity import cores, own_cpus
 from hpcai.machine.memory import Limit
-from hpcai.train.precision import PRECISIONS
 from hpcai.workloads.loading import load
-from hpcai.workloads.pace import seconds
-from hpcai.workloads.prepare import check, network
+from hpcai.workloads.needs import NEEDS
+from hpcai.workloads.prepare import check
 
 GIB = 2**30
 CROWDED = 8  # ranks for each core or GPU of a node
@@ -45,28 +40,19 @@ MPI.Finalize()
 """
 
 
-def facts(case: Case, dataset: Dataset, device: torch.device) -> Facts:
-    """What the memory of a case depends on beside its settings and network."""
-    copies = 1 if case["STAGE"] == "none" else 2  # of a staged copy's data and of the files' own
-    channels, side, _ = dataset.shape
-    return Facts(
-        data_bytes=copies * (dataset.train.nbytes + dataset.validation.nbytes),
-        samples=len(dataset.train),
-        picture_bytes=channels * (dataset.crops.side if dataset.crops else side) ** 2,
-        converted=converts(device.type, PRECISIONS[case["PRECISION"]].arithmetic),
-        accelerated=device.type == "cuda",
-    )
+def rank_of(device: torch.device, free: int, node_ranks: int, threads: int) -> Rank:
+    """A rank on a node like this one, whose ranks have `free` bytes and `threads` threads each."""
+    return Rank(threads, free, node_ranks, caches.last_level(), device.type == "cuda")
 
 
-def rows(case: Case, device: torch.device) -> dict[str, int]:
+def rows(case: Case, device: torch.device, rank: Rank) -> dict[str, int]:
     """Bytes of a rank of a case by purpose."""
-    dataset = catalog.open_for(case.data_settings)
-    return estimate.memory(network(case, dataset), case.settings, facts(case, dataset, device))
+    return NEEDS[case.workload].memory(case, device, rank)
 
 
-def refuse(cases: Sequence[Case], device: torch.device, baseline: int, limit: Limit) -> None:
+def refuse(cases: Sequence[Case], device: torch.device, baseline: int, limit: Limit, rank: Rank) -> None:
     """Raise InputError, naming every test whose ranks need more than `limit` bytes each, the baseline included."""
-    wrong = [lack for case in cases if (lack := shortage(case, rows(case, device), baseline, limit))]
+    wrong = [lack for case in cases if (lack := shortage(case, rows(case, device, rank), baseline, limit))]
     if wrong:
         raise InputError("; ".join(wrong))
 
@@ -80,7 +66,7 @@ def shortage(case: Case, needed: Mapping[str, int], baseline: int, limit: Limit)
     purposes = ", ".join(f"{name} {nbytes / GIB:.3f}" for name, nbytes in [("process", baseline), *largest])
     return (
         f"test {case.index} does not fit: a rank needs {whole / GIB:.3f} GiB ({purposes}); "
-        f"allowed: {limit.nbytes / GIB:.3f} GiB, by {limit.source}; a smaller BATCH than {case['BATCH']} needs less"
+        f"allowed: {limit.nbytes / GIB:.3f} GiB, by {limit.source}; {NEEDS[case.workload].cure(case)}"
     )
 
 
@@ -102,15 +88,17 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
     processors = len(cores(own_cpus()))
     places = devices.accelerators() or processors
     here = ranks_of_node(ranks, places)
-    devices.prepare(device, max(1, processors // here))
+    threads = max(1, processors // here)
+    devices.prepare(device, threads)
     cases = problem.cases(ranks, devices.accelerators())
-    baseline = mpi_bytes() + PEERS_BYTES + load(cases, device)
+    baseline = mpi_bytes() + PEERS_BYTES + load(cases, device, compiled=False)
     check(cases)
     sharers = ceil(here / devices.accelerators()) if devices.accelerators() else here
     own = memory.resident() if device.type == "cpu" else 0
     free = limit_of_rank(device, 1)
     limit = Limit((free.nbytes + own) // sharers, _shared(free.source, sharers))
     held = 0 if device.type == "cuda" else baseline
+    rank = rank_of(device, max(0, limit.nbytes - held), here, threads)
     return {
         "ranks": ranks,
         "node_ranks": here,
@@ -118,13 +106,14 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
         "baseline": held,
         "limit": limit.nbytes,
         "source": limit.source,
-        "tests": [plan(case, device, held, limit, _crowd(case, here, places)) for case in cases],
+        "tests": [plan(case, device, held, limit, rank, _crowd(case, here, places)) for case in cases],
     }
 
 
 def _crowd(case: Case, here: int, places: int) -> float:
     """How many ranks of a test share a core or GPU of a node that has `here` ranks; idle ones take no time."""
-    return max(1.0, min(here, case["GROUPS"] * case["DEGREE"]) / places)
+    active = case["GROUPS"] * case["DEGREE"] if "GROUPS" in case.settings else here
+    return max(1.0, min(here, active) / places)
 
 
 def ranks_of_node(ranks: int, places: int) -> int:
@@ -157,20 +146,20 @@ def mpi_bytes() -> int:
         return MPI_BYTES
 
 
-def plan(case: Case, device: torch.device, baseline: int, limit: Limit, crowd: float = 1.0) -> dict[str, Any]:
-    """Settings, steps per model, bytes per rank by purpose and seconds by phase of a case on ranks like this one.
+def plan(
+    case: Case, device: torch.device, baseline: int, limit: Limit, rank: Rank, crowd: float = 1.0
+) -> dict[str, Any]:
+    """Settings, steps per model, bytes per rank by purpose and seconds by phase of a case on ranks like `rank`.
 
     `crowd` ranks share a processor, or a GPU.
     """
-    dataset = catalog.open_for(case.data_settings)
-    graph = network(case, dataset)
-    shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
-    needed = rows(case, device)
+    needs, needed = NEEDS[case.workload], rows(case, device, rank)
     lack = shortage(case, needed, baseline, limit)
-    taken = seconds(case, dataset, graph, shard, device, crowd) if not lack else {}
+    taken = needs.seconds(case, device, rank, crowd) if not lack else {}
     return {
+        "workload": case.workload,
         "settings": dict(case.settings),
-        "steps": shard.steps * case["EPOCHS"],
+        "steps": needs.steps(case),
         "memory": needed,
         "nbytes": baseline + estimate.total(needed),
         "phases": taken,

@@ -15,8 +15,8 @@ from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.machine.memory import Limit
 from hpcai.workloads.loading import load
-from hpcai.workloads.planning import facts, limit_of_rank, refuse
-from hpcai.workloads.prepare import network
+from hpcai.workloads.needs import facts
+from hpcai.workloads.planning import limit_of_rank, rank_of, refuse, rows
 
 
 class Usage:
@@ -32,7 +32,10 @@ class Usage:
         """Refused if a test needs more than the rank with the least memory may use."""
         limit, on_gpu = self._limit(), self._device.type == "cuda"
         baseline = 0 if on_gpu else int(self._world.comm.allreduce(self._baseline, MPI.MAX))
-        agreed(self._world.comm, lambda: refuse(self._cases, self._device, baseline, limit))
+        self._rank = rank_of(
+            self._device, max(0, limit.nbytes - baseline), self._world.node.size, torch.get_num_threads()
+        )
+        agreed(self._world.comm, lambda: refuse(self._cases, self._device, baseline, limit, self._rank))
 
     def _limit(self) -> Limit:
         """What the rank with the least may use, itself included."""
@@ -63,8 +66,11 @@ class Usage:
             "whole_run": bool(self._world.comm.allreduce(int(self._whole_run), MPI.MAX)),
         }
         if self._world.rank == 0:  # others may have read a copy, and the files themselves may lie out of their reach
-            dataset = catalog.open_for(case.data_settings)
-            most |= asdict(known := facts(case, dataset, self._device))
-            planned = estimate.total(estimate.memory(network(case, dataset), case.settings, known))
-            most["planned_bytes"] = planned + (0 if known.accelerated else baseline)
+            accelerated = self._device.type == "cuda"
+            most |= self._facts(case) if case.workload == "ensemble" else {"accelerated": accelerated}
+            planned = estimate.total(rows(case, self._device, self._rank))
+            most["planned_bytes"] = planned + (0 if accelerated else baseline)
         return most
+
+    def _facts(self, case: Case) -> dict[str, Any]:
+        return asdict(facts(case, catalog.open_for(case.data_settings), self._device))

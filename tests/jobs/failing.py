@@ -14,13 +14,14 @@ from unittest.mock import patch
 from mpi4py import MPI
 
 from hpcai.comm.ending import Ending
+from hpcai.comm.timing import Bench
 from hpcai.data.loader import Loader
 from hpcai.driver import main
 from hpcai.report import files
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation
 from hpcai.train.loop import Training
-from hpcai.workloads import ensemble
+from hpcai.workloads import ensemble, kernels
 
 PLACES: dict[str, tuple[Any, str]] = {
     "set-up": (ensemble, "worst_residuals"),
@@ -28,6 +29,8 @@ PLACES: dict[str, tuple[Any, str]] = {
     "loading": (Loader, "_load"),  # in the thread that loads ahead
     "validating": (Validation, "run"),
     "voting": (bagging, "judge"),
+    "multiplying": (kernels, "measured"),
+    "communicating": (Bench, "row"),
     "waiting": (Ending, "barrier"),  # where idle ranks sleep
     "writing": (files, "write"),
 }

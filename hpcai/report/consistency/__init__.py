@@ -3,25 +3,14 @@
 Only claims that every test that PASSED fulfils, on any machine; so a broken one means an altered file.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import (
-    collectives,
-    dataset,
-    execution,
-    kernels,
-    memory,
-    precision,
-    quality,
-    seconds,
-    staging,
-    times,
-    work,
-)
+from hpcai.report.consistency import dataset, execution, memory, precision, quality, seconds, staging, times, work
 from hpcai.report.consistency.broken import broken_off
 from hpcai.report.consistency.machine import machine
+from hpcai.report.consistency.tables import contradictions_of_table
 
 __all__ = ["broken_off", "contradictions", "contradictions_of_table", "machine"]
 
@@ -45,17 +34,6 @@ TOPICS = (
     execution.execution,
     memory.memory,
 )
-
-
-TABLES: dict[str, Callable[[Case, Json, Json], Iterator[str]]] = {
-    "kernels": kernels.claims,
-    "comm": collectives.claims,
-}
-
-
-def contradictions_of_table(case: Case, raw: Json, environment: Json) -> Iterator[str]:
-    """The claims that the raw measurements of a table that PASSED break; none if all hold."""
-    yield from TABLES[case.workload](case, raw, environment)
 
 
 def contradictions(case: Case, raw: Json) -> Iterator[str]:

@@ -1,0 +1,85 @@
+"""What the cases of each workload need of a rank, without MPI: memory by purpose, seconds by phase, steps."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from hpcai import estimate
+from hpcai.data import catalog
+from hpcai.data.dataset import Dataset
+from hpcai.data.order import Shard
+from hpcai.estimate import Facts, Rank
+from hpcai.inputfile import Case
+from hpcai.kernels.check import converts
+from hpcai.train.precision import PRECISIONS
+from hpcai.workloads.pace import seconds
+from hpcai.workloads.prepare import network
+
+Bytes = dict[str, int]
+Seconds = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """How a workload's needs are found, for a rank like `Rank`; `crowd` ranks share a processor, or a GPU.
+
+    `cure`: what takes less memory. `steps` of a model, where there are any.
+    """
+
+    memory: Callable[[Case, torch.device, Rank], Bytes]
+    seconds: Callable[[Case, torch.device, Rank, float], Seconds]
+    cure: Callable[[Case], str]
+    steps: Callable[[Case], int | None] = lambda case: None
+
+
+def facts(case: Case, dataset: Dataset, device: torch.device) -> Facts:
+    """What the memory of a training depends on beside its settings and network."""
+    copies = 1 if case["STAGE"] == "none" else 2  # of a staged copy's data and of the files' own
+    channels, side, _ = dataset.shape
+    return Facts(
+        data_bytes=copies * (dataset.train.nbytes + dataset.validation.nbytes),
+        samples=len(dataset.train),
+        picture_bytes=channels * (dataset.crops.side if dataset.crops else side) ** 2,
+        converted=converts(device.type, PRECISIONS[case["PRECISION"]].arithmetic),
+        accelerated=device.type == "cuda",
+    )
+
+
+def _training_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
+    dataset = catalog.open_for(case.data_settings)
+    return estimate.memory(network(case, dataset), case.settings, facts(case, dataset, device))
+
+
+def _training_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
+    dataset = catalog.open_for(case.data_settings)
+    return seconds(case, dataset, network(case, dataset), _shard(case), device, crowd)
+
+
+def _shard(case: Case) -> Shard:
+    """The first rank's share of the samples."""
+    return Shard(len(catalog.open_for(case.data_settings).train), 0, case["DEGREE"], case["BATCH"])
+
+
+def _crowded(taken: Mapping[str, float], crowd: float) -> Seconds:
+    return {phase: value * crowd for phase, value in taken.items()}
+
+
+NEEDS = {
+    "ensemble": Needs(
+        _training_memory,
+        _training_seconds,
+        lambda case: f"a smaller BATCH than {case['BATCH']} needs less",
+        lambda case: _shard(case).steps * int(case["EPOCHS"]),
+    ),
+    "kernels": Needs(
+        lambda case, device, rank: estimate.kernels_memory(case.settings, rank),
+        lambda case, device, rank, crowd: _crowded(estimate.kernels_seconds(case.settings, rank), crowd),
+        lambda case: f"other SHAPES, or a smaller BATCH than {case['BATCH']}, need less",
+    ),
+    "comm": Needs(
+        lambda case, device, rank: estimate.comm_memory(case.settings, rank),
+        lambda case, device, rank, crowd: _crowded(estimate.comm_seconds(case.settings), crowd),
+        lambda case: "smaller SIZES need less",
+    ),
+}

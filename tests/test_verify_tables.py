@@ -1,0 +1,153 @@
+"""Verification of tables: sound ones pass, a number, word or flag altered anywhere in them does not."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alterations import Where, leaves, put, verified
+from jsonschema import Draft202012Validator
+from made_tables import with_tables
+from small_run import cases_of, judged, renewed
+from test_verify import alterations
+
+from hpcai.errors import HpcaiError
+from hpcai.report import consistency, files, schema, verify
+
+Json = dict[str, Any]
+
+# What may be altered, to some extent, by one who makes all that follows anew: no other number says it.
+UNPROVEN = {
+    "tables.raw.rows.seconds", "tables.raw.rows.residual", "tables.raw.rows.iterations", "tables.raw.rows.variant",
+    "tables.raw.rows.checked", "tables.raw.missing.why", "tables.raw.memory.peak_bytes",
+    "tables.raw.memory.baseline_bytes", "tables.raw.memory.planned_bytes", "tables.raw.memory.whole_run",
+}  # fmt: skip
+
+
+def name_of(path: Where) -> str:
+    return ".".join(key for key in path if isinstance(key, str))
+
+
+def representatives(result: Json) -> Iterator[tuple[Where, Any]]:
+    """What is in the tables and their rows, of all rows of one kind and provider, or of one size, the first."""
+    seen = set()
+    for member in ("tables", "kernels", "collectives"):
+        for path, value in leaves(result[member], (member,)):
+            row: Any = result
+            for key in path[:-1]:
+                row = row[key]
+            kind = [row.get(key) for key in ("kernel", "provider", "by")] if isinstance(row, dict) else []
+            if (key := (name_of(path), path[1] if member == "tables" else "", *kind)) not in seen:
+                seen.add(key)
+                yield path, value
+
+
+def passes(path: Where, value: Any, folder: Path) -> bool:
+    """Whether a result, one value altered and all that follows made anew, is PASSED and verified."""
+    try:
+        result = judged(put(with_tables(), path, value))
+    except (HpcaiError, ArithmeticError, ValueError, TypeError, LookupError):
+        return False
+    return result["summary"]["failed"] == 0 and not verified(result, folder)
+
+
+def test_sound_tables_with_their_files(tmp_path: Path) -> None:
+    files.write(tmp_path, with_tables())
+    assert {path.name for path in tmp_path.iterdir()} == {"result.json", *verify.BESIDE}
+    assert verify.differences(tmp_path / "result.json") == []
+    assert "with report.txt and result.csv and kernels.csv" in verify.standing(tmp_path / "result.json")
+    Draft202012Validator(schema.schema()).validate(with_tables())
+
+
+def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
+    for path, value in [*representatives(with_tables()), *leaves(with_tables()["summary"], ("summary",))]:
+        for other in alterations(value)[:1]:
+            assert verified(renewed(put(with_tables(), path, other)), tmp_path), f"{path}: {value} -> {other}"
+
+
+def test_what_was_measured_cannot_be_altered_alone(tmp_path: Path) -> None:
+    """By one who makes rows, ceilings, summary, fingerprint and digest anew."""
+    for path, value in representatives(with_tables()):
+        if path[:1] == ("tables",) and path[2] == "raw" and name_of(path) not in UNPROVEN:
+            for other in (other for other in alterations(value) if other != value):
+                assert not passes(path, other, tmp_path), f"{path}: {value} -> {other}"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_seconds_and_memory_are_positive(number: int, tmp_path: Path) -> None:
+    raw = ("tables", number, "raw")
+    for path in ((*raw, "rows", 0, "seconds"), (*raw, "memory", "baseline_bytes"), (*raw, "memory", "peak_bytes")):
+        assert not passes(path, 0, tmp_path) and not passes(path, -1, tmp_path)
+    assert not passes((*raw, "memory", "planned_bytes"), 1, tmp_path)
+
+
+def _without(result: Json, member: str) -> None:
+    del result[member][0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda result: _without(result, "tables"),
+        lambda result: _without(result, "kernels"),
+        lambda result: result["collectives"].reverse(),
+        lambda result: result["tables"].reverse(),
+        lambda result: result["tables"].append(result["tables"][1]),
+        lambda result: result["kernels"].append(result["kernels"][0]),
+        lambda result: result["tables"][0].update(verdict="FAILED"),
+        lambda result: result["tables"][0].update(ceilings={**result["tables"][0]["ceilings"], "gemm": None}),
+        lambda result: result["tables"][1].update(fits=[]),
+    ],
+)
+def test_tables_and_rows_added_taken_away_or_exchanged_are_caught(
+    change: Callable[[Json], None], tmp_path: Path
+) -> None:
+    result = with_tables()
+    change(result)
+    assert verified(renewed(result), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda raws: raws[0]["rows"].pop(),
+        lambda raws: raws[0]["rows"].append(raws[0]["rows"][-1]),
+        lambda raws: raws[0]["missing"].clear(),
+        lambda raws: raws[1]["rows"].pop(),
+        lambda raws: raws[1]["rows"].append(raws[1]["rows"][-1]),
+        lambda raws: raws[1]["skipped"].pop(),
+    ],
+)
+def test_measured_rows_added_or_taken_away_are_caught(change: Callable[[list[Json]], None], tmp_path: Path) -> None:
+    result = with_tables()
+    change([table["raw"] for table in result["tables"]])
+    assert verified(judged(result), tmp_path)
+
+
+def test_a_contradiction_is_named(tmp_path: Path) -> None:
+    result = with_tables()
+    result["tables"][0]["raw"]["ranks"] = 3
+    assert verified(judged(result), tmp_path) == ["tables[0].raw does not fulfil: kernels: ranks, of the environment"]
+    cases = cases_of(with_tables())
+    for case, table in zip(cases, with_tables()["tables"], strict=False):
+        environment = with_tables()["environment"]
+        assert not list(consistency.contradictions_of_table(case, table["raw"], environment))
+
+
+@pytest.mark.parametrize("name", ["kernels.csv", "collectives.csv", "report.txt"])
+def test_an_edited_file_beside_it_is_caught(name: str, tmp_path: Path) -> None:
+    files.write(tmp_path, with_tables())
+    path = tmp_path / name
+    path.write_text(path.read_text("utf-8").replace("fp32", "fp64", 1).replace("world", "group", 1), "utf-8")
+    (found,) = verify.differences(tmp_path / "result.json")
+    assert found.startswith(f"{name}, line ")
+
+
+def test_a_file_of_rows_that_the_result_lacks_is_caught(tmp_path: Path) -> None:
+    files.write(tmp_path, with_tables())
+    bare = json.loads((Path(__file__).parent / "golden" / "result.json").read_text("utf-8"))
+    files.write(tmp_path, bare)
+    assert verify.differences(tmp_path / "result.json") == [
+        f"{name}, line 1: not what the result file says" for name in ("kernels.csv", "collectives.csv")
+    ]
