@@ -1,0 +1,60 @@
+"""What a result says of the roofline follows from its tables: any altered number of it is found."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alterations import leaves, put, verified
+from made_tables import with_tables
+from small_run import judged, renewed
+
+Json = dict[str, Any]
+MEMBERS = ("roofline", "gradient_bandwidth")
+
+
+def placed() -> list[tuple[tuple[str | int, ...], Any]]:
+    """All that is said of it, in every test."""
+    return [
+        found
+        for index, test in enumerate(with_tables()["tests"])
+        for member in MEMBERS
+        for found in leaves(test["scores"][member], ("tests", index, "scores", member))
+    ]
+
+
+def test_made_tables_are_the_ceilings() -> None:
+    alone, group = (test["scores"]["roofline"]["sources"] for test in with_tables()["tests"])
+    assert (alone["kernels"]["test"], alone["comm"]) == (1, None)
+    assert (group["kernels"]["test"], group["comm"]["test"], group["comm"]["scope"]) == (1, 2, "world")
+
+
+def test_every_altered_number_is_found(tmp_path: Path) -> None:
+    for path, value in placed():
+        for other in _others(value):
+            found = verified(renewed(put(with_tables(), path, other)), tmp_path)
+            assert any(str(path[3]) in difference for difference in found), f"{path}: {value} -> {other}"
+
+
+def _others(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return ["memory" if value != "memory" else "compute", "none"]
+    return [0.5] if value is None else [value * 2 + 1, None]
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_member_taken_away_is_found(tmp_path: Path, member: str) -> None:
+    result = with_tables()
+    del result["tests"][1]["scores"][member]
+    assert verified(renewed(result), tmp_path)
+
+
+def test_a_ceiling_made_lower_raises_the_shares(tmp_path: Path) -> None:
+    """Who alters what was measured must alter all that follows, and then it says something else."""
+    result = with_tables()
+    before = result["tests"][0]["scores"]["roofline"]["shares"]
+    for row in result["tables"][0]["raw"]["rows"]:
+        row["seconds"] *= 2
+    assert verified(renewed(result), tmp_path)
+    after = judged(result)["tests"][0]["scores"]["roofline"]["shares"]
+    known = [name for name, share in before.items() if share is not None]
+    assert {name: after[name] for name in known} == pytest.approx({name: 2 * before[name] for name in known})
