@@ -130,11 +130,16 @@ def broken(folder: Path, job: Finished, ended: int, planned: int) -> Json:
 
 
 @needs_mpirun
-@pytest.mark.parametrize(("place", "section"), [("multiplying 3", KERNELS), ("communicating 2", COMM)])
+@pytest.mark.parametrize(
+    ("place", "section"),
+    [
+        ("multiplying 3", KERNELS),
+        pytest.param("communicating 11", COMM, marks=pytest.mark.slow),
+    ],  # the first has 8 rows
+)
 def test_a_signal_ends_a_table_before_its_next_row(place: str, section: str, tmp_path: Path) -> None:
     written(tmp_path, COMM.replace("1K 16K", "4"), section).rename(tmp_path / "input.dat")
-    count = place.replace(" 2", " 11")  # rows of the first table are 8
-    job = run_job([JOBS / "failing.py", "1", *count.split(), "terminate"], 2, tmp_path, START, ONE_THREAD)
+    job = run_job([JOBS / "failing.py", "1", *place.split(), "terminate"], 2, tmp_path, START, ONE_THREAD)
     result = broken(tmp_path, job, 1, 2)
     found = result["broken_off"]
     assert (found["index"], found["cause"], found["raw"]) == (2, "SIGTERM on rank 1", None)
@@ -143,6 +148,7 @@ def test_a_signal_ends_a_table_before_its_next_row(place: str, section: str, tmp
 
 
 @needs_mpirun
+@pytest.mark.slow
 def test_the_time_limit_ends_a_run_of_tables(tmp_path: Path) -> None:
     path = written(tmp_path, KERNELS)
     job = run_job([BENCH, path, "--set", "TIMELIMIT=0.01"], 2, tmp_path, START, ONE_THREAD)
@@ -151,7 +157,11 @@ def test_the_time_limit_ends_a_run_of_tables(tmp_path: Path) -> None:
 
 @needs_mpirun
 @pytest.mark.parametrize(
-    ("place", "how", "section"), [("multiplying 4", "raise", KERNELS), ("communicating 3", "kill", COMM)]
+    ("place", "how", "section"),
+    [
+        pytest.param("multiplying 4", "raise", KERNELS, marks=pytest.mark.slow),
+        ("communicating 3", "kill", COMM),
+    ],
 )
 def test_a_rank_that_dies_in_a_table_ends_the_job(place: str, how: str, section: str, tmp_path: Path) -> None:
     written(tmp_path, section).rename(tmp_path / "input.dat")
