@@ -1,6 +1,5 @@
 """Memory and time of a test before it runs: from the graph and the settings alone, so that --verify can do it again."""
 
-from hpcai.estimate.collectives import comm_memory, comm_seconds
 from hpcai.estimate.kernels import Rank, kernels_memory, kernels_seconds
 from hpcai.estimate.liveness import Storage, saved_bytes, step_bytes
 from hpcai.estimate.memory import Facts, memory, total
@@ -11,8 +10,6 @@ __all__ = [
     "Rank",
     "Rates",
     "Storage",
-    "comm_memory",
-    "comm_seconds",
     "kernels_memory",
     "kernels_seconds",
     "memory",

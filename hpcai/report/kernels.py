@@ -6,10 +6,11 @@ from typing import Any
 from hpcai.opcount.products import SQUARE
 from hpcai.report.layers import layers
 from hpcai.report.text import counted, free, printed
-from hpcai.result.kernels import CEILING, PROVIDERS, sums
+from hpcai.result.kernels import CEILING, PROVIDERS, sums, verdict
 
 Json = dict[str, Any]
 
+LINE = "=" * 80
 SHAPE = 46  # columns
 HEAD = (
     f"{'shape':<{SHAPE}} {'direction':<15} {'type':<5} {'provider':<8} {'time, ms':>12} {'GFLOP/s':>10} "
@@ -34,7 +35,9 @@ def block(table: Json, rows: Sequence[Json]) -> str:
 
 def _lines(table: Json, rows: Sequence[Json]) -> Iterator[str]:
     raw = table["raw"]
-    yield f"Kernels, test {table['index']}: {counted(raw['ranks'], 'rank')} at once, {_threads(raw)}, {_passed(rows)}"
+    what = f"{counted(raw['ranks'], 'rank')} at once, {_threads(raw)}, {_passed(rows)}"
+    yield LINE
+    yield f"Kernels, test {table['index']}: {what} ...... {verdict(rows)}"
     yield f"  {LETTERS}"
     yield f"  {MEANINGS}"
     for row in rows:

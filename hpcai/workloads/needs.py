@@ -10,6 +10,7 @@ from hpcai.data import catalog
 from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
 from hpcai.estimate import Facts, Rank
+from hpcai.estimate.collectives import comm_memory, comm_seconds
 from hpcai.inputfile import Case
 from hpcai.kernels.check import converts
 from hpcai.train.precision import PRECISIONS
@@ -78,8 +79,8 @@ NEEDS = {
         lambda case: f"other SHAPES, or a smaller BATCH than {case['BATCH']}, need less",
     ),
     "comm": Needs(
-        lambda case, device, rank: estimate.comm_memory(case.settings, rank),
-        lambda case, device, rank, crowd: _crowded(estimate.comm_seconds(case.settings), crowd),
+        lambda case, device, rank: comm_memory(case.settings, rank),
+        lambda case, device, rank, crowd: _crowded(comm_seconds(case.settings), crowd),
         lambda case: "smaller SIZES need less",
     ),
 }
