@@ -18,7 +18,7 @@ from .triad import TERMS
 from .triad import reference as triad_reference
 
 EVERY_ELEMENT, RANDOM_VECTORS = "every element", "random vectors"
-LARGEST_OPERATIONS = 2**32  # of a product of which every element is computed in float64
+LARGEST_OPERATIONS = 2**31  # of a product of which every element is computed in float64
 VECTORS = 8  # faults of two elements that might cancel are missed by all of them with a probability of 2^-8
 BLOCK_ELEMENTS = 2**20
 

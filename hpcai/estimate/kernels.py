@@ -17,7 +17,7 @@ VECTOR_BYTES, TRIAD_VECTORS, TRIAD_PART = 24, 4, 8  # an element of three; in me
 LEAST_TRIAD = 2**20  # elements
 DEVICE_TRIAD = 2**27  # elements, on a GPU
 # As kernels/verify.py has them.
-LARGEST_OPERATIONS = 2**32
+LARGEST_OPERATIONS = 2**31
 BLOCK_ELEMENTS, CONVOLUTION_BLOCK = 2**20, 2**17
 BLOCKS = 9  # float64 arrays of a block at once: factors, squares, products, errors
 CHANNEL_BLOCKS = 7  # of what all outputs see of one channel, in a weight's gradient

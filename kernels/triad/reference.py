@@ -21,4 +21,4 @@ def compared(a: Any, data: Vectors, shape: Shape, tolerance: float) -> Iterator[
     for first in range(0, shape.length, BLOCK_ELEMENTS):
         part = slice(first, first + BLOCK_ELEMENTS)
         b, c = data.b[part], data.c[part]
-        yield Compared(a[part], triad(b, c, S), tolerance * np.hypot(b, S * c))
+        yield Compared(a[part], triad(b, c, S), tolerance * np.sqrt(np.square(b) + np.square(S * c)))
