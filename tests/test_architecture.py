@@ -142,6 +142,17 @@ def test_pure_modules_load_no_torch_and_no_mpi() -> None:
     assert not {"torch", "mpi4py", "numba", "cupy"} & set(finished.stdout.split())
 
 
+def test_every_pure_module_can_be_the_first_that_is_imported() -> None:
+    names = [name for name in MODULES if level(name) in PURE_LEVELS and not name.endswith("__main__")]
+    program = (
+        "import importlib, sys\n"
+        f"for name in {names}:\n"
+        "    for other in [other for other in sys.modules if other.startswith('hpcai')]: del sys.modules[other]\n"
+        "    importlib.import_module(name)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
 def test_one_clock() -> None:
     readings = {"timeit", *(f"time.{clock}" for clock in CLOCKS)}
     others = [path for path in [*HPCAI, *KERNELS] if path != ROOT / "hpcai/clock.py"]

@@ -6,7 +6,7 @@ import pytest
 from sample_input import SMALL
 
 from hpcai.errors import InputError
-from hpcai.inputfile import echo, from_dict, parse
+from hpcai.inputfile import echo, from_dict, parse, shipped, shipped_text
 from hpcai.inputfile.keys import MOST_VALUES
 
 HEADERS = "header one\nheader two\n"
@@ -52,6 +52,14 @@ def test_the_echo_reads_the_same_and_writes_bytes_in_units() -> None:
     assert "1000 1536 4K 3M 1G SIZES" in lines and "resnet8 64     SHAPES" in lines
     assert "0              GROUPS       (default)" in lines and "32             BATCH        (default)" in lines
     assert parse(HEADERS + "\n".join(lines)).cases(3) == problem.cases(3)
+
+
+def test_a_shipped_problem_can_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"kernels": {"SHAPES": ("resnet8", 512)}, "comm": {"SIZES": (1024, 2**20)}}
+    monkeypatch.setattr(shipped, "VALUES", {**shipped.VALUES, **given})
+    text = shipped_text()
+    assert [section.name for section in parse(text).sections] == ["kernels", "comm", "ensemble"]
+    assert max(map(len, text.splitlines())) <= 200 and "1K 1M          SIZES        bytes" in text
 
 
 def test_the_record_is_json_and_gives_the_same_cases() -> None:

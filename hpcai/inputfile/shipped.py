@@ -38,6 +38,6 @@ def _values(section: str, key: Key) -> Sequence[Value]:
 
 
 def _remark(key: Key) -> str:
-    if key.choices[1:]:
+    if key.choices[1:] and key.kind != "shapes":
         return f"{key.help}: {' | '.join(key.choices)}"
     return f"{key.help}; 0 = {key.zero}" if key.zero else key.help
