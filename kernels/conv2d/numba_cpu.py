@@ -33,8 +33,11 @@ def input_gradient(g: Any, w: Any, dx: Any, shape: Shape, threads: int = 1) -> N
 
 
 def weight_gradient(x: Any, g: Any, dw: Any, shape: Shape, threads: int = 1) -> None:
-    """dw of x and g; layouts as in `forward`."""
-    _compute(WEIGHT_GRADIENT, x, dw, g, shape, threads)
+    """dw of x and g; layouts as in `forward`. Pixels of g and weights that do not lie in one piece are copied."""
+    whole = dw if dw.flags.c_contiguous else np.empty(dw.shape, dw.dtype)
+    _compute(WEIGHT_GRADIENT, x, whole, np.ascontiguousarray(g), shape, threads)
+    if whole is not dw:
+        dw[:] = whole
 
 
 def _compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:
@@ -92,10 +95,12 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
 def _takes_every_pixel(shape: Shape, *arrays: Any) -> bool:
     """Whether it is a product of matrices: each output is of one pixel, and the pixels are equally far apart."""
     every = shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.padding == (0, 0)
-    return every and all(
-        (array.strides[0], array.strides[1]) == (array.shape[1] * array.strides[1], array.shape[2] * array.strides[2])
-        for array in arrays
-    )
+    return every and all(_equally_far(array) for array in arrays)
+
+
+def _equally_far(array: Any) -> bool:
+    _, image, row, pixel, _ = images(array, 0, 1)
+    return row == array.shape[2] * pixel and image == array.shape[1] * row
 
 
 def _by_group(shape: Shape, x: Any, w: Any, y: Any) -> Iterator[tuple[Matrix, Matrix, Matrix]]:

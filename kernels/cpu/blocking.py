@@ -11,6 +11,7 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 USUAL = {1: 2**15, 2: 2**20, 3: 2**23}  # bytes by level, where the kernel does not tell
 UNITS = {"K": 2**10, "M": 2**20}
 LINE = 64
+CROWDED = 2048  # rows so many bytes apart meet in few lines of the first cache
 
 
 class Blocks(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 from numba import prange
 
 from .block import sliver_width
-from .blocking import Blocks, blocks, row_pitch, share_of, shares
+from .blocking import CROWDED, Blocks, blocks, row_pitch, share_of, shares
 from .chunks import TAPS, first_chunk, next_chunk
 from .compiled import compiled, parallel
 from .gather import Pixels, folded
@@ -20,7 +20,6 @@ from .tile import WORD, multiply_places
 from .walk import Correlation, flat
 from .workspace import workspace
 
-CROWDED = 2048  # rows so many bytes apart meet in few lines of the first cache
 _pitch, _share, _tables = compiled(row_pitch), compiled(share_of), compiled(tables)
 
 

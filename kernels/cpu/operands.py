@@ -7,6 +7,7 @@ from .moving import add_number, add_vector, bytes_of, clear, copy_some, copy_vec
 from .simd import OWN
 
 LINE = OWN.nbytes
+TOGETHER = 8  # rows that are read side by side
 
 
 class Matrix(NamedTuple):
@@ -39,15 +40,29 @@ def pack_slivers(like: Any, target: Any, width: Any, matrix: Any, steps: Any) ->
     A sliver has room for `steps` rows, which may be more than these.
     """
     size = bytes_of(like)
+    if matrix.right == size:
+        # a sliver's last vector may reach into the next one, which then has to come after it
+        together = TOGETHER if width % (LINE // size) == 0 else max(1, matrix.rows)
+        for row in range(0, matrix.rows, together):
+            rows = part(matrix, row, 0, together, matrix.columns)
+            _copy_slivers(like, target + row * width * size, width, rows, steps)
+        return
     for column in range(0, matrix.columns, width):
         sliver = part(matrix, 0, column, matrix.rows, width)
         to = target + column * steps * size
-        if matrix.right == size:
-            _copy_sliver(like, to, width, sliver, matrix.columns - column)
-        elif matrix.down == size:
+        if matrix.down == size:
             _turn_sliver(like, to, width, sliver)
         else:
             _gather_sliver(like, to, width, sliver, 0, 0)
+
+
+@compiled
+def _copy_slivers(like: Any, target: Any, width: Any, rows: Any, steps: Any) -> None:
+    """Some rows, each in one piece, to all slivers: so many places are read side by side as there are rows."""
+    size = bytes_of(like)
+    for column in range(0, rows.columns, width):
+        sliver = part(rows, 0, column, rows.rows, width)
+        _copy_sliver(like, target + column * steps * size, width, sliver, rows.columns - column)
 
 
 @compiled
@@ -95,8 +110,18 @@ def _gather_sliver(like: Any, target: Any, width: Any, sliver: Any, rows: Any, c
 @compiled
 def pack_rows(like: Any, target: Any, pitch: Any, matrix: Any, rows: Any) -> None:
     """The rows of a matrix, each in one piece, `pitch` bytes apart, and zeros after them: `rows` in all."""
-    for row in range(matrix.rows):
-        copy_run(like, target + row * pitch, matrix.address + row * matrix.down, matrix.columns)
+    size = bytes_of(like)
+    lanes = LINE // size
+    whole = matrix.columns // lanes * lanes
+    for first in range(0, matrix.rows, TOGETHER):
+        last = min(first + TOGETHER, matrix.rows)
+        for place in range(0, whole, lanes):
+            for row in range(first, last):
+                source = matrix.address + row * matrix.down + place * size
+                copy_vector(like, target + row * pitch + place * size, source)
+        for row in range(first, last):
+            source = matrix.address + row * matrix.down + whole * size
+            copy_run(like, target + row * pitch + whole * size, source, matrix.columns - whole)
     for row in range(matrix.rows, rows):
         clear_run(like, target + row * pitch, matrix.columns)
 

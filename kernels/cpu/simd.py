@@ -81,6 +81,12 @@ class Code:
         """The counterpart of `load`."""
         self.builder.store(value, self.at(pointer, offset, self.vector)).align = self.itemsize
 
+    def fetch(self, pointer: Value, offset: int) -> None:
+        """Have a line brought near, to be written."""
+        signature = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+        function = cgutils.get_or_insert_function(self.builder.module, signature, "llvm.prefetch.p0")
+        self.builder.call(function, [self.at(pointer, offset, I8), I32(1), I32(3), I32(1)])
+
     def numbers(self, pointer: Value, count: int) -> list[Value]:
         """Addresses, or other whole numbers of 8 bytes, side by side."""
         return [self.builder.load(self.at(pointer, 8 * place, I64)) for place in range(count)]

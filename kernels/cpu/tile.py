@@ -30,8 +30,9 @@ def _rows_of(height: int) -> Any:
             code = Code(builder, alpha)
             factor, steps, first, lda, b, c, ldc, add = arguments
             columns = _columns(code, _rows(code, first, lda, height), I64(code.itemsize))
+            targets = _fetched(code, _rows(code, c, ldc, height))
             sums = _sums(code, steps, columns, code.pointer(b), _nothing(code, height))
-            _store(code, sums, factor, _rows(code, c, ldc, height), add)
+            _store(code, sums, factor, targets, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 6, types.boolean), generate
@@ -53,8 +54,9 @@ def _panel_of(height: int) -> Any:
                 here = code.at(panel, builder.mul(index, I64(ROWS * code.itemsize)), I8)
                 return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
 
+            targets = _fetched(code, _rows(code, c, ldc, height))
             sums = _sums(code, steps, columns, code.pointer(b), _nothing(code, height))
-            _store(code, sums, factor, _rows(code, c, ldc, height), add)
+            _store(code, sums, factor, targets, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 5, types.boolean), generate
@@ -120,8 +122,8 @@ def multiply_places(
             rows = [code.pointer(builder.add(row, behind)) for row in code.numbers(code.pointer(table), ROWS)]
             return _sums(code, steps, _columns(code, rows, apart), code.pointer(builder.add(b, sliver)), sums)
 
+        targets = _fetched(code, [code.pointer(builder.add(row, right)) for row in code.numbers(code.pointer(c), ROWS)])
         sums = code.repeat(I64(0), count, 1, _nothing(code), entry)[1]
-        targets = [code.pointer(builder.add(row, right)) for row in code.numbers(code.pointer(c), ROWS)]
         _store(code, sums, factor, targets, add)
         return context.get_dummy_value()
 
@@ -165,6 +167,14 @@ def _sums(code: Code, steps: Value, columns: Callable[[Value], Column], sliver: 
 
 def _rows(code: Code, first: Value, apart: Value, height: int) -> list[Value]:
     return [code.pointer(code.builder.add(first, code.builder.mul(apart, I64(row)))) for row in range(height)]
+
+
+def _fetched(code: Code, rows: list[Value]) -> list[Value]:
+    """The rows of C, which the first cache is told to fetch while the sums are made."""
+    for row in rows:
+        for place in range(VECTORS):
+            code.fetch(row, place * code.lanes * code.itemsize)
+    return rows
 
 
 def _store(code: Code, sums: Vectors, alpha: Value, rows: list[Value], add: Value) -> None:

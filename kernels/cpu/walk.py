@@ -108,14 +108,22 @@ def joined(work: Correlation, x: Any) -> Correlation:
 def images(array: Any, group: int, groups: int) -> Images:
     """A group's channels of pictures [N, H, W, C]."""
     channels = array.shape[3] // groups
-    image, row, pixel, _ = array.strides
+    image, row, pixel, _ = _strides(array)
     return Images(array.ctypes.data + group * channels * array.itemsize, image, row, pixel, channels)
+
+
+def _strides(array: Any) -> list[int]:
+    """Bytes from one to the next of each kind; where there is only one NumPy says anything, so what follows counts."""
+    strides = [array.itemsize]
+    for size, inner, stride in zip(array.shape[-2::-1], array.shape[:0:-1], array.strides[-2::-1], strict=True):
+        strides.insert(0, stride if size > 1 else inner * strides[0])
+    return strides
 
 
 def weights(array: Any, group: int, groups: int) -> Weights:
     """A group's filters of [F, Kh, Kw, C / groups]."""
-    each, down, right, channel = array.strides
-    return Weights(array.ctypes.data + group * (array.shape[0] // groups) * each, down, right, channel, each)
+    each, down, right, _ = _strides(array)
+    return Weights(array.ctypes.data + group * (array.shape[0] // groups) * each, down, right, array.itemsize, each)
 
 
 def forward_axis(shape: Shape, axis: int) -> Axis:

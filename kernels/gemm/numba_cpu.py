@@ -7,7 +7,7 @@ import numpy as np
 from numba import prange
 
 from ..cpu.block import Left, multiply_block, sliver_width
-from ..cpu.blocking import blocks, row_pitch, share_of, shares
+from ..cpu.blocking import CROWDED, blocks, row_pitch, share_of, shares
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 from ..cpu.compiled import compiled, parallel
 from ..cpu.layers import add_layers, layer_of
@@ -19,7 +19,8 @@ from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, 
 from . import Shape
 
 EXACT_STEPS = 1024  # products of two int8 that fp32 adds up exactly
-DIRECT = 2  # slivers of B for which it does not pay to pack rows of A
+DIRECT = 2  # slivers of B for which it pays less to pack rows of A
+WIDE = 8  # bytes of numbers of which rows of a tile fill the first cache: panels are read in one piece
 _pitch, _share = compiled(row_pitch), compiled(share_of)
 
 
@@ -132,13 +133,13 @@ def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sizes: A
 
 @compiled
 def _packed(alpha: Any, a: Any, target: Any, columns: Any) -> Left:
-    """A block of A as tiles take it: as it lies, where its rows are in one piece and `columns` are few."""
-    size = bytes_of(alpha)
-    if a.right != size:
+    """A block of A as tiles take it: as it lies, where its rows are in one piece and do not meet in the cache."""
+    size, few = bytes_of(alpha), columns <= DIRECT * sliver_width(alpha)
+    if a.right != size or (size == WIDE and not few):
         pack_slivers(alpha, target, ROWS, turned(a), a.columns)
         return Left(target, a.columns * size, a.rows, 0, 0, True)
     pitch, whole = _pitch(a.columns, size), a.rows // ROWS * ROWS
-    if columns > DIRECT * sliver_width(alpha) and a.down % 1024 == 0 or columns > 0 and a.down % 2048 == 0:
+    if a.down % CROWDED == 0 or (a.down % (CROWDED // 2) == 0 and not few):
         pack_rows(alpha, target, pitch, a, (a.rows + ROWS - 1) // ROWS * ROWS)
         return Left(target, pitch, a.rows, 0, 0, False)
     if whole < a.rows:
