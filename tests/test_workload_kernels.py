@@ -172,7 +172,7 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parallel(2)
-def test_providers_take_turns_in_blocks() -> None:
+def test_providers_take_turns_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     from mpi4py import MPI
 
@@ -187,3 +187,6 @@ def test_providers_take_turns_in_blocks() -> None:
     assert turns == ["one", "other"] * 3 and len(made) > 2 * 6
     slow = blocks.seconds({"one": lambda: made.append("slow")}, MPI.COMM_WORLD, torch.device("cpu"), 0.0, rounds=4)
     assert slow["one"] > 0 and made.count("slow") == 8
+    monkeypatch.setattr(blocks, "LONG", 0.0)
+    long = blocks.seconds({"one": lambda: made.append("long")}, MPI.COMM_WORLD, torch.device("cpu"), 0.0, rounds=4)
+    assert long["one"] > 0 and made.count("long") == 4

@@ -28,8 +28,8 @@ SMALL_OBJECTS = 20 * MIB  # of Python and torch: oneDNN's kernels, by and by, an
 # Of one thread, and of a GPU: more than any that is built, so that plans are of the largest squares there may be.
 FASTEST_FP64 = {False: 128e9, True: 70e12}
 SPEED = {False: 40e9, True: 5e12}  # FLOP/s of a thread, of a GPU, about
-# Of the measuring, as workloads/kernels.py has it: rounds, seconds of a block at least, its pause, and its first call.
-ROUNDS, BLOCK_SECONDS, PAUSE_SECONDS = 3, 0.03, 0.01
+# Of the measuring, as workloads/blocks.py has it: rounds, seconds of a block at least, and of its pause.
+ROUNDS, BLOCK_SECONDS, PAUSE_SECONDS = 3, 0.02, 0.01
 CHECK_SPEED = 5e9  # FLOP/s of the checks in float64, about, with all copies
 
 

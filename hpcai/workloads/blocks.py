@@ -1,6 +1,7 @@
 """Seconds of a call by several providers, who take turns in blocks: their thread pools would disturb each other.
 
-A block is a pause, in which the pools of the others go to sleep, a call that does not count, then calls for a while.
+A block is a pause, in which the pools of the others go to sleep, a call that does not count, then calls for a while. A
+call that is long in itself counts, and is all there is of its block.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ Call = Callable[[], Any]
 
 PAUSE = 0.01  # seconds
 LEAST = 0.02  # seconds of a block's calls
-LONG = 0.1  # seconds of a call that no pool's awakening is seen in: it needs none before it
+LONG = 0.1  # seconds of a call in which no pool's awakening is seen
 ROUNDS = 3
 
 
@@ -34,22 +35,28 @@ def seconds(
         for name, call in calls.items():
             sleep(PAUSE)
             comm.Barrier()
-            if not taken[name] or taken[name][-1] < LONG:
-                call()
             taken[name].append(block(call, device, least))
     return reduce.largest(comm, {name: median(times) for name, times in taken.items()})
 
 
 def block(call: Call, device: torch.device, least: float) -> float:
-    """Mean seconds of a call over `least` seconds, or of a single one; the device is synchronised before and after."""
-    clock.synchronise(device)
-    calls, more = 0, 1
-    begin = clock.now()
-    while True:
-        for _ in range(more):
-            call()
-        clock.synchronise(device)
-        calls, elapsed = calls + more, clock.now() - begin
-        if elapsed >= least:
-            return elapsed / calls
+    """Mean seconds of a call over `least` seconds, or of one, after a first one that counts only if it is long."""
+    first = _elapsed(call, 1, device)
+    if first >= LONG:
+        return first
+    calls, elapsed, more = 0, 0.0, 1
+    while calls == 0 or elapsed < least:
+        elapsed += _elapsed(call, more, device)
+        calls += more
         more = calls
+    return elapsed / calls
+
+
+def _elapsed(call: Call, times: int, device: torch.device) -> float:
+    """Seconds of so many calls, until the device has done them."""
+    clock.synchronise(device)
+    begin = clock.now()
+    for _ in range(times):
+        call()
+    clock.synchronise(device)
+    return clock.now() - begin
