@@ -12,7 +12,7 @@ from hpcai.data import catalog, places
 from hpcai.data.dataset import ArraySplit
 from hpcai.data.loader import Loader
 from hpcai.inputfile import Case
-from hpcai.kernels import conv2d, gemm
+from hpcai.kernels import conv2d, gemm, triad
 from hpcai.kernels.check import check_convolution
 from hpcai.kernels.spec import CUSTOM, DIRECTIONS, INPUT_GRADIENT, Unavailable, backend
 from hpcai.kernels.verify import drawn
@@ -57,10 +57,17 @@ def _kernels(device: torch.device) -> None:
         for direction in DIRECTIONS:
             _product("gemm", matrices, direction, "fp32", device)
             _product("conv2d", layer, direction, "fp32", device)
+        for kind in (np.float32, np.float64):
+            sums = backend("fma_peak", CUSTOM, device.type).shape(np.dtype(kind), 1, torch.get_num_threads())
+            _call("fma_peak", sums, "", kind, device)
+        _call("triad", triad.Shape(SIDE), "", triad.Vectors(np.ones(SIDE), np.ones(SIDE)), device)
 
 
 def _product(kernel: str, shape: Any, direction: str, dtype: str, device: torch.device) -> None:
-    data = drawn(shape, dtype, 1)
+    _call(kernel, shape, direction, drawn(shape, dtype, 1), device)
+
+
+def _call(kernel: str, shape: Any, direction: str, data: Any, device: torch.device) -> None:
     ways = backend(kernel, CUSTOM, device.type).prepare(shape, direction, data, str(device), torch.get_num_threads())
     for way in ways:
         way.call()
