@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from launch import ROOT
 
 from hpcai.kernels import conv2d, fma_peak, gemm, spec, triad, verify
@@ -79,6 +80,17 @@ def test_what_is_not_there_is_unavailable_and_says_why(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(Unavailable, match="triad/vendor.py: .*torch"):
         backend("triad", "vendor", "cpu")
+
+
+def test_bytes_that_torch_does_not_multiply_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("self.size(0) needs to be greater than 16\nmore")
+
+    shape = SMALL["gemm"]
+    monkeypatch.setattr(torch, "_int_mm", refuse)
+    with pytest.raises(Unavailable, match="torch._int_mm: self.size.0. needs to be greater than 16$"):
+        module_of("gemm", "vendor").prepare(shape, "forward", verify.drawn(shape, "int8", 3), "cpu", 1)
+    assert module_of("gemm", "vendor").prepare(shape, "forward", verify.drawn(shape, "fp32", 3), "cpu", 1)
 
 
 def test_a_new_backend_is_found_by_its_file_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

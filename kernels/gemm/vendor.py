@@ -49,17 +49,24 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     size = shape.result(direction)
     if a.dtype != torch.int8:
         return [_prepared(torch.mm, a, b, poisoned(size, str(a.dtype).removeprefix("torch.")))]
-    by_columns = [b.t().contiguous().t()] if a.is_cuda else []
-    return [_bytes(a, each, size) for each in (b, *by_columns)]
+    ways = {"": b, **({"second by columns": b.t().contiguous().t()} if a.is_cuda else {})}
+    return _of_bytes(a, ways, size)
 
 
-def _bytes(a: Tensor, b: Tensor, size: tuple[int, ...]) -> Prepared:
-    found = _prepared(torch._int_mm, a, b, poisoned(size, "int32"))
-    try:
-        found.call()
-    except RuntimeError as error:
-        raise Unavailable(f"torch._int_mm: {str(error).splitlines()[0]}") from None
-    return found._replace(variant="" if b.is_contiguous() else "second by columns")
+def _of_bytes(a: Tensor, ways: dict[str, Tensor], size: tuple[int, ...]) -> list[Prepared]:
+    """Those of the ways that torch computes, each tried once."""
+    found, why = [], ""
+    for variant, b in ways.items():
+        way = _prepared(torch._int_mm, a, b, poisoned(size, "int32"))._replace(variant=variant)
+        try:
+            way.call()
+        except RuntimeError as error:
+            why = f"torch._int_mm: {str(error).splitlines()[0]}"
+        else:
+            found.append(way)
+    if not found:
+        raise Unavailable(why)
+    return found
 
 
 def _prepared(multiply: Callable[..., Any], a: Tensor, b: Tensor, poison: Any) -> Prepared:
