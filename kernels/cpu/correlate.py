@@ -120,6 +120,7 @@ def _pack_chunks(like: Any, target: Any, work: Any, chunk: Any, filter_: Any, fi
 def _multiply_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, filters: Any, slivers: Any) -> None:
     """All tiles of a block with all slivers of a chunk."""
     size, width = bytes_of(like), sliver_width(like)
+    lanes = LINE // size
     _fill_tiles(like, work, chunk, places, tiles, width)
     add = chunk.tap > 0 or chunk.channel > 0
     for column in range(0, filters, width):
@@ -129,10 +130,11 @@ def _multiply_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, f
             targets = targets_of(places, tile)
             if add and count == 0:
                 continue
-            if columns == width:
-                multiply_places(like, chunk.channels, size, entries, count, sliver, targets, column * size, add)
+            narrow = columns <= lanes
+            if columns in (lanes, width):
+                multiply_places(like, chunk.channels, size, entries, count, sliver, targets, column * size, add, narrow)
             else:
-                multiply_places(like, chunk.channels, size, entries, count, sliver, places.beside, 0, False)
+                multiply_places(like, chunk.channels, size, entries, count, sliver, places.beside, 0, False, narrow)
                 _merge_rows(like, targets, column * size, columns, places.waste, add)
 
 

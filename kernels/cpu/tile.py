@@ -100,34 +100,52 @@ def made(height: Any) -> Any:
     return ROWS if height > MOST else MOST if height > FEW else FEW
 
 
-@instruction
+def _places_of(vectors: int) -> Any:
+    """The instruction for the first vectors of a tile's rows."""
+
+    @instruction
+    def multiply(
+        typingctx: Any, alpha: Any, inner: Any, apart: Any, entries: Any, count: Any,
+        b: Any, c: Any, right: Any, add: Any,
+    ) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+            code = Code(builder, alpha)
+            factor, steps, apart, entries, count, b, c, right, add = arguments
+
+            def entry(index: Value, sums: Vectors) -> Vectors:
+                here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
+                table, behind, sliver = code.numbers(here, ENTRY)
+                rows = [code.pointer(builder.add(row, behind)) for row in code.numbers(code.pointer(table), ROWS)]
+                return _sums(code, steps, _columns(code, rows, apart), code.pointer(builder.add(b, sliver)), sums)
+
+            rows = code.numbers(code.pointer(c), ROWS)
+            targets = _fetched(code, [code.pointer(builder.add(row, right)) for row in rows])
+            sums = code.repeat(I64(0), count, 1, _nothing(code, ROWS, vectors), entry)[1]
+            _store(code, sums, factor, targets, add)
+            return context.get_dummy_value()
+
+        return types.void(alpha, *[types.intp] * 7, types.boolean), generate
+
+    return multiply
+
+
+_all_vectors, _first_vector = _places_of(VECTORS), _places_of(1)
+
+
+@compiled
 def multiply_places(
-    typingctx: Any, alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, b: Any, c: Any, right: Any, add: Any
-) -> Any:
+    alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, b: Any, c: Any, right: Any, add: Any, narrow: Any
+) -> None:
     """C = alpha A B, or + C, summed over `count` entries of `inner` steps each, whose rows may lie anywhere.
 
     Numbers of a row are `apart` bytes from each other. An entry says where ROWS addresses of rows of A stand, how many
     bytes behind these the rows begin, and how many bytes from `b` on its part of the sliver. c: ROWS addresses of rows
-    of C, whose tile begins `right` bytes on.
+    of C, whose tile begins `right` bytes on. A narrow tile is one vector wide, of a sliver as wide as others.
     """
-    signature = types.void(alpha, *[types.intp] * 7, types.boolean)
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        code = Code(builder, alpha)
-        factor, steps, apart, entries, count, b, c, right, add = arguments
-
-        def entry(index: Value, sums: Vectors) -> Vectors:
-            here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
-            table, behind, sliver = code.numbers(here, ENTRY)
-            rows = [code.pointer(builder.add(row, behind)) for row in code.numbers(code.pointer(table), ROWS)]
-            return _sums(code, steps, _columns(code, rows, apart), code.pointer(builder.add(b, sliver)), sums)
-
-        targets = _fetched(code, [code.pointer(builder.add(row, right)) for row in code.numbers(code.pointer(c), ROWS)])
-        sums = code.repeat(I64(0), count, 1, _nothing(code), entry)[1]
-        _store(code, sums, factor, targets, add)
-        return context.get_dummy_value()
-
-    return signature, generate
+    if narrow:
+        _first_vector(alpha, inner, apart, entries, count, b, c, right, add)
+    else:
+        _all_vectors(alpha, inner, apart, entries, count, b, c, right, add)
 
 
 def _columns(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], Column]:
@@ -140,19 +158,20 @@ def _columns(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], C
     return columns
 
 
-def _nothing(code: Code, height: int = ROWS) -> Vectors:
-    return [[code.zero] * VECTORS for _ in range(height)]
+def _nothing(code: Code, height: int, vectors: int = VECTORS) -> Vectors:
+    return [[code.zero] * vectors for _ in range(height)]
 
 
 def _sums(code: Code, steps: Value, columns: Callable[[Value], Column], sliver: Value, sums: Vectors) -> Vectors:
     """The tile's sums and those over all steps: UNROLLED at a time, then one by one."""
-    width = VECTORS * code.lanes * code.itemsize
+    vector_nbytes = code.lanes * code.itemsize
+    width = VECTORS * vector_nbytes
 
     def turn(count: int) -> Callable[[Value, Vectors], Vectors]:
         def body(index: Value, sums: Vectors) -> Vectors:
             b, column = code.at(sliver, code.builder.mul(index, I64(width)), I8), columns(index)
             for step in range(count):
-                row_of_b = [code.load(b, step * width + place * code.itemsize * code.lanes) for place in range(VECTORS)]
+                row_of_b = [code.load(b, step * width + place * vector_nbytes) for place in range(len(sums[0]))]
                 sums = [
                     [code.multiply_add(number, vector, sum_) for vector, sum_ in zip(row_of_b, row, strict=True)]
                     for row, number in zip(sums, (column(step, row) for row in range(len(sums))), strict=True)

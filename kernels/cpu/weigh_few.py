@@ -128,8 +128,9 @@ def _multiply(like: Any, work: Any, rows: Any, memory: Any, room: Any) -> None:
             write(memory + room.pictures + place * size, memory + room.addresses + row * WORD)
             write(memory + (first + row) * filters * size, targets + row * WORD)
         for column in range(0, filters, width):
+            narrow = work.target.channels - column <= LINE // size
             sliver = memory + room.slivers + column * rows * outputs * size
-            multiply_places(like, outputs, apart, entries, rows, sliver, targets, column * size, True)
+            multiply_places(like, outputs, apart, entries, rows, sliver, targets, column * size, True, narrow)
 
 
 @compiled
