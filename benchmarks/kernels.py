@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-PAUSE = 0.01
+PAUSE = 0.1  # OpenBLAS waits for work for so long with a thread on each core
 SIZES = (512, 1024, 2048, 4096)
 Calls = dict[str, Callable[[], Any]]
 

@@ -74,6 +74,7 @@ def test_lines_of_a_block_are_not_too_wide(index: int) -> None:
     assert len(found) > 8 and max(map(len, found)) < 180
 
 
-def test_without_tables_there_is_nothing_to_tell() -> None:
+def test_without_tables_the_bandwidth_of_the_gradients_is_told_all_the_same() -> None:
     test = judged(1)
-    assert not list(lines(test)) and not list(notes(test))
+    assert told(test, "share of what is attainable") == "n/a, not measured"
+    assert float(told(test, "bandwidth of gradients within")) > 0

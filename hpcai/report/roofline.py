@@ -24,8 +24,6 @@ SCOPES = {"group": "the groups", "world": "all ranks"}
 
 def lines(test: Json) -> Iterator[str]:
     """A rank's rate, its FLOP per byte, its share of each ceiling, and the bandwidth of its gradients."""
-    if "roofline" not in test["scores"]:
-        return
     found, alone = test["scores"]["roofline"], test["q"] == 1
     yield score("GFLOP/s of a rank", found["rate"] / 1e9)
     yield score("FLOP per byte of memory", found["intensity"]["memory"])
@@ -40,8 +38,6 @@ def lines(test: Json) -> Iterator[str]:
 
 def notes(test: Json) -> Iterator[str]:
     """What binds, how low each bound is, and where the ceilings were measured."""
-    if "roofline" not in test["scores"]:
-        return
     found = test["scores"]["roofline"]
     yield f"Roofline: {_binding(found)}; {', '.join(_bounds(found, test['q'] == 1))}"
     sources = [_computing(found["sources"]["kernels"]), *_network(found["sources"]["comm"], test["q"] == 1)]

@@ -40,7 +40,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json], tables: 
         **memory(raw),
         **times(raw),
         **_staging(raw),
-        **(under_roofline(case, raw, rate, tables) if tables else {}),
+        **under_roofline(case, raw, rate, tables),
     }
 
 

@@ -48,12 +48,14 @@ SCORES = object_of(
         "quality_difference": or_null(NUMBER),
         "images_per_second": NUMBER,
         "memory_share": NUMBER,
+        "roofline": ROOFLINE,
+        "gradient_bandwidth": GRADIENT_BANDWIDTH,
         "busy_spread": NUMBER,
         "training_shares": object_of(dict.fromkeys(TRAINING_PARTS, NUMBER)),
         "phase_shares": object_of(_outermost(PHASES), _outermost(FIRST_PHASE)),
         "operation_shares": or_null(object_of(dict.fromkeys(CLASSES, NUMBER))),
     },
-    {"staging_rate": NUMBER, "roofline": ROOFLINE, "gradient_bandwidth": GRADIENT_BANDWIDTH},
+    {"staging_rate": NUMBER},
 )
 OPERATIONS = object_of({"rule": TEXT, "per_sample": COUNT, "credited": COUNT, "skipped": COUNT, "executed": COUNT})
 TEST = object_of(
