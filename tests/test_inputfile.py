@@ -195,7 +195,9 @@ def test_the_shipped_text_is_legal_complete_and_aligned() -> None:
     problem = parse(text, ranks=2)
     assert problem.run_defaulted == frozenset()
     assert all(not section.defaulted for section in problem.sections)
-    assert [(case["GROUPS"], case["DEGREE"]) for case in problem.cases(2)] == [(2, 1), (1, 2)]
+    cases = problem.cases(2)
+    assert [case.workload for case in cases] == ["kernels", "comm", "ensemble", "ensemble"]
+    assert [(case["GROUPS"], case["DEGREE"]) for case in cases[1:]] == [(2, 1), (2, 1), (1, 2)]
     settings = [line for line in text.splitlines()[2:] if line and line[0] != "["]
     assert all(line[14] == " " and line[15] != " " and line[27] == " " and line[28] != " " for line in settings)
     assert max(map(len, text.splitlines())) <= 200

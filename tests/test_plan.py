@@ -35,7 +35,8 @@ def problem(*options: str) -> Problem:
 
 def plans(problem: Problem, ranks: int, limit: Limit = ENOUGH, crowd: float = 1.0) -> list[dict[str, Any]]:
     """The plan of each case on CPUs, in this process, which is left its threads."""
-    return [planning.plan(case, CPU, BASELINE, limit, RANK, crowd) for case in problem.cases(ranks)]
+    cases = problem.cases(ranks)
+    return [planning.plan(case, CPU, BASELINE, limit, RANK, crowd, planning.left(cases, case)) for case in cases]
 
 
 def told(tests: Sequence[dict[str, Any]], ranks: int, processors: int = 10**9) -> dict[str, Any]:
@@ -145,6 +146,13 @@ def test_tables_have_neither_network_nor_steps() -> None:
     assert lines[4].split()[:7] == ["2", "-", "3", "1", "0", "[comm]", "-"]
     for test in tests:
         assert test["nbytes"] == BASELINE + sum(test["memory"].values()) and test["seconds"] > 0
+
+
+def test_what_tables_leave_behind_is_planned_for_the_tests_after_them() -> None:
+    text = TABLES + "[ensemble]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n32 BATCH\n"
+    assert [test["memory"].get("left", 0) for test in plans(parse(text), 2)] == [0, *[planning.LEFT_BYTES] * 2]
+    after, alone = plans(parse(text), 2)[-1], plans(parse("one\ntwo\n" + text.partition("SIZES\n")[2]), 2)[-1]
+    assert after["nbytes"] == alone["nbytes"] + planning.LEFT_BYTES
 
 
 @pytest.mark.parametrize(

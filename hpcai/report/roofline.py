@@ -40,8 +40,8 @@ def notes(test: Json) -> Iterator[str]:
     """What binds, how low each bound is, and where the ceilings were measured."""
     found = test["scores"]["roofline"]
     yield f"Roofline: {_binding(found)}; {', '.join(_bounds(found, test['q'] == 1))}"
-    sources = [_computing(found["sources"]["kernels"]), *_network(found["sources"]["comm"], test["q"] == 1)]
-    yield f"Roofline: ceilings of a rank: {'; '.join(sources)}"
+    for source in (_computing(found["sources"]["kernels"]), *_network(found["sources"]["comm"], test["q"] == 1)):
+        yield f"Roofline: ceilings of a rank: {source}"
 
 
 def _binding(found: Json) -> str:

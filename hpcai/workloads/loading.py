@@ -23,6 +23,7 @@ from hpcai.train.recipe import Recipe
 from hpcai.train.recording import by_class, profiler
 
 SIDE, SAMPLES = 8, 4
+MANY = 40  # channels: with few of them other machine code is at work
 
 
 def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> int:
@@ -50,13 +51,15 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
 
 def _kernels(device: torch.device) -> None:
     """Our own kernels, in all types and directions that are measured."""
-    matrices, layer = gemm.Shape(SIDE, SIDE, SIDE), conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3))
+    matrices = gemm.Shape(SIDE, SIDE, SIDE)
+    layers = [conv2d.Shape(1, channels, SIDE, SIDE, 1, (3, 3)) for channels in (1, MANY)]
     with suppress(Unavailable):
         for dtype in ("fp32", "fp64", "int8"):
             _product("gemm", matrices, INPUT_GRADIENT, dtype, device)
         for direction in DIRECTIONS:
             _product("gemm", matrices, direction, "fp32", device)
-            _product("conv2d", layer, direction, "fp32", device)
+            for layer in layers:
+                _product("conv2d", layer, direction, "fp32", device)
         for kind in (np.float32, np.float64):
             sums = backend("fma_peak", CUSTOM, device.type).shape(np.dtype(kind), 1, torch.get_num_threads())
             _call("fma_peak", sums, "", kind, device)

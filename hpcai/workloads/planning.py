@@ -19,6 +19,7 @@ from hpcai.machine import caches, launcher, memory
 from hpcai.machine import device as devices
 from hpcai.machine.affinity import cores, own_cpus
 from hpcai.machine.memory import Limit
+from hpcai.result import TABLES
 from hpcai.workloads.loading import load
 from hpcai.workloads.needs import NEEDS
 from hpcai.workloads.prepare import check
@@ -27,6 +28,7 @@ GIB = 2**30
 CROWDED = 8  # ranks for each core or GPU of a node
 MPI_BYTES = 16 * 2**20  # of MPI in a process once it is started, where that cannot be measured
 PEERS_BYTES = 4 * 2**20  # more, where a job has several ranks: the memory they share
+LEFT_BYTES = 48 * 2**20  # what libraries keep of a table's many shapes: their own plans and machine code
 MPI_SECONDS = 60.0
 MEASURE_MPI = """
 import mpi4py
@@ -50,9 +52,16 @@ def rows(case: Case, device: torch.device, rank: Rank) -> dict[str, int]:
     return NEEDS[case.workload].memory(case, device, rank)
 
 
+def left(cases: Sequence[Case], case: Case) -> dict[str, int]:
+    """Bytes that tables before a case leave in libraries; nothing where there are none."""
+    tables = any(other.workload in TABLES and other.index < case.index for other in cases)
+    return {"left": LEFT_BYTES} if tables else {}
+
+
 def refuse(cases: Sequence[Case], device: torch.device, baseline: int, limit: Limit, rank: Rank) -> None:
     """Raise InputError, naming every test whose ranks need more than `limit` bytes each, the baseline included."""
-    wrong = [lack for case in cases if (lack := shortage(case, rows(case, device, rank), baseline, limit))]
+    needs = [(case, rows(case, device, rank) | left(cases, case)) for case in cases]
+    wrong = [lack for case, needed in needs if (lack := shortage(case, needed, baseline, limit))]
     if wrong:
         raise InputError("; ".join(wrong))
 
@@ -106,7 +115,9 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
         "baseline": held,
         "limit": limit.nbytes,
         "source": limit.source,
-        "tests": [plan(case, device, held, limit, rank, _crowd(case, here, places)) for case in cases],
+        "tests": [
+            plan(case, device, held, limit, rank, _crowd(case, here, places), left(cases, case)) for case in cases
+        ],
     }
 
 
@@ -147,13 +158,19 @@ def mpi_bytes() -> int:
 
 
 def plan(
-    case: Case, device: torch.device, baseline: int, limit: Limit, rank: Rank, crowd: float = 1.0
+    case: Case,
+    device: torch.device,
+    baseline: int,
+    limit: Limit,
+    rank: Rank,
+    crowd: float = 1.0,
+    before: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Settings, steps per model, bytes per rank by purpose and seconds by phase of a case on ranks like `rank`.
 
-    `crowd` ranks share a processor, or a GPU.
+    `crowd` ranks share a processor, or a GPU; `before` are bytes that earlier tests have left.
     """
-    needs, needed = NEEDS[case.workload], rows(case, device, rank)
+    needs, needed = NEEDS[case.workload], {**rows(case, device, rank), **(before or {})}
     lack = shortage(case, needed, baseline, limit)
     taken = needs.seconds(case, device, rank, crowd) if not lack else {}
     return {

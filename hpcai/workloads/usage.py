@@ -14,6 +14,7 @@ from hpcai.inputfile import Case
 from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.machine.memory import Limit
+from hpcai.result import TABLES
 from hpcai.workloads.loading import load
 from hpcai.workloads.needs import facts
 from hpcai.workloads.planning import limit_of_rank, rank_of, refuse, rows
@@ -70,6 +71,9 @@ class Usage:
             most |= self._facts(case) if case.workload == "ensemble" else {"accelerated": accelerated}
             planned = estimate.total(rows(case, self._device, self._rank))
             most["planned_bytes"] = planned + (0 if accelerated else baseline)
+        if case.workload in TABLES:  # what libraries keep of its many shapes is theirs from now on
+            memory.give_back()
+            self._baseline = max(self._baseline, memory.resident())
         return most
 
     def _facts(self, case: Case) -> dict[str, Any]:
