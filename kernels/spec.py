@@ -18,6 +18,7 @@ DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
 
 # Largest relative error of one rounding to nearest in fp32; what dlamch('E'), HPL's eps, is for fp64 (2^-53).
 UNIT_ROUNDOFF_FP32 = 2.0**-24
+LINE = 64  # bytes of a line of the cache
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,23 @@ def backend(kernel: str, provider: str, device: str) -> Any:
 def poisoned(size: tuple[int, ...], kind: str) -> Any:
     """An array of NaN or, of whole numbers, of the least one there is, which no product of bytes is."""
     numbers = np.dtype(kind)
-    return np.full(size, math.nan if numbers.kind == "f" else np.iinfo(numbers).min, numbers)
+    array = _aligned(size, numbers)
+    array.fill(math.nan if numbers.kind == "f" else np.iinfo(numbers).min)
+    return array
+
+
+def aligned(array: Any) -> Any:
+    """A copy in one piece that begins at a line of the cache, as torch's own memory does and NumPy's does not."""
+    copy = _aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+def _aligned(size: tuple[int, ...], kind: Any) -> Any:
+    nbytes = math.prod(size) * kind.itemsize
+    memory = np.empty(nbytes + LINE, np.uint8)
+    first = -memory.ctypes.data % LINE
+    return memory[first : first + nbytes].view(kind).reshape(size)
 
 
 def layer_nbytes(shape: Shape, direction: str = FORWARD, dtype: str = "fp32") -> int:

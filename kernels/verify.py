@@ -13,7 +13,19 @@ from .conv2d import reference as conv2d_reference
 from .fma_peak import reference as fma_peak_reference
 from .gemm import reference as gemm_reference
 from .residual import signs
-from .spec import DTYPES, FP64, UNIT_ROUNDOFF_FP32, WEIGHT_GRADIENT, Block, Compared, Prepared, Shape, Spec, Tensors
+from .spec import (
+    DTYPES,
+    FP64,
+    UNIT_ROUNDOFF_FP32,
+    WEIGHT_GRADIENT,
+    Block,
+    Compared,
+    Prepared,
+    Shape,
+    Spec,
+    Tensors,
+    aligned,
+)
 from .triad import TERMS
 from .triad import reference as triad_reference
 
@@ -32,8 +44,8 @@ def drawn(shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors
             return np.empty((0, 0), kind)
         generator = np.random.Generator(np.random.Philox([seed, index]))
         if dtype == "int8":
-            return generator.integers(-128, 128, size, np.int8)
-        return generator.standard_normal(size, dtype=kind)
+            return aligned(generator.integers(-128, 128, size, np.int8))
+        return aligned(generator.standard_normal(size, dtype=kind))
 
     sizes = zip(Tensors._fields, (shape.x, shape.w, shape.y), strict=True)
     return Tensors(*(one(index, name, size) for index, (name, size) in enumerate(sizes)))

@@ -98,3 +98,11 @@ def test_a_new_backend_is_found_by_its_file_alone(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(triad, "__path__", [*triad.__path__, str(tmp_path)])
     assert backend("triad", "custom", "cuda").prepare(None, "", None, "cuda", 1) == []
     sys.modules.pop("hpcai.kernels.triad.cupy_gpu")
+
+
+@pytest.mark.parametrize("size", [(3,), (5, 7), (2, 3, 4, 5)])
+def test_memory_of_products_begins_at_a_line(size: tuple[int, ...]) -> None:
+    whole = np.arange(np.prod(size), dtype=np.float32).reshape(size)
+    copy = spec.aligned(whole.T)
+    assert copy.flags.c_contiguous and copy.ctypes.data % spec.LINE == 0 and np.array_equal(copy, whole.T)
+    assert spec.poisoned(size, "float64").ctypes.data % spec.LINE == 0

@@ -16,7 +16,7 @@ from ..cpu.walk import Correlation, forward_works, gradient_works, images, weigh
 from ..cpu.weigh import weigh
 from ..cpu.weigh_few import weigh_few
 from ..gemm.numba_cpu import multiply
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, poisoned
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, aligned, poisoned
 from . import Shape
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
@@ -84,7 +84,7 @@ def run(
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """The one way that there is. See `Prepared`."""
-    x, w, g = (np.ascontiguousarray(tensor.transpose(LAST)) for tensor in data)
+    x, w, g = (aligned(tensor.transpose(LAST)) for tensor in data)
     work = {FORWARD: (forward, x, w), INPUT_GRADIENT: (input_gradient, g, w), WEIGHT_GRADIENT: (weight_gradient, x, g)}
     compute, one, other = work[direction]
     size = shape.result(direction)
