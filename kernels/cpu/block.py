@@ -8,6 +8,8 @@ from .operands import LINE, merge, part
 from .simd import ROWS, VECTORS
 from .tile import made, multiply_panel, multiply_rows
 
+FETCHED = 64  # bytes ahead that a step fetches
+
 
 class Left(NamedTuple):
     """Rows of A as tiles take them: bytes from one to the next; from row `whole` on they lie at `rest`, packed.
@@ -29,11 +31,33 @@ def sliver_width(like: Any) -> Any:
     return VECTORS * LINE // bytes_of(like)
 
 
+class Ahead(NamedTuple):
+    """Memory that will be packed next: two addresses, and how many bytes from each on."""
+
+    first: int
+    first_nbytes: int
+    second: int
+    second_nbytes: int
+
+
 @compiled
-def multiply_block(alpha: Any, left: Any, slivers: Any, steps: Any, c: Any, add: Any, beside: Any) -> None:
-    """C = alpha A B, or + C, for a block of C; `beside` is room for a tile."""
+def _next_of(ahead: Any, fetched: Any, otherwise: Any) -> Any:
+    """Where to go on after so many bytes."""
+    if fetched < ahead.first_nbytes:
+        return ahead.first + fetched
+    if fetched - ahead.first_nbytes < ahead.second_nbytes:
+        return ahead.second + fetched - ahead.first_nbytes
+    return otherwise
+
+
+@compiled
+def multiply_block(
+    alpha: Any, left: Any, slivers: Any, steps: Any, c: Any, add: Any, beside: Any, ahead: Any
+) -> None:
+    """C = alpha A B, or + C, for a block of C; `beside` is room for a tile. What is `ahead` is fetched meanwhile."""
     size = bytes_of(alpha)
     width = sliver_width(alpha)
+    fetched = 0
     for column in range(0, c.columns, width):
         sliver = slivers + column * steps * size
         for row in range(0, c.rows, ROWS):
@@ -44,7 +68,9 @@ def multiply_block(alpha: Any, left: Any, slivers: Any, steps: Any, c: Any, add:
             whole = tile.rows == made(tile.rows) and tile.columns == width and c.right == size
             target, down = (tile.address, tile.down) if whole else (beside, width * size)
             if left.in_panels:
-                multiply_panel(alpha, steps, a, sliver, target, down, add and whole, tile.rows)
+                near = _next_of(ahead, fetched, a)
+                multiply_panel(alpha, steps, a, sliver, target, down, add and whole, tile.rows, near)
+                fetched += steps * FETCHED
             else:
                 multiply_rows(alpha, steps, a, pitch, sliver, target, down, add and whole, tile.rows)
             if not whole:

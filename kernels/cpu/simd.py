@@ -15,6 +15,7 @@ from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 instruction: Any = intrinsic  # what loops in Numba call to have instructions written; its own types know no call
+LINE = 64  # bytes of a line of the cache
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 SCALARS = {"int8": (I8, 1), "int32": (I32, 4), "int64": (I64, 8)}
 SCALARS |= {"float32": (ir.FloatType(), 4), "float64": (ir.DoubleType(), 8)}
@@ -82,10 +83,18 @@ class Code:
         self.builder.store(value, self.at(pointer, offset, self.vector)).align = self.itemsize
 
     def fetch(self, pointer: Value, offset: int) -> None:
-        """Have a line brought near, to be written."""
+        """Have a line brought into the first cache, to be written."""
+        self._prefetch(self.at(pointer, offset, I8), 1, 3)
+
+    def expect(self, pointer: Value, lines: int) -> None:
+        """Have lines brought into the second cache, to be read."""
+        for line in range(lines):
+            self._prefetch(self.at(pointer, line * LINE, I8), 0, 2)
+
+    def _prefetch(self, place: Value, write: int, locality: int) -> None:
         signature = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
         function = cgutils.get_or_insert_function(self.builder.module, signature, "llvm.prefetch.p0")
-        self.builder.call(function, [self.at(pointer, offset, I8), I32(1), I32(3), I32(1)])
+        self.builder.call(function, [place, I32(write), I32(locality), I32(1)])
 
     def numbers(self, pointer: Value, count: int) -> list[Value]:
         """Addresses, or other whole numbers of 8 bytes, side by side."""

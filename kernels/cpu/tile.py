@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 
 from .compiled import compiled
-from .simd import I8, I64, ROWS, VECTORS, Code, Value, Vectors, instruction
+from .simd import I8, I64, LINE, ROWS, VECTORS, Code, Value, Vectors, instruction
 
 UNROLLED = 4  # steps of the loop in one turn
 WORD = 8  # bytes of an address
@@ -44,14 +44,15 @@ def _panel_of(height: int) -> Any:
     """The instruction for the first `height` rows of a tile, those of A in a panel."""
 
     @instruction
-    def multiply(typingctx: Any, alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any) -> Any:
+    def multiply(typingctx: Any, alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, ahead: Any) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
-            factor, steps, first, b, c, ldc, add = arguments
-            panel = code.pointer(first)
+            factor, steps, first, b, c, ldc, add, ahead = arguments
+            panel, coming = code.pointer(first), code.pointer(ahead)
 
             def columns(index: Value) -> Column:
                 here = code.at(panel, builder.mul(index, I64(ROWS * code.itemsize)), I8)
+                code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
 
             targets = _fetched(code, _rows(code, c, ldc, height))
@@ -59,7 +60,7 @@ def _panel_of(height: int) -> Any:
             _store(code, sums, factor, targets, add)
             return context.get_dummy_value()
 
-        return types.void(alpha, *[types.intp] * 5, types.boolean), generate
+        return types.void(alpha, *[types.intp] * 5, types.boolean, types.intp), generate
 
     return multiply
 
@@ -84,14 +85,19 @@ def multiply_rows(alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc:
 
 
 @compiled
-def multiply_panel(alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any) -> None:
-    """C = alpha A B, or + C: A as a panel of ROWS numbers a step; else like `multiply_rows`."""
+def multiply_panel(
+    alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any, ahead: Any
+) -> None:
+    """C = alpha A B, or + C: A as a panel of ROWS numbers a step; else like `multiply_rows`.
+
+    Each step has a line brought near that will be packed next, from `ahead` on.
+    """
     if height > MOST:
-        _all_of_panel(alpha, inner, a, b, c, ldc, add)
+        _all_of_panel(alpha, inner, a, b, c, ldc, add, ahead)
     elif height > FEW:
-        _most_of_panel(alpha, inner, a, b, c, ldc, add)
+        _most_of_panel(alpha, inner, a, b, c, ldc, add, ahead)
     else:
-        _few_of_panel(alpha, inner, a, b, c, ldc, add)
+        _few_of_panel(alpha, inner, a, b, c, ldc, add, ahead)
 
 
 @compiled

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from ..cpu.block import Left, multiply_block, sliver_width
+from ..cpu.block import Ahead, Left, multiply_block, sliver_width
 from ..cpu.blocking import CROWDED, blocks, row_pitch, share_of, shares
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 from ..cpu.compiled import compiled, parallel
@@ -20,6 +20,7 @@ from . import Shape
 
 EXACT_STEPS = 1024  # products of two int8 that fp32 adds up exactly
 DIRECT = 2  # slivers of B for which it pays less to pack rows of A
+NEAR = 2**19  # bytes that are fetched ahead at most: half of a second cache
 WIDE = 8  # bytes of numbers of which rows of a tile fill the first cache: panels are read in one piece
 _pitch, _share = compiled(row_pitch), compiled(share_of)
 
@@ -128,7 +129,17 @@ def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sizes: A
                 block, add = part(c, row, column, sizes.rows, sizes.columns), step > 0 or beta != 0
                 taken = part(a, row, step, sizes.rows, sizes.steps)
                 left = _packed(alpha, taken, work + sizes.left, right.columns)
-                multiply_block(alpha, left, work, right.rows, block, add, work + sizes.beside)
+                ahead = _ahead(alpha, a, b, step + sizes.steps, sizes.steps)
+                multiply_block(alpha, left, work, right.rows, block, add, work + sizes.beside, ahead)
+
+
+@compiled
+def _ahead(like: Any, a: Any, b: Any, step: Any, steps: Any) -> Any:
+    """The next steps of A, given by columns, and B: where these lie in one piece, and are few enough to be kept."""
+    size, count = bytes_of(like), min(steps, a.columns - step)
+    if count <= 0 or a.right != a.rows * size or b.down != b.columns * size or count * (a.right + b.down) > NEAR:
+        return Ahead(0, 0, 0, 0)
+    return Ahead(b.address + step * b.down, count * b.down, a.address + step * a.right, count * a.right)
 
 
 @compiled
@@ -176,6 +187,6 @@ def _multiply_bytes(a: Any, b: Any, c: Any, work: Any, sizes: Any) -> None:
                 pack_byte_rows(work + sizes.left, _pitch(words, WORD), taken)
                 left = Left(work + sizes.left, _pitch(words, WORD), taken.rows, 0, 0, False)
                 block = part(c, row, column, sizes.rows, sizes.columns)
-                multiply_block(zero, left, work, words, block, step > 0, work + sizes.beside)
+                multiply_block(zero, left, work, words, block, step > 0, work + sizes.beside, Ahead(0, 0, 0, 0))
         whole = part(c, 0, column, c.rows, sizes.columns)
         add_to(zero, whole, Matrix(sums, whole.rows, whole.columns, 0, WORD))
