@@ -32,7 +32,7 @@ def sliver_width(like: Any) -> Any:
 
 
 class Ahead(NamedTuple):
-    """Memory that will be packed next: two addresses, and how many bytes from each on."""
+    """Memory that will be wanted next: two addresses, and how many bytes from each on."""
 
     first: int
     first_nbytes: int
@@ -67,11 +67,11 @@ def multiply_block(
             tile = part(c, row, column, ROWS, width)
             whole = tile.rows == made(tile.rows) and tile.columns == width and c.right == size
             target, down = (tile.address, tile.down) if whole else (beside, width * size)
+            near = _next_of(ahead, fetched, a)
+            fetched += steps * FETCHED
             if left.in_panels:
-                near = _next_of(ahead, fetched, a)
                 multiply_panel(alpha, steps, a, sliver, target, down, add and whole, tile.rows, near)
-                fetched += steps * FETCHED
             else:
-                multiply_rows(alpha, steps, a, pitch, sliver, target, down, add and whole, tile.rows)
+                multiply_rows(alpha, steps, a, pitch, sliver, target, down, add and whole, tile.rows, near)
             if not whole:
                 merge(alpha, beside, width, tile, add)

@@ -25,17 +25,24 @@ def _rows_of(height: int) -> Any:
     """The instruction for the first `height` rows of a tile, those of A somewhere in memory."""
 
     @instruction
-    def multiply(typingctx: Any, alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any) -> Any:
+    def multiply(
+        typingctx: Any, alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any, ahead: Any
+    ) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
-            factor, steps, first, lda, b, c, ldc, add = arguments
-            columns = _columns(code, _rows(code, first, lda, height), I64(code.itemsize))
+            factor, steps, first, lda, b, c, ldc, add, ahead = arguments
+            rows, coming = _rows(code, first, lda, height), code.pointer(ahead)
+
+            def columns(index: Value) -> Column:
+                code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
+                return _columns(code, rows, I64(code.itemsize))(index)
+
             targets = _fetched(code, _rows(code, c, ldc, height))
             sums = _sums(code, steps, columns, code.pointer(b), _nothing(code, height))
             _store(code, sums, factor, targets, add)
             return context.get_dummy_value()
 
-        return types.void(alpha, *[types.intp] * 6, types.boolean), generate
+        return types.void(alpha, *[types.intp] * 6, types.boolean, types.intp), generate
 
     return multiply
 
@@ -71,27 +78,27 @@ MOST, FEW = HEIGHTS[1:]
 
 
 @compiled
-def multiply_rows(alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any) -> None:
+def multiply_rows(
+    alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any, ahead: Any
+) -> None:
     """C = alpha A B, or + C: A with rows lda bytes apart, C ldc; `inner` steps; of alpha's type.
 
-    Of the tile's rows `height` are wanted, and `made(height)` are made.
+    Of the tile's rows `height` are wanted, and `made(height)` are made. Each step has a line brought near that will be
+    wanted next, from `ahead` on.
     """
     if height > MOST:
-        _all_rows(alpha, inner, a, lda, b, c, ldc, add)
+        _all_rows(alpha, inner, a, lda, b, c, ldc, add, ahead)
     elif height > FEW:
-        _most_rows(alpha, inner, a, lda, b, c, ldc, add)
+        _most_rows(alpha, inner, a, lda, b, c, ldc, add, ahead)
     else:
-        _few_rows(alpha, inner, a, lda, b, c, ldc, add)
+        _few_rows(alpha, inner, a, lda, b, c, ldc, add, ahead)
 
 
 @compiled
 def multiply_panel(
     alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any, ahead: Any
 ) -> None:
-    """C = alpha A B, or + C: A as a panel of ROWS numbers a step; else like `multiply_rows`.
-
-    Each step has a line brought near that will be packed next, from `ahead` on.
-    """
+    """C = alpha A B, or + C: A as a panel of ROWS numbers a step; else like `multiply_rows`."""
     if height > MOST:
         _all_of_panel(alpha, inner, a, b, c, ldc, add, ahead)
     elif height > FEW:

@@ -129,17 +129,25 @@ def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sizes: A
                 block, add = part(c, row, column, sizes.rows, sizes.columns), step > 0 or beta != 0
                 taken = part(a, row, step, sizes.rows, sizes.steps)
                 left = _packed(alpha, taken, work + sizes.left, right.columns)
-                ahead = _ahead(alpha, a, b, step + sizes.steps, sizes.steps)
+                ahead = _ahead(alpha, a, b, row, step, sizes)
                 multiply_block(alpha, left, work, right.rows, block, add, work + sizes.beside, ahead)
 
 
 @compiled
-def _ahead(like: Any, a: Any, b: Any, step: Any, steps: Any) -> Any:
-    """The next steps of A, given by columns, and B: where these lie in one piece, and are few enough to be kept."""
-    size, count = bytes_of(like), min(steps, a.columns - step)
+def _ahead(like: Any, a: Any, b: Any, row: Any, step: Any, sizes: Any) -> Any:
+    """What follows a block: the next rows of A, or the next steps of A, given by columns, and of B.
+
+    Only where it lies in one piece, and is little enough to be kept.
+    """
+    size = bytes_of(like)
+    if a.right == size and a.down == a.columns * size and row + sizes.rows < a.rows:
+        rows = min(sizes.rows, a.rows - row - sizes.rows)
+        return Ahead(a.address + (row + sizes.rows) * a.down, rows * a.down, 0, 0)
+    following = step + sizes.steps
+    count = min(sizes.steps, a.columns - following)
     if count <= 0 or a.right != a.rows * size or b.down != b.columns * size or count * (a.right + b.down) > NEAR:
         return Ahead(0, 0, 0, 0)
-    return Ahead(b.address + step * b.down, count * b.down, a.address + step * a.right, count * a.right)
+    return Ahead(b.address + following * b.down, count * b.down, a.address + following * a.right, count * a.right)
 
 
 @compiled
