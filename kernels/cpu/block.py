@@ -41,13 +41,13 @@ class Ahead(NamedTuple):
 
 
 @compiled
-def _next_of(ahead: Any, fetched: Any, otherwise: Any) -> Any:
-    """Where to go on after so many bytes."""
+def _next_of(ahead: Any, fetched: Any) -> Any:
+    """Where to go on after so many bytes; 0 at the end."""
     if fetched < ahead.first_nbytes:
         return ahead.first + fetched
     if fetched - ahead.first_nbytes < ahead.second_nbytes:
         return ahead.second + fetched - ahead.first_nbytes
-    return otherwise
+    return 0
 
 
 @compiled
@@ -67,8 +67,8 @@ def multiply_block(
             tile = part(c, row, column, ROWS, width)
             whole = tile.rows == made(tile.rows) and tile.columns == width and c.right == size
             target, down = (tile.address, tile.down) if whole else (beside, width * size)
-            near = _next_of(ahead, fetched, a)
-            fetched += steps * FETCHED
+            near = _next_of(ahead, fetched)
+            fetched += steps * FETCHED * (tile.rows == ROWS)
             if left.in_panels:
                 multiply_panel(alpha, steps, a, sliver, target, down, add and whole, tile.rows, near)
             else:

@@ -21,7 +21,7 @@ ENTRY = 3  # words of an entry of `multiply_places`
 Column = Callable[[int, int], Value]  # spread number of a step of the turn, and of a row
 
 
-def _rows_of(height: int) -> Any:
+def _rows_of(height: int, fetches: bool = False) -> Any:
     """The instruction for the first `height` rows of a tile, those of A somewhere in memory."""
 
     @instruction
@@ -34,7 +34,8 @@ def _rows_of(height: int) -> Any:
             rows, coming = _rows(code, first, lda, height), code.pointer(ahead)
 
             def columns(index: Value) -> Column:
-                code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
+                if fetches:
+                    code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return _columns(code, rows, I64(code.itemsize))(index)
 
             targets = _fetched(code, _rows(code, c, ldc, height))
@@ -47,7 +48,7 @@ def _rows_of(height: int) -> Any:
     return multiply
 
 
-def _panel_of(height: int) -> Any:
+def _panel_of(height: int, fetches: bool = False) -> Any:
     """The instruction for the first `height` rows of a tile, those of A in a panel."""
 
     @instruction
@@ -59,7 +60,8 @@ def _panel_of(height: int) -> Any:
 
             def columns(index: Value) -> Column:
                 here = code.at(panel, builder.mul(index, I64(ROWS * code.itemsize)), I8)
-                code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
+                if fetches:
+                    code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
 
             targets = _fetched(code, _rows(code, c, ldc, height))
@@ -74,6 +76,7 @@ def _panel_of(height: int) -> Any:
 
 _all_rows, _most_rows, _few_rows = (_rows_of(height) for height in HEIGHTS)
 _all_of_panel, _most_of_panel, _few_of_panel = (_panel_of(height) for height in HEIGHTS)
+_rows_and_fetch, _panel_and_fetch = _rows_of(ROWS, True), _panel_of(ROWS, True)
 MOST, FEW = HEIGHTS[1:]
 
 
@@ -83,10 +86,12 @@ def multiply_rows(
 ) -> None:
     """C = alpha A B, or + C: A with rows lda bytes apart, C ldc; `inner` steps; of alpha's type.
 
-    Of the tile's rows `height` are wanted, and `made(height)` are made. Each step has a line brought near that will be
-    wanted next, from `ahead` on.
+    Of the tile's rows `height` are wanted, and `made(height)` are made. Each step of a whole tile has a line
+    brought near that will be wanted next, from `ahead` on, unless that is 0.
     """
-    if height > MOST:
+    if height > MOST and ahead:
+        _rows_and_fetch(alpha, inner, a, lda, b, c, ldc, add, ahead)
+    elif height > MOST:
         _all_rows(alpha, inner, a, lda, b, c, ldc, add, ahead)
     elif height > FEW:
         _most_rows(alpha, inner, a, lda, b, c, ldc, add, ahead)
@@ -99,7 +104,9 @@ def multiply_panel(
     alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any, ahead: Any
 ) -> None:
     """C = alpha A B, or + C: A as a panel of ROWS numbers a step; else like `multiply_rows`."""
-    if height > MOST:
+    if height > MOST and ahead:
+        _panel_and_fetch(alpha, inner, a, b, c, ldc, add, ahead)
+    elif height > MOST:
         _all_of_panel(alpha, inner, a, b, c, ldc, add, ahead)
     elif height > FEW:
         _most_of_panel(alpha, inner, a, b, c, ldc, add, ahead)

@@ -140,14 +140,15 @@ def _ahead(like: Any, a: Any, b: Any, row: Any, step: Any, sizes: Any) -> Any:
     Only where it lies in one piece, and is little enough to be kept.
     """
     size = bytes_of(like)
-    if a.right == size and a.down == a.columns * size and row + sizes.rows < a.rows:
-        rows = min(sizes.rows, a.rows - row - sizes.rows)
-        return Ahead(a.address + (row + sizes.rows) * a.down, rows * a.down, 0, 0)
+    if a.right == size and a.down == a.columns * size and a.columns <= sizes.steps:
+        rows = max(0, min(sizes.rows, a.rows - row - sizes.rows))
+        return Ahead(a.address + (row + sizes.rows) * a.down, min(rows * a.down, NEAR), 0, 0)
     following = step + sizes.steps
-    count = min(sizes.steps, a.columns - following)
-    if count <= 0 or a.right != a.rows * size or b.down != b.columns * size or count * (a.right + b.down) > NEAR:
+    count = max(0, min(sizes.steps, a.columns - following))
+    if a.right != a.rows * size or b.down != b.columns * size or count * b.down > NEAR:
         return Ahead(0, 0, 0, 0)
-    return Ahead(b.address + following * b.down, count * b.down, a.address + following * a.right, count * a.right)
+    rest = min(count * a.right, NEAR - count * b.down)
+    return Ahead(b.address + following * b.down, count * b.down, a.address + following * a.right, rest)
 
 
 @compiled
