@@ -49,7 +49,6 @@ FP32 = Arithmetic("fp32", "float32", 24, 0.0, 2.0**-126)
 TF32 = Arithmetic("tf32", "float32", 11, 0.0, 2.0**-126)
 FP16 = Arithmetic("fp16", "float16", 11, 2.0**-11, 2.0**-14)
 BF16 = Arithmetic("bf16", "bfloat16", 8, 2.0**-8, 2.0**-126)
-ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (FP64, FP32, TF32, FP16, BF16)}
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]

@@ -40,6 +40,9 @@ class Ahead(NamedTuple):
     second_nbytes: int
 
 
+NOTHING = Ahead(0, 0, 0, 0)
+
+
 @compiled
 def _next_of(ahead: Any, fetched: Any) -> Any:
     """Where to go on after so many bytes; 0 at the end."""

@@ -38,9 +38,7 @@ def _rows_of(height: int, fetches: bool = False) -> Any:
                     code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return _columns(code, rows, I64(code.itemsize))(index)
 
-            targets = _fetched(code, _rows(code, c, ldc, height))
-            sums = _sums(code, steps, columns, code.pointer(b), _nothing(code, height))
-            _store(code, sums, factor, targets, add)
+            _make(code, steps, columns, b, _rows(code, c, ldc, height), factor, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 6, types.boolean, types.intp), generate
@@ -64,9 +62,7 @@ def _panel_of(height: int, fetches: bool = False) -> Any:
                     code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
 
-            targets = _fetched(code, _rows(code, c, ldc, height))
-            sums = _sums(code, steps, columns, code.pointer(b), _nothing(code, height))
-            _store(code, sums, factor, targets, add)
+            _make(code, steps, columns, b, _rows(code, c, ldc, height), factor, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 5, types.boolean, types.intp), generate
@@ -176,6 +172,14 @@ def _columns(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], C
         return lambda step, row: code.broadcast(rows[row], offsets[step])
 
     return columns
+
+
+def _make(
+    code: Code, steps: Value, columns: Callable[[Value], Column], b: Value, rows: list[Value], alpha: Value, add: Value
+) -> None:
+    """A tile from one sliver."""
+    targets = _fetched(code, rows)
+    _store(code, _sums(code, steps, columns, code.pointer(b), _nothing(code, len(rows))), alpha, targets, add)
 
 
 def _nothing(code: Code, height: int, vectors: int = VECTORS) -> Vectors:

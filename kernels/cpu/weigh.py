@@ -7,7 +7,7 @@ from typing import Any
 
 from numba import prange
 
-from .block import Ahead, Left, multiply_block, sliver_width
+from .block import NOTHING, Left, multiply_block, sliver_width
 from .blocking import blocks, share_of, shares
 from .compiled import compiled, parallel
 from .gather import Pixels, folded, gather_pieces, gather_tap
@@ -84,7 +84,7 @@ def _weigh_block(like: Any, work: Any, pixels: Any, filter_: Any, c: Any, add: A
     panels = memory + sizes.left
     pack_slivers(like, panels, ROWS, Matrix(address, steps, c.rows, g.pixel, size), steps)
     left = Left(panels, steps * size, c.rows, 0, 0, True)
-    multiply_block(like, left, memory, steps, c, add, memory + sizes.beside, Ahead(0, 0, 0, 0))
+    multiply_block(like, left, memory, steps, c, add, memory + sizes.beside, NOTHING)
 
 
 @compiled

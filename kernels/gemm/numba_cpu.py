@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from ..cpu.block import Ahead, Left, multiply_block, sliver_width
+from ..cpu.block import NOTHING, Ahead, Left, multiply_block, sliver_width
 from ..cpu.blocking import CROWDED, blocks, row_pitch, share_of, shares
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 from ..cpu.compiled import compiled, parallel
@@ -146,7 +146,7 @@ def _ahead(like: Any, a: Any, b: Any, row: Any, step: Any, sizes: Any) -> Any:
     following = step + sizes.steps
     count = max(0, min(sizes.steps, a.columns - following))
     if a.right != a.rows * size or b.down != b.columns * size or count * b.down > NEAR:
-        return Ahead(0, 0, 0, 0)
+        return NOTHING
     rest = min(count * a.right, NEAR - count * b.down)
     return Ahead(b.address + following * b.down, count * b.down, a.address + following * a.right, rest)
 
@@ -196,6 +196,6 @@ def _multiply_bytes(a: Any, b: Any, c: Any, work: Any, sizes: Any) -> None:
                 pack_byte_rows(work + sizes.left, _pitch(words, WORD), taken)
                 left = Left(work + sizes.left, _pitch(words, WORD), taken.rows, 0, 0, False)
                 block = part(c, row, column, sizes.rows, sizes.columns)
-                multiply_block(zero, left, work, words, block, step > 0, work + sizes.beside, Ahead(0, 0, 0, 0))
+                multiply_block(zero, left, work, words, block, step > 0, work + sizes.beside, NOTHING)
         whole = part(c, 0, column, c.rows, sizes.columns)
         add_to(zero, whole, Matrix(sums, whole.rows, whole.columns, 0, WORD))

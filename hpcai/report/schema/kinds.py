@@ -36,6 +36,16 @@ def object_of(fields: Json, optional: Json | None = None) -> Json:
     return {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
 
 
+# of a table's memory and, with more, of a training's
+MEMORY: Json = {
+    "peak_bytes": COUNT,
+    "baseline_bytes": COUNT,
+    "planned_bytes": COUNT,
+    "device_peak_bytes": COUNT,
+    "whole_run": FLAG,
+    "accelerated": FLAG,
+}
+
 # by kind of KEY; all others are text
 VALUES: Json = {"integer": {"type": "integer"}, "real": NUMBER, "shapes": {"anyOf": [{"type": "integer"}, TEXT]}}
 

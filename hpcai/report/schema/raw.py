@@ -3,6 +3,7 @@
 from hpcai.report.schema.kinds import (
     COUNT,
     FLAG,
+    MEMORY,
     NAME,
     NUMBER,
     POSITIVE,
@@ -70,19 +71,8 @@ EXECUTION = object_of(
         "buckets": COUNT,
     }
 )
-MEMORY = object_of(
-    {
-        "peak_bytes": COUNT,
-        "baseline_bytes": COUNT,
-        "planned_bytes": COUNT,
-        "device_peak_bytes": COUNT,
-        "whole_run": FLAG,
-        "data_bytes": COUNT,
-        "samples": COUNT,
-        "picture_bytes": COUNT,
-        "converted": FLAG,
-        "accelerated": FLAG,
-    }
+TRAINING_MEMORY = object_of(
+    {**MEMORY, "data_bytes": COUNT, "samples": COUNT, "picture_bytes": COUNT, "converted": FLAG}
 )
 PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
 COUNTED = (
@@ -131,7 +121,7 @@ RAW = object_of(
         "busy_seconds": BUSY_SECONDS,
         "waiting_seconds": WAITING_SECONDS,
         "operation_seconds": OPERATION_SECONDS,
-        "memory": MEMORY,
+        "memory": TRAINING_MEMORY,
     },
     {"staging": STAGING, "probe": PROBE, "models_between_nodes": COUNT},
 )

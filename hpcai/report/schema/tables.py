@@ -1,25 +1,13 @@
 """The part of the schema that says what a table is: its case, what was measured, and what follows from that."""
 
 from hpcai.report.schema import collectives, kernels
-from hpcai.report.schema.kinds import COUNT, FLAG, POSITIVE, VERDICT, Json, list_of, object_of, settings_of
+from hpcai.report.schema.kinds import MEMORY, POSITIVE, VERDICT, Json, list_of, object_of, settings_of
 
 
 def _table(workload: str, raw: Json, derived: Json) -> Json:
     known = {"index": POSITIVE, "workload": {"const": workload}, "settings": settings_of(workload)}
-    measured = object_of({**raw["properties"], "memory": MEMORY})
+    measured = object_of({**raw["properties"], "memory": object_of(MEMORY)})
     return object_of({**known, "raw": measured, "verdict": VERDICT, **derived})
-
-
-MEMORY = object_of(
-    {
-        "peak_bytes": COUNT,
-        "baseline_bytes": COUNT,
-        "planned_bytes": COUNT,
-        "device_peak_bytes": COUNT,
-        "whole_run": FLAG,
-        "accelerated": FLAG,
-    }
-)
 
 
 TABLE = {
