@@ -46,7 +46,7 @@ def blocks(size: int) -> Blocks:
     After Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34, 2008, section 5.
     """
     second, width = caches()[2], VECTORS * lanes(size)
-    steps = min(384, max(64, second // 16 // (width * size) // 64 * 64))
+    steps = min(512, max(64, second // 16 // (width * size) // 64 * 64))
     rows = max(1, second // 2 // (steps * size) // ROWS) * ROWS
     return arranged(steps, rows, 2**23 // 2 // (steps * size) // width * width, size)
 

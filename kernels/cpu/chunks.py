@@ -26,5 +26,13 @@ def next_chunk(work: Any, chunk: Any, steps: Any) -> Any:
 def _chunk_at(work: Any, tap: Any, channel: Any, steps: Any) -> Any:
     """From a tap and a channel on."""
     taps, channels = work.vertical.taps * (work.horizontal.taps // work.joined), work.source.channels * work.joined
-    at_once = min(max(1, steps // channels), TAPS)
-    return Chunk(tap, min(at_once, taps - tap), channel, min(steps, channels - channel))
+    most = min(max(1, steps // channels), TAPS)
+    at_once = most if taps == 0 else _evenly(taps, most)
+    return Chunk(tap, min(at_once, taps - tap), channel, min(_evenly(channels, steps), channels - channel))
+
+
+@compiled
+def _evenly(count: Any, most: Any) -> Any:
+    """How many of `count` there are in each part, but perhaps the last, where parts have at most so many."""
+    parts = max(1, (count + most - 1) // most)
+    return (count + parts - 1) // parts
