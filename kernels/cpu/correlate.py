@@ -14,7 +14,7 @@ from .compiled import compiled, parallel
 from .gather import Pixels, folded
 from .moving import bytes_of, clear, read, write
 from .operands import LINE, Matrix, clear_run, merge, pack_slivers
-from .places import arrange, entries_of, fill, fill_inside, tables, tables_nbytes, targets_of
+from .places import arrange, entries_of, fill, fill_inside, fill_joined, tables, tables_nbytes, targets_of
 from .simd import ROWS
 from .tile import WORD, multiply_places
 from .walk import Correlation, flat
@@ -120,7 +120,7 @@ def _pack_chunks(like: Any, target: Any, work: Any, chunk: Any, filter_: Any, fi
 def _multiply_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, filters: Any, slivers: Any) -> None:
     """All tiles of a block with all slivers of a chunk."""
     size, width = bytes_of(like), sliver_width(like)
-    lanes = LINE // size
+    lanes, steps = LINE // size, chunk.taps * chunk.channels if work.joined > 1 else chunk.channels
     _fill_tiles(like, work, chunk, places, tiles, width)
     add = chunk.tap > 0 or chunk.channel > 0
     for column in range(0, filters, width):
@@ -132,9 +132,9 @@ def _multiply_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, f
                 continue
             narrow = columns <= lanes
             if columns in (lanes, width):
-                multiply_places(like, chunk.channels, size, entries, count, sliver, targets, column * size, add, narrow)
+                multiply_places(like, steps, size, entries, count, sliver, targets, column * size, add, narrow)
             else:
-                multiply_places(like, chunk.channels, size, entries, count, sliver, places.beside, 0, False, narrow)
+                multiply_places(like, steps, size, entries, count, sliver, places.beside, 0, False, narrow)
                 _merge_rows(like, targets, column * size, columns, places.waste, add)
 
 
@@ -143,7 +143,10 @@ def _fill_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, width
     """The entries of all tiles, and how many each has."""
     packs = work.horizontal.step * work.source.pixel % CROWDED == 0
     for tile in range(tiles[0]):
-        if tiles[1] <= tile < tiles[2] and not packs:
+        inside = tiles[1] <= tile < tiles[2]
+        if work.joined > 1:
+            count = fill_joined(like, work, chunk, places, tile, inside)
+        elif inside and not packs:
             count = fill_inside(like, work, chunk, places, tile, width)
         else:
             count = fill(like, work, chunk, places, tile, packs, width)

@@ -140,7 +140,7 @@ def fill_inside(like: Any, work: Any, chunk: Any, tables: Any, tile: Any, width:
     """The entries of a tile whose pixels see something by all taps, as it lies; how many."""
     size, rows = bytes_of(like), tables.pixels + tile * ROWS * WORD
     for tap in range(chunk.taps):
-        down, right = divmod(chunk.tap + tap, work.horizontal.taps // work.joined)
+        down, right = divmod(chunk.tap + tap, work.horizontal.taps)
         behind = down * work.vertical.apart * work.source.row + right * work.horizontal.apart * work.source.pixel
         to = entries_of(tables, tile) + tap * ENTRY * WORD
         _write_entry(to, rows, behind + chunk.channel * size, tap * chunk.channels * width * size)
@@ -175,23 +175,51 @@ def fill(like: Any, work: Any, chunk: Any, tables: Any, tile: Any, packs: Any, w
 
 @compiled
 def _seen(like: Any, work: Any, chunk: Any, tables: Any, place: Any, tap: Any, packs: Any, copy: Any) -> Any:
-    """The address of what a tap of a pixel sees, or of a copy; joined taps may see something in part."""
-    size, run = bytes_of(like), work.source.channels
+    """The address of what a tap of a pixel sees, or of a copy."""
     at, apart = tables.pixels + place * WORD, tables.most * WORD
-    down, right = divmod(chunk.tap + tap, work.horizontal.taps // work.joined)
+    down, right = divmod(chunk.tap + tap, work.horizontal.taps)
     y, x = read(0, at + apart) + down * work.vertical.apart, read(0, at + 2 * apart) + right * work.horizontal.apart
-    begin, end = chunk.channel, chunk.channel + chunk.channels
-    if work.joined > 1:
-        begin, end = max(begin, -x * run), min(end, (work.horizontal.size - x) * run)
-    elif x < 0 or x >= work.horizontal.size:
-        end = begin
-    if y < 0 or y >= work.vertical.size or begin >= end:
+    if y < 0 or y >= work.vertical.size or x < 0 or x >= work.horizontal.size:
         return tables.zeros
     there = read(0, at) + down * work.vertical.apart * work.source.row
-    there += right * work.horizontal.apart * work.source.pixel + begin * size
-    if end - begin == chunk.channels and not packs:
+    there += right * work.horizontal.apart * work.source.pixel + chunk.channel * bytes_of(like)
+    if not packs:
         return there
-    if end - begin < chunk.channels:
-        clear_run(like, copy, chunk.channels)
-    copy_run(like, copy + (begin - chunk.channel) * size, there, end - begin)
+    copy_run(like, copy, there, chunk.channels)
     return copy
+
+
+@compiled
+def fill_joined(like: Any, work: Any, chunk: Any, tables: Any, tile: Any, inside: Any) -> Any:
+    """One entry, of copies of all that taps which are joined see: rows of a tile need no places then."""
+    size, down = bytes_of(like), work.vertical.apart * work.source.row
+    rows = tables.rows + tile * tables.taps * ROWS * WORD
+    for row in range(ROWS):
+        place = tile * ROWS + row
+        copy = tables.packed + place * tables.pitch
+        write(copy, rows + row * WORD)
+        if inside:
+            there = read(0, tables.pixels + place * WORD) + chunk.tap * down + chunk.channel * size
+            for tap in range(chunk.taps):
+                copy_run(like, copy + tap * chunk.channels * size, there + tap * down, chunk.channels)
+        else:
+            _copy_seen(like, work, chunk, tables, place, copy)
+    _write_entry(entries_of(tables, tile), rows, 0, 0)
+    return 1
+
+
+@compiled
+def _copy_seen(like: Any, work: Any, chunk: Any, tables: Any, place: Any, copy: Any) -> None:
+    """What joined taps of a pixel see, which may be something in part, and zeros around it."""
+    size, run, vertical = bytes_of(like), work.source.channels, work.vertical
+    at, apart = tables.pixels + place * WORD, tables.most * WORD
+    y, x = read(0, at + apart), read(0, at + 2 * apart)
+    begin = max(chunk.channel, -x * run)
+    count = min(chunk.channel + chunk.channels, (work.horizontal.size - x) * run) - begin
+    there = read(0, at) + begin * size
+    for tap in range(chunk.tap, chunk.tap + chunk.taps):
+        to = copy + (tap - chunk.tap) * chunk.channels * size
+        clear_run(like, to, chunk.channels)
+        if count > 0 and 0 <= y + tap * vertical.apart < vertical.size:
+            source = there + tap * vertical.apart * work.source.row
+            copy_run(like, to + (begin - chunk.channel) * size, source, count)

@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba import types
 
 from .compiled import compiled
+from .moving import bytes_of
 from .simd import I8, I64, LINE, ROWS, VECTORS, Code, Value, Vectors, instruction
 
 UNROLLED = 4  # steps of the loop in one turn
@@ -116,8 +117,8 @@ def made(height: Any) -> Any:
     return ROWS if height > MOST else MOST if height > FEW else FEW
 
 
-def _places_of(vectors: int) -> Any:
-    """The instruction for the first vectors of a tile's rows."""
+def _places_of(vectors: int, side_by_side: bool) -> Any:
+    """The instruction for the first vectors of a tile's rows, made of numbers of A that lie side by side or apart."""
 
     @instruction
     def multiply(
@@ -127,6 +128,7 @@ def _places_of(vectors: int) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
             factor, steps, apart, entries, count, b, c, right, add = arguments
+            apart = I64(code.itemsize) if side_by_side else apart
 
             def entry(index: Value, sums: Vectors) -> Vectors:
                 here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
@@ -145,7 +147,8 @@ def _places_of(vectors: int) -> Any:
     return multiply
 
 
-_all_vectors, _first_vector = _places_of(VECTORS), _places_of(1)
+_all_vectors, _first_vector = (_places_of(vectors, True) for vectors in (VECTORS, 1))
+_all_of_spread, _first_of_spread = (_places_of(vectors, False) for vectors in (VECTORS, 1))
 
 
 @compiled
@@ -158,10 +161,15 @@ def multiply_places(
     bytes behind these the rows begin, and how many bytes from `b` on its part of the sliver. c: ROWS addresses of rows
     of C, whose tile begins `right` bytes on. A narrow tile is one vector wide, of a sliver as wide as others.
     """
-    if narrow:
-        _first_vector(alpha, inner, apart, entries, count, b, c, right, add)
+    if apart == bytes_of(alpha):
+        if narrow:
+            _first_vector(alpha, inner, apart, entries, count, b, c, right, add)
+        else:
+            _all_vectors(alpha, inner, apart, entries, count, b, c, right, add)
+    elif narrow:
+        _first_of_spread(alpha, inner, apart, entries, count, b, c, right, add)
     else:
-        _all_vectors(alpha, inner, apart, entries, count, b, c, right, add)
+        _all_of_spread(alpha, inner, apart, entries, count, b, c, right, add)
 
 
 def _columns(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], Column]:
