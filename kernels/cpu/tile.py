@@ -20,6 +20,7 @@ WORD = 8  # bytes of an address
 HEIGHTS = ROWS, max(1, 2 * ROWS // 3), max(1, ROWS // 3 + 1)  # of tiles: the last of a block may have few rows
 ENTRY = 3  # words of an entry of `multiply_places`
 Column = Callable[[int, int], Value]  # spread number of a step of the turn, and of a row
+Row = Callable[[Value], Value]  # pointer to a row of C
 
 
 def _rows_of(height: int, fetches: bool = False) -> Any:
@@ -32,14 +33,15 @@ def _rows_of(height: int, fetches: bool = False) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
             factor, steps, first, lda, b, c, ldc, add, ahead = arguments
-            rows, coming = _rows(code, first, lda, height), code.pointer(ahead)
+            rows, coming = [_row_of(code, first, lda)(I64(row)) for row in range(height)], code.pointer(ahead)
 
             def columns(index: Value) -> Column:
                 if fetches:
                     code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return _columns(code, rows, I64(code.itemsize))(index)
 
-            _make(code, steps, columns, b, _rows(code, c, ldc, height), factor, add)
+            row = _row_of(code, c, ldc)
+            _store(code, _sums(code, steps, columns, b, _nothing(code, height), row), factor, row, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 6, types.boolean, types.intp), generate
@@ -63,7 +65,8 @@ def _panel_of(height: int, fetches: bool = False) -> Any:
                     code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
 
-            _make(code, steps, columns, b, _rows(code, c, ldc, height), factor, add)
+            row = _row_of(code, c, ldc)
+            _store(code, _sums(code, steps, columns, b, _nothing(code, height), row), factor, row, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 5, types.boolean, types.intp), generate
@@ -134,12 +137,14 @@ def _places_of(vectors: int, side_by_side: bool) -> Any:
                 here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
                 table, behind, sliver = code.numbers(here, ENTRY)
                 rows = [code.pointer(builder.add(row, behind)) for row in code.numbers(code.pointer(table), ROWS)]
-                return _sums(code, steps, _columns(code, rows, apart), code.pointer(builder.add(b, sliver)), sums)
+                return _sums(code, steps, _columns(code, rows, apart), builder.add(b, sliver), sums, target)
 
-            rows = code.numbers(code.pointer(c), ROWS)
-            targets = _fetched(code, [code.pointer(builder.add(row, right)) for row in rows])
+            def target(row: Value) -> Value:
+                address = code.numbers(code.at(code.pointer(c), builder.mul(row, I64(WORD)), I8), 1)[0]
+                return code.pointer(builder.add(address, right))
+
             sums = code.repeat(I64(0), count, 1, _nothing(code, ROWS, vectors), entry)[1]
-            _store(code, sums, factor, targets, add)
+            _store(code, sums, factor, target, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 7, types.boolean), generate
@@ -182,25 +187,25 @@ def _columns(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], C
     return columns
 
 
-def _make(
-    code: Code, steps: Value, columns: Callable[[Value], Column], b: Value, rows: list[Value], alpha: Value, add: Value
-) -> None:
-    """A tile from one sliver."""
-    targets = _fetched(code, rows)
-    _store(code, _sums(code, steps, columns, code.pointer(b), _nothing(code, len(rows))), alpha, targets, add)
-
-
 def _nothing(code: Code, height: int, vectors: int = VECTORS) -> Vectors:
     return [[code.zero] * vectors for _ in range(height)]
 
 
-def _sums(code: Code, steps: Value, columns: Callable[[Value], Column], sliver: Value, sums: Vectors) -> Vectors:
+def _row_of(code: Code, first: Value, apart: Value) -> Row:
+    return lambda row: code.pointer(code.builder.add(first, code.builder.mul(apart, row)))
+
+
+def _sums(
+    code: Code, steps: Value, columns: Callable[[Value], Column], b: Value, sums: Vectors, target: Row
+) -> Vectors:
     """The tile's sums and those over all steps: UNROLLED at a time, then one by one."""
     vector_nbytes = code.lanes * code.itemsize
-    width = VECTORS * vector_nbytes
+    width, sliver = VECTORS * vector_nbytes, code.pointer(b)
 
     def turn(count: int) -> Callable[[Value, Vectors], Vectors]:
         def body(index: Value, sums: Vectors) -> Vectors:
+            if count == UNROLLED:
+                _fetch(code, index, sums, target)
             b, column = code.at(sliver, code.builder.mul(index, I64(width)), I8), columns(index)
             for step in range(count):
                 row_of_b = [code.load(b, step * width + place * vector_nbytes) for place in range(len(sums[0]))]
@@ -216,24 +221,21 @@ def _sums(code: Code, steps: Value, columns: Callable[[Value], Column], sliver: 
     return code.repeat(index, steps, 1, sums, turn(1))[1]
 
 
-def _rows(code: Code, first: Value, apart: Value, height: int) -> list[Value]:
-    return [code.pointer(code.builder.add(first, code.builder.mul(apart, I64(row)))) for row in range(height)]
+def _fetch(code: Code, index: Value, sums: Vectors, target: Row) -> None:
+    """Each turn has a row of C brought near that will be written: all at once would keep A and B waiting."""
+    turn, last = code.builder.udiv(index, I64(UNROLLED)), I64(len(sums) - 1)
+    row = target(code.builder.select(code.builder.icmp_signed("<", turn, last), turn, last))
+    for place in range(len(sums[0])):
+        code.fetch(row, place * code.lanes * code.itemsize)
 
 
-def _fetched(code: Code, rows: list[Value]) -> list[Value]:
-    """The rows of C, which the first cache is told to fetch while the sums are made."""
-    for row in rows:
-        for place in range(VECTORS):
-            code.fetch(row, place * code.lanes * code.itemsize)
-    return rows
-
-
-def _store(code: Code, sums: Vectors, alpha: Value, rows: list[Value], add: Value) -> None:
+def _store(code: Code, sums: Vectors, alpha: Value, target: Row, add: Value) -> None:
     """Scale the sums, and store them in the rows of C or add them to what these hold."""
     factor = code.spread(alpha)
 
     def store(old: Callable[[Value, int], Value]) -> None:
-        for here, vectors in zip(rows, sums, strict=True):
+        for row, vectors in enumerate(sums):
+            here = target(I64(row))
             for place, vector in enumerate(vectors):
                 offset = place * code.lanes * code.itemsize
                 code.store(code.scaled(vector, factor, old(here, offset)), here, offset)
