@@ -11,6 +11,8 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 USUAL = {1: 2**15, 2: 2**20, 3: 2**23}  # bytes by level, where the kernel does not tell
 UNITS = {"K": 2**10, "M": 2**20}
 LINE = 64
+LEAST, MOST = 128, 512  # steps
+LONG = 4  # times as many steps
 CROWDED = 2048  # rows so many bytes apart meet in few lines of the first cache
 
 
@@ -45,9 +47,23 @@ def blocks(size: int) -> Blocks:
 
     After Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34, 2008, section 5.
     """
-    second, width = caches()[2], VECTORS * lanes(size)
-    steps = min(512, max(64, second // 16 // (width * size) // 64 * 64))
-    rows = max(1, second // 2 // (steps * size) // ROWS) * ROWS
+    width = VECTORS * lanes(size)
+    return _blocks(min(MOST, max(64, caches()[2] // 16 // (width * size) // 64 * 64)), size)
+
+
+@cache
+def blocks_of(size: int, rows: int, columns: int, steps: int) -> Blocks:
+    """The same for so large a product. Where sums are few and long, all is read once, as fast as memory gives it: then
+    what is being multiplied, and the steps after it, which are fetched meanwhile, stay in the second cache together.
+    """
+    usual = blocks(size)
+    few = min(usual.steps // 2, caches()[2] // (2 * size * max(1, rows + columns)) // 64 * 64)
+    return _blocks(few, size) if few >= LEAST and steps > LONG * usual.steps else usual
+
+
+def _blocks(steps: int, size: int) -> Blocks:
+    width = VECTORS * lanes(size)
+    rows = max(1, caches()[2] // 2 // (steps * size) // ROWS) * ROWS
     return arranged(steps, rows, 2**23 // 2 // (steps * size) // width * width, size)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numba import prange
 
 from ..cpu.block import NOTHING, Ahead, Left, multiply_block, sliver_width
-from ..cpu.blocking import CROWDED, blocks, row_pitch, share_of, shares
+from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 from ..cpu.compiled import compiled, parallel
 from ..cpu.layers import add_layers, layer_of
@@ -85,8 +85,9 @@ def matrix(array: Any) -> Matrix:
 
 def multiply(alpha: Any, beta: Any, a: Matrix, b: Matrix, c: Matrix, threads: int) -> None:
     """Like `gemm`, of matrices that are not arrays; alpha and beta are of their type."""
-    size, sizes = alpha.itemsize, blocks(alpha.itemsize)
+    size = alpha.itemsize
     parts = shares(threads, c.rows, c.columns, a.columns, size)
+    sizes = blocks_of(size, c.rows // parts.down, c.columns // parts.across, a.columns // parts.deep)
     packed = parts.down * parts.across * parts.deep * sizes.nbytes
     sums = (parts.deep - 1) * c.rows * c.columns * size
     work = workspace(packed + sums)
