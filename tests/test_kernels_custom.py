@@ -18,8 +18,8 @@ from hpcai.kernels.residual import ELEMENTWISE_LIMIT
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, FP32, FP64, Arithmetic
 
 TYPES = [FP32, FP64]
-PRODUCTS = [(1, 1, 1), (13, 7, 31), (14, 16, 32), (15, 17, 33), (100, 500, 70), (3, 1000, 200), (257, 33, 65), (30, 2100, 40)]
-PRODUCTS += [(300, 1500, 400)]
+PRODUCTS = [(1, 1, 1), (13, 7, 31), (14, 16, 32), (15, 17, 33), (100, 500, 70), (3, 1000, 200), (257, 33, 65)]
+PRODUCTS += [(300, 1500, 400), (30, 2100, 40)]
 Shape = conv2d.Shape
 LAYERS = [
     Shape(1, 1, 1, 1, 1, (1, 1)),
