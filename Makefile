@@ -37,7 +37,7 @@ SHELL := bash
 READY := .venv/.complete
 
 help: ## this list
-	sed -nE 's/^([a-z-]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 16
+	sed -nE 's/^([a-z-]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 20
 
 install: $(READY) ## build .venv/, anew if what it is to hold has changed
 

@@ -22,6 +22,7 @@ from hpcai.report.progress import ProgressLine
 from hpcai.report.tables import block
 from hpcai.workloads import comm, ensemble, kernels
 from hpcai.workloads.ensemble import Measurement, Stopped
+from hpcai.workloads.loading import compiles
 from hpcai.workloads.prepare import check, check_node
 from hpcai.workloads.usage import Usage
 
@@ -38,6 +39,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     devices.prepare(device, placement.threads)
     _same_kind(world, device)
     cases = _cases(problem, world, accelerators(world, device))
+    _announce(cases, world, device)
     usage = Usage(cases, world, device)
     agreed(world.comm, lambda: check(cases))
     together(world.comm, lambda: check_node(cases) if world.node.rank == 0 else None)
@@ -59,6 +61,12 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
         memory.give_back()  # a model is part of cycles; its memory must be free before the next one's
     ending.close()
     return broadcast(world.comm, book.close())
+
+
+def _announce(cases: list[Case], world: World, device: torch.device) -> None:
+    """Say why nothing is to be seen for a while."""
+    if world.rank == 0 and compiles(cases, device):
+        print("hpcai: compiling our kernels for this processor, once: a minute or two", file=sys.stderr, flush=True)
 
 
 def _unfinished(world: World, measured: Measurement | Stopped | None) -> bool:

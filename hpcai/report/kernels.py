@@ -23,7 +23,7 @@ LETTERS = (
 )
 MEANINGS = (
     "ratio: time of the vendor / time of custom; of peak: share of the FMA peak of that type; "
-    "residual: at most 1, of int8 wrong elements"
+    "residual: at most 1, of int8 wrong elements or random sums"
 )
 NONE = "-"
 

@@ -63,7 +63,7 @@ def draw(results: Sequence[Json], folder: Path) -> list[Path]:
 
 def _run(result: Json) -> str:
     name = f"{result['input']['run']['OUTPUT']['value']}, {result['date']}"
-    return name if result["tests"] else f"{name} (no test)"
+    return name if result["tests"] else f"{name} (no training)"
 
 
 def _named(results: Sequence[Json]) -> list[tuple[str, Json]]:

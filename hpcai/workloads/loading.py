@@ -49,6 +49,15 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     return memory.resident()
 
 
+def compiles(cases: Sequence[Case], device: torch.device) -> bool:
+    """Whether `load` has to compile our kernels, which takes a minute or two; processes may find different things."""
+    if device.type != "cpu" or all(case.workload != "kernels" for case in cases):
+        return False
+    from hpcai.kernels.cpu.compiled import kept
+
+    return not kept()
+
+
 def _kernels(device: torch.device) -> None:
     """Our own kernels, in all types and directions that are measured."""
     matrices = gemm.Shape(SIDE, SIDE, SIDE)

@@ -49,6 +49,12 @@ def _at(folder: Path | None) -> Iterator[None]:
         settings.CACHE_DIR = before
 
 
+def kept() -> bool:
+    """Whether machine code of these sources is on disk: what is used first need not be compiled first."""
+    folder = _folder()
+    return folder is not None and any(folder.rglob("*.nbi"))
+
+
 @cache
 def _folder() -> Path | None:
     """A folder of these very sources; None if none can be made.
