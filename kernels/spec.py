@@ -151,12 +151,13 @@ class Prepared(NamedTuple):
 
     The operands lie where they are computed on, the result's memory is taken and, where the library allows, filled with
     what no product has. `call` computes it once and may return before the device has; `result` gives the host what the
-    last call computed, as the reference has it. `variant` names the way where there are several. The algorithm may
-    exceed the error of direct sums `slack` times.
+    last call computed, as the reference has it; `spoil` fills it again with what no product has. `variant` names the
+    way where there are several. The algorithm may exceed the error of direct sums `slack` times.
     """
 
     call: Callable[[], Any]
     result: Callable[[], Any]
+    spoil: Callable[[], Any]
     variant: str = ""
     slack: float = 1.0
 
@@ -179,10 +180,15 @@ def backend(kernel: str, provider: str, device: str) -> Any:
 
 def poisoned(size: tuple[int, ...], kind: str) -> Any:
     """An array of NaN or, of whole numbers, of the least one there is, which no product of bytes is."""
-    numbers = np.dtype(kind)
-    array = _aligned(size, numbers)
-    array.fill(math.nan if numbers.kind == "f" else np.iinfo(numbers).min)
+    array = _aligned(size, np.dtype(kind))
+    array.fill(poison(kind))
     return array
+
+
+def poison(kind: str) -> float:
+    """NaN or, of whole numbers, the least one there is."""
+    numbers = np.dtype(kind)
+    return math.nan if numbers.kind == "f" else int(np.iinfo(numbers).min)
 
 
 def aligned(array: Any) -> Any:

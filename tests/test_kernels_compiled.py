@@ -1,11 +1,14 @@
 """Machine code is kept, and made anew when any source that is compiled into it has changed."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from launch import ROOT
 
 PROGRAM = """
@@ -25,10 +28,18 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def ran(folder: Path, **environment: str) -> list[str]:
+def no_room() -> None:
+    """Files may not grow from now on, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def ran(folder: Path, before: Callable[[], None] | None = None, **environment: str) -> list[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     command, changed = [sys.executable, "-c", PROGRAM], {**inherited, **environment}
-    return subprocess.run(command, cwd=folder, env=changed, capture_output=True, text=True, check=True).stdout.split()
+    ended = subprocess.run(
+        command, cwd=folder, env=changed, capture_output=True, text=True, check=True, preexec_fn=before
+    )
+    return ended.stdout.split()
 
 
 def test_what_was_compiled_is_used_again_until_any_source_changes(tmp_path: Path) -> None:
@@ -46,3 +57,20 @@ def test_it_is_kept_where_the_user_says(tmp_path: Path) -> None:
     assert [*kept.glob("numba-*/**/*.nbi")]
     assert ran(folder, NUMBA_CACHE_DIR=str(kept))[1] == "1"
     assert not [*(folder / "kernels").rglob("*.nbi")]
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[: len(data) // 2], lambda data: b"nothing"])
+def test_what_is_damaged_is_compiled_anew(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    ran(folder)
+    for path in (folder / "kernels").rglob(f"*.{kind}"):
+        path.write_bytes(damage(path.read_bytes()))
+    assert ran(folder) == ["2.0", "0"]
+    assert ran(folder) == ["2.0", "1"]
+
+
+def test_without_room_it_is_not_kept(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    assert ran(folder, no_room) == ["2.0", "0"]
+    assert ran(folder) == ["2.0", "0"]

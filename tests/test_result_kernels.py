@@ -164,6 +164,33 @@ def test_rows_may_not_be_left_out_added_or_told_twice() -> None:
     assert broken(raw), "at least one provider computes"
 
 
+@pytest.mark.parametrize(
+    "fields", [("conv2d", "fp32", "vendor"), ("gemm", "fp32", "vendor"), ("conv2d", "fp32", "custom")], ids=str
+)
+def test_no_word_excuses_a_row_that_its_provider_cannot_lack(fields: tuple[str, str, str]) -> None:
+    """torch computes every product but some of bytes, and a provider that is there computes every shape."""
+    raw = raw_of(CASE)
+    raw["missing"].append({**dict(zip(("kernel", "dtype", "provider"), fields, strict=True)), "why": "none"})
+    last = max(n for n, row in enumerate(raw["rows"]) if (row["kernel"], row["dtype"], row["provider"]) == fields)
+    del raw["rows"][last]
+    assert broken(raw)
+
+
+def test_the_check_of_a_row_follows_from_its_size() -> None:
+    raw = raw_of(CASE)
+    raw["rows"][-1]["checked"] = "random vectors"
+    assert broken(raw)
+
+
+@pytest.mark.parametrize("shape", ["sums0 steps0", "length0"])
+def test_empty_ceilings_are_none(shape: str) -> None:
+    raw = raw_of(CASE)
+    kernel = "triad" if shape.startswith("length") else "fma_peak"
+    for row in (row for row in raw["rows"] if row["kernel"] == kernel):
+        row.update(shape=shape, operations=0, nbytes=0)
+    assert broken(raw)
+
+
 def test_squares_of_auto_follow_one_another() -> None:
     automatic = case_of("auto")
     assert broken(raw_of(automatic, 512, 1024), automatic) == []

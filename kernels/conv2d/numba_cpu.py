@@ -16,7 +16,7 @@ from ..cpu.walk import Correlation, forward_works, gradient_works, images, weigh
 from ..cpu.weigh import weigh
 from ..cpu.weigh_few import weigh_few
 from ..gemm.numba_cpu import multiply
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, aligned, poisoned
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, aligned, poison, poisoned
 from . import Shape
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
@@ -89,7 +89,13 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     compute, one, other = work[direction]
     size = shape.result(direction)
     result = poisoned(tuple(size[axis] for axis in LAST), x.dtype.name)
-    return [Prepared(lambda: compute(one, other, result, shape, threads), lambda: result.transpose(FIRST))]
+    return [
+        Prepared(
+            lambda: compute(one, other, result, shape, threads),
+            lambda: result.transpose(FIRST),
+            lambda: result.fill(poison(result.dtype.name)),
+        )
+    ]
 
 
 def _takes_every_pixel(shape: Shape, *arrays: Any) -> bool:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Prepared, Tensors
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Prepared, Tensors, poison
 from . import Shape
 
 # What the transforms of Winograd's F(4x4, 3x3) add to the error of a direct sum (docs/decisions/0003-precision.md).
@@ -83,4 +83,8 @@ class _Call:
         self.last = self.compute()
 
     def prepared(self) -> Prepared:
-        return Prepared(self, lambda: self.last.cpu().numpy(), self.layout, self.slack)
+        return Prepared(self, lambda: self.last.cpu().numpy(), self.spoil, self.layout, self.slack)
+
+    def spoil(self) -> None:
+        """Whoever computes nothing from now on leaves NaN."""
+        self.last.fill_(poison("float32"))

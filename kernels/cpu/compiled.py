@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -10,12 +11,22 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
+from numba.core.caching import FunctionCache
 
 _njit: Any = njit
 F = TypeVar("F", bound=Callable[..., Any])
 
 HERE = Path(__file__).resolve().parent.parent  # of all kernels
 PLACE = "NUMBA_CACHE_DIR"
+# what reading a file raises that was cut off, or overwritten
+DAMAGED = (
+    *(pickle.UnpicklingError, EOFError, OSError, AttributeError, ImportError),
+    *(IndexError, KeyError, RuntimeError, TypeError, ValueError),
+)
+
+_settings: Any = numba.config
+if _settings.DISABLE_JIT:
+    raise ImportError("NUMBA_DISABLE_JIT is set, and our kernels are nothing before they are compiled")
 
 
 def compiled(function: F) -> F:
@@ -35,18 +46,36 @@ def parallel(function: F) -> F:
 
 
 def _kept(function: F, **options: bool) -> F:
-    with _at(_folder()):
-        return cast(F, _njit(nogil=True, cache=_folder() is not None, **options)(function))
+    dispatcher = _njit(nogil=True, **options)(function)
+    if _folder() is not None:
+        with _at(_folder()):
+            dispatcher._cache = _Cache(function)
+    return cast(F, dispatcher)
+
+
+class _Cache(FunctionCache):
+    """What is damaged on disk is compiled anew, and what finds no room there is not kept: neither ends a run."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except DAMAGED:
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)
 
 
 @contextmanager
 def _at(folder: Path | None) -> Iterator[None]:
-    settings: Any = numba.config
-    before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder or "")
+    before, _settings.CACHE_DIR = _settings.CACHE_DIR, str(folder or "")
     try:
         yield
     finally:
-        settings.CACHE_DIR = before
+        _settings.CACHE_DIR = before
 
 
 def kept() -> bool:

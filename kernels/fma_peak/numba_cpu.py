@@ -8,7 +8,7 @@ from numba import prange, types
 
 from ..cpu.compiled import parallel
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
-from ..spec import Prepared, poisoned
+from ..spec import Prepared, poison, poisoned
 from . import FACTOR, TERM, Shape
 
 UNROLLED = 4
@@ -60,4 +60,4 @@ def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) 
     kind = np.dtype(data).type
     sums = poisoned((threads, shape.sums // threads), np.dtype(data).name)
     work = (threads, kind(FACTOR), kind(TERM), shape.steps, sums.ctypes.data, sums.strides[0])
-    return [Prepared(lambda: _repeat_on_threads(*work), lambda: sums)]
+    return [Prepared(lambda: _repeat_on_threads(*work), lambda: sums, lambda: sums.fill(poison(sums.dtype.name)))]

@@ -15,7 +15,7 @@ from ..cpu.moving import bytes_of
 from ..cpu.operands import Matrix, add_to, clear_run, pack_rows, pack_slivers, part, scale, turned
 from ..cpu.simd import OWN, ROWS
 from ..cpu.workspace import workspace
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, poisoned
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, poison, poisoned
 from . import Shape
 
 EXACT_STEPS = 1024  # products of two int8 that fp32 adds up exactly
@@ -75,7 +75,7 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     a, b = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}[direction]
     c = poisoned(shape.result(direction), "int32" if a.dtype == np.int8 else a.dtype.name)
     multiply_them = gemm_bytes if a.dtype == np.int8 else gemm
-    return [Prepared(lambda: multiply_them(a, b, c, threads=threads), lambda: c)]
+    return [Prepared(lambda: multiply_them(a, b, c, threads=threads), lambda: c, lambda: c.fill(poison(c.dtype.name)))]
 
 
 def matrix(array: Any) -> Matrix:

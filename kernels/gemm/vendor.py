@@ -14,6 +14,7 @@ from ..spec import (
     Prepared,
     Tensors,
     Unavailable,
+    poison,
     poisoned,
 )
 from . import Shape
@@ -69,6 +70,6 @@ def _of_bytes(a: Tensor, ways: dict[str, Tensor], size: tuple[int, ...]) -> list
     return found
 
 
-def _prepared(multiply: Callable[..., Any], a: Tensor, b: Tensor, poison: Any) -> Prepared:
-    c = torch.from_numpy(poison).to(a.device)
-    return Prepared(lambda: multiply(a, b, out=c), lambda: c.cpu().numpy())
+def _prepared(multiply: Callable[..., Any], a: Tensor, b: Tensor, result: Any) -> Prepared:
+    c, wrong = torch.from_numpy(result).to(a.device), poison(result.dtype.name)
+    return Prepared(lambda: multiply(a, b, out=c), lambda: c.cpu().numpy(), lambda: c.fill_(wrong))

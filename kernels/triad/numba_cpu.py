@@ -9,7 +9,7 @@ from ..cpu.compiled import compiled, parallel
 from ..cpu.moving import bytes_of, read, write
 from ..cpu.operands import LINE
 from ..cpu.simd import I32, Code, instruction
-from ..spec import Prepared, poisoned
+from ..spec import Prepared, poison, poisoned
 from . import S, Shape, Vectors
 
 
@@ -61,4 +61,4 @@ def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: i
     """The one way that there is. See `Prepared`."""
     b, c = data
     a = poisoned((shape.length,), b.dtype.name)
-    return [Prepared(lambda: triad(a, b, c, S, threads), lambda: a)]
+    return [Prepared(lambda: triad(a, b, c, S, threads), lambda: a, lambda: a.fill(poison(a.dtype.name)))]

@@ -74,6 +74,7 @@ def _backends(raw: Json, environment: Json) -> dict[str, bool]:
         "collectives: by MPI and one backend beside": not names or (len(names) == 2 and "mpi" in names),
         "collectives: nccl with GPUs only": "nccl" not in names or environment["accelerators"] > 0,
         "collectives: MPI lacks none": all(entry.get("by") not in (None, "mpi") for entry in lacking),
+        "collectives: none lacks all-reduce": all(entry["collective"] != "all_reduce" for entry in lacking),
     }
 
 
