@@ -1,0 +1,42 @@
+"""The accuracy that a trial would have reached, had it trained longer: what a search ranks by while trials are short.
+
+Source: AIPerf (Ren et al., 2020, arXiv:2008.07141), section 4.4, whose curve, pseudo-point and margin are these.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST_EPOCHS = 3
+PSEUDO_POINT = 2.0, 0.75  # in maximum epochs, and the accuracy that is assumed there
+AT = 1.5  # maximum epochs
+MARGIN = 2.0  # root mean square errors
+SHIFTS = np.concatenate([np.linspace(-0.99, 1, 200), np.geomspace(1.01, 1e4, 400)])  # b
+Floats = NDArray[np.float64]
+
+
+def predicted(accuracies: Sequence[float], most_epochs: int) -> float:
+    """Accuracy at 1.5 times the maximum epochs by a log2(epoch + b) + c, minus twice the error of the fit.
+
+    `accuracies` are the validations after epoch 1, 2, ...; with fewer than 3, or where the curve ends above 1 or below
+    the best of them, the best of them; 0 without any. A pure function: the same on every rank that gives the same.
+    """
+    best = max(accuracies, default=0.0)
+    if len(accuracies) < LEAST_EPOCHS:
+        return best
+    epochs = np.append(np.arange(1.0, len(accuracies) + 1), PSEUDO_POINT[0] * most_epochs)
+    value = _at(AT * most_epochs, epochs, np.append(accuracies, PSEUDO_POINT[1]))
+    return value if best <= value <= 1 else best
+
+
+def _at(epoch: float, epochs: Floats, values: Floats) -> float:
+    """Where the curve that fits best is at an epoch, minus the margin; for each b the other two are a linear fit."""
+    logs = np.log2(epochs + SHIFTS[:, None])
+    centred = logs - logs.mean(axis=1, keepdims=True)
+    slopes = centred @ (values - values.mean()) / (centred**2).sum(axis=1)
+    fitted = values.mean() + slopes[:, None] * centred
+    errors = ((fitted - values) ** 2).mean(axis=1)
+    place = int(errors.argmin())
+    level = values.mean() + slopes[place] * (np.log2(epoch + SHIFTS[place]) - logs[place].mean())
+    return float(level - MARGIN * np.sqrt(errors[place]))

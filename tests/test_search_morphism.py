@@ -1,0 +1,117 @@
+"""Morphisms change graphs and weights and leave functions alone."""
+
+import random
+
+import pytest
+import torch
+from search_graphs import CLOSE, chain, deviation, drawn, output, pictures, trained_a_little
+
+from hpcai import networks
+from hpcai.errors import InputError
+from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.layers import Conv, Input, Relu
+from hpcai.networks.written import from_json, to_json
+from hpcai.search import morphism
+from hpcai.search.inherit import inherited
+from hpcai.search.morphism import Deepen, Kernel, Morphism, Skip, Widen
+from hpcai.search.spaces import spaces
+from hpcai.search.statistics import upstream
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_of_up_to_20_morphs_of_random_graphs_preserves_the_function(seed: int) -> None:
+    kinds = set()
+    first = None
+    for change, parent, state, child, weights in chain(seed, 20):
+        x = pictures(parent)
+        before = output(parent, state, x)
+        first = before if first is None else first
+        after = output(child, weights, x)
+        assert deviation(after, before) < CLOSE, change
+        assert deviation(after, first) < CLOSE
+        kinds.add(change.operation)
+    assert len(kinds) >= 3
+
+
+@pytest.mark.parametrize("name", ["resnet8", "resnet50"])
+@pytest.mark.parametrize("kind", [*morphism.KINDS])
+def test_residual_networks_keep_their_function(name: str, kind: str) -> None:
+    graph = networks.build(name, (32, 32), 3, 10, "v1")
+    state, x = trained_a_little(graph, 1), pictures(graph, 2)
+    before, dice = output(graph, state, x), random.Random(3)
+    for seed in range(2):
+        change = drawn(graph, kind, dice)
+        assert change is not None
+        assert deviation(output(change.apply(graph), inherited(graph, change, state, {}, seed), x), before) < CLOSE
+
+
+def test_weights_that_a_morph_does_not_touch_are_the_parents() -> None:
+    for change, _, state, _, weights in chain(5, 12):
+        assert state.keys() <= weights.keys()
+        if isinstance(change, Deepen | Skip):
+            assert all(torch.equal(weights[name], tensor) for name, tensor in state.items())
+        if isinstance(change, Kernel):
+            name = f"{change.layer}.weight"
+            assert weights[name].sum() == pytest.approx(float(state[name].sum()))
+
+
+def test_a_wrong_weight_is_seen() -> None:
+    graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
+    state, x, change = trained_a_little(graph, 1), pictures(graph), Widen("stem_conv", 20)
+    wrong = inherited(graph, change, state, {}, 1)
+    wrong["dense.weight"] = wrong["dense.weight"].clone()
+    wrong["dense.weight"][0, 0] *= 1 + 1e-6
+    assert deviation(output(change.apply(graph), wrong, x), output(graph, state, x)) > CLOSE
+
+
+def test_graphs_are_the_same_after_they_were_written() -> None:
+    for change, _, _, child, _ in chain(3, 20):
+        assert from_json(to_json(child)) == child
+        assert morphism.from_json(change.to_json()) == change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Deepen("stem_norm"),
+        Deepen("nowhere"),
+        Deepen("pool"),
+        Widen("dense", 20),
+        Widen("stem_conv", 16),
+        Widen("stem_relu", 32),
+        Kernel("stage1_block1_conv1", 4),
+        Kernel("stage1_block1_conv1", 3),
+        Kernel("stage2_block1_shortcut_conv", 5),
+        Skip("stage3_block1_relu2", "stage1_block1_add"),
+        Skip("stem_relu", "stem_relu"),
+        Skip("stage1_block1_norm2", "stage1_block1_add"),
+        Skip("pool", "stage3_block1_add"),
+    ],
+    ids=str,
+)
+def test_what_is_not_legal_says_so(change: Morphism) -> None:
+    with pytest.raises(InputError, match=change.operation):
+        change.apply(networks.build("resnet8", (16, 16), 1, 10, "v1"))
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [({"name": "x", "kind": "nothing", "inputs": []}, "nothing"), ({"name": "x", "kind": "relu"}, "inputs"),
+     ({"name": "x", "kind": "dense", "inputs": ["image"], "width": 3}, "width")],
+)  # fmt: skip
+def test_a_layer_that_is_none_is_named(written: dict[str, object], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        from_json([written])
+
+
+def test_a_grouped_convolution_is_not_widened() -> None:
+    block = (Layer("conv", Conv(4, (3, 3), padding=(1, 1), groups=2), ("first",)), Layer("relu", Relu(), ("conv",)))
+    graph = Graph((Layer("image", Input((2, 8, 8))), Layer("first", Conv(4, (3, 3)), ("image",)), *block))
+    assert not spaces(graph)
+
+
+def test_upstream_is_what_a_layer_needs() -> None:
+    graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
+    part = upstream(graph, "stage2_block1_shortcut_norm")
+    assert part.layers[-1].name == "stage2_block1_shortcut_norm"
+    assert "stage2_block1_conv1" not in part.shapes
