@@ -4,7 +4,8 @@ After Wei et al., "Network Morphism", 2016 (arXiv:1603.01670); Chen et al., "Net
 al., "Auto-Keras", 2019 (arXiv:1806.10282), section 3. What is inserted are blocks: convolution, batch norm, ReLU.
 """
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -17,14 +18,14 @@ KERNELS = (3, 5, 7)  # sides of the kernels that are searched
 
 
 @dataclass(frozen=True, slots=True)
-class Morphism:
+class Morphism(ABC):
     """A change of a graph; the sub-classes are the kinds. Applied where it is not legal, it raises InputError."""
 
     operation: ClassVar[str]
 
+    @abstractmethod
     def apply(self, graph: Graph) -> Graph:
         """The changed graph."""
-        raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         """Its kind, and what it says."""
@@ -32,28 +33,38 @@ class Morphism:
 
 
 @dataclass(frozen=True, slots=True)
-class Deepen(Morphism):
+class Insertion(Morphism):
+    """One that brings in a convolution, its batch norm, and what takes that up."""
+
+    taken_up_by: ClassVar[str]
+
+    def names(self, graph: Graph) -> tuple[str, str, str]:
+        """Of the three layers, with the smallest number that no layer has yet."""
+        used = {layer.name for layer in graph.layers}
+        kinds = "conv", "norm", self.taken_up_by
+        number = 1
+        while any(f"{self.operation}{number}_{kind}" in used for kind in kinds):
+            number += 1
+        conv, norm, last = (f"{self.operation}{number}_{kind}" for kind in kinds)
+        return conv, norm, last
+
+
+@dataclass(frozen=True, slots=True)
+class Deepen(Insertion):
     """Insert a block, the identity, behind a layer whose map is nowhere negative: its readers then read the block."""
 
     operation: ClassVar[str] = "deepen"
+    taken_up_by: ClassVar[str] = "relu"
     after: str
     kernel: int = 3
 
     def apply(self, graph: Graph) -> Graph:
         if self.after not in nonnegative(graph):
             raise _illegal(self, f"the output of {self.after!r} may be negative, is no map, or does not exist")
-        channels, (conv, norm, relu) = graph.shapes[self.after][0], self.names(graph)
-        block = (
-            Layer(conv, _convolution(channels, self.kernel), (self.after,)),
-            Layer(norm, BatchNorm(), (conv,)),
-            Layer(relu, Relu(), (norm,)),
-        )
-        return Graph(tuple(_behind(_rewired(graph.layers, self.after, relu), self.after, block)))
-
-    def names(self, graph: Graph) -> tuple[str, str, str]:
-        """Of the convolution, batch norm and ReLU that come in."""
-        conv, norm, relu = _new_names(graph, "deepened", "conv", "norm", "relu")
-        return conv, norm, relu
+        conv, norm, relu = self.names(graph)
+        op = Conv(graph.shapes[self.after][0], (self.kernel,) * 2, padding=(self.kernel // 2,) * 2)
+        added = (*_normed(conv, norm, op, self.after), Layer(relu, Relu(), (norm,)))
+        return _inserted(graph, self.after, added)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +79,7 @@ class Widen(Morphism):
         space = spaces(graph).get(self.layer)
         if space is None or self.channels <= graph.shapes[self.layer][0]:
             raise _illegal(self, f"{self.layer!r} cannot be widened to {self.channels} channels")
-        return Graph(
-            tuple(
-                replace(layer, op=replace(layer.op, channels=self.channels))  # type: ignore[call-arg]
-                if layer.name in space.makers
-                else layer
-                for layer in graph.layers
-            )
-        )
+        return _exchanged(graph, space.makers, channels=self.channels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,15 @@ class Kernel(Morphism):
             raise _illegal(self, f"{self.layer!r} has no odd, square kernel smaller than {self.size}, one of {KERNELS}")
         more = (self.size - op.kernel[0]) // 2
         padding = (op.padding[0] + more * op.dilation[0], op.padding[1] + more * op.dilation[1])
-        return _exchanged(graph, self.layer, replace(op, kernel=(self.size, self.size), padding=padding))
+        return _exchanged(graph, {self.layer}, kernel=(self.size, self.size), padding=padding)
 
 
 @dataclass(frozen=True, slots=True)
-class Skip(Morphism):
+class Skip(Insertion):
     """Add what a 1 x 1 convolution and a batch norm, which is zero at first, make of a layer to an input of a ReLU."""
 
     operation: ClassVar[str] = "skip"
+    taken_up_by: ClassVar[str] = "add"
     start: str
     end: str
 
@@ -107,20 +112,11 @@ class Skip(Morphism):
         stride = _stride(graph, self.start, self.end)
         if stride is None or self.end not in ends(graph):
             raise _illegal(self, f"no branch can lead from {self.start!r} to {self.end!r}")
-        channels, (conv, norm, add) = graph.shapes[self.end][0], self.names(graph)
-        branch = (
-            Layer(conv, Conv(channels, (1, 1), (stride, stride)), (self.start,)),
-            Layer(norm, BatchNorm(), (conv,)),
-        )
+        conv, norm, add = self.names(graph)
+        branch = _normed(conv, norm, Conv(graph.shapes[self.end][0], (1, 1), (stride, stride)), self.start)
         if isinstance(_op(graph, self.end), Add):
             return Graph(tuple(_joined(graph.layers, self.end, branch)))
-        total = Layer(add, Add(), (self.end, norm))
-        return Graph(tuple(_behind(_rewired(graph.layers, self.end, add), self.end, (*branch, total))))
-
-    def names(self, graph: Graph) -> tuple[str, str, str]:
-        """Of the convolution, batch norm and sum that come in; an Add that is there takes the branch itself."""
-        conv, norm, add = _new_names(graph, "skipped", "conv", "norm", "add")
-        return conv, norm, add
+        return _inserted(graph, self.end, (*branch, Layer(add, Add(), (self.end, norm))))
 
 
 KINDS: dict[str, type[Morphism]] = {kind.operation: kind for kind in (Deepen, Widen, Kernel, Skip)}
@@ -169,29 +165,31 @@ def _stride(graph: Graph, start: str, end: str) -> int | None:
     return next((n for n in strides if [(side - 1) // n + 1 for side in sides] == wanted), None)
 
 
-def _convolution(channels: int, kernel: int) -> Conv:
-    return Conv(channels, (kernel, kernel), (1, 1), (kernel // 2, kernel // 2))
+def _normed(conv: str, norm: str, op: Conv, source: str) -> tuple[Layer, Layer]:
+    """A convolution of a layer's map, and its batch norm."""
+    return Layer(conv, op, (source,)), Layer(norm, BatchNorm(), (conv,))
 
 
 def _op(graph: Graph, name: str) -> Op | None:
     return next((layer.op for layer in graph.layers if layer.name == name), None)
 
 
-def _exchanged(graph: Graph, name: str, op: Op) -> Graph:
-    return Graph(tuple(replace(layer, op=op) if layer.name == name else layer for layer in graph.layers))
+def _exchanged(graph: Graph, names: Collection[str], **sizes: Any) -> Graph:
+    """Some layers with other sizes."""
+    return Graph(
+        tuple(
+            replace(layer, op=replace(layer.op, **sizes)) if layer.name in names else layer for layer in graph.layers
+        )
+    )
 
 
-def _rewired(layers: tuple[Layer, ...], old: str, new: str) -> Iterator[Layer]:
-    """Readers of one layer read another instead."""
-    for layer in layers:
-        yield replace(layer, inputs=tuple(new if name == old else name for name in layer.inputs))
-
-
-def _behind(layers: Iterator[Layer], name: str, added: tuple[Layer, ...]) -> Iterator[Layer]:
-    for layer in layers:
-        yield layer
-        if layer.name == name:
-            yield from added
+def _inserted(graph: Graph, name: str, added: tuple[Layer, ...]) -> Graph:
+    """Layers come behind another one, whose readers read the last of them instead."""
+    layers: list[Layer] = []
+    for layer in graph.layers:
+        inputs = tuple(added[-1].name if source == name else source for source in layer.inputs)
+        layers += [replace(layer, inputs=inputs), *(added if layer.name == name else ())]
+    return Graph(tuple(layers))
 
 
 def _joined(layers: tuple[Layer, ...], name: str, branch: tuple[Layer, ...]) -> Iterator[Layer]:
@@ -201,15 +199,6 @@ def _joined(layers: tuple[Layer, ...], name: str, branch: tuple[Layer, ...]) -> 
             yield from branch
             layer = replace(layer, inputs=(*layer.inputs, branch[-1].name))
         yield layer
-
-
-def _new_names(graph: Graph, word: str, *kinds: str) -> list[str]:
-    """Names with the smallest number that no layer has yet."""
-    used = {layer.name for layer in graph.layers}
-    number = 1
-    while any(f"{word}{number}_{kind}" in used for kind in kinds):
-        number += 1
-    return [f"{word}{number}_{kind}" for kind in kinds]
 
 
 def _illegal(morphism: Morphism, reason: str) -> InputError:

@@ -27,8 +27,7 @@ def _chunk_at(work: Any, tap: Any, channel: Any, steps: Any) -> Any:
     """From a tap and a channel on."""
     taps, channels = work.vertical.taps * (work.horizontal.taps // work.joined), work.source.channels * work.joined
     most = min(max(1, steps // channels), TAPS)
-    at_once = most if taps == 0 else _evenly(taps, most)
-    return Chunk(tap, min(at_once, taps - tap), channel, min(_evenly(channels, steps), channels - channel))
+    return Chunk(tap, min(_evenly(taps, most), taps - tap), channel, min(_evenly(channels, steps), channels - channel))
 
 
 @compiled
