@@ -18,7 +18,8 @@ from launch import mpirun, run_job, sweep_shared_memory
 
 REPORTS = "HPCAI_TEST_REPORTS"
 RANKS = "HPCAI_TEST_RANKS"
-TIMEOUT = 120.0
+# The first test that calls our kernels compiles them: over a minute on a slow machine.
+TIMEOUT = 300.0
 # For other ranks that fail as well to say so, before the first of them ends the job.
 LAST_WORDS = 1.0
 INSIDE = REPORTS in os.environ
@@ -73,7 +74,8 @@ def run_on_ranks(item: pytest.Function, ranks: int, timeout: float = TIMEOUT) ->
     if mpirun() is None:
         pytest.skip(f"NO mpirun beside {sys.executable} or on the PATH: MPI TEST NOT RUN")
     ranks = item.config.getoption("--ranks") or ranks
-    hung = f"faulthandler_timeout={0.5 * timeout}"
+    # Only just before the end: what it reads of running threads may end the process by a segmentation fault.
+    hung = f"faulthandler_timeout={max(timeout - 10.0, 0.5 * timeout)}"
     arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, item.nodeid]
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:

@@ -131,7 +131,7 @@ def run_job(
     args: Sequence[str | os.PathLike[str]],
     ranks: int | None = 2,
     cwd: Path = ROOT,
-    timeout: float = 120.0,
+    timeout: float = 300.0,
     env: Mapping[str, str] | None = None,
 ) -> Finished:
     """`start_job`, then wait for its end."""
