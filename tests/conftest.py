@@ -14,6 +14,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import torch
 from launch import mpirun, run_job, sweep_shared_memory
 
 REPORTS = "HPCAI_TEST_REPORTS"
@@ -28,6 +29,10 @@ STARTED = pytest.StashKey[float]()
 # No time limits in tests; and ranks must all draw the same examples.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=INSIDE)
 hypothesis.settings.load_profile("project")
+
+
+# Networks of tests are so small that threads wait for one another, seconds where others use the processors as well.
+torch.set_num_threads(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -41,10 +41,10 @@ fashion     DATASET
 
 
 class SlowPictures(ArraySplit):
-    """Pictures that take their time."""
+    """Pictures that take far more time than a step."""
 
     def images(self, indices: Integers) -> Pixels:
-        sleep(0.03)
+        sleep(0.3)
         return super().images(indices)
 
 
@@ -123,8 +123,8 @@ def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
     trained.loader = loader(SlowPictures(pixels.pixels, pixels.classes), 8)
     trained.run(Phases(CPU), unending())
     progress = trained.state.progress
-    assert trained.step_times.statistics()["mean"] >= 0.02
-    assert progress.data_wait_seconds > 0.1
+    assert trained.step_times.statistics()["mean"] >= 0.1
+    assert progress.data_wait_seconds >= 0.1
     assert 0 < timing.busy_seconds(progress) <= progress.training_seconds - progress.data_wait_seconds
 
 
