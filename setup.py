@@ -33,6 +33,7 @@ setup(
             "jsonschema>=4.18",
             "matplotlib>=3.8",
             "mypy>=1.11",
+            "optuna>=4",
             "pillow>=10.1",
             "pytest>=8",
             "ruff>=0.6",

@@ -48,13 +48,13 @@ def variations(tests: list[dict[str, Any]]) -> dict[str, tuple[int, float, float
     rates: dict[str, list[float]] = {}
     for test in tests:
         settings = {key: value for key, value in test["settings"].items() if key not in VARIES}
-        rates.setdefault(json.dumps(settings, sort_keys=True), []).append(test["gflops"])
+        rates.setdefault(json.dumps([test["workload"], settings], sort_keys=True), []).append(test["gflops"])
     found = {}
     for settings_text, values in rates.items():
-        settings = json.loads(settings_text)
+        workload, settings = json.loads(settings_text)
         mean = statistics.mean(values)
         spread = statistics.stdev(values) / mean if len(values) > 1 else 0.0
-        found[f"P x Q = {settings['GROUPS']} x {settings['DEGREE']}"] = (len(values), mean, spread)
+        found[f"[{workload}] P x Q = {settings['GROUPS']} x {settings['DEGREE']}"] = (len(values), mean, spread)
     return found
 
 

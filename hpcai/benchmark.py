@@ -20,13 +20,14 @@ from hpcai.machine.affinity import Placement, ranges
 from hpcai.report import files, hpl
 from hpcai.report.progress import ProgressLine
 from hpcai.report.tables import block
-from hpcai.workloads import comm, ensemble, kernels
-from hpcai.workloads.ensemble import Measurement, Stopped
+from hpcai.workloads import comm, ensemble, kernels, nas
+from hpcai.workloads.grouped import Measurement, Stopped
 from hpcai.workloads.loading import compiles
+from hpcai.workloads.monitor import Monitor
 from hpcai.workloads.prepare import check, check_node
 from hpcai.workloads.usage import Usage
 
-WORKLOADS: dict[str, ModuleType] = {"kernels": kernels, "comm": comm, "ensemble": ensemble}
+WORKLOADS: dict[str, ModuleType] = {"kernels": kernels, "comm": comm, "ensemble": ensemble, "nas": nas}
 
 
 def run(problem: Problem, world: World, placement: Placement) -> int:
@@ -44,16 +45,19 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     agreed(world.comm, lambda: check(cases))
     together(world.comm, lambda: check_node(cases) if world.node.rank == 0 else None)
     usage.refuse()
+    monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
         tell = partial(book.progress, case)
         workload = WORKLOADS[case.workload]
         begun = not ending.agreed(world.comm)
         usage.begin()
-        measured = workload.run(case, case["SEED"], world, device, tell, ending) if begun else None
-        used = usage.measured(case)
+        more = {"folder": book.where} if workload is nas else {}
+        with monitor.watching():
+            measured = workload.run(case, case["SEED"], world, device, tell, ending, **more) if begun else None
+        used, seen = usage.measured(case), monitor.measured()
         if isinstance(measured, dict) and used:
-            measured["memory"] = used
+            measured |= {"memory": used} | ({"telemetry": seen} if seen else {})
         if ending.agreed(world.comm) and _unfinished(world, measured):
             book.break_off(case, ending.cause, measured)
             break
@@ -155,6 +159,7 @@ class _Book:
             self.folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
             self._keep()
             _tell(hpl.banner(head))
+        self.where: str = broadcast(world.comm, str(self.folder.absolute()) if self.writes else "")
 
     def progress(self, case: Case, text: str, share: float) -> None:
         """Tell on stderr how far a case has come: in words, and which share of it is done."""

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+import read_search
 
 from hpcai.report.hpl import CEILINGS
 from hpcai.report.roofline import SHARES
@@ -47,14 +48,17 @@ def named(scores: Json) -> Json:
 
 
 def memory_named(test: Json) -> Json:
-    """What the report tells of memory, by the names it gives that."""
+    """What the report tells of memory and utilisation, by the names it gives that."""
     used = test["raw"]["memory"]
     since = "of the run so far" if used["whole_run"] else "of a rank"
-    return {
+    told = {
         f"peak memory {since}, MiB": used["peak_bytes"] / 2**20,
         "of it process and libraries, MiB": used["baseline_bytes"] / 2**20,
         "share of the memory planned": test["scores"]["memory_share"],
     }
+    average = test["raw"].get("telemetry", {}).get("average", {})
+    names = {"processors": "processors", "GPUs": "gpus"}
+    return told | {f"utilisation of the {words}, average": average.get(name) for words, name in names.items()}
 
 
 def seconds_named(test: Json) -> Json:
@@ -117,7 +121,10 @@ def assert_tells(report: str, result: Json) -> None:
 
 def assert_lines(lines: Lines, test: Json) -> None:
     values = {check["name"]: check["value"] for check in test["checks"]}
-    values |= named(test["scores"]) | memory_named(test) | seconds_named(test) | roofline_named(test)
+    if test["workload"] == "nas":
+        values |= read_search.named(test) | memory_named(test) | read_search.phases_named(test)
+    else:
+        values |= named(test["scores"]) | memory_named(test) | seconds_named(test) | roofline_named(test)
     verdicts: dict[str, str] = {check["name"]: check["verdict"] for check in test["checks"]}
     verdicts["quality(top1)/target"] = "REACHED" if test["scores"]["reached"] else "MISSED"
     assert list(lines) == list(values)
@@ -131,9 +138,11 @@ def assert_summary(report: str, result: Json) -> None:
     assert block
     told = dict(line.split("=", 1) for line in block[1].splitlines())
     summary, best = result["summary"], result["summary"]["best"] or {}
-    assert told.keys() >= {"gflops", "valid_gflops", "quality", "target", "P", "Q", "time"} or not best
+    figures = {"ops", "regulated_score", "idle_share"} if "ops" in best else {"valid_gflops"}
+    assert told.keys() >= {"gflops", *figures, "quality", "target", "P", "Q", "time"} or not best
     plain = {name: summary[name] for name in ("valid", "tests", "passed", "failed", "skipped", "fingerprint")}
     plain |= {name: result[name] for name in ("schema", "version")}
+    plain |= summary.get("search", {})
     ceilings = {name: summary["ceilings"][key] for name, key in CEILINGS.items()}
     plain |= {name: rate / 1e9 for name, rate in ceilings.items() if rate is not None}
     assert {name for name in told if name in CEILINGS} == {name for name in CEILINGS if name in plain}

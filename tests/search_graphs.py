@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from hpcai.models.module import Network, build
+from hpcai.networks import morphism
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
-from hpcai.search import morphism
+from hpcai.networks.morphism import KERNELS, Deepen, Kernel, Morphism, Skip, Widen, ends, growing, starts
+from hpcai.networks.spaces import nonnegative, spaces
 from hpcai.search.inherit import State, inherited
-from hpcai.search.morphism import KERNELS, Deepen, Kernel, Morphism, Skip, Widen, ends, growing, starts
-from hpcai.search.spaces import nonnegative, spaces
 
 CLOSE = 1e-10  # relative, float64
 

@@ -5,11 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from small_run import cases_of, golden
 
 from hpcai import score
 from hpcai.data.ceiling import ceiling, trials
 from hpcai.data.generated_images import formula as formula_of
 from hpcai.kernels.images import TRIALS, Formula, Part, reference
+from hpcai.result import judge
 from hpcai.result.checks import CEILING, leak
 
 
@@ -99,11 +101,14 @@ def test_standard_errors_above_by_hand():
     [(1600, 1600, "PASSED"), (1689, 1600, "PASSED"), (1691, 1600, "FAILED"), (1600, 1691, "FAILED")],
 )
 def test_quality_above_the_ceiling_fails(correct, best_member, verdict):
-    dataset = {"ceiling": 0.8, "ceiling_error": 0.001, "validation_samples": 2000}
-    found = leak({"dataset": dataset, "correct": correct, "member_correct_max": best_member})
-    assert (found["name"], found["verdict"], found["limit"]) == (CEILING, verdict, 5)
+    result = golden()
+    raw = result["tests"][0]["raw"]
+    raw["dataset"] |= {"ceiling": 0.8, "ceiling_error": 0.001, "validation_samples": 2000}
+    raw |= {"correct": correct, "member_correct_max": best_member}
+    (found,) = (check for check in judge(cases_of(result)[0], raw, [])["checks"] if check["name"] == CEILING)
+    assert (found["verdict"], found["limit"]) == (verdict, 5)
 
 
 def test_nobody_knows_the_ceiling_of_real_data():
-    found = leak({"dataset": {"validation_samples": 2000}, "correct": 2000, "member_correct_max": 2000})
+    found = leak({"validation_samples": 2000}, 2000)
     assert (found["verdict"], found["value"]) == ("NOT CHECKED", None)

@@ -24,8 +24,8 @@ def test_the_example_is_understood() -> None:
     problem = parse(SMALL)
     (section,) = problem.sections
     assert problem.headers == ("HPCAI benchmark input file", "Example Computing Centre, 2 nodes x 2 accelerators")
-    assert problem.run == {"OUTPUT": "run7", "SEED": 1, "RESIDUAL": 16.0, "REPEAT": 1, "TIMELIMIT": 0.0}
-    assert problem.run_defaulted == {"SEED", "RESIDUAL", "REPEAT", "TIMELIMIT"}
+    assert problem.run == {"OUTPUT": "run7", "SEED": 1, "RESIDUAL": 16.0, "REPEAT": 1, "TIMELIMIT": 0, "TELEMETRY": 30}
+    assert problem.run_defaulted == problem.run.keys() - {"OUTPUT"}
     assert section.values["BATCH"] == (32, 64)
     assert section.values["TARGET"] == (0.85,)
     assert section.values["LEARNRATE"] == (0.256,)
@@ -70,6 +70,15 @@ def test_reals(written: str, value: float) -> None:
     (read,) = parse(ensemble(f"{written} LEARNRATE")).sections[0].values["LEARNRATE"]
     assert read == value
     assert type(read) is float
+
+
+def test_the_value_of_a_key_may_be_the_name_of_another() -> None:
+    search = "one\ntwo\n[nas]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n8 BATCH\n"
+    (section,) = parse(f"{search}rounds REPLAY of earlier ROUNDS\n3 ROUNDS and REPLAY\n").sections
+    assert (section.values["REPLAY"], section.values["ROUNDS"]) == (("rounds",), (3,))
+    for wrong in ("ROUNDS REPLAY", "rounds 3 REPLAY", "rounds"):
+        with pytest.raises(InputError, match="ROUNDS has no value before it"):
+            parse(f"{search}{wrong}\n")
 
 
 def test_seeds_are_exact_to_the_last_bit() -> None:
@@ -196,8 +205,8 @@ def test_the_shipped_text_is_legal_complete_and_aligned() -> None:
     assert problem.run_defaulted == frozenset()
     assert all(not section.defaulted for section in problem.sections)
     cases = problem.cases(2)
-    assert [case.workload for case in cases] == ["kernels", "comm", "ensemble", "ensemble"]
-    assert [(case["GROUPS"], case["DEGREE"]) for case in cases[1:]] == [(2, 1), (2, 1), (1, 2)]
+    assert [case.workload for case in cases] == ["kernels", "comm", "ensemble", "ensemble", "nas"]
+    assert [(case["GROUPS"], case["DEGREE"]) for case in cases[1:]] == [(2, 1), (2, 1), (1, 2), (2, 1)]
     settings = [line for line in text.splitlines()[2:] if line and line[0] != "["]
     assert all(line[14] == " " and line[15] != " " and line[27] == " " and line[28] != " " for line in settings)
     assert max(map(len, text.splitlines())) <= 200

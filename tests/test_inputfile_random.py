@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hpcai.errors import InputError
 from hpcai.inputfile import echo, from_dict, parse, shipped_text
-from hpcai.inputfile.keys import BY_NAME, KEYS, MOST_COLUMNS, SECTIONS, Key, Value, keys_of
+from hpcai.inputfile.keys import BY_NAME, KEYS, MOST_COLUMNS, PATH, SECTIONS, Key, Value, keys_of
 from hpcai.inputfile.values import written
 
 SHIPPED = shipped_text().encode()
@@ -39,7 +39,9 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
     if key.kind == "shapes":
         return st.sampled_from(key.choices) | st.integers(int(key.low), int(key.high))
     if key.kind == "dataset":
-        return st.sampled_from(("fashion", "fashion:full")) | PATHS.map("fashion:".__add__)
+        plain = [choice for choice in key.choices if not choice.endswith(PATH)]
+        before_path = st.sampled_from([choice.removesuffix(PATH) for choice in key.choices if choice not in plain])
+        return st.sampled_from(plain) | st.builds(str.__add__, before_path, PATHS)
     if key.kind == "folder":
         return st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", fullmatch=True).filter(
             lambda name: name.upper() not in BY_NAME

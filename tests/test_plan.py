@@ -28,6 +28,8 @@ BASELINE = 400 * 2**20
 RANK = Rank(threads=1, free=2**33)
 TABLES = "one\ntwo\n[kernels]\nresnet8 64 SHAPES\n[comm]\n1K 1M SIZES\n"
 
+SEARCH = "one\ntwo\n[nas]\nfashion DATASET\n600 SAMPLES\n2 GROUPS\n1 DEGREE\n32 BATCH\n4 EPOCHS\n"
+
 
 def problem(*options: str) -> Problem:
     return parse(INPUT.read_text(), options)
@@ -135,7 +137,8 @@ def test_text() -> None:
 
 
 def test_every_purpose_has_a_meaning() -> None:
-    tests = [*plans(problem(), 2), *plans(parse(TABLES.replace("64", "4096")), 2), *plans(parse(TABLES), 2)]
+    texts = TABLES.replace("64", "4096"), TABLES, SEARCH
+    tests = [*plans(problem(), 2), *(test for text in texts for test in plans(parse(text), 2))]
     assert {purpose for test in tests for purpose in test["memory"]} == set(plan.MEANINGS)
 
 
@@ -202,3 +205,16 @@ def test_ranks_of_a_node(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert planning.ranks_of_node(ranks, places) == here
+
+
+def test_a_search_takes_as_long_as_its_first_limit() -> None:
+    def seconds(*limits: str) -> float:
+        (test,) = plans(parse(SEARCH + "".join(f"{limit}\n" for limit in limits)), 2)
+        return float(test["seconds"])
+
+    assert seconds("50 DURATION") == 50 and seconds() == 3600
+    one, four, five = (seconds("0 DURATION", f"{rounds} ROUNDS") for rounds in (1, 4, 5))
+    assert one > 0 and four == pytest.approx(10 * one) and five == pytest.approx(14 * one)
+    assert seconds("0 DURATION", "8 TRIALS") == pytest.approx(four)
+    with pytest.raises(InputError, match="never ends; allowed: one of TRIALS, ROUNDS, DURATION, WINDOW above 0"):
+        prepare.check(parse(SEARCH + "0 DURATION\n").cases(2))

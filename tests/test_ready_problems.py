@@ -39,7 +39,7 @@ def is_here(path):
 
 
 # The others are run as a document has them.
-@pytest.mark.parametrize("name", ["kernels", "generated", "fashion-full", "imagenet"])
+@pytest.mark.parametrize("name", ["kernels", "generated", "fashion-full", "imagenet", "search", "aiperf"])
 def test_problems_can_be_planned_where_their_data_are(name):
     path = ROOT / "inputs" / f"{name}.dat"
     if not is_here(path):
@@ -64,3 +64,13 @@ def test_the_official_problem_is_the_reference_configuration():
     facts = {"dataset": "imagenet", "original": True, "samples": audit.SAMPLES, "bits": 32, "passed": True}
     facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
     assert audit.official({**facts, "completed": True}).status == audit.VALID
+
+
+def test_the_official_search_is_the_reference_configuration():
+    (case,) = parsed(ROOT / "inputs" / "aiperf.dat").cases(8, 4)
+    assert (case["GROUPS"], case["DEGREE"]) == (2, 4)
+    expected = {"NETWORK": "resnet50", "VARIANT": "v1", "RESOLUTION": 224, "SAMPLES": 0, "BATCH": 448, "EPOCHS": 60}
+    expected |= {"SCHEDULE": "linear", "SMOOTHING": 0.0, "TARGET": 0.70, "INITIAL": "inherited", "STRATEGY": "bayes"}
+    assert {key: case[key] for key in expected} == expected
+    assert case["LEARNRATE"] * case["BATCH"] / 256 == pytest.approx(0.1, rel=1e-9)
+    assert case["DURATION"] >= 3600

@@ -33,8 +33,12 @@ def test_a_training_of_the_shipped_input_makes_a_recipe() -> None:
         assert (recipe.batch, recipe.degree, recipe.epochs) == (case["BATCH"], case["DEGREE"], case["EPOCHS"])
 
 
+def test_without_evaluate_every_epoch_is_validated() -> None:
+    assert Recipe.of({name: value for name, value in SETTINGS.items() if name != "EVALUATE"}).evaluate_every == 1
+
+
 def test_a_key_that_is_missing_is_an_error() -> None:
-    for key in SETTINGS:
+    for key in {*SETTINGS} - {"EVALUATE"}:
         with pytest.raises(KeyError, match=key):
             Recipe.of({name: value for name, value in SETTINGS.items() if name != key})
 

@@ -35,7 +35,9 @@ def test_stored_report_is_readable() -> None:
     assert (report.count("PASSED"), report.count("FAILED")) == (passed, 0)
 
 
-MACHINE = re.compile(r"^(Machine |Software|MPI  |WARNING|Slowest|Residual: worst| +[0-9]+ ).*\n", re.MULTILINE)
+MACHINE = re.compile(
+    r"^(Machine |Software|MPI  |WARNING|Slowest|Telemetry|Residual: worst| +[0-9]+ ).*\n", re.MULTILINE
+)
 CHANGING = re.compile(
     r"(?<=HPCAI bench )\S+|(?<=fingerprint=)\w+|(?<=version=)\S+|\d{4}-\d\d-\d\dT[\d:+]+|(?<=backend )(gloo|nccl)"
     r"|(?<=\n)(index|P|Q)=\d+|\s*(?!0\.0000000\b)\b\d+\.\d+(e[+-]\d+)?"

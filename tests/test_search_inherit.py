@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from hpcai import networks
 from hpcai.models.module import Network, build
+from hpcai.networks import morphism
 from hpcai.networks.graph import Graph
-from hpcai.search import morphism
+from hpcai.networks.morphism import Deepen, Widen
 from hpcai.search.inherit import NOISE, State, inherited
-from hpcai.search.morphism import Deepen, Widen
 from hpcai.search.statistics import statistics
 
 
@@ -33,7 +33,7 @@ def trained() -> tuple[Graph, State, Tensor, Tensor]:
     """A small network that has learnt something, in training mode, and what it learnt from."""
     graph = networks.build("resnet8", (10, 10), 1, 3, "v1")
     network = build(graph, 1).double()
-    x, y = pictures(graph, 48), torch.arange(48) % 3
+    x, y = pictures(graph, 24), torch.arange(24) % 3
     x += y.reshape(-1, 1, 1, 1)
     optimiser = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
     for _ in range(30):

@@ -59,6 +59,7 @@ def test_moves_below_the_rounding_of_every_weight_tell_nothing() -> None:
 
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
+@pytest.mark.slow
 def test_faults_in_pure16_are_found_in_the_real_program(tmp_path: Path) -> None:
     faults = {"none": set(), "convolutions_not_updated": {LOST}, "gradient_of_a_rank_dropped": {LOST}}
     settings = ["PRECISION=pure16", "GROUPS=1", "DEGREE=2"]

@@ -123,7 +123,7 @@ def _check_sizes(world: "World") -> None:
 def _check_early_end(world: "World") -> None:
     """The rows there are when a signal comes, of a case that leaves one rank idle."""
     from hpcai.machine import signals
-    from hpcai.workloads.ensemble import Stopped
+    from hpcai.workloads.grouped import Stopped
 
     told: list[str] = []
 

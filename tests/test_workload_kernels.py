@@ -199,7 +199,7 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
 
     from hpcai.machine import signals
     from hpcai.workloads import kernels
-    from hpcai.workloads.ensemble import Stopped
+    from hpcai.workloads.grouped import Stopped
 
     few_calls(monkeypatch)
     with ranks() as (world, ending):

@@ -80,15 +80,22 @@ class Ending:
         return message.decode()
 
 
+def _never() -> bool:
+    return False
+
+
 class Watch:
-    """Tells the ranks of a group, after the same step, that the run is to end; asks ten times a second or less.
+    """Tells the ranks of a group, after the same step, that they are to stop; asks ten times a second or less.
 
     How many steps lie between two questions follows from the time of the slowest rank, so all ranks agree on it.
     """
 
-    def __init__(self, ending: Ending, comm: MPI.Comm, tell: Callable[[], None]) -> None:
-        """`comm`: the group's ranks; `tell` is called at each question."""
+    def __init__(
+        self, ending: Ending, comm: MPI.Comm, tell: Callable[[], None], overdue: Callable[[], bool] = _never
+    ) -> None:
+        """`comm`: the group's ranks, one of which may be `overdue`; `tell` is called at each question."""
         self._ending = ending
+        self._overdue = overdue
         self._comm = comm
         self._tell = tell
         self._every = self._left = 1
@@ -100,7 +107,7 @@ class Watch:
         return self._left == 0 and self._ask()
 
     def _ask(self) -> bool:
-        answer = np.array([float(self._ending.poll()), clock.now() - self._asked])
+        answer = np.array([float(self._ending.poll() or self._overdue()), clock.now() - self._asked])
         if self._comm.size > 1:
             self._comm.Allreduce(MPI.IN_PLACE, answer, MPI.MAX)
         self._tell()

@@ -29,6 +29,8 @@ class Purpose(IntEnum):
     GENERATED_IMAGES = 5
     CROPS = 6
     AUDITED_STEP = 7
+    MORPHISMS = 8
+    PROPOSALS = 9
 
 
 def stream(purpose: Purpose, instance: int, part: int = 0) -> int:

@@ -115,7 +115,7 @@ class _Share:
     def _trained(self, members: set[int]) -> Mask | None:
         """The training samples that some of these models are trained on; None for all."""
         models = self.group.groups
-        if models == 1:
+        if models == 1 or "SAMPLER" not in self.case.settings:
             return None
         samples = self.facts["samples"]
         needed = np.zeros(samples, np.bool_)

@@ -2,7 +2,7 @@
 
 from hpcai.inputfile.cases import Case, Problem, Section
 from hpcai.inputfile.echo import echo
-from hpcai.inputfile.keys import KEYS, SECTIONS, Key, Workload
+from hpcai.inputfile.keys import KEYS, SECTIONS, TRAINED, Key, Workload
 from hpcai.inputfile.parse import from_dict, parse
 from hpcai.inputfile.reference import reference
 from hpcai.inputfile.shipped import shipped_text
@@ -10,6 +10,7 @@ from hpcai.inputfile.shipped import shipped_text
 __all__ = [
     "KEYS",
     "SECTIONS",
+    "TRAINED",
     "Case",
     "Key",
     "Problem",

@@ -80,9 +80,11 @@ def _name(section: re.Match[str]) -> str:
 
 
 def _split(words: list[str]) -> tuple[list[str], Key | None]:
-    """The words before the first that is a KEY, and that KEY."""
-    for index, word in enumerate(words):
-        if key := key_named(word):
+    """The words before the first that is a KEY, and that KEY; the only value of the KEY behind it may look like one."""
+    keys = [key_named(word) for word in words]
+    begin = 1 if len(keys) > 1 and keys[1] and words[0] in keys[1].choices else 0
+    for index, key in enumerate(keys[begin:], begin):
+        if key:
             return words[:index], key
     return words, None
 

@@ -1,92 +1,36 @@
 """The one declaration of the KEYs: parser, echo, error texts, shipped input and reference table come from it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import inf
-from typing import Any, Literal
+from typing import Any
 
-Value = int | float | str
-Setting = Value | tuple[Value, ...]  # of one case: all values of a KEY that is listed, else one
-Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes"]
-Bounds = Literal["[]", "[)", "(]", "()"]
+from hpcai.inputfile.key import (
+    MOST_COLUMNS,
+    MOST_FOLDER,
+    MOST_TESTS,
+    MOST_VALUES,
+    PATH,
+    Key,
+    Kind,
+    Setting,
+    Value,
+    Workload,
+)
 
-MOST_VALUES = 20
-MOST_TESTS = 10_000
-MOST_COLUMNS = 185  # of the values of one KEY, so that no echoed line is longer than 200 columns
-MOST_FOLDER = 100
-PATH = "PATH"
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A section of input.dat."""
-
-    name: str
-    help: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """One KEY: `sections` is empty for a setting of the run, `default` None for a KEY that must be given.
-
-    `defaults` are those of sections that have another one. Where a KEY is a `sweep`, each value is a test of its own;
-    where it is `listed`, all values belong to one test. `suffixed` numbers are written with K, M and G.
-    Numbers lie in the interval low..high, closed or open as `bounds` writes it; where `zero` is set, 0 is legal
-    besides and means what `zero` says. A choice that ends in PATH stands for any path.
-    """
-
-    name: str
-    sections: tuple[str, ...] = ()
-    kind: Kind
-    low: int | float = -inf
-    high: int | float = inf
-    bounds: Bounds = "[]"
-    zero: str = ""
-    choices: tuple[str, ...] = ()
-    default: Setting | None = None
-    defaults: Mapping[str, Setting] = field(default_factory=dict, hash=False)
-    sweep: bool = True
-    listed: bool = False
-    suffixed: bool = False
-    help: str
-
-    @property
-    def most(self) -> int:
-        """How many values the KEY takes."""
-        return MOST_VALUES if self.sweep or self.listed else 1
-
-    def default_in(self, section: str) -> tuple[Value, ...]:
-        """The values that a section has where it gives none itself; empty for a KEY that it must give."""
-        default = self.defaults.get(section, self.default)
-        if default is None:
-            return ()
-        return default if isinstance(default, tuple) else (default,)
-
-    @property
-    def allowed(self) -> str:
-        """The legal values, in words."""
-        if self.kind == "shapes":
-            return f"{' | '.join(self.choices)} | a whole number {self._interval}"
-        if self.choices:
-            return " | ".join(self.choices)
-        if self.kind == "folder":
-            return f"a name of letters, digits and . _ - that does not start with a dot, up to {MOST_FOLDER} characters"
-        noun = "a whole number" if self.kind == "integer" else "a number"
-        return f"{f'0 = {self.zero}, else ' if self.zero else ''}{noun} {self._interval}"
-
-    @property
-    def _interval(self) -> str:
-        above = self.bounds[0] == "("
-        if self.high == inf:
-            return f"above {self.low}" if above else f"of at least {self.low}"
-        below = "below " if self.bounds[1] == ")" else ""
-        return f"above {self.low}, up to {self.high}" if above else f"from {self.low} to {below}{self.high}"
-
-    def contains(self, number: int | float) -> bool:
-        """Whether a number is within the interval (a zero with a meaning of its own apart)."""
-        over = number > self.low if self.bounds[0] == "(" else number >= self.low
-        return over and (number < self.high if self.bounds[1] == ")" else number <= self.high)
-
+__all__ = [
+    "BY_NAME",
+    "KEYS",
+    "MOST_COLUMNS",
+    "MOST_FOLDER",
+    "MOST_TESTS",
+    "MOST_VALUES",
+    "PATH",
+    "SECTIONS",
+    "TRAINED",
+    "Key",
+    "Setting",
+    "Value",
+    "Workload",
+    "keys_of",
+]
 
 SECTIONS = (
     Workload(
@@ -95,10 +39,12 @@ SECTIONS = (
     ),
     Workload("comm", "collectives, by MPI and by the backend that trains"),
     Workload("ensemble", "image classification by an ensemble of networks"),
+    Workload("nas", "search for networks and hyper-parameters by P groups at once (AIPerf)"),
 )
 
 _OWN = "the dataset's own"
-_GRIDDED = ("comm", "ensemble")
+TRAINED = ("ensemble", "nas")  # sections whose tests train networks, and make rows
+_GRIDDED = ("comm", *TRAINED)
 _DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:PATH")
 _SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
 AUTO = "auto"
@@ -107,7 +53,15 @@ _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
 def _trains(name: str, kind: Kind, help: str, **rest: Any) -> Key:
-    return Key(name=name, kind=kind, help=help, **{"sections": ("ensemble",), **rest})
+    return Key(name=name, kind=kind, help=help, **{"sections": TRAINED, **rest})
+
+
+def _searches(name: str, kind: Kind, help: str, **rest: Any) -> Key:
+    return Key(name=name, sections=("nas",), kind=kind, help=help, **rest)
+
+
+def _limit(name: str, help: str, high: int = 2**31 - 1, **rest: Any) -> Key:
+    return _searches(name, "integer", help, low=1, high=high, zero="no limit", **{"default": 0, **rest})
 
 
 def _table(name: str, section: str, kind: Kind, help: str, **rest: Any) -> Key:
@@ -147,6 +101,16 @@ KEYS = (
         sweep=False,
         help="seconds from the start after which the run ends in good order",
     ),
+    Key(
+        name="TELEMETRY",
+        kind="real",
+        low=0.25,
+        high=3600,
+        zero="none",
+        default=30.0,
+        sweep=False,
+        help="seconds between samples of processors, memory and GPUs, or a 100th of the test if that is less",
+    ),
     _table(
         "SHAPES",
         "kernels",
@@ -159,9 +123,9 @@ KEYS = (
     ),
     _table("SIZES", "comm", "integer", "bytes of a collective", low=4, high=2**40, suffixed=True, default=_SIZES),
     _trains("DATASET", "dataset", "pictures: shipped, Debian's, a folder's; generated; packed", choices=_DATASETS),
-    _choice("NETWORK", "the base model", *_SMALL, *_LARGE),
-    _choice("VARIANT", "place of the stride in a bottleneck", "v1.5", "v1"),
-    _count("RESOLUTION", "pixels a side", low=8, high=1024, zero=_OWN, default=0, sections=("kernels", "ensemble")),
+    _choice("NETWORK", "the base model, or what a search begins with", *_SMALL, *_LARGE),
+    _choice("VARIANT", "place of the stride in a bottleneck", "v1.5", "v1", defaults={"nas": "v1"}),
+    _count("RESOLUTION", "pixels a side", low=8, high=1024, zero=_OWN, default=0, sections=("kernels", *TRAINED)),
     _count("CLASSES", "classes of generated data", low=2, high=65536, zero=_OWN, default=0),
     _count("SAMPLES", "the first so many training samples", low=2, zero="all", default=0),
     _count("GROUPS", "P: models trained at once", zero="ranks / DEGREE", sections=_GRIDDED, defaults={"comm": 0}),
@@ -173,26 +137,76 @@ KEYS = (
         defaults={"comm": 0},
     ),
     _choice("MAPPING", "order of the ranks in the grid", "row", "column", sections=_GRIDDED),
-    _count("BATCH", "NB: samples per rank and step", sections=("kernels", "ensemble"), defaults={"kernels": 32}),
-    _count("EPOCHS", "passes over the training samples", default=8),
-    _trains("WARMUP", "real", "epochs of rising learning rate", low=0, default=1.0),
-    _count("EVALUATE", "epochs from one validation to the next", default=1, sweep=False),
+    _count("BATCH", "NB: samples per rank and step", sections=("kernels", *TRAINED), defaults={"kernels": 32}),
+    _count("EPOCHS", "passes over the training samples; in a trial, at most", default=8, defaults={"nas": 60}),
+    _trains("WARMUP", "real", "epochs of rising learning rate", low=0, default=1.0, defaults={"nas": 0.0}),
+    _count("EVALUATE", "epochs from one validation to the next", default=1, sweep=False, sections=("ensemble",)),
     _choice("OPTIMISER", "rule of the update", "sgd"),
     _trains("LEARNRATE", "real", "learning rate per 256 samples of a step", low=0, bounds="()", default=0.256),
-    _choice("SCHEDULE", "learning rate after the warm-up", "cosine", "linear", "constant"),
+    _choice("SCHEDULE", "learning rate after the warm-up", "cosine", "linear", "constant", defaults={"nas": "linear"}),
     _trains("MOMENTUM", "real", "momentum of the optimiser", low=0, high=1, bounds="[)", default=0.875),
     _trains("DECAY", "real", "weight decay", low=0, default=3.05e-5),
-    _trains("SMOOTHING", "real", "label smoothing", low=0, high=1, bounds="[)", default=0.1),
+    _trains("SMOOTHING", "real", "label smoothing", low=0, high=1, bounds="[)", default=0.1, defaults={"nas": 0.0}),
     _choice("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16"),
     _choice("WIRE", "type of the gradients when sent", "fp32"),
     _choice("PARALLEL", "what a group divides among its ranks", "data"),
     _choice("ALLREDUCE", "how gradients are summed", "flat"),
     _choice("KERNELS", "whose kernels compute", "vendor"),
-    _choice("COMPILE", "how the network is executed", "off", "torch", "graphs"),
+    _choice("COMPILE", "how the network is executed", "off", "torch", "graphs", sections=("ensemble",)),
     _choice("STAGE", "copy the data to each node first; keep = leave the copy there", "none", "local", "keep"),
-    _choice("SAMPLER", "bootstrap of the base models", "multinomial", "poisson"),
+    _choice("SAMPLER", "bootstrap of the base models", "multinomial", "poisson", sections=("ensemble",)),
+    _limit("TRIALS", "a search ends after so many trials"),
+    _limit("ROUNDS", "a search ends after so many trials of each group"),
+    _searches(
+        "DURATION", "real", "seconds after which a search ends", low=0, bounds="(]", zero="no limit", default=3600.0
+    ),
+    _searches(
+        "WINDOW",
+        "real",
+        "a search ends when its score has changed by less than 1 % in so many seconds",
+        low=0,
+        bounds="(]",
+        zero="never",
+        default=0.0,
+    ),
+    _searches(
+        "INTERVAL",
+        "real",
+        "seconds between the lines of the score over time",
+        low=0,
+        bounds="(]",
+        zero="a 50th of the search, at most 360",
+        default=0.0,
+        sweep=False,
+    ),
+    _count("PATIENCE", "epochs without a smaller validation loss, at most, in a trial", default=20, sections=("nas",)),
+    _limit("DEPTH", "convolutions of a network, at most", default=200),
+    _limit("PARAMETERS", "trained values of a network, at most", high=2**40, suffixed=True),
+    _searches("STRATEGY", "choice", "how networks are chosen", choices=("bayes", "random"), default="bayes"),
+    _searches("INITIAL", "choice", "weights a trial begins with", choices=("inherited", "fresh"), default="inherited"),
+    _searches(
+        "REPLAY",
+        "dataset",
+        "what a trial may know: all results so far; those of earlier rounds, so that runs repeat; a recorded search",
+        choices=("off", "rounds", "file:PATH"),
+        default="off",
+        sweep=False,
+    ),
+    _searches(
+        "LAG", "integer", "rounds that REPLAY rounds looks back past", low=1, high=1000, default=1, sweep=False
+    ),
     _trains("TARGET", "real", "quality target", low=0.001, high=1, zero=_OWN, default=0.0, sweep=False),
-    _trains("PENALTY", "real", "exponent n of Valid FLOPS", low=0, high=20, bounds="(]", default=5.0, sweep=False),
+    _trains(
+        "PENALTY",
+        "real",
+        "exponent n of Valid FLOPS",
+        low=0,
+        high=20,
+        bounds="(]",
+        default=5.0,
+        sweep=False,
+        sections=("ensemble",),
+    ),
 )
 
 BY_NAME = {key.name: key for key in KEYS}

@@ -9,7 +9,8 @@ Two header lines of free text come first; they are repeated in the report. Every
 **value(s), KEY, free text**. Settings of the run come before the first section.
 
 - The KEY is the first word of a line that is a KEY, in upper or lower case. Before it stand the values, behind it
-  anything. The order of the lines is free; a KEY stands once a section. A section may stand twice.
+  anything; in `rounds REPLAY` the first word is the value of the second. The order of the lines is free; a KEY stands
+  once a section. A section may stand twice.
 - Words are separated by blanks or tabs. `#` and `!` start a comment; a line that begins with one is no header line.
   Blank lines mean nothing. The text is UTF-8.
 - Numbers: `32`, `1e3`, `0.5`, and `64K`, `1M`, `1G` in steps of 1024. A whole number may be written `32.0`.

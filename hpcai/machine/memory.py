@@ -9,6 +9,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -54,10 +55,15 @@ def _fields(file: Path) -> dict[str, int]:
 def installed(proc: Path = PROC, groups: Path = GROUPS) -> int:
     """Bytes of memory of the node, or of the control group that allows least."""
     limits = [_fields(proc / "meminfo")["MemTotal:"] * KIB]
-    for folder, version in _groups(proc / "self/cgroup", groups):
-        with suppress(OSError, ValueError):
-            limits.append(int((folder / FILES[version][0]).read_text()))
-    return min(limits)
+    return int(min([*limits, *(_allowed(*group) for group in _groups(proc / "self/cgroup", groups))]))
+
+
+def _allowed(folder: Path, version: int) -> float:
+    """Bytes that a control group allows; infinite without a limit."""
+    try:
+        return int((folder / FILES[version][0]).read_text())
+    except (OSError, ValueError):
+        return inf
 
 
 def _group_limits(membership: Path, groups: Path) -> Iterator[Limit]:
@@ -95,6 +101,20 @@ def _group_limit(folder: Path, version: int) -> Limit:
     statistics = _fields(folder / "memory.stat")
     used = int((folder / usage).read_text()) - sum(statistics.get(name, 0) for name in reclaimable)
     return Limit(max(0, int((folder / limit).read_text()) - max(0, used)), str(folder / limit))
+
+
+class Use:
+    """Bytes that the node can no longer give, of those `installed`; asks only control groups that have a limit."""
+
+    def __init__(self, proc: Path = PROC, groups: Path = GROUPS) -> None:
+        self._meminfo, self._installed = proc / "meminfo", installed(proc, groups)
+        whole = _fields(self._meminfo)["MemTotal:"] * KIB
+        self._groups = [group for group in _groups(proc / "self/cgroup", groups) if _allowed(*group) < whole]
+
+    def nbytes(self) -> int:
+        """Bytes in use now."""
+        limits = [_free(self._meminfo), *(_group_limit(*group) for group in self._groups)]
+        return max(0, self._installed - min(limits).nbytes)
 
 
 def resident(proc: Path = PROC) -> int:

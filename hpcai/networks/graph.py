@@ -53,6 +53,11 @@ class Graph:
         return MappingProxyType(shapes)
 
     @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Place of each layer in the order of execution, from 0, by name."""
+        return MappingProxyType({layer.name: place for place, layer in enumerate(self.layers)})
+
+    @cached_property
     def readers(self) -> Mapping[str, int]:
         """How many times each layer's output is read, by name; an Add of a layer to itself reads it twice."""
         return MappingProxyType(Counter(name for layer in self.layers for name in layer.inputs))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpcai.report import memory, precision, roofline, times
+from hpcai.report import memory, precision, roofline, telemetry, times
 from hpcai.report.text import NAME_WIDTH, printed, score, with_reasons
 
 Json = dict[str, Any]
@@ -15,8 +15,12 @@ COLUMNS = "T/V                N    NB     P     Q               Time            
 
 def block(test: Json) -> str:
     """One test: HPL's header and row, then a line per check and per score."""
-    head = "\n".join([LINE, COLUMNS, DASHES, row(test), ""])
-    return head + printed([*_check_lines(test), *_score_lines(test), *_notes(test), ""])
+    return head(test) + printed([*check_lines(test), *_score_lines(test), *_notes(test), ""])
+
+
+def head(test: Json) -> str:
+    """HPL's header and row."""
+    return "\n".join([LINE, COLUMNS, DASHES, row(test), ""])
 
 
 def row(test: Json) -> str:
@@ -26,7 +30,8 @@ def row(test: Json) -> str:
     return f"{test['tv']:<8} {test['n']:11d} {grid} {test['seconds']:18.2f}    {rate}"
 
 
-def _check_lines(test: Json) -> Iterator[str]:
+def check_lines(test: Json) -> Iterator[str]:
+    """A line per check, and whether the target was reached."""
     for check in test["checks"]:
         yield f"{score(check['name'], check['value'], 'n/a, no ceiling')} ...... {check['verdict']}"
     scores = test["scores"]
@@ -50,17 +55,21 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield from precision.lines(test)
     yield score("images/s", scores["images_per_second"])
     yield from memory.lines(test)
-    if "staging_rate" in scores:
-        yield score("staging of data to the nodes, GB/s", scores["staging_rate"] / 1e9)
+    yield from telemetry.lines(test)
+    yield from staging_line(scores)
     yield from times.lines(test)
     yield from roofline.lines(test)
 
 
-def _notes(test: Json) -> Iterator[str]:
-    raw, operations = test["raw"], test["operations"]
+def staging_line(scores: Json) -> Iterator[str]:
+    """How fast the data came to the nodes, if they did."""
+    if "staging_rate" in scores:
+        yield score("staging of data to the nodes, GB/s", scores["staging_rate"] / 1e9)
+
+
+def data_notes(raw: Json) -> Iterator[str]:
+    """What was trained on, and how it was divided."""
     data = raw["dataset"]
-    settings = test["settings"]
-    side = settings["RESOLUTION"] or "x".join(map(str, data["shape"][1:]))
     samples = f"{data['training_samples']} + {data['validation_samples']} samples"
     yield f"Data    : {data['name']}, {samples}, sha256 {data['fingerprint']}"
     if "ceiling" in data:
@@ -75,10 +84,30 @@ def _notes(test: Json) -> Iterator[str]:
             f"nodes: {copy['nodes']}; {left}"
         )
     yield f"Sharding: {raw['sharding']}"
-    yield (
-        f"Network : {settings['NETWORK']} {settings['VARIANT']} at {side}, rule {operations['rule']}: "
+
+
+def network_note(test: Json, what: str) -> str:
+    """Which network, and the operations it was counted with."""
+    settings, operations = test["settings"], test["operations"]
+    side = settings["RESOLUTION"] or "x".join(map(str, test["raw"]["dataset"]["shape"][1:]))
+    return (
+        f"Network : {what}{settings['NETWORK']} {settings['VARIANT']} at {side}, rule {operations['rule']}: "
         f"{operations['per_sample']} FLOP per sample, {operations['credited']} credited"
     )
+
+
+def proof_notes(raw: Json) -> Iterator[str]:
+    """Where the worst of the residuals and of the repeated steps were."""
+    for measure in ("scaled", "elementwise"):
+        yield f"Residual: worst {measure}: {raw['residuals'][measure]['where']}"
+    for measure in ("deviation", "lost"):
+        yield f"Audit   : {raw['audit']['steps']} steps, largest {measure}: {raw['audit'][measure]['where']}"
+
+
+def _notes(test: Json) -> Iterator[str]:
+    raw = test["raw"]
+    yield from data_notes(raw)
+    yield network_note(test, "")
     yield f"Executed: {_execution(raw['execution'])}"
     yield precision.note(test)
     yield (
@@ -87,11 +116,9 @@ def _notes(test: Json) -> Iterator[str]:
         f"{raw['warmup_steps']} warm-up steps discarded, backend {raw['backend']}, "
         f"buckets of gradients: {raw['execution']['buckets']}"
     )
-    for measure in ("scaled", "elementwise"):
-        yield f"Residual: worst {measure}: {raw['residuals'][measure]['where']}"
-    for measure in ("deviation", "lost"):
-        yield f"Audit   : {raw['audit']['steps']} steps, largest {measure}: {raw['audit'][measure]['where']}"
+    yield from proof_notes(raw)
     yield times.note(test)
+    yield telemetry.note(test)
     yield from roofline.notes(test)
     yield with_reasons(f"Status  : {test['status']}", test["reasons"])
 

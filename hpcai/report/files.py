@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.errors import HpcaiError
-from hpcai.report import hpl
+from hpcai.report import hpl, trials
 from hpcai.report.tables import blocks, comma_separated
+from hpcai.result.summary import SEARCHED
 
 Json = dict[str, Any]
 
@@ -43,23 +44,26 @@ def report(result: Json) -> str:
 
 
 def table(result: Json) -> str:
-    """A line per test, comma-separated; a score that was not reached is empty."""
+    """A line per test, comma-separated; a score that was not reached, or that its kind has not, is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*CSV_COLUMNS, *map(str.lower, CSV_SETTINGS), *CSV_SCORES])
+    searched = any(test["workload"] == "nas" for test in result["tests"])
+    scores = (*CSV_SCORES, *(SEARCHED if searched else ()))
+    writer.writerow([*CSV_COLUMNS, *map(str.lower, CSV_SETTINGS), *scores])
     for test in result["tests"]:
-        writer.writerow(_cells(test))
+        writer.writerow(_cells(test, scores))
     return text.getvalue()
 
 
-def _cells(test: Json) -> Sequence[Any]:
+def _cells(test: Json, scores: Sequence[str]) -> Sequence[Any]:
     settings = [test["settings"][key] for key in CSV_SETTINGS]
-    return [*(test[name] for name in CSV_COLUMNS), *settings, *(test["scores"][name] for name in CSV_SCORES)]
+    return [*(test[name] for name in CSV_COLUMNS), *settings, *(test["scores"].get(name) for name in scores)]
 
 
 def texts(result: Json) -> dict[str, str]:
     """The contents by name of the files beside result.json; a table without rows has none."""
     rows = {f"{member}.csv": result[member] for member in ("kernels", "collectives")}
+    rows["trials.csv"] = trials.cells(result["tests"])
     tables = {name: comma_separated(found) for name, found in rows.items() if found}
     return {"report.txt": report(result), "result.csv": table(result), **tables}
 

@@ -13,14 +13,15 @@ Json = dict[str, Any]
 EXPLANATION = """\
 An explanation of the input/output parameters follows:
 T/V    : how the row was made: W, the mapping of groups (R by row, C by column), the
-         workload (1 ensemble), the all-reduce (0 none, 1 flat), the precision (S fp32,
-         T tf32, H fp16, B bf16, P pure16), the parallel mode (1 data), the kernels
-         (V vendor), bytes per gradient element.
+         workload (1 ensemble, 3 nas), the all-reduce (0 none, 1 flat), the precision
+         (S fp32, T tf32, H fp16, B bf16, P pure16), the parallel mode (1 data), the
+         kernels (V vendor), bytes per gradient element.
 N      : training samples credited over all groups in the timed region.
-NB     : training samples per rank and step.
-P      : models trained at once, each by its own group of ranks.
+NB     : training samples per rank and step; of nas those that a search begins with.
+P      : models trained at once, each by its own group of ranks; of nas the groups.
 Q      : ranks that train one model together.
-Time   : training time in seconds, of the slowest rank, validation passes excepted.
+Time   : training time in seconds, of the slowest rank, validation passes excepted; of nas
+         the whole search, less the validation of the group that had least of it.
 Gflops : credited training operations (rule model) / Time, in 10^9 per second.
 Each row is followed by its checks and scores; docs/METRICS.md derives every number.
 All clocks start after a barrier, with the devices idle."""
@@ -152,6 +153,8 @@ def _summary(result: Json) -> Iterator[str]:
     for name, key in CEILINGS.items():
         if summary["ceilings"][key] is not None:
             yield f"{name}={summary['ceilings'][key] / 1e9:.7f}"
+    for name, value in summary.get("search", {}).items():
+        yield f"{name}={value:.7f}" if isinstance(value, float) else f"{name}={value}"
     for entry in summary["repeatability"]:
         if summary["best"]["index"] in entry["tests"]:
             yield from _variation(entry)
@@ -162,8 +165,8 @@ def _summary(result: Json) -> Iterator[str]:
 def _variation(entry: Json) -> Iterator[str]:
     """How often the best row was run, and how far the runs lie apart."""
     yield f"repetitions={len(entry['tests'])}"
-    for name in ("flops", "quality"):
-        if entry[name]["cv"] is not None:
+    for name in ("flops", "regulated_score", "quality"):
+        if name in entry and entry[name]["cv"] is not None:
             yield f"cv_percent_{name}={100 * entry[name]['cv']:.7f}"
 
 

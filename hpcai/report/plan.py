@@ -43,6 +43,7 @@ MEANINGS = {
     "check": "the check of a result in float64",
     "buffers": "what collectives send and receive",
     "backend": "the backend's own copies",
+    "raising": "the next network of a search, made while one trains",
     "left": "what libraries keep of tables before this test",
     "checks": "what collectives must deliver, and its comparison",
 }

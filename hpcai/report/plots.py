@@ -1,8 +1,9 @@
 """Pictures of a result, drawn by matplotlib: `python -m hpcai.report.plots RESULT... [--out FOLDER]`.
 
-learning.png shows how the first model of each test learned, scaling.png how the rate grows with the ranks, phases.png
-where the time went, and roofline.png, where kernels were measured, what bounds them all. matplotlib is an optional
-extra (`pip install .[plots]`).
+learning.png shows how the first model of each ensemble learned, phases.png where its time went, scaling.png how the
+rate grows with the ranks; of searches score.png the score over time, and tree.png which trial descends from which;
+roofline.png, where kernels were measured, what bounds them all. matplotlib is an optional extra (`pip install
+.[plots]`).
 """
 
 import argparse
@@ -14,7 +15,7 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from hpcai.errors import HpcaiError, InputError
-from hpcai.report import rooflines, verify
+from hpcai.report import rooflines, searchplots, verify
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,11 @@ def draw(results: Sequence[Json], folder: Path) -> list[Path]:
     told = "\n".join(f"{name}: {_run(result)}" for name, result in runs)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made = [_picture(folder / name, f"{title}\n{told}", tests, plot) for name, title, plot in PICTURES if tests]
+        made = [
+            _picture(folder / name, f"{title}\n{told}", shown, plot)
+            for name, title, plot, workloads in PICTURES
+            if (shown := [test for test in tests if test["workload"] in workloads])
+        ]
         if roofs:
             made.append(_picture(folder / ROOFLINE, f"Roofline of a rank\n{told}", roofs, rooflines.plot))
         return made
@@ -169,10 +174,13 @@ def _bars(tests: Sequence[Json]) -> dict[str, list[float]]:
 
 
 ROOFLINE = "roofline.png"
-PICTURES: tuple[tuple[str, str, Callable[["Axes", Sequence[Json]], None]], ...] = (
-    ("learning.png", "Learning curves", _learning),
-    ("scaling.png", "Scaling", _scaling),
-    ("phases.png", "Where the time went", _phases),
+TRAINED, SEARCHED = ("ensemble",), ("nas",)
+PICTURES: tuple[tuple[str, str, Callable[["Axes", Sequence[Json]], None], Sequence[str]], ...] = (
+    ("learning.png", "Learning curves", _learning, TRAINED),
+    ("scaling.png", "Scaling", _scaling, (*TRAINED, *SEARCHED)),
+    ("phases.png", "Where the time went", _phases, TRAINED),
+    ("score.png", "Score of the search over time", searchplots.score, SEARCHED),
+    ("tree.png", "Networks that were tried, and what they descend from", searchplots.tree, SEARCHED),
 )
 
 if __name__ == "__main__":

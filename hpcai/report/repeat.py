@@ -10,8 +10,11 @@ Json = dict[str, Any]
 ROWS = (
     ("GFLOP/s", "flops", 1e-9),
     ("Valid FLOPS in GFLOP/s", "valid_flops", 1e-9),
+    ("GOPS", "ops", 1e-9),
+    ("regulated score, 10^9", "regulated_score", 1e-9),
     ("quality", "quality", 1.0),
     ("epochs to quality", "epochs_to_quality", 1.0),
+    ("10^9 op. to quality", "operations_to_quality", 1e-9),
 )
 HEAD = f"{'':>24} {'runs':>6} {'mean':>16} {'median':>16} {'min':>16} {'max':>16} {'CV %':>10}"
 
@@ -24,7 +27,8 @@ def table(repeatability: Sequence[Json]) -> Iterator[str]:
         yield f"Rows {ranges(entry['tests'])}:"
         yield HEAD
         for title, name, unit in ROWS:
-            yield _row(title, entry[name], unit)
+            if name in entry:
+                yield _row(title, entry[name], unit)
         yield ""
 
 

@@ -7,20 +7,22 @@ from typing import Any
 
 from hpcai import result as results
 from hpcai.report import block as rows_of_hpl
-from hpcai.report import collectives, kernels
+from hpcai.report import collectives, kernels, nas, telemetry
 from hpcai.report.text import printed
 
 Json = dict[str, Any]
 
 MIB = 2**20
+ROWS: dict[str, Callable[[Json], str]] = {"ensemble": rows_of_hpl.block, "nas": nas.block}
 BLOCKS: dict[str, Callable[[Json, Sequence[Json]], str]] = {"kernels": kernels.block, "comm": collectives.block}
 
 
 def block(result: Json, entry: Json) -> str:
     """What is printed of a test or table that has ended: a row of HPL with its lines, or a table."""
-    if entry["workload"] not in BLOCKS:
-        return rows_of_hpl.block(entry)
-    return BLOCKS[entry["workload"]](entry, results.rows_of(result, entry)) + printed([_memory(entry), ""])
+    if entry["workload"] in ROWS:
+        return ROWS[entry["workload"]](entry)
+    table = BLOCKS[entry["workload"]](entry, results.rows_of(result, entry))
+    return table + printed([_memory(entry), telemetry.note(entry), ""])
 
 
 def _memory(table: Json) -> str:

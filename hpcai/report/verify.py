@@ -17,7 +17,7 @@ from hpcai.report.schema import check
 Json = dict[str, Any]
 
 NOTHING = "nothing"
-BESIDE = ("report.txt", "result.csv", "kernels.csv", "collectives.csv")
+BESIDE = ("report.txt", "result.csv", "kernels.csv", "collectives.csv", "trials.csv")
 # What a hostile file can make of arithmetic, look-ups and formats.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError, OSError)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from hpcai import score
 from hpcai.inputfile import Case
+from hpcai.result import nas
 from hpcai.result.judge import per_sample, tv
 from hpcai.result.tables import TABLES
 
@@ -15,9 +16,10 @@ def broken_off(case: Case, cause: str, raw: Json | None) -> Json:
     known = {"index": case.index, "workload": case.workload, "cause": cause}
     if case.workload in TABLES:
         return {**known, "tv": None, "n": 0, "gflops": None, "raw": None}
-    known["tv"] = tv(case.settings)
+    known["tv"] = tv(case.settings, case.workload)
     if raw is None:
         return {**known, "n": 0, "gflops": None, "raw": None}
-    credited = per_sample(case, raw) * raw["samples"]
+    searched = case.workload == "nas"
+    credited = nas.credited(case, raw) if searched else per_sample(case, raw) * raw["samples"]
     rate = score.flops(credited, raw["seconds"]) / 1e9 if raw["seconds"] else None
     return {**known, "n": raw["samples"], "gflops": rate, "raw": raw}

@@ -28,11 +28,11 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
         at_most(ELEMENTWISE[case["PRECISION"] in ROUNDED], raw["residuals"]["elementwise"]["value"], 1),
         at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),
         at_most("parameters and statistics: differing ranks", raw["differing_ranks"], 0),
-        *_audit(raw["audit"]),
+        *audited(raw["audit"], "models"),
         at_most("loss not finite: models", raw["diverged_models"], 0),
         at_most("operations credited, not executed: samples", unproven, 0),
         at_most("validation samples not judged exactly once", raw["validation_miscounted"], 0),
-        leak(raw),
+        leak(raw["dataset"], max(raw["correct"], raw["member_correct_max"])),
     ]
     if case["GROUPS"] > 1:
         apart = disagreement(case, raw)
@@ -41,23 +41,24 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
     return found
 
 
-def _audit(audit: Json) -> list[Json]:
+def audited(audit: Json, whose: str) -> list[Json]:
+    """What the repeated steps and the sums over the bits of all weights have found, of models or trials."""
     return [
-        at_most("training samples not those of the epoch: models", audit["wrong_epochs"], 0),
+        at_most(f"training samples not those of the epoch: {whose}", audit["wrong_epochs"], 0),
         at_most("audited steps: worst deviation of the update", audit["deviation"]["value"], 1),
         at_most("audited steps: largest share of a term lost", audit["lost"]["value"], TERM_LOST),
         at_most("weights changed outside of steps: ranks", audit["changed_ranks"], 0),
     ]
 
 
-def leak(raw: Json) -> Json:
-    """Nobody judges better than the ceiling but by chance: who does has seen the labels."""
-    dataset = raw["dataset"]
+def leak(dataset: Json, correct: int) -> Json:
+    """Nobody judges more samples right than the ceiling allows but by chance: who does has seen the labels."""
     ceiling, samples = dataset.get("ceiling"), dataset["validation_samples"]
     if ceiling is None:
         return {"name": CEILING, "value": None, "limit": MOST_ABOVE, "verdict": "NOT CHECKED"}
-    best = max(raw["correct"], raw["member_correct_max"]) / samples
-    return at_most(CEILING, score.above_ceiling(best, ceiling, dataset["ceiling_error"], samples), MOST_ABOVE)
+    return at_most(
+        CEILING, score.above_ceiling(correct / samples, ceiling, dataset["ceiling_error"], samples), MOST_ABOVE
+    )
 
 
 def at_most(name: str, value: float, limit: float) -> Json:

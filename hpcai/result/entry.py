@@ -3,11 +3,13 @@
 from typing import Any
 
 from hpcai.inputfile import Case
+from hpcai.result import nas
 from hpcai.result.judge import judge
 from hpcai.result.tables import TABLES, judge_table
 
 Json = dict[str, Any]
 
+JUDGES = {"ensemble": judge, "nas": nas.judge}
 EMPTY = ("tests", "tables", "kernels", "collectives")  # of a result before its first case
 
 
@@ -18,7 +20,7 @@ def enter(result: Json, case: Case, raw: Json) -> Json:
         result["tables"].append(table)
         result[TABLES[case.workload].member] += rows
         return table
-    test = judge(case, raw, result["tests"], result["tables"])
+    test = JUDGES[case.workload](case, raw, result["tests"], result["tables"])
     result["tests"].append(test)
     return test
 

@@ -12,6 +12,7 @@ from hpcai.result.scores import scores
 Json = dict[str, Any]
 
 RULE = "model"  # the operation count behind FLOPS
+DIGITS = {"ensemble": 1, "nas": 3}
 
 
 def judge(case: Case, raw: Json, earlier: Sequence[Json], tables: Sequence[Json] = ()) -> Json:
@@ -19,32 +20,39 @@ def judge(case: Case, raw: Json, earlier: Sequence[Json], tables: Sequence[Json]
 
     `earlier` are the tests before it, `tables` those of kernels and collectives.
     """
-    settings = case.settings
     counted = operations(case, raw)
     rate = score.flops(counted["credited"], raw["phases"]["training"])
-    found = checks(case, raw, counted)
-    test = {
+    of_case = scores(case, raw, rate, earlier, tables)
+    test = entry(case, raw, raw["phases"]["training"], rate, counted, checks(case, raw, counted), of_case)
+    return {**test, **_audit(test)}
+
+
+def entry(
+    case: Case, raw: Json, seconds: float, rate: float, counted: Json, found: Sequence[Json], scores: Json
+) -> Json:
+    """What all tests with a row have: the columns (`rate` in FLOP/s), the checks with their verdict, and the scores."""
+    settings = case.settings
+    return {
         "index": case.index,
-        "tv": tv(settings),
+        "tv": tv(settings, case.workload),
         "workload": case.workload,
         "n": raw["samples"],
         "nb": settings["BATCH"],
         "p": settings["GROUPS"],
         "q": settings["DEGREE"],
-        "seconds": raw["phases"]["training"],
+        "seconds": seconds,
         "gflops": rate / 1e9,
         "settings": dict(settings),
         "operations": counted,
         "checks": found,
         "verdict": "PASSED" if all(check["verdict"] != "FAILED" for check in found) else "FAILED",
-        "scores": scores(case, raw, rate, earlier, tables),
+        "scores": scores,
         "phases": raw["phases"],
         "raw": raw,
     }
-    return {**test, **_audit(test)}
 
 
-def tv(settings: Mapping[str, Any]) -> str:
+def tv(settings: Mapping[str, Any], workload: str = "ensemble") -> str:
     """The eight characters that say how a row was made (docs/METRICS.md, T/V)."""
     order = {"row": "R", "column": "C"}[settings["MAPPING"]]
     reduction = 0 if settings["DEGREE"] == 1 else {"flat": 1}[settings["ALLREDUCE"]]
@@ -52,7 +60,7 @@ def tv(settings: Mapping[str, Any]) -> str:
     mode = {"data": 1}[settings["PARALLEL"]]
     kernels = {"vendor": "V"}[settings["KERNELS"]]
     wire = {"fp32": 4}[settings["WIRE"]]
-    return f"W{order}1{reduction}{precision}{mode}{kernels}{wire}"
+    return f"W{order}{DIGITS[workload]}{reduction}{precision}{mode}{kernels}{wire}"
 
 
 def operations(case: Case, raw: Json) -> Json:

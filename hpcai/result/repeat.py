@@ -6,13 +6,19 @@ from typing import Any
 
 Json = dict[str, Any]
 
-QUANTITIES = ("flops", "valid_flops", "quality", "epochs_to_quality")
+QUANTITIES = {
+    "ensemble": ("flops", "valid_flops", "quality", "epochs_to_quality"),
+    "nas": ("flops", "ops", "regulated_score", "quality", "operations_to_quality"),
+}
 
 
 def repeatability(tests: Sequence[Json]) -> list[Json]:
     """For each test that was repeated, the indices of its rows and the spread of its scores, in their order."""
     return [
-        {"tests": [test["index"] for test in runs], **{name: spread(_values(runs, name)) for name in QUANTITIES}}
+        {
+            "tests": [test["index"] for test in runs],
+            **{name: spread(_values(runs, name)) for name in QUANTITIES[runs[0]["workload"]]},
+        }
         for runs in repetitions(tests)
         if len(runs) > 1
     ]

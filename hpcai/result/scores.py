@@ -34,23 +34,23 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json], tables: 
         "time_to_quality_mean": raw["reached_seconds_sum"] / models if reached else None,
         "epochs_to_quality": raw["reached_epochs_max"] if reached else None,
         "epochs_to_quality_mean": raw["reached_epochs_sum"] / models if reached else None,
-        "efficiency": _efficiency(case, rate, earlier),
+        "efficiency": efficiency(case, rate, earlier),
         **gains(case, raw, rate, quality, earlier),
         "images_per_second": raw["samples"] / raw["phases"]["training"],
         **memory(raw),
         **times(raw),
-        **_staging(raw),
+        **staging(raw),
         **under_roofline(case, raw, rate, tables),
     }
 
 
-def _staging(raw: Json) -> Json:
+def staging(raw: Json) -> Json:
     """Bytes per second that all nodes together copied; nothing where none were to be copied."""
     copy = raw.get("staging")
     return {"staging_rate": copy["bytes"] / copy["seconds"]} if copy else {}
 
 
-def _efficiency(case: Case, rate: float, earlier: Sequence[Json]) -> float:
+def efficiency(case: Case, rate: float, earlier: Sequence[Json]) -> float:
     """Against the first test that differs in the grid alone; 1 for that test itself."""
     grid = ("GROUPS", "DEGREE", "MAPPING")
     same = {key: value for key, value in case.settings.items() if key not in grid}

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hpcai import audit
@@ -10,6 +10,8 @@ from hpcai.result.repeat import repeatability, repetitions
 from hpcai.result.tables import ceilings
 
 Json = dict[str, Any]
+
+SEARCHED = ("ops", "regulated_score", "idle_share")  # of a search
 
 
 def summarise(result: Json, planned: int) -> Json:
@@ -27,7 +29,7 @@ def summarise(result: Json, planned: int) -> Json:
         "skipped": 0,
         "valid": overall.status,
         "reasons": list(overall.reasons),
-        "best": _best([test for test in tests if test["verdict"] == "PASSED"] or tests),
+        **_best_rows([test for test in tests if test["verdict"] == "PASSED"] or tests),
         "ceilings": ceilings(result),
         "repeatability": repeatability(tests),
         "fingerprint": digest({key: value for key, value in result.items() if key not in ("summary", "digest")}),
@@ -44,15 +46,36 @@ def _audits(result: Json, ended: int, planned: int) -> Iterator[audit.Audit]:
         yield audit.NOTHING
 
 
-def _best(tests: Sequence[Json]) -> Json | None:
-    """The row with the highest Valid FLOPS; of a test that was repeated, the row in the middle stands for all."""
-    if not tests:
-        return None
-    test = max(map(_middle, repetitions(tests)), key=_valid_flops)
-    return {
+def _best_rows(tests: Sequence[Json]) -> Json:
+    """`best`: of the ensembles, or of the searches where there are none; `search`: where there are both, of these."""
+    trained = _best([test for test in tests if test["workload"] == "ensemble"], "valid_flops")
+    searched = _best([test for test in tests if test["workload"] == "nas"], "regulated_score")
+    found: Json = {"best": _row(trained or searched)}
+    if trained and searched:
+        found["search"] = {"search_index": searched["index"], **_figures(searched)}
+    return found
+
+
+def _best(tests: Sequence[Json], name: str) -> Json | None:
+    """The test with the highest score of a name; of one that was repeated, the run in the middle stands for all."""
+    return max((_middle(runs, name) for runs in repetitions(tests)), key=_by(name), default=None)
+
+
+def _middle(runs: Sequence[Json], name: str) -> Json:
+    """The run whose score is the median; the lower one of two."""
+    return sorted(runs, key=_by(name))[(len(runs) - 1) // 2]
+
+
+def _by(name: str) -> Callable[[Json], float]:
+    return lambda test: float(test["scores"][name])
+
+
+def _row(test: Json | None) -> Json | None:
+    """What the summary tells of its best row."""
+    return test and {
         "index": test["index"],
         "gflops": test["gflops"],
-        "valid_gflops": test["scores"]["valid_flops"] / 1e9,
+        **_figures(test),
         "quality": test["scores"]["quality"],
         "target": test["scores"]["target"],
         "P": test["p"],
@@ -61,13 +84,12 @@ def _best(tests: Sequence[Json]) -> Json | None:
     }
 
 
-def _middle(runs: Sequence[Json]) -> Json:
-    """The run whose Valid FLOPS are the median; the lower one of two."""
-    return sorted(runs, key=_valid_flops)[(len(runs) - 1) // 2]
-
-
-def _valid_flops(test: Json) -> float:
-    return float(test["scores"]["valid_flops"])
+def _figures(test: Json) -> Json:
+    """What tests of its kind are ranked by."""
+    scores = test["scores"]
+    if test["workload"] == "nas":
+        return {name: scores[name] for name in SEARCHED}
+    return {"valid_gflops": scores["valid_flops"] / 1e9}
 
 
 def digest(document: Json) -> str:

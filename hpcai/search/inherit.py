@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from hpcai.networks.graph import Graph
-from hpcai.search.morphism import Deepen, Kernel, Morphism, Skip, Widen
-from hpcai.search.spaces import spaces
+from hpcai.networks.morphism import Deepen, Kernel, Morphism, Skip, Widen
+from hpcai.networks.spaces import spaces
 
 State = dict[str, Tensor]  # as a module of torch gives it: "layer.weight", "layer.bias", "layer.running_mean", ...
 Statistics = Mapping[str, tuple[Tensor, Tensor]]  # of layers' outputs: mean and variance of each channel

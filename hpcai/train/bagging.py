@@ -21,8 +21,8 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Batch, Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.errors import DataError
+from hpcai.judged import expected_fingerprint, fingerprint
 from hpcai.train.evaluate import Validation
-from hpcai.train.judged import expected_fingerprint, fingerprint
 
 Outputs = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint64]

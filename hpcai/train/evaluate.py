@@ -7,25 +7,28 @@ from itertools import takewhile
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from hpcai.comm.grid import Group
 from hpcai.data.loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
-from hpcai.train.judged import fingerprint
+from hpcai.judged import fingerprint
 
 
 @dataclass(frozen=True)
 class Tally:
     """Sums over the group: samples judged right, samples judged, and a fingerprint of which ones (modulo 2^63).
 
-    `blown` are outputs that are not finite numbers: a model has diverged even if that was in its last step.
+    `blown` are outputs that are not finite numbers: a model has diverged even if that was in its last step. `loss` is
+    the mean cross-entropy, where it was asked for.
     """
 
     correct: int
     counted: int
     fingerprint: int
     blown: int
+    loss: float | None = None
 
 
 def _never() -> bool:
@@ -33,17 +36,20 @@ def _never() -> bool:
 
 
 class Validation:
-    """This rank's part of the validation set, and how it is judged."""
+    """This rank's part of the validation set, and how it is judged; with `losses`, the loss as well."""
 
-    def __init__(self, loader: Loader, shard: ValidationShard, device: torch.device) -> None:
+    def __init__(self, loader: Loader, shard: ValidationShard, device: torch.device, losses: bool = False) -> None:
         self.loader = loader
         self.shard = shard
         self.device = device
+        self._loss_sum = torch.zeros((), dtype=torch.float64, device=device) if losses else None
 
     def warm_up(self, module: nn.Module) -> None:
         """Judge the first and the last batch, so that every shape has run once."""
         steps = {0, self.shard.steps - 1} if self.shard.steps else set()
         self._judge(module, (self.shard.step_positions(step) for step in sorted(steps)))
+        if self._loss_sum is not None:
+            self._loss_sum.zero_()
 
     def run(self, module: nn.Module, group: Group, stop: Callable[[], bool] = _never) -> Tally:
         """Judge this rank's samples with the module in evaluation mode and sum over the group. Collective.
@@ -53,7 +59,14 @@ class Validation:
         sums = np.array(self._judge(module, validation_indices(self.shard), stop), np.uint64)
         group.model.Allreduce(sums.copy(), sums)
         correct, counted, prints, blown = map(int, sums)
-        return Tally(correct, counted, prints % (1 << 63), blown)
+        return Tally(correct, counted, prints % (1 << 63), blown, self._mean_loss(group, counted))
+
+    def _mean_loss(self, group: Group, counted: int) -> float | None:
+        if self._loss_sum is None:
+            return None
+        total: float = group.model.allreduce(self._loss_sum.item())
+        self._loss_sum.zero_()
+        return total / max(counted, 1)
 
     @torch.inference_mode()
     def _judge(
@@ -66,6 +79,8 @@ class Validation:
         for x, y, delivered in takewhile(lambda _: not stop(), self.loader(indices)):
             logits = module(x)
             correct += (logits.argmax(1) == y).sum()
+            if self._loss_sum is not None:
+                self._loss_sum += cross_entropy(logits, y, reduction="sum")
             finite += logits.isfinite().sum()
             counted, outputs, prints = counted + len(y), outputs + logits.numel(), prints + fingerprint(delivered)
         module.train()

@@ -4,6 +4,7 @@ Nothing in an epoch waits for the device: losses stay there, and the clock is re
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import torch
 from mpi4py import MPI
@@ -21,6 +22,7 @@ from hpcai.errors import DataError
 from hpcai.models.executed import Executed
 from hpcai.train.evaluate import Validation
 from hpcai.train.execution import Execution
+from hpcai.train.guide import Guide
 from hpcai.train.optimisers import set_rate
 from hpcai.train.parallel import average_statistics
 from hpcai.train.proof import NOISE, Proof
@@ -54,6 +56,8 @@ class Training:
         group: Group,
         seed: int,
         noise: float = NOISE["fp32"],
+        warmup_steps: int = WARMUP_STEPS,
+        audited: int | None = None,
     ) -> None:
         self.state = state
         self.execution = execution
@@ -65,14 +69,15 @@ class Training:
         self.group = group
         self.seed = seed
         self.step_times = StepTimes(state.device, shard.steps)
-        self.proof = Proof(state, recipe, sampler, loader, group, seed, noise)
-        self.stopped = False  # before its end, because the run was to end
+        self.proof = Proof(state, recipe, sampler, loader, group, seed, noise, audited)
+        self.warmup_steps = warmup_steps
+        self.stopped = False  # before its end, because the run was to end, or by the guide
 
     def warm_up(self) -> int:
         """Run every shape once before the clock, then forget all of it. Returns the number of steps."""
         before = self.state.snapshot()
         self.proof.seal()
-        steps = [*range(min(WARMUP_STEPS, self.shard.steps)), self.shard.steps - 1]
+        steps = [*range(min(self.warmup_steps, self.shard.steps)), self.shard.steps - 1]
         runs = self.execution.settle(
             lambda: self.practise(steps), lambda: self.validation.warm_up(self.execution.judged)
         )
@@ -86,25 +91,29 @@ class Training:
         for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
             self._step(x, y)
 
-    def run(self, phases: Phases, ending: Ending, tell: Callable[[Progress], None] = _unheard) -> None:
+    def run(
+        self, phases: Phases, ending: Ending, tell: Callable[[Progress], None] = _unheard, guide: Guide | None = None
+    ) -> None:
         """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite.
 
-        When `ending` says so, it stops after a step, the same on all ranks of the group: `stopped` is True then.
-        `tell` hears of the progress several times a second at most.
+        When `ending` or the guide says so, it stops after a step, the same on all ranks of the group: `stopped` is True
+        then. `tell` hears of the progress several times a second at most.
         """
-        watch = Watch(ending, self.group.model, lambda: tell(self.state.progress))
+        guide = guide or Guide()
+        watch = Watch(ending, self.group.model, lambda: tell(self.state.progress), guide.overdue)
         executed = self.execution.executed
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
         phases.seconds["validation"] = self.state.progress.validation_seconds
         self.proof.seal()
         loss: float | None = 0.0
-        while loss is not None and self.state.progress.epoch < self.recipe.epochs and not self.stopped:
+        enough = False
+        while loss is not None and self.state.progress.epoch < self.recipe.epochs and not (self.stopped or enough):
             with phases.measure("audit"):
                 self.proof.begin()
             waited, exposed = self.loader.wait_seconds, self.execution.communication.exposed_seconds
             with phases.measure("training"):
-                self._epoch(executed, watch)
+                self._epoch(executed, watch, guide)
             self.step_times.close()
             self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
             self.state.progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed
@@ -115,10 +124,11 @@ class Training:
                     executed.operations = self.state.progress.operations  # what was repeated has no credit
                 loss = self._close_epoch()
                 if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
-                    loss = self._validate(phases, loss, ending)
+                    loss = self._validate(phases, loss, ending, guide)
+                    enough = not self.stopped and guide.enough(self.state.progress)
             tell(self.state.progress)
 
-    def _epoch(self, executed: Executed, watch: Watch) -> None:
+    def _epoch(self, executed: Executed, watch: Watch, guide: Guide) -> None:
         progress = self.state.progress
         self.step_times.begin()
         for x, y, indices in self.loader(self._indices(progress), self._crops(progress)):
@@ -133,6 +143,7 @@ class Training:
             progress.samples += len(y)
             progress.operations = executed.operations
             self.step_times.mark()
+            guide.between()
             if watch.due():
                 self.stopped = True
                 break
@@ -172,21 +183,33 @@ class Training:
         progress.epoch, progress.step = progress.epoch + 1, 0
         return loss if abs(loss) < float("inf") else None
 
-    def _validate(self, phases: Phases, loss: float | None, ending: Ending) -> float | None:
+    def _validate(self, phases: Phases, loss: float | None, ending: Ending, guide: Guide) -> float | None:
         """Judge the model as it stands; its loss, None if an output is not a finite number.
 
         A validation during which the run is to end does not count.
         """
         progress = self.state.progress
         self._average_statistics(phases)
+
+        def asked() -> bool:
+            guide.between()
+            return ending.poll() or guide.overdue()
+
         with phases.measure("validation"):
-            tally = self.validation.run(self.execution.judged, self.group, ending.poll)
+            tally = self.validation.run(self.execution.judged, self.group, asked)
         progress.validation_seconds = phases.seconds["validation"]
-        self.stopped = ending.agreed(self.group.model)
+        late = self.group.model.allreduce(int(guide.overdue()), MPI.MAX)
+        self.stopped = ending.agreed(self.group.model) or bool(late)
         if self.stopped:
             return loss
         elapsed = progress.training_seconds + progress.validation_seconds
-        judged = {"correct": tally.correct, "counted": tally.counted, "fingerprint": tally.fingerprint}
+        judged: dict[str, Any] = {
+            "correct": tally.correct,
+            "counted": tally.counted,
+            "fingerprint": tally.fingerprint,
+        }
+        if tally.loss is not None:
+            judged["validation_loss"] = None if tally.blown else tally.loss
         slowest = self.group.model.allreduce(elapsed, MPI.MAX)
         loss = None if tally.blown else loss
         progress.curve.append({"epoch": progress.epoch, "seconds": slowest, "loss": loss, **judged})

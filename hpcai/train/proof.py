@@ -26,6 +26,7 @@ from hpcai.train.update import Judgement, Rule, Worst, judge
 # Where sums run in another order, a ReLU here and there decides the other way. With other kernels in every layer this
 # changed up to 0.02 of a tensor's gradient in fp32 and 0.2 in bf16, compiled 0.04 and 0.3; with the same ones nothing.
 NOISE = {"fp32": 1 / 16, "tf32": 1 / 8, "fp16": 1 / 8, "bf16": 1 / 4, "pure16": 1 / 4}
+NONE = -1
 
 
 def noise(precision: str, compiled: bool) -> float:
@@ -43,6 +44,14 @@ class Findings:
     wrong_epochs: int = 0  # with other samples than theirs; the same on all ranks of the group
     changed: int = 0  # times that weights or statistics were not what the epoch before had left
 
+    def add(self, others: "Findings") -> None:
+        """Take in what was found in another training of this rank."""
+        self.audited += others.audited
+        self.wrong_epochs += others.wrong_epochs
+        self.changed += others.changed
+        self.deviation = max(self.deviation, others.deviation)
+        self.lost = max(self.lost, others.lost)
+
 
 class Proof:
     """The proofs of one rank's training. All methods but `note`, `before` and `after` are outside the timed region."""
@@ -56,7 +65,9 @@ class Proof:
         group: Group,
         seed: int,
         noise: float,
+        audited: int | None = None,
     ) -> None:
+        """`audited`: the one epoch, from 0, of which a step is audited; None for all."""
         self._state, self._recipe, self._sampler, self._loader = state, recipe, sampler, loader
         self._group, self._seed, self._noise = group, seed, noise
         self._shard = Shard(sampler.size, group.seat.member, group.degree, recipe.batch)
@@ -64,8 +75,9 @@ class Proof:
         self._copies = Copies(state, recipe.momentum)
         self._sealed: torch.Tensor | None = None
         self._start = 0
+        self._audited = audited
         self.findings = Findings()
-        self.step = 0  # of the epoch: the one that is audited
+        self.step = 0  # of the epoch: the one that is audited, if any
         self.note = self._account.note
         self.before = self._copies.before
         self.after = self._copies.after
@@ -75,7 +87,8 @@ class Proof:
         epoch, self._start = self._state.progress.epoch, self._state.progress.step
         number = stream(Purpose.AUDITED_STEP, self._group.seat.group)
         left = self._shard.steps - self._start
-        self.step = self._start + int(below(left, self._seed, number, np.array([epoch]))[0])
+        drawn = self._start + int(below(left, self._seed, number, np.array([epoch]))[0])
+        self.step = drawn if self._audited in (None, epoch) else NONE
         self._account.begin()
         self.check_weights()
 
@@ -83,13 +96,17 @@ class Proof:
         """The epoch has ended: account for its samples, judge the audited step, seal the weights. Collective."""
         epoch = self._state.progress.epoch
         self.findings.wrong_epochs += self._account.differs(epoch, self._start)
+        if self.step != NONE:
+            self._audit(epoch)
+        self.seal()
+
+    def _audit(self, epoch: int) -> None:
         judgement = self._judged(epoch)
         place = f"model {self._group.seat.group}, epoch {epoch + 1}, step {self.step + 1}"
         for measure in ("deviation", "lost"):
             value, where = getattr(judgement, measure)
             setattr(self.findings, measure, max(getattr(self.findings, measure), (value, f"{place}: {where}")))
         self.findings.audited += 1
-        self.seal()
 
     def seal(self) -> None:
         """Keep sums over the bits of weights, running statistics and velocities."""
@@ -122,13 +139,18 @@ class Proof:
     def measured(self) -> dict[str, Any]:
         """What was found in the trainings of all models, the same on every active rank. Collective over these."""
         self.check_weights()
-        active, findings, speaks = self._group.active, self.findings, self._group.leader
-        found: dict[str, Any] = {
-            "steps": active.allreduce(findings.audited * speaks),
-            "wrong_epochs": active.allreduce(findings.wrong_epochs * speaks),
-            "changed_ranks": active.allreduce(findings.changed),
-        }
-        for measure in ("deviation", "lost"):
-            value, where = active.allreduce(getattr(findings, measure), MPI.MAX)
-            found[measure] = {"value": value, "where": where}
-        return found
+        return measured(self.findings, self._group)
+
+
+def measured(findings: Findings, group: Group) -> dict[str, Any]:
+    """What the ranks' proofs have found, the same on every active rank. Collective over these."""
+    active, speaks = group.active, group.leader
+    found: dict[str, Any] = {
+        "steps": active.allreduce(findings.audited * speaks),
+        "wrong_epochs": active.allreduce(findings.wrong_epochs * speaks),
+        "changed_ranks": active.allreduce(findings.changed),
+    }
+    for measure in ("deviation", "lost"):
+        value, where = active.allreduce(getattr(findings, measure), MPI.MAX)
+        found[measure] = {"value": value, "where": where}
+    return found

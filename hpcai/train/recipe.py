@@ -22,13 +22,13 @@ class Recipe:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Recipe":
-        """The recipe of a case's settings, by the KEYs of the input."""
+        """The recipe of a case's settings, by the KEYs of the input; without EVALUATE each epoch is validated."""
         return cls(
             batch=settings["BATCH"],
             degree=settings["DEGREE"],
             epochs=settings["EPOCHS"],
             warmup_epochs=settings["WARMUP"],
-            evaluate_every=settings["EVALUATE"],
+            evaluate_every=settings.get("EVALUATE", 1),
             learning_rate=settings["LEARNRATE"],
             schedule=settings["SCHEDULE"],
             momentum=settings["MOMENTUM"],

@@ -1,27 +1,33 @@
 """A case put together on a rank: its data, the same everywhere, and the training of its model."""
 
+import numpy as np
 import torch
 from mpi4py import MPI
 
 from hpcai.comm.grid import Group
 from hpcai.comm.world import broadcast
-from hpcai.data.bootstrap import sampler
+from hpcai.data.bootstrap import Sampler, Whole, sampler
 from hpcai.data.dataset import Dataset
 from hpcai.data.loader import Loader
 from hpcai.data.order import Shard, ValidationShard
-from hpcai.data.philox import Purpose, seed_of
+from hpcai.data.philox import Purpose, below, seed_of, stream
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
-from hpcai.models.module import build
+from hpcai.models.module import Network, build
 from hpcai.networks.graph import Graph
+from hpcai.search.nursery import Child
+from hpcai.search.plan import Plan
+from hpcai.search.squad import OutOfMemory
 from hpcai.train import precision as precisions
 from hpcai.train.evaluate import Validation
 from hpcai.train.execution import executed_as
-from hpcai.train.loop import Training
+from hpcai.train.loop import WARMUP_STEPS, Training
 from hpcai.train.optimisers import sgd
-from hpcai.train.proof import noise
+from hpcai.train.proof import NONE, noise
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import TrainingState
+
+AUDITED_TRIALS = 8  # of so many trials one, on average
 
 
 def same_data(dataset: Dataset, comm: MPI.Comm) -> Dataset:
@@ -36,20 +42,90 @@ def same_data(dataset: Dataset, comm: MPI.Comm) -> Dataset:
 
 def assembled(case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
     """The training of this rank's model, ready to warm up. Collective over the group."""
-    recipe, seat, member = Recipe.of(case.settings), group.seat, group.seat.group
-    module = build(graph, seed_of(seed, Purpose.WEIGHTS, member)).to(device)
+    member = group.seat.group
+    module = build(graph, seed_of(seed, Purpose.WEIGHTS, member))
+    draws = sampler(case["SAMPLER"], len(dataset.train), seed, member, group.groups)
+    placed(module, case, device)
+    return training_of(case, seed, group, device, dataset, module, draws, Recipe.of(case.settings))
+
+
+def assembled_trial(
+    case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, plan: Plan, child: Child
+) -> Training:
+    """The training of a trial of a search, on all samples. Collective over the group; OutOfMemory if it does not fit.
+
+    A full batch is tried first, on each rank by itself: where one has no room for it, the others must not wait for it.
+    """
+    module = placed(Network(child.graph).to_empty(device="cpu"), case, device)
+    lacking = not has_room(module, plan.batch, child.graph, device)
+    if group.model.allreduce(int(lacking), MPI.MAX):
+        raise OutOfMemory
+    module.load_state_dict(child.state)
+    recipe = Recipe.of({**case.settings, "BATCH": plan.batch})
+    draws = Whole(len(dataset.train))
+    audited = audited_epoch(plan, seed)
+    return training_of(
+        case, seed, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, audited=audited
+    )
+
+
+def audited_epoch(plan: Plan, seed: int) -> int:
+    """The epoch of a trial of which a step is audited, from 0; NONE for most trials after a group's first one."""
+    lot, epoch = below(2**31, seed, stream(Purpose.AUDITED_STEP, plan.id, 1), np.arange(2))
+    return int(epoch) % plan.epochs if plan.round == 1 or lot % AUDITED_TRIALS == 0 else NONE
+
+
+def placed(module: Network, case: Case, device: torch.device) -> Network:
+    """A module on the device, in the form and precision in which it is trained."""
+    module.to(device)
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a form torch does not declare
     precisions.apply(case["PRECISION"], module, device)
+    return module
+
+
+def has_room(module: Network, batch: int, graph: Graph, device: torch.device) -> bool:
+    """Whether there is memory for a training step with a full batch; what it does to the module must be undone."""
+    try:
+        x = torch.zeros(batch, *graph.shapes[graph.layers[0].name], device=device)
+        module(x.to(memory_format=torch.channels_last)).sum().backward()
+    except (torch.OutOfMemoryError, MemoryError):
+        return False
+    except RuntimeError as error:
+        if "memory" in str(error):  # torch has no class of its own for a host's
+            return False
+        raise
+    finally:
+        module.zero_grad(set_to_none=True)
+    return True
+
+
+def training_of(
+    case: Case,
+    seed: int,
+    group: Group,
+    device: torch.device,
+    dataset: Dataset,
+    module: Network,
+    draws: Sampler,
+    recipe: Recipe,
+    *,
+    losses: bool = False,
+    warmup_steps: int = WARMUP_STEPS,
+    audited: int | None = None,
+) -> Training:
+    """The training of a module that is placed. Collective over the group."""
+    seat, compiled = group.seat, str(case.settings.get("COMPILE", "off"))
     optimiser = sgd(module, recipe)
     state = TrainingState(module, optimiser, device, precisions.scaler(case["PRECISION"], optimiser, device))
-    draws = sampler(case["SAMPLER"], len(dataset.train), seed, member, group.groups)
     loaders = [
         Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch, crops=dataset.crops)
         for half in (dataset.train, dataset.validation)
     ]
     judged = ValidationShard(len(dataset.validation), seat.member, group.degree, recipe.batch)
-    validation = Validation(loaders[1], judged, device)
+    validation = Validation(loaders[1], judged, device, losses)
     shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
-    execution = executed_as(case["COMPILE"], module, group, device)
-    known = noise(case["PRECISION"], case["COMPILE"] == "torch")
-    return Training(state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known)
+    execution = executed_as(compiled, module, group, device)
+    known = noise(case["PRECISION"], compiled == "torch")
+    return Training(
+        state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, warmup_steps, audited
+    )

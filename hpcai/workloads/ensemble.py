@@ -1,40 +1,27 @@
 """Image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
 
 import torch
 
 from hpcai import clock
 from hpcai.comm.ending import Ending
-from hpcai.comm.grid import Group, split
-from hpcai.comm.rendezvous import process_group
+from hpcai.comm.grid import Group
 from hpcai.comm.world import World
 from hpcai.data import catalog
 from hpcai.data.dataset import description
-from hpcai.data.stage import Staged, staged
+from hpcai.data.stage import Staged
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.train import bagging
-from hpcai.train import precision as precisions
-from hpcai.train.parallel import wrong_sums
 from hpcai.train.state import Progress
 from hpcai.workloads import seconds
 from hpcai.workloads.assembly import assembled, same_data
+from hpcai.workloads.grouped import Measurement, Stopped, in_groups
 from hpcai.workloads.prepare import network
-from hpcai.workloads.probe import probe
-from hpcai.workloads.residuals import worst_residuals
-from hpcai.workloads.totals import between_nodes, members, so_far, totals
-
-Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """What was measured of a case before the run was to end; the same on all ranks that took part."""
-
-    raw: Measurement
+from hpcai.workloads.residuals import checks_before
+from hpcai.workloads.totals import members, so_far, totals
 
 
 def run(
@@ -45,20 +32,11 @@ def run(
     When `ending` says so, it stops at the next step and returns what was measured until then. `tell` hears how far
     this rank's model has come, in words, and the share of the training that is done.
     """
-    group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
-    node = world.node.bcast(world.rank)  # the rank of its first one
-    measurement: Measurement | Stopped | None = None
-    with staged(case, seed, group, world, ending) as copy:
-        if group is not None:
-            with process_group(group, world.host, device) as backend, precisions.switched(case["PRECISION"]):
-                measurement = _measure(_Stages(case, seed, group, device, world.host, copy), tell, ending)
-            if not isinstance(measurement, Stopped):
-                measurement |= {"backend": backend, **between_nodes(group, node)}
-                if copy is not None:
-                    measurement["staging"] = copy.measured
-            group.free()
-        ending.barrier(world.comm)
-    return measurement
+
+    def measure(group: Group, copy: Staged | None) -> Measurement | Stopped:
+        return _measure(_Stages(case, seed, group, device, world.host, copy), tell, ending)
+
+    return in_groups(case, seed, world, device, ending, measure)
 
 
 def _measure(stages: "_Stages", tell: Callable[[str, float], None], ending: Ending) -> Measurement | Stopped:
@@ -90,13 +68,7 @@ class _Stages:
 
     def preparation(self, tell: Callable[[str, float], None], ending: Ending) -> Measurement:
         """Everything before the clock: the collectives, the provider and the precision are tried, and warmed up."""
-        case, comm = self.case, self.group.active
-        wrong = wrong_sums(self.group, self.device, sum(self.graph.parameters.values()))
-        with self.phases.measure("residuals"):
-            arithmetic = precisions.PRECISIONS[case["PRECISION"]].arithmetic
-            residuals = worst_residuals(self.graph, case["BATCH"], comm, self.device, self.seed, arithmetic)
-        probed = self._probed()
-        memory.give_back()  # what the checks needed, before a step needs its own
+        checked = checks_before(self.case, self.seed, self.group, self.device, self.graph, self.phases)
         with self.phases.measure("warm-up"):
             warmup_steps = self.trained.warm_up()
         return {
@@ -105,19 +77,8 @@ class _Stages:
             "steps_per_epoch": self.trained.shard.steps,
             "sharding": self.trained.shard.rule,
             "warmup_steps": warmup_steps,
-            "wrong_sums": comm.allreduce(wrong),
-            "residuals": residuals,
-            **probed,
+            **checked,
         }
-
-    def _probed(self) -> Measurement:
-        """What the probe of a precision found; nothing for fp32, which others are compared with."""
-        precision = self.case["PRECISION"]
-        if precision == "fp32":
-            return {}
-        memory.give_back()  # what the residuals needed
-        with self.phases.measure("probe"):
-            return {"probe": probe(self.graph, precision, self.group.active, self.device)}
 
     def training(self, tell: Callable[[str, float], None], ending: Ending) -> Measurement:
         """The timed region, and the validations between."""

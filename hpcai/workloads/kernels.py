@@ -19,7 +19,7 @@ from hpcai.machine import device as devices
 from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares
 from hpcai.workloads import blocks
 from hpcai.workloads.ceilings import ceilings, rate
-from hpcai.workloads.ensemble import Measurement, Stopped
+from hpcai.workloads.grouped import Measurement, Stopped
 from hpcai.workloads.measured import Task, Team, measured
 from hpcai.workloads.planning import limit_of_rank
 

@@ -11,13 +11,14 @@ from hpcai import networks
 from hpcai.data import catalog, places
 from hpcai.data.dataset import ArraySplit
 from hpcai.data.loader import Loader
-from hpcai.inputfile import Case
+from hpcai.inputfile import TRAINED, Case
 from hpcai.kernels import conv2d, gemm, triad
 from hpcai.kernels.check import check_convolution
 from hpcai.kernels.spec import CUSTOM, DIRECTIONS, INPUT_GRADIENT, Unavailable, backend
 from hpcai.kernels.verify import drawn
 from hpcai.machine import memory
 from hpcai.models.module import build
+from hpcai.search.distance import distances, features, packed
 from hpcai.train.optimisers import sgd
 from hpcai.train.recipe import Recipe
 from hpcai.train.recording import by_class, profiler
@@ -33,7 +34,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     kernels, unless a plan need not wait until they are `compiled`.
     """
     memory.keep_freed()
-    trained = [case for case in cases if case.workload == "ensemble"]
+    trained = [case for case in cases if case.workload in TRAINED]
     for case in {case["DATASET"]: case for case in trained}.values():
         if case["DATASET"] == places.GENERATED:
             made = catalog.open_dataset(places.GENERATED, 2, classes=2, resolution=SIDE).train
@@ -43,6 +44,8 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     if trained:
         _train(trained[0], device)
         check_convolution(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
+    if any(case.workload == "nas" for case in cases):
+        _search()
     if compiled and any(case.workload == "kernels" for case in cases):
         _kernels(device)
     memory.give_back()
@@ -56,6 +59,12 @@ def compiles(cases: Sequence[Case], device: torch.device) -> bool:
     from hpcai.kernels.cpu.compiled import kept
 
     return not kept()
+
+
+def _search() -> None:
+    """What tells networks apart, whose loops are compiled."""
+    known = features(networks.build("resnet8", (SIDE, SIDE), 1, 2))
+    distances(known, packed([known]))
 
 
 def _kernels(device: torch.device) -> None:

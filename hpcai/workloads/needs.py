@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 
 import torch
 
@@ -11,10 +12,12 @@ from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
 from hpcai.estimate import Facts, Rank
 from hpcai.estimate.collectives import comm_memory, comm_seconds
+from hpcai.estimate.search import raising_bytes
 from hpcai.inputfile import Case
 from hpcai.kernels.check import converts
+from hpcai.rounds import planned_in_all
 from hpcai.train.precision import PRECISIONS
-from hpcai.workloads.pace import seconds
+from hpcai.workloads.pace import probe, seconds
 from hpcai.workloads.prepare import network
 
 Bytes = dict[str, int]
@@ -57,6 +60,25 @@ def _training_seconds(case: Case, device: torch.device, rank: Rank, crowd: float
     return seconds(case, dataset, network(case, dataset), _shard(case), device, crowd)
 
 
+def _search_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
+    """For the network that the search begins with: others are tried as far as they fit."""
+    graph = network(case, catalog.open_for(case.data_settings))
+    raising = 0 if device.type == "cuda" else raising_bytes(graph)
+    return _training_memory(case, device, rank) | {"raising": raising}
+
+
+def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
+    """As long as it may take; where trials or rounds end it earlier, as long as they take with the first network."""
+    dataset = catalog.open_for(case.data_settings)
+    rates = probe(network(case, dataset), case["BATCH"], case["PRECISION"], device)
+    epoch = rates.training * len(dataset.train) + rates.validation * len(dataset.validation)
+    seconds = crowd * (epoch / case["DEGREE"] + rates.update * _shard(case).steps)
+    of_trials = ceil(case["TRIALS"] / case["GROUPS"])
+    rounds_ = [limit for limit in (case["ROUNDS"], of_trials) if limit]
+    limits = [planned_in_all(min(rounds_), case["EPOCHS"]) * seconds] if rounds_ else []
+    return {"search": min([*limits, *filter(None, [case["DURATION"]])], default=0.0)}
+
+
 def _shard(case: Case) -> Shard:
     """The first rank's share of the samples."""
     return Shard(len(catalog.open_for(case.data_settings).train), 0, case["DEGREE"], case["BATCH"])
@@ -72,6 +94,11 @@ NEEDS = {
         _training_seconds,
         lambda case: f"a smaller BATCH than {case['BATCH']} needs less",
         lambda case: _shard(case).steps * int(case["EPOCHS"]),
+    ),
+    "nas": Needs(
+        _search_memory,
+        _search_seconds,
+        lambda case: f"a smaller BATCH than {case['BATCH']} needs less",
     ),
     "kernels": Needs(
         lambda case, device, rank: estimate.kernels_memory(case.settings, rank),

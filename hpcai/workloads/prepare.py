@@ -7,13 +7,14 @@ from hpcai.data import catalog
 from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
 from hpcai.errors import HpcaiError, InputError
-from hpcai.inputfile import Case
+from hpcai.inputfile import TRAINED, Case
 from hpcai.machine import compilers
 from hpcai.machine import device as devices
 from hpcai.networks.graph import Graph
 from hpcai.opcount import products
 from hpcai.train import precision
 
+ENDS = ("TRIALS", "ROUNDS", "DURATION", "WINDOW")  # of a search; a recorded one ends with its trials as well
 LEAST_POISSON = 64  # samples a rank: fewer than 2 draws then have a chance of 1e-26
 
 
@@ -32,16 +33,18 @@ def check(cases: Sequence[Case]) -> None:
 def _check(case: Case) -> None:
     if case.workload == "kernels":
         products.asked(case.settings)  # builds the networks
-    if case.workload != "ensemble":
+    if case.workload not in TRAINED:
         return
     dataset = catalog.open_for(case.data_settings)
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     if reason := _refused_execution(case):
         raise InputError(reason)
+    if case.workload == "nas" and not _ends(case):
+        raise InputError(f"a search that never ends; allowed: one of {', '.join(ENDS)} above 0")
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
     least = LEAST_POISSON * case["DEGREE"]
-    if case["GROUPS"] > 1 and case["SAMPLER"] == "poisson" and len(dataset.train) < least:
+    if case["GROUPS"] > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:
         raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
     if (refusal := precision.refusal(case["PRECISION"], devices.own(0))) is not None:
         raise InputError(refusal)
@@ -49,15 +52,19 @@ def _check(case: Case) -> None:
         raise InputError(f"BATCH 1 with maps of one pixel ({case['NETWORK']}): batch norm needs two values a channel")
 
 
+def _ends(case: Case) -> bool:
+    return any(case[limit] for limit in ENDS) or str(case["REPLAY"]).startswith("file:")
+
+
 def check_node(cases: Sequence[Case]) -> None:
     """Raise InputError if this node cannot execute a case: other nodes may have other compilers."""
     for case in cases:
-        if case.workload == "ensemble" and (reason := _refused_execution(case)):
+        if case.workload in TRAINED and (reason := _refused_execution(case)):
             raise InputError(f"test {case.index} cannot be run: {reason}")
 
 
 def _refused_execution(case: Case) -> str:
-    return compilers.refusal(case["COMPILE"], case["DEGREE"], devices.accelerators() > 0)
+    return compilers.refusal(str(case.settings.get("COMPILE", "off")), case["DEGREE"], devices.accelerators() > 0)
 
 
 def network(case: Case, dataset: Dataset) -> Graph:

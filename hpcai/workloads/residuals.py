@@ -1,16 +1,40 @@
-"""Checks the provider that trains: its products at the layer shapes of the network, against float64."""
+"""Checks before a training: sums of the collectives, and the provider's products at the layer shapes of the network."""
 
 from typing import Any
 
 import torch
 from mpi4py import MPI
 
+from hpcai.clock import Phases
+from hpcai.comm.grid import Group
+from hpcai.inputfile import Case
 from hpcai.kernels.residual import Residuals
 from hpcai.kernels.spec import FP32, Arithmetic
+from hpcai.machine import memory
 from hpcai.networks.graph import Graph
+from hpcai.train.parallel import wrong_sums
+from hpcai.train.precision import PRECISIONS
+from hpcai.workloads.probe import probe
 from hpcai.workloads.products import check, products
 
 LARGEST = 9999999.0  # printed for a residual that is infinite or does not fit the column
+
+
+def checks_before(
+    case: Case, seed: int, group: Group, device: torch.device, graph: Graph, phases: Phases
+) -> dict[str, Any]:
+    """What is tried before the clock starts: collectives, provider and precision. Collective over all active ranks."""
+    comm, precision = group.active, case["PRECISION"]
+    found: dict[str, Any] = {"wrong_sums": comm.allreduce(wrong_sums(group, device, sum(graph.parameters.values())))}
+    with phases.measure("residuals"):
+        arithmetic = PRECISIONS[precision].arithmetic
+        found["residuals"] = worst_residuals(graph, case["BATCH"], comm, device, seed, arithmetic)
+    if precision != "fp32":  # which others are compared with
+        memory.give_back()  # what the residuals needed
+        with phases.measure("probe"):
+            found["probe"] = probe(graph, precision, comm, device)
+    memory.give_back()  # what the checks needed, before a step needs its own
+    return found
 
 
 def worst_residuals(

@@ -7,7 +7,7 @@ from mpi4py import MPI
 from hpcai import score
 from hpcai.comm import reduce
 from hpcai.comm.grid import Group
-from hpcai.train.judged import expected_fingerprint
+from hpcai.judged import expected_fingerprint
 from hpcai.train.loop import Training
 from hpcai.train.parallel import differs_from_leader
 

@@ -21,10 +21,10 @@ from hpcai.report import files
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation
 from hpcai.train.loop import Training
-from hpcai.workloads import ensemble, kernels
+from hpcai.workloads import kernels, residuals
 
 PLACES: dict[str, tuple[Any, str]] = {
-    "set-up": (ensemble, "worst_residuals"),
+    "set-up": (residuals, "worst_residuals"),
     "training": (Training, "_rate"),
     "loading": (Loader, "_load"),  # in the thread that loads ahead
     "validating": (Validation, "run"),

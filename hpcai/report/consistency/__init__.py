@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import dataset, execution, memory, precision, quality, seconds, staging, times, work
+from hpcai.report.consistency import (
+    dataset,
+    execution,
+    memory,
+    precision,
+    quality,
+    search,
+    seconds,
+    staging,
+    telemetry,
+    times,
+    trials,
+    work,
+)
 from hpcai.report.consistency.broken import broken_off
 from hpcai.report.consistency.machine import machine
 from hpcai.report.consistency.tables import contradictions_of_table
@@ -16,8 +29,9 @@ __all__ = ["broken_off", "contradictions", "contradictions_of_table", "machine"]
 
 Json = dict[str, Any]
 
-FIRST = (dataset.dataset,)  # others work with the numbers of samples, whatever these are
-TOPICS = (
+# Others work with the numbers of samples, whatever these are, or with the ids of trials.
+FIRST = {"ensemble": (dataset.dataset,), "nas": (dataset.dataset, search.identities)}
+ENSEMBLE = (
     work.settings,
     work.work,
     quality.curve,
@@ -33,12 +47,25 @@ TOPICS = (
     times.operations,
     execution.execution,
     memory.memory,
+    telemetry.telemetry,
 )
+SEARCH = (
+    search.settings,
+    trials.trials,
+    search.sums,
+    search.seconds,
+    search.ending,
+    search.coordinator,
+    search.memory,
+    telemetry.telemetry,
+    staging.staging,
+)
+TOPICS = {"ensemble": ENSEMBLE, "nas": SEARCH}
 
 
 def contradictions(case: Case, raw: Json) -> Iterator[str]:
     """The claims that the raw measurements of a PASSED test break; none if all hold."""
-    for topics in (FIRST, TOPICS):
+    for topics in (FIRST[case.workload], TOPICS[case.workload]):
         broken = [claim for claims in topics for claim, holds in claims(case, raw).items() if not holds]
         yield from broken
         if broken:

@@ -8,10 +8,14 @@ from typing import Any
 from hpcai.data.order import Shard
 from hpcai.inputfile import Case
 from hpcai.machine.signals import ASKING
+from hpcai.report.consistency import search
+from hpcai.report.consistency import trials as trials_of
 from hpcai.report.consistency.dataset import description_of
 from hpcai.report.consistency.quality import evaluated, judged
 from hpcai.report.consistency.shards import shards_of, trained
+from hpcai.result import nas
 from hpcai.result.judge import per_sample
+from hpcai.result.nas_checks import SKEW
 
 Json = dict[str, Any]
 
@@ -31,7 +35,8 @@ def broken_off(result: Json, cases: list[Case]) -> Iterator[str]:
     claims |= description_of(case, raw["dataset"]) if raw else {}
     yield from (claim for claim, holds in claims.items() if not holds)
     if raw and all(claims.values()):
-        yield from (claim for claim, holds in {**_work(case, raw), **_curve(case, raw)}.items() if not holds)
+        work = _searched(case, raw) if case.workload == "nas" else {**_work(case, raw), **_curve(case, raw)}
+        yield from (claim for claim, holds in work.items() if not holds)
 
 
 def _caused(cause: str, case: Case, result: Json) -> bool:
@@ -54,6 +59,21 @@ def _work(case: Case, raw: Json) -> dict[str, bool]:
         "broken_off: samples skipped in fp16 only": raw["skipped_samples"] == 0 or case["PRECISION"] == "fp16",
         "broken_off: executed_operations, of the samples": raw["executed_operations"] == executed,
         "broken_off: seconds > 0 if, and only if, steps > 0": (seconds > 0) == (steps > 0),
+    }
+
+
+def _searched(case: Case, raw: Json) -> dict[str, bool]:
+    """The trials that had come back: whole ones, and those that the end has cut."""
+    trials = raw["trials"]
+    identified = search.distinct(case, raw)
+    if not all(identified.values()):
+        return {f"broken_off: {claim}": holds for claim, holds in identified.items()}
+    own = {name: sum(trial[name] for trial in trials) for name in ("executed_operations", "steps")}
+    own |= {"samples": sum(map(nas.samples, trials)), "skipped_samples": sum(map(nas.skipped, trials))}
+    return {
+        **{f"broken_off: {name} = those of the trials": raw[name] == own[name] for name in own},
+        "broken_off: seconds until the last trial": all(trial["returned"] <= raw["seconds"] + SKEW for trial in trials),
+        **{f"broken_off: {claim}": holds for claim, holds in trials_of.trials(case, raw).items()},
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from hpcai.comm.seats import LISTED_RANKS, described, grids_of, groups_of
 from hpcai.inputfile import Case
+from hpcai.report.consistency.telemetry import of_machine
 
 Json = dict[str, Any]
 
@@ -48,17 +49,18 @@ def _devices(result: Json) -> dict[str, bool]:
 
 
 def _test(result: Json, raw: Json) -> dict[str, bool]:
-    environment, slowest = result["environment"], raw["busy_seconds"]
+    environment, slowest = result["environment"], raw.get("busy_seconds")
     gpus, probe, nodes = environment["accelerators"] > 0, raw.get("probe"), environment["nodes"]
     hosts = {rank["rank"]: rank["host"] for rank in result["ranks"]}
     return {
         "memory: accelerated if, and only if, there are GPUs": raw["memory"]["accelerated"] == gpus,
         "backend: nccl with GPUs only": raw["backend"] != "nccl" or gpus,
-        "slowest_host: of slowest_rank": hosts.get(slowest["slowest_rank"], slowest["slowest_host"])
-        == slowest["slowest_host"],
+        "slowest_host: of slowest_rank": slowest is None
+        or hosts.get(slowest["slowest_rank"], slowest["slowest_host"]) == slowest["slowest_host"],
         "staging: on nodes of the job": "staging" not in raw or raw["staging"]["nodes"] <= nodes,
         "models_between_nodes: with several nodes only": "models_between_nodes" not in raw or nodes > 1,
         "probe: on one node, converted on all ranks or on none": probe is None
         or nodes > 1
-        or probe["converted"] == raw["memory"]["converted"],
+        or probe["converted"] == raw["memory"].get("converted"),
+        **of_machine(raw, environment),
     }

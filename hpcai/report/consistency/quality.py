@@ -6,9 +6,9 @@ from math import comb
 from typing import Any
 
 from hpcai.inputfile import Case
+from hpcai.judged import expected_fingerprint
 from hpcai.report.consistency.rounding import at_most, elapsed, within
 from hpcai.score import first_reaching
-from hpcai.train.judged import expected_fingerprint
 from hpcai.train.recipe import Recipe
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency import collectives, kernels
+from hpcai.report.consistency import collectives, kernels, telemetry
 
 Json = dict[str, Any]
 
@@ -14,7 +14,9 @@ KINDS: dict[str, Callable[[Case, Json, Json], Iterator[str]]] = {"kernels": kern
 def contradictions_of_table(case: Case, raw: Json, environment: Json) -> Iterator[str]:
     """The claims that the raw measurements of a table that PASSED break; none if all hold."""
     yield from KINDS[case.workload](case, raw, environment)
-    yield from (claim for claim, holds in _memory(raw["memory"], environment).items() if not holds)
+    owed = {**_memory(raw["memory"], environment), **telemetry.telemetry(case, raw)}
+    owed |= telemetry.of_machine(raw, environment)
+    yield from (claim for claim, holds in owed.items() if not holds)
 
 
 def _memory(used: Json, environment: Json) -> dict[str, bool]:

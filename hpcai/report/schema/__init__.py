@@ -20,10 +20,12 @@ from hpcai.report.schema.kinds import (
     object_of,
     or_null,
 )
+from hpcai.report.schema.search import SEARCH
 from hpcai.report.schema.tables import ROWS, TABLE
 from hpcai.report.schema.test import TEST
 from hpcai.result import SCHEMA
 from hpcai.result.repeat import QUANTITIES
+from hpcai.result.summary import SEARCHED
 from hpcai.result.tables import BUS, CEILINGS
 
 
@@ -37,22 +39,24 @@ def _section(name: str) -> Json:
     return object_of({"name": {"const": name}, "keys": object_of(keys)})
 
 
-BEST = object_of(
-    {
-        "index": COUNT,
-        "gflops": NUMBER,
-        "valid_gflops": NUMBER,
-        "quality": NUMBER,
-        "target": NUMBER,
-        "P": COUNT,
-        "Q": COUNT,
-        "time": NUMBER,
-    }
-)
+OF_ROW = {
+    "index": COUNT,
+    "gflops": NUMBER,
+    "quality": NUMBER,
+    "target": NUMBER,
+    "P": COUNT,
+    "Q": COUNT,
+    "time": NUMBER,
+}
+OF_SEARCH = dict.fromkeys(SEARCHED, NUMBER)
+BEST = object_of({**OF_ROW, "valid_gflops": NUMBER})
+BEST_SEARCH = object_of({**OF_ROW, **OF_SEARCH})
 SPREAD = or_null(
     object_of({"count": COUNT, "mean": NUMBER, "median": NUMBER, "min": NUMBER, "max": NUMBER, "cv": or_null(NUMBER)})
 )
-REPEATABILITY = object_of({"tests": list_of(COUNT), **dict.fromkeys(QUANTITIES, SPREAD)})
+REPEATABILITY = {
+    "anyOf": [object_of({"tests": list_of(COUNT), **dict.fromkeys(names, SPREAD)}) for names in QUANTITIES.values()]
+}
 SUMMARY = object_of(
     {
         "complete": FLAG,
@@ -63,11 +67,12 @@ SUMMARY = object_of(
         "skipped": COUNT,
         "valid": STATUS,
         "reasons": list_of(TEXT),
-        "best": or_null(BEST),
+        "best": {"anyOf": [BEST, BEST_SEARCH, {"type": "null"}]},
         "ceilings": object_of(dict.fromkeys((*CEILINGS, BUS), or_null(NUMBER))),
         "repeatability": list_of(REPEATABILITY),
         "fingerprint": SHA256,
-    }
+    },
+    {"search": object_of({"search_index": COUNT, **OF_SEARCH})},
 )
 RANK = object_of(
     {"rank": COUNT, "groups": list_of(or_null(COUNT)), "host": NAME, "device": NAME, "cpus": NAME, "threads": POSITIVE}
@@ -118,7 +123,7 @@ def schema() -> Json:
         "input": INPUT,
         "environment": ENVIRONMENT,
         "ranks": list_of(RANK),
-        "tests": list_of(TEST),
+        "tests": list_of({"anyOf": [TEST, SEARCH]}),
         "tables": list_of(TABLE),
         **ROWS,
         "broken_off": or_null(BROKEN_OFF),

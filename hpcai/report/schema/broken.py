@@ -2,6 +2,7 @@
 
 from hpcai.report.schema.kinds import COUNT, NAME, NUMBER, POSITIVE, SECONDS, list_of, object_of, or_null
 from hpcai.report.schema.raw import CURVE, DATASET
+from hpcai.report.schema.search import UNFINISHED
 
 RAW = object_of(
     {
@@ -23,6 +24,6 @@ BROKEN_OFF = object_of(
         "cause": NAME,
         "n": COUNT,
         "gflops": or_null(NUMBER),
-        "raw": or_null(RAW),
+        "raw": {"anyOf": [RAW, UNFINISHED, {"type": "null"}]},
     }
 )

@@ -97,9 +97,16 @@ def _const(value: Any, wanted: Any, schema: Json, place: str) -> Iterator[str]:
 
 
 def _any_of(value: Any, wanted: list[Json], schema: Json, place: str) -> Iterator[str]:
-    """The faults by the choice of the value's own type that has fewest; none if one fits."""
+    """The faults by the choice of the value's own type, and name, that has fewest; none if one fits."""
     own = [choice for choice in wanted if "type" not in choice or not any(_type(value, choice["type"], choice, place))]
-    yield from min((list(violations(value, choice, place)) for choice in own or wanted), key=len)
+    named = [choice for choice in own if _named(value, choice)]
+    yield from min((list(violations(value, choice, place)) for choice in named or own or wanted), key=len)
+
+
+def _named(value: Any, choice: Json) -> bool:
+    """Whether an object has, wherever there is but one choice, that one: it tells which kind of object it is."""
+    fixed = {name: part["const"] for name, part in choice.get("properties", {}).items() if "const" in part}
+    return not isinstance(value, dict) or all(value.get(name) == constant for name, constant in fixed.items())
 
 
 def _shown(name: str) -> str:

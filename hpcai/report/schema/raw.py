@@ -14,6 +14,7 @@ from hpcai.report.schema.kinds import (
     object_of,
     or_null,
 )
+from hpcai.report.schema.telemetry import TELEMETRY
 from hpcai.train.operators import CLASSES
 
 PHASES = dict.fromkeys(
@@ -123,5 +124,5 @@ RAW = object_of(
         "operation_seconds": OPERATION_SECONDS,
         "memory": TRAINING_MEMORY,
     },
-    {"staging": STAGING, "probe": PROBE, "models_between_nodes": COUNT},
+    {"staging": STAGING, "probe": PROBE, "models_between_nodes": COUNT, "telemetry": TELEMETRY},
 )

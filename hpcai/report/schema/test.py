@@ -62,7 +62,7 @@ TEST = object_of(
     {
         "index": COUNT,
         "tv": {"type": "string", "pattern": "^W[RC][0-9]{2}[A-Z][0-9][A-Z][0-9]$"},
-        "workload": {"enum": ["ensemble"]},
+        "workload": {"const": "ensemble"},
         "n": COUNT,
         "nb": COUNT,
         "p": COUNT,

@@ -8,13 +8,13 @@ from search_graphs import CLOSE, chain, deviation, drawn, output, pictures, trai
 
 from hpcai import networks
 from hpcai.errors import InputError
+from hpcai.networks import morphism
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Input, Relu
+from hpcai.networks.morphism import Deepen, Kernel, Morphism, Skip, Widen
+from hpcai.networks.spaces import spaces
 from hpcai.networks.written import from_json, to_json
-from hpcai.search import morphism
 from hpcai.search.inherit import inherited
-from hpcai.search.morphism import Deepen, Kernel, Morphism, Skip, Widen
-from hpcai.search.spaces import spaces
 from hpcai.search.statistics import upstream
 
 

@@ -1,8 +1,9 @@
 """Which samples were judged, and how often, as one number that ranks can add up."""
 
 import numpy as np
+import numpy.typing as npt
 
-from hpcai.data.philox import Integers
+Integers = npt.NDArray[np.int64]
 
 
 def fingerprint(indices: Integers) -> int:

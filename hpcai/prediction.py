@@ -3,17 +3,39 @@
 Source: AIPerf (Ren et al., 2020, arXiv:2008.07141), section 4.4, whose curve, pseudo-point and margin are these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+WARM_UP_ROUNDS = 4  # whose trials are short
+FAILED = ("diverged", "memory", "lost")  # ends of trials that are no parents
 LEAST_EPOCHS = 3
 PSEUDO_POINT = 2.0, 0.75  # in maximum epochs, and the accuracy that is assumed there
 AT = 1.5  # maximum epochs
 MARGIN = 2.0  # root mean square errors
 SHIFTS = np.concatenate([np.linspace(-0.99, 1, 200), np.geomspace(1.01, 1e4, 400)])  # b
 Floats = NDArray[np.float64]
+
+
+def accuracy(trial: Mapping[str, Any]) -> float:
+    """The best that a trial, as raw data have it, reached in validation; 0 if it was never validated."""
+    return max(_accuracies(trial), default=0.0)
+
+
+def value(trial: Mapping[str, Any], most_epochs: int) -> float:
+    """What a search ranks a trial by: predicted from its accuracies in rounds 1 to 4, then the best; 0 if it failed."""
+    if trial["end"] in FAILED:
+        return 0.0
+    if trial["round"] <= WARM_UP_ROUNDS:
+        return predicted(_accuracies(trial), most_epochs)
+    return accuracy(trial)
+
+
+def _accuracies(trial: Mapping[str, Any]) -> list[float]:
+    """After each epoch; the last may have been cut before its validation."""
+    return [entry["correct"] / entry["counted"] for entry in trial["curve"] if entry["counted"]]
 
 
 def predicted(accuracies: Sequence[float], most_epochs: int) -> float:

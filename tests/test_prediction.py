@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hpcai.search.predictor import predicted
+from hpcai.prediction import accuracy, predicted, value
 
 
 def curve(a: float, b: float, c: float, count: int) -> list[float]:
@@ -47,3 +47,30 @@ def test_what_cannot_be_predicted_is_the_best_seen(accuracies: list[float], expe
 def test_a_value_above_one_is_not_believed() -> None:
     accuracies = [0.1, 0.6, 0.95, 0.999]
     assert predicted(accuracies, 1) <= 1
+
+
+def trial(*correct: int | None, round: int = 1, end: str = "planned") -> dict[str, object]:
+    """One whose validations had so many right of 100; None was cut before."""
+    curve = [{"epoch": e, "correct": c, "counted": 0 if c is None else 100} for e, c in enumerate(correct, start=1)]
+    return {"round": round, "end": end, "curve": curve}
+
+
+def test_the_accuracy_of_a_trial_is_its_best() -> None:
+    assert accuracy(trial(40, 60, 50)) == 0.6
+    assert accuracy(trial(40, None)) == 0.4
+    assert accuracy(trial(None)) == accuracy(trial()) == 0
+
+
+@pytest.mark.parametrize("round", [1, 4, 5])
+def test_a_search_ranks_short_trials_by_what_is_predicted(round: int) -> None:
+    correct = (40, 50, 56, 60, 63)
+    expected = predicted([count / 100 for count in correct], 15) if round < 5 else 0.63
+    assert value(trial(*correct, round=round, end="time"), 15) == expected
+    assert predicted([count / 100 for count in correct], 15) > 0.64
+    assert value(trial(*correct, None, round=round, end="time"), 15) == expected
+
+
+@pytest.mark.parametrize("end", ["diverged", "memory", "lost"])
+def test_what_failed_has_no_value(end: str) -> None:
+    assert value(trial(40, 50, 60, end=end, round=5), 15) == 0
+    assert accuracy(trial(40, 50, 60, end=end, round=5)) == 0.6

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from hpcai.errors import InputError
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Op, Relu
-from hpcai.search.spaces import nonnegative, spaces
+from hpcai.networks.spaces import nonnegative, spaces
 
 KERNELS = (3, 5, 7)  # sides of the kernels that are searched
 
@@ -154,15 +154,14 @@ def _smaller(op: Conv, size: int) -> bool:
 
 def _stride(graph: Graph, start: str, end: str) -> int | None:
     """Of a 1 x 1 convolution that makes a map as small as the end's; None if there is none, or it goes backwards."""
-    place = {layer.name: index for index, layer in enumerate(graph.layers)}
-    shapes = graph.shapes
+    place, shapes = graph.places, graph.shapes
     if not (start in place and end in place and place[start] < place[end]):
         return None
     if len(shapes[start]) != 3 or len(shapes[end]) != 3 or start in graph.layers[place[end]].inputs:
         return None
     (_, *sides), (_, *wanted) = shapes[start], shapes[end]
-    strides = range(1, max(sides) + 1)
-    return next((n for n in strides if [(side - 1) // n + 1 for side in sides] == wanted), None)
+    stride = max(-(-side // less) for side, less in zip(sides, wanted, strict=True))
+    return stride if [(side - 1) // stride + 1 for side in sides] == wanted else None
 
 
 def _normed(conv: str, norm: str, op: Conv, source: str) -> tuple[Layer, Layer]:
@@ -177,9 +176,7 @@ def _op(graph: Graph, name: str) -> Op | None:
 def _exchanged(graph: Graph, names: Collection[str], **sizes: Any) -> Graph:
     """Some layers with other sizes."""
     return Graph(
-        tuple(
-            replace(layer, op=replace(layer.op, **sizes)) if layer.name in names else layer for layer in graph.layers
-        )
+        tuple(replace(layer, op=replace(layer.op, **sizes)) if layer.name in names else layer for layer in graph.layers)
     )
 
 

@@ -1,0 +1,88 @@
+"""What a KEY of input.dat is: its kind, the values that are legal, and the sections that have it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Literal
+
+Value = int | float | str
+Setting = Value | tuple[Value, ...]  # of one case: all values of a KEY that is listed, else one
+Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes"]
+Bounds = Literal["[]", "[)", "(]", "()"]
+
+MOST_VALUES = 20
+MOST_TESTS = 10_000
+MOST_COLUMNS = 185  # of the values of one KEY, so that no echoed line is longer than 200 columns
+MOST_FOLDER = 100
+PATH = "PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A section of input.dat."""
+
+    name: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One KEY: `sections` is empty for a setting of the run, `default` None for a KEY that must be given.
+
+    `defaults` are those of sections that have another one. Where a KEY is a `sweep`, each value is a test of its own;
+    where it is `listed`, all values belong to one test. `suffixed` numbers are written with K, M and G.
+    Numbers lie in the interval low..high, closed or open as `bounds` writes it; where `zero` is set, 0 is legal
+    besides and means what `zero` says. A choice that ends in PATH stands for any path.
+    """
+
+    name: str
+    sections: tuple[str, ...] = ()
+    kind: Kind
+    low: int | float = -inf
+    high: int | float = inf
+    bounds: Bounds = "[]"
+    zero: str = ""
+    choices: tuple[str, ...] = ()
+    default: Setting | None = None
+    defaults: Mapping[str, Setting] = field(default_factory=dict, hash=False)
+    sweep: bool = True
+    listed: bool = False
+    suffixed: bool = False
+    help: str
+
+    @property
+    def most(self) -> int:
+        """How many values the KEY takes."""
+        return MOST_VALUES if self.sweep or self.listed else 1
+
+    def default_in(self, section: str) -> tuple[Value, ...]:
+        """The values that a section has where it gives none itself; empty for a KEY that it must give."""
+        default = self.defaults.get(section, self.default)
+        if default is None:
+            return ()
+        return default if isinstance(default, tuple) else (default,)
+
+    @property
+    def allowed(self) -> str:
+        """The legal values, in words."""
+        if self.kind == "shapes":
+            return f"{' | '.join(self.choices)} | a whole number {self._interval}"
+        if self.choices:
+            return " | ".join(self.choices)
+        if self.kind == "folder":
+            return f"a name of letters, digits and . _ - that does not start with a dot, up to {MOST_FOLDER} characters"
+        noun = "a whole number" if self.kind == "integer" else "a number"
+        return f"{f'0 = {self.zero}, else ' if self.zero else ''}{noun} {self._interval}"
+
+    @property
+    def _interval(self) -> str:
+        above = self.bounds[0] == "("
+        if self.high == inf:
+            return f"above {self.low}" if above else f"of at least {self.low}"
+        below = "below " if self.bounds[1] == ")" else ""
+        return f"above {self.low}, up to {self.high}" if above else f"from {self.low} to {below}{self.high}"
+
+    def contains(self, number: int | float) -> bool:
+        """Whether a number is within the interval (a zero with a meaning of its own apart)."""
+        over = number > self.low if self.bounds[0] == "(" else number >= self.low
+        return over and (number < self.high if self.bounds[1] == ")" else number <= self.high)

@@ -1,0 +1,111 @@
+"""A node sampled over the time of a test: by a thread that sleeps, in memory that does not grow."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from threading import Event, Thread
+from typing import Any
+
+from hpcai import clock
+from hpcai.machine.gauges import NAMES, SHARES, Values
+
+Json = dict[str, Any]
+
+LEAST = 0.25  # seconds between two samples
+SHARE = 0.01  # of the time that has passed lies between two samples
+KEPT = 200
+MILLISECONDS, DIGITS = 3, 4  # that are kept of seconds and of shares
+
+
+def pause(elapsed: float, longest: float) -> float:
+    """Seconds until the next sample, `elapsed` seconds after the first; `longest` is at least LEAST."""
+    return min(longest, max(LEAST, SHARE * elapsed))
+
+
+class Series:
+    """Samples of a node, each with the second in which it ends; of more than KEPT, neighbours are joined."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.interval = 0.0  # seconds, the longest
+        self.maximum: Values = (None,) * len(NAMES)
+        self._times = [0.0]
+        self._values: list[Values] = []
+
+    @property
+    def seconds(self) -> float:
+        return self._times[-1]
+
+    def add(self, seconds: float, values: Values) -> None:
+        """Take in what was read that many seconds after the beginning, of the time since the last sample."""
+        seconds = round(seconds, MILLISECONDS)
+        if seconds <= self.seconds:
+            return
+        values = _rounded(values)
+        self.maximum = tuple(map(_larger, self.maximum, values)) if self.count else values
+        self.interval = max(self.interval, round(seconds - self.seconds, MILLISECONDS))
+        self.count += 1
+        self._times.append(seconds)
+        self._values.append(values)
+        if len(self._values) > KEPT:
+            self._join()
+
+    def _join(self) -> None:
+        """Make one of the two neighbours that span least, so that what is kept stays evenly spread."""
+        times, values = self._times, self._values
+        index = min(range(len(values) - 1), key=lambda i: times[i + 2] - times[i])
+        spans = [times[index + 1] - times[index], times[index + 2] - times[index + 1]]
+        pairs = zip(values[index], values.pop(index + 1), strict=True)
+        values[index] = tuple(_mean(pair, spans) for pair in pairs)
+        del times[index + 1]
+
+    def rows(self) -> list[list[float | None]]:
+        """A list per sample: seconds, then the quantities of NAMES."""
+        return [[time, *_rounded(values)] for time, values in zip(self._times[1:], self._values, strict=True)]
+
+
+def means(rows: Sequence[Sequence[float | None]]) -> Values:
+    """Means over the time of such rows; None of what one of them lacks, or where there is none."""
+    ends = [0.0, *(row[0] or 0.0 for row in rows)]
+    spans = [end - begin for begin, end in pairwise(ends)]
+    return tuple(_mean([row[column] for row in rows], spans) for column in range(1, len(NAMES) + 1))
+
+
+def _mean(values: Sequence[float | None], spans: Sequence[float]) -> float | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values) or not known:
+        return None
+    return sum(value * span for value, span in zip(known, spans, strict=True)) / sum(spans)
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else max(one, other)
+
+
+def _rounded(values: Values) -> Values:
+    """Shares to DIGITS, bytes to whole ones."""
+    digits = (DIGITS if name in SHARES else None for name in NAMES)
+    return tuple(value if value is None else round(value, each) for value, each in zip(values, digits, strict=True))
+
+
+class Sampler:
+    """Samples from now on until `end`, in a thread of its own."""
+
+    def __init__(self, read: Callable[[], Values], longest: float) -> None:
+        """`read` tells of the time since it was last called; `longest`: seconds between two samples."""
+        self._read, self._longest = read, longest
+        self._series, self._ended, self._begun = Series(), Event(), clock.now()
+        self._thread = Thread(target=self._run, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(pause(clock.now() - self._begun, self._longest)):
+            self._series.add(clock.now() - self._begun, self._read())
+
+    def end(self) -> Series:
+        """End the thread; what it has found, and a last sample unless too little has passed since the one before."""
+        self._ended.set()
+        self._thread.join()
+        elapsed = clock.now() - self._begun
+        if not self._series.count or elapsed - self._series.seconds >= LEAST:
+            self._series.add(elapsed, self._read())
+        return self._series

@@ -1,0 +1,24 @@
+"""What a network is, whatever its layers are called: searches tell by it whether they have had one before."""
+
+from functools import lru_cache
+from hashlib import sha256
+
+from hpcai.networks.graph import Graph
+from hpcai.networks.layers import Op
+
+
+def digest(graph: Graph) -> str:
+    """SHA-256 of the layers and what each reads, 64 hexadecimal digits; names and the order of branches do not count.
+
+    The same in every process, and on every rank.
+    """
+    known: dict[str, bytes] = {}
+    for layer in graph.layers:
+        inputs = sorted(known[name] for name in layer.inputs)  # a sum is the only kind that reads several
+        known[layer.name] = sha256(b"".join([_written(layer.op), *inputs])).digest()
+    return sha256(b"".join(sorted(known.values()))).hexdigest()
+
+
+@lru_cache(4096)
+def _written(op: Op) -> bytes:
+    return repr(op).encode()

@@ -1,0 +1,39 @@
+"""What a trial of a search may take, by its round (AIPerf: Ren et al., 2020, arXiv:2008.07141, sections 4.3 and 4.4).
+
+A round is one trial of every worker; rounds count from 1, and the first four are for warming up.
+"""
+
+WARMUP_ROUNDS = 4
+FIRST_PATIENCE, MORE_PATIENCE = 6, 2  # epochs
+LEAST_IMPROVEMENT = 1e-3  # of a validation loss, absolute
+
+
+def number(round_: int, worker: int, workers: int) -> int:
+    """The id of a trial, from 1: all of a round before those of the next."""
+    return (round_ - 1) * workers + worker + 1
+
+
+def planned_epochs(round_: int, most: int) -> int:
+    """A quarter of the epochs in the first round, a half in the second, three quarters, then all; rounded up."""
+    return -(-most * min(round_, WARMUP_ROUNDS) // WARMUP_ROUNDS)
+
+
+def planned_in_all(rounds_: int, most: int) -> int:
+    """The epochs of one group's trials in so many rounds."""
+    first = range(1, min(rounds_, WARMUP_ROUNDS) + 1)
+    return sum(planned_epochs(round_, most) for round_ in first) + max(0, rounds_ - WARMUP_ROUNDS) * most
+
+
+def patience(round_: int, most: int) -> int:
+    """Epochs that a trial goes on without a smaller validation loss."""
+    return min(FIRST_PATIENCE + MORE_PATIENCE * (round_ - 1), most)
+
+
+def warms_up(round_: int) -> bool:
+    """Whether values of this round are predicted, and hyper-parameters the given ones."""
+    return round_ <= WARMUP_ROUNDS
+
+
+def improves(loss: float, best: float) -> bool:
+    """Whether a validation loss is smaller by enough to count."""
+    return loss <= best - LEAST_IMPROVEMENT

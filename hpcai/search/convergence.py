@@ -1,0 +1,44 @@
+"""Whether the score of a search has stopped to change, as far as the trials that came back tell."""
+
+from math import ceil
+from typing import Any
+
+from hpcai import searchscore
+from hpcai.networks.graph import Graph
+from hpcai.search.nursery import grown
+from hpcai.searchscore import Credit
+
+Json = dict[str, Any]
+PARTS = 20  # of the window: the points of the score that are compared
+
+
+class Convergence:
+    """The score over time of a search that is going on; rank 0 has it. It keeps no more than a sum for each point."""
+
+    def __init__(self, initial: Graph, window: float, samples: int) -> None:
+        """`window`: seconds in which the score changes by less than 1 %; `samples` are those of a validation."""
+        self._initial, self._window, self._samples = initial, window, samples
+        self._step = window / PARTS
+        self._sums: dict[int, Credit] = {}  # by the point that they come before
+        self._asked = 0.0
+
+    def add(self, trial: Json, chain: list[Json]) -> None:
+        """A trial has come back, whose network the morphisms of `chain` lead to."""
+        each = searchscore.work(grown(self._initial, chain))
+        for credit in searchscore.credits(trial, each):
+            point = ceil(credit.seconds / self._step)
+            known = self._sums.get(point, Credit(0.0, 0, 0, 0.0))
+            self._sums[point] = Credit(
+                max(known.seconds, credit.seconds),
+                known.training + credit.training,
+                known.validation + credit.validation,
+                max(known.accuracy, credit.accuracy),
+            )
+
+    def reached(self, now: float) -> bool:
+        """Whether the score has converged at `now` seconds; looks at it a few times in a window."""
+        if now < self._asked + self._step or now < self._window:
+            return False
+        self._asked = now
+        points = searchscore.series([*self._sums.values()], [], now, self._step, self._samples)
+        return searchscore.converged(points, self._window)

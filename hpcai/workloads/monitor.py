@@ -1,0 +1,74 @@
+"""What the nodes do while a test runs: each is sampled by its first rank, and they are brought together afterwards."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf, isfinite, nan
+from typing import Any
+
+import numpy as np
+import torch
+from mpi4py import MPI
+
+from hpcai.comm.world import World, gather_all
+from hpcai.machine import device as devices
+from hpcai.machine.affinity import Placement
+from hpcai.machine.gauges import NAMES, SHARES, Gauges
+from hpcai.machine.telemetry import Sampler, Series, means
+
+Json = dict[str, Any]
+
+
+class Monitor:
+    """Samples processors, memory and GPUs of all nodes, at least every `interval` seconds; 0: not at all."""
+
+    def __init__(self, world: World, placement: Placement, device: torch.device, interval: float) -> None:
+        """Collective over the node; `interval` is the same on every rank."""
+        cpus = {cpu for cpus in gather_all(world.node, placement.cpus) for cpu in cpus}
+        gpus = {*gather_all(world.node, devices.identity(device))} - {devices.CPU}
+        self._world, self._interval = world, interval
+        self._series = Series()
+        samples = interval > 0 and world.node.rank == 0
+        self._gauges = Gauges(sorted(cpus), sorted(gpus)) if samples else None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Sample what happens inside the block. Not collective."""
+        if self._gauges is None:
+            yield
+            return
+        self._gauges.begin()
+        sampler = Sampler(self._gauges.read, self._interval)
+        try:
+            yield
+        finally:
+            self._series = sampler.end()
+
+    def measured(self) -> Json | None:
+        """What was sampled last: over time and nodes, and rank 0's node over time; None where nothing is sampled.
+
+        Collective over the world. Of constant size; averages and maxima are the same on every rank.
+        """
+        if not self._interval:
+            return None
+        rows = self._series.rows()
+        nodes = self._world.comm.allreduce(int(self._gauges is not None))
+        totals = self._over_nodes([nan if mean is None else mean for mean in means(rows)], 0.0, MPI.SUM)
+        most = self._over_nodes([inf if value is None else value for value in self._series.maximum], -inf, MPI.MAX)
+        return {
+            "nodes": nodes,
+            "samples": self._series.count,
+            "interval": self._series.interval,
+            "average": {name: value / nodes if isfinite(value) else None for name, value in totals.items()},
+            "maximum": {name: _typed(name, value) if isfinite(value) else None for name, value in most.items()},
+            "series": rows,
+        }
+
+    def _over_nodes(self, own: list[float], nothing: float, operator: MPI.Op) -> dict[str, float]:
+        """The quantities of all nodes brought together; `nothing` stands for ranks that do not sample."""
+        values = np.array(own if self._gauges is not None else [nothing] * len(NAMES))
+        self._world.comm.Allreduce(MPI.IN_PLACE, values, operator)
+        return dict(zip(NAMES, values.tolist(), strict=True))
+
+
+def _typed(name: str, value: float) -> float:
+    return value if name in SHARES else int(value)

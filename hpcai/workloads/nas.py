@@ -1,0 +1,238 @@
+"""Search for networks and hyper-parameters by P groups of Q ranks at once (AIPerf: Ren et al., 2020, arXiv:2008.07141).
+
+There is no idle master: rank 0 trains like all others, and answers the groups' leaders between its steps.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import numpy as np
+import torch
+from mpi4py import MPI
+
+from hpcai import clock, rounds
+from hpcai.comm.ending import Ending
+from hpcai.comm.grid import Group
+from hpcai.comm.world import World
+from hpcai.data import catalog
+from hpcai.data.dataset import description
+from hpcai.data.loader import Loader
+from hpcai.data.stage import Staged
+from hpcai.inputfile import Case
+from hpcai.machine import memory
+from hpcai.search.archive import Archive, replayed
+from hpcai.search.choice import Choice
+from hpcai.search.convergence import Convergence
+from hpcai.search.coordinator import Coordinator, Rules
+from hpcai.search.desk import Desk, Remote
+from hpcai.search.errand import Errand
+from hpcai.search.nursery import Nursery
+from hpcai.search.room import Room
+from hpcai.search.squad import Leader, Squad
+from hpcai.workloads.assembly import assembled_trial, same_data
+from hpcai.workloads.grouped import Measurement, Stopped, in_groups
+from hpcai.workloads.needs import facts
+from hpcai.workloads.planning import limit_of_rank
+from hpcai.workloads.prepare import network
+from hpcai.workloads.residuals import checks_before
+from hpcai.workloads.searched import summary
+
+IMAGES = 32  # of the training set: what a block that is inserted begins with comes from them
+SWITCH_INTERVAL = 0.0005  # seconds after which Python's threads take turns: a step must not wait for a proposal
+PAUSE = 0.0005
+LAST_MESSAGES = 10.0  # seconds, for messages that were sent before all were done
+FILE = "file:"
+
+
+def run(
+    case: Case,
+    seed: int,
+    world: World,
+    device: torch.device,
+    tell: Callable[[str, float], None],
+    ending: Ending,
+    folder: str,
+) -> Measurement | Stopped | None:
+    """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
+
+    When `ending` says so, it stops at the next step and returns what was measured until then. `tell` hears which trial
+    this rank's group is at. History and weights come to lie in `folder`, which all nodes must see.
+    """
+
+    def measure(group: Group, copy: Staged | None) -> Measurement | Stopped:
+        search = _Search(case, seed, group, device, copy, Path(folder) / f"search-{case.index}", tell, ending, world)
+        checked = search.prepare()
+        return search.finish(checked, search.run(ending), ending)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    try:
+        return in_groups(case, seed, world, device, ending, measure)
+    finally:
+        sys.setswitchinterval(before)
+
+
+class _Search:
+    """A search on this rank. Collective over all active ranks."""
+
+    def __init__(
+        self,
+        case: Case,
+        seed: int,
+        group: Group,
+        device: torch.device,
+        copy: Staged | None,
+        folder: Path,
+        tell: Callable[[str, float], None],
+        ending: Ending,
+        world: World,
+    ) -> None:
+        self.case, self.seed, self.group, self.device, self.folder, self.tell = case, seed, group, device, folder, tell
+        self.ending = ending
+        self.phases = clock.Phases(device)
+        if copy is not None:
+            self.phases.seconds["staging"] = copy.measured["seconds"]
+        with self.phases.measure("set-up"):
+            self.dataset = same_data((copy and copy.dataset) or catalog.open_for(case.data_settings), group.active)
+            self.initial = network(case, self.dataset)
+            self.leaders = group.across.Dup()
+            self.room = self._room(world)
+            self.convergence = self._convergence()
+            self.archive = Archive(folder)
+            if group.active.rank == 0:
+                self.archive.create()
+            ending.barrier(group.active)
+            self.archive.check_seen()
+
+    def _room(self, world: World) -> Room:
+        """The memory that the rank with the least has for a trial. Collective over all active ranks."""
+        accelerated, active = self.device.type == "cuda", self.group.active
+        free = active.allreduce(limit_of_rank(self.device, world.node.size).nbytes, MPI.MIN)
+        baseline = 0 if accelerated else active.allreduce(memory.resident(), MPI.MAX)
+        known = facts(self.case, self.dataset, self.device)
+        return Room(self.case.settings, known, baseline, free, measures=self.case["REPLAY"] == "off")
+
+    def _convergence(self) -> Convergence | None:
+        """Where a search is to end when it has converged."""
+        window = self.case["WINDOW"]
+        return Convergence(self.initial, window, len(self.dataset.validation)) if window else None
+
+    def prepare(self) -> Measurement:
+        """The checks before the clock starts."""
+        checked = checks_before(self.case, self.seed, self.group, self.device, self.initial, self.phases)
+        return {"dataset": description(self.dataset), "target": self.case["TARGET"] or self.dataset.target, **checked}
+
+    def run(self, ending: Ending) -> Squad:
+        """The search itself."""
+        images = self._images()
+        if self.case.index == 1:
+            self.phases.seconds["start-up"] = clock.since_process_start()
+        ending.barrier(self.group.active)
+        with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
+            begin = clock.now()
+            squad = self._squad(thread, images, lambda: clock.now() - begin)
+            squad.run(ending, self.tell)
+            self._wait_for_all(ending)
+        return squad
+
+    def _images(self) -> torch.Tensor:
+        """A few training samples, normalised, on the host."""
+        data, case = self.dataset, self.case
+        count = min(IMAGES, len(data.train))
+        loader = Loader(data.train, self.device, data.mean, data.std, case["RESOLUTION"], batch=count, crops=data.crops)
+        (batch,) = loader([np.arange(count)])
+        return batch.x.cpu().float().contiguous()
+
+    def _squad(self, thread: ThreadPoolExecutor, images: torch.Tensor, now: Callable[[], float]) -> Squad:
+        case, group = self.case, self.group
+        nursery = Nursery(self.initial, self.folder, self.seed, case["INITIAL"], images)
+        self.leader = self._leader(thread, nursery, now) if group.leader else None
+        return Squad(
+            group,
+            self.device,
+            nursery,
+            thread,
+            self.leader,
+            partial(assembled_trial, case, self.seed, group, self.device, self.dataset),
+            self.folder,
+            now,
+            self.room,
+            case["DURATION"],
+            case["ROUNDS"],
+            case["EPOCHS"],
+        )
+
+    def _leader(self, thread: ThreadPoolExecutor, nursery: Nursery, now: Callable[[], float]) -> Leader:
+        case, worker = self.case, self.group.seat.group
+        desk = None
+        if worker == 0:
+            coordinator = self._coordinator()
+            self.archive.wanted = coordinator.wanted
+            desk = Desk(self.leaders, coordinator, now, self._ended)
+        line = desk or Remote(self.leaders)
+        chosen = Choice(case.settings, self.seed, worker, self.initial, self.room, self.folder)
+
+        def limits(round_: int) -> tuple[int, int]:
+            return rounds.planned_epochs(round_, case["EPOCHS"]), rounds.patience(round_, case["PATIENCE"])
+
+        return Leader(Errand(line, chosen, nursery, thread, worker, limits), line, desk)
+
+    def _coordinator(self) -> Coordinator:
+        case = self.case
+        rules = Rules(
+            workers=case["GROUPS"],
+            trials=case["TRIALS"],
+            rounds=case["ROUNDS"],
+            lag=case["LAG"] if case["REPLAY"] == "rounds" else None,
+            recorded=self._recorded(),
+        )
+        return Coordinator(rules, self._record)
+
+    def _record(self, message: dict[str, Any]) -> None:
+        """A trial has come back to rank 0."""
+        entry, line = message["lines"]
+        self.archive.record(message["id"], line)
+        if self.convergence:
+            self.convergence.add(json.loads(line), json.loads(entry)["chain"])
+
+    def _ended(self, seconds: float) -> str:
+        """Why there are to be no more trials, `seconds` after the search began; empty if there are to be more."""
+        if self.ending.poll():
+            return self.ending.cause
+        desk = self.leader and self.leader.desk
+        if desk and 0 < self.case["DURATION"] <= seconds and desk.coordinator.counts.granted >= self.case["GROUPS"]:
+            return "duration"
+        return "converged" if self.convergence and self.convergence.reached(seconds) else ""
+
+    def _recorded(self) -> dict[int, dict[str, Any]] | None:
+        """Trials of an earlier search by number, where they are to be tried again."""
+        replay = str(self.case["REPLAY"])
+        return replayed(Path(replay.removeprefix(FILE)), self.case["GROUPS"]) if replay.startswith(FILE) else None
+
+    def _wait_for_all(self, ending: Ending) -> None:
+        """Until all groups are done; rank 0 answers them."""
+        request = self.group.active.Ibarrier()
+        desk = self.leader and self.leader.desk
+        while not request.Test():
+            if desk:
+                desk.serve()
+            ending.poll()
+            sleep(PAUSE)
+        late = clock.now() + LAST_MESSAGES
+        while desk and desk.coordinator.running and clock.now() < late:  # some may still be on their way
+            desk.serve()
+
+    def finish(self, checked: Measurement, squad: Squad, ending: Ending) -> Measurement | Stopped:
+        """What all groups have done."""
+        if self.leader:
+            self.leader.line.finish()
+        self.leaders.Free()
+        trials = self.archive.trials() if self.group.active.rank == 0 else []
+        found = checked | summary(self.group, squad, self.leader, trials, self.phases)
+        return Stopped({"where": "search", **found}) if ending.agreed(self.group.active) else found

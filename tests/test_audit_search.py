@@ -1,0 +1,91 @@
+"""The verdict VALID, UNOFFICIAL or INVALID on a search, by AIPerf's rules."""
+
+import math
+from typing import Any
+
+import pytest
+
+from hpcai.audit import Audit, searched
+
+OFFICIAL = {
+    "dataset": "imagenet",
+    "original": True,
+    "samples": 1_281_167,
+    "epochs": 60,
+    "network": "resnet50",
+    "variant": "v1",
+    "strategy": "bayes",
+    "weights": "inherited",
+    "replay": "off",
+    "seconds": 43_200.0,
+    "error": 0.29,
+    "bits": 16,
+    "passed": True,
+    "completed": True,
+}
+SMALL = OFFICIAL | {"dataset": "fashion", "samples": 6000, "network": "resnet8", "seconds": 40.0, "epochs": 8}
+
+
+def test_official() -> None:
+    assert searched(OFFICIAL) == Audit("VALID", ())
+    assert searched(OFFICIAL | {"error": 0.3, "seconds": 3600, "replay": "rounds", "bits": 32}) == Audit("VALID", ())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"passed": False}, "checks FAILED, official PASSED"),
+        ({"completed": False}, "run broken off, official completed"),
+        ({"bits": 8}, "precision 8 bits, official at least 16"),
+    ],
+)
+def test_rules_of_every_search(change: dict[str, Any], reason: str) -> None:
+    for facts in (OFFICIAL, SMALL):
+        audit = searched(facts | change)
+        assert audit.status == "INVALID" and audit.reasons[0] == reason
+        assert audit.reasons[1:] == searched(facts).reasons
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"error": 0.3000001}, "error 0.3, official at most 0.3"),
+        ({"error": 0.41}, "error 0.41, official at most 0.3"),
+        ({"seconds": 3599.9}, "seconds 3599.9, official at least 3600"),
+        ({"epochs": 59}, "epochs 59, official 60"),
+        ({"network": "resnet18"}, "network resnet18, official resnet50"),
+        ({"variant": "v1.5"}, "variant v1.5, official v1"),
+        ({"strategy": "random"}, "strategy random, official bayes"),
+        ({"weights": "fresh"}, "weights fresh, official inherited"),
+        ({"replay": "file:/data/history.jsonl"}, "replay of a recorded search, official a search"),
+    ],
+)
+def test_rules_that_are_broken_on_the_official_data_alone(change: dict[str, Any], reason: str) -> None:
+    assert searched(OFFICIAL | change) == Audit("INVALID", (reason,))
+    elsewhere = searched(OFFICIAL | {"dataset": "fashion"} | change)
+    assert elsewhere == Audit("UNOFFICIAL", ("dataset fashion, official imagenet", reason))
+
+
+def test_a_small_search_is_unofficial_with_every_reason() -> None:
+    assert searched(SMALL) == Audit(
+        "UNOFFICIAL",
+        (
+            "dataset fashion, official imagenet",
+            "samples 6000, official 1281167",
+            "epochs 8, official 60",
+            "network resnet8, official resnet50",
+            "seconds 40, official at least 3600",
+        ),
+    )
+
+
+@pytest.mark.parametrize("fact", OFFICIAL)
+def test_a_missing_fact_is_an_error(fact: str) -> None:
+    with pytest.raises(KeyError, match=fact):
+        searched({name: value for name, value in OFFICIAL.items() if name != fact})
+
+
+@pytest.mark.parametrize("fact", OFFICIAL)
+@pytest.mark.parametrize("value", [math.nan, None, "1", "", -math.inf])
+def test_nonsense_is_never_valid(fact: str, value: Any) -> None:
+    assert searched(OFFICIAL | {fact: value}).status != "VALID"

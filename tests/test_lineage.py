@@ -1,0 +1,50 @@
+"""Networks of a search from what its history says: in any order, and refused in a line where they cannot be."""
+
+from typing import Any
+
+import pytest
+
+from hpcai.errors import InputError
+from hpcai.networks import build
+from hpcai.networks.lineage import changed, lineage
+from hpcai.networks.morphism import Deepen, Skip, Widen
+
+Json = dict[str, Any]
+
+INITIAL = build("resnet8", (8, 8), 1, 10)
+WIDER = Widen("stage1_block1_conv1", 24).to_json()
+DEEPER = Deepen("stem_relu", 3).to_json()
+BRANCH = Skip("stem_relu", "stage2_block1_norm1").to_json()
+
+
+def trial(number: int, parent: int | None, *morphisms: Json) -> Json:
+    return {"id": number, "parent": parent, "morphisms": list(morphisms)}
+
+
+def test_each_network_is_its_parents_changed() -> None:
+    found = lineage(INITIAL, [trial(1, None), trial(2, 5, BRANCH), trial(5, 1, WIDER, DEEPER)])
+    assert found[1] == INITIAL
+    assert found[5] == Deepen("stem_relu", 3).apply(Widen("stage1_block1_conv1", 24).apply(INITIAL))
+    assert found[2] == changed(found[5], [BRANCH]) != found[5]
+    assert lineage(INITIAL, []) == {}
+
+
+def test_a_line_of_a_thousand() -> None:
+    found = lineage(INITIAL, [trial(1000 - n, 999 - n if n < 999 else None) for n in range(1000)])
+    assert len(found) == 1000 and set(map(id, found.values())) == {id(INITIAL)}
+
+
+@pytest.mark.parametrize(
+    ("trials", "why"),
+    [
+        ([trial(1, 2)], "trial 1 descends from trial 2, which does not exist"),
+        ([trial(1, 1)], "descends from itself"),
+        ([trial(1, 2), trial(2, 3), trial(3, 2)], "trial 1 descends from trial 2, which descends from itself"),
+        ([trial(1, None, {"operation": "shrink"})], "not a morphism"),
+        ([trial(1, None, {"operation": "widen", "layer": "nowhere", "channels": 9})], "cannot be widened"),
+        ([trial(1, None, DEEPER), trial(2, 1, WIDER | {"channels": 1})], "cannot be widened to 1"),
+    ],
+)
+def test_what_cannot_be(trials: list[Json], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        lineage(INITIAL, trials)

@@ -1,0 +1,93 @@
+"""GPUs by NVML: a library made for the test stands in for the driver's; real ones where there are some."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpcai.machine import device as devices
+from hpcai.machine.nvml import Gpus
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+# Two GPUs and a part of one (first, second, part), the part without utilisation; handles are pointers to their numbers.
+SOURCE = """
+#include <string.h>
+static int numbers[3] = {0, 1, 2};
+typedef struct { unsigned gpu, memory; } utilisation;
+typedef struct { unsigned long long total, free, used; } memory;
+int nvmlInit_v2(void) { return INIT; }
+int nvmlDeviceGetHandleByUUID(const char *name, void **handle) {
+    const char *names[3] = {"GPU-first", "GPU-second", "MIG-part"};
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(name, names[i])) { *handle = &numbers[i]; return 0; }
+    return 6;
+}
+int nvmlDeviceGetUtilizationRates(void *handle, utilisation *found) {
+    int number = *(int *)handle;
+    found->gpu = number ? 40 : 100;
+    found->memory = 99;
+    return number == 2 ? 3 : 0;
+}
+int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
+    found->total = 1ULL << 40;
+    found->free = 5;
+    found->used = (1ULL << 36) * (1 + *(int *)handle);
+    return 0;
+}
+"""
+
+
+def library(folder: Path, start: int = 0) -> str:
+    """A library whose functions, those of NVML that are called, tell of those GPUs; its start returns `start`."""
+    if COMPILER is None:
+        pytest.skip("NO C COMPILER: NVML NOT TESTED")
+    source, made = folder / "nvml.c", folder / f"libnvml{start}.so"
+    source.write_text(SOURCE)
+    subprocess.run([COMPILER, "-shared", "-fPIC", f"-DINIT={start}", source, "-o", made], check=True)
+    return str(made)
+
+
+@pytest.mark.parametrize(
+    ("identities", "share", "used"),
+    [
+        (["first"], 1.0, 2**36),
+        (["first", "second"], 0.7, 1.5 * 2**36),
+        (["part"], None, 3 * 2**36),
+        (["first", "part"], None, 2 * 2**36),
+        (["first", "unheard of"], None, None),
+        ([], None, None),
+    ],
+)
+def test_means_of_the_gpus_if_all_tell(identities: list[str], share: float, used: float, tmp_path: Path) -> None:
+    gpus = Gpus(identities, library(tmp_path))
+    assert (gpus.utilisation(), gpus.used_bytes()) == (share, used)
+
+
+def test_a_library_that_does_not_start_tells_nothing(tmp_path: Path) -> None:
+    gpus = Gpus(["first"], library(tmp_path, start=9))
+    assert gpus.utilisation() is gpus.used_bytes() is None
+
+
+def test_without_a_library_nothing_is_told(tmp_path: Path) -> None:
+    gpus = Gpus(["first"], str(tmp_path / "missing.so"))
+    assert gpus.utilisation() is gpus.used_bytes() is None
+
+
+@pytest.mark.skipif(devices.accelerators() == 0, reason="NO GPU: REAL NVML NOT TESTED")
+def test_a_real_gpu_tells_of_what_it_does() -> None:
+    import torch
+
+    device = devices.own(0)
+    gpus = Gpus([devices.identity(device)])
+    before = gpus.used_bytes()
+    x = torch.ones(8192, 8192, device=device)
+    shares = []
+    for _ in range(20):
+        for _ in range(50):
+            x = x @ x / 8192
+        torch.cuda.synchronize(device)
+        shares.append(gpus.utilisation())
+    after = gpus.used_bytes()
+    assert before is not None and after is not None and after >= before + x.nbytes
+    assert shares[-1] is not None and 0.5 < max(share for share in shares if share is not None) <= 1

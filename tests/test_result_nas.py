@@ -1,0 +1,202 @@
+"""What is derived from a search: the row, the checks, the scores, its trials, and its place in the summary."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from made_search import PLANS, searched, with_ensemble
+from small_run import cases_of, golden, judged
+
+from hpcai import opcount
+from hpcai.networks import build
+from hpcai.networks.lineage import changed
+from hpcai.result import nas
+from hpcai.searchscore import work
+
+Json = dict[str, Any]
+Change = Callable[[Json], object]
+
+INITIAL = build("resnet8", (28, 28), 1, 10)
+
+
+def test_row() -> None:
+    test = searched()["tests"][0]
+    raw = test["raw"]
+    assert [test[name] for name in ("tv", "nb", "p", "q", "workload")] == ["WR30S1V4", 32, 2, 1, "nas"]
+    assert test["n"] == raw["samples"] == sum(sum(e["samples"] for e in trial["curve"]) for trial in raw["trials"])
+    assert test["seconds"] == raw["seconds"] - raw["group_seconds"]["validation"]["min"] < raw["seconds"]
+    assert test["operations"]["per_sample"] == opcount.count(INITIAL, "model").total == 55_849_728
+    assert test["gflops"] == pytest.approx(test["operations"]["credited"] / test["seconds"] / 1e9)
+
+
+def test_operations_are_those_of_each_trials_own_network() -> None:
+    test = searched()["tests"][0]
+    wider = changed(INITIAL, PLANS[1][3])
+    first, second = test["trials"][:2]
+    for trial, graph in ((first, INITIAL), (second, wider)):
+        each = work(graph)
+        assert trial["ops"] == 200 * each.training + 2000 * each.validation
+    assert first["ops"] < second["ops"]
+    graphs = nas.graphs(cases_of(searched())[0], test["raw"])
+    credited = sum(
+        opcount.count(graphs[trial["id"]], "model").total * sum(entry["samples"] for entry in trial["curve"])
+        for trial in test["raw"]["trials"]
+    )
+    assert test["operations"]["credited"] == test["operations"]["executed"] == credited
+
+
+def test_trials() -> None:
+    trials = searched()["tests"][0]["trials"]
+    assert [trial["accuracy"] for trial in trials] == [0.15, 0.2, 0.35, 0.0, 0.45, 0.5, 0.6, 0.0, 0.45]
+    assert [trial["verdict"] for trial in trials] == [plan[-1] for plan in PLANS]
+    names = "id worker round parent operation hyperparameters accuracy ops given started returned verdict"
+    assert list(trials[0]) == names.split()
+
+
+def test_scores() -> None:
+    test = searched()["tests"][0]
+    scores, raw = test["scores"], test["raw"]
+    assert (scores["quality"], scores["target"], scores["reached"]) == (0.6, 0.5, True)
+    total = scores["training_operations"] + scores["validation_operations"]
+    assert total == scores["series"][-1]["operations"] == sum(trial["ops"] for trial in test["trials"])
+    assert scores["ops"] == total / raw["seconds"]
+    assert scores["regulated_score"] == max(
+        point["regulated_score"] for point in scores["series"] if point["seconds"] >= raw["seconds"] / 2
+    )
+    assert scores["regulated_last"] == scores["series"][-1]["regulated_score"] < scores["regulated_score"]
+    assert scores["idle_share"] == raw["group_seconds"]["idle"]["mean"] / raw["seconds"]
+    assert sum(scores["shares"].values()) == pytest.approx(1)
+    mean = raw["group_seconds"]["training"]["mean"]
+    assert scores["training_rate"] == pytest.approx(test["operations"]["credited"] / mean)
+    assert scores["ends"] == {"planned": 6, "patience": 0, "time": 1, "diverged": 1, "memory": 1, "lost": 0}
+    assert scores["failed_trials"] == 2 and len(scores["series"]) == 50 and scores["efficiency"] == 1
+
+
+def test_quality_is_reached_when_a_validation_says_so() -> None:
+    test = searched()["tests"][0]
+    scores, third = test["scores"], test["raw"]["trials"][5]
+    assert scores["time_to_quality"] == third["curve"][2]["seconds"]
+    assert 0 < scores["operations_to_quality"] < scores["series"][-1]["operations"]
+    missed = searched("0.9 TARGET")["tests"][0]["scores"]
+    assert (missed["reached"], missed["time_to_quality"], missed["operations_to_quality"]) == (False, None, None)
+
+
+def test_interval_of_the_input() -> None:
+    scores = searched("1.5 INTERVAL")["tests"][0]["scores"]
+    assert [point["seconds"] for point in scores["series"][:-1]] == [1.5, 3.0, 4.5, 6.0]
+
+
+def test_no_fault() -> None:
+    test = searched()["tests"][0]
+    verdicts = [check["verdict"] for check in test["checks"]]
+    assert verdicts == ["PASSED"] * 13 + ["NOT CHECKED"] and test["verdict"] == "PASSED"
+    assert test["status"] == "UNOFFICIAL"
+    assert test["reasons"][2:4] == ["epochs 4, official 60", "network resnet8, official resnet50"]
+
+
+def put(place: str, value: Any) -> Change:
+    """Another value at a place of the raw measurements; numbers are places in lists."""
+
+    def change(raw: Json) -> None:
+        *path, last = [int(key) if key.isdigit() else key for key in place.split(".")]
+        for key in path:
+            raw = raw[key]
+        raw[last] = value
+
+    return change
+
+
+def all_of(*changes: Change) -> Change:
+    return lambda raw: [change(raw) for change in changes]
+
+
+FAULTS: list[tuple[str, Change]] = [
+    ("||Ax-b||", put("residuals.scaled.value", 16.1)),
+    ("max|C-L*R|", put("residuals.elementwise.value", 1.01)),
+    ("all-reduce", put("wrong_sums", 1)),
+    ("differing ranks", put("differing_ranks", 1)),
+    ("samples not those of the epoch: trials", put("audit.wrong_epochs", 1)),
+    ("worst deviation of the update", put("audit.deviation.value", 1.1)),
+    ("share of a term lost", put("audit.lost.value", 0.3)),
+    ("weights changed outside of steps", put("audit.changed_ranks", 1)),
+    ("max|child(x)-parent(x)|", put("largest_deviation", 1.1e-10)),
+    ("max|child(x)-parent(x)|", put("trials.4.deviation", 1e-9)),
+    ("operations credited", put("executed_operations", 0)),
+    ("operations credited", put("trials.2.executed_operations", 1)),
+    ("operations credited", put("trials.2.curve.0.samples", 199)),
+    ("operations credited", put("trials.1.morphisms", [])),
+    ("trials lost or doubled", put("granted", 10)),
+    ("trials lost or doubled", lambda raw: raw["trials"].append(copy.deepcopy(raw["trials"][-1]))),
+    ("trials lost or doubled", put("trials.3.round", 3)),
+    ("trials lost or doubled", put("trials.3.worker", 0)),
+    ("times out of order", put("trials.6.curve.1.seconds", 0.5)),
+    ("times out of order", put("trials.6.started", 6.0)),
+    ("times out of order", put("trials.6.given", 5.7)),
+    ("times out of order", put("trials.6.returned", 4.0)),
+    ("not judged exactly once", put("trials.6.curve.1.counted", 1999)),
+    ("not judged exactly once", put("trials.6.curve.1.fingerprint", 1)),
+    ("not judged exactly once", put("trials.8.curve.1.counted", 1)),
+    ("above the ceiling", all_of(put("dataset.ceiling", 0.5), put("dataset.ceiling_error", 0.001))),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), FAULTS)
+def test_one_fault_fails_its_check_and_the_test(name: str, change: Change) -> None:
+    result = searched()
+    change(result["tests"][0]["raw"])
+    test = judged(result)["tests"][0]
+    failed = [check["name"] for check in test["checks"] if check["verdict"] == "FAILED"]
+    assert failed and any(name in each for each in failed), failed
+    assert test["verdict"] == "FAILED" and test["status"] == "INVALID"
+    assert test["reasons"][0] == "checks FAILED, official PASSED"
+
+
+def test_the_deviation_is_told_in_units_of_its_limit() -> None:
+    result = searched()
+    result["tests"][0]["raw"]["largest_deviation"] = 5e-11
+    (check,) = [check for check in judged(result)["tests"][0]["checks"] if "child(x)" in check["name"]]
+    assert (check["value"], check["limit"], check["verdict"]) == (pytest.approx(0.5), 1, "PASSED")
+
+
+def test_clocks_of_two_ranks_may_differ_a_little() -> None:
+    result = searched()
+    result["tests"][0]["raw"]["trials"][6]["given"] = result["tests"][0]["raw"]["trials"][6]["started"] + 0.05
+    assert judged(result)["tests"][0]["verdict"] == "PASSED"
+
+
+def test_summary_of_a_search_alone() -> None:
+    summary, test = searched()["summary"], searched()["tests"][0]
+    best = summary["best"]
+    row = ["quality", "target", "P", "Q", "time"]
+    assert list(best) == ["index", "gflops", "ops", "regulated_score", "idle_share", *row]
+    assert best["regulated_score"] == test["scores"]["regulated_score"] and "search" not in summary
+    assert (best["index"], best["P"], best["Q"], best["time"]) == (1, 2, 1, test["seconds"])
+
+
+def test_the_search_with_the_highest_score_is_the_best() -> None:
+    result = searched("32 16 BATCH", "1 INTERVAL")
+    one, other = result["tests"]
+    assert one["scores"]["regulated_score"] == other["scores"]["regulated_score"]
+    for trial in other["raw"]["trials"]:
+        for entry in trial["curve"]:
+            entry["correct"] = entry["correct"] and entry["correct"] + 50
+    assert judged(result)["summary"]["best"]["index"] == 2
+
+
+def test_summary_of_ensembles_and_a_search() -> None:
+    summary, alone = with_ensemble()["summary"], golden()["summary"]
+    assert summary["best"] == alone["best"]
+    assert list(summary["search"]) == ["search_index", "ops", "regulated_score", "idle_share"]
+    assert summary["search"]["search_index"] == 3 and summary["tests"] == 3
+
+
+def test_efficiency_against_the_first_search_of_the_sweep() -> None:
+    tests = searched("row column MAPPING")["tests"]
+    assert [test["scores"]["efficiency"] for test in tests] == [1.0, 1.0]
+
+
+def test_repetitions_of_a_search() -> None:
+    (entry,) = searched(run="2 REPEAT")["summary"]["repeatability"]
+    assert entry["tests"] == [1, 2] and entry["regulated_score"]["cv"] == 0
+    assert list(entry) == ["tests", "flops", "ops", "regulated_score", "quality", "operations_to_quality"]

@@ -1,0 +1,84 @@
+"""A search knows when its score has stopped to change."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from hpcai import networks, searchscore
+from hpcai.search import convergence as convergences
+from hpcai.search.convergence import PARTS, Convergence
+from hpcai.search.nursery import grown
+
+Json = dict[str, Any]
+GRAPH = networks.build("resnet8", (8, 8), 1, 4, "v1")
+WIDER = {"operation": "widen", "layer": "stage1_block1_conv1", "channels": 24}
+WINDOW, SAMPLES = 10.0, 50
+
+
+def trial(begin: float, seconds: float, epochs: int, correct: int) -> Json:
+    """One whose epochs take `seconds`, all with the same accuracy."""
+    return {
+        "curve": [
+            {"seconds": begin + seconds * epoch, "loss": 1.0, "samples": 100, "correct": correct, "counted": SAMPLES}
+            for epoch in range(1, epochs + 1)
+        ]
+    }
+
+
+def asked(convergence: Convergence, trials: list[tuple[float, Json]], until: float) -> float | None:
+    """When it is reached, asked every tenth of a second; trials come back at their times."""
+    left = sorted(trials, key=lambda each: each[0])
+    for tenth in range(int(10 * until)):
+        while left and left[0][0] <= tenth / 10:
+            convergence.add(left.pop(0)[1], [])
+        if convergence.reached(tenth / 10):
+            return tenth / 10
+    return None
+
+
+def steady(rate: float, until: float, correct: int = 40) -> list[tuple[float, Json]]:
+    """Trials of one epoch, one after the other."""
+    return [(rate * number, trial(rate * (number - 1), rate, 1, correct)) for number in range(1, int(until / rate) + 1)]
+
+
+def test_a_score_that_stays_has_converged_after_a_window() -> None:
+    reached = asked(Convergence(GRAPH, WINDOW, SAMPLES), steady(0.05, 60), 60)
+    assert reached is not None and WINDOW <= reached < 2 * WINDOW
+
+
+def test_a_better_trial_makes_it_wait_for_another_window() -> None:
+    before = asked(Convergence(GRAPH, WINDOW, SAMPLES), steady(0.05, 60), 60)
+    trials = [(at, each) if at < 9 else (at, trial(at - 0.05, 0.05, 1, 48)) for at, each in steady(0.05, 60)]
+    after = asked(Convergence(GRAPH, WINDOW, SAMPLES), trials, 60)
+    assert before is not None and after is not None and after >= 9 + WINDOW > before
+
+
+FAILING = [[], steady(0.05, 60, correct=0), [(30.0, trial(1, 1, 3, 20))]]
+
+
+@pytest.mark.parametrize("trials", FAILING, ids=["none", "wrong", "one"])
+def test_nothing_judged_or_a_score_that_falls_is_no_convergence(trials: list[tuple[float, Json]]) -> None:
+    assert asked(Convergence(GRAPH, WINDOW, SAMPLES), trials, 60) is None
+
+
+def test_it_is_looked_at_a_few_times_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[float] = []
+    monkeypatch.setattr(convergences.searchscore, "converged", lambda points, window: times.append(window) or False)
+    asked(Convergence(GRAPH, WINDOW, SAMPLES), steady(1.0, 30), 30)
+    assert 1.5 * PARTS <= len(times) <= 2 * PARTS + 1
+
+
+def test_sums_tell_the_same_as_all_validations(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice, seen = Random(3), []
+    monkeypatch.setattr(convergences.searchscore, "converged", lambda points, window: bool(seen.append(points)))
+    convergence, credits = Convergence(GRAPH, WINDOW, SAMPLES), []
+    for number in range(300):
+        chain = [WIDER] if number % 2 else []
+        one = trial(90 * dice.random(), dice.random(), 8, dice.randrange(50))
+        convergence.add(one, chain)
+        credits += searchscore.credits(one, searchscore.work(grown(GRAPH, chain)))
+    convergence.reached(99.3)
+    wanted = searchscore.series(credits, [], 99.3, WINDOW / PARTS, SAMPLES)
+    assert seen == [wanted] and len(wanted) == 199
+    assert len(convergence._sums) <= 199

@@ -1,0 +1,183 @@
+"""The coordinator, asked by workers that take any time for anything: it gives no trial twice, and loses none."""
+
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_workers import Search
+
+from hpcai.search.coordinator import Coordinator, Rules
+from hpcai.search.messages import encoded
+
+SEEDS = st.integers(0, 10**6)
+MODES = st.one_of(st.none(), st.integers(1, 3))  # LAG
+
+
+def accounts_hold(search: Search) -> None:
+    """Every trial that was given is running, has come back or was lost, and no network was tried twice."""
+    counts, returned = search.coordinator.counts, [trial["id"] for trial in search.history]
+    assert len(search.given) == counts.granted == counts.returned + search.coordinator.running + len(search.lost)
+    assert len(set(returned)) == len(returned) == counts.returned
+    assert {*returned} <= search.given
+    tried = Counter(trial["network"] for trial in search.history)
+    assert not tried or max(tried.values()) == 1
+
+
+@settings(max_examples=60)
+@given(workers=st.integers(1, 6), lag=MODES, seed=SEEDS, networks=st.sampled_from([0, 60]), retires=st.integers(0, 2))
+def test_no_trial_is_given_twice_and_none_is_lost(
+    workers: int, lag: int | None, seed: int, networks: int, retires: int
+) -> None:
+    search = Search(Rules(workers, rounds=6, lag=lag), seed, networks, retires)
+    for _ in range(400):
+        search.move()
+        accounts_hold(search)
+
+
+@settings(max_examples=80)
+@given(
+    workers=st.integers(1, 6), lag=MODES, seed=SEEDS, trials=st.integers(0, 30), rounds=st.integers(0, 6)
+)
+def test_limits_are_exact(workers: int, lag: int | None, seed: int, trials: int, rounds: int) -> None:
+    if not trials and not rounds:
+        return
+    search = Search(Rules(workers, trials, rounds, lag), seed).run()
+    accounts_hold(search)
+    most = workers * rounds or trials
+    assert len(search.history) == min(trials or most, most)
+    assert search.coordinator.counts.ended_by in ("trials", "rounds")
+    assert all(worker.ended for worker in search.workers)
+    per_worker = Counter(trial["worker"] for trial in search.history)
+    if rounds:
+        assert max(per_worker.values()) <= rounds
+    if lag is not None:
+        assert sorted(search.given) == [*range(1, len(search.given) + 1)]
+
+
+def test_a_network_is_given_once_and_the_next_of_a_claim_instead() -> None:
+    coordinator = Coordinator(Rules(3), [].append)
+    claim = {"kind": "claim", "round": 1}
+
+    def answer(worker: int, *networks: str) -> dict[str, object]:
+        ((to, text),) = coordinator.handle({**claim, "worker": worker, "networks": networks}, 2.5)
+        assert to == worker
+        return dict(json.loads(text))
+
+    assert answer(0, "a", "b") == {"kind": "granted", "id": 1, "given": 2.5, "place": 0}
+    assert answer(1, "a", "b", "c") == {"kind": "granted", "id": 2, "given": 2.5, "place": 1}
+    assert answer(2, "b", "a") == {"kind": "taken"}
+    assert answer(2, "b", "d") == {"kind": "granted", "id": 3, "given": 2.5, "place": 1}
+    assert (coordinator.counts.duplicates, coordinator.counts.granted, coordinator.running) == (4, 3, 3)
+
+
+def what_they_did(search: Search) -> list[object]:
+    """All that workers were told, and the trials: in an order that does not depend on the time."""
+    return [
+        [[answer for answer in worker.told if answer["kind"] != "noted"] for worker in search.workers],
+        sorted((trial["id"], trial["network"], trial["parent"]) for trial in search.history),
+        (search.coordinator.counts.duplicates, search.coordinator.counts.granted),
+    ]
+
+
+@settings(max_examples=60)
+@given(
+    workers=st.integers(1, 7),
+    lag=st.integers(1, 3),
+    seeds=st.tuples(SEEDS, SEEDS),
+    networks=st.sampled_from([0, 120]),
+    trials=st.sampled_from([0, 23]),
+)
+def test_rounds_are_the_same_whatever_arrives_first(
+    workers: int, lag: int, seeds: tuple[int, int], networks: int, trials: int
+) -> None:
+    one, other = (Search(Rules(workers, trials, 7, lag), seed, networks).run() for seed in seeds)
+    assert one.coordinator.counts.granted > 0
+    assert what_they_did(one) == what_they_did(other)
+
+
+def test_without_rounds_the_order_of_arrival_matters() -> None:
+    """What the test above compares can differ."""
+    one, other = (Search(Rules(4, rounds=7), seed, 120).run() for seed in (1, 2))
+    assert what_they_did(one) != what_they_did(other)
+
+
+@pytest.mark.parametrize("lag", [1, 2])
+@pytest.mark.parametrize("workers", [3, 40])
+def test_all_that_a_round_may_begin_with_is_kept(lag: int, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcai.search.board.MOST_ENTRIES", 12)
+    monkeypatch.setattr("hpcai.search.board.BEST_OF_A_REPLY", 4)
+    search = Search(Rules(workers, rounds=14, lag=lag), seed=workers + lag)
+    removed = 0
+    while search.move():
+        there = search.files
+        removed = max(removed, len(search.history) - len(there))
+        for worker in search.workers:
+            assert not worker.chooses or {*worker.best()} <= there
+        assert len(there) <= 32 + (2 * lag + 2) * workers
+    assert search.forgone == 0 and removed > workers
+
+
+def test_a_parent_that_is_gone_is_forgone_and_the_search_goes_on() -> None:
+    search = Search(Rules(30, trials=600), seed=5)
+    search.coordinator.wanted = lambda: {trial["id"] for trial in search.history[-8:]}  # type: ignore[method-assign]
+    search.run()
+    accounts_hold(search)
+    assert search.forgone > 0 and len(search.history) == 600
+
+
+@settings(max_examples=60)
+@given(workers=st.integers(2, 6), lag=MODES, seed=SEEDS, retires=st.integers(1, 6))
+def test_who_leaves_does_not_block_others(workers: int, lag: int | None, seed: int, retires: int) -> None:
+    search = Search(Rules(workers, rounds=5, lag=lag), seed, retires=min(retires, workers)).run()
+    accounts_hold(search)
+    rounds = Counter(trial["worker"] for trial in search.history)
+    assert search.coordinator.counts.retired == sum(worker.left for worker in search.workers)
+    assert all(worker.left or (worker.ended and rounds[worker.index] == 5) for worker in search.workers)
+
+
+@settings(max_examples=40)
+@given(workers=st.integers(1, 6), lag=MODES, seed=SEEDS, moves=st.integers(0, 300), trials=st.sampled_from([0, 9]))
+def test_all_who_wait_hear_of_the_end(workers: int, lag: int | None, seed: int, moves: int, trials: int) -> None:
+    search = Search(Rules(workers, trials=trials, lag=lag), seed, networks=500).run(moves)
+    search.end("duration")
+    before = search.coordinator.counts.granted
+    search.run()
+    accounts_hold(search)
+    assert all(worker.ended for worker in search.workers)
+    assert search.coordinator.counts.granted == before == len(search.history)
+    assert search.coordinator.counts.ended_by in ("duration", "trials" if trials else "duration")
+
+
+def test_what_was_not_given_is_not_taken_back() -> None:
+    recorded: list[object] = []
+    coordinator = Coordinator(Rules(2), recorded.append)
+    claim = {"kind": "claim", "worker": 0, "round": 1, "networks": ["a"]}
+    result = {"kind": "result", "id": 1, "round": 1, "value": 0.5, "parent": True, "lines": [b"{}", b"{}"]}
+    assert [*coordinator.handle(claim, 0.0)]
+    for message in (result | {"worker": 1}, {"kind": "forgo", "worker": 1, "id": 1}):
+        with pytest.raises(ValueError, match="worker 1 gave back trial 1, which it was not given"):
+            [*coordinator.handle(message, 0.0)]
+    assert not recorded and coordinator.counts.granted == coordinator.running == 1
+    assert [*coordinator.handle(result | {"worker": 0}, 0.0)] == [(0, encoded({"kind": "noted"}))]
+    with pytest.raises(ValueError, match="worker 0"):
+        [*coordinator.handle(result | {"worker": 0}, 0.0)]
+    assert len(recorded) == 1
+
+
+def test_a_message_of_unknown_kind_is_an_error() -> None:
+    with pytest.raises(ValueError, match="'gossip'"):
+        [*Coordinator(Rules(1), [].append).handle({"kind": "gossip", "worker": 0}, 0.0)]
+
+
+def test_a_result_is_known_before_it_is_recorded() -> None:
+    """Else its weights would be removed as those of a trial that nobody wants."""
+    coordinator = Coordinator(Rules(1), lambda message: wanted.append(coordinator.wanted()))
+    wanted: list[set[int]] = []
+    for message in (
+        {"kind": "claim", "worker": 0, "round": 1, "networks": ["a"]},
+        {"kind": "result", "worker": 0, "id": 1, "round": 1, "value": 0.5, "parent": True, "lines": [b"{}", b"{}"]},
+    ):
+        [*coordinator.handle(message, 0.0)]
+    assert wanted == [{1}]

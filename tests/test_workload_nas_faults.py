@@ -1,0 +1,126 @@
+"""What goes wrong in a search: wrong morphs are FAILED, failed trials are counted, and the others go on."""
+
+from typing import Any
+
+import pytest
+from searching import judged, searched, verdicts
+from test_workload_nas import rank, size
+
+from hpcai.result.nas_checks import PRESERVATION
+
+
+@pytest.mark.parallel(2)
+def test_a_wrong_morph_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.search import nursery
+
+    inherited = nursery.inherited
+
+    def wrong(graph: Any, morphism: Any, state: Any, *rest: Any) -> Any:
+        found = inherited(graph, morphism, state, *rest)
+        return {name: value * (1 + 1e-6) if name.endswith("conv1.weight") else value for name, value in found.items()}
+
+    monkeypatch.setattr(nursery, "inherited", wrong)
+    raw = searched(GROUPS=size(), ROUNDS=2)
+    if rank() == 0:
+        test = judged(raw, GROUPS=size(), ROUNDS=2)
+        assert verdicts(test)[PRESERVATION] == "FAILED" and test["verdict"] == "FAILED"
+        assert [name for name, verdict in verdicts(test).items() if verdict == "FAILED"] == [PRESERVATION]
+
+
+@pytest.mark.parallel(2)
+def test_a_trial_that_diverges_is_recorded_and_the_group_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.train.loop import Training
+
+    close = Training._close_epoch
+
+    def diverges(self: Any) -> Any:
+        loss = close(self)
+        return None if self.group.seat.group == self.group.groups - 1 and self.recipe.epochs == 4 else loss
+
+    monkeypatch.setattr(Training, "_close_epoch", diverges)
+    raw = searched(GROUPS=size())
+    if rank() == 0:
+        ends = {trial["worker"]: trial["end"] for trial in raw["trials"]}
+        assert ends[size() - 1] == "diverged" and len(raw["trials"]) == 3 * size()
+        failed = {trial["id"] for trial in raw["trials"] if trial["end"] == "diverged"}
+        assert not failed & {trial["parent"] for trial in raw["trials"]}
+        assert judged(raw, GROUPS=size())["verdict"] == "PASSED"
+
+
+@pytest.mark.parallel(2)
+def test_what_does_not_fit_is_recorded_and_the_group_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.workloads import assembly
+
+    full = assembly.has_room
+    monkeypatch.setattr(assembly, "has_room", lambda *args: rank() != size() - 1 and full(*args))
+    raw = searched(GROUPS=size())
+    if rank() == 0:
+        assert {trial["end"] for trial in raw["trials"] if trial["worker"] == size() - 1} == {"memory"}
+        assert len(raw["trials"]) == 3 * size()
+        assert judged(raw, GROUPS=size())["verdict"] == "PASSED"
+
+
+@pytest.mark.parallel(2)
+def test_without_room_on_one_rank_its_whole_group_gives_up_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.workloads import assembly
+
+    full = assembly.has_room
+    monkeypatch.setattr(assembly, "has_room", lambda *args: rank() != size() - 1 and full(*args))
+    settings = {"GROUPS": 1, "DEGREE": size(), "ROUNDS": 2}
+    raw = searched(**settings)
+    if rank() == 0:
+        assert [trial["end"] for trial in raw["trials"]] == ["memory", "memory"]
+
+
+@pytest.mark.parallel(2)
+def test_a_host_without_memory_is_found_out() -> None:
+    import torch
+
+    from hpcai import networks
+    from hpcai.models.module import build
+    from hpcai.workloads.assembly import has_room
+
+    graph = networks.build("resnet8", (8, 8), 1, 4)
+    module, cpu = build(graph, 1), torch.device("cpu")
+    assert has_room(module, 4, graph, cpu)
+    assert not has_room(module, 2**44, graph, cpu)
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+@pytest.mark.parallel(2)
+def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.workloads import nas
+
+    if size() == 1:
+        pytest.skip("NO OTHER GROUP THAT COULD GO ON")
+    assemble = nas.assembled_trial
+
+    def breaks(case: Any, seed: int, group: Any, *rest: Any) -> Any:
+        plan = rest[-2]
+        if group.seat.group == group.groups - 1 and plan.round == 2:
+            raise RuntimeError("the device has fallen off the bus")
+        return assemble(case, seed, group, *rest)
+
+    monkeypatch.setattr(nas, "assembled_trial", breaks)
+    raw = searched(GROUPS=size())
+    if rank() == 0:
+        last = [trial["end"] for trial in raw["trials"] if trial["worker"] == size() - 1]
+        assert last == ["planned", "lost"] and raw["retired_groups"] == 1
+        assert len(raw["trials"]) == 3 * size() - 1
+        test = judged(raw, GROUPS=size())
+        assert test["verdict"] == "PASSED", verdicts(test)
+
+
+@pytest.mark.parallel(2)
+def test_operations_that_were_not_executed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.train.loop import Training
+
+    step = Training._step
+
+    def lazy(self: Any, x: Any, y: Any) -> None:
+        step(self, x[: len(x) // 2], y[: len(y) // 2])
+
+    monkeypatch.setattr(Training, "_step", lazy)
+    raw = searched(GROUPS=size(), ROUNDS=1)
+    if rank() == 0:
+        assert verdicts(judged(raw, GROUPS=size(), ROUNDS=1))["operations credited, not executed: samples"] == "FAILED"
