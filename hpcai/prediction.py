@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-WARM_UP_ROUNDS = 4  # whose trials are short
-FAILED = ("diverged", "memory", "lost")  # ends of trials that are no parents
+from hpcai.rounds import warms_up
+
+WHOLE = ("planned", "patience")  # ends of trials whose networks can be parents
+FAILED = ("diverged", "memory", "lost")  # ends of trials that are worth nothing
 LEAST_EPOCHS = 3
 PSEUDO_POINT = 2.0, 0.75  # in maximum epochs, and the accuracy that is assumed there
 AT = 1.5  # maximum epochs
@@ -28,7 +30,7 @@ def value(trial: Mapping[str, Any], most_epochs: int) -> float:
     """What a search ranks a trial by: predicted from its accuracies in rounds 1 to 4, then the best; 0 if it failed."""
     if trial["end"] in FAILED:
         return 0.0
-    if trial["round"] <= WARM_UP_ROUNDS:
+    if warms_up(trial["round"]):
         return predicted(_accuracies(trial), most_epochs)
     return accuracy(trial)
 

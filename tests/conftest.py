@@ -14,7 +14,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import torch
 from launch import mpirun, run_job, sweep_shared_memory
 
 REPORTS = "HPCAI_TEST_REPORTS"
@@ -31,10 +30,6 @@ hypothesis.settings.register_profile("project", deadline=None, derandomize=INSID
 hypothesis.settings.load_profile("project")
 
 
-# Networks of tests are so small that threads wait for one another, seconds where others use the processors as well.
-torch.set_num_threads(1)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--ranks", type=int, help="run MPI tests on this many ranks instead of their own number")
 
@@ -42,6 +37,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if INSIDE:
         config.pluginmanager.register(Rank(), "rank")
+    else:
+        compute_alone()
+
+
+def compute_alone() -> None:
+    """One thread in the runner's own process; ranks are to choose theirs before they import torch."""
+    # Networks of tests are so small that threads wait for one another: seconds where others use the processors as well.
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

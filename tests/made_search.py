@@ -1,7 +1,7 @@
 """The raw measurements of a search, made up: two groups, nine trials with real morphisms, true to every claim."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import ceil
 from typing import Any
@@ -17,6 +17,7 @@ from hpcai.judged import expected_fingerprint
 from hpcai.networks.lineage import lineage
 
 Json = dict[str, Any]
+Change = Callable[[Json], object]
 
 SEARCH = """[nas]
 fashion        DATASET
@@ -207,3 +208,19 @@ def _spread(trials: Sequence[Json], name: str) -> Json:
 
 def _least_mean_most(parts: Sequence[float]) -> Json:
     return {"min": min(parts), "mean": sum(parts) / len(parts), "max": max(parts)}
+
+
+def put(place: str, value: Any) -> Change:
+    """Another value at a place of the raw measurements; numbers are places in lists."""
+
+    def change(raw: Json) -> None:
+        *path, last = [int(key) if key.isdigit() else key for key in place.split(".")]
+        for key in path:
+            raw = raw[key]
+        raw[last] = value
+
+    return change
+
+
+def all_of(*changes: Change) -> Change:
+    return lambda raw: [change(raw) for change in changes]

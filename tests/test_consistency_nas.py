@@ -1,17 +1,15 @@
 """What the trials of a search owe each other and the input: each claim holds of a sound one, and each can be broken."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from made_search import searched, with_ensemble
+from made_search import Change, all_of, put, searched, with_ensemble
 from small_run import cases_of, judged
 
 from hpcai.report import consistency
 
 Json = dict[str, Any]
-Change = Callable[[Json], object]
 
 
 def broken(change: Change, *settings: str) -> list[str]:
@@ -20,22 +18,6 @@ def broken(change: Change, *settings: str) -> list[str]:
     raw = result["tests"][0]["raw"]
     change(raw)
     return list(consistency.contradictions(cases_of(result)[0], raw))
-
-
-def put(place: str, value: Any) -> Change:
-    """Another value at a place of the raw measurements; numbers are places in lists."""
-
-    def change(raw: Json) -> None:
-        *path, last = [int(key) if key.isdigit() else key for key in place.split(".")]
-        for key in path:
-            raw = raw[key]
-        raw[last] = value
-
-    return change
-
-
-def both(*changes: Change) -> Change:
-    return lambda raw: [change(raw) for change in changes]
 
 
 def only(count: int) -> Change:
@@ -109,7 +91,7 @@ OF_EACH: list[tuple[str, Change]] = [
     ("trial 1: operation: of its first morphism", put("trials.0.operation", "widen")),
     ("trial 1: deviation: not negative, 0 of unchanged networks and fresh weights", put("trials.0.deviation", 1e-12)),
     ("trial 2: deviation: not negative, 0 of unchanged networks and fresh weights", put("trials.1.deviation", -1e-9)),
-    ("trial 9: parent: none that failed", both(put("trials.8.parent", 8), put("trials.8.morphisms", []))),
+    ("trial 9: parent: none that failed", all_of(put("trials.8.parent", 8), put("trials.8.morphisms", []))),
     ("trial 6: parent: returned before", put("trials.5.given", 0.5)),
     ("trial 5: batch: of those that are searched", put("trials.4.hyperparameters.batch", 16)),
     ("trial 9: batch: of those that are searched", put("trials.8.hyperparameters.batch", 8)),
@@ -183,7 +165,7 @@ def test_patience() -> None:
 
 
 def test_what_a_group_that_died_had_done_is_not_asked() -> None:
-    died = both(put("trials.7.end", "lost"), put("retired_groups", 1), put("group_seconds.training.mean", 2.1))
+    died = all_of(put("trials.7.end", "lost"), put("retired_groups", 1), put("group_seconds.training.mean", 2.1))
     assert broken(died) == []
 
 

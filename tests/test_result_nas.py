@@ -1,11 +1,10 @@
 """What is derived from a search: the row, the checks, the scores, its trials, and its place in the summary."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from made_search import PLANS, searched, with_ensemble
+from made_search import PLANS, Change, all_of, put, searched, with_ensemble
 from small_run import cases_of, golden, judged
 
 from hpcai import opcount
@@ -15,7 +14,6 @@ from hpcai.result import nas
 from hpcai.searchscore import work
 
 Json = dict[str, Any]
-Change = Callable[[Json], object]
 
 INITIAL = build("resnet8", (28, 28), 1, 10)
 
@@ -93,22 +91,6 @@ def test_no_fault() -> None:
     assert verdicts == ["PASSED"] * 13 + ["NOT CHECKED"] and test["verdict"] == "PASSED"
     assert test["status"] == "UNOFFICIAL"
     assert test["reasons"][2:4] == ["epochs 4, official 60", "network resnet8, official resnet50"]
-
-
-def put(place: str, value: Any) -> Change:
-    """Another value at a place of the raw measurements; numbers are places in lists."""
-
-    def change(raw: Json) -> None:
-        *path, last = [int(key) if key.isdigit() else key for key in place.split(".")]
-        for key in path:
-            raw = raw[key]
-        raw[last] = value
-
-    return change
-
-
-def all_of(*changes: Change) -> Change:
-    return lambda raw: [change(raw) for change in changes]
 
 
 FAULTS: list[tuple[str, Change]] = [

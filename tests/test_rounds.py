@@ -2,8 +2,7 @@
 
 import pytest
 
-from hpcai import prediction
-from hpcai.rounds import WARMUP_ROUNDS, improves, number, patience, planned_epochs, planned_in_all, warms_up
+from hpcai.rounds import improves, number, patience, planned_epochs, planned_in_all, warms_up
 
 
 def test_numbers_count_all_trials_of_a_round_before_the_next() -> None:
@@ -26,7 +25,6 @@ def test_patience_grows_by_two_epochs_each_round() -> None:
 
 def test_four_rounds_warm_up() -> None:
     assert [warms_up(round_) for round_ in (1, 4, 5, 100)] == [True, True, False, False]
-    assert prediction.WARM_UP_ROUNDS == WARMUP_ROUNDS
 
 
 @pytest.mark.parametrize(

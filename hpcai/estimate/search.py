@@ -5,7 +5,7 @@ from math import prod
 from hpcai.estimate.residuals import FP64_BYTES
 from hpcai.networks.graph import Graph
 
-IMAGES = 32  # whose maps tell what an inserted block begins with, as workloads/nas.py has them
+IMAGES = 32  # of the training set, whose maps tell what a block that is inserted begins with
 COPIES = 6  # of all weights in float64: the parent's, the child's, what is read, written and handed over
 MAPS = 3  # that are there at once when images go through a network layer by layer
 

@@ -9,6 +9,7 @@ from hpcai.errors import InputError
 from hpcai.inputfile.keys import BY_NAME, Setting, Value, keys_of
 
 _GRID = ("GROUPS", "DEGREE")
+RECORDED = "file:"
 SEEDS = 2**63  # the seeds of repetitions go round
 
 
@@ -29,6 +30,12 @@ class Case:
     def __getitem__(self, key: str) -> Any:
         """The value of a KEY: int, float or str as it is declared; a tuple where the KEY is listed."""
         return self.settings[key]
+
+    @property
+    def recording(self) -> str:
+        """Path of the recorded search that is tried again; empty where there is none."""
+        replay = str(self.settings.get("REPLAY", ""))
+        return replay.removeprefix(RECORDED) if replay.startswith(RECORDED) else ""
 
     @property
     def data_settings(self) -> Mapping[str, Setting]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcai import searchscore
 from hpcai.inputfile import Case
-from hpcai.prediction import FAILED
+from hpcai.prediction import FAILED, WHOLE
 from hpcai.result.memory import memory
 from hpcai.result.precision import speed
 from hpcai.result.scores import efficiency, staging
@@ -14,7 +14,7 @@ from hpcai.searchscore import Credit, Work
 
 Json = dict[str, Any]
 
-ENDS = ("planned", "patience", "time", *FAILED)
+ENDS = (*WHOLE, "time", *FAILED)
 PARTS = {"training": "training", "validation": "validation", "warmup": "warm-up", "idle": "idle"}
 
 

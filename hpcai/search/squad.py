@@ -16,7 +16,7 @@ from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
 from hpcai.comm.world import broadcast
 from hpcai.errors import HpcaiError
-from hpcai.prediction import accuracy, value
+from hpcai.prediction import WHOLE, accuracy, value
 from hpcai.search import history, trial
 from hpcai.search.desk import Desk, Remote
 from hpcai.search.errand import Errand
@@ -41,7 +41,6 @@ class OutOfMemory(Exception):
 class Totals:
     """What a group has done; the same on all its ranks but for the findings and the seconds."""
 
-    trials: int = 0
     differing_ranks: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     findings: Findings = field(default_factory=Findings)
@@ -139,11 +138,12 @@ class Squad:
         return 0 < self._duration <= self._now()
 
     def _attend(self, share: float) -> None:
-        """Hear others, and go on with the next trial; on the leader, between any two steps."""
+        """Hear others, and go on with the next trial; on the leader, between any two steps.
+
+        Rank 0 answers the others when its own errand looks for answers.
+        """
         if self._leader is None:
             return
-        if self._leader.desk:
-            self._leader.desk.serve()
         if share >= ASK_AT:
             self._ask(self._round + 1)
         if self._returns and self._returns[0][0].done():
@@ -204,7 +204,6 @@ class Squad:
 
     def _book(self, plan: Plan, child: Child, outcome: trial.Outcome) -> None:
         totals = self.totals
-        totals.trials += 1
         totals.differing_ranks += outcome.differing_ranks
         totals.steps += outcome.steps
         totals.samples += sum(entry["samples"] for entry in outcome.curve)
@@ -220,7 +219,7 @@ class Squad:
     def _keep(self, plan: Plan, record: Json, outcome: trial.Outcome) -> None:
         """Write the weights, in the thread, and then tell the coordinator."""
         written: Future[None]
-        if outcome.training and outcome.end in ("planned", "patience"):
+        if outcome.training and outcome.end in WHOLE:
             state = ended_with(outcome.training.state.module)
             written = self._thread.submit(keep_weights, self._folder, plan.id, state)
         else:
@@ -239,7 +238,7 @@ class Squad:
             "round": plan.round,
             "value": value(record, self._epochs),
             "accuracy": accuracy(record),
-            "parent": record["end"] in ("planned", "patience"),
+            "parent": record["end"] in WHOLE,
             "chain": [*plan.ancestry, *plan.morphisms],
             "hyperparameters": record["hyperparameters"],
         }

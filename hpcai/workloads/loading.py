@@ -18,7 +18,6 @@ from hpcai.kernels.spec import CUSTOM, DIRECTIONS, INPUT_GRADIENT, Unavailable, 
 from hpcai.kernels.verify import drawn
 from hpcai.machine import memory
 from hpcai.models.module import build
-from hpcai.search.distance import distances, features, packed
 from hpcai.train.optimisers import sgd
 from hpcai.train.recipe import Recipe
 from hpcai.train.recording import by_class, profiler
@@ -62,7 +61,9 @@ def compiles(cases: Sequence[Case], device: torch.device) -> bool:
 
 
 def _search() -> None:
-    """What tells networks apart, whose loops are compiled."""
+    """What tells networks apart, whose loops are compiled; only searches wait for the compiler to be loaded."""
+    from hpcai.search.distance import distances, features, packed
+
     known = features(networks.build("resnet8", (SIDE, SIDE), 1, 2))
     distances(known, packed([known]))
 

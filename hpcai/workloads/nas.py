@@ -24,6 +24,7 @@ from hpcai.data import catalog
 from hpcai.data.dataset import description
 from hpcai.data.loader import Loader
 from hpcai.data.stage import Staged
+from hpcai.estimate.search import IMAGES
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.search.archive import Archive, replayed
@@ -43,11 +44,9 @@ from hpcai.workloads.prepare import network
 from hpcai.workloads.residuals import checks_before
 from hpcai.workloads.searched import summary
 
-IMAGES = 32  # of the training set: what a block that is inserted begins with comes from them
 SWITCH_INTERVAL = 0.0005  # seconds after which Python's threads take turns: a step must not wait for a proposal
 PAUSE = 0.0005
 LAST_MESSAGES = 10.0  # seconds, for messages that were sent before all were done
-FILE = "file:"
 
 
 def run(
@@ -212,8 +211,8 @@ class _Search:
 
     def _recorded(self) -> dict[int, dict[str, Any]] | None:
         """Trials of an earlier search by number, where they are to be tried again."""
-        replay = str(self.case["REPLAY"])
-        return replayed(Path(replay.removeprefix(FILE)), self.case["GROUPS"]) if replay.startswith(FILE) else None
+        recording = self.case.recording
+        return replayed(Path(recording), self.case["GROUPS"]) if recording else None
 
     def _wait_for_all(self, ending: Ending) -> None:
         """Until all groups are done; rank 0 answers them."""

@@ -53,7 +53,7 @@ def _check(case: Case) -> None:
 
 
 def _ends(case: Case) -> bool:
-    return any(case[limit] for limit in ENDS) or str(case["REPLAY"]).startswith("file:")
+    return any(case[limit] for limit in ENDS) or bool(case.recording)
 
 
 def check_node(cases: Sequence[Case]) -> None:

@@ -12,13 +12,20 @@ PACKED_PICTURE = 3 * 256**2  # bytes of a packed picture
 PACKED_SAMPLE = 2 * LABEL + 4  # bytes of its class, of all and by shard, and of its checksum
 
 
-def memory(case: Case, raw: Json) -> dict[str, bool]:
-    used = raw["memory"]
+def sizes(used: Json) -> dict[str, bool]:
+    """Of the ranks of any test that trains."""
     return {
         "memory: 0 < baseline_bytes": used["baseline_bytes"] > 0,
         "memory: baseline_bytes < planned_bytes": used["accelerated"] or used["baseline_bytes"] < used["planned_bytes"],
         "memory: peak_bytes > 0": used["peak_bytes"] > 0,
         "memory: device_peak_bytes only where accelerated": (used["device_peak_bytes"] > 0) == used["accelerated"],
+    }
+
+
+def memory(case: Case, raw: Json) -> dict[str, bool]:
+    used = raw["memory"]
+    return {
+        **sizes(used),
         "memory: picture_bytes of the dataset's shape": used["picture_bytes"] == _picture(case, raw),
         "memory: data_bytes hold whole samples": _whole(case, raw),
         "memory: samples of the dataset": used["samples"] == raw["dataset"]["training_samples"],

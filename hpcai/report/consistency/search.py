@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcai.data.order import Shard
 from hpcai.inputfile import Case
+from hpcai.report.consistency.memory import sizes
 from hpcai.report.consistency.rounding import at_most
 from hpcai.result import nas
 from hpcai.result.nas_checks import SKEW
@@ -40,7 +41,7 @@ def distinct(case: Case, raw: Json) -> dict[str, bool]:
 
 def replayed(case: Case) -> bool:
     """Whether a recorded search was done again, whose choices follow from nothing here."""
-    return str(case["REPLAY"]).startswith("file:")
+    return bool(case.recording)
 
 
 def by_worker(case: Case, raw: Json) -> dict[int, list[Json]]:
@@ -160,10 +161,7 @@ def coordinator(case: Case, raw: Json) -> dict[str, bool]:
 def memory(case: Case, raw: Json) -> dict[str, bool]:
     used = raw["memory"]
     return {
-        "memory: 0 < baseline_bytes": used["baseline_bytes"] > 0,
-        "memory: baseline_bytes < planned_bytes": used["accelerated"] or used["baseline_bytes"] < used["planned_bytes"],
-        "memory: peak_bytes > 0": used["peak_bytes"] > 0,
-        "memory: device_peak_bytes only where accelerated": (used["device_peak_bytes"] > 0) == used["accelerated"],
+        **sizes(used),
         "memory: samples of the dataset": used.get("samples", raw["dataset"]["training_samples"])
         == raw["dataset"]["training_samples"],
     }

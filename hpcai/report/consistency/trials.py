@@ -12,7 +12,7 @@ from hpcai.judged import expected_fingerprint
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.networks.morphism import KERNELS
-from hpcai.prediction import FAILED
+from hpcai.prediction import FAILED, WHOLE
 from hpcai.report.consistency.rounding import at_most
 from hpcai.report.consistency.search import replayed
 from hpcai.result import nas
@@ -110,7 +110,7 @@ def _epochs(search: Search, trial: Json) -> dict[str, bool]:
         "planned_epochs: by EPOCHS and round": planned == rounds.planned_epochs(trial["round"], case["EPOCHS"]),
         "curve: epoch by epoch": [entry["epoch"] for entry in curve] == [*range(1, len(curve) + 1)],
         "curve: not more than planned": len(curve) <= planned,
-        "curve: cut at its end only": not any(cut[:-1]) and not (any(cut) and trial["end"] in ("planned", "patience")),
+        "curve: cut at its end only": not any(cut[:-1]) and not (any(cut) and trial["end"] in WHOLE),
         "curve: all planned epochs": trial["end"] != "planned" or len(curve) == planned,
         "patience: at its end": trial["end"] != "patience" or stale[-1:] >= [patience],
         "patience: not before": case["PATIENCE"] == 0 or max(stale[:-1], default=0) <= patience,
