@@ -2,11 +2,13 @@
 
     python benchmarks/search.py [--seeds 5] [--seconds 90] [--ranks 2] [strategies] [weights] [rate]
 
-`strategies`: error of the best network after equal time, STRATEGY bayes and random in turn, each seed once.
-`weights`: the trials of each of those searches are tried again with fresh weights (REPLAY file:); how many steps a
-child takes to the accuracy that its parent ended with, with inherited weights and with fresh ones.
-`rate`: FLOPS of the training steps within a search over FLOPS of the same trials when they are tried again, and nothing
-has to be chosen; and the idle share.
+`strategies`: error of the best network after equal time, STRATEGY bayes and random in turn, each seed once; short
+trials, so that there are many.
+`weights`: the trials of searches half as long are tried again with fresh weights (REPLAY file:); how many steps a child
+takes to the accuracy that its parent ended with, with inherited weights and with fresh ones; trials with many
+validations.
+`rate`: seconds of the same networks' training steps without a search (plain.py) over their seconds within one; and the
+idle share.
 """
 
 import argparse
@@ -24,9 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hpcai import networks, opcount  # noqa: E402, the checkout comes first
 from hpcai.machine.inventory import processor, versions  # noqa: E402
-from hpcai.networks.lineage import lineage  # noqa: E402
 from hpcai.prediction import accuracy  # noqa: E402
 
 Json = dict[str, Any]
@@ -48,12 +48,16 @@ resnet8        NETWORK
 """
 
 
+def launcher() -> str:
+    """The mpirun of this environment, else that of the PATH."""
+    beside = Path(sys.executable).with_name("mpirun")
+    return str(beside) if beside.exists() else str(which("mpirun"))
+
+
 def run(folder: Path, ranks: int, settings: Sequence[str]) -> Json:
     """The test of one search; its history stays in the folder."""
     (folder / "search.dat").write_text(PROBLEM, encoding="utf-8")
-    beside = Path(sys.executable).with_name("mpirun")
-    launcher = str(beside) if beside.exists() else str(which("mpirun"))
-    command = [launcher, "-np", str(ranks), sys.executable, str(ROOT / "bench.py"), "search.dat", "--set", *settings]
+    command = [launcher(), "-np", str(ranks), sys.executable, str(ROOT / "bench.py"), "search.dat", "--set", *settings]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     newest = max(folder.glob("results/*/result.json"), key=lambda path: path.stat().st_mtime)
     (test,) = json.loads(newest.read_text("utf-8"))["tests"]
@@ -65,31 +69,30 @@ def spread(values: Sequence[float]) -> str:
     return f"{min(values):8.4f} {statistics.median(values):8.4f} {max(values):8.4f}"
 
 
-def strategies(folder: Path, options: argparse.Namespace) -> list[Json]:
-    """The searches by the Gaussian process, and a line for each strategy."""
+def strategies(folder: Path, options: argparse.Namespace) -> None:
+    """A line for each search, and one for each strategy."""
     found: dict[str, list[Json]] = {"bayes": [], "random": []}
     for seed in range(1, options.seeds + 1):
         for strategy, tests in found.items():
-            settings = [f"SEED={seed}", f"STRATEGY={strategy}", f"DURATION={options.seconds}"]
+            settings = [f"SEED={seed}", f"STRATEGY={strategy}", f"DURATION={options.seconds}", "EPOCHS=1"]
             tests.append(run(folder, options.ranks, settings))
             print(f"  seed {seed}, {strategy}: error {1 - tests[-1]['scores']['quality']:.4f}", flush=True)
     print(f"{'error of the best network after equal time':<44} {'min':>8} {'median':>8} {'max':>8}")
     for strategy, tests in found.items():
         print(f"  {strategy:<42} {spread([1 - test['scores']['quality'] for test in tests])}")
-    return found["bayes"]
 
 
-def steps_to(trial: Json, wanted: float) -> int | None:
-    """Steps of a trial until it was as accurate as that; None if it never was."""
+def steps_to(trial: Json, wanted: float) -> float:
+    """Steps of a trial until it was as accurate as that; infinite if it never was."""
     steps = 0
     for entry in trial["curve"]:
         steps += -(-entry["samples"] // trial["hyperparameters"]["batch"])
         if entry["correct"] is not None and entry["correct"] >= wanted * entry["counted"]:
             return steps
-    return None
+    return float("inf")
 
 
-def pairs(inherited: Json, fresh: Json) -> Iterator[tuple[int | None, int | None]]:
+def pairs(inherited: Json, fresh: Json) -> Iterator[tuple[float, float]]:
     """Of each trial with a parent, the steps to the parent's accuracy: with its weights, and without."""
     first = {trial["id"]: trial for trial in inherited["raw"]["trials"]}
     for trial in fresh["raw"]["trials"]:
@@ -99,38 +102,49 @@ def pairs(inherited: Json, fresh: Json) -> Iterator[tuple[int | None, int | None
             yield steps_to(twin, wanted), steps_to(trial, wanted)
 
 
-def weights(folder: Path, searches: Sequence[Json], options: argparse.Namespace) -> None:
-    """A line for each search: how often a child reached its parent's accuracy, and after how many steps."""
-    print("steps to the parent's accuracy (children that reached it), inherited | fresh weights: min, median, max")
-    for test in searches:
-        again = [f"SEED={test['settings']['SEED']}", "INITIAL=fresh", f"REPLAY=file:{test['history']}", "DURATION=0"]
+def weights(folder: Path, options: argparse.Namespace) -> None:
+    """A line for each search, and one for all: what inherited weights save of the way to the parent's accuracy."""
+    print(f"{'steps to the accuracy of the parent':<18} {'':25} {'inherited':>28} {'fresh weights':>28}")
+    print(f"{'':<18} {'children fewer same more':>25} {'reached min median max':>28} {'reached min median max':>28}")
+    everything: list[tuple[float, float]] = []
+    for seed in range(1, options.seeds + 1):
+        settings = [f"SEED={seed}", "EPOCHS=8", "SAMPLES=1000"]
+        test = run(folder, options.ranks, [*settings, f"DURATION={options.seconds / 2}"])
+        again = [*settings, "INITIAL=fresh", f"REPLAY=file:{test['history']}", "DURATION=0"]
         found = [*pairs(test, run(folder, options.ranks, again))]
-        sides = [[steps for steps in side if steps is not None] for side in zip(*found, strict=True)]
-        told = " | ".join(f"{len(side)} of {len(found)}: {spread(side) if side else 'none'}" for side in sides)
-        print(f"  seed {test['settings']['SEED']}: {told}", flush=True)
+        everything += found
+        print(compared(f"seed {seed}", found), flush=True)
+    print(compared("all", everything))
 
 
-def model_rate(test: Json) -> float:
-    """FLOPS by rule `model` of the seconds in which a search's groups trained, of all groups."""
-    raw = test["raw"]
-    initial = networks.for_data(test["settings"], raw["dataset"]["shape"], raw["dataset"]["classes"])
-    graphs = lineage(initial, raw["trials"])
-    credited = sum(
-        opcount.count(graphs[trial["id"]], "model").total * sum(entry["samples"] for entry in trial["curve"])
-        for trial in raw["trials"]
-    )
-    return float(credited / sum(trial["training_seconds"] for trial in raw["trials"]))
+def compared(name: str, found: Sequence[tuple[float, float]]) -> str:
+    """Inherited against fresh weights; a child that never was so accurate counts with infinitely many steps."""
+    signs = [(ours > theirs) - (ours < theirs) for ours, theirs in found]
+    parts = [f"  {name:<16} {len(found):9} {signs.count(-1):5} {signs.count(0):4} {signs.count(1):4}"]
+    for side in zip(*found, strict=True):
+        reached = sum(steps < float("inf") for steps in side)
+        parts.append(f"{reached:12} {min(side):4.0f} {statistics.median_low(side):5.0f} {max(side):4.0f}")
+    return " ".join(parts)
+
+
+def plain_seconds(test: Json, folder: Path, ranks: int) -> float:
+    """Seconds that the training steps of a search take where nothing but training goes on, of all groups."""
+    script = str(Path(__file__).with_name("plain.py"))
+    command = [launcher(), "-np", str(ranks), sys.executable, script, test["history"], "search.dat"]
+    told = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+    seconds = json.loads(told.splitlines()[-1])
+    return float(sum(seconds[str(trial["id"])] * trial["steps"] for trial in test["raw"]["trials"] if trial["steps"]))
 
 
 def rate(folder: Path, options: argparse.Namespace) -> None:
     """How much slower steps are while a search goes on around them, and what share of the time nobody trains."""
     ratios, idle = [], []
     for seed in range(1, options.seeds + 1):
-        search = run(folder, options.ranks, [f"SEED={seed}", f"DURATION={options.seconds}"])
-        again = run(folder, options.ranks, [f"SEED={seed}", f"REPLAY=file:{search['history']}", "DURATION=0"])
-        ratios.append(model_rate(search) / model_rate(again))
-        idle.append(search["scores"]["idle_share"])
-        print(f"  seed {seed}: rate of the search / of the same trials without choosing {ratios[-1]:.4f}", flush=True)
+        test = run(folder, options.ranks, [f"SEED={seed}", f"DURATION={options.seconds}"])
+        own = sum(trial["training_seconds"] for trial in test["raw"]["trials"])
+        ratios.append(plain_seconds(test, folder, options.ranks) / own)
+        idle.append(test["scores"]["idle_share"])
+        print(f"  seed {seed}: rate of steps in the search / of the same steps alone {ratios[-1]:.4f}", flush=True)
     print(f"{'':<44} {'min':>8} {'median':>8} {'max':>8}")
     print(f"  {'training rate within the search, ratio':<42} {spread(ratios)}")
     print(f"  {'idle share':<42} {spread(idle)}")
@@ -151,10 +165,10 @@ def main() -> None:
     print(", ".join(f"{name} {version}" for name, version in versions().items()), flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if "strategies" in options.what or "weights" in options.what:
-            searches = strategies(folder, options)
-            if "weights" in options.what:
-                weights(folder, searches, options)
+        if "strategies" in options.what:
+            strategies(folder, options)
+        if "weights" in options.what:
+            weights(folder, options)
         if "rate" in options.what:
             rate(folder, options)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hpcai import searchscore
 from hpcai.networks.graph import Graph
-from hpcai.search.nursery import grown
+from hpcai.networks.lineage import changed
 from hpcai.searchscore import Credit
 
 Json = dict[str, Any]
@@ -24,7 +24,7 @@ class Convergence:
 
     def add(self, trial: Json, chain: list[Json]) -> None:
         """A trial has come back, whose network the morphisms of `chain` lead to."""
-        each = searchscore.work(grown(self._initial, chain))
+        each = searchscore.work(changed(self._initial, chain))
         for credit in searchscore.credits(trial, each):
             point = ceil(credit.seconds / self._step)
             known = self._sums.get(point, Credit(0.0, 0, 0, 0.0))

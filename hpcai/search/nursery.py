@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +10,7 @@ from torch import Tensor
 from hpcai.data.philox import Purpose, seed_of
 from hpcai.models.module import Network, build
 from hpcai.networks.graph import Graph
+from hpcai.networks.lineage import changed
 from hpcai.networks.morphism import Deepen, Morphism, from_json
 from hpcai.search.inherit import State, inherited
 from hpcai.search.plan import Plan
@@ -51,10 +50,10 @@ class Nursery:
 
     def raised(self, plan: Plan, checks: bool) -> Child:
         """The network of a trial. Where it `checks`, child and parent are compared. Gone if there is no such parent."""
-        parent = grown(self._initial, plan.ancestry)
+        parent = changed(self._initial, plan.ancestry)
         morphisms = [from_json(each) for each in plan.morphisms]
         if self._fresh:
-            graph = grown(parent, plan.morphisms)
+            graph = changed(parent, plan.morphisms)
             return Child(graph, _state(build(graph, seed_of(self._seed, Purpose.MORPHISMS, plan.id))))
         state = _in(torch.float64, self._parent_state(plan))
         graph, heir = self._inherited(parent, state, morphisms, plan)
@@ -64,16 +63,14 @@ class Nursery:
     def _parent_state(self, plan: Plan) -> State:
         """The weights that a trial's parent ended with; of the initial network those that are drawn."""
         if plan.parent is None:
-            return _state(build(grown(self._initial, plan.ancestry), seed_of(self._seed, Purpose.WEIGHTS, 0)))
+            return _state(build(changed(self._initial, plan.ancestry), seed_of(self._seed, Purpose.WEIGHTS, 0)))
         try:
             state: State = torch.load(weights_file(self._folder, plan.parent), map_location="cpu", weights_only=True)
         except FileNotFoundError:
             raise Gone(f"trial {plan.parent}") from None
         return state
 
-    def _inherited(
-        self, graph: Graph, state: State, morphisms: Sequence[Morphism], plan: Plan
-    ) -> tuple[Graph, State]:
+    def _inherited(self, graph: Graph, state: State, morphisms: Sequence[Morphism], plan: Plan) -> tuple[Graph, State]:
         images = self._images.double()
         for number, morphism in enumerate(morphisms):
             found = statistics(graph, state, morphism.after, images) if isinstance(morphism, Deepen) else {}
@@ -82,11 +79,6 @@ class Nursery:
             graph = morphism.apply(graph)
             state = {name: tensor for name, tensor in state.items() if name.split(".")[0] in graph.shapes}
         return graph, state
-
-
-def grown(graph: Graph, morphisms: Sequence[dict[str, Any]]) -> Graph:
-    """A graph after some morphisms, written in JSON. InputError where one is not legal."""
-    return reduce(lambda before, written: from_json(written).apply(before), morphisms, graph)
 
 
 def weights_file(folder: Path, trial: int) -> Path:

@@ -1,0 +1,106 @@
+"""The networks of a search trained again one after the other, without a search around them: of search.py.
+
+    mpirun -np P python benchmarks/plain.py HISTORY INPUT
+
+Each rank trains what its group of one rank has trained, as long as it did; who is ready before the others goes on with
+his last network, so that nobody is alone on the machine. A JSON object on stdout: of each trial, the seconds of one
+training step.
+"""
+
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from hpcai.comm import world as worlds
+
+WORLD = worlds.join()
+THREADS = worlds.settle(WORLD).threads
+
+import torch  # noqa: E402, threads are counted before
+from mpi4py import MPI  # noqa: E402
+
+from hpcai.clock import Phases  # noqa: E402
+from hpcai.comm.ending import Ending  # noqa: E402
+from hpcai.comm.grid import split  # noqa: E402
+from hpcai.comm.rendezvous import process_group  # noqa: E402
+from hpcai.data import catalog  # noqa: E402
+from hpcai.inputfile import parse  # noqa: E402
+from hpcai.machine import device as devices  # noqa: E402
+from hpcai.search.archive import replayed  # noqa: E402
+from hpcai.search.nursery import FRESH, Nursery  # noqa: E402
+from hpcai.search.plan import Plan  # noqa: E402
+from hpcai.train.guide import Guide  # noqa: E402
+from hpcai.train.state import Progress  # noqa: E402
+from hpcai.workloads.assembly import assembled_trial  # noqa: E402
+from hpcai.workloads.loading import load  # noqa: E402
+from hpcai.workloads.prepare import network  # noqa: E402
+
+Json = dict[str, Any]
+
+
+class Until(Guide):
+    """Ends with an epoch."""
+
+    def __init__(self, epochs: int) -> None:
+        self._epochs = epochs
+
+    def enough(self, progress: Progress) -> bool:
+        return progress.epoch >= self._epochs
+
+
+def plan_of(trial: Json) -> Plan:
+    """As the search had it, for as many epochs as were begun."""
+    given = {field.name: trial[field.name] for field in fields(Plan) if field.name in trial}
+    return Plan(**given, **trial["hyperparameters"], epochs=len(trial["curve"]), patience=len(trial["curve"]))
+
+
+class Plain:
+    """Trainings of one rank."""
+
+    def __init__(self, history: Path, text: bytes) -> None:
+        self._case = parse(text, ranks=WORLD.size).cases(WORLD.size)[0]
+        own = [trial for trial in replayed(history, WORLD.size).values() if trial["worker"] == WORLD.rank]
+        self._plans = [plan_of(trial) for trial in own if trial["curve"]]
+        self._device = devices.own(WORLD.node.rank)
+        devices.prepare(self._device, THREADS)
+        load([self._case], self._device)
+        self._dataset = catalog.open_for(self._case.data_settings)
+        self._initial = network(self._case, self._dataset)
+
+    def run(self) -> dict[int, float]:
+        """Seconds a step, by trial."""
+        group = split(WORLD.comm, WORLD.size, 1, "row")
+        assert group is not None
+        self._group = group
+        with process_group(group, WORLD.host, self._device):
+            found = {plan.id: self._seconds(plan) for plan in self._plans}
+            others = WORLD.comm.Ibarrier()
+            while not others.Test():
+                self._seconds(self._plans[-1])
+        return found
+
+    def _seconds(self, plan: Plan) -> float:
+        nursery = Nursery(self._initial, Path(), 1, FRESH, torch.empty(0))
+        child = nursery.raised(plan, False)
+        training = assembled_trial(self._case, 1, self._group, self._device, self._dataset, plan, child)
+        training.warm_up()
+        phases = Phases(self._device)
+        training.run(phases, Ending(MPI.COMM_SELF, 0.0), guide=Until(plan.epochs))
+        return float(phases.seconds["training"] / training.state.progress.steps)
+
+
+def main() -> None:
+    """Train, and bring the seconds of all ranks together."""
+    found = Plain(Path(sys.argv[1]), Path(sys.argv[2]).read_bytes()).run()
+    everyone = WORLD.comm.gather(found)
+    if everyone:
+        print(json.dumps({id_: seconds for own in everyone for id_, seconds in own.items()}))
+    worlds.finish()
+
+
+if __name__ == "__main__":
+    main()
