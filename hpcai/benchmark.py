@@ -201,7 +201,7 @@ class _Book:
             return 0
         sealed = results.sealed(self.result, self.planned)
         _tell(hpl.closing(sealed))
-        names = sorted(["result.json", *files.texts(sealed)])
+        names = sorted(files.contents(sealed))
         print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self.folder}", file=sys.stderr)
         return _exit_code(sealed["summary"])
 

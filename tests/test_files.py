@@ -14,7 +14,8 @@ from hpcai.errors import HpcaiError
 from hpcai.report import files
 
 DATE = datetime(2026, 7, 9, 5, 4, 3, tzinfo=UTC)
-NAMES = ["report.txt", "result.csv", "result.json"]
+TEXTS = ["report.txt", "result.csv", "result.json"]
+NAMES = [*TEXTS, "series.h5"]
 
 
 @pytest.fixture
@@ -38,10 +39,10 @@ def test_a_file_in_the_way(here: Path) -> None:
     assert refused.value.exit_code == 3 and (here / "results").read_text() == "mine"
 
 
-def test_the_three_files(tmp_path: Path) -> None:
+def test_the_files(tmp_path: Path) -> None:
     files.write(tmp_path, golden())
     assert sorted(os.listdir(tmp_path)) == NAMES
-    for name in NAMES:
+    for name in TEXTS:
         assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes(), name
 
 

@@ -10,7 +10,8 @@ from hpcai.report import files
 RAW = golden()["tests"][0]["raw"]
 CORRECT, SAMPLES = RAW["correct"], RAW["dataset"]["validation_samples"]
 VERIFIED = (
-    "every number follows from the raw measurements, with report.txt and result.csv; UNOFFICIAL, 2 of 2 tests PASSED\n"
+    "every number follows from the raw measurements, with report.txt and result.csv and series.h5; UNOFFICIAL, "
+    "2 of 2 tests PASSED\n"
 )
 
 
@@ -33,7 +34,7 @@ def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> N
         files.write(tmp_path / name, golden())
     altered = tmp_path / "altered" / "result.json"
     altered.write_text(altered.read_text().replace(f'"correct": {CORRECT}', f'"correct": {CORRECT + 100}'))
-    for name in ("report.txt", "result.csv"):
+    for name in ("report.txt", "result.csv", "series.h5"):
         (tmp_path / "alone" / name).unlink()
     finished = verify(tmp_path, "sound", "altered", "alone")
     assert finished.returncode == 1

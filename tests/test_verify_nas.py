@@ -43,7 +43,8 @@ def test_it_is_verified_and_has_the_types_of_the_schema(made: Any, tmp_path: Pat
 
 def test_files_beside_it_are_compared(tmp_path: Path) -> None:
     files.write(tmp_path, searched())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.txt", "result.csv", "result.json", "trials.csv"]
+    names = ["report.txt", "result.csv", "result.json", "series.h5", "trials.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert verify.differences(tmp_path / "result.json") == []
     assert "trials.csv" in verify.standing(tmp_path / "result.json")
     text = (tmp_path / "trials.csv").read_text("utf-8")

@@ -54,7 +54,7 @@ def passes(path: Where, value: Any, folder: Path) -> bool:
 
 def test_sound_tables_with_their_files(tmp_path: Path) -> None:
     files.write(tmp_path, with_tables())
-    assert {path.name for path in tmp_path.iterdir()} == {"result.json", *verify.BESIDE} - {"trials.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "series.h5", *verify.TEXTS} - {"trials.csv"}
     assert verify.differences(tmp_path / "result.json") == []
     assert "with report.txt and result.csv and kernels.csv" in verify.standing(tmp_path / "result.json")
     Draft202012Validator(schema.schema()).validate(with_tables())

@@ -1,4 +1,4 @@
-"""The files of a run: report.txt, result.json and tables in a folder of their own, each replaced atomically."""
+"""The files of a run: report.txt, result.json, tables and series in a folder of their own, each replaced atomically."""
 
 import csv
 import io
@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.errors import HpcaiError
-from hpcai.report import hpl, trials
+from hpcai.report import hpl, series, trials
 from hpcai.report.tables import blocks, comma_separated
 from hpcai.result.summary import SEARCHED
 
 Json = dict[str, Any]
 
+SERIES = "series.h5"
 CSV_COLUMNS = ("index", "tv", "workload", "n", "nb", "p", "q", "seconds", "gflops", "verdict", "status")
 CSV_SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")
 CSV_SCORES = ("flops", "valid_flops", "quality", "target", "time_to_quality", "efficiency")
@@ -68,18 +69,24 @@ def texts(result: Json) -> dict[str, str]:
     return {"report.txt": report(result), "result.csv": table(result), **tables}
 
 
+def contents(result: Json) -> dict[str, bytes]:
+    """The contents by name of all files, result.json last; one that has nothing to say is left out."""
+    found = {name: text.encode() for name, text in texts(result).items()} | {SERIES: series.contents(result)}
+    made = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return {name: data for name, data in found.items() if data} | {"result.json": made.encode()}
+
+
 def write(folder: Path, result: Json) -> None:
     """Write or replace the files."""
-    for name, text in texts(result).items():
-        _replace(folder / name, text)
-    _replace(folder / "result.json", json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    for name, data in contents(result).items():
+        _replace(folder / name, data)
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -11,13 +11,13 @@ from typing import Any
 from hpcai import result as results
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Case, from_dict
-from hpcai.report import consistency, files, schema
+from hpcai.report import consistency, files, schema, series
 from hpcai.report.schema import check
 
 Json = dict[str, Any]
 
 NOTHING = "nothing"
-BESIDE = ("report.txt", "result.csv", "kernels.csv", "collectives.csv", "trials.csv")
+TEXTS = ("report.txt", "result.csv", "kernels.csv", "collectives.csv", "trials.csv")
 # What a hostile file can make of arithmetic, look-ups and formats.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError, OSError)
 
@@ -42,7 +42,7 @@ def differences(path: Path) -> list[str]:
 def standing(path: Path) -> str:
     """What the verification of a sound result says: what was compared, and what the result is worth."""
     summary = read(path)["summary"]
-    beside = [name for name in BESIDE if (path.parent / name).exists()]
+    beside = [name for name in (*TEXTS, files.SERIES) if (path.parent / name).exists()]
     compared = f"with {' and '.join(beside)}" if beside else "nothing beside it to compare"
     tests = f"{summary['passed']} of {summary['planned']} tests PASSED"
     return f"every number follows from the raw measurements, {compared}; {summary['valid']}, {tests}"
@@ -143,13 +143,15 @@ def _short(value: Any) -> str:
 
 
 def _beside(folder: Path, made: Json) -> Iterator[str]:
-    """Differences of the report and the tables, where they lie beside the result."""
+    """Differences of the report, the tables and the series, where they lie beside the result."""
     texts = files.texts(made)
-    for name in BESIDE:
+    for name in TEXTS:
         path, expected = folder / name, texts.get(name, "")
         if path.exists() and (found := path.read_bytes()) != expected.encode():
             line = _first_difference(found.decode("utf-8", "replace"), expected)
             yield f"{name}, line {line}: not what the result file says"
+    if (folder / files.SERIES).exists():
+        yield from series.differences(folder / files.SERIES, made)
 
 
 def _first_difference(one: str, other: str) -> int:

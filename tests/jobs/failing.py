@@ -18,6 +18,7 @@ from hpcai.comm.timing import Bench
 from hpcai.data.loader import Loader
 from hpcai.driver import main
 from hpcai.report import files
+from hpcai.search.squad import Squad
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation
 from hpcai.train.loop import Training
@@ -31,6 +32,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "voting": (bagging, "judge"),
     "multiplying": (kernels, "measured"),
     "communicating": (Bench, "row"),
+    "trying": (Squad, "_train"),
     "waiting": (Ending, "barrier"),  # where idle ranks sleep
     "writing": (files, "write"),
 }

@@ -1,0 +1,91 @@
+"""series.h5: what a result knows over time, for whoever draws or compares it.
+
+A group `test-<index>` for each test, in it the tables that the test has, each a group of vectors float64 of one length,
+their unit as an attribute; NaN stands for what was not measured.
+
+    curve       each validation: epoch, seconds, loss, quality; of a search that of each trial, with its number
+    score       of a search: seconds, ops, error, regulated_score
+    telemetry   seconds, processors, memory_bytes, gpus, gpu_memory_bytes
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+Json = dict[str, Any]
+Row = Sequence[float | None]
+
+UNITS = {
+    "seconds": "s",
+    "ops": "operation/s",
+    "regulated_score": "operation/s",
+    "memory_bytes": "byte",
+    "gpu_memory_bytes": "byte",
+}
+CURVE = ("epoch", "seconds", "loss", "quality")
+SCORE = ("seconds", "ops", "error", "regulated_score")
+UNREADABLE = (OSError, RuntimeError, LookupError, ValueError)  # as h5py says it of a file that is none, or is damaged
+TELEMETRY = ("seconds", "processors", "memory_bytes", "gpus", "gpu_memory_bytes")
+
+
+def contents(result: Json) -> bytes:
+    """The file's bytes; empty where the result has nothing over time."""
+    vectors = dict(_vectors(result))
+    if not vectors:
+        return b""
+    memory = io.BytesIO()
+    with h5py.File(memory, "w") as file:
+        for name, vector in vectors.items():
+            dataset = file.create_dataset(name, data=vector)
+            dataset.attrs["unit"] = UNITS.get(name.rpartition("/")[2], "1")
+    return memory.getvalue()
+
+
+def differences(path: Path, result: Json) -> Iterator[str]:
+    """What a file says otherwise than the result."""
+    expected = dict(_vectors(result))
+    try:
+        with h5py.File(path) as file:
+            found: set[str] = set()
+            file.visititems(lambda name, item: found.add(name) if isinstance(item, h5py.Dataset) else None)
+            wrong = {name for name in found & {*expected} if not _same(file[name], expected[name])}
+    except UNREADABLE as error:
+        yield f"{path.name} cannot be read: {error}"
+        return
+    for name in sorted(wrong | (found ^ {*expected})):
+        yield f"{path.name}, {name}: not what the result file says"
+
+
+def _same(stored: h5py.Dataset, vector: Any) -> bool:
+    """Whether a data set is that vector; what is not of its size is not read."""
+    alike = stored.shape == vector.shape and stored.dtype == vector.dtype
+    return alike and np.array_equal(stored[()], vector, equal_nan=True)
+
+
+def _vectors(result: Json) -> Iterator[tuple[str, Any]]:
+    for test in result["tests"]:
+        for table, columns, rows in _tables(test):
+            for name, column in zip(columns, np.array(rows, np.float64).T, strict=True) if rows else ():
+                yield f"test-{test['index']}/{table}/{name}", column
+
+
+def _tables(test: Json) -> Iterator[tuple[str, Sequence[str], list[Row]]]:
+    seen = test["raw"].get("telemetry")
+    if seen:
+        yield "telemetry", TELEMETRY, seen["series"]
+    if "series" in test["scores"]:
+        yield "score", SCORE, [[point[name] for name in SCORE] for point in test["scores"]["series"]]
+        yield "curve", ("trial", *CURVE), [(each["id"], *row) for each in test["raw"]["trials"] for row in _curve(each)]
+    else:
+        yield "curve", CURVE, _curve(test["raw"])
+
+
+def _curve(measured: Json) -> list[Row]:
+    return [
+        (entry["epoch"], entry["seconds"], entry["loss"], entry["correct"] and entry["correct"] / entry["counted"])
+        for entry in measured["curve"]
+    ]

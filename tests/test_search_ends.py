@@ -1,0 +1,52 @@
+"""Searches that do not come to their end: a rank that is killed takes the job with it, what returned before is kept."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from job_folder import INPUT, START, prepared
+from launch import ROOT, mpirun, run_job
+
+from hpcai.report import verify
+from hpcai.search import history
+
+FAILING = ROOT / "tests" / "jobs" / "failing.py"
+SEARCH = INPUT.replace("[ensemble]", "[nas]") + "100 ROUNDS\n"
+
+pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: ENDS OF SEARCHES NOT TESTED")
+
+
+def failing(folder: Path, *arguments: str) -> Any:
+    """A search whose rank 1 fails when it comes to its fifth trial."""
+    prepared(folder)
+    (folder / "input.dat").write_text(SEARCH)
+    job = run_job(
+        [FAILING, "1", "trying", "5", *arguments, "--set", "GROUPS=2", "DEGREE=1"],
+        2,
+        folder,
+        START,
+        {"OMP_NUM_THREADS": "1"},
+    )
+    assert job.leftovers == [] and (folder / "failed").exists()
+    return job
+
+
+@pytest.mark.parametrize("how", ["kill", "exit-0"])
+def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path, how: str) -> None:
+    job = failing(tmp_path, how)
+    assert job.returncode not in (0, None) and "End of Tests." not in job.stdout
+    (path,) = tmp_path.glob("results/*/search-1/history.jsonl")
+    trials = list(history.read(path))
+    assert len(trials) >= 4
+    assert {trial.worker for trial in trials} == {0, 1}
+    assert max(trial.round for trial in trials if trial.worker == 1) <= 4
+
+
+def test_a_signal_to_one_rank_ends_the_search_with_its_trials(tmp_path: Path) -> None:
+    job = failing(tmp_path, "terminate")
+    assert job.returncode == 3 and "by SIGTERM on rank 1." in job.stdout
+    (path,) = tmp_path.glob("results/*/result.json")
+    assert verify.differences(path) == []
+    raw = json.loads(path.read_text())["broken_off"]["raw"]
+    assert raw["where"] == "search" and len(raw["trials"]) >= 8

@@ -1,0 +1,99 @@
+"""series.h5: what a result knows over time, read by whatever reads HDF5; a file that says otherwise is caught."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from made_search import searched
+from small_run import golden, judged, renewed
+
+from hpcai.report import files, series, verify
+
+
+def test_curves_and_telemetry_of_an_ensemble(tmp_path: Path) -> None:
+    files.write(tmp_path, golden())
+    raw = golden()["tests"][1]["raw"]
+    with h5py.File(tmp_path / "series.h5") as file:
+        assert list(file) == ["test-1", "test-2"]
+        test = file["test-2"]
+        assert list(test) == ["curve", "telemetry"]
+        assert test["curve/epoch"][()].tolist() == [entry["epoch"] for entry in raw["curve"]]
+        quality = [entry["correct"] / entry["counted"] for entry in raw["curve"]]
+        assert test["curve/quality"][()].tolist() == quality and test["curve/quality"].attrs["unit"] == "1"
+        assert test["telemetry/seconds"][()].tolist() == [sample[0] for sample in raw["telemetry"]["series"]]
+        assert test["telemetry/memory_bytes"].attrs["unit"] == "byte"
+        assert np.isnan(test["telemetry/gpus"][()]).all()
+
+
+def test_score_and_trials_of_a_search(tmp_path: Path) -> None:
+    files.write(tmp_path, searched())
+    test = searched()["tests"][0]
+    with h5py.File(tmp_path / "series.h5") as file:
+        own = file[f"test-{test['index']}"]
+        for name in series.SCORE:
+            assert own[f"score/{name}"][()].tolist() == [point[name] for point in test["scores"]["series"]]
+        trials = [each["id"] for each in test["raw"]["trials"] for _ in each["curve"]]
+        assert own["curve/trial"][()].tolist() == trials
+        entries = [entry for each in test["raw"]["trials"] for entry in each["curve"]]
+        missing = [entry["correct"] is None for entry in entries]
+        assert np.isnan(own["curve/quality"][()]).tolist() == missing
+    assert verify.differences(tmp_path / "result.json") == []
+
+
+def _other_value(file: h5py.File) -> None:
+    file["test-1/curve/loss"][0] += 1e-9
+
+
+def _shorter(file: h5py.File) -> None:
+    vector = file["test-1/curve/loss"][:-1]
+    del file["test-1/curve/loss"]
+    file["test-1/curve/loss"] = vector
+
+
+def _missing(file: h5py.File) -> None:
+    del file["test-1/curve/loss"]
+
+
+def _more(file: h5py.File) -> None:
+    file["test-1/curve/loss2"] = np.zeros(2)
+
+
+def _vast(file: h5py.File) -> None:
+    del file["test-1/curve/loss"]
+    file.create_dataset("test-1/curve/loss", (2**50,), np.float64, chunks=(2**20,))
+
+
+@pytest.mark.parametrize("fault", [_other_value, _shorter, _missing, _more, _vast])
+def test_a_file_that_says_otherwise_is_caught(tmp_path: Path, fault: Callable[[h5py.File], None]) -> None:
+    files.write(tmp_path, golden())
+    with h5py.File(tmp_path / "series.h5", "r+") as file:
+        fault(file)
+    (found,) = verify.differences(tmp_path / "result.json")
+    assert found.startswith("series.h5, test-1/curve/loss") and "not what the result file says" in found
+
+
+@pytest.mark.parametrize("data", [b"", b"no HDF5", b"\x89HDF\r\n\x1a\n" + b"\xff" * 600])
+def test_a_file_that_is_none_is_caught(tmp_path: Path, data: bytes) -> None:
+    files.write(tmp_path, golden())
+    (tmp_path / "series.h5").write_bytes(data)
+    (found,) = verify.differences(tmp_path / "result.json")
+    assert found.startswith("series.h5 cannot be read")
+
+
+def test_a_damaged_file_is_no_crash(tmp_path: Path) -> None:
+    files.write(tmp_path, golden())
+    path = tmp_path / "series.h5"
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 397):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        verify.differences(tmp_path / "result.json")
+
+
+def test_a_result_without_tests_has_no_series(tmp_path: Path) -> None:
+    empty = golden()
+    empty["tests"] = []
+    files.write(tmp_path, judged(renewed(empty)))
+    assert not (tmp_path / "series.h5").exists()
+    assert series.contents(empty) == b""
