@@ -68,6 +68,17 @@ def test_failed_trials_are_marked_and_have_no_colour() -> None:
     assert sorted(sound.get_array().tolist()) == [0.15, 0.2, 0.35, 0.45, 0.45, 0.5, 0.6]
 
 
+def test_a_trial_that_was_never_judged_has_no_colour() -> None:
+    (test,) = searched()["tests"]
+    cut = next(trial for trial in test["trials"] if trial["verdict"] == "time")
+    cut["accuracy"] = 0.0
+    axes = axes_of(searchplots.tree, [test])
+    _, _, failed, hollow, sound = axes.collections
+    assert [len(each.get_offsets()) for each in (failed, hollow, sound)] == [2, 1, 6]
+    assert hollow.get_offsets()[0].tolist()[0] == cut["returned"] and min(sound.get_array()) > 0
+    assert "ended before it was judged" in axes.get_legend_handles_labels()[1]
+
+
 def test_many_trials_are_not_named_and_deep_trees_are_drawn() -> None:
     (test,) = searched()["tests"]
     row = test["trials"][0]

@@ -14,6 +14,10 @@ Place = tuple[float, float]
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
 UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+WITHOUT_ACCURACY: dict[str, Json] = {
+    "failed": {"marker": "x", "c": "tab:red"},
+    "ended before it was judged": {"marker": "o", "facecolors": "white", "edgecolors": "gray"},
+}
 MOST_NAMES = 60  # trials that are told by their number
 INITIAL = 0  # no trial has this id
 
@@ -54,7 +58,8 @@ def tree(axes: "Axes", tests: Sequence[Json]) -> None:
         if len(tests) > 1:
             name = f"{test.get('run', '')}{test['index']}"
             axes.annotate(name, places[INITIAL], (-18, 0), textcoords="offset points", va="center")
-        sound = [trial for trial in test["trials"] if trial["verdict"] not in FAILED]
+        _marks(axes, test["trials"], places)
+        sound = [trial for trial in test["trials"] if not _kind(trial)]
         all_places += [places[trial["id"]] for trial in sound]
         accuracies += [trial["accuracy"] for trial in sound]
     if all_places:
@@ -99,11 +104,23 @@ def _edges(axes: "Axes", trials: Sequence[Json], places: dict[int, Place]) -> No
     axes.add_collection(LineCollection(lines(trials), colors="silver", linewidths=1, zorder=1))
     axes.add_collection(LineCollection(lines(best), colors="black", linewidths=2, zorder=2))
     axes.plot(*places[INITIAL], "s", color="black", zorder=3)
-    failed = [places[trial["id"]] for trial in trials if trial["verdict"] in FAILED]
-    if failed:
-        label = "failed" if "failed" not in axes.get_legend_handles_labels()[1] else None
-        x, y = zip(*failed, strict=True)
-        axes.scatter(x, y, marker="x", c="tab:red", s=_size(len(trials)) / 2, zorder=3, label=label)
+
+
+def _marks(axes: "Axes", trials: Sequence[Json], places: dict[int, Place]) -> None:
+    """Trials without an accuracy: those that failed, and those that the end of the search has cut before it."""
+    for label, look in WITHOUT_ACCURACY.items():
+        chosen = [places[trial["id"]] for trial in trials if _kind(trial) == label]
+        if chosen:
+            told = label in axes.get_legend_handles_labels()[1]
+            x, y = zip(*chosen, strict=True)
+            axes.scatter(x, y, s=_size(len(trials)) / 2, zorder=3, label=None if told else label, **look)
+
+
+def _kind(trial: Json) -> str:
+    """How a trial is drawn: by its accuracy (empty), or as one of those without."""
+    if trial["verdict"] in FAILED:
+        return "failed"
+    return "" if trial["accuracy"] else "ended before it was judged"
 
 
 def _line_of_the_best(trials: Sequence[Json]) -> list[Json]:
