@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from hpcai import networks, searchscore
+from hpcai.networks.lineage import changed
 from hpcai.search import convergence as convergences
 from hpcai.search.convergence import PARTS, Convergence
-from hpcai.search.nursery import grown
 
 Json = dict[str, Any]
 GRAPH = networks.build("resnet8", (8, 8), 1, 4, "v1")
@@ -77,7 +77,7 @@ def test_sums_tell_the_same_as_all_validations(monkeypatch: pytest.MonkeyPatch) 
         chain = [WIDER] if number % 2 else []
         one = trial(90 * dice.random(), dice.random(), 8, dice.randrange(50))
         convergence.add(one, chain)
-        credits += searchscore.credits(one, searchscore.work(grown(GRAPH, chain)))
+        credits += searchscore.credits(one, searchscore.work(changed(GRAPH, chain)))
     convergence.reached(99.3)
     wanted = searchscore.series(credits, [], 99.3, WINDOW / PARTS, SAMPLES)
     assert seen == [wanted] and len(wanted) == 199
