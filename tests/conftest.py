@@ -1,6 +1,8 @@
 """`@pytest.mark.parallel(4)`: the one test is launched again under `mpirun -np 4`, where every rank runs it.
 
 The outer test passes if each rank reports that it passed; a rank that fails reports why, then ends the whole job.
+Where a file says `pytestmark = pytest.mark.together`, its tests of so many ranks share a job as long as none fails:
+a job takes seconds to start. The others are then launched again.
 """
 
 import json
@@ -9,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
-from launch import mpirun, run_job, sweep_shared_memory
+from launch import mpirun, start_job, sweep_shared_memory
 
 REPORTS = "HPCAI_TEST_REPORTS"
 RANKS = "HPCAI_TEST_RANKS"
@@ -24,6 +27,7 @@ TIMEOUT = 300.0
 LAST_WORDS = 1.0
 INSIDE = REPORTS in os.environ
 STARTED = pytest.StashKey[float]()
+KNOWN = pytest.StashKey[dict[str, "Launched"]]()
 
 # No time limits in tests; and ranks must all draw the same examples.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=INSIDE)
@@ -80,47 +84,72 @@ def launches(item: pytest.Item) -> bool:
 
 
 def run_on_ranks(item: pytest.Function, ranks: int, timeout: float = TIMEOUT) -> None:
-    """Run the test on `ranks` ranks; fails or skips as they do."""
+    """Run the test on `ranks` ranks, unless it ran together with another; fails or skips as they do."""
     if mpirun() is None:
         pytest.skip(f"NO mpirun beside {sys.executable} or on the PATH: MPI TEST NOT RUN")
-    ranks = item.config.getoption("--ranks") or ranks
+    known = item.config.stash.setdefault(KNOWN, {})
+    if item.nodeid not in known:
+        ranks = item.config.getoption("--ranks") or ranks
+        batch = [item, *companions(item)]
+        launched = launch(batch, ranks, timeout)
+        known |= {other.nodeid: launched for other in batch if other is item or launched.whole(other.nodeid)}
+    known.pop(item.nodeid).judge(item.nodeid)
+
+
+def companions(item: pytest.Function) -> list[pytest.Item]:
+    """Tests that come later and may share the job."""
+    if item.get_closest_marker("together") is None:
+        return []
+    later = item.session.items[item.session.items.index(item) + 1 :]
+    own = item.get_closest_marker("parallel")
+    return [other for other in later if other.path == item.path and other.get_closest_marker("parallel") == own]
+
+
+def launch(batch: Sequence[pytest.Item], ranks: int, timeout: float) -> "Launched":
+    """Run tests one after the other in one job, until one fails or takes longer than `timeout`."""
     # Only just before the end: what it reads of running threads may end the process by a segmentation fault.
     hung = f"faulthandler_timeout={max(timeout - 10.0, 0.5 * timeout)}"
-    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, item.nodeid]
+    chosen = [item.nodeid for item in batch]
+    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, *chosen]
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
         environment = {REPORTS: folder, RANKS: str(ranks), "OMP_NUM_THREADS": threads}
-        try:
-            job = run_job(arguments, ranks, item.config.rootpath, timeout, environment)
-        except subprocess.TimeoutExpired as late:
-            output = f"{late.stdout.decode()}{late.stderr.decode()}"
-            pytest.fail(f"no end after {timeout} s on {ranks} ranks\n{told(folder)}\n{output}", pytrace=False)
-        judge(folder, ranks, job)
+        with start_job(arguments, ranks, batch[0].config.rootpath, environment) as job:
+            try:
+                finished = job.wait_while(lambda: len(os.listdir(folder)), timeout)
+                output, code = f"{finished.stdout}{finished.stderr}", str(finished.returncode)
+            except subprocess.TimeoutExpired as late:
+                output, code = f"{late.stdout.decode()}{late.stderr.decode()}", f"no end after {timeout} s"
+        reports = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))]
+    return Launched(ranks, reports, code, output)
 
 
-def judge(folder: str, ranks: int, job: subprocess.CompletedProcess[str]) -> None:
-    """Pass only if every rank said that it passed."""
-    said = outcomes(folder)
-    verdicts = [outcome["verdict"] for outcome in said.values()]
-    if job.returncode or len(verdicts) != ranks or "failed" in verdicts:
-        summary = f"{len(verdicts)} of {ranks} ranks reported; mpirun returned {job.returncode}"
-        pytest.fail(f"{summary}\n{told(folder)}\n{job.stdout}{job.stderr}", pytrace=False)
-    if set(verdicts) == {"skipped"}:
-        pytest.skip(said["0"]["text"])
+class Launched(NamedTuple):
+    """What the ranks of a job reported, each of each test, and how the job ended."""
 
+    ranks: int
+    reports: list[dict[str, Any]]
+    code: str
+    output: str
 
-def outcomes(folder: str) -> dict[str, dict[str, str]]:
-    """Verdict and text by rank, of the ranks that reported."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))}
+    def of(self, test: str) -> list[dict[str, Any]]:
+        """The reports of one test."""
+        return [report for report in self.reports if report["test"] == test]
 
+    def whole(self, test: str) -> bool:
+        """Whether all ranks have run it to its end, so that it need not run again."""
+        verdicts = [report["verdict"] for report in self.of(test)]
+        return len(verdicts) == self.ranks and "failed" not in verdicts
 
-def told(folder: str) -> str:
-    """What the ranks that failed said."""
-    return "\n".join(
-        f"--- rank {rank}\n{outcome['text']}"
-        for rank, outcome in outcomes(folder).items()
-        if outcome["verdict"] == "failed"
-    )
+    def judge(self, test: str) -> None:
+        """Pass only if every rank said that it passed."""
+        found = self.of(test)
+        if not self.whole(test):
+            failed = [f"--- rank {each['rank']}\n{each['text']}" for each in found if each["verdict"] == "failed"]
+            summary = f"{len(found)} of {self.ranks} ranks reported; mpirun: {self.code} on {self.ranks} ranks"
+            pytest.fail("\n".join([summary, *failed, self.output]), pytrace=False)
+        if {report["verdict"] for report in found} == {"skipped"}:
+            pytest.skip(found[0]["text"])
 
 
 class Rank:
@@ -130,7 +159,7 @@ class Rank:
         from mpi4py import MPI
 
         self.world = MPI.COMM_WORLD
-        self.verdict, self.text = "failed", "the test did not run"
+        self.count = 0
 
     def pytest_sessionstart(self) -> None:
         if self.world.size != int(os.environ[RANKS]):
@@ -139,19 +168,25 @@ class Rank:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        if report.when == "call" or not report.passed:
-            self.verdict, self.text = report.outcome, text_of(report)
+        if report.failed or (report.when == "setup" and report.skipped) or report.when == "call":
+            self.told = {"verdict": report.outcome, "text": text_of(report)}
         if report.failed:
-            self.pytest_sessionfinish()
-        return report
-
-    def pytest_sessionfinish(self) -> None:
-        path = Path(os.environ[REPORTS]) / f"{self.world.rank}.json"
-        path.with_suffix(".part").write_text(json.dumps({"verdict": self.verdict, "text": self.text}))
-        path.with_suffix(".part").rename(path)
-        if self.verdict == "failed":
+            self.report(report.nodeid)
             time.sleep(LAST_WORDS)
             self.world.Abort(1)
+            os._exit(1)  # it may return before the signal that ends this rank as well comes
+        return report
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.report(nodeid)
+        self.world.Barrier()  # nobody begins another test that this one's failure would end
+
+    def report(self, test: str) -> None:
+        """Say what this rank found."""
+        path = Path(os.environ[REPORTS]) / f"{self.count:03d}-{self.world.rank:03d}.json"
+        path.with_suffix(".part").write_text(json.dumps({"test": test, "rank": self.world.rank, **self.told}))
+        path.with_suffix(".part").rename(path)
+        self.count += 1
 
 
 def text_of(report: pytest.TestReport) -> str:

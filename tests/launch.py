@@ -96,6 +96,15 @@ class Job:
         self.kill()
         return Finished(self, returncode, seconds, leftovers)
 
+    def wait_while(self, progress: Callable[[], object], timeout: float) -> Finished:
+        """Wait for the end as long as what `progress` tells is something else every `timeout` seconds, else `wait`."""
+        known, since = progress(), time.monotonic()
+        while self.process.poll() is None and time.monotonic() < since + timeout:
+            if (now := progress()) != known:
+                known, since = now, time.monotonic()
+            time.sleep(0.02)
+        return self.wait(0.0)
+
     def kill(self) -> None:
         """Kill every process of the job; returns when none is left."""
         while pids := self.pids():

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from launch import ROOT, command_line, mpirun, run_job, start_job, sweep_shared_memory, wait_until
+from launch import ROOT, Finished, command_line, mpirun, run_job, start_job, sweep_shared_memory, wait_until
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TESTS NOT RUN")
 
@@ -66,14 +66,19 @@ def test_hangs():
 """
 
 
+def inner(folder: Path) -> Finished:
+    """What pytest says of test_inner.py in the folder, where it is launched as the project's own tests are."""
+    for name in ("conftest.py", "launch.py"):
+        (folder / name).write_text((ROOT / "tests" / name).read_text())
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    parallel\n    together\n")
+    arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-rA", "test_inner.py"]
+    return run_job(arguments, None, folder, env={"PYTHONPATH": ""})
+
+
 @needs_mpirun
 def test_verdicts_of_ranks_become_the_tests_verdict(tmp_path: Path) -> None:
-    for name in ("conftest.py", "launch.py"):
-        (tmp_path / name).write_text((ROOT / "tests" / name).read_text())
     (tmp_path / "test_inner.py").write_text(INNER_TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = parallel\n")
-    arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-rA", "test_inner.py"]
-    finished = run_job(arguments, None, tmp_path, env={"PYTHONPATH": ""})
+    finished = inner(tmp_path)
     assert "PASSED test_inner.py::test_passes" in finished.stdout
     assert "FAILED test_inner.py::test_one_rank_fails" in finished.stdout
     assert "--- rank 1" in finished.stdout and "assert (1 + 1) == 3" in finished.stdout
@@ -82,6 +87,59 @@ def test_verdicts_of_ranks_become_the_tests_verdict(tmp_path: Path) -> None:
     assert "for a reason" in finished.stdout and "1 skipped" in finished.stdout
     assert "FAILED test_inner.py::test_hangs" in finished.stdout and "no end after 5 s on 2 ranks" in finished.stdout
     assert not finished.leftovers
+
+
+TESTS_TOGETHER = """
+import os
+from pathlib import Path
+import pytest
+from mpi4py import MPI
+
+pytestmark = pytest.mark.together
+WORLD = MPI.COMM_WORLD
+
+def note(name):
+    with (Path(__file__).parent / f"{name}-{WORLD.rank}").open("a") as file:
+        file.write(f"{os.getpid()}\\n")
+
+@pytest.mark.parallel(2)
+def test_first(): note("first")
+
+@pytest.mark.parallel(3)
+def test_other_ranks(): note("other")
+
+@pytest.mark.parallel(2)
+def test_second(): note("second")
+
+@pytest.mark.parallel(2)
+def test_fails():
+    note("fails")
+    assert WORLD.rank == 1
+
+@pytest.mark.parallel(2)
+def test_skips():
+    note("skips")
+    pytest.skip("for a reason")
+
+@pytest.mark.parallel(2)
+def test_last(): note("last")
+"""
+
+
+@needs_mpirun
+def test_tests_of_a_file_share_a_job_until_one_fails(tmp_path: Path) -> None:
+    (tmp_path / "test_inner.py").write_text(TESTS_TOGETHER)
+    finished = inner(tmp_path)
+    assert "1 failed, 4 passed, 1 skipped" in finished.stdout and "for a reason" in finished.stdout
+    assert "FAILED test_inner.py::test_fails" in finished.stdout and "assert 0 == 1" in finished.stdout
+    processes = {
+        name: [(tmp_path / f"{name}-{rank}").read_text().split() for rank in range(2)]
+        for name in ("first", "other", "second", "fails", "skips", "last")
+    }
+    assert processes["first"] == processes["second"] != processes["other"]
+    assert [len(each) for each in processes["fails"]] == [2, 2]  # at the end of a job, and first in its own
+    assert processes["skips"] == processes["last"] and len(processes["last"][0]) == 1
+    assert not set(processes["last"][0]) & {*processes["first"][0], *processes["fails"][0]}
 
 
 @needs_mpirun

@@ -8,6 +8,7 @@ import pytest
 
 from hpcai.machine.gauges import NAMES, Values
 
+pytestmark = pytest.mark.together
 
 def monitor(world: Any, interval: float = 30.0) -> Any:
     import torch

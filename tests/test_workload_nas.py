@@ -10,6 +10,8 @@ from searching import judged, repeatable, search_case, searched, verdicts
 
 from hpcai.networks.lineage import lineage
 
+pytestmark = pytest.mark.together
+
 Json = dict[str, Any]
 
 
