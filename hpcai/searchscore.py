@@ -67,16 +67,18 @@ def interval(wanted: float, duration: float) -> float:
 
 
 def series(
-    found: Sequence[Credit], returned: Sequence[float], duration: float, step: float, samples: int
+    found: Sequence[Credit], returned: Sequence[float], duration: float, step: float, samples: int, first: int = 1
 ) -> list[Json]:
     """The score after every `step` seconds and at the end of `duration`; `samples` are those of a validation.
+
+    Points before the one of number `first` are left out.
 
     `returned` are the times at which trials came back. A point: seconds, operations until then, ops (operations /
     seconds), accuracy (the best so far), error, regulated_score, trials (that had come back).
     """
     waiting, back = sorted(found, key=lambda credit: credit.seconds), sorted(returned)
     operations, top, points, used, ended = 0, 0.0, list[Json](), 0, 0
-    for seconds in _times(duration, step):
+    for seconds in _times(duration, step, first):
         while used < len(waiting) and waiting[used].seconds <= seconds:
             operations += waiting[used].training + waiting[used].validation
             top = max(top, waiting[used].accuracy)
@@ -87,9 +89,9 @@ def series(
     return points
 
 
-def _times(duration: float, step: float) -> Iterator[float]:
+def _times(duration: float, step: float, first: int) -> Iterator[float]:
     count = int(duration / step * (1 - 1e-9))
-    yield from (step * number for number in range(1, count + 1))
+    yield from (step * number for number in range(first, count + 1))
     yield duration
 
 

@@ -52,12 +52,17 @@ OF_ALL: list[tuple[str, Change]] = [
     ("skipped_samples = those of the trials", put("skipped_samples", 1)),
     ("steps = those of the trials", put("steps", 1)),
     ("executed_operations = those of the trials", put("executed_operations", 1)),
-    ("largest_deviation >= those of the trials", put("largest_deviation", 0.0)),
+    ("largest_deviation: that of the trials", put("largest_deviation", 0.0)),
+    ("largest_deviation: that of the trials", put("largest_deviation", 1.0)),
     ("retired_groups < GROUPS", put("retired_groups", 2)),
-    ("trials lost with their groups only", put("trials.7.end", "lost")),
+    ("retired_groups: each with the trial that it lost", put("trials.7.end", "lost")),
+    ("retired_groups: each with the trial that it lost", put("retired_groups", 1)),
+    ("trials: of different networks", all_of(put("trials.8.morphisms", []), put("trials.8.parent", 7))),
     ("seconds > 0", put("seconds", 0.0)),
     ("seconds: until the last trial returned", put("seconds", 6.0)),
+    ("seconds: until the last trial returned", put("seconds", 6.9)),
     ("seconds: within phase search", put("phases.search", 6.5)),
+    ("seconds: of phase search", put("phases.search", 17.5)),
     ("seconds: more than validation", put("group_seconds.validation.min", 7.0)),
     ("group_seconds: min <= mean <= max", put("group_seconds.idle.min", 6.0)),
     ("group_seconds idle: what the others leave", put("seconds", 6.9)),
@@ -68,7 +73,8 @@ OF_ALL: list[tuple[str, Change]] = [
     ("ended_by: what was reached", put("ended_by", "trials")),
     ("ended_by: what was reached", put("ended_by", "rounds")),
     ("ended_by: what was reached", put("ended_by", "converged")),
-    ("coordinator: a request for each trial", put("coordinator.requests", 8)),
+    ("coordinator: requests for each trial", put("coordinator.requests", 17)),
+    ("proposals: one for each trial", put("proposals.count", 8)),
     ("coordinator: mean wait <= longest", put("coordinator.wait_mean", 1.0)),
     ("coordinator: busy within the search", put("coordinator.busy_seconds", 10.0)),
     ("proposals: mean seconds <= longest", put("proposals.seconds_mean", 1.0)),
@@ -93,7 +99,7 @@ OF_EACH: list[tuple[str, Change]] = [
     ("trial 2: deviation: not negative, 0 of unchanged networks and fresh weights", put("trials.1.deviation", -1e-9)),
     ("trial 9: parent: none that failed", all_of(put("trials.8.parent", 8), put("trials.8.morphisms", []))),
     ("trial 6: parent: returned before", put("trials.5.given", 0.5)),
-    ("trial 5: batch: of those that are searched", put("trials.4.hyperparameters.batch", 16)),
+    ("trial 5: batch: of those that are searched", put("trials.4.hyperparameters.batch", 64)),
     ("trial 9: batch: of those that are searched", put("trials.8.hyperparameters.batch", 8)),
     ("trial 5: kernel: of those that are searched", put("trials.4.hyperparameters.kernel", 5)),
     ("trial 9: kernel: added convolutions are as large", put("trials.8.hyperparameters.kernel", 7)),
@@ -118,6 +124,8 @@ OF_EACH: list[tuple[str, Change]] = [
     ("trial 1: curve: the fingerprint of all samples", put("trials.0.curve.0.fingerprint", 5)),
     ("trial 1: curve: correct <= validation_samples", put("trials.0.curve.0.correct", 2001)),
     ("trial 7: seconds: within the trial", put("trials.6.training_seconds", 3.0)),
+    ("trial 7: seconds: until the last validation", put("trials.6.curve.3.seconds", 3.2)),
+    ("trial 1: curve: a loss that what was judged wrong explains", put("trials.0.curve.0.validation_loss", 0.01)),
     ("trial 7: seconds of training > 0 if there were steps", put("trials.6.training_seconds", 0.0)),
     ("trial 7: nbytes > 0", put("trials.6.nbytes", 0)),
 ]
@@ -164,9 +172,18 @@ def test_patience() -> None:
     assert found(9, "patience") == ["trial 1: patience: not before"]
 
 
-def test_what_a_group_that_died_had_done_is_not_asked() -> None:
-    died = all_of(put("trials.7.end", "lost"), put("retired_groups", 1), put("group_seconds.training.mean", 2.1))
+def test_a_group_that_died_tells_what_it_had_done() -> None:
+    died = all_of(put("trials.7.end", "lost"), put("retired_groups", 1))
     assert broken(died) == []
+    told = all_of(died, put("group_seconds.training.mean", 2.1))
+    assert broken(told) == ["group_seconds training: the sums of the trials"]
+
+
+def test_where_memory_is_short_a_smaller_batch_is_tried_in_any_round() -> None:
+    found = broken(put("trials.4.hyperparameters.batch", 16))
+    assert not [claim for claim in found if "searched" in claim]
+    least = put("trials.8.hyperparameters.batch", 2)
+    assert "trial 9: batch: of those that are searched" not in broken(least, "3 BATCH")
 
 
 def test_a_recorded_search_owes_its_choices_to_the_record() -> None:

@@ -218,3 +218,5 @@ def test_a_search_takes_as_long_as_its_first_limit() -> None:
     assert seconds("0 DURATION", "8 TRIALS") == pytest.approx(four)
     with pytest.raises(InputError, match="never ends; allowed: one of TRIALS, ROUNDS, DURATION, WINDOW above 0"):
         prepare.check(parse(SEARCH + "0 DURATION\n").cases(2))
+    with pytest.raises(InputError, match="there is no file nowhere.jsonl"):
+        prepare.check(parse(SEARCH + "file:nowhere.jsonl REPLAY\n").cases(2))

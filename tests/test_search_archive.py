@@ -120,6 +120,34 @@ def test_a_recorded_search_has_its_parents_first(tmp_path: Path) -> None:
     assert found[2]["morphisms"] == [WIDER] and found[5]["hyperparameters"] == FIELDS["hyperparameters"]
 
 
+HYPER = FIELDS["hyperparameters"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"hyperparameters": {}},
+        {"hyperparameters": HYPER | {"kernel": 4}},
+        {"hyperparameters": HYPER | {"batch": 0}},
+        {"hyperparameters": HYPER | {"batch": "32"}},
+        {"hyperparameters": HYPER | {"rate": 1}},
+        {"morphisms": [{"operation": "nope"}]},
+        {"morphisms": [{"operation": "widen"}]},
+        {"morphisms": ["widen"]},
+    ],
+)
+def test_a_history_of_choices_that_no_search_makes_is_refused(fault: Json, tmp_path: Path) -> None:
+    path = history_of(tmp_path, (1, 0, 1, None, []))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fault}) + "\n")
+    with pytest.raises((InputError, DataError), match=r"history\.jsonl"):
+        replayed(path, 2)
+
+
+def test_an_empty_history_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no trial"):
+        replayed(history_of(tmp_path), 2)
+
+
 @pytest.mark.parametrize(
     ("workers", "trial"),
     [

@@ -77,8 +77,20 @@ def test_sums_tell_the_same_as_all_validations(monkeypatch: pytest.MonkeyPatch) 
         chain = [WIDER] if number % 2 else []
         one = trial(90 * dice.random(), dice.random(), 8, dice.randrange(50))
         convergence.add(one, chain)
+        if number % 100 == 50:
+            convergence.reached(number / 3)  # what comes later may be of a time before that
         credits += searchscore.credits(one, searchscore.work(changed(GRAPH, chain)))
+    seen.clear()
     convergence.reached(99.3)
     wanted = searchscore.series(credits, [], 99.3, WINDOW / PARTS, SAMPLES)
-    assert seen == [wanted] and len(wanted) == 199
-    assert len(convergence._sums) <= 199
+    assert seen == [wanted[-len(seen[0]) :]] and PARTS <= len(seen[0]) <= PARTS + 3
+    assert sum(point < convergence._first for point in convergence._sums) == 0
+
+
+def test_a_short_window_takes_no_longer_than_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(convergences.searchscore, "converged", lambda points, window: bool(seen.append(len(points))))
+    convergence = Convergence(GRAPH, 1e-6, SAMPLES)
+    convergence.add(trial(0.0, 1.0, 8, 40), [])
+    convergence.reached(36000.0)
+    assert len(seen) == 1 and seen[0] <= PARTS + 3

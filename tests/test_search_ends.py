@@ -17,12 +17,12 @@ SEARCH = INPUT.replace("[ensemble]", "[nas]") + "100 ROUNDS\n"
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: ENDS OF SEARCHES NOT TESTED")
 
 
-def failing(folder: Path, *arguments: str) -> Any:
-    """A search whose rank 1 fails when it comes to its fifth trial."""
+def failing(folder: Path, how: str, rank: int = 1, place: str = "trying", count: int = 5) -> Any:
+    """A search of which a rank fails when it comes to a place for the so-many-th time, as a rule to its fifth trial."""
     prepared(folder)
     (folder / "input.dat").write_text(SEARCH)
     job = run_job(
-        [FAILING, "1", "trying", "5", *arguments, "--set", "GROUPS=2", "DEGREE=1"],
+        [FAILING, str(rank), place, str(count), how, "--set", "GROUPS=2", "DEGREE=1"],
         2,
         folder,
         START,
@@ -32,7 +32,7 @@ def failing(folder: Path, *arguments: str) -> Any:
     return job
 
 
-@pytest.mark.parametrize("how", ["kill", "exit-0"])
+@pytest.mark.parametrize("how", ["kill", pytest.param("exit-0", marks=pytest.mark.slow)])
 def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path, how: str) -> None:
     job = failing(tmp_path, how)
     assert job.returncode not in (0, None) and "End of Tests." not in job.stdout
@@ -41,6 +41,13 @@ def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path
     assert len(trials) >= 4
     assert {trial.worker for trial in trials} == {0, 1}
     assert max(trial.round for trial in trials if trial.worker == 1) <= 4
+
+
+@pytest.mark.parametrize(("rank", "place"), [(0, "noting"), pytest.param(1, "keeping", marks=pytest.mark.slow)])
+def test_what_cannot_be_noted_ends_the_search_and_is_no_fault_of_a_trial(tmp_path: Path, rank: int, place: str) -> None:
+    job = failing(tmp_path, "raise", rank, place, 3)
+    assert job.returncode == 3 and "leaves the search" not in job.stderr
+    assert f"rank {rank} on" in job.stderr and "a fault of this rank" in job.stderr
 
 
 def test_a_signal_to_one_rank_ends_the_search_with_its_trials(tmp_path: Path) -> None:

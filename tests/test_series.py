@@ -1,5 +1,6 @@
 """series.h5: what a result knows over time, read by whatever reads HDF5; a file that says otherwise is caught."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,13 +66,40 @@ def _vast(file: h5py.File) -> None:
     file.create_dataset("test-1/curve/loss", (2**50,), np.float64, chunks=(2**20,))
 
 
-@pytest.mark.parametrize("fault", [_other_value, _shorter, _missing, _more, _vast])
+def _other_unit(file: h5py.File) -> None:
+    file["test-1/curve/loss"].attrs["unit"] = "bit"
+
+
+def _soft_link(file: h5py.File) -> None:
+    file["test-1/curve/loss2"] = h5py.SoftLink("/test-1/curve/loss")
+
+
+def _elsewhere(file: h5py.File) -> None:
+    vector = file["test-1/curve/loss"][()]
+    del file["test-1/curve/loss"]
+    path = Path(file.filename).with_name("elsewhere")
+    vector.tofile(path)
+    file.create_dataset("test-1/curve/loss", vector.shape, vector.dtype, external=[(str(path), 0, vector.nbytes)])
+    file["test-1/curve/loss"].attrs["unit"] = "1"
+
+
+FAULTS = (_other_value, _shorter, _missing, _more, _vast, _other_unit, _soft_link, _elsewhere)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_file_that_says_otherwise_is_caught(tmp_path: Path, fault: Callable[[h5py.File], None]) -> None:
     files.write(tmp_path, golden())
     with h5py.File(tmp_path / "series.h5", "r+") as file:
         fault(file)
     (found,) = verify.differences(tmp_path / "result.json")
     assert found.startswith("series.h5, test-1/curve/loss") and "not what the result file says" in found
+
+
+def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    files.write(tmp_path, golden())
+    (tmp_path / "series.h5").unlink()
+    os.mkfifo(tmp_path / "series.h5")
+    assert verify.differences(tmp_path / "result.json") == ["series.h5 is no file"]
 
 
 @pytest.mark.parametrize("data", [b"", b"no HDF5", b"\x89HDF\r\n\x1a\n" + b"\xff" * 600])

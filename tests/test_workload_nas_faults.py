@@ -49,6 +49,18 @@ def test_a_trial_that_diverges_is_recorded_and_the_group_goes_on(monkeypatch: py
 
 
 @pytest.mark.parallel(2)
+def test_an_infinite_loss_of_finite_outputs_is_a_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.train.evaluate import Validation
+
+    monkeypatch.setattr(Validation, "_mean_loss", lambda self, group, counted: float("inf"))
+    raw = searched(GROUPS=size(), ROUNDS=2)
+    if rank() == 0:
+        assert {trial["end"] for trial in raw["trials"]} == {"diverged"}
+        assert {entry["validation_loss"] for trial in raw["trials"] for entry in trial["curve"]} == {None}
+        assert judged(raw, GROUPS=size(), ROUNDS=2)["verdict"] == "PASSED"
+
+
+@pytest.mark.parallel(2)
 def test_what_does_not_fit_is_recorded_and_the_group_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.workloads import assembly
 

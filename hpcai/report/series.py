@@ -41,29 +41,51 @@ def contents(result: Json) -> bytes:
     with h5py.File(memory, "w") as file:
         for name, vector in vectors.items():
             dataset = file.create_dataset(name, data=vector)
-            dataset.attrs["unit"] = UNITS.get(name.rpartition("/")[2], "1")
+            dataset.attrs["unit"] = _unit(name)
     return memory.getvalue()
 
 
 def differences(path: Path, result: Json) -> Iterator[str]:
     """What a file says otherwise than the result."""
     expected = dict(_vectors(result))
+    if not path.is_file():
+        yield f"{path.name} is no file"
+        return
     try:
         with h5py.File(path) as file:
-            found: set[str] = set()
-            file.visititems(lambda name, item: found.add(name) if isinstance(item, h5py.Dataset) else None)
-            wrong = {name for name in found & {*expected} if not _same(file[name], expected[name])}
+            found = dict(_links(file))
+            wrong = {name for name in {*found} & {*expected} if not (found[name] and _same(file, name, expected[name]))}
     except UNREADABLE as error:
         yield f"{path.name} cannot be read: {error}"
         return
-    for name in sorted(wrong | (found ^ {*expected})):
+    for name in sorted(wrong | ({*found} ^ {*expected})):
         yield f"{path.name}, {name}: not what the result file says"
 
 
-def _same(stored: h5py.Dataset, vector: Any) -> bool:
-    """Whether a data set is that vector; what is not of its size is not read."""
-    alike = stored.shape == vector.shape and stored.dtype == vector.dtype
+def _links(file: h5py.File) -> Iterator[tuple[str, bool]]:
+    """All names of a file that are no groups, and whether each is a data set of its own; nothing is followed."""
+    found: dict[str, bool] = {}
+
+    def note(name: str, link: Any) -> None:
+        own = isinstance(link, h5py.HardLink)
+        if not own or not isinstance(file[name], h5py.Group):
+            found[name] = own
+
+    file.visititems_links(note)
+    yield from found.items()
+
+
+def _same(file: h5py.File, name: str, vector: Any) -> bool:
+    """Whether a data set is that vector, in this file; what is not of its size is not read."""
+    stored = file[name]
+    if not isinstance(stored, h5py.Dataset) or stored.external or stored.is_virtual:
+        return False
+    alike = stored.shape == vector.shape and stored.dtype == vector.dtype and stored.attrs.get("unit") == _unit(name)
     return alike and np.array_equal(stored[()], vector, equal_nan=True)
+
+
+def _unit(name: str) -> str:
+    return UNITS.get(name.rpartition("/")[2], "1")
 
 
 def _vectors(result: Json) -> Iterator[tuple[str, Any]]:

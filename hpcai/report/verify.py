@@ -147,7 +147,9 @@ def _beside(folder: Path, made: Json) -> Iterator[str]:
     texts = files.texts(made)
     for name in TEXTS:
         path, expected = folder / name, texts.get(name, "")
-        if path.exists() and (found := path.read_bytes()) != expected.encode():
+        if path.exists() and not path.is_file():
+            yield f"{name} is no file"
+        elif path.exists() and (found := path.read_bytes()) != expected.encode():
             line = _first_difference(found.decode("utf-8", "replace"), expected)
             yield f"{name}, line {line}: not what the result file says"
     if (folder / files.SERIES).exists():

@@ -8,7 +8,8 @@ from time import sleep
 from typing import Any
 
 from hpcai import rounds
-from hpcai.errors import DataError, InputError
+from hpcai.errors import DataError, HpcaiError, InputError
+from hpcai.networks.morphism import KERNELS, from_json
 from hpcai.search import history
 from hpcai.search.nursery import weights_file
 
@@ -77,6 +78,20 @@ def replayed(path: Path, workers: int) -> dict[int, dict[str, Any]]:
         known = 0 <= trial.worker < workers and trial.parent in chains
         if trial.id != number or number in found or not known:
             raise InputError(f"{path}: trial {trial.id} is none of a search by {workers} groups; allowed: as recorded")
+        if not _choices_are_sound(trial):
+            raise InputError(f"{path}: trial {trial.id} has morphisms or hyper-parameters that no search proposes")
         found[number] = {**asdict(trial), "ancestry": chains[trial.parent]}
         chains[number] = [*chains[trial.parent], *trial.morphisms]
+    if not found:
+        raise InputError(f"{path} has no trial; allowed: the history of a search that has tried something")
     return found
+
+
+def _choices_are_sound(trial: history.Trial) -> bool:
+    given = trial.hyperparameters
+    whole = isinstance(given, dict) and {*given} == {"batch", "kernel"} and all(type(n) is int for n in given.values())
+    try:
+        morphisms = [from_json(each) for each in trial.morphisms]
+    except (LookupError, TypeError, ValueError, AttributeError, HpcaiError):
+        return False
+    return whole and given["batch"] > 0 and given["kernel"] in KERNELS and len(morphisms) == len(trial.morphisms)

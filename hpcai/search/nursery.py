@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 
 import torch
 from torch import Tensor
 
 from hpcai.data.philox import Purpose, seed_of
+from hpcai.errors import DataError
 from hpcai.models.module import Network, build
 from hpcai.networks.graph import Graph
 from hpcai.networks.lineage import changed
@@ -68,6 +70,8 @@ class Nursery:
             state: State = torch.load(weights_file(self._folder, plan.parent), map_location="cpu", weights_only=True)
         except FileNotFoundError:
             raise Gone(f"trial {plan.parent}") from None
+        except (OSError, EOFError, RuntimeError, UnpicklingError) as error:
+            raise DataError(f"cannot read {weights_file(self._folder, plan.parent).absolute()}: {error}") from None
         return state
 
     def _inherited(self, graph: Graph, state: State, morphisms: Sequence[Morphism], plan: Plan) -> tuple[Graph, State]:
@@ -87,11 +91,14 @@ def weights_file(folder: Path, trial: int) -> Path:
 
 
 def keep_weights(folder: Path, trial: int, state: State) -> None:
-    """Write the weights that a trial ended with; others see all of the file or none."""
+    """Write the weights that a trial ended with; others see all of the file or none. DataError where that fails."""
     path = weights_file(folder, trial)
     part = path.with_suffix(".part")
-    torch.save(state, part)
-    part.replace(path)
+    try:
+        torch.save(state, part)
+        part.replace(path)
+    except (OSError, RuntimeError) as error:  # torch has no class of its own for a disk that is full
+        raise DataError(f"cannot write {path.absolute()}: {error}") from None
 
 
 def ended_with(module: torch.nn.Module) -> State:

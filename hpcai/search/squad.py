@@ -44,7 +44,6 @@ class Totals:
     differing_ranks: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     findings: Findings = field(default_factory=Findings)
-    sharding: str = ""
     steps: int = 0
     samples: int = 0
     skipped_samples: int = 0
@@ -91,6 +90,7 @@ class Squad:
         self._asked = 0  # the round that the leader has asked for
         self._returns: deque[tuple[Future[None], Json]] = deque()
         self._unnoted = 0
+        self._unkept: Exception | None = None
 
     def run(self, ending: Ending, tell: Callable[[str, float], None]) -> None:
         """Trials until there are no more."""
@@ -144,11 +144,15 @@ class Squad:
         """
         if self._leader is None:
             return
-        if share >= ASK_AT:
-            self._ask(self._round + 1)
-        if self._returns and self._returns[0][0].done():
-            self._give_back()
-        self._unnoted -= self._leader.errand.poll()
+        try:
+            if share >= ASK_AT:
+                self._ask(self._round + 1)
+            if self._returns and self._returns[0][0].done():
+                self._give_back()
+            self._unnoted -= self._leader.errand.poll()
+        except Exception as error:
+            self._unkept = error  # no fault of the trial that was running
+            raise
 
     def _ask(self, round_: int) -> None:
         """Ask for the trial of a round, unless that was done."""
@@ -182,8 +186,8 @@ class Squad:
         except OutOfMemory:
             outcome = trial.Outcome([], "memory", dict(phases.seconds))
         except (HpcaiError, RuntimeError) as error:
-            if self._group.degree > 1 or self._group.groups == 1:
-                raise  # the other ranks wait for this one, or nobody is left
+            if self._group.degree > 1 or self._group.groups == 1 or error is self._unkept:
+                raise  # the other ranks wait for this one, or nobody is left, or what was tried cannot be noted
             self.left = f"{type(error).__name__}: {error}"
             print(f"hpcai: group {plan.worker} leaves the search: {self.left}", file=sys.stderr, flush=True)
             outcome = trial.Outcome([], "lost", dict(phases.seconds))
@@ -214,16 +218,14 @@ class Squad:
             totals.seconds[name] += outcome.seconds.get(name, 0.0)
         if outcome.training:
             totals.findings.add(outcome.training.proof.findings)
-            totals.sharding = totals.sharding or outcome.training.shard.rule
 
     def _keep(self, plan: Plan, record: Json, outcome: trial.Outcome) -> None:
         """Write the weights, in the thread, and then tell the coordinator."""
-        written: Future[None]
+        written: Future[None] = Future()
         if outcome.training and outcome.end in WHOLE:
             state = ended_with(outcome.training.state.module)
             written = self._thread.submit(keep_weights, self._folder, plan.id, state)
         else:
-            written = Future()
             written.set_result(None)
         self._returns.append((written, {"plan": plan, "record": record}))
 

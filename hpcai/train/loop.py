@@ -4,6 +4,7 @@ Nothing in an epoch waits for the device: losses stay there, and the clock is re
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from math import isfinite
 from typing import Any
 
 import torch
@@ -208,10 +209,11 @@ class Training:
             "counted": tally.counted,
             "fingerprint": tally.fingerprint,
         }
+        blown = bool(tally.blown) or not isfinite(tally.loss or 0.0)  # finite outputs may differ by more than exp takes
         if tally.loss is not None:
-            judged["validation_loss"] = None if tally.blown else tally.loss
+            judged["validation_loss"] = None if blown else tally.loss
         slowest = self.group.model.allreduce(elapsed, MPI.MAX)
-        loss = None if tally.blown else loss
+        loss = None if blown else loss
         progress.curve.append({"epoch": progress.epoch, "seconds": slowest, "loss": loss, **judged})
         return loss
 

@@ -19,10 +19,12 @@ from mpi4py import MPI
 from hpcai import clock, rounds
 from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
+from hpcai.comm.moment import together
 from hpcai.comm.world import World
 from hpcai.data import catalog
 from hpcai.data.dataset import description
 from hpcai.data.loader import Loader
+from hpcai.data.order import Shard
 from hpcai.data.stage import Staged
 from hpcai.estimate.search import IMAGES
 from hpcai.inputfile import Case
@@ -125,7 +127,13 @@ class _Search:
     def prepare(self) -> Measurement:
         """The checks before the clock starts."""
         checked = checks_before(self.case, self.seed, self.group, self.device, self.initial, self.phases)
-        return {"dataset": description(self.dataset), "target": self.case["TARGET"] or self.dataset.target, **checked}
+        shard = Shard(len(self.dataset.train), 0, self.case["DEGREE"], self.case["BATCH"])
+        return {
+            "dataset": description(self.dataset),
+            "target": self.case["TARGET"] or self.dataset.target,
+            "sharding": shard.rule,
+            **checked,
+        }
 
     def run(self, ending: Ending) -> Squad:
         """The search itself."""
@@ -133,8 +141,8 @@ class _Search:
         if self.case.index == 1:
             self.phases.seconds["start-up"] = clock.since_process_start()
         ending.barrier(self.group.active)
+        begin = together(self.group.active)
         with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
-            begin = clock.now()
             squad = self._squad(thread, images, lambda: clock.now() - begin)
             squad.run(ending, self.tell)
             self._wait_for_all(ending)

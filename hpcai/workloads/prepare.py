@@ -1,6 +1,7 @@
 """A case before it runs, without MPI: its network, and whether it can be run."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from hpcai import networks
 from hpcai.data import catalog
@@ -40,6 +41,8 @@ def _check(case: Case) -> None:
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     if reason := _refused_execution(case):
         raise InputError(reason)
+    if case.recording and not Path(case.recording).is_file():
+        raise InputError(f"there is no file {case.recording}; allowed: REPLAY file:HISTORY of an earlier search")
     if case.workload == "nas" and not _ends(case):
         raise InputError(f"a search that never ends; allowed: one of {', '.join(ENDS)} above 0")
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))

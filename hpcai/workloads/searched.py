@@ -11,6 +11,7 @@ from hpcai.comm import reduce
 from hpcai.comm.grid import Group
 from hpcai.search.history import Trial
 from hpcai.search.squad import Leader, Squad
+from hpcai.search.trial import LARGEST
 from hpcai.train import proof
 
 Json = dict[str, Any]
@@ -22,7 +23,6 @@ def summary(group: Group, squad: Squad, leader: Leader | None, trials: Sequence[
     totals, active = squad.totals, group.active
     seconds = float(active.allreduce(totals.last_return, MPI.MAX))
     return {
-        "sharding": active.bcast(totals.sharding),
         "trials": [asdict(trial) for trial in trials],
         "seconds": seconds,
         "group_seconds": _group_seconds(group, squad, seconds),
@@ -34,7 +34,7 @@ def summary(group: Group, squad: Squad, leader: Leader | None, trials: Sequence[
         "skipped_samples": active.allreduce(totals.skipped_samples * group.leader),
         "steps": active.allreduce(totals.steps * group.leader),
         "executed_operations": active.allreduce(totals.executed_operations * group.leader),
-        "largest_deviation": active.allreduce(totals.deviation, MPI.MAX),
+        "largest_deviation": min(active.allreduce(totals.deviation, MPI.MAX), LARGEST),
         "proposals": _proposals(group, leader),
         "phases": reduce.largest(active, phases.seconds),
     }

@@ -18,6 +18,7 @@ from hpcai.comm.timing import Bench
 from hpcai.data.loader import Loader
 from hpcai.driver import main
 from hpcai.report import files
+from hpcai.search import history, squad
 from hpcai.search.squad import Squad
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation
@@ -33,6 +34,8 @@ PLACES: dict[str, tuple[Any, str]] = {
     "multiplying": (kernels, "measured"),
     "communicating": (Bench, "row"),
     "trying": (Squad, "_train"),
+    "noting": (history, "write"),
+    "keeping": (squad, "keep_weights"),
     "waiting": (Ending, "barrier"),  # where idle ranks sleep
     "writing": (files, "write"),
 }

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil, inf, log
 from typing import Any
 
 from hpcai import rounds
 from hpcai.data.order import Shard
 from hpcai.inputfile import Case
 from hpcai.judged import expected_fingerprint
+from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.networks.morphism import KERNELS
@@ -21,6 +22,7 @@ from hpcai.result.nas_checks import SKEW
 Json = dict[str, Any]
 
 UNKNOWN = ("memory", "lost")  # ends that leave no account of the last steps
+ROUGH = 1e-3  # share: outputs are rounded before the loss is taken
 ANY = 2**31  # epochs: a PATIENCE without limit
 
 
@@ -50,7 +52,9 @@ class Search:
 def trials(case: Case, raw: Json) -> dict[str, bool]:
     """All claims on all trials, by number of the trial."""
     search = Search.of(case, raw)
-    return {
+    marks = [digest(graph) for graph in search.graphs.values()]
+    different = replayed(case) or len({*marks}) == len(marks)
+    return {"trials: of different networks": different} | {
         f"trial {trial['id']}: {claim}": holds
         for trial in raw["trials"]
         for topic in TOPICS
@@ -81,7 +85,8 @@ def _choices(search: Search, trial: Json) -> dict[str, bool]:
     case, graph, early = search.case, search.graphs[trial["id"]], rounds.warms_up(trial["round"])
     batch, kernel = trial["hyperparameters"]["batch"], trial["hyperparameters"]["kernel"]
     usual = case["BATCH"]
-    batches = {usual} if early else {max(1, usual // 2), usual, 2 * usual}
+    least = max(2, usual // 2)  # where memory is short, also while a search warms up
+    batches = {least, usual} if early else {least, usual, 2 * usual}
     added = {layer.name for layer in graph.layers} - {layer.name for layer in search.initial.layers}
     sides = [side for name, side in _convolutions(graph) if name in added and side in KERNELS]
     convolutions, values = len(list(_convolutions(graph))), sum(graph.parameters.values())
@@ -162,7 +167,14 @@ def _judgements(search: Search, trial: Json) -> dict[str, bool]:
         "curve: counted = validation_samples": all(entry["counted"] == samples for entry in judged),
         "curve: the fingerprint of all samples": all(entry["fingerprint"] == search.fingerprint for entry in judged),
         "curve: correct <= validation_samples": all(entry["correct"] <= samples for entry in judged),
+        "curve: a loss that what was judged wrong explains": all(_costs(entry, samples) for entry in judged),
     }
+
+
+def _costs(entry: Json, samples: int) -> bool:
+    """Whether the mean cross-entropy is as large as it must be: what is judged wrong has a share of a half at most."""
+    loss, wrong = entry["validation_loss"], samples - entry["correct"]
+    return loss is None or loss >= (wrong / samples) * log(2) * (1 - ROUGH)
 
 
 def _times(search: Search, trial: Json) -> dict[str, bool]:
@@ -170,6 +182,8 @@ def _times(search: Search, trial: Json) -> dict[str, bool]:
     sound, trained = trial["end"] not in FAILED, any(entry["samples"] for entry in trial["curve"])
     return {
         "seconds: within the trial": at_most(parts, trial["returned"] - trial["started"] + SKEW),
+        "seconds: until the last validation": trial["end"] not in WHOLE
+        or at_most(parts, trial["curve"][-1]["seconds"] - trial["started"] + SKEW),
         "seconds of training > 0 if there were steps": not sound or (trial["training_seconds"] > 0) == trained,
         "nbytes > 0": not sound or trial["nbytes"] > 0,
     }
