@@ -23,7 +23,9 @@ CHANNELS = (
     "Z200",  # height of 200 hPa, m
     "ZBOT",  # height of the lowest level, m
 )
+PRECT, PS, PSL, QREFHT, T200, T500, TMQ, TREFHT, TS, U850, UBOT, V850, VBOT, Z1000, Z200, ZBOT = range(16)
 CLASSES = ("tropical depression", "tropical cyclone", "extratropical cyclone", "atmospheric river")
+TROPICAL_DEPRESSION, TROPICAL_CYCLONE, EXTRATROPICAL_CYCLONE, ATMOSPHERIC_RIVER = range(4)
 HEIGHT, WIDTH = 768, 1152
 BOXES = 15  # rows a frame
 UNUSED = -1
