@@ -100,7 +100,7 @@ def main() -> None:
     options = arguments()
     year.MOST_THREADS = options.threads
     libraries = ", ".join(f"{name} {number}" for name, number in versions().items())
-    print(f"{processor()}; {libraries}, h5py {h5py.__version__}")
+    print(f"{processor()}; {libraries}")
     with tempfile.TemporaryDirectory() as folder:
         path = replica(Path(folder) / "climo_1980.h5", options.blocks * CHUNKS[0], options.height, options.width)
         pack([str(path), f"{folder}/set"])

@@ -11,6 +11,7 @@ from hpcai.data.weather.layout import BOXES, CHANNELS, file_name
 HEIGHT, WIDTH = 40, 60
 CHUNKS = (4, 1, 12, 16)  # like those of the published files: some frames of one channel, a piece of the map
 MEANS = np.array([1e-8, 98000, 101000, 0.01, 218, 259, 19, 280, 281, 1, -1, 0.2, 0.1, 110, 11900, 62])
+FRAMES = {1980: 10, 1981: 7, 1979: 9}  # of the years of a small set
 SPREADS = np.array([1e-7, 9000, 1461, 0.006, 6, 12, 15, 20, 22, 8.3, 7, 6.2, 5, 90, 500, 3])
 
 Array = np.ndarray[Any, Any]
@@ -65,3 +66,10 @@ def contents(path: Path) -> tuple[Array, Array]:
     """Fields and boxes of a file, as h5py reads them."""
     with h5py.File(path, locking=False) as file:  # as whoever else has it open in this process
         return file["images"][:], file["boxes"][:]
+
+
+def write_years(folder: Path) -> Path:
+    """A folder of sound files, two years to train on and one to validate."""
+    for year, frames in FRAMES.items():
+        write_year(folder, year, frames)
+    return folder

@@ -197,11 +197,11 @@ class CudaTransfer:
 
     def _new_slot(self, images: Samples, labels: Labels) -> _Slot:
         """Room for a batch of samples such as these."""
-        pinned = (
+        pixels, labelled = (
             torch.from_numpy(np.empty((self._batch, *like.shape[1:]), like.dtype)).pin_memory()
             for like in (images, labels)
         )
-        return _Slot(*pinned, torch.empty((self._batch, 5), dtype=torch.int32, pin_memory=True))
+        return _Slot(pixels, labelled, torch.empty((self._batch, 5), dtype=torch.int32, pin_memory=True))
 
     def _add_finished(self) -> None:
         while self._waits and self._waits[0][1].query():

@@ -42,7 +42,8 @@ def of_frame(frame: NDArray[np.float32]) -> Moments:
     for channel, plane in enumerate(frame):
         values = plane.astype(np.float64).ravel()
         mean[channel] = values.mean()
-        values -= mean[channel]
+        with np.errstate(invalid="ignore"):  # it is for the caller to say where a field is not finite
+            values -= mean[channel]
         squares[channel] = np.einsum("i,i->", values, values)
     return Moments(frame[0].size, mean, squares)
 

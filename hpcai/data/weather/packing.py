@@ -24,7 +24,8 @@ def pack(source: Path, target: Path, shard_bytes: int, world: World) -> int:
     worlds.settle(world)
     found: list[list[Part]] = []
     together(world.comm, lambda: found.extend(parts(source)))
-    planned = _planned(*found, shard_bytes, world)
+    train, validation = found
+    planned = _planned(train, validation, shard_bytes, world)
     with claimed(target, world):
         missing = Plan(target, WEATHER_INDEX, planned, entry, intact).missing(world)
         progress = Progress(target, [planned[number].file for number in missing], world.rank)

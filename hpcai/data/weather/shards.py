@@ -89,8 +89,10 @@ def read_index(folder: Path) -> Index:
 
 def _index(content: dict[str, Any]) -> Index:
     train, validation = (tuple(Entry(**entry) for entry in content[name]) for name in SPLITS)
-    lists = (tuple(content[name]) for name in ("shape", "mean", "std"))
-    return Index(content["name"], content["source"], *lists, content["faults"], train, validation)
+    channels, height, width = content["shape"]
+    mean, std = (tuple(content[name]) for name in ("mean", "std"))
+    shape = channels, height, width
+    return Index(content["name"], content["source"], shape, mean, std, content["faults"], train, validation)
 
 
 class Contents:

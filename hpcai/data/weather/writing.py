@@ -124,6 +124,7 @@ def _images(file: "h5py.File", shard: Shard) -> "h5py.Dataset":
 
     channels, height, width = shard.part.year.shape
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_obj_track_times(False)  # the same fields are to give the same file
     properties.set_chunk((1, height, width, channels))
     properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ALLOWED = f"a file with {IMAGES}, float32 [n, {len(CHANNELS)}, H, W], and {RECTANGLES}, int32 [n, m, 5]"
 MOST_THREADS = 16
 _SHUFFLE, _DEFLATE = 2, 1  # the library's own numbers of these filters
-_OURS = ([], [_DEFLATE], [_SHUFFLE, _DEFLATE])
+_OURS: tuple[list[int], ...] = ([], [_DEFLATE], [_SHUFFLE, _DEFLATE])
 
 Offset = tuple[int, ...]
 
@@ -71,7 +71,8 @@ class Year:
             images, rows = file[IMAGES], file[RECTANGLES]
             if problem := _problem(images, rows):
                 raise DataError(f"{path}: {problem}; allowed: {ALLOWED}, n > 0")
-            self.frames, self.shape = int(images.shape[0]), tuple(map(int, images.shape[1:]))
+            self.frames, channels, height, width = map(int, images.shape)
+            self.shape = channels, height, width
             self.block = min(images.chunks[0], self.frames) if images.chunks else 1
             self.rows: NDArray[np.int32] = rows[:]
             self.marks = {str(name): value for name, value in file.attrs.items()}
