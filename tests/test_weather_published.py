@@ -141,6 +141,13 @@ def test_the_catalogue_knows_folders_and_files(folder, tmp_path):
     assert catalog.open_weather(spec, copied=copy).fingerprint == data.fingerprint
 
 
+def test_generated_fields_have_a_place_in_the_catalogue_as_well():
+    asked = {"samples": 6, "classes": 2, "resolution": 48, "seed": 3}
+    data = catalog.open_weather("generated", **asked)
+    assert (len(data.train), data.shape, data.classes) == (6, (16, 48, 72), (1, 2))
+    assert catalog.open_weather_for({"DATASET": "generated", **{name.upper(): asked[name] for name in asked}}) is data
+
+
 @pytest.mark.parametrize("asked", [{"classes": 2}, {"resolution": 96}])
 def test_files_have_classes_and_a_grid_of_their_own(folder, asked):
     spec = f"extremeweather:{folder}"

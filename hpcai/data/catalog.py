@@ -87,6 +87,8 @@ def open_weather(
     statistics beside them yet, they are all read once, by the ranks of `comm` together: then it is collective.
     Raises DataError if the files are missing, damaged, or of another layout. The same on every rank.
     """
+    if spec == places.GENERATED:
+        return _generated_weather(samples, classes, resolution, seed)
     if not is_weather(spec):
         raise DataError(f"dataset {spec!r} is not one of climate fields; allowed: {places.WEATHER_ALLOWED}")
     opened = _open_fields(copied or places.locate(spec), samples, comm)
@@ -94,6 +96,13 @@ def open_weather(
         if asked not in (0, own):
             raise DataError(f"{asked} {word} of {opened.name}; allowed: 0 or the {own} that it has")
     return opened
+
+
+@lru_cache(maxsize=2)
+def _generated_weather(samples: int, classes: int, resolution: int, seed: int) -> "Weather":
+    from hpcai.data.weather.generated import open_generated
+
+    return open_generated(samples, classes, resolution, seed)
 
 
 def _open_fields(path: Path, samples: int, comm: "MPI.Comm | None") -> "Weather":

@@ -32,7 +32,7 @@ class Purpose(IntEnum):
     MORPHISMS = 8
     PROPOSALS = 9
     GENERATED_WEATHER = 10
-    TURNS = 12
+    TURNS = 11
 
 
 def stream(purpose: Purpose, instance: int, part: int = 0) -> int:

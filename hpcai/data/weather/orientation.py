@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpcai.data.philox import Integers
-from hpcai.data.weather.layout import CHANNELS, CLASSES
+from hpcai.data.weather.layout import TROPICAL_CYCLONE, U850, V850
 from hpcai.data.weather.year import Year, readable
 from hpcai.errors import DataError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 MOST = 64  # cyclones of a file that are looked at
 SURE = 3.3  # standard deviations of a fair coin
-_U, _V = CHANNELS.index("U850"), CHANNELS.index("V850")
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def check(year: Year) -> Votes:
 def count(year: Year) -> Votes:
     """How the cyclones of a file vote; those whose two boxes overlap have none."""
     height, width = year.shape[1:]
-    frames, places = np.nonzero(year.rows[:, :, 4] == CLASSES.index("tropical cyclone"))
+    frames, places = np.nonzero(year.rows[:, :, 4] == TROPICAL_CYCLONE)
     told = np.column_stack([frames, year.rows[frames, places, :4].astype(np.int64)])
     other = told[:, [0, 2, 1, 4, 3]]
     limits = np.array([height, width])
@@ -63,5 +62,5 @@ def _strength(dataset: "h5py.Dataset", row: Integers) -> float:
     """Largest |dv/dx| + |du/dy| in a box: in a vortex its vorticity, whichever of the poles the first row is nearer."""
     frame, top, left, bottom, right = row.tolist()
     reach = slice(max(top - 1, 0), bottom + 1), slice(max(left - 1, 0), right + 1)
-    u, v = (dataset[frame, channel, *reach].astype(np.float64) for channel in (_U, _V))
+    u, v = (dataset[frame, channel, *reach].astype(np.float64) for channel in (U850, V850))
     return float((np.abs(np.gradient(v, axis=1)) + np.abs(np.gradient(u, axis=0))).max())
