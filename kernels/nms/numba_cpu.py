@@ -66,11 +66,12 @@ def _sorted(boxes: Any, groups: Any, order: Any) -> Any:
 @compiled
 def _suppress(rows: Any, group: Any, place: Any, threshold: Any, gone: Any) -> None:
     """Mark what the box at `place` suppresses of those after it. Without branches, hence in vectors."""
-    own = group[place]
     ymin, xmin, ymax, xmax, area = rows[0, place], rows[1, place], rows[2, place], rows[3, place], rows[4, place]
-    tops, lefts, bottoms, rights, areas = rows[0], rows[1], rows[2], rows[3], rows[4]
-    for other in range(place + 1, len(gone)):
+    after = place + 1  # arrays that begin there: an index that might be negative would keep it from vectors
+    tops, lefts, bottoms, rights = rows[0][after:], rows[1][after:], rows[2][after:], rows[3][after:]
+    areas, groups, own, marks = rows[4][after:], group[after:], group[place], gone[after:]
+    for other in range(len(marks)):
         height = max(0.0, min(ymax, bottoms[other]) - max(ymin, tops[other]))
         width = max(0.0, min(xmax, rights[other]) - max(xmin, lefts[other]))
         shared = height * width
-        gone[other] |= (group[other] == own) & (shared > threshold * (area + areas[other] - shared))
+        marks[other] |= (groups[other] == own) & (shared > threshold * (area + areas[other] - shared))
