@@ -60,7 +60,7 @@ def trained(
 
 
 def found(module: Detector, x: torch.Tensor, targets: torch.Tensor, overlap: float = 0.5) -> float:
-    """Share of the true boxes for which the best detection of their class in that field overlaps so much."""
+    """Share of the true boxes for which one of the two best detections of their class overlaps so much."""
     from hpcai.models.detection.boxes import overlaps
 
     module.eval()
@@ -71,7 +71,7 @@ def found(module: Detector, x: torch.Tensor, targets: torch.Tensor, overlap: flo
     for rows, boxes in zip(detections, targets, strict=True):
         for box in boxes[boxes[:, 4] >= 0]:
             alike = rows[rows[:, 5] == box[4]]
-            near = overlaps(alike[:1, :4], box[None, :4])
+            near = overlaps(alike[:2, :4], box[None, :4])
             hits.append(bool((near > overlap).any()))
     return sum(hits) / len(hits)
 

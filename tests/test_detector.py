@@ -17,7 +17,7 @@ from hpcai.opcount import count
 from hpcai.train import precision as precisions
 
 CPU = torch.device("cpu")
-STEPS = 40
+STEPS = 50
 NOBODY = torch.full((2, ROWS, 5), -1.0)
 
 

@@ -1,4 +1,7 @@
-"""The suppression on CPUs: threads share the frames out, and a box that is kept is compared with a vector at a time."""
+"""The suppression on CPUs: threads share the frames out, and a box that is kept is compared with a vector at a time.
+
+One thread does all by itself: Numba's pool, once awake, would change how many threads torch uses.
+"""
 
 from typing import Any
 
@@ -22,7 +25,9 @@ def nms(
     there = scores > -np.inf
     order = np.argsort(np.where(there, -scores, np.inf), axis=1, kind="stable")
     given = (np.ascontiguousarray(boxes), np.ascontiguousarray(groups), order, np.count_nonzero(there, axis=1))
-    if found.size:
+    if found.size and min(threads, len(boxes)) == 1:
+        _share(0, 1, *given, float(threshold), found)
+    elif found.size:
         _on_threads(min(threads, len(boxes)), *given, float(threshold), found)
     return found
 
@@ -30,8 +35,16 @@ def nms(
 @parallel
 def _on_threads(threads: Any, boxes: Any, groups: Any, order: Any, there: Any, threshold: Any, found: Any) -> None:
     for thread in prange(threads):
-        for frame in range(thread, len(boxes), threads):
-            _frame(boxes[frame], groups[frame], order[frame][: there[frame]], threshold, found[frame])
+        _share(thread, threads, boxes, groups, order, there, threshold, found)
+
+
+@compiled
+def _share(
+    thread: Any, threads: Any, boxes: Any, groups: Any, order: Any, there: Any, threshold: Any, found: Any
+) -> None:
+    """The frames of one thread."""
+    for frame in range(thread, len(boxes), threads):
+        _frame(boxes[frame], groups[frame], order[frame][: there[frame]], threshold, found[frame])
 
 
 @compiled

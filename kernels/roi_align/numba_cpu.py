@@ -1,7 +1,8 @@
 """RoIAlign on CPUs: all channels of a pixel are one vector, and pixels that several samples of a bin see weigh once.
 
 Forward, threads share the regions out; backward, where regions overlap, each has images or channels of its own. So
-what is added to a number is added in one order, and the result does not depend on the threads.
+what is added to a number is added in one order, and the result does not depend on the threads. One thread does all by
+itself: Numba's pool, once awake, would change how many threads torch uses.
 """
 
 from typing import Any
@@ -31,8 +32,11 @@ def forward(
     """Fill out [B, R, side, side, C] from features [B, H, W, C] where a region's level is `own`; both in one piece."""
     check(features.shape, regions.shape, level.shape, out.shape, samples)
     assert features.flags.c_contiguous and out.flags.c_contiguous and out.shape[2] == side
-    if out.size:
-        _forward(threads, features, regions, level, int(own), float(scale), samples, out)
+    given = features, regions, level, int(own), float(scale), samples, out
+    if out.size and threads == 1:
+        _pooled(0, 1, *given)
+    elif out.size:
+        _forward(threads, *given)
 
 
 def backward(
@@ -51,7 +55,11 @@ def backward(
     assert gradient.flags.c_contiguous and into.flags.c_contiguous and gradient.shape[2] == side
     if gradient.size:
         slabs = max(1, min(-(-threads // len(into)), into.shape[3] // _LEAST_CHANNELS))
-        _backward(threads, slabs, gradient, regions, level, int(own), float(scale), samples, into)
+        given = slabs, gradient, regions, level, int(own), float(scale), samples, into
+        if threads == 1:
+            _spread_out(0, 1, *given)
+        else:
+            _backward(threads, *given)
 
 
 @compiled
@@ -115,15 +123,31 @@ def _forward(
     threads: Any, features: Any, regions: Any, level: Any, own: Any, scale: Any, samples: Any, out: Any
 ) -> None:
     for thread in prange(threads):
-        images, number, side = out.shape[0], out.shape[1], out.shape[2]
-        height, width, channels = features.shape[1], features.shape[2], features.shape[3]
-        along, across, places, weights = _room(side, samples)
-        for item in range(thread, images * number, threads):
-            image, region = item // number, item % number
-            if level[image, region] == own:
-                pixels = features[image].reshape(height * width, channels)
-                _both_taps(height, width, regions[image, region], scale, samples, along, across)
-                _pool(pixels, width, along, across, places, weights, out[image, region])
+        _pooled(thread, threads, features, regions, level, own, scale, samples, out)
+
+
+@compiled
+def _pooled(
+    thread: Any,
+    threads: Any,
+    features: Any,
+    regions: Any,
+    level: Any,
+    own: Any,
+    scale: Any,
+    samples: Any,
+    out: Any,
+) -> None:
+    """The regions of one thread."""
+    images, number, side = out.shape[0], out.shape[1], out.shape[2]
+    height, width, channels = features.shape[1], features.shape[2], features.shape[3]
+    along, across, places, weights = _room(side, samples)
+    for item in range(thread, images * number, threads):
+        image, region = item // number, item % number
+        if level[image, region] == own:
+            pixels = features[image].reshape(height * width, channels)
+            _both_taps(height, width, regions[image, region], scale, samples, along, across)
+            _pool(pixels, width, along, across, places, weights, out[image, region])
 
 
 @compiled
@@ -161,17 +185,34 @@ def _backward(
     into: Any,
 ) -> None:
     for thread in prange(threads):
-        images, number, side = gradient.shape[0], gradient.shape[1], gradient.shape[2]
-        height, width, channels = into.shape[1], into.shape[2], into.shape[3]
-        along, across, places, weights = _room(side, samples)
-        for item in range(thread, images * slabs, threads):
-            image, slab = item // slabs, item % slabs
-            begin, end = slab * channels // slabs, (slab + 1) * channels // slabs
-            pixels = into[image].reshape(height * width, channels)
-            for region in range(number):
-                if level[image, region] == own:
-                    _both_taps(height, width, regions[image, region], scale, samples, along, across)
-                    _spread(gradient[image, region], begin, end, width, along, across, places, weights, pixels)
+        _spread_out(thread, threads, slabs, gradient, regions, level, own, scale, samples, into)
+
+
+@compiled
+def _spread_out(
+    thread: Any,
+    threads: Any,
+    slabs: Any,
+    gradient: Any,
+    regions: Any,
+    level: Any,
+    own: Any,
+    scale: Any,
+    samples: Any,
+    into: Any,
+) -> None:
+    """The images, or the channels of images, of one thread."""
+    images, number, side = gradient.shape[0], gradient.shape[1], gradient.shape[2]
+    height, width, channels = into.shape[1], into.shape[2], into.shape[3]
+    along, across, places, weights = _room(side, samples)
+    for item in range(thread, images * slabs, threads):
+        image, slab = item // slabs, item % slabs
+        begin, end = slab * channels // slabs, (slab + 1) * channels // slabs
+        pixels = into[image].reshape(height * width, channels)
+        for region in range(number):
+            if level[image, region] == own:
+                _both_taps(height, width, regions[image, region], scale, samples, along, across)
+                _spread(gradient[image, region], begin, end, width, along, across, places, weights, pixels)
 
 
 @compiled
