@@ -33,7 +33,7 @@ class Purpose(IntEnum):
     PROPOSALS = 9
     GENERATED_WEATHER = 10
     TURNS = 11
-    SAMPLED_BOXES = 11
+    SAMPLED_BOXES = 12
 
 
 def stream(purpose: Purpose, instance: int, part: int = 0) -> int:
