@@ -16,6 +16,35 @@ FINGERPRINTS = {
     (600, 2, 96, 0): "2c83b1d604d046da328ecedfa4375b2472fc90b1b19a4c7b0212ad500b30a0a8",
 }
 
+# Frame 3 of all four classes at 96 x 144 with seed 1: near the centre of a tropical cyclone, and all boxes.
+POINT = [
+    1.637198e-07,
+    102956.1,
+    102956.1,
+    0.0160491,
+    221.6618,
+    269.8418,
+    58.3973,
+    293.9674,
+    294.0299,
+    -7.260366,
+    -9.977315,
+    11.40352,
+    7.455632,
+    246.5354,
+    12419.83,
+    64.67284,
+]
+BOXES = [
+    [52, 83, 81, 119, 3],
+    [16, 84, 41, 110, 3],
+    [46, 118, 70, 133, 1],
+    [45, 44, 71, 60, 0],
+    [28, 74, 52, 89, 1],
+    [66, 60, 85, 95, 2],
+    [13, 83, 33, 115, 2],
+]
+
 
 @lru_cache
 def natural():
@@ -35,6 +64,13 @@ def test_every_machine_has_this_set(asked, sha256):
     assert made.fingerprint == sha256
     assert made.shape == (16, asked[2], 3 * asked[2] // 2)
     assert made.ceiling == pytest.approx(0.96**2)
+
+
+def test_every_machine_makes_this_frame_to_a_hundred_thousandth():
+    split = GeneratedFrames(formula(4, 96, 144, 1), FIRST_YEAR, 100)
+    field, rows = split.frames(np.array([3]))[0], split.boxes(np.array([3]))
+    assert field[:, 59, 127] == pytest.approx(np.array(POINT), rel=1e-5, abs=1e-12)
+    assert [row.tolist() for row in used(rows)] == BOXES
 
 
 def test_frames_do_not_depend_on_how_they_are_asked_for():

@@ -111,14 +111,15 @@ def _panels(fields: Numbers) -> list[tuple[str, Numbers, str]]:
 def _mark(axes: "Axes", boxes: NDArray[np.int32], detections: Numbers) -> None:
     from matplotlib.patches import Rectangle
 
-    found = [(row[:4], int(row[4]), "-", "") for row in boxes]
-    found += [(row[:4], int(row[5]), "--", f"{row[4]:.2f}") for row in detections]
-    for (ymin, xmin, ymax, xmax), number, style, text in found:
+    found = [(row[:4], int(row[4]), "-", channel.CLASSES[int(row[4]) % len(COLOURS)], "bottom") for row in boxes]
+    found += [(row[:4], int(row[5]), "--", f"{row[4]:.2f}", "top") for row in detections]
+    for (ymin, xmin, ymax, xmax), number, style, text, aligned in found:
         colour = COLOURS[number % len(COLOURS)]
         corner = float(xmin) - 0.5, float(ymin) - 0.5
         box = Rectangle(corner, float(xmax - xmin), float(ymax - ymin), fill=False, color=colour, linestyle=style)
         axes.add_patch(box)
-        axes.annotate(text or channel.CLASSES[number], corner, color=colour, fontsize="x-small")
+        beside = (float(xmin), float(ymax)) if aligned == "bottom" else corner
+        axes.annotate(text, beside, color=colour, fontsize="x-small", verticalalignment=aligned)
 
 
 if __name__ == "__main__":

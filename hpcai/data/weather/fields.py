@@ -18,6 +18,7 @@ from hpcai.kernels.cpu.compiled import compiled
 STREAM_PART, AIR_PART, LAND_PART = 0, 1, 2  # of the draws' streams
 SCALE_HEIGHT = 8_400.0  # of the atmosphere, m
 ALOFT = 1.8  # times the wind at 850 hPa blows at 200 hPa
+MOST = np.float32(2.5)  # standard deviations that moist or warm air can differ by
 YEARS = 4  # whose waves are kept
 
 
@@ -74,6 +75,7 @@ class Background:
 
     def _warmth(self, out: Field, psi: Field, air: Field, t: int) -> None:
         m, balanced = self._means, self._means["coriolis"] * psi
+        air = MOST * np.tanh(air / MOST)
         north_winter = np.float32(np.cos(2 * np.pi * t / channel.FRAMES))
         season = -north_winter * m["sine"] * (2 + 12 * self._land)
         out[channel.TS] = m["surface"] + season + self._land * air
