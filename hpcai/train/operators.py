@@ -36,7 +36,7 @@ _TABLE = {
         cross_entropy_loss log_softmax softmax nll_loss nll_loss_nd nll_loss_forward sum argmax max all any
         empty empty_like empty_strided new_empty new_empty_strided zeros zeros_like ones ones_like full new_zeros
         zero fill copy copy_from to to_copy clone contiguous resize resize_as set record_stream
-        roi_align
+        roi_align sort
         cat stack index index_select gather scatter local_scalar_dense item
         view view_as reshape unsafe_view as_strided t transpose permute expand expand_as squeeze unsqueeze select
         slice narrow split split_with_sizes chunk flatten alias detach lift_fresh resolve_conj resolve_neg

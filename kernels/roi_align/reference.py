@@ -42,9 +42,7 @@ def backward(
         into[image] += np.einsum("iy,jx,ijc->yxc", rows, columns, bins, optimize=True)
 
 
-def matrices(
-    size: tuple[int, ...], region: Float32, scale: float, side: int, samples: int
-) -> tuple[Float64, Float64]:
+def matrices(size: tuple[int, ...], region: Float32, scale: float, side: int, samples: int) -> tuple[Float64, Float64]:
     """Weights of rows (side, H) and of columns (side, W) in the bins of a region."""
     ymin, xmin, ymax, xmax = region.astype(np.float64)
     return weights(size[0], ymin, ymax, scale, side, samples), weights(size[1], xmin, xmax, scale, side, samples)
