@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,12 +189,14 @@ def _inflater(dataset: "h5py.Dataset") -> Callable[[bytes], bytes | NDArray[np.u
         return None
     if not filters:
         return bytes
-    return zlib.decompress if filters == [_DEFLATE] else lambda stored: _unshuffled(stored, dataset.dtype.itemsize)
+    width = dataset.dtype.itemsize
+    inflate = partial(zlib.decompress, bufsize=width * int(np.prod(dataset.chunks)))
+    return inflate if filters == [_DEFLATE] else lambda stored: _unshuffled(inflate(stored), width)
 
 
-def _unshuffled(stored: bytes, width: int) -> NDArray[np.uint8]:
+def _unshuffled(shuffled: bytes, width: int) -> NDArray[np.uint8]:
     """First bytes of all numbers, then the second ones, and so on, put together again."""
-    return np.ascontiguousarray(np.frombuffer(zlib.decompress(stored), np.uint8).reshape(width, -1).T)
+    return np.ascontiguousarray(np.frombuffer(shuffled, np.uint8).reshape(width, -1).T)
 
 
 def _problem(images: "h5py.Dataset", rows: "h5py.Dataset") -> str:
