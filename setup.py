@@ -35,6 +35,7 @@ setup(
             "mypy>=1.11",
             "optuna>=4",
             "pillow>=10.1",
+            "pycocotools>=2.0.8",
             "pytest>=8",
             "ruff>=0.6",
             "setuptools>=64",

@@ -68,6 +68,20 @@ def ceilings(threads: int) -> Iterator[Call]:
     yield "triad", lambda: triad.triad(a, b, b, 3.0, threads)
 
 
+def detection(threads: int) -> Iterator[Call]:
+    """Suppression of boxes, and the pooling of regions in both directions."""
+    import numpy as np
+
+    from hpcai.kernels.nms import numba_cpu as nms
+    from hpcai.kernels.roi_align import numba_cpu as roi_align
+
+    boxes, level = np.ones((1, 3, 4), np.float32), np.zeros((1, 3), np.int32)
+    maps, bins = np.ones((1, 5, 5, 16), np.float32), np.ones((1, 3, 2, 2, 16), np.float32)
+    yield "nms", lambda: nms.nms(boxes, boxes[..., 0], level, 0.5, 3, threads)
+    yield "roi_align, forward", lambda: roi_align.forward(maps, boxes, level, 0, 1.0, 2, 2, bins, threads)
+    yield "roi_align, backward", lambda: roi_align.backward(bins, boxes, level, 0, 1.0, 2, 2, maps, threads)
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Seconds until each of our kernels has computed once.")
     parser.add_argument("--threads", type=int, default=2)
@@ -75,11 +89,13 @@ def main(arguments: Sequence[str]) -> int:
     begin = time.perf_counter()
     import hpcai.kernels.conv2d.numba_cpu
     import hpcai.kernels.fma_peak.numba_cpu
+    import hpcai.kernels.nms.numba_cpu
+    import hpcai.kernels.roi_align.numba_cpu
     import hpcai.kernels.triad.numba_cpu  # noqa: F401
 
     print(f"imports {time.perf_counter() - begin:.3f} s")
     total = 0.0
-    for title, call in (*products(threads), *convolutions(threads), *ceilings(threads)):
+    for title, call in (*products(threads), *convolutions(threads), *ceilings(threads), *detection(threads)):
         begin = time.perf_counter()
         call()
         seconds = time.perf_counter() - begin

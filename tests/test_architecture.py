@@ -17,6 +17,7 @@ GROUPS = (
     (
         "opcount",
         "estimate",
+        "detections",
         "score",
         "searchscore",
         "roofline",

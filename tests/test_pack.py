@@ -187,11 +187,11 @@ def test_what_cannot_be_written_ends_the_job_with_the_place(tree, tmp_path):
 
 
 def test_space_is_checked_before_it_starts(tmp_path):
-    from hpcai.data.pack.job import _check_space
+    from hpcai.data.pack.target import check_space
     from hpcai.errors import HpcaiError
 
     with pytest.raises(HpcaiError, match=r"needs 1000000000000000000 bytes more, \d+ are free"):
-        _check_space(tmp_path, 10**18)
+        check_space(tmp_path, 10**18)
 
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")

@@ -22,6 +22,7 @@ from hpcai.networks import build
 from hpcai.train import profile
 from hpcai.train.loop import Training
 from hpcai.train.operators import CLASSES, operator_class
+from hpcai.train.recording import profiler
 
 Event = Any
 QUIETLY = """
@@ -67,6 +68,18 @@ def test_every_operator_of_the_networks_has_its_class(monkeypatch: pytest.Monkey
         assert {"aten::convolution_backward", "aten::native_batch_norm", "aten::addmm", "AddmmBackward0"} <= names
         assert not unclassified(events)
         assert all(part > 0 for part in seconds.values())
+
+
+def test_every_operator_of_a_detector_has_its_class() -> None:
+    from rectangles import detector, fields
+
+    module, (x, targets) = detector(), fields(2, 0)
+    module(x, targets, 0).sum().backward()
+    with profiler(CPU) as recorded:
+        module(x, targets, 1).sum().backward()
+    events = recorded.key_averages()
+    assert "RoiAlignBackward" in {event.key for event in events}
+    assert not unclassified(events)
 
 
 @pytest.mark.parallel(2)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ from tiny import CPU, alone, training, unending
 
 from hpcai.clock import Phases
 from hpcai.result.checks import TERM_LOST
-from hpcai.train import loop
 from hpcai.train.loop import Training
+from hpcai.train.objective import Classification
 from hpcai.train.precision import LossScaler
 from hpcai.train.proof import Findings
 
@@ -127,7 +126,7 @@ def stale_forward(trained: Training) -> None:
         now = [p.detach().clone() for p in module.parameters()]
         set_weights(trained, old.pop())
         old.append(now)
-        loop.cross_entropy(module(x), y, label_smoothing=trained.recipe.smoothing).backward()
+        trained.objective(module, x, y, 0).backward()
         set_weights(trained, now)
         trained.state.optimiser.step()
         trained.state.optimiser.zero_grad(set_to_none=True)
@@ -173,7 +172,7 @@ FAULTS: dict[str, Callable[[Training], object]] = {
     "stale forward": stale_forward,
     "no update": lambda t: setattr(t.state.optimiser, "step", lambda: None),
     "update not by the optimiser": one_weight,
-    "no label smoothing": lambda t: setattr(t, "recipe", replace(t.recipe, smoothing=0.0)),
+    "no label smoothing": lambda t: setattr(t, "objective", Classification(0.0)),
     "half a batch": lambda t: setattr(t, "_step", lambda x, y: Training._step(t, x[::2], y[::2])),
     "another batch": lambda t: setattr(t, "_step", lambda x, y: Training._step(t, x.flip(0), y)),
 }

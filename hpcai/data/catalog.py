@@ -9,8 +9,11 @@ from hpcai.data import places
 from hpcai.errors import DataError
 
 if TYPE_CHECKING:
+    from mpi4py import MPI
+
     from hpcai.data.bootstrap import Mask
     from hpcai.data.dataset import ArraySplit, Dataset
+    from hpcai.data.weather.dataset import Weather
 
 TARGET_SUBSET, TARGET_FULL = 0.85, 0.90
 ASKED = ("SAMPLES", "CLASSES", "RESOLUTION", "SEED")  # KEYs that say which data, beside DATASET
@@ -46,10 +49,70 @@ def open_dataset(
     """
     if spec == places.GENERATED:
         return _generated(samples, classes, resolution, seed)
+    if is_weather(spec):
+        raise DataError(f"dataset {spec} is of climate fields, not of pictures; allowed: {places.ALLOWED}")
     opened = _open.__wrapped__(copied, samples) if copied else _open(places.locate(spec), samples)
     if classes not in (0, opened.classes):
         raise DataError(f"{classes} classes of {opened.name}; allowed: 0 or the {opened.classes} that it has")
     return opened
+
+
+def is_weather(spec: str) -> bool:
+    """Whether a DATASET value names climate fields in files."""
+    return spec.startswith(f"{places.WEATHER}:")
+
+
+def open_weather_for(
+    settings: Mapping[str, Any], copied: Path | None = None, comm: "MPI.Comm | None" = None
+) -> "Weather":
+    """Opens the climate fields that the settings of a case name; see `open_weather`."""
+    asked = {name.lower(): settings[name] for name in ASKED}
+    return open_weather(settings["DATASET"], copied=copied, comm=comm, **asked)
+
+
+def open_weather(
+    spec: str,
+    samples: int = 0,
+    copied: Path | None = None,
+    comm: "MPI.Comm | None" = None,
+    *,
+    classes: int = 0,
+    resolution: int = 0,
+    seed: int = 0,
+) -> "Weather":
+    """Opens the climate fields that a DATASET value names, generated or in files; `copied` as in `open_dataset`.
+
+    samples: 0 for all, else that many training frames, evenly spread; validation stays whole. classes, resolution,
+    seed: what generated fields are made by, 0 for the defaults; files have their own. Where published files have no
+    statistics beside them yet, they are all read once, by the ranks of `comm` together: then it is collective.
+    Raises DataError if the files are missing, damaged, or of another layout. The same on every rank.
+    """
+    if spec == places.GENERATED:
+        return _generated_weather(samples, classes, resolution, seed)
+    if not is_weather(spec):
+        raise DataError(f"dataset {spec!r} is not one of climate fields; allowed: {places.WEATHER_ALLOWED}")
+    opened = _open_fields(copied or places.locate(spec), samples, comm)
+    for word, asked, own in (("classes", classes, len(opened.classes)), ("rows", resolution, opened.shape[1])):
+        if asked not in (0, own):
+            raise DataError(f"{asked} {word} of {opened.name}; allowed: 0 or the {own} that it has")
+    return opened
+
+
+@lru_cache(maxsize=2)
+def _generated_weather(samples: int, classes: int, resolution: int, seed: int) -> "Weather":
+    from hpcai.data.weather.generated import open_generated
+
+    return open_generated(samples, classes, resolution, seed)
+
+
+def _open_fields(path: Path, samples: int, comm: "MPI.Comm | None") -> "Weather":
+    if (path / places.WEATHER_INDEX).is_file():
+        from hpcai.data.weather.packed import open_packed
+
+        return open_packed(path, samples)
+    from hpcai.data.weather.published import open_published
+
+    return open_published(path, comm, samples)
 
 
 @lru_cache(maxsize=2)
@@ -67,6 +130,8 @@ def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Pat
     if spec == places.GENERATED:
         return []
     path = places.locate(spec)
+    if is_weather(spec):
+        return _weather_files(path, samples, needed)
     if path.is_file():
         return [path]
     if (path / places.INDEX).is_file():
@@ -75,6 +140,16 @@ def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Pat
         return imagenet.files(path, samples, needed)
     names = [name for pair in places.FILES.values() for name in pair]
     return [file for name in names if (file := places.packed(path, name))]
+
+
+def _weather_files(path: Path, samples: int, needed: "Mask | None") -> list[Path]:
+    if (path / places.WEATHER_INDEX).is_file():
+        from hpcai.data.weather import packed
+
+        return packed.files(path, samples, needed)
+    from hpcai.data.weather import published
+
+    return published.needed_files(path, samples, needed)
 
 
 @lru_cache(maxsize=2)

@@ -5,11 +5,9 @@ visual recognition challenge", IJCV 115, 2015.
 """
 
 import hashlib
-import os
-import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 
@@ -17,11 +15,11 @@ from hpcai.data.augment import Crops
 from hpcai.data.bootstrap import Mask
 from hpcai.data.dataset import Dataset, Pixels, Split, interleaved
 from hpcai.data.philox import Integers
+from hpcai.data.pieces import Pieces
 from hpcai.data.places import INDEX
 from hpcai.data.shards import (
     CHANNELS,
     FORMAT,
-    IMAGE_BYTES,
     SIDE,
     TRAIN,
     VALIDATION,
@@ -129,7 +127,7 @@ class _Shard:
     """One file: what is known of its samples, and where they lie."""
 
     def __init__(self, folder: Path, entry: Entry, classes: int) -> None:
-        self.path, self.samples, self._begin = folder / entry.file, entry.samples, entry.begin
+        self.path, self.samples = folder / entry.file, entry.samples
         check_frame(self.path, entry)
         with opened(self.path) as file:
             images = file["images"]
@@ -140,7 +138,8 @@ class _Shard:
             raise DataError(f"{self.path} is another shard than the index has; allowed: that of SHA-256 {entry.sha256}")
         if not len(self.labels) == len(self._sums) == entry.samples or not self._in_range(classes):
             raise DataError(f"{self.path} has labels that do not fit its pictures; allowed: a shard as it was packed")
-        self._descriptor, self._opening = -1, Lock()
+        source = partial(_source, self.path)
+        self._pieces = Pieces(self.path, entry.begin, self._sums, source, "python -m hpcai.data.pack --check")
 
     @property
     def nbytes(self) -> int:
@@ -152,35 +151,12 @@ class _Shard:
 
     def read(self, number: int, pixels: Pixels) -> None:
         """Read one sample into uint8[256, 256, 3]; DataError if that fails, or its checksum is another."""
-        into = pixels.data.cast("B")
-        place, done = self._begin + number * IMAGE_BYTES, 0
-        try:
-            while done < IMAGE_BYTES:
-                count = os.preadv(self._open(), [into[done:]], place + done)
-                if count == 0:
-                    raise DataError(f"{self.path} ends in sample {number}; allowed: a whole shard")
-                done += count
-        except OSError as error:
-            raise DataError(f"{self.path}: sample {number} cannot be read: {error.strerror}") from error
-        if zlib.crc32(into) != self._sums[number]:
-            raise DataError(f"{self.path}: sample {number} ({self._source(number)}) is damaged: {_CURE}")
-
-    def _open(self) -> int:
-        with self._opening:
-            if self._descriptor < 0:
-                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        return self._descriptor
-
-    def _source(self, number: int) -> str:
-        with opened(self.path) as file:
-            return names(file["files"])[number]
-
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", -1) >= 0:
-            os.close(self._descriptor)
+        self._pieces.read(number, pixels.data.cast("B"))
 
 
-_CURE = "its CRC-32 is another; `python -m hpcai.data.pack --check` finds all such samples"
+def _source(path: Path, number: int) -> str:
+    with opened(path) as file:
+        return names(file["files"])[number]
 
 
 class Selection:

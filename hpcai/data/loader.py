@@ -4,21 +4,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from queue import SimpleQueue
-from threading import Thread
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch.nn.functional import interpolate
 
+from hpcai.data.ahead import Ahead, beside
 from hpcai.data.augment import Boxes, Crops
 from hpcai.data.dataset import MadeSplit, Split
 from hpcai.data.order import Shard
 from hpcai.data.philox import Integers
 from hpcai.data.reading import Reader
 from hpcai.data.transfer import Staged, transfer_to
-
-T = TypeVar("T")
 
 
 class Batch(NamedTuple):
@@ -83,8 +80,8 @@ class Loader:
         what it raises is raised here.
         """
         with self._reader.pool() if self._reader else nullcontext() as pool:
-            items = (self._load(indices, box, pool) for indices, box in _beside(batches, boxes))
-            with closing(_Ahead(items, self._depth) if self._depth else items) as ahead:
+            items = (self._load(indices, box, pool) for indices, box in beside(batches, boxes))
+            with closing(Ahead(items, self._depth) if self._depth else items) as ahead:
                 while (staged := self._transfer.receive(ahead)) is not None:
                     x = staged.images if self._early else self._normalised(staged)
                     yield Batch(self._resized(x), staged.labels, staged.indices)
@@ -129,55 +126,3 @@ def _on_host(images: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> 
     from hpcai.kernels.normalise.numba_cpu import normalise
 
     return torch.from_numpy(normalise(images.numpy(), scale.numpy(), shift.numpy()))
-
-
-def _beside(batches: Iterable[Integers], boxes: Iterable[Boxes] | None) -> Iterator[tuple[Integers, Boxes | None]]:
-    if boxes is None:
-        return ((indices, None) for indices in batches)
-    return zip(batches, boxes, strict=True)
-
-
-class _Raised(NamedTuple):
-    error: BaseException
-
-
-class _Ahead(Generic[T]):
-    """An iterator that runs in a thread, at most `depth` items ahead of the one who takes them."""
-
-    def __init__(self, items: Iterator[T], depth: int) -> None:
-        self._items = items
-        self._ready: SimpleQueue[T | _Raised] = SimpleQueue()
-        self._room: SimpleQueue[None] = SimpleQueue()  # one of the interpreter's own, not written in Python
-        for _ in range(depth):
-            self._room.put(None)
-        self._closed = False
-        self._thread = Thread(target=self._run, name="hpcai-loader", daemon=True)
-        self._thread.start()
-
-    def __iter__(self) -> "_Ahead[T]":
-        return self
-
-    def __next__(self) -> T:
-        item = self._ready.get()
-        if isinstance(item, _Raised):
-            raise item.error
-        self._room.put(None)
-        return item
-
-    def close(self) -> None:
-        """Ends the thread, after the item it is working on."""
-        self._closed = True
-        self._room.put(None)
-        self._thread.join()
-
-    def _asked(self) -> bool:
-        """Wait until there is room; whether there is still somebody who asks."""
-        self._room.get()
-        return not self._closed
-
-    def _run(self) -> None:
-        try:
-            while self._asked():
-                self._ready.put(next(self._items))
-        except BaseException as error:  # noqa: BLE001 - raised again by the one who waits, StopIteration as well
-            self._ready.put(_Raised(error))

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isqrt
+from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +14,15 @@ from hpcai.errors import DataError
 
 _FEISTEL_ROUNDS = 6
 _BLOCK = 8192  # positions worked out at a time, many steps of a small batch
+
+
+class Order(Protocol):
+    """A bijection on [0, n), another one for each epoch; the same on every rank."""
+
+    n: int
+
+    def __call__(self, positions: Integers) -> Integers:
+        """Where the positions (int64, in [0, n)) of the epoch lead: int64 in [0, n), of the same shape."""
 
 
 class EpochOrder:
@@ -125,7 +135,7 @@ class ValidationShard(_Part):
         return max(0, -(-(self.n - self.rank) // self.ranks))
 
 
-def training_indices(shard: Shard, order: EpochOrder, sampler: Sampler, start: int = 0) -> Iterator[Integers]:
+def training_indices(shard: Shard, order: Order, sampler: Sampler, start: int = 0) -> Iterator[Integers]:
     """Sample indices (int64) of the steps start, start + 1, … of one rank's epoch: position → order → draw → sample."""
     if not shard.n == order.n == sampler.size:
         raise ValueError(f"shard of {shard.n}, order of {order.n} and sampler of {sampler.size} are not of one epoch")

@@ -31,6 +31,9 @@ class Purpose(IntEnum):
     AUDITED_STEP = 7
     MORPHISMS = 8
     PROPOSALS = 9
+    GENERATED_WEATHER = 10
+    TURNS = 11
+    SAMPLED_BOXES = 12
 
 
 def stream(purpose: Purpose, instance: int, part: int = 0) -> int:

@@ -13,6 +13,10 @@ FILES = {
 GENERATED = "generated"  # has no place
 INDEX = "index.json"  # what makes a folder of shards a dataset
 PACKED = "a folder made by `python -m hpcai.data.pack SOURCE TARGET`"
+WEATHER = "extremeweather"
+WEATHER_INDEX = "weather.json"  # what makes a folder of shards of climate fields a dataset
+WEATHER_ALLOWED = f"{GENERATED} | {WEATHER}:PATH"
+YEARS = "climo_*.h5"
 ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED} | imagenet:PATH"
 _CURE = (
     "allowed: the package installed (apt-get install dataset-fashion-mnist), or without root"
@@ -25,6 +29,8 @@ def locate(spec: str) -> Path:
     kind, colon, path = spec.partition(":")
     if kind == "imagenet" and path:
         return _shards(spec, Path(path).expanduser())
+    if kind == WEATHER and path:
+        return _fields(spec, Path(path).expanduser())
     if kind != "fashion" or (colon and not path):
         raise DataError(f"dataset {spec!r} is unknown; allowed: {ALLOWED}")
     if not path:
@@ -47,6 +53,16 @@ def _shards(spec: str, path: Path) -> Path:
     if not (path / INDEX).is_file():
         fault = f"has no {INDEX}" if path.is_dir() else "is not a folder"
         raise DataError(f"dataset {spec}: {path} {fault}; allowed: {PACKED}")
+    return path.resolve()
+
+
+def _fields(spec: str, path: Path) -> Path:
+    if not (path.is_file() or (path / WEATHER_INDEX).is_file() or any(path.glob(YEARS))):
+        fault = f"has neither {WEATHER_INDEX} nor files {YEARS}" if path.is_dir() else "is not there"
+        raise DataError(
+            f"dataset {spec}: {path} {fault}; allowed: a folder with the published files climo_YYYY.h5, one such file, "
+            "or a folder made by `python -m hpcai.data.pack_weather SOURCE TARGET`"
+        )
     return path.resolve()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,11 @@ class Entry:
     sha256: str
     begin: int
     frame: str
+
+    @property
+    def length(self) -> int:
+        """Bytes of the images."""
+        return self.samples * IMAGE_BYTES
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def shard_name(split: str, number: int) -> str:
 def index_text(index: Index) -> str:
     """The index as JSON, with the fingerprint of the data and a digest of itself."""
     content = {"format": FORMAT, "side": SIDE, "fingerprint": index.fingerprint, **asdict(index)}
-    return json.dumps({**content, "digest": _digest(content)}, indent=1) + "\n"
+    return json.dumps({**content, "digest": json_digest(content)}, indent=1) + "\n"
 
 
 def read_index(folder: Path) -> Index:
@@ -92,7 +97,7 @@ def read_index(folder: Path) -> Index:
         index = _index(content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} cannot be read ({error}); allowed: {PACKED}") from error
-    if digest != _digest(content) or content["fingerprint"] != index.fingerprint:
+    if digest != json_digest(content) or content["fingerprint"] != index.fingerprint:
         raise DataError(f"{path} is damaged: its digest does not fit; allowed: {PACKED}")
     return index
 
@@ -102,7 +107,8 @@ def _index(content: dict[str, Any]) -> Index:
     return Index(tuple(content["classes"]), train, validation, content["refused"])
 
 
-def _digest(content: dict[str, Any]) -> str:
+def json_digest(content: dict[str, Any]) -> str:
+    """SHA-256 (hexadecimal) of JSON, whatever the order of its names."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -123,17 +129,36 @@ class Contents:
         return self._digest.hexdigest()
 
 
-def frame(path: Path, begin: int, samples: int) -> str:
+def frame(path: Path, begin: int, length: int) -> str:
     """SHA-256 (hexadecimal) of all bytes of a shard but its images': small, and what HDF5 builds on."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         digest.update(file.read(begin))
-        file.seek(begin + samples * IMAGE_BYTES)
+        file.seek(begin + length)
         digest.update(file.read())
     return digest.hexdigest()
 
 
-def check_frame(path: Path, entry: Entry) -> None:
+class Framed(Protocol):
+    """What an index has of any shard: its bytes, where its pieces lie, and the digests of what is around and in it."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def begin(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def frame(self) -> str: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+
+def check_frame(path: Path, entry: Framed) -> None:
     """Raise DataError if a shard is not as long as the index says, or differs from it around its images.
 
     HDF5 can stay in an endless loop over a damaged file, so this comes before it sees the file.
@@ -142,7 +167,7 @@ def check_frame(path: Path, entry: Entry) -> None:
         nbytes = path.stat().st_size
         if nbytes != entry.nbytes:
             raise DataError(f"{path} holds {nbytes} bytes; allowed: {entry.nbytes}, as the index has it")
-        found = frame(path, entry.begin, entry.samples)
+        found = frame(path, entry.begin, entry.length)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}; allowed: every shard of the index") from error
     if found != entry.frame:

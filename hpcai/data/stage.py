@@ -22,6 +22,7 @@ from hpcai.comm.world import World, agreed, gather_all, together
 from hpcai.data import catalog, copies, places
 from hpcai.data.bootstrap import Mask, sampler
 from hpcai.data.dataset import Dataset
+from hpcai.data.weather.dataset import Weather
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
 
@@ -32,7 +33,7 @@ Facts = dict[str, Any]  # what rank 0 knows of the original
 class Staged:
     """The dataset opened from this node's copy, None where nothing had to be copied, and what was measured."""
 
-    dataset: Dataset | None
+    dataset: Any  # what the workload trains on, a Dataset or Weather
     measured: dict[str, Any]
 
 
@@ -68,12 +69,20 @@ def _nothing() -> None:
     """An idle rank's part."""
 
 
+def _opened(case: Case, samples: int, copied: Path | None = None) -> Dataset | Weather:
+    """The dataset of a case with that many samples, or a copy of it."""
+    settings = {**case.data_settings, "SAMPLES": samples}
+    if case.workload == "weather":
+        return catalog.open_weather_for(settings, copied)
+    return catalog.open_for(settings, copied)
+
+
 def _facts(case: Case) -> Facts:
-    dataset = catalog.open_for(case.data_settings)
+    dataset = _opened(case, case["SAMPLES"])
     facts = {"fingerprint": dataset.fingerprint, "samples": len(dataset.train), "whole": ""}
     if catalog.files(case["DATASET"]):
         # The folder has the name of the whole set, whatever SAMPLES is.
-        facts["whole"] = catalog.open_for({**case.data_settings, "SAMPLES": 0}).fingerprint
+        facts["whole"] = _opened(case, 0).fingerprint
     return facts
 
 
@@ -90,7 +99,7 @@ class _Share:
         self.needed: list[copies.File] = []  # by the whole node; known to its first rank, as are the others
         self.others: list[copies.File] = []
         self.reused, self.begin, self.seconds = 0, clock.now(), 0.0
-        self.dataset: Dataset | None = None
+        self.dataset: Dataset | Weather | None = None
 
     def claim(self) -> None:
         """The first rank of the node gets a place, and finds out what has to be there."""
@@ -149,7 +158,7 @@ class _Share:
         original = places.locate(self.case["DATASET"])
         files = self.place / "files"
         copied = files if original.is_dir() else files / original.name
-        self.dataset = catalog.open_for(self.case.data_settings, copied)
+        self.dataset = _opened(self.case, self.case["SAMPLES"], copied)
         found, expected = self.dataset.fingerprint, self.facts["fingerprint"]
         if found != expected:
             raise DataError(f"the copy {copied} holds data of SHA-256 {found}; allowed: {expected}, as {original}")

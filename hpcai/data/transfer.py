@@ -3,24 +3,26 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from hpcai.clock import now
 from hpcai.data.augment import Boxes
-from hpcai.data.dataset import Pixels
 from hpcai.data.philox import Integers
 
 _SLOTS = 2
 
 Shape = tuple[int, ...]
+Samples = npt.NDArray[Any]  # pictures or fields [n, ...] of any type
+Labels = npt.NDArray[Any]  # what belongs to each of them, [n, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Staged:
-    """A batch on its way: pictures uint8[n, ...] and labels int64[n] on the device once `copied` has happened.
+    """A batch on its way: samples [n, ...] and their labels [n, ...] on the device once `copied` has happened.
 
     indices, int64[n], are those the pictures were read by; they stay on the host. boxes, int32[n, 5], are what is still
     to be cropped from the pictures there.
@@ -40,15 +42,21 @@ class Transfer(Protocol):
     def wait_seconds(self) -> float:
         """Seconds the device has waited for data so far."""
 
-    def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
+    def stage(self, images: Samples, labels: Labels, indices: Integers) -> Staged:
         """Starts a batch on its way; this and the next two are called by the loading thread."""
 
     def fill(
-        self, shape: Shape, write: Callable[[Pixels], None], labels: Integers, indices: Integers, boxes: Boxes | None
+        self,
+        shape: Shape,
+        write: Callable[[Samples], None],
+        labels: Labels,
+        indices: Integers,
+        boxes: Boxes | None,
+        kind: npt.DTypeLike = np.uint8,
     ) -> Staged:
-        """Starts a batch that `write` puts into the memory it is given, uint8 of that shape; boxes go with it."""
+        """Starts a batch that `write` puts into the memory it is given, of that shape and type; boxes go with it."""
 
-    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Integers, indices: Integers) -> Staged:
+    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Labels, indices: Integers) -> Staged:
         """Starts a batch whose pictures are made on the device, from their indices."""
 
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
@@ -56,7 +64,7 @@ class Transfer(Protocol):
 
 
 def transfer_to(device: torch.device, batch: int) -> Transfer:
-    """The way to that device for batches of at most `batch` pictures, all of one shape."""
+    """The way to that device for batches of at most `batch` samples, all of one shape and type."""
     return CudaTransfer(device, batch) if device.type == "cuda" else HostTransfer()
 
 
@@ -66,20 +74,26 @@ class HostTransfer:
     def __init__(self) -> None:
         self.wait_seconds = 0.0
 
-    def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
+    def stage(self, images: Samples, labels: Labels, indices: Integers) -> Staged:
         """Tensors on the same memory."""
         return Staged(torch.from_numpy(images), torch.from_numpy(labels), indices)
 
     def fill(
-        self, shape: Shape, write: Callable[[Pixels], None], labels: Integers, indices: Integers, boxes: Boxes | None
+        self,
+        shape: Shape,
+        write: Callable[[Samples], None],
+        labels: Labels,
+        indices: Integers,
+        boxes: Boxes | None,
+        kind: npt.DTypeLike = np.uint8,
     ) -> Staged:
         """Tensors on memory that was written once."""
         assert boxes is None, "what is cropped on the host is cropped before"
-        images = np.empty(shape, np.uint8)
+        images = np.empty(shape, kind)
         write(images)
         return self.stage(images, labels, indices)
 
-    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Integers, indices: Integers) -> Staged:
+    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Labels, indices: Integers) -> Staged:
         """What the maker gives."""
         return Staged(maker(indices), torch.from_numpy(labels), indices)
 
@@ -122,18 +136,24 @@ class CudaTransfer:
         self._add_finished()
         return self._seconds
 
-    def stage(self, images: Pixels, labels: Integers, indices: Integers) -> Staged:
+    def stage(self, images: Samples, labels: Labels, indices: Integers) -> Staged:
         """Fills the next slot once its last copy is through, and starts the copy."""
         # NumPy's copy: one of torch's would start a second pool of threads from here
-        return self.fill(images.shape, lambda out: np.copyto(out, images), labels, indices, None)
+        return self.fill(images.shape, lambda out: np.copyto(out, images), labels, indices, None, images.dtype)
 
     def fill(
-        self, shape: Shape, write: Callable[[Pixels], None], labels: Integers, indices: Integers, boxes: Boxes | None
+        self,
+        shape: Shape,
+        write: Callable[[Samples], None],
+        labels: Labels,
+        indices: Integers,
+        boxes: Boxes | None,
+        kind: npt.DTypeLike = np.uint8,
     ) -> Staged:
         """Has the next slot written once its last copy is through, and starts the copy."""
         # a thread begins on device 0: going back there from the stream would make a context on it, one of every rank
         with torch.cuda.device(self._device):
-            slot, n = self._free_slot(shape[1:]), len(labels)
+            slot, n = self._free_slot(np.empty((0, *shape[1:]), kind), labels), len(labels)
             write(slot.images.numpy()[:n])
             np.copyto(slot.labels.numpy()[:n], labels)
             np.copyto(slot.boxes.numpy()[:n], 0 if boxes is None else boxes)
@@ -144,7 +164,7 @@ class CudaTransfer:
             slot.copied = self._stream.record_event()
         return Staged(images, device_labels, indices, None if boxes is None else device_boxes, slot.copied)
 
-    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Integers, indices: Integers) -> Staged:
+    def make(self, maker: Callable[[Integers], torch.Tensor], labels: Labels, indices: Integers) -> Staged:
         """Lets the maker work on the copying stream, while the caller's stream trains."""
         with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
             images = maker(indices)
@@ -165,9 +185,9 @@ class CudaTransfer:
         self._add_finished()
         return staged
 
-    def _free_slot(self, shape: Shape) -> _Slot:
+    def _free_slot(self, images: Samples, labels: Labels) -> _Slot:
         if len(self._slots) < _SLOTS:
-            self._slots.append(self._new_slot(shape))
+            self._slots.append(self._new_slot(images, labels))
         else:
             self._slots.append(self._slots.pop(0))
         slot = self._slots[-1]
@@ -175,10 +195,13 @@ class CudaTransfer:
             slot.copied.synchronize()
         return slot
 
-    def _new_slot(self, shape: Shape) -> _Slot:
-        images = torch.empty((self._batch, *shape), dtype=torch.uint8, pin_memory=True)
-        labels = torch.empty(self._batch, dtype=torch.int64, pin_memory=True)
-        return _Slot(images, labels, torch.empty((self._batch, 5), dtype=torch.int32, pin_memory=True))
+    def _new_slot(self, images: Samples, labels: Labels) -> _Slot:
+        """Room for a batch of samples such as these."""
+        pixels, labelled = (
+            torch.from_numpy(np.empty((self._batch, *like.shape[1:]), like.dtype)).pin_memory()
+            for like in (images, labels)
+        )
+        return _Slot(pixels, labelled, torch.empty((self._batch, 5), dtype=torch.int32, pin_memory=True))
 
     def _add_finished(self) -> None:
         while self._waits and self._waits[0][1].query():

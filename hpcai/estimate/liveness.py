@@ -6,11 +6,13 @@ from functools import lru_cache
 from math import prod
 
 from hpcai.networks.graph import Graph, Layer
-from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Softmax
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Softmax, Upsample
 from hpcai.networks.plan import plan
+from hpcai.networks.regions import Detections
 
 INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int64
 FP32_BYTES = 4
+MATCHING_BYTES = 400  # for an anchor: its overlap with each of 15 boxes, a few times, and its box
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class _Saved:
     def _of(self, graph: Graph, batch: int, storage: Storage, layer: Layer) -> Iterator[tuple[str, int]]:
         image = graph.layers[0].name
         source = layer.name if isinstance(layer.op, Relu | Softmax) else layer.inputs[0]
-        if not isinstance(layer.op, Add | GlobalPool):
+        if not isinstance(layer.op, Add | Detections | GlobalPool | Upsample):
             root = self.memory_of[source]
             if root != image or storage.activation < FP32_BYTES:
                 yield root, batch * prod(graph.shapes[root]) * storage.activation
@@ -72,7 +74,7 @@ class _Saved:
         if isinstance(layer.op, Conv) and storage.converted:
             yield f"{layer.name} input", batch * prod(graph.shapes[source]) * FP32_BYTES
         if isinstance(layer.op, Conv | Dense) and storage.activation < storage.parameter:
-            yield f"{layer.name} weights", graph.parameters[layer.name] * storage.activation
+            yield f"{layer.name} weights", graph.weights[layer.name] * storage.activation
 
 
 def _memory_of(graph: Graph) -> dict[str, str]:
@@ -99,9 +101,12 @@ def _forward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
 
 def _scratch(graph: Graph, layer: Layer, batch: int, storage: Storage) -> int:
     """Bytes that a layer needs only while it runs."""
+    if isinstance(layer.op, Detections):
+        scores = layer.inputs[2 : 1 + len(layer.inputs) // 2]
+        return MATCHING_BYTES * batch * sum(prod(graph.shapes[name]) for name in scores)
     if not isinstance(layer.op, Conv):
         return 0
-    weights = graph.parameters[layer.name] * storage.parameter
+    weights = graph.weights[layer.name] * storage.parameter
     output = batch * prod(graph.shapes[layer.name]) * FP32_BYTES
     return weights * (2 if storage.converted else 1) + output * storage.converted
 

@@ -114,9 +114,10 @@ def _probed(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> int:
     )
     image = FP32_BYTES * (prod(graph.shapes[heaviest.inputs[0]]) + prod(graph.shapes[heaviest.name]))
     images = max(1, min(PROBED_OPERATIONS[facts.accelerated] // _work(graph, heaviest), PROBED_BYTES // image))
-    return PROBED_COPIES * (images * image + FP32_BYTES * graph.parameters[heaviest.name])
+    return PROBED_COPIES * (images * image + FP32_BYTES * graph.weights[heaviest.name])
 
 
 def _work(graph: Graph, layer: Layer) -> int:
     """FLOP of a layer for one image."""
-    return 2 * graph.parameters[layer.name] * prod(graph.shapes[layer.name][1:])
+    shape = graph.shapes[layer.name]
+    return 2 * graph.weights[layer.name] * prod(shape[1:] if isinstance(layer.op, Conv) else shape[:-1])

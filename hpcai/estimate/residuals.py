@@ -25,6 +25,8 @@ def residual_bytes(graph: Graph, batch: int) -> int:
 
 
 def _layer(op: Conv | Dense, x: tuple[int, ...], y: tuple[int, ...], batch: int) -> int:
+    if isinstance(op, Dense):  # the rows of a table are as many vectors
+        batch, x, y = batch * prod(x[:-1]), x[-1:], y[-1:]
     taps = prod(op.kernel) if isinstance(op, Conv) else 1
     groups = op.groups if isinstance(op, Conv) else 1
     weights = y[0] * x[0] // groups * taps

@@ -27,8 +27,11 @@ class Executed:
         """Whether the worth of a call with this shape was learnt."""
         return tuple(images.shape) in self._known
 
-    def learn(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-        """Call the network, which executes the module's layers one by one, in training mode; returns its output."""
+    def learn(self, network: Callable[..., Tensor], images: Tensor, *others: Any) -> Tensor:
+        """Call the network, which executes the module's layers one by one, in training mode; returns its output.
+
+        `others` are what it needs beside the images; its work does not depend on them.
+        """
         forward, backward = [0] * len(self._layers), [0] * len(self._layers)
 
         def note(index: int, layer: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -37,7 +40,7 @@ class Executed:
             backward[index] += (layer.weight.requires_grad + inputs[0].requires_grad) * operations
 
         hooks = [layer.register_forward_hook(partial(note, index)) for index, layer in enumerate(self._layers)]
-        output = network(images)
+        output = network(images, *others)
         for hook in hooks:
             hook.remove()
         self._known[tuple(images.shape)] = sum(forward), backward

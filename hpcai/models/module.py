@@ -1,6 +1,6 @@
 """A graph of layers as a torch module: what is trained, and what is timed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,36 +9,51 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hpcai.networks.graph import Graph
-from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Shape, Softmax
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Shape, Softmax, Upsample
 from hpcai.networks.plan import Step, plan
+from hpcai.networks.regions import KINDS
 
 
-class Network(nn.Module):
-    """Executes a graph layer by layer; each layer with parameters is a sub-module of the layer's name.
+class Layers(nn.Module):
+    """The layers of a graph, to be executed one by one; each with parameters of its own is a sub-module of its name.
 
-    Maps float[N, C, H, W] to logits float[N, classes]: a softmax at the end belongs to the loss and is left out.
     Parameters are on the meta device, without values; `build` gives them some.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         index = {layer.name: position for position, layer in enumerate(graph.layers)}
-        steps = [step for step in plan(graph) if not isinstance(step.layer.op, Softmax)]
-        self._steps = [_executable(step, index) for step in steps]
-        self._values = len(index)
-        self._output = index[steps[-1].layer.name]
-        for step in steps:
-            if step.layer.name in graph.parameters:
-                self.add_module(step.layer.name, _submodule(step.layer.op, graph.shapes[step.layer.inputs[0]]))
+        self._steps = [_executable(step, index) for step in plan(graph) if not isinstance(step.layer.op, Softmax)]
+        self._count = len(index)
+        for layer in graph.layers:
+            if layer.name in graph.parameters:
+                self.add_module(layer.name, _submodule(layer.op, graph.shapes[layer.inputs[0]]))
 
-    def forward(self, images: Tensor) -> Tensor:
+    def _values(self, images: Tensor) -> list[Any]:
+        """The images, and room for what each layer makes."""
+        return [images] + [None] * (self._count - 1)
+
+    def _execute(self, steps: Sequence["_Executable"], values: list[Any]) -> None:
         modules: dict[str, Any] = self._modules  # looked up at each call: a sub-module may have been exchanged
-        values: list[Any] = [images] + [None] * (self._values - 1)
-        for name, function, sources, target, frees in self._steps:
+        for name, function, sources, target, frees in steps:
             values[target] = (function or modules[name])(*[values[source] for source in sources])
             for dead in frees:
                 values[dead] = None
-        output: Tensor = values[self._output]
+
+
+class Network(Layers):
+    """Maps float[N, C, H, W] to logits float[N, classes]: a softmax at the end belongs to the loss and is left out."""
+
+    def __init__(self, graph: Graph) -> None:
+        for layer in graph.layers:
+            if isinstance(layer.op, KINDS):
+                raise TypeError(f"layer {layer.name!r} ({layer.op.kind}): a network with it is a Detector")
+        super().__init__(graph)
+
+    def forward(self, images: Tensor) -> Tensor:
+        values = self._values(images)
+        self._execute(self._steps, values)
+        output: Tensor = values[self._steps[-1][3]]
         return output
 
 
@@ -51,11 +66,12 @@ def build(graph: Graph, seed: int) -> Network:
     network = Network(graph).to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
     for module in network.children():
-        _initialise(module, generator)
+        initialise(module, generator)
     return network
 
 
-def _initialise(module: nn.Module, generator: torch.Generator) -> None:
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Give a layer its first values, as `build` says."""
     match module:
         case nn.BatchNorm2d():
             module.reset_parameters()
@@ -75,7 +91,7 @@ def _submodule(op: Op, source: Shape) -> nn.Module:
         case BatchNorm():
             return nn.BatchNorm2d(source[0], device="meta")
         case Dense():
-            return nn.Linear(source[0], op.features, op.bias, device="meta")
+            return nn.Linear(source[-1], op.features, op.bias, device="meta")
     raise TypeError(f"no module for {op}")
 
 
@@ -87,7 +103,8 @@ def _executable(step: Step, index: dict[str, int]) -> _Executable:
     layer = step.layer
     inputs = sorted(layer.inputs, key=lambda name: name != step.overwrites)  # the one written over comes first
     function = _function(layer.op, step.overwrites is not None)
-    return layer.name, function, [index[n] for n in inputs], index[layer.name], [index[n] for n in step.frees]
+    module = layer.shares or layer.name
+    return module, function, [index[n] for n in inputs], index[layer.name], [index[n] for n in step.frees]
 
 
 def _function(op: Op, in_place: bool) -> Callable[..., Tensor] | None:
@@ -100,6 +117,8 @@ def _function(op: Op, in_place: bool) -> Callable[..., Tensor] | None:
             return partial(functional.max_pool2d, kernel_size=op.kernel, stride=op.stride, padding=op.padding)
         case GlobalPool():
             return partial(torch.mean, dim=(2, 3))
+        case Upsample():
+            return partial(functional.interpolate, size=op.size)
     return None
 
 

@@ -5,27 +5,33 @@ from difflib import get_close_matches
 from typing import Any
 
 from hpcai.errors import InputError
+from hpcai.networks.faster_rcnn import DETECTORS, faster_rcnn
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Pair
 from hpcai.networks.resnet import ARCHITECTURES, VARIANTS, resnet
 
-__all__ = ["NAMES", "VARIANTS", "build", "for_data"]
+__all__ = ["DETECTING", "NAMES", "VARIANTS", "build", "for_data"]
 
-NAMES = tuple(ARCHITECTURES)
+NAMES = tuple(ARCHITECTURES)  # of those that tell classes apart
+DETECTING = tuple(DETECTORS)  # of those that find things
 
 
 def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v1.5") -> Graph:
     """Graph of the named network for images (height, width) of `channels` channels.
 
-    InputError for a name or variant that does not exist, and for sizes below 1. The same on every rank.
+    A network that finds things does not count the background among the classes. InputError for a name or variant that
+    does not exist, and for sizes below 1. The same on every rank.
     """
-    _check_choice("network", name, NAMES)
+    _check_choice("network", name, (*NAMES, *DETECTING))
     _check_choice("variant", variant, VARIANTS)
     for what, value in (("image height", image[0]), ("image width", image[1]), ("channels", channels)):
         if value < 1:
             raise InputError(f"{what} must be at least 1, not {value}")
-    if classes < 2:
-        raise InputError(f"classes must be at least 2, not {classes}")
+    least = 1 if name in DETECTORS else 2
+    if classes < least:
+        raise InputError(f"classes must be at least {least}, not {classes}")
+    if name in DETECTORS:
+        return faster_rcnn(DETECTORS[name], image, channels, classes, variant)
     return resnet(ARCHITECTURES[name], image, channels, classes, variant)
 
 

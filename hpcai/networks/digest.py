@@ -4,7 +4,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from hpcai.networks.graph import Graph
-from hpcai.networks.layers import Op
+from hpcai.networks.layers import Add, Op
 
 
 def digest(graph: Graph) -> str:
@@ -14,7 +14,9 @@ def digest(graph: Graph) -> str:
     """
     known: dict[str, bytes] = {}
     for layer in graph.layers:
-        inputs = sorted(known[name] for name in layer.inputs)  # a sum is the only kind that reads several
+        inputs = [known[name] for name in (*layer.inputs, *filter(None, [layer.shares]))]
+        if isinstance(layer.op, Add):
+            inputs.sort()
         known[layer.name] = sha256(b"".join([_written(layer.op), *inputs])).digest()
     return sha256(b"".join(sorted(known.values()))).hexdigest()
 

@@ -11,16 +11,20 @@ from functools import cached_property
 from types import MappingProxyType
 
 from hpcai.errors import InputError
-from hpcai.networks.layers import Add, Input, Op, Shape, Softmax
+from hpcai.networks.layers import Input, Op, Shape, Softmax
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: its name (an identifier), what it computes, and the names of the layers it reads."""
+    """One layer: its name (an identifier), what it computes, and the names of the layers it reads.
+
+    `shares` names an earlier layer, if any, of the same op and with as many weights: this one computes with these.
+    """
 
     name: str
     op: Op
     inputs: tuple[str, ...] = ()
+    shares: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Graph:
         _check_edges(self.layers)
         _check_ends(self.layers)
         self.shapes  # noqa: B018 - raises where shapes do not fit
+        _check_shared(self.layers, self.weights)
 
     def __reduce__(self) -> tuple[type["Graph"], tuple[tuple[Layer, ...]]]:
         return Graph, (self.layers,)
@@ -63,17 +68,30 @@ class Graph:
         return MappingProxyType(Counter(name for layer in self.layers for name in layer.inputs))
 
     @cached_property
-    def parameters(self) -> Mapping[str, int]:
-        """Number of trained values of each layer that has any, by name."""
+    def receivers(self) -> Mapping[str, int]:
+        """How many gradients arrive at each layer's output, by name: as many as layers read it that send one."""
+        return MappingProxyType(
+            Counter(name for layer in self.layers if layer.op.differentiable for name in layer.inputs)
+        )
+
+    @cached_property
+    def weights(self) -> Mapping[str, int]:
+        """Number of trained values that each layer computes with, if any, by name: its own or another layer's."""
         counts = {layer.name: layer.op.parameters(self.shapes[layer.inputs[0]]) for layer in self.layers[1:]}
         return MappingProxyType({name: count for name, count in counts.items() if count})
 
     @cached_property
+    def parameters(self) -> Mapping[str, int]:
+        """Number of trained values of each layer that has some of its own, by name; what is shared counts once."""
+        own = {layer.name for layer in self.layers if not layer.shares}
+        return MappingProxyType({name: count for name, count in self.weights.items() if name in own})
+
+    @cached_property
     def trained(self) -> frozenset[str]:
-        """Layers whose output depends on a parameter: those a gradient flows back through."""
+        """Layers whose output depends on a parameter, and that a gradient flows back through."""
         trained: set[str] = set()
         for layer in self.layers:
-            if layer.name in self.parameters or trained.intersection(layer.inputs):
+            if layer.op.differentiable and (layer.name in self.weights or trained.intersection(layer.inputs)):
                 trained.add(layer.name)
         return frozenset(trained)
 
@@ -90,8 +108,8 @@ def _check_edges(layers: tuple[Layer, ...]) -> None:
     names = {layer.name for layer in layers}
     known: set[str] = set()
     for layer in layers:
-        expected = f"{layer.op.arity}{' or more' if isinstance(layer.op, Add) else ''}"
-        if len(layer.inputs) != layer.op.arity and not (isinstance(layer.op, Add) and len(layer.inputs) > 2):
+        expected = f"{layer.op.arity}{' or more' if layer.op.more else ''}"
+        if len(layer.inputs) != layer.op.arity and not (layer.op.more and len(layer.inputs) > layer.op.arity):
             raise _broken(layer, f"reads {len(layer.inputs)} layers, should read {expected}")
         for name in layer.inputs:
             if name not in names:
@@ -99,6 +117,18 @@ def _check_edges(layers: tuple[Layer, ...]) -> None:
             if name not in known:
                 raise _broken(layer, f"reads {name!r}, which is not computed before it")
         known.add(layer.name)
+
+
+def _check_shared(layers: tuple[Layer, ...], weights: Mapping[str, int]) -> None:
+    """A layer shares with one before it that has weights of its own, as many, and computes alike."""
+    own: dict[str, Layer] = {}
+    for layer in layers:
+        if not layer.shares:
+            own[layer.name] = layer
+        elif layer.shares not in own or layer.name not in weights:
+            raise _broken(layer, f"shares weights of {layer.shares!r}, which has none of its own before it")
+        elif (own[layer.shares].op, weights[layer.shares]) != (layer.op, weights[layer.name]):
+            raise _broken(layer, f"shares weights of {layer.shares!r}, which computes something else")
 
 
 def _check_ends(layers: tuple[Layer, ...]) -> None:

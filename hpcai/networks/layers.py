@@ -1,6 +1,7 @@
 """The kinds of layer a network is made of: hyper-parameters, and the arithmetic of their shapes and parameters.
 
-Shapes are those of one sample, without the batch: (channels, height, width) of a map, (features,) of a vector.
+Shapes are those of one sample, without the batch: (channels, height, width) of a map, (features,) of a vector,
+(rows, features) of a table, whose rows are a sample's regions.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ class Op:
 
     kind: ClassVar[str]
     arity: ClassVar[int] = 1
+    more: ClassVar[bool] = False  # it may read more than its arity
+    differentiable: ClassVar[bool] = True  # a gradient flows back through it
 
     def shape(self, *sources: Shape) -> Shape:
         """Shape of the output, given those of the inputs; ValueError where they do not fit."""
@@ -38,7 +41,7 @@ class Input(Op):
     def shape(self, *sources: Shape) -> Shape:
         if len(self.size) != 3:
             raise ValueError(f"an image is (channels, height, width), not {self.size}")
-        _at_least(1, size=self.size)
+        at_least(1, size=self.size)
         return self.size
 
 
@@ -56,12 +59,12 @@ class Conv(Op):
     bias: bool = False
 
     def shape(self, *sources: Shape) -> Shape:
-        channels, height, width = _map(sources[0])
-        _at_least(1, channels=(self.channels,), groups=(self.groups,), dilation=self.dilation)
+        channels, height, width = as_map(sources[0])
+        at_least(1, channels=(self.channels,), groups=(self.groups,), dilation=self.dilation)
         if channels % self.groups or self.channels % self.groups:
             raise ValueError(f"{channels} to {self.channels} channels do not divide into {self.groups} groups")
         reach = (self.dilation[0] * (self.kernel[0] - 1) + 1, self.dilation[1] * (self.kernel[1] - 1) + 1)
-        _at_least(1, kernel=self.kernel)
+        at_least(1, kernel=self.kernel)
         return (self.channels, *_windows((height, width), reach, self.stride, self.padding))
 
     def parameters(self, source: Shape) -> int:
@@ -75,7 +78,7 @@ class BatchNorm(Op):
     kind: ClassVar[str] = "batch norm"
 
     def shape(self, *sources: Shape) -> Shape:
-        return _map(sources[0])
+        return as_map(sources[0])
 
     def parameters(self, source: Shape) -> int:
         return 2 * source[0]
@@ -94,6 +97,7 @@ class Add(Op):
 
     kind: ClassVar[str] = "add"
     arity: ClassVar[int] = 2
+    more: ClassVar[bool] = True
 
     def shape(self, *sources: Shape) -> Shape:
         if len(set(sources)) > 1:
@@ -111,8 +115,8 @@ class MaxPool(Op):
     padding: Pair = (0, 0)
 
     def shape(self, *sources: Shape) -> Shape:
-        channels, height, width = _map(sources[0])
-        _at_least(1, kernel=self.kernel)
+        channels, height, width = as_map(sources[0])
+        at_least(1, kernel=self.kernel)
         if any(2 * edge > side for edge, side in zip(self.padding, self.kernel, strict=True)):
             raise ValueError(f"padding {self.padding} is more than half of the window {self.kernel}")
         return (channels, *_windows((height, width), self.kernel, self.stride, self.padding))
@@ -125,24 +129,24 @@ class GlobalPool(Op):
     kind: ClassVar[str] = "global pool"
 
     def shape(self, *sources: Shape) -> Shape:
-        return _map(sources[0])[:1]
+        return as_map(sources[0])[:1]
 
 
 @dataclass(frozen=True, slots=True)
 class Dense(Op):
-    """Fully connected layer on a vector."""
+    """Fully connected layer on a vector, or on each row of a table."""
 
     kind: ClassVar[str] = "dense"
     features: int
     bias: bool = True
 
     def shape(self, *sources: Shape) -> Shape:
-        _at_least(1, features=(self.features,))
-        _vector(sources[0])
-        return (self.features,)
+        at_least(1, features=(self.features,))
+        rows = sources[0][:1] if len(sources[0]) == 2 else _vector(sources[0])[1:]
+        return (*rows, self.features)
 
     def parameters(self, source: Shape) -> int:
-        return self.features * (source[0] + self.bias)
+        return self.features * (source[-1] + self.bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +159,31 @@ class Softmax(Op):
         return _vector(sources[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Upsample(Op):
+    """A map made larger, (height, width): each pixel takes the value of the nearest one."""
+
+    kind: ClassVar[str] = "upsample"
+    size: Pair
+
+    def shape(self, *sources: Shape) -> Shape:
+        channels, *small = as_map(sources[0])
+        if any(large < side for large, side in zip(self.size, small, strict=True)):
+            raise ValueError("a map of {} x {} is larger than {} x {}".format(*small, *self.size))
+        return (channels, *self.size)
+
+
 def _windows(size: Pair, reach: Pair, stride: Pair, padding: Pair) -> Pair:
-    _at_least(1, stride=stride)
-    _at_least(0, padding=padding)
+    at_least(1, stride=stride)
+    at_least(0, padding=padding)
     padded = (size[0] + 2 * padding[0], size[1] + 2 * padding[1])
     if reach[0] > padded[0] or reach[1] > padded[1]:
         raise ValueError("a window of {} x {} exceeds the padded map of {} x {}".format(*reach, *padded))
     return (padded[0] - reach[0]) // stride[0] + 1, (padded[1] - reach[1]) // stride[1] + 1
 
 
-def _map(shape: Shape) -> Shape:
+def as_map(shape: Shape) -> Shape:
+    """The shape, if it is one of a map; else ValueError."""
     if len(shape) != 3:
         raise ValueError(f"needs a map (channels, height, width), its input is {shape}")
     return shape
@@ -176,7 +195,8 @@ def _vector(shape: Shape) -> Shape:
     return shape
 
 
-def _at_least(least: int, **values: tuple[int, ...]) -> None:
+def at_least(least: int, **values: tuple[int, ...]) -> None:
+    """ValueError that tells the name of values that are smaller."""
     for name, value in values.items():
         if min(value) < least:
             raise ValueError(f"{name} must be at least {least}, not {', '.join(map(str, value))}")

@@ -7,10 +7,35 @@ Convolutions have no bias, the dense layer has one, softmax is the last layer. W
 from dataclasses import dataclass
 
 from hpcai.networks.graph import Graph, Layer
-from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Op, Pair, Relu, Softmax
+from hpcai.networks.layers import (
+    Add,
+    BatchNorm,
+    Conv,
+    Dense,
+    GlobalPool,
+    Input,
+    MaxPool,
+    Op,
+    Pair,
+    Relu,
+    Shape,
+    Softmax,
+)
 
 VARIANTS = ("v1", "v1.5")
 LARGEST_SMALL_IMAGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Stem:
+    """The first convolution, and whether a pooling by 2 follows."""
+
+    kernel: int
+    stride: int
+    pooled: bool
+
+
+SMALL, LARGE = Stem(3, 1, False), Stem(7, 2, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +46,10 @@ class Architecture:
     widths: tuple[int, ...]
     bottleneck: bool = False
     small_images_only: bool = False
+
+    def stem(self, image: Pair) -> Stem:
+        """For images (height, width)."""
+        return SMALL if min(image) <= LARGEST_SMALL_IMAGE or self.small_images_only else LARGE
 
     @property
     def expansion(self) -> int:
@@ -50,19 +79,27 @@ def resnet(architecture: Architecture, image: Pair, channels: int, classes: int,
     v1.5 in its first 3x3 (Goyal et al., Accurate, Large Minibatch SGD, 2017, section 5.1); basic blocks have no such
     choice, the variants coincide. InputError for sizes that are impossible.
     """
-    sketch = _Sketch(Layer("image", Input((channels, *image))))
-    _stem(sketch, architecture, min(image) <= LARGEST_SMALL_IMAGE or architecture.small_images_only)
-    for stage, (blocks, width) in enumerate(zip(architecture.blocks, architecture.widths, strict=True), start=1):
-        for block in range(1, blocks + 1):
-            stride = 2 if stage > 1 and block == 1 else 1
-            _block(sketch, f"stage{stage}_block{block}", architecture, width, stride, variant)
+    sketch = Sketch(Layer("image", Input((channels, *image))))
+    trunk(sketch, architecture, architecture.stem(image), variant)
     sketch.add("pool", GlobalPool())
     sketch.add("dense", Dense(classes))
     sketch.add("softmax", Softmax())
     return Graph(tuple(sketch.layers))
 
 
-class _Sketch:
+def trunk(sketch: "Sketch", architecture: Architecture, stem: Stem, variant: str) -> list[str]:
+    """Add all but the head; the last layer of each stage."""
+    _stem(sketch, architecture, stem)
+    ends = []
+    for stage, (blocks, width) in enumerate(zip(architecture.blocks, architecture.widths, strict=True), start=1):
+        for block in range(1, blocks + 1):
+            stride = 2 if stage > 1 and block == 1 else 1
+            _block(sketch, f"stage{stage}_block{block}", architecture, width, stride, variant)
+        ends.append(sketch.last)
+    return ends
+
+
+class Sketch:
     """Layers so far; a new one reads the last unless told otherwise."""
 
     def __init__(self, image: Layer) -> None:
@@ -73,24 +110,33 @@ class _Sketch:
     def last(self) -> str:
         return self.layers[-1].name
 
-    def add(self, name: str, op: Op, *inputs: str) -> None:
+    def shapes(self) -> dict[str, Shape]:
+        """Of the layers so far, by name."""
+        shapes: dict[str, Shape] = {}
+        for layer in self.layers:
+            shapes[layer.name] = layer.op.shape(*(shapes[name] for name in layer.inputs))
+        return shapes
+
+    def add(self, name: str, op: Op, *inputs: str, shares: str = "") -> str:
+        """The name, for what reads it."""
         inputs = inputs or (self.last,)
         self.channels[name] = op.channels if isinstance(op, Conv) else self.channels[inputs[0]]
-        self.layers.append(Layer(name, op, inputs))
+        self.layers.append(Layer(name, op, inputs, shares))
+        return name
 
     def conv_norm(self, block: str, index: str, conv: Conv, *inputs: str) -> None:
         self.add(f"{block}_conv{index}", conv, *inputs)
         self.add(f"{block}_norm{index}", BatchNorm())
 
 
-def _stem(sketch: _Sketch, architecture: Architecture, small: bool) -> None:
-    sketch.conv_norm("stem", "", _conv(architecture.widths[0], 3 if small else 7, 1 if small else 2))
+def _stem(sketch: Sketch, architecture: Architecture, stem: Stem) -> None:
+    sketch.conv_norm("stem", "", _conv(architecture.widths[0], stem.kernel, stem.stride))
     sketch.add("stem_relu", Relu())
-    if not small:
+    if stem.pooled:
         sketch.add("stem_pool", MaxPool((3, 3), (2, 2), (1, 1)))
 
 
-def _block(sketch: _Sketch, name: str, architecture: Architecture, width: int, stride: int, variant: str) -> None:
+def _block(sketch: Sketch, name: str, architecture: Architecture, width: int, stride: int, variant: str) -> None:
     source = sketch.last
     wide = width * architecture.expansion
     convolutions = _bottleneck(width, wide, stride, variant) if architecture.bottleneck else _basic(width, stride)

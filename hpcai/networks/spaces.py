@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hpcai.errors import InputError
 from hpcai.networks.graph import Graph, Layer
-from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
 
 ELEMENTWISE = (Add, BatchNorm, GlobalPool, MaxPool, Relu)  # channel c of what they make is channel c of what they read
+KNOWN = (*ELEMENTWISE, Conv, Dense, Input, Softmax)
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,9 @@ def spaces(graph: Graph) -> dict[str, Space]:
 
     An Add ties its inputs together, so a space may reach across stages. Spaces with the image or a dense layer among
     the makers, or with grouped convolutions among the makers or readers, are left out: they cannot be widened.
+    InputError for a network of other kinds of layers, or with shared weights.
     """
+    _check_known(graph)
     root = _roots(graph)
     found: dict[str, list[Layer]] = {}
     for layer in graph.layers:
@@ -65,7 +69,11 @@ def _space(graph: Graph, root: dict[str, str], name: str, members: list[Layer]) 
 
 
 def nonnegative(graph: Graph) -> Iterator[str]:
-    """Layers whose maps are nowhere negative, whatever the weights: those a ReLU does not change."""
+    """Layers whose maps are nowhere negative, whatever the weights: those a ReLU does not change.
+
+    InputError as above.
+    """
+    _check_known(graph)
     known: set[str] = set()
     for layer in graph.layers:
         follows = isinstance(layer.op, Add | MaxPool) and known.issuperset(layer.inputs)
@@ -73,3 +81,9 @@ def nonnegative(graph: Graph) -> Iterator[str]:
             known.add(layer.name)
             if len(graph.shapes[layer.name]) == 3:
                 yield layer.name
+
+
+def _check_known(graph: Graph) -> None:
+    for layer in graph.layers:
+        if not isinstance(layer.op, KNOWN) or layer.shares:
+            raise InputError(f"layer {layer.name!r} ({layer.op.kind}): networks with such a layer cannot be changed")

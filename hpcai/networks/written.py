@@ -5,17 +5,19 @@ from dataclasses import fields
 from typing import Any
 
 from hpcai.errors import InputError
-from hpcai.networks import layers
+from hpcai.networks import regions
 from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.layers import Op
 
 Json = dict[str, Any]
-KINDS = {op.kind: op for op in layers.Op.__subclasses__()}
+KINDS = {op.kind: op for op in (*Op.__subclasses__(), *regions.KINDS)}
 
 
 def to_json(graph: Graph) -> list[Json]:
     """The layers in order, each with its name, kind, what it reads, and its sizes."""
     return [
         {"name": layer.name, "kind": layer.op.kind, "inputs": list(layer.inputs)}
+        | ({"shares": layer.shares} if layer.shares else {})
         | {field.name: _plain(getattr(layer.op, field.name)) for field in fields(layer.op)}
         for layer in graph.layers
     ]
@@ -29,11 +31,11 @@ def from_json(written: Sequence[Json]) -> Graph:
 def _layer(written: Mapping[str, Any]) -> Layer:
     rest = dict(written)
     try:
-        name, kind, inputs = rest.pop("name"), rest.pop("kind"), rest.pop("inputs")
+        name, kind, inputs, shares = rest.pop("name"), rest.pop("kind"), rest.pop("inputs"), rest.pop("shares", "")
         op = KINDS[kind](**{field: _pair(value) for field, value in rest.items()})
     except (KeyError, TypeError) as error:
         raise InputError(f"not a layer of a network: {written} ({error}); kinds are {', '.join(KINDS)}") from None
-    return Layer(name, op, tuple(inputs))
+    return Layer(name, op, tuple(inputs), shares)
 
 
 def _plain(value: Any) -> Any:

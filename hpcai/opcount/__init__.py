@@ -51,7 +51,7 @@ def walk(graph: Graph) -> list[Seen]:
     return [
         Seen(
             layer,
-            source=graph.shapes[layer.inputs[0]],
+            sources=tuple(graph.shapes[name] for name in layer.inputs),
             output=graph.shapes[layer.name],
             input_gradient=not graph.trained.isdisjoint(layer.inputs),
         )

@@ -1,4 +1,7 @@
-"""`python -m hpcai.opcount NETWORK --image 224 --rule model`: a table of operations per image, or one JSON object."""
+"""`python -m hpcai.opcount NETWORK --image 224 --rule model`: a table of operations per image, or one JSON object.
+
+A network that finds things needs no more than its name: it is counted for climate fields, part by part, by all rules.
+"""
 
 import argparse
 import json
@@ -8,9 +11,14 @@ from dataclasses import asdict
 from typing import NoReturn
 
 from hpcai.errors import InputError
-from hpcai.networks import NAMES, VARIANTS, build
+from hpcai.networks import DETECTING, NAMES, VARIANTS, build
+from hpcai.networks.faster_rcnn import PARTS, part
+from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Pair
 from hpcai.opcount import RULES, Count, LayerCount, count
+
+PICTURES = {"channels": 3, "classes": 1000}
+FIELDS = {"image": (768, 1152), "channels": 16, "classes": 4}  # of the published ExtremeWeather set
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -22,10 +30,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Print the count the arguments ask for; one line on stderr and exit 2 if they are illegal."""
     parser = _parser()
     asked = parser.parse_args(argv)
+    _complete(parser, asked)
     try:
         graph = build(asked.network, asked.image, asked.channels, asked.classes, asked.variant)
     except InputError as error:
         parser.error(str(error))
+    if asked.rule is None:
+        print("\n".join(_parts(asked, graph)))
+        return
     counted = count(graph, asked.rule)
     print(json.dumps(_document(asked, counted)) if asked.json else "\n".join(_table(asked, counted)))
 
@@ -34,14 +46,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = _OneLineParser(
         prog="hpcai.opcount", description="Operations of one training image, by rule and kind of layer."
     )
-    parser.add_argument("network", metavar="NETWORK", help=", ".join(NAMES))
-    parser.add_argument("--image", type=_image, required=True, metavar="SIZE", help="224, or height x width: 224x160")
+    parser.add_argument("network", metavar="NETWORK", help=", ".join((*NAMES, *DETECTING)))
+    parser.add_argument("--image", type=_image, metavar="SIZE", help="224, or height x width: 224x160")
     parser.add_argument("--variant", choices=VARIANTS, default="v1.5", help="default v1.5")
-    parser.add_argument("--classes", type=_whole, default=1000, metavar="N", help="default 1000")
-    parser.add_argument("--channels", type=_whole, default=3, metavar="N", help="default 3")
-    parser.add_argument("--rule", choices=tuple(RULES), required=True)
+    parser.add_argument("--classes", type=_whole, metavar="N", help="default 1000, of networks that find things 4")
+    parser.add_argument("--channels", type=_whole, metavar="N", help="default 3, of networks that find things 16")
+    parser.add_argument("--rule", choices=tuple(RULES))
     parser.add_argument("--json", action="store_true", help="one JSON object with a row for each layer")
     return parser
+
+
+def _complete(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
+    """Put what was not said to its default; where there is none, that is an error."""
+    detects = asked.network in DETECTING
+    for name, default in (FIELDS if detects else PICTURES).items():
+        if getattr(asked, name) is None:
+            setattr(asked, name, default)
+    needed = [] if detects and not asked.json else ["rule"]
+    missing = [f"--{name}" for name in ("image", *needed) if getattr(asked, name) is None]
+    if missing:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
 
 
 def _whole(text: str) -> int:
@@ -73,16 +97,30 @@ def _document(asked: argparse.Namespace, counted: Count) -> dict[str, object]:
 
 
 def _table(asked: argparse.Namespace, counted: Count) -> list[str]:
-    height, width = asked.image
-    title = (
-        f"{asked.network} {asked.variant}, image {asked.channels} x {height} x {width}, {asked.classes} classes: "
-        f"operations per image by rule {counted.rule}"
-    )
+    title = f"{_title(asked)} by rule {counted.rule}"
     header = f"{'kind':<12}{'layers':>7}{'forward':>20}{'backward':>20}{'total':>20}{'GFLOP':>14}"
     kinds = {layer.kind: [row for row in counted.layers if row.kind == layer.kind] for layer in counted.layers}
     rule = "-" * len(header)
     rows = [_row(kind, layers) for kind, layers in kinds.items()]
     return [title, "", header, rule, *rows, rule, _row("total", counted.layers)]
+
+
+def _title(asked: argparse.Namespace) -> str:
+    height, width = asked.image
+    size = f"image {asked.channels} x {height} x {width}, {asked.classes} classes"
+    return f"{asked.network} {asked.variant}, {size}: operations per image"
+
+
+def _parts(asked: argparse.Namespace, graph: Graph) -> list[str]:
+    """A row for each rule and part of the network."""
+    header = f"{'rule':<10}{'part':<12}{'layers':>7}{'forward':>20}{'backward':>20}{'total':>20}{'GFLOP':>14}"
+    lines = [f"{_title(asked)} by part", "", header]
+    for rule in RULES:
+        rows = count(graph, rule).layers
+        lines.append("-" * len(header))
+        parts = {name: [row for row in rows if part(row.name) == name] for name in PARTS}
+        lines += [f"{rule:<10}{_row(name, layers)}" for name, layers in {**parts, "total": rows}.items()]
+    return lines
 
 
 def _row(kind: str, layers: Sequence[LayerCount]) -> str:

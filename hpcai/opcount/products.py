@@ -9,6 +9,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from hpcai import networks
+from hpcai.errors import InputError
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
 from hpcai.networks.resnet import ARCHITECTURES
@@ -95,8 +96,11 @@ def of_network(name: str, batch: int, resolution: int = 0) -> list[Product]:
 def graph_of(name: str, resolution: int = 0) -> Graph:
     """The network that a name in SHAPES means, at its own resolution or another.
 
-    Networks for small pictures see 3 channels of 32 x 32 and tell 10 classes, others 224 x 224 and 1000.
+    Networks for small pictures see 3 channels of 32 x 32 and tell 10 classes, others 224 x 224 and 1000. InputError for
+    one that does not tell classes of pictures.
     """
+    if name not in ARCHITECTURES:
+        raise InputError(f"no pictures are known for the network {name!r}; allowed are {', '.join(ARCHITECTURES)}")
     channels, side, classes = SMALL if ARCHITECTURES[name].small_images_only else IMAGENET
     return networks.build(name, (resolution or side,) * 2, channels, classes)
 
@@ -112,7 +116,7 @@ def _of_layer(graph: Graph, layer: Layer, batch: int) -> Iterator[tuple[str, str
 
 def _sizes(op: Conv | Dense, source: tuple[int, ...], batch: int) -> tuple[str, tuple[Any, ...]]:
     if isinstance(op, Dense):
-        return "gemm", (batch, source[0], op.features)
+        return "gemm", (batch * prod(source[:-1]), source[-1], op.features)
     return "conv2d", (batch, *source, op.channels, op.kernel, op.stride, op.padding, op.dilation, op.groups)
 
 

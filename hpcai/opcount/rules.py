@@ -17,14 +17,19 @@ EXP = 8
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A layer and what it sees: shapes of its first input and of its output, and whether its input needs a gradient,
-    which is so when a layer with parameters lies upstream.
+    """A layer and what it sees: shapes of its inputs and of its output, and whether its input needs a gradient, which
+    is so when a layer with parameters lies upstream.
     """
 
     layer: Layer
-    source: Shape
+    sources: tuple[Shape, ...]
     output: Shape
     input_gradient: bool
+
+    @property
+    def source(self) -> Shape:
+        """Shape of the first input."""
+        return self.sources[0]
 
 
 def model(seen: Seen) -> tuple[int, int]:
@@ -42,17 +47,18 @@ def model(seen: Seen) -> tuple[int, int]:
 def aiperf(seen: Seen) -> tuple[int, int]:
     """AIPerf (2021), Tables I and II; global pool and softmax as in its published code.
 
-    Weights: multiply-add 2; add, multiply, compare 1; divide 4; exp 8. An update of the weights is counted per image.
+    Weights: multiply-add 2; add, multiply, compare 1; divide 4; exp 8. An update of the weights is counted per image,
+    that of shared ones once.
     """
     match seen.layer.op:
         case Conv() as op:
             forward = 2 * _multiply_adds(seen)  # 2 K^2 Ci/groups Ho Wo Co
             update = 2 * prod(op.kernel) * (seen.source[0] // op.groups) * op.channels  # 2 K^2 Ci/groups Co
-            return forward, forward + forward * seen.input_gradient + update
+            return forward, forward + forward * seen.input_gradient + update * (not seen.layer.shares)
         case Dense() as op:
             forward = 2 * _multiply_adds(seen)  # 2 Ci Co
-            update = 2 * (seen.source[0] + op.bias) * op.features  # 2 (Ci + 1) Co, the 1 being the bias
-            return forward, forward + forward * seen.input_gradient + update
+            update = 2 * (seen.source[-1] + op.bias) * op.features  # 2 (Ci + 1) Co, the 1 being the bias
+            return forward, forward + forward * seen.input_gradient + update * (not seen.layer.shares)
         case BatchNorm():
             return 7 * prod(seen.source), 36  # 7 Hi Wi Ci; backward 36 a layer, whatever its size
         case Relu():
@@ -100,4 +106,4 @@ def _multiply_adds(seen: Seen) -> int:
         case Conv() as op:
             return prod(op.kernel) * (seen.source[0] // op.groups) * prod(seen.output)
         case _:
-            return seen.source[0] * seen.output[0]
+            return seen.source[-1] * prod(seen.output)

@@ -11,7 +11,8 @@ from math import prod
 
 from hpcai.estimate.memory import HALVES
 from hpcai.networks.graph import Graph
-from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Relu, Shape, Softmax
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Relu, Shape, Softmax, Upsample
+from hpcai.networks.regions import Detections, Proposals, RoiAlign
 from hpcai.opcount import walk
 from hpcai.opcount.rules import Seen, model
 
@@ -102,7 +103,7 @@ def gradient_bytes(graph: Graph) -> int:
 
 def _layer(graph: Graph, seen: Seen, stored: _Stored) -> LayerTraffic:
     forward, backward = (stored.batch * count for count in model(seen))
-    moved = _moved(seen, stored, graph.parameters.get(seen.layer.name, 0))
+    moved = _moved(seen, stored, graph.weights.get(seen.layer.name, 0))
     there = seen.layer.name in graph.trained
     gradients = (moved[1] * seen.input_gradient, moved[2]) if there else (0, 0)
     joined = _joined(graph, seen, stored) if there else 0
@@ -130,8 +131,11 @@ def _moved(seen: Seen, stored: _Stored, parameters: int) -> Triple:
         case MaxPool():
             places = stored.batch * prod(seen.output) * INDEX
             return source + output + places, output + places + source, 0  # x to y and places; dy and places to dx
-        case GlobalPool():
+        case GlobalPool() | Upsample():
             return source + output, output + source, 0  # x to y; dy to dx
+        case Proposals() | RoiAlign() | Detections():
+            read = sum(map(stored.of, seen.sources))
+            return read + output, output + read, 0  # all inputs to y; dy to the gradients of all inputs
         case Softmax():
             return _loss(seen.output[0], stored.batch)
     return 0, 0, 0
@@ -166,7 +170,7 @@ def _loss(classes: int, batch: int) -> Triple:
 
 def _joined(graph: Graph, seen: Seen, stored: _Stored) -> int:
     """Gradients that arrive from several readers are added one to the other: two read, one written each time."""
-    return 3 * max(0, graph.readers.get(seen.layer.name, 0) - 1) * stored.of(seen.output)
+    return 3 * max(0, graph.receivers.get(seen.layer.name, 0) - 1) * stored.of(seen.output)
 
 
 def _update(graph: Graph, stored: _Stored, momentum: bool) -> int:

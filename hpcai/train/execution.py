@@ -18,7 +18,8 @@ from hpcai.models.executed import Executed
 from hpcai.train.communication import Communication
 from hpcai.train.parallel import replicate
 
-Network = Callable[[Tensor], Tensor]  # float[N, C, H, W] to logits float[N, classes]
+# float[N, C, H, W] to logits float[N, classes]; a detector, with boxes and a draw beside, to its losses
+Network = Callable[..., Tensor]
 Compiler = Callable[[torch.fx.GraphModule, list[Tensor]], Any]
 TRIALS = 3  # timings of each way that is compared, after one that does not count; the fastest counts
 
@@ -69,20 +70,22 @@ class Execution:
             "buckets": comm.allreduce(self.communication.buckets, MPI.MAX),
         }
 
-    def _watched(self, images: Tensor) -> Tensor:
+    def _watched(self, images: Tensor, *others: Any) -> Tensor:
         """Layer by layer, so that an unforeseen shape can be learnt when it comes."""
-        known = self.executed.knows(images)
-        logits = self.layer_by_layer(images) if known else self.executed.learn(self.layer_by_layer, images)
+        if self.executed.knows(images):
+            output = self.layer_by_layer(images, *others)
+        else:
+            output = self.executed.learn(self.layer_by_layer, images, *others)
         self.executed.add(images)
-        return logits
+        return output
 
     def _use(self, network: Network) -> None:
         """From now on train by a network whose layers cannot be watched."""
 
-        def counted(images: Tensor) -> Tensor:
-            logits = network(images)
+        def counted(images: Tensor, *others: Any) -> Tensor:
+            output = network(images, *others)
             self.executed.add(images)
-            return logits
+            return output
 
         self.replica = counted
 

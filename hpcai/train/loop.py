@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from mpi4py import MPI
-from torch.nn.functional import cross_entropy
 
 from hpcai.clock import Phases
 from hpcai.comm.ending import Ending, Watch
@@ -24,6 +23,7 @@ from hpcai.models.executed import Executed
 from hpcai.train.evaluate import Validation
 from hpcai.train.execution import Execution
 from hpcai.train.guide import Guide
+from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
 from hpcai.train.parallel import average_statistics
 from hpcai.train.proof import NOISE, Proof
@@ -42,7 +42,8 @@ def _unheard(progress: Progress) -> None:
 class Training:
     """One model's training on one rank: what it trains, on which samples, by which recipe.
 
-    `execution` is how the group trains `state.module`. All but `shard` (its rank) is the same on the group's ranks.
+    `execution` is how the group trains `state.module`, `objective` what it makes small, by default the recipe's cross
+    entropy. All but `shard` (its rank) is the same on the group's ranks.
     """
 
     def __init__(
@@ -59,10 +60,12 @@ class Training:
         noise: float = NOISE["fp32"],
         warmup_steps: int = WARMUP_STEPS,
         audited: int | None = None,
+        objective: Objective | None = None,
     ) -> None:
         self.state = state
         self.execution = execution
         self.recipe = recipe
+        self.objective = objective or Classification(recipe.smoothing)
         self.sampler = sampler
         self.shard = shard
         self.loader = loader
@@ -70,7 +73,7 @@ class Training:
         self.group = group
         self.seed = seed
         self.step_times = StepTimes(state.device, shard.steps)
-        self.proof = Proof(state, recipe, sampler, loader, group, seed, noise, audited)
+        self.proof = Proof(state, recipe, self.objective, sampler, loader, group, seed, noise, audited)
         self.warmup_steps = warmup_steps
         self.stopped = False  # before its end, because the run was to end, or by the guide
 
@@ -170,7 +173,7 @@ class Training:
         self.proof.after()
 
     def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        loss = cross_entropy(self.execution.replica(x), y, label_smoothing=self.recipe.smoothing)
+        loss = self.objective(self.execution.replica, x, y, self.state.progress.steps)
         self.state.backward(loss)
         self.execution.end_backward()
         self.state.update(len(y))

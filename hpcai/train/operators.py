@@ -23,8 +23,10 @@ _TABLE = {
         scaled_mm int_mm""",
     ELEMENTWISE: """
         add sub rsub mul div neg addcmul addcdiv lerp relu threshold clamp clamp_min clamp_max masked_fill where
-        maximum minimum abs sign reciprocal sqrt rsqrt square pow exp log sigmoid tanh gelu silu
-        eq ne lt le gt ge bitwise_not bitwise_and bitwise_or logical_not logical_and logical_or isfinite isnan""",
+        maximum minimum abs sign reciprocal sqrt rsqrt square pow exp log log2 floor remainder nan_to_num
+        sigmoid tanh gelu silu smooth_l1_loss binary_cross_entropy_with_logits log_sigmoid log_sigmoid_forward
+        eq ne lt le gt ge bitwise_not bitwise_and bitwise_or logical_not logical_and logical_or
+        __and__ __or__ isfinite isnan""",
     NORMALISATION: """
         batch_norm batch_norm_impl_index batch_norm_stats batch_norm_elemt batch_norm_update_stats
         batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_with_update batch_norm_no_update
@@ -36,9 +38,11 @@ _TABLE = {
         cross_entropy_loss log_softmax softmax nll_loss nll_loss_nd nll_loss_forward sum argmax max all any
         empty empty_like empty_strided new_empty new_empty_strided zeros zeros_like ones ones_like full new_zeros
         zero fill copy copy_from to to_copy clone contiguous resize resize_as set record_stream
-        cat stack index index_select gather scatter local_scalar_dense item
-        view view_as reshape unsafe_view as_strided t transpose permute expand expand_as squeeze unsqueeze select
-        slice narrow split split_with_sizes chunk flatten alias detach lift_fresh resolve_conj resolve_neg
+        roi_align sort topk amax amin prod arange scalar_tensor full_like
+        cat stack index index_select gather scatter scatter_add local_scalar_dense item
+        view view_as reshape reshape_alias unsafe_view as_strided t transpose permute expand expand_as broadcast_tensors
+        squeeze unsqueeze flatten unflatten unbind select
+        slice narrow split split_with_sizes chunk alias detach lift_fresh resolve_conj resolve_neg
         accumulategrad copyslices copybackwards
         record_param_comms""",
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from hpcai.kernels.conv2d.vendor import convolve
 from hpcai.kernels.spec import BF16, FP16, FP32, TF32, Arithmetic
 from hpcai.machine import device as devices
 
-Forward = Callable[[Tensor], Tensor]
+Forward = Callable[..., Tensor]
 TF32_SIZE = 256  # of the product that shows whether there is tf32
 TF32_LOST = 2.0**-12  # of 1 + this, tf32 keeps 1
 
@@ -86,14 +87,14 @@ def _products(module: nn.Module) -> Iterator[nn.Module]:
     return (part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear))
 
 
-def _pure(inner: Forward, kind: torch.dtype, images: Tensor) -> Tensor:
-    return inner(images.to(kind)).float()
+def _pure(inner: Forward, kind: torch.dtype, images: Tensor, *others: Any) -> Tensor:
+    return inner(images.to(kind), *others).float()
 
 
-def _mixed(inner: Forward, kind: torch.dtype, device: str, images: Tensor) -> Tensor:
-    with torch.autocast(device, dtype=kind, cache_enabled=False):  # each weight is used once
-        logits = inner(images)
-    return logits.float()
+def _mixed(inner: Forward, kind: torch.dtype, device: str, images: Tensor, *others: Any) -> Tensor:
+    with torch.autocast(device, dtype=kind, cache_enabled=False):  # but for shared ones each weight is used once
+        output = inner(images, *others)
+    return output.float()
 
 
 def _converted(part: nn.Conv2d, kind: torch.dtype, device: str, images: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from hpcai.data.loader import Loader
 from hpcai.data.order import EpochOrder, Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
 from hpcai.train.accounting import Account
+from hpcai.train.objective import Objective
 from hpcai.train.recipe import Recipe
 from hpcai.train.repeat import Copies, sums
 from hpcai.train.schedules import learning_rate
@@ -60,6 +61,7 @@ class Proof:
         self,
         state: TrainingState,
         recipe: Recipe,
+        objective: Objective,
         sampler: Sampler,
         loader: Loader,
         group: Group,
@@ -69,7 +71,7 @@ class Proof:
     ) -> None:
         """`audited`: the one epoch, from 0, of which a step is audited; None for all."""
         self._state, self._recipe, self._sampler, self._loader = state, recipe, sampler, loader
-        self._group, self._seed, self._noise = group, seed, noise
+        self._objective, self._group, self._seed, self._noise = objective, group, seed, noise
         self._shard = Shard(sampler.size, group.seat.member, group.degree, recipe.batch)
         self._account = Account(sampler, group, recipe.batch, seed)
         self._copies = Copies(state, recipe.momentum)
@@ -122,7 +124,7 @@ class Proof:
             self._seed, self._group.seat.group, epoch, self._shard, self.step, self.step + 1
         )
         ((x, y, _),) = self._loader([self._indices(epoch)], crops)
-        gradients = self._copies.gradients(x, y, self._recipe.smoothing)
+        gradients = self._copies.gradients(self._objective, x, y, epoch * self._shard.steps + self.step)
         return judge(self._rule(epoch), self._copies.tensors(gradients, self._group.model))
 
     def _indices(self, epoch: int) -> Integers:

@@ -11,8 +11,8 @@ import torch
 from mpi4py import MPI
 from torch import nn
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy
 
+from hpcai.train.objective import Objective
 from hpcai.train.state import TrainingState
 from hpcai.train.update import Tensor, Vector
 
@@ -61,13 +61,12 @@ class Copies:
         elif copies:
             torch._foreach_copy_(copies, found)
 
-    def gradients(self, x: torch.Tensor, y: torch.Tensor, smoothing: float) -> list[torch.Tensor]:
+    def gradients(self, objective: Objective, x: torch.Tensor, y: torch.Tensor, step: int) -> list[torch.Tensor]:
         """Gradients of this rank's batch at the parameters that the step began with, times the scale if any."""
         before = [value.detach().requires_grad_() for value in self._before]
         names = (name for name, _ in self._state.module.named_parameters())
         values = {**dict(zip(names, before, strict=True)), **self._statistics}
-        logits = functional_call(self._state.module, values, (x,))
-        loss = cross_entropy(logits, y, label_smoothing=smoothing)
+        loss = objective(lambda *inputs: functional_call(self._state.module, values, inputs), x, y, step)
         return list(torch.autograd.grad(loss * self._scales["scale"] if self._scales else loss, before))
 
     @property

@@ -1,6 +1,7 @@
 """The products that training a network runs, by the shapes of its layers; without MPI."""
 
 from collections.abc import Iterator
+from math import prod
 from typing import TypeAlias
 
 import torch
@@ -35,7 +36,7 @@ def every_product(graph: Graph, batch: int) -> Iterator[Product]:
 
 def _shape(op: Conv | Dense, source: tuple[int, ...], batch: int) -> LayerShape:
     if isinstance(op, Dense):
-        return ProductShape(batch, source[0], op.features)
+        return ProductShape(batch * prod(source[:-1]), source[-1], op.features)
     return ConvolutionShape(batch, *source, op.channels, op.kernel, op.stride, op.padding, op.dilation, op.groups)
 
 

@@ -47,7 +47,7 @@ def _loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[An
 
     def make(genuine: Callable[..., Any]) -> Any:
         def run(*arguments: Any) -> Any:
-            with replaced(loader, "_Ahead", ahead):
+            with replaced(loader, "Ahead", ahead):
                 return genuine(*arguments)
 
         return run

@@ -10,6 +10,7 @@ from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data.order import Shard
 from hpcai.train.loop import Training
+from hpcai.train.objective import Classification
 from hpcai.workloads import assembly
 
 FIRST = 2  # step from which on steps are wrong; before, also in the warm-up, all are right
@@ -227,8 +228,8 @@ def decay_forgotten() -> Fault:
 
 def smoothing_forgotten() -> Fault:
     def wrong(genuine: Step, training: Training, x: torch.Tensor, y: torch.Tensor) -> None:
-        recipe, training.recipe = training.recipe, replace(training.recipe, smoothing=0.0)
+        objective, training.objective = training.objective, Classification(0.0)
         genuine(training, x, y)
-        training.recipe = recipe
+        training.objective = objective
 
     return _steps(wrong)

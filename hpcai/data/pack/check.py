@@ -1,8 +1,9 @@
 """A packed set read again, every byte of it, and held against its checksums."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from hpcai.comm.world import World
 from hpcai.data.shards import SPLITS, Contents, Entry, check_frame, names, opened, read_index
@@ -11,16 +12,33 @@ from hpcai.errors import DataError
 ROWS = 64  # images that are read at a time
 
 
+class Named(Protocol):
+    """A shard of any index."""
+
+    @property
+    def file(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
 def check(target: Path, world: World) -> int:
     """Print every damaged sample and shard of a packed set; the exit code, the same on every rank. Collective."""
     index = read_index(target)
     entries = [entry for split in SPLITS for entry in index.split(split)]
-    mine = [line for entry in entries[world.rank :: world.size] for line in _damage(target / entry.file, entry)]
+    return tell(target, entries, _differences, index.fingerprint, world)
+
+
+def tell(
+    target: Path, entries: Sequence[T], differences: Callable[[Path, T], Iterator[str]], fingerprint: str, world: World
+) -> int:
+    """Print what differs in the shards of an index, a line each; the exit code, the same on every rank. Collective."""
+    mine = [line for entry in entries[world.rank :: world.size] for line in _damage(target, entry, differences)]
     found = sorted(line for lines in world.comm.allgather(mine) for line in lines)
     if world.rank == 0:
         for line in found:
             print(line)
-        verdict = f"{len(found)} differences" if found else f"intact, fingerprint {index.fingerprint}"
+        verdict = f"{len(found)} differences" if found else f"intact, fingerprint {fingerprint}"
         print(f"{target}: {len(entries)} shards, {verdict}")
     return 1 if found else 0
 
@@ -37,10 +55,10 @@ def intact(path: Path) -> bool:
         return False
 
 
-def _damage(path: Path, entry: Entry) -> Iterator[str]:
-    """What differs in one shard, a line each."""
+def _damage(target: Path, entry: T, differences: Callable[[Path, T], Iterator[str]]) -> Iterator[str]:
+    """What differs in one shard, a line each; that it cannot be read is a difference."""
     try:
-        yield from _differences(path, entry)
+        yield from differences(target / entry.file, entry)
     except DataError as error:
         yield str(error)
 

@@ -14,7 +14,7 @@ import numpy as np
 from hpcai.comm.world import World, agreed, together
 from hpcai.data.order import EpochOrder
 from hpcai.data.philox import Integers
-from hpcai.data.shards import FORMAT, SIDE, TRAIN, VALIDATION, shard_name
+from hpcai.data.shards import FORMAT, IMAGE_BYTES, SIDE, TRAIN, VALIDATION, shard_name
 from hpcai.errors import InputError
 
 FOLDERS = {TRAIN: ("train",), VALIDATION: ("val", "validation")}
@@ -68,6 +68,11 @@ class Shard:
     def planned(self) -> int:
         """Pictures, readable or not."""
         return self.end - self.begin
+
+    @property
+    def length(self) -> int:
+        """Bytes of as many."""
+        return self.planned * IMAGE_BYTES
 
     def pictures(self) -> list[Picture]:
         """The pictures in the order of the shard: training shuffled, the same whatever the number of ranks."""

@@ -1,9 +1,7 @@
 """A shard on its way to the disk: written beside its place, whole or not at all."""
 
-import os
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +11,10 @@ import numpy.typing as npt
 
 from hpcai.data.pack.pictures import Refusal, read
 from hpcai.data.pack.source import Picture, Shard
-from hpcai.data.shards import CHANNELS, FORMAT, SIDE, Contents, Entry, frame, names, opened
-from hpcai.errors import DataError, HpcaiError
+from hpcai.data.pack.target import PART, appearing
+from hpcai.data.shards import CHANNELS, FORMAT, IMAGE_BYTES, SIDE, Contents, Entry, frame, names, opened
+from hpcai.errors import DataError
 
-PART = ".part"
 _ROWS = 64  # copied at a time
 
 
@@ -35,30 +33,11 @@ def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
     Raises DataError if a file of the source cannot be read, HpcaiError if the shard cannot be written.
     """
     path = target / shard.file
-    part = path.with_name(f"{path.name}.{os.uname().nodename}-{os.getpid()}{PART}")
-    with _written(path):
-        try:
-            kept, refused, digest = _write_images(part, shard.pictures(), tell)
-            if len(kept) < shard.planned:
-                _shorten(part, len(kept))
-            _write_rest(part, shard, kept, refused, digest)
-            _settle(part)
-            part.replace(path)
-            _settle(target)
-        finally:
-            part.unlink(missing_ok=True)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """HDF5 reports a full disk in several ways."""
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        raise HpcaiError(
-            f"{path} cannot be written ({' '.join(str(error).split())}); "
-            "allowed: a writable place with enough space; what is complete there is kept"
-        ) from error
+    with appearing(path) as part:
+        kept, refused, digest = _write_images(part, shard.pictures(), tell)
+        if len(kept) < shard.planned:
+            _shorten(part, len(kept))
+        _write_rest(part, shard, kept, refused, digest)
 
 
 def _create(part: Path, samples: int) -> h5py.File:
@@ -121,15 +100,6 @@ def _stored(texts: list[str]) -> npt.NDArray[np.bytes_]:
     return np.array(encoded, f"S{max(map(len, encoded), default=1)}")
 
 
-def _settle(path: Path) -> None:
-    """Make a file, or a rename in a folder, survive a failure of the machine."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def entry(path: Path, shard: Shard) -> tuple[Entry, list[str]]:
     """A shard that lies at its place, and the pictures it refused; DataError if it is damaged or of other pictures."""
     with opened(path) as file:
@@ -140,5 +110,5 @@ def entry(path: Path, shard: Shard) -> tuple[Entry, list[str]]:
             )
         samples, digest = len(file["labels"]), str(file.attrs["sha256"])
         refused, begin = names(file["refused"]), file["images"].id.get_offset() or 0
-    around = frame(path, begin, samples)
+    around = frame(path, begin, samples * IMAGE_BYTES)
     return Entry(path.name, samples, path.stat().st_size, digest, begin, around), refused

@@ -1,0 +1,44 @@
+"""What the commands that pack have in common: each runs alone or under an MPI launcher, and every rank ends alike."""
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hpcai.errors import Refused
+from hpcai.machine import launcher
+
+if TYPE_CHECKING:
+    from hpcai.comm.world import World
+
+SHARD_BYTES = 10**9
+
+
+def command(options_of: Callable[[], argparse.Namespace], run: Callable[[argparse.Namespace, "World"], int]) -> int:
+    """Run the job with its options; the exit code, the same on every rank."""
+    speaks = launcher.environment_rank(os.environ) == 0
+    with contextlib.nullcontext() if speaks else contextlib.redirect_stderr(io.StringIO()):
+        options = options_of()
+    from hpcai.comm import world as worlds
+
+    worlds.guard()
+    try:
+        code = run(options, worlds.join())
+    except Refused as error:
+        if speaks:
+            print(f"hpcai: {error}", file=sys.stderr)
+        code = error.exit_code
+    except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was
+        worlds.abort_because(error)
+    worlds.finish()
+    return code
+
+
+def count(text: str) -> int:
+    """A whole number of an option."""
+    if not text.isascii() or not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: a whole number of at least 0")
+    return int(text)

@@ -1,0 +1,53 @@
+"""Equal pieces that lie one after the other in a file, read at their places, each with its checksum."""
+
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcai.errors import DataError
+
+
+class Pieces:
+    """The pieces of one file from byte `begin` on; sums, uint32[n], are their CRC-32.
+
+    The file is opened once by each process, at the first reading, so any number of threads may read at once. `source`
+    says what a piece was made from, `check` which command finds all that are damaged.
+    """
+
+    def __init__(
+        self, path: Path, begin: int, sums: NDArray[np.uint32], source: Callable[[int], str], check: str
+    ) -> None:
+        self.path, self._begin, self._sums, self._source, self._check = path, begin, sums, source, check
+        self._descriptor, self._opening = -1, Lock()
+
+    def read(self, number: int, into: memoryview) -> None:
+        """Read one piece into so many bytes; DataError if that fails, or its checksum is another."""
+        place, done = self._begin + number * len(into), 0
+        try:
+            while done < len(into):
+                count = os.preadv(self._open(), [into[done:]], place + done)
+                if count == 0:
+                    raise DataError(f"{self.path} ends in sample {number}; allowed: a whole shard")
+                done += count
+        except OSError as error:
+            raise DataError(f"{self.path}: sample {number} cannot be read: {error.strerror}") from error
+        if zlib.crc32(into) != self._sums[number]:
+            raise DataError(
+                f"{self.path}: sample {number} ({self._source(number)}) is damaged: "
+                f"its CRC-32 is another; `{self._check}` finds all such samples"
+            )
+
+    def _open(self) -> int:
+        with self._opening:
+            if self._descriptor < 0:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._descriptor
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            os.close(self._descriptor)

@@ -1,0 +1,126 @@
+"""Draws a frame of a file in the published layout: `python -m hpcai.data.show FILE FRAME --png OUT`.
+
+Boxes of the file are drawn in full lines; predictions, which `--predictions FILE` adds, dashed with their scores. They
+are an HDF5 file with a data set `detections`, float32[frames, n, 6], rows [ymin, xmin, ymax, xmax, score, class]; rows
+with a negative score are not used. matplotlib is an optional extra (`pip install .[plots]`).
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcai.data.weather import layout as channel
+from hpcai.errors import DataError, HpcaiError, InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DETECTIONS = "detections"
+COLOURS = ("tab:orange", "tab:red", "white", "tab:pink")  # of the classes
+SHOWN = 0.3  # least score of a prediction that is drawn, unless asked for otherwise
+Numbers = NDArray[np.floating[Any]]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 0, 2 if the request is illegal or matplotlib is missing, 3 if a file cannot be read."""
+    parser = argparse.ArgumentParser(
+        prog="python -m hpcai.data.show", description="Draw a frame of weather with its boxes."
+    )
+    parser.add_argument("file", type=Path, help="a file in the published layout, climo_YYYY.h5")
+    parser.add_argument("frame", type=int, help="number of the frame, from 0")
+    parser.add_argument("--png", type=Path, required=True, help="the picture to write")
+    parser.add_argument("--predictions", type=Path, help="HDF5 file with the detections of the same frames")
+    parser.add_argument("--score", type=float, default=SHOWN, help=f"least score of a detection drawn [{SHOWN}]")
+    options = parser.parse_args(arguments)
+    try:
+        fields, boxes = read(options.file, options.frame)
+        detections = read_detections(options.predictions, options.frame) if options.predictions else np.empty((0, 6))
+        title = f"{options.file.name}, frame {options.frame}"
+        draw(options.png, title, fields, boxes, detections[detections[:, 4] >= options.score])
+    except HpcaiError as error:
+        print(f"hpcai: {error}", file=sys.stderr)
+        return error.exit_code
+    print(options.png)
+    return 0
+
+
+def read(path: Path, frame: int) -> tuple[Numbers, NDArray[np.int32]]:
+    """Fields float32[16, H, W] and used boxes int32[n, 5] of a frame; InputError if there is no such frame."""
+    fields, boxes = _row(path, channel.IMAGES, frame), _row(path, channel.RECTANGLES, frame)
+    return fields, boxes[boxes[:, 4] >= 0]
+
+
+def read_detections(path: Path, frame: int) -> Numbers:
+    """Rows [ymin, xmin, ymax, xmax, score, class] of a frame, float32[n, 6]."""
+    rows = _row(path, DETECTIONS, frame)
+    if rows.ndim != 2 or rows.shape[1] != 6:
+        raise DataError(f"{path}: {DETECTIONS} has rows of shape {rows.shape}; allowed: (n, 6)")
+    return rows[rows[:, 4] >= 0]
+
+
+def _row(path: Path, name: str, frame: int) -> NDArray[Any]:
+    import h5py
+
+    try:
+        with h5py.File(path) as file:
+            if name not in file:
+                raise DataError(f"{path} has no data set {name}; allowed: a file in the published layout")
+            if not 0 <= frame < len(file[name]):
+                raise InputError(f"frame {frame} of {path}; allowed: 0 to {len(file[name]) - 1}")
+            return np.asarray(file[name][frame])
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def draw(path: Path, title: str, fields: Numbers, boxes: NDArray[np.int32], detections: Numbers) -> None:
+    """Four panels, the first row at the bottom: pressure, water, wind and rain. InputError without matplotlib."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
+    figure = Figure(figsize=(13, 9), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"{title}: {len(boxes)} boxes, {len(detections)} detections")
+    for place, (name, values, colours) in enumerate(_panels(fields), 1):
+        axes = figure.add_subplot(2, 2, place)
+        figure.colorbar(axes.imshow(values, cmap=colours, origin="lower"), ax=axes, shrink=0.6)
+        axes.set_title(name, fontsize="medium")
+        _mark(axes, boxes, detections)
+    try:
+        figure.savefig(path, dpi=110)
+    except OSError as error:
+        raise InputError(f"cannot write {path.absolute()}: {error.strerror}") from None
+
+
+def _panels(fields: Numbers) -> list[tuple[str, Numbers, str]]:
+    east, north = fields[channel.U850], fields[channel.V850]
+    return [
+        ("PSL, hPa", fields[channel.PSL] / 100, "viridis"),
+        ("TMQ, kg/m2", fields[channel.TMQ], "cividis"),
+        ("wind at 850 hPa, m/s", np.hypot(east, north), "magma"),
+        ("PRECT, mm/day", fields[channel.PRECT] * 8.64e7, "cividis"),
+    ]
+
+
+def _mark(axes: "Axes", boxes: NDArray[np.int32], detections: Numbers) -> None:
+    from matplotlib.patches import Rectangle
+
+    found = [(row[:4], int(row[4]), "-", channel.CLASSES[int(row[4]) % len(COLOURS)], "bottom") for row in boxes]
+    found += [(row[:4], int(row[5]), "--", f"{row[4]:.2f}", "top") for row in detections]
+    for (ymin, xmin, ymax, xmax), number, style, text, aligned in found:
+        colour = COLOURS[number % len(COLOURS)]
+        corner = float(xmin) - 0.5, float(ymin) - 0.5
+        box = Rectangle(corner, float(xmax - xmin), float(ymax - ymin), fill=False, color=colour, linestyle=style)
+        axes.add_patch(box)
+        beside = (float(xmin), float(ymax)) if aligned == "bottom" else corner
+        axes.annotate(text, beside, color=colour, fontsize="x-small", verticalalignment=aligned)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

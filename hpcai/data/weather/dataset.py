@@ -1,0 +1,52 @@
+"""What a set of climate fields is: two splits of frames with boxes, and what is known about them."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcai.data.philox import Integers
+
+Fields = NDArray[np.floating[Any]]
+Boxes = NDArray[np.int32]
+
+
+class Frames(Protocol):
+    """Frames and their boxes by index; reading the same index twice gives the same bytes."""
+
+    def __len__(self) -> int:
+        """Number of frames."""
+
+    def frames(self, indices: Integers) -> Fields:
+        """Fields at the indices (int64), as stored, float32 or float16 [n, 16, H, W]."""
+
+    def boxes(self, indices: Integers) -> Boxes:
+        """Rows [ymin, xmin, ymax, xmax, class], int32[n, 15, 5], half-open, in pixels; unused rows are last, and -1."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it keeps in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weather:
+    """A set of climate fields ready to train on; the same on every rank.
+
+    shape is (16, H, W); classes are numbers of hpcai.data.weather.layout.CLASSES in the order in which the detector
+    tells them apart; mean and std, float32[16], are of the fields as stored; target is the mAP at IoU 0.5 to reach;
+    ceiling the highest that is possible where that is known; fingerprint is the SHA-256 of what the contents follow
+    from (hexadecimal), source says where they came from.
+    """
+
+    name: str
+    source: str
+    shape: tuple[int, int, int]
+    classes: tuple[int, ...]
+    mean: NDArray[np.float32]
+    std: NDArray[np.float32]
+    target: float
+    fingerprint: str
+    train: Frames
+    validation: Frames
+    ceiling: float | None = None

@@ -1,0 +1,59 @@
+"""Means and variances of the channels, of any number of frames put together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcai.data.weather.turning import MERIDIONAL
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Of so many values in each channel: their mean, and the sum of squared distances from it; float64[16] each."""
+
+    count: int
+    mean: Doubles
+    squares: Doubles
+
+    def __add__(self, other: "Moments") -> "Moments":
+        """Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", Am. Stat. 37, 1983, (2.1)."""
+        count = self.count + other.count
+        apart = other.mean - self.mean
+        mean = self.mean + apart * (other.count / count)
+        return Moments(count, mean, self.squares + other.squares + apart**2 * (self.count * other.count / count))
+
+    @property
+    def std(self) -> Doubles:
+        """Standard deviations; 1 for a channel that is constant."""
+        std: Doubles = np.sqrt(self.squares / self.count)
+        return np.where(std > 0, std, 1.0)
+
+    def as_json(self) -> dict[str, int | list[float]]:
+        """Its fields, as they were."""
+        return {"count": self.count, "mean": self.mean.tolist(), "squares": self.squares.tolist()}
+
+
+def of_frame(frame: NDArray[np.float32]) -> Moments:
+    """The moments of one frame [16, H, W], in float64, plane by plane: so little memory stays in the cache."""
+    mean, squares = np.empty(len(frame)), np.empty(len(frame))
+    for channel, plane in enumerate(frame):
+        values = plane.astype(np.float64).ravel()
+        mean[channel] = values.mean()
+        with np.errstate(invalid="ignore"):  # it is for the caller to say where a field is not finite
+            values -= mean[channel]
+        squares[channel] = np.einsum("i,i->", values, values)
+    return Moments(frame[0].size, mean, squares)
+
+
+def normalisation(moments: Moments) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and std, float32[16], to normalise by.
+
+    Winds along the meridians are not shifted: their mean is 0 over fields and mirrored fields together, and without a
+    shift the mirrored field is the negative, normalised or not.
+    """
+    mean = moments.mean.astype(np.float32)
+    mean[list(MERIDIONAL)] = 0
+    return mean, moments.std.astype(np.float32)

@@ -1,0 +1,80 @@
+"""The pass over published fields that finds out all there is to know of them, divided among the ranks."""
+
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpcai.clock import now
+from hpcai.data.weather import orientation
+from hpcai.data.weather.layout import CHANNELS
+from hpcai.data.weather.meter import Meter
+from hpcai.data.weather.moments import Moments, of_frame
+from hpcai.data.weather.year import Part, inflating_threads
+from hpcai.errors import DataError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+PAUSE = 30.0  # seconds between two lines of progress
+
+Unit = tuple[int, int, int]  # number of the part, first frame, the one after the last
+Found = tuple[list[bytes], Moments]  # SHA-256 of each frame
+
+
+def survey(parts: Sequence[Part], comm: "MPI.Comm | None") -> list[dict[str, Any]]:
+    """Of each part its `sha256` and moments, as JSON; the same whatever the number of ranks. Collective over `comm`.
+
+    Raises DataError, Refused on every rank, for fields that are not finite, and for boxes with x and y exchanged.
+    """
+    units = [(number, *block) for number, part in enumerate(parts) for block in part.blocks()]
+    mine: dict[Unit, Found] = {}
+    rank, ranks = (0, 1) if comm is None else (comm.rank, comm.size)
+
+    def work() -> None:
+        years = list({part.year.path: part.year for part in parts}.values())
+        for year in years[rank::ranks]:
+            orientation.check(year)
+        told = now()
+        for unit in units[rank::ranks]:
+            mine[unit] = _found(parts[unit[0]], *unit[1:])
+            if rank == 0 and now() - told >= PAUSE:
+                told = now()
+                print(f"hpcai: statistics of {len(mine) * ranks} of {len(units)} blocks", file=sys.stderr, flush=True)
+
+    every = _by_all(comm, work, mine)
+    return [_record(part, [every[unit] for unit in units if unit[0] == number]) for number, part in enumerate(parts)]
+
+
+def _by_all(comm: "MPI.Comm | None", work: Callable[[], None], mine: dict[Unit, Found]) -> dict[Unit, Found]:
+    if comm is None:
+        work()
+        return mine
+    from hpcai.comm.world import together
+
+    together(comm, work)
+    return {unit: found for part in comm.allgather(mine) for unit, found in part.items()}
+
+
+def _found(part: Part, begin: int, stop: int) -> Found:
+    fields = np.empty((stop - begin, *part.year.shape), np.float32)
+    part.year.read(begin, stop, fields, Meter(), inflating_threads())
+    moments = [of_frame(frame) for frame in fields]
+    for number, each in enumerate(moments, begin):
+        if not np.isfinite(each.squares).all():
+            channel = CHANNELS[int(np.flatnonzero(~np.isfinite(each.squares))[0])]
+            raise DataError(f"{part.year.path}: {channel} of frame {number} is not finite; allowed: finite fields")
+    digests = [hashlib.sha256(frame.astype("<f4", copy=False).data).digest() for frame in fields]
+    return digests, reduce(add, moments)
+
+
+def _record(part: Part, found: Sequence[Found]) -> dict[str, Any]:
+    digest = hashlib.sha256(f"{(len(part), *part.year.shape)}\n".encode())
+    for digests, _ in found:
+        digest.update(b"".join(digests))
+    digest.update(part.boxes.astype("<i4").tobytes())
+    return {"sha256": digest.hexdigest(), **reduce(add, (moments for _, moments in found)).as_json()}

@@ -1,0 +1,1 @@
+"""The detector in torch: what makes boxes from features, and features from boxes."""

@@ -1,0 +1,46 @@
+"""What a training makes small: the loss of a step, as a workload has it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from hpcai.data.philox import Purpose, below, stream
+
+Network = Callable[..., Tensor]
+DRAWS = 1 << 30
+
+
+class Objective(Protocol):
+    """The loss of a batch in an optimiser step (from 0, over all epochs): a function of these and the weights alone.
+
+    So an audited step can be done again. What is random in it is drawn by a counter-based generator.
+    """
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, step: int) -> Tensor:
+        """The loss, a number on the device, which nothing waits for."""
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Cross entropy of the logits, float[N, classes], with the labels, int64[N]; `smoothing` of them is spread."""
+
+    smoothing: float
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, step: int) -> Tensor:
+        return cross_entropy(network(x), y, label_smoothing=self.smoothing)
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The sum of a detector's losses, whose anchors and regions are drawn by (seed, model, step)."""
+
+    seed: int
+    model: int
+
+    def __call__(self, network: Network, x: Tensor, y: Tensor, step: int) -> Tensor:
+        drawn = below(DRAWS, self.seed, stream(Purpose.SAMPLED_BOXES, self.model), np.array([step]))
+        return network(x, y, int(drawn[0])).sum()

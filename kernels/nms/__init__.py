@@ -1,0 +1,66 @@
+"""Non-maximum suppression: of boxes that overlap much, only the one with the highest score is kept.
+
+Greedy: boxes are taken from the highest score down, of equal scores the one with the lower index first; a box is kept
+unless one of its group that was kept before overlaps it by more than the threshold. Boxes are half-open
+[ymin, xmin, ymax, xmax]; sides that are negative count as 0. The overlap is intersection over union, and it is compared
+as intersection > threshold x union, all in float64 and in the order in which reference.py writes it: so every backend
+keeps the same boxes. A score that is not above -inf marks a box that is not there.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spec import Float32, Spec
+
+ABSENT = -1  # pads what is kept
+
+Boxes: TypeAlias = Float32  # [frames, boxes, 4], finite
+Groups: TypeAlias = NDArray[np.int32]  # [frames, boxes]; boxes of different groups never suppress each other
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`frames` frames of `boxes` boxes each, of which at most `kept` are kept."""
+
+    frames: int
+    boxes: int
+    kept: int
+
+
+def operations(shape: Shape) -> int:
+    """Operations at most: how many pairs have to be compared depends on the boxes."""
+    # a box: two sides (2), none below 0 (2), their product (1)
+    of_box = 2 + 2 + 1
+    # a pair: the intersection's edges (4), sides (2), none below 0 (2), product (1); union (2), scaled (1), compared
+    of_pair = 4 + 2 + 2 + 1 + 2 + 1 + 1
+    first = min(shape.kept, shape.boxes)  # only those that are kept suppress others
+    pairs = first * shape.boxes - first * (first + 1) // 2
+    return shape.frames * (of_box * shape.boxes + of_pair * pairs)
+
+
+def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
+    """Bytes: boxes, scores and groups are read, the indices of what is kept are written."""
+    return 4 * shape.frames * ((4 + 1 + 1) * shape.boxes + shape.kept)
+
+
+def exact(inner: int) -> float:
+    """No difference is allowed: indices are whole numbers."""
+    return 0.0
+
+
+SPEC = Spec[Shape](
+    name="nms", operations=operations, nbytes=nbytes, tolerance=exact, backends=("numba_cpu", "cupy_gpu")
+)
+
+
+def check(
+    boxes: tuple[int, ...], scores: tuple[int, ...], groups: tuple[int, ...], threshold: float, kept: int
+) -> None:
+    """Raise ValueError unless the shapes fit one another and the numbers are possible: no backend looks again."""
+    if len(boxes) != 3 or boxes[2] != 4 or boxes[:2] != tuple(scores) or tuple(scores) != tuple(groups):
+        raise ValueError(f"boxes {boxes}, scores {scores} and groups {groups} do not fit together")
+    if not 0.0 <= threshold <= 1.0 or kept < 0:
+        raise ValueError(f"threshold {threshold} is not within 0 and 1, or {kept} boxes cannot be kept")

@@ -1,0 +1,90 @@
+"""The suppression on CPUs: threads share the frames out, and a box that is kept is compared with a vector at a time.
+
+One thread does all by itself: Numba's pool, once awake, would change how many threads torch uses.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from ..cpu.compiled import compiled, parallel
+from ..spec import Float32
+from . import ABSENT, Boxes, Groups, check
+
+_YMIN, _XMIN, _YMAX, _XMAX, _AREA = range(5)  # rows of a frame's boxes, so that what is compared lies side by side
+
+
+def nms(
+    boxes: Boxes, scores: Float32, groups: Groups, threshold: float, kept: int, threads: int = 1
+) -> NDArray[np.int32]:
+    """int32[frames, kept]: indices of the boxes that are kept, the highest score first, padded with -1."""
+    check(boxes.shape, scores.shape, groups.shape, threshold, kept)
+    found = np.full((len(boxes), kept), ABSENT, np.int32)
+    there = scores > -np.inf
+    order = np.argsort(np.where(there, -scores, np.inf), axis=1, kind="stable")
+    given = (np.ascontiguousarray(boxes), np.ascontiguousarray(groups), order, np.count_nonzero(there, axis=1))
+    if found.size and min(threads, len(boxes)) == 1:
+        _share(0, 1, *given, float(threshold), found)
+    elif found.size:
+        _on_threads(min(threads, len(boxes)), *given, float(threshold), found)
+    return found
+
+
+@parallel
+def _on_threads(threads: Any, boxes: Any, groups: Any, order: Any, there: Any, threshold: Any, found: Any) -> None:
+    for thread in prange(threads):
+        _share(thread, threads, boxes, groups, order, there, threshold, found)
+
+
+@compiled
+def _share(
+    thread: Any, threads: Any, boxes: Any, groups: Any, order: Any, there: Any, threshold: Any, found: Any
+) -> None:
+    """The frames of one thread."""
+    for frame in range(thread, len(boxes), threads):
+        _frame(boxes[frame], groups[frame], order[frame][: there[frame]], threshold, found[frame])
+
+
+@compiled
+def _frame(boxes: Any, groups: Any, order: Any, threshold: Any, found: Any) -> None:
+    """`order`: the boxes that are there, the highest score first."""
+    rows, group = _sorted(boxes, groups, order)
+    gone = np.zeros(len(order), np.uint8)
+    chosen = 0
+    for place in range(len(order)):
+        if chosen == len(found):
+            break
+        if gone[place] == 0:
+            found[chosen] = order[place]
+            chosen += 1
+            _suppress(rows, group, place, threshold, gone)
+
+
+@compiled
+def _sorted(boxes: Any, groups: Any, order: Any) -> Any:
+    """Edges and areas, float64[5, boxes], and groups, in that order."""
+    rows, group = np.empty((5, len(order)), np.float64), np.empty(len(order), np.int32)
+    for place in range(len(order)):
+        box = boxes[order[place]]
+        for edge in range(4):
+            rows[edge, place] = box[edge]
+        height = max(0.0, rows[_YMAX, place] - rows[_YMIN, place])
+        rows[_AREA, place] = height * max(0.0, rows[_XMAX, place] - rows[_XMIN, place])
+        group[place] = groups[order[place]]
+    return rows, group
+
+
+@compiled
+def _suppress(rows: Any, group: Any, place: Any, threshold: Any, gone: Any) -> None:
+    """Mark what the box at `place` suppresses of those after it. Without branches, hence in vectors."""
+    ymin, xmin, ymax, xmax, area = rows[0, place], rows[1, place], rows[2, place], rows[3, place], rows[4, place]
+    after = place + 1  # arrays that begin there: an index that might be negative would keep it from vectors
+    tops, lefts, bottoms, rights = rows[0][after:], rows[1][after:], rows[2][after:], rows[3][after:]
+    areas, groups, own, marks = rows[4][after:], group[after:], group[place], gone[after:]
+    for other in range(len(marks)):
+        height = max(0.0, min(ymax, bottoms[other]) - max(ymin, tops[other]))
+        width = max(0.0, min(xmax, rights[other]) - max(xmin, lefts[other]))
+        shared = height * width
+        marks[other] |= (groups[other] == own) & (shared > threshold * (area + areas[other] - shared))

@@ -1,0 +1,97 @@
+"""Files of generated weather in the published layout, by any number of ranks; pictures of their frames."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from launch import ROOT, run_job
+
+from hpcai.data import show
+from hpcai.data.generate import Files, write
+from hpcai.data.weather.generated import Maker, formula
+from hpcai.data.weather.layout import file_name
+from hpcai.errors import DataError, InputError
+
+SMALL = ("--height", "48", "--width", "80", "--frames", "5", "--chunk-frames", "3", "--seed", "7")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Three years by two ranks."""
+    folder = tmp_path_factory.mktemp("years") / "new"
+    job = run_job(["-m", "hpcai.data.generate", folder, "--years", "3", "--first", "1999", *SMALL], 2)
+    assert job.returncode == 0, job.stderr
+    assert "3 years from 1999" in job.stdout
+    return folder
+
+
+def test_files_have_the_published_layout(made):
+    assert sorted(path.name for path in made.iterdir()) == [file_name(year) for year in (1999, 2000, 2001)]
+    with h5py.File(made / "climo_2000.h5") as file:
+        images, boxes = file["images"], file["boxes"]
+        assert (images.shape, images.dtype, images.chunks) == ((5, 16, 48, 80), np.float32, (3, 1, 3, 5))
+        assert (boxes.shape, boxes.dtype, images.compression) == ((5, 15, 5), np.int32, "gzip")
+        maker, out = Maker(formula(4, 48, 80, 7)), np.empty((16, 48, 80), np.float32)
+        for t in range(5):
+            assert np.array_equal(boxes[t], maker.make(2000, t, out))
+            assert np.array_equal(images[t], out)
+
+
+def test_complete_years_are_kept_and_others_refused(made, tmp_path):
+    path, files = made / "climo_1999.h5", Files(made, formula(4, 48, 80, 7), 5, 2)
+    before = path.stat().st_mtime_ns
+    assert write(files, 1999) == path and path.stat().st_mtime_ns == before
+    with pytest.raises(InputError, match="allowed: an empty folder"):
+        write(Files(made, formula(4, 48, 80, 8), 5, 2), 1999)
+    (tmp_path / "climo_1999.h5.part").write_bytes(b"left by a job that was killed")
+    write(Files(tmp_path, files.formula, 1, 46), 1999)
+    assert [path.name for path in tmp_path.iterdir()] == ["climo_1999.h5"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--height", "47"), ("--classes", "3"), ("--years", "0"), ("--frames", "1461"), ("--seed", "-1")]
+)
+def test_illegal_options_end_with_2(tmp_path, wrong):
+    job = run_job(["-m", "hpcai.data.generate", tmp_path, *SMALL, *wrong], None)
+    assert job.returncode == 2 and "allowed" in job.stderr and "Traceback" not in job.stderr
+    assert not list(tmp_path.glob("*.h5"))
+
+
+def draw(*arguments):
+    program = [sys.executable, "-m", "hpcai.data.show", *map(str, arguments)]
+    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_command_draws_a_frame_with_predictions(made, tmp_path):
+    detections = np.full((5, 100, 6), -1, np.float32)
+    detections[2, 0] = 10, 20, 30, 40, 0.9, 1
+    with h5py.File(tmp_path / "found.h5", "w") as file:
+        file["detections"] = detections
+    picture = tmp_path / "frame.png"
+    drawn = draw(made / "climo_1999.h5", 2, "--png", picture, "--predictions", tmp_path / "found.h5")
+    assert drawn.returncode == 0, drawn.stderr
+    assert drawn.stdout.strip() == str(picture)
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20_000
+
+
+def test_boxes_and_detections_are_drawn_where_they_are():
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    show._mark(axes, np.array([[10, 20, 30, 60, 2]]), np.array([[1, 2, 5, 9, 0.75, 1]], np.float32))
+    box, detection = axes.patches
+    assert (box.get_xy(), box.get_width(), box.get_height(), box.get_linestyle()) == ((19.5, 9.5), 40, 20, "-")
+    assert (detection.get_xy(), detection.get_width(), detection.get_linestyle()) == ((1.5, 0.5), 7, "--")
+    assert [text.get_text() for text in axes.texts] == ["extratropical cyclone", "0.75"]
+
+
+def test_what_cannot_be_drawn_is_said_in_one_line(made, tmp_path):
+    file = made / "climo_1999.h5"
+    for arguments, code in [((file, 5), 2), ((file, -1), 2), ((tmp_path / "none.h5", 0), 3)]:
+        drawn = draw(*arguments, "--png", tmp_path / "x.png")
+        assert drawn.returncode == code and len(drawn.stderr.strip().splitlines()) == 1, drawn.stderr
+    with pytest.raises(DataError, match="no data set detections"):
+        show.read_detections(Path(file), 0)
