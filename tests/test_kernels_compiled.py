@@ -33,9 +33,11 @@ def no_room() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def ran(folder: Path, before: Callable[[], None] | None = None, **environment: str) -> list[str]:
+def ran(
+    folder: Path, before: Callable[[], None] | None = None, program: str = PROGRAM, **environment: str
+) -> list[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    command, changed = [sys.executable, "-c", PROGRAM], {**inherited, **environment}
+    command, changed = [sys.executable, "-c", program], {**inherited, **environment}
     ended = subprocess.run(
         command, cwd=folder, env=changed, capture_output=True, text=True, check=True, preexec_fn=before
     )
@@ -49,6 +51,25 @@ def test_what_was_compiled_is_used_again_until_any_source_changes(tmp_path: Path
     spec = folder / "kernels" / "spec.py"
     spec.write_text(spec.read_text() + "# another line\n")
     assert ran(folder) == ["2.0", "0"]
+
+
+ELSEWHERE = """
+from hpcai.kernels.cpu.compiled import compiled
+from constants import FACTOR
+
+@compiled
+def product(number):
+    return FACTOR * number
+"""
+
+
+def test_code_of_other_folders_is_made_anew_when_a_file_beside_it_changes(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    (folder / "elsewhere.py").write_text(ELSEWHERE)
+    program = "import elsewhere; print(elsewhere.product(7), sum(elsewhere.product.stats.cache_hits.values()))"
+    for factor, hits in ((2, "0"), (2, "1"), (3, "0")):
+        (folder / "constants.py").write_text(f"FACTOR = {factor}\n")
+        assert ran(folder, program=program) == [str(7 * factor), hits]
 
 
 def test_it_is_kept_where_the_user_says(tmp_path: Path) -> None:

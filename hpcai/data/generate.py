@@ -5,17 +5,14 @@ where it stopped. Exit codes: 0 done · 2 illegal options, or files of something
 """
 
 import argparse
-import contextlib
-import io
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.errors import HpcaiError, InputError, Refused
-from hpcai.machine import launcher
+from hpcai.data.command import command, count
+from hpcai.errors import HpcaiError, InputError
 
 if TYPE_CHECKING:
     from hpcai.comm.world import World
@@ -45,26 +42,10 @@ class Files:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code; every rank of the job ends with it."""
-    speaks = launcher.environment_rank(os.environ) == 0
-    with contextlib.nullcontext() if speaks else contextlib.redirect_stderr(io.StringIO()):
-        options = _options(arguments)
-    from hpcai.comm import world as worlds
-
-    worlds.guard()
-    try:
-        _run(options, worlds.join())
-        code = 0
-    except Refused as error:
-        if speaks:
-            print(f"hpcai: {error}", file=sys.stderr)
-        code = error.exit_code
-    except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was
-        worlds.abort_because(error)
-    worlds.finish()
-    return code
+    return command(lambda: _options(arguments), _run)
 
 
-def _run(options: argparse.Namespace, world: "World") -> None:
+def _run(options: argparse.Namespace, world: "World") -> int:
     from hpcai.comm.world import together
 
     years = range(options.first, options.first + options.years)
@@ -77,6 +58,7 @@ def _run(options: argparse.Namespace, world: "World") -> None:
     together(world.comm, work)
     if world.rank == 0:
         print(f"hpcai: {options.folder}: {options.years} years from {options.first}, {options.frames} frames each")
+    return 0
 
 
 def _files(options: argparse.Namespace) -> Files:
@@ -159,19 +141,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--chunk-frames": (46, "frames of a chunk, which are in memory at a time"),
     }
     for name, (default, text) in numbers.items():
-        parser.add_argument(name, type=_count, default=default, metavar="N", help=f"{text} [{default}]")
+        parser.add_argument(name, type=count, default=default, metavar="N", help=f"{text} [{default}]")
     options = parser.parse_args(arguments)
     if not 0 < options.frames <= FRAMES or not options.years or not options.chunk_frames:
         parser.error(f"allowed: at least 1 year, 1 to {FRAMES} frames, at least 1 frame in a chunk")
     if options.first + options.years > 10_000 or options.seed >= 1 << 64:
         parser.error("allowed: years up to 9999 and a seed of 64 bits")
     return options
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}; allowed: a whole number of at least 0")
-    return int(text)
 
 
 if __name__ == "__main__":

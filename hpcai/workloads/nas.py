@@ -19,7 +19,7 @@ from mpi4py import MPI
 from hpcai import clock, rounds
 from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
-from hpcai.comm.moment import together
+from hpcai.comm.moment import moment
 from hpcai.comm.world import World
 from hpcai.data import catalog
 from hpcai.data.dataset import description
@@ -141,7 +141,7 @@ class _Search:
         if self.case.index == 1:
             self.phases.seconds["start-up"] = clock.since_process_start()
         ending.barrier(self.group.active)
-        begin = together(self.group.active)
+        begin = moment(self.group.active)
         with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
             squad = self._squad(thread, images, lambda: clock.now() - begin)
             squad.run(ending, self.tell)

@@ -47,8 +47,9 @@ def parallel(function: F) -> F:
 
 def _kept(function: F, **options: bool) -> F:
     dispatcher = _njit(nogil=True, **options)(function)
-    if _folder() is not None:
-        with _at(_folder()):
+    folder = _folder(Path(function.__code__.co_filename).resolve().parent)
+    if folder is not None:
+        with _at(folder):
             dispatcher._cache = _Cache(function)
     return cast(F, dispatcher)
 
@@ -85,13 +86,13 @@ def kept() -> bool:
 
 
 @cache
-def _folder() -> Path | None:
-    """A folder of these very sources; None if none can be made.
+def _folder(home: Path = HERE) -> Path | None:
+    """A folder of these very sources, and of those in `home` if that lies elsewhere; None if none can be made.
 
     Numba looks at a function's own file for changes, but what it calls is compiled into it: so all files count.
     """
     for root in _roots():
-        folder = root / f"numba-{_digest()}"
+        folder = root / f"numba-{_digest(home)}"
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             if os.access(folder, os.W_OK):
@@ -110,8 +111,9 @@ def _roots() -> Iterator[Path]:
 
 
 @cache
-def _digest() -> str:
+def _digest(home: Path) -> str:
     digest = hashlib.sha256()
-    for source in sorted(HERE.rglob("*.py")):
+    beside = [] if home.is_relative_to(HERE) else sorted(home.glob("*.py"))
+    for source in [*sorted(HERE.rglob("*.py")), *beside]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
