@@ -91,6 +91,19 @@ def test_gradients_of_two_ranks_are_bit_for_bit_those_of_torchs_own_path() -> No
 
 
 @pytest.mark.parallel(2)
+def test_groups_come_and_go() -> None:
+    """Replicas are dropped at once after their last step, when gloo's threads may still have some of it."""
+
+    def train() -> None:
+        with grouped() as group:
+            _, network, _ = replica(group)
+            backward(network, images(0))
+
+    for _ in range(8):
+        train()
+
+
+@pytest.mark.parallel(2)
 def test_the_first_buckets_are_sent_before_the_last_gradients_are_there() -> None:
     with grouped() as group:
         module, network, communication = replica(group)

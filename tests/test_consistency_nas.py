@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from made_search import Change, all_of, put, searched, with_ensemble
+from made_search import DEEPER, Change, all_of, put, searched, with_ensemble
 from small_run import cases_of, judged
 
 from hpcai.report import consistency
@@ -127,7 +127,10 @@ OF_EACH: list[tuple[str, Change]] = [
     ("trial 7: seconds: until the last validation", put("trials.6.curve.3.seconds", 3.2)),
     ("trial 1: curve: a loss that what was judged wrong explains", put("trials.0.curve.0.validation_loss", 0.01)),
     ("trial 7: seconds of training > 0 if there were steps", put("trials.6.training_seconds", 0.0)),
-    ("trial 7: nbytes > 0", put("trials.6.nbytes", 0)),
+    ("trial 7: nbytes: of the weights at least, of the peak at most", put("trials.6.nbytes", 0)),
+    ("trial 7: nbytes: of the weights at least, of the peak at most", put("trials.6.nbytes", 2**40)),
+    ("trial 6: morphisms: widen as far as is proposed", put("trials.5.morphisms.0.channels", 49)),
+    ("trial 9: morphisms: as many as are proposed", put("trials.8.morphisms", [DEEPER] * 4)),
 ]
 
 

@@ -5,12 +5,14 @@ no fixed port, no environment variable, so any number of jobs and groups live si
 """
 
 import fcntl
+import gc
 import os
 import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from time import sleep
 
 import torch
 from mpi4py import MPI
@@ -22,6 +24,8 @@ from hpcai.errors import LaunchError
 from hpcai.machine.device import identity
 
 TIMEOUT = timedelta(minutes=10)
+# seconds, for gloo's threads to drop what Python gave them: they need its lock, which one who ends them does not let go
+DRAINED = 0.1
 SIOCGIFADDR = 0x8915
 
 
@@ -158,4 +162,6 @@ def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> I
             device_id=device if name == "nccl" else None,
         )
     yield
+    gc.collect()  # replicas that were left, while the threads that they wait for are there
+    sleep(DRAINED)
     distributed.destroy_process_group()

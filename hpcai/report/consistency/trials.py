@@ -12,12 +12,15 @@ from hpcai.judged import expected_fingerprint
 from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
+from hpcai.networks.lineage import changed
 from hpcai.networks.morphism import KERNELS
 from hpcai.prediction import FAILED, WHOLE
 from hpcai.report.consistency.rounding import at_most
 from hpcai.report.consistency.search import replayed
 from hpcai.result import nas
 from hpcai.result.nas_checks import SKEW
+from hpcai.search.candidates import FARTHEST
+from hpcai.search.neighbours import FACTORS
 
 Json = dict[str, Any]
 
@@ -97,6 +100,25 @@ def _choices(search: Search, trial: Json) -> dict[str, bool]:
         "kernel: added convolutions are as large": replayed(case) or min(sides, default=kernel) >= kernel,
         "DEPTH": free or case["DEPTH"] == 0 or convolutions <= case["DEPTH"],
         "PARAMETERS": free or case["PARAMETERS"] == 0 or values <= case["PARAMETERS"],
+    }
+
+
+def _proposed(search: Search, trial: Json) -> dict[str, bool]:
+    """Morphisms are as many, and widen as far, as a proposal's."""
+    morphisms = trial["morphisms"]
+    if replayed(search.case) or not morphisms:
+        return {}
+    graph = search.graphs[trial["parent"]] if trial["parent"] is not None else search.initial
+    factors = list[float]()
+    for each in morphisms:
+        channels = graph.shapes[each["layer"]][0] if each["operation"] == "widen" else 0
+        factors.append(each["channels"] / max(channels + 1, int(max(FACTORS) * channels)) if channels else 0.0)
+        graph = changed(graph, [each])
+    added = sum(layer.name not in search.initial.shapes for layer in graph.layers if isinstance(layer.op, Conv))
+    return {
+        "morphisms: as many as are proposed": len(morphisms) <= FARTHEST + added
+        and sum(each["operation"] != "kernel" for each in morphisms) <= FARTHEST,
+        "morphisms: widen as far as is proposed": max(factors) <= 1,
     }
 
 
@@ -180,18 +202,22 @@ def _costs(entry: Json, samples: int) -> bool:
 def _times(search: Search, trial: Json) -> dict[str, bool]:
     parts = sum(trial[f"{name}_seconds"] for name in ("training", "validation", "warmup"))
     sound, trained = trial["end"] not in FAILED, any(entry["samples"] for entry in trial["curve"])
+    used = search.raw.get("memory")  # a search that was broken off tells none
+    most = (1 + ROUGH) * max(used["peak_bytes"], used["device_peak_bytes"]) if used else inf
     return {
         "seconds: within the trial": at_most(parts, trial["returned"] - trial["started"] + SKEW),
         "seconds: until the last validation": trial["end"] not in WHOLE
         or at_most(parts, trial["curve"][-1]["seconds"] - trial["started"] + SKEW),
         "seconds of training > 0 if there were steps": not sound or (trial["training_seconds"] > 0) == trained,
-        "nbytes > 0": not sound or trial["nbytes"] > 0,
+        "nbytes: of the weights at least, of the peak at most": not sound
+        or sum(search.graphs[trial["id"]].parameters.values()) < trial["nbytes"] <= most,
     }
 
 
 TOPICS: tuple[Callable[[Search, Json], dict[str, bool]], ...] = (
     _descent,
     _choices,
+    _proposed,
     _epochs,
     _work,
     _judgements,
