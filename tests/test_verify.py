@@ -171,4 +171,4 @@ def test_a_folder_in_the_place_of_the_report(tmp_path: Path) -> None:
     (tmp_path / "report.txt").unlink()
     (tmp_path / "report.txt").mkdir()
     (found,) = verify.differences(tmp_path / "result.json")
-    assert "IsADirectoryError" in found
+    assert found == "report.txt is no file"

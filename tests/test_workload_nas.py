@@ -141,7 +141,9 @@ def test_where_nothing_is_left_to_try_the_search_ends(replay: str) -> None:
     settings = {"GROUPS": size(), "ROUNDS": 4, "EPOCHS": 1, "PARAMETERS": most, "REPLAY": replay}
     raw = searched(**settings)
     if rank() == 0:
-        assert [trial["id"] for trial in raw["trials"]] == [1] and raw["ended_by"] == "exhausted"
+        (trial,) = raw["trials"]  # of whoever asks first, unless the order is to repeat
+        assert trial["id"] == 1 or (replay == "off" and trial["id"] <= size())
+        assert raw["ended_by"] == "exhausted"
         assert judged(raw, **settings)["verdict"] == "PASSED"
 
 
