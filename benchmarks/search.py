@@ -1,6 +1,6 @@
 """Is the search worth its name? What it finds against random morphisms, and what inherited weights save.
 
-    python benchmarks/search.py [--seeds 5] [--seconds 90] [--ranks 2] [strategies] [weights] [rate]
+    python benchmarks/search.py [--seeds 5] [--seconds 90] [--ranks 2] [strategies] [weights] [rate] [memory]
 
 `strategies`: error of the best network after equal time, STRATEGY bayes and random in turn, each seed once; short
 trials, so that there are many.
@@ -9,6 +9,7 @@ takes to the accuracy that its parent ended with, with inherited weights and wit
 validations.
 `rate`: seconds of the same networks' training steps without a search (plain.py) over their seconds within one; and the
 idle share.
+`memory`: what a rank needs where 2, 16 and 64 groups search.
 """
 
 import argparse
@@ -30,7 +31,8 @@ from hpcai.machine.inventory import processor, versions  # noqa: E402
 from hpcai.prediction import accuracy  # noqa: E402
 
 Json = dict[str, Any]
-PARTS = ("strategies", "weights", "rate")
+PARTS = ("strategies", "weights", "rate", "memory")
+GROUPS = (2, 16, 64)  # far more than there are processors
 PROBLEM = """A search for the benchmark
 of the search
 search         OUTPUT
@@ -54,10 +56,11 @@ def launcher() -> str:
     return str(beside) if beside.exists() else str(which("mpirun"))
 
 
-def run(folder: Path, ranks: int, settings: Sequence[str]) -> Json:
+def run(folder: Path, ranks: int, settings: Sequence[str], problem: str = PROBLEM) -> Json:
     """The test of one search; its history stays in the folder."""
-    (folder / "search.dat").write_text(PROBLEM, encoding="utf-8")
-    command = [launcher(), "-np", str(ranks), sys.executable, str(ROOT / "bench.py"), "search.dat", "--set", *settings]
+    (folder / "search.dat").write_text(problem, encoding="utf-8")
+    program = [sys.executable, str(ROOT / "bench.py"), "search.dat"]
+    command = [launcher(), "-np", str(ranks), *program, *(["--set", *settings] if settings else [])]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     newest = max(folder.glob("results/*/result.json"), key=lambda path: path.stat().st_mtime)
     (test,) = json.loads(newest.read_text("utf-8"))["tests"]
@@ -150,6 +153,31 @@ def rate(folder: Path, options: argparse.Namespace) -> None:
     print(f"  {'idle share':<42} {spread(idle)}")
 
 
+TINY = """A search of tiny networks
+for memory
+[nas]
+generated      DATASET
+8              RESOLUTION
+4              CLASSES
+48             SAMPLES
+0              GROUPS
+1              DEGREE
+8              BATCH
+1              EPOCHS
+0              DURATION
+2              ROUNDS
+"""
+
+
+def memory(folder: Path, options: argparse.Namespace) -> None:
+    """Peak memory of the rank that used most, by the number of groups; rank 0 trains as all do, and answers them."""
+    print("groups, trials, peak memory of the rank that used most in MiB")
+    for groups in GROUPS:
+        test = run(folder, groups, [], TINY)
+        raw = test["raw"]
+        print(f"  {groups:6} {len(raw['trials']):6} {raw['memory']['peak_bytes'] / 2**20:10.1f}", flush=True)
+
+
 def main() -> None:
     """Print the machine, the versions, and the tables asked for."""
     parser = argparse.ArgumentParser(description="What a search finds, and what it costs.")
@@ -171,6 +199,8 @@ def main() -> None:
             weights(folder, options)
         if "rate" in options.what:
             rate(folder, options)
+        if "memory" in options.what:
+            memory(folder, options)
 
 
 if __name__ == "__main__":

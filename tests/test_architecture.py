@@ -155,6 +155,12 @@ def test_pure_modules_load_no_torch_and_no_mpi() -> None:
     assert not {"torch", "mpi4py", "numba", "cupy"} & set(finished.stdout.split())
 
 
+def test_results_are_verified_without_compilers_torch_and_mpi() -> None:
+    program = "import sys, hpcai.report.verify; print(*sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not {"torch", "mpi4py", "numba", "cupy", "matplotlib"} & set(finished.stdout.split())
+
+
 def test_every_pure_module_can_be_the_first_that_is_imported() -> None:
     names = [name for name in MODULES if level(name) in PURE_LEVELS and not name.endswith("__main__")]
     program = (

@@ -15,8 +15,8 @@ from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.search import candidates as module
 from hpcai.search.book import Book
-from hpcai.search.candidates import FARTHEST, MOST, Candidate, Limits, Proposal, proposed
-from hpcai.search.neighbours import Neighbourhood
+from hpcai.search.candidates import MOST, Candidate, Limits, Proposal, proposed
+from hpcai.search.neighbours import FARTHEST, Neighbourhood
 
 GRAPH = networks.build("resnet8", (16, 16), 1, 10, "v1")
 ANY = Limits()

@@ -1,6 +1,5 @@
 """Published files as a dataset: its splits, its traps, reading in blocks, and its place in the catalogue."""
 
-from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
@@ -14,9 +13,6 @@ from hpcai.data.weather.layout import BOXES
 from hpcai.data.weather.published import open_published
 from hpcai.data.weather.statistics import FILE
 from hpcai.errors import DataError
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture

@@ -20,13 +20,12 @@ from hpcai.networks.layers import Conv
 from hpcai.networks.morphism import Morphism
 from hpcai.search.book import Book, Known
 from hpcai.search.distance import Features, distances, features, packed
-from hpcai.search.neighbours import Neighbourhood
+from hpcai.search.neighbours import FARTHEST, Neighbourhood
 from hpcai.search.process import Floats, fitted, upper_bound
 
 HOTTEST, COLDEST, COOLING = 1.0, 1e-4, 0.5
 NEIGHBOURS = 8  # of an expansion
 MOST = 8  # candidates of a proposal
-FARTHEST = 3  # morphisms from its parent
 TRIES = 64  # of drawing them at random
 
 

@@ -8,6 +8,7 @@ from hpcai.networks.layers import Conv
 from hpcai.networks.morphism import KERNELS, KINDS, Deepen, Kernel, Morphism, Skip, Widen, ends, growing, starts
 from hpcai.networks.spaces import nonnegative, spaces
 
+FARTHEST = 3  # morphisms from the parent that a proposal is away
 FACTORS = (1.25, 1.5, 1.75, 2.0)  # of channels
 
 

@@ -12,7 +12,6 @@ from hpcai.models.detection.assign import Sample, rows
 from hpcai.models.detection.boxes import encode
 from hpcai.models.detection.proposals import REGION_SCALES
 
-LOSSES = ("anchors", "anchors' offsets", "regions", "regions' offsets")
 BEND = 1 / 9  # where the loss of an offset turns from a square into a line
 UNUSED = -100
 

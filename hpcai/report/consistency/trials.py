@@ -19,8 +19,7 @@ from hpcai.report.consistency.rounding import at_most
 from hpcai.report.consistency.search import replayed
 from hpcai.result import nas
 from hpcai.result.nas_checks import SKEW
-from hpcai.search.candidates import FARTHEST
-from hpcai.search.neighbours import FACTORS
+from hpcai.search.neighbours import FACTORS, FARTHEST
 
 Json = dict[str, Any]
 
