@@ -77,7 +77,7 @@ class Training:
         self.epoch += 1
         shard, order = Shard(PICTURES, 0, 1, batch), EpochOrder(PICTURES, 1, self.epoch)
         turns = [step % (PICTURES // batch) for step in range(steps)]
-        crops = [box for step in turns for box in loader.training_crops(1, 0, self.epoch, shard, step, step + 1) or ()]
+        crops = [box for step in turns for box in loader.augmentation(1, 0, self.epoch, shard, step, step + 1) or ()]
         yield from loader([order(shard.step_positions(step)) for step in turns], crops)
 
 

@@ -9,15 +9,28 @@ UNOFFICIAL = "UNOFFICIAL"
 INVALID = "INVALID"
 SEVERITY = (VALID, UNOFFICIAL, INVALID)
 
-DATASET = "imagenet"
-SAMPLES = 1_281_167
-EPOCHS = 90
-TARGET = 0.763
-PENALTY = 5
+SAMPLES = 1_281_167  # of ImageNet
+YEARS, FRAMES = 26, (1456, 1460)  # of ExtremeWeather that train, the 27th validates; and frames of a year
 LEAST_BITS = 16
 MOST_ERROR = 0.3
 LEAST_SECONDS = 3600
 SEARCH = {"epochs": 60, "network": "resnet50", "variant": "v1", "strategy": "bayes", "weights": "inherited"}
+
+
+@dataclass(frozen=True)
+class Official:
+    """What a workload of HPC AI500 is officially run on and with; `samples` for training, from and to."""
+
+    dataset: str
+    samples: tuple[int, int]
+    epochs: int
+    target: float
+    penalty: float
+
+
+IMAGES = Official("imagenet", (SAMPLES, SAMPLES), epochs=90, target=0.763, penalty=5)
+WEATHER = Official("extremeweather", (YEARS * FRAMES[0], YEARS * FRAMES[1]), epochs=50, target=0.35, penalty=10)
+OFFICIAL = {"ensemble": IMAGES, "weather": WEATHER}
 Rule = tuple[bool, str]  # whether it was kept, and what is said if not
 FAILED = "checks FAILED, official PASSED"
 
@@ -38,17 +51,17 @@ def table(passed: bool) -> Audit:
     return Audit(VALID, ()) if passed else Audit(INVALID, (FAILED,))
 
 
-def official(facts: Mapping[str, Any]) -> Audit:
-    """The verdict on one test of `ensemble`, by HPC AI500's rules for images (epochs, target, n, precision).
+def official(facts: Mapping[str, Any], of: Official = IMAGES) -> Audit:
+    """The verdict on one test of `ensemble` or `weather`, by HPC AI500's rules (epochs, target, n, precision).
 
     `facts`: dataset (its name), original (bool: the dataset's own pictures, unchanged), samples (training samples of
-    one epoch), epochs, target (top-1), penalty (n of Valid FLOPS), bits (of the compute precision), passed (bool:
+    one epoch), epochs, target (top-1, mAP), penalty (n of Valid FLOPS), bits (of the compute precision), passed (bool:
     every check), completed (bool: not broken off). A fact that is missing raises KeyError. Same on every rank that
     has the same facts.
     """
     penalty = facts["penalty"]
-    own = (penalty == PENALTY, f"penalty {_shown(penalty)}, official {PENALTY}")
-    return _found(facts, [own], _departures(facts))
+    own = (penalty == of.penalty, f"penalty {_shown(penalty)}, official {of.penalty:g}")
+    return _found(facts, of, [own], _departures(facts, of))
 
 
 def searched(facts: Mapping[str, Any]) -> Audit:
@@ -68,12 +81,12 @@ def searched(facts: Mapping[str, Any]) -> Audit:
             f"seconds {_shown(seconds)}, official at least {LEAST_SECONDS}",
         ),
     ]
-    return _found(facts, [], rules)
+    return _found(facts, IMAGES, [], rules)
 
 
-def _found(facts: Mapping[str, Any], own: Sequence[Rule], settings: Sequence[Rule]) -> Audit:
+def _found(facts: Mapping[str, Any], of: Official, own: Sequence[Rule], settings: Sequence[Rule]) -> Audit:
     """Rules that hold on any data, the workload's `own` among them, and those of `settings`: on others a remark."""
-    foreign, departures = _kept_not(_foreign(facts)), _kept_not(settings)
+    foreign, departures = _kept_not(_foreign(facts, of)), _kept_not(settings)
     broken = _kept_not(_broken(facts, own)) + (() if foreign else departures)
     elsewhere = foreign + departures if foreign else ()
     status = INVALID if broken else UNOFFICIAL if elsewhere else VALID
@@ -103,21 +116,23 @@ def _broken(facts: Mapping[str, Any], own: Sequence[Rule]) -> Sequence[Rule]:
     )
 
 
-def _foreign(facts: Mapping[str, Any]) -> Sequence[Rule]:
+def _foreign(facts: Mapping[str, Any], of: Official) -> Sequence[Rule]:
     """What makes the data others than the official ones."""
-    named = facts["dataset"] == DATASET
+    named, samples = facts["dataset"] == of.dataset, facts["samples"]
+    least, most = of.samples
+    right = f"{least}" if least == most else f"{least} to {most}"
     return (
-        (named, f"dataset {_shown(facts['dataset'])}, official {DATASET}"),
-        (not named or facts["original"] is True, f"dataset {DATASET} altered, official {DATASET} unaltered"),
-        (facts["samples"] == SAMPLES, f"samples {_shown(facts['samples'])}, official {SAMPLES}"),
+        (named, f"dataset {_shown(facts['dataset'])}, official {of.dataset}"),
+        (not named or facts["original"] is True, f"dataset {of.dataset} altered, official {of.dataset} unaltered"),
+        (_is_number(samples) and least <= samples <= most, f"samples {_shown(samples)}, official {right}"),
     )
 
 
-def _departures(facts: Mapping[str, Any]) -> Sequence[Rule]:
+def _departures(facts: Mapping[str, Any], of: Official) -> Sequence[Rule]:
     """Settings unlike the official ones: a broken rule on the official data, a remark on others."""
     return (
-        (facts["epochs"] == EPOCHS, f"epochs {_shown(facts['epochs'])}, official {EPOCHS}"),
-        (facts["target"] == TARGET, f"target {_shown(facts['target'])}, official {_shown(TARGET)}"),
+        (facts["epochs"] == of.epochs, f"epochs {_shown(facts['epochs'])}, official {of.epochs}"),
+        (facts["target"] == of.target, f"target {_shown(facts['target'])}, official {_shown(of.target)}"),
     )
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from functools import partial
+from importlib import import_module
 from types import ModuleType
 
 import torch
@@ -24,11 +25,11 @@ from hpcai.workloads import comm, ensemble, kernels
 from hpcai.workloads.grouped import Measurement, Stopped
 from hpcai.workloads.loading import compiles
 from hpcai.workloads.monitor import Monitor
-from hpcai.workloads.prepare import check, check_node
+from hpcai.workloads.prepare import check, check_node, survey
 from hpcai.workloads.usage import Usage
 
 WORKLOADS: dict[str, ModuleType] = {"kernels": kernels, "comm": comm, "ensemble": ensemble}
-SEARCH = "nas"
+FILING = ("weather", "nas")  # write files of their own
 
 
 def run(problem: Problem, world: World, placement: Placement) -> int:
@@ -43,6 +44,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     cases = _cases(problem, world, accelerators(world, device))
     _announce(cases, world, device)
     usage = Usage(cases, world, device)
+    survey(cases, world.comm)
     agreed(world.comm, lambda: check(cases))
     together(world.comm, lambda: check_node(cases) if world.node.rank == 0 else None)
     usage.refuse()
@@ -53,7 +55,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
         workload = _workload(case.workload)
         begun = not ending.agreed(world.comm)
         usage.begin()
-        more = {"folder": book.where} if case.workload == SEARCH else {}
+        more = {"folder": book.where} if case.workload in FILING else {}
         with monitor.watching():
             measured = workload.run(case, case["SEED"], world, device, tell, ending, **more) if begun else None
         used, seen = usage.measured(case), monitor.measured()
@@ -69,12 +71,8 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
 
 
 def _workload(name: str) -> ModuleType:
-    """Searches load a compiler, which other workloads may do without."""
-    if name == SEARCH:
-        from hpcai.workloads import nas
-
-        return nas
-    return WORKLOADS[name]
+    """Searches and detectors load a compiler, which other workloads may do without."""
+    return WORKLOADS[name] if name in WORKLOADS else import_module(f"hpcai.workloads.{name}")
 
 
 def _announce(cases: list[Case], world: World, device: torch.device) -> None:

@@ -1,7 +1,8 @@
 """The scores, as pure functions of what was measured. Sections and equations of the papers stand at each."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 LARGEST = 9999999.0  # stands for what is larger, or infinite
 
@@ -44,6 +45,19 @@ def disagreement(agreeing_pairs: int, models: int, samples: int) -> float:
     return 1.0 - agreeing_pairs / pairs
 
 
-def first_reaching(curve: Sequence[dict[str, float]], samples: int, target: float) -> dict[str, float] | None:
-    """The first entry of a validation curve whose share of correct samples is at least the target."""
-    return next((entry for entry in curve if entry["correct"] / samples >= target), None)
+def mean_precision(classes: Sequence[float | None]) -> float:
+    """Mean average precision of the classes that have true boxes (None: one that has not); 0 if none has any."""
+    there = [precision for precision in classes if precision is not None]
+    return math.fsum(there) / len(there) if there else 0.0
+
+
+def quality(entry: Mapping[str, Any], samples: int) -> float:
+    """Of an entry of a validation curve: mean average precision of a detector, else the share of correct samples."""
+    if "average_precision" in entry:
+        return mean_precision(entry["average_precision"])
+    return float(entry["correct"] / samples)
+
+
+def first_reaching(curve: Sequence[dict[str, Any]], samples: int, target: float) -> dict[str, Any] | None:
+    """The first entry of a validation curve whose quality is at least the target."""
+    return next((entry for entry in curve if quality(entry, samples) >= target), None)

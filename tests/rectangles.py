@@ -84,8 +84,18 @@ class Fields:
     def __init__(self, x: torch.Tensor, targets: torch.Tensor) -> None:
         self.x, self.targets = x, targets
 
-    def training_crops(self, *_: Any) -> None:
+    def augmentation(self, *_: Any) -> None:
         """Fields are used whole."""
+
+    def measured(self) -> dict[str, float]:
+        """Nothing is."""
+        return {}
+
+    def order(self, sampler: Any, seed: int, epoch: int, ranks: int) -> Any:
+        """As pictures are taken."""
+        from hpcai.data.order import EpochOrder
+
+        return EpochOrder(sampler.size, seed, epoch)
 
     def __call__(self, batches: Iterable[Any], crops: Any = None) -> Iterator[tuple[torch.Tensor, torch.Tensor, Any]]:
         for indices in batches:

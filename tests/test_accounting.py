@@ -30,7 +30,7 @@ def epoch(draws: Sampler, rank: int, ranks: int, batch: int, start: int = 0, num
 
 def differs(group: Group, draws: Sampler, batch: int, delivered: Batches, start: int = 0) -> bool:
     """The verdict on what was delivered to the group."""
-    account = Account(draws, group, batch, SEED)
+    account = Account(draws, group, batch, lambda number: EpochOrder(draws.size, SEED, number))
     for _ in range(2):  # what was noted before an epoch begins does not count
         account.begin()
         for indices in delivered:
@@ -96,7 +96,7 @@ def test_another_epoch_is_found_where_samples_are_left_out(kind: str) -> None:
 
 
 def test_an_account_costs_no_more_memory_than_its_indices() -> None:
-    account = Account(drawing("whole", 10_000), world(), 32, SEED)
+    account = Account(drawing("whole", 10_000), world(), 32, lambda number: EpochOrder(10_000, SEED, number))
     before = account._delivered.ctypes.data
     for _ in range(400):
         account.note(np.arange(32))

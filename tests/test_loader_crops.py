@@ -64,7 +64,7 @@ def cropped(indices, boxes, side):
 def test_training_gets_the_crops_of_its_positions(device, resolution):
     shard, order, load = Shard(60, 1, 2, 8), EpochOrder(60, 5, 3), loader(device=device, resolution=resolution)
     batches = [*training_indices(shard, order, Whole(60), 1)]
-    delivered = [*load(batches, load.training_crops(5, 2, 3, shard, 1))]
+    delivered = [*load(batches, load.augmentation(5, 2, 3, shard, 1))]
     expected = [*CROPS.of_epoch(5, 2, 3, shard, 1, shard.steps)]
     for (x, y, indices), asked, boxes in zip(delivered, batches, expected, strict=True):
         assert x.is_contiguous(memory_format=torch.channels_last) and x.shape[2:] == (resolution or 36,) * 2
@@ -137,7 +137,7 @@ def test_without_depth_there_is_no_thread(crops):
 
 def test_datasets_used_as_they_are_have_no_crops():
     split = ArraySplit(PIXELS.transpose(0, 3, 1, 2), np.arange(60))
-    assert Loader(split, CPU, MEAN, STD, batch=16).training_crops(1, 0, 0, Shard(60, 0, 1, 8)) is None
+    assert Loader(split, CPU, MEAN, STD, batch=16).augmentation(1, 0, 0, Shard(60, 0, 1, 8)) is None
 
 
 class Made(Stored):

@@ -35,7 +35,8 @@ def stop_after(trained: Training, steps: int) -> None:
             yield batch
 
     interrupted.wait_seconds = 0.0
-    interrupted.training_crops = loader.training_crops
+    interrupted.order, interrupted.measured = loader.order, loader.measured
+    interrupted.augmentation = loader.augmentation
     trained.loader = interrupted
     with pytest.raises(Interrupted):
         trained.run(Phases(CPU), unending())

@@ -101,7 +101,7 @@ def test_frames_are_turned_with_their_boxes(device, packed):
     load = loader(Memory(stored), device, data={"packed": packed})
     shard = Shard(20, 0, 1, 4)
     batches = [shard.step_positions(step) for step in range(5)]
-    turns = list(load.training_turns(7, 1, 2, shard))
+    turns = list(load.augmentation(7, 1, 2, shard))
     assert np.array_equal(np.concatenate(turns), turning.drawn(7, 1, 2 * 20 + np.arange(20), WIDTH))
     for (x, y, _), turn, indices in zip(load(batches, turns), turns, batches, strict=True):
         expected = np.empty(x.shape)

@@ -63,11 +63,11 @@ def is_weather(spec: str) -> bool:
 
 
 def open_weather_for(
-    settings: Mapping[str, Any], copied: Path | None = None, comm: "MPI.Comm | None" = None
+    settings: Mapping[str, Any], copied: Path | None = None, comm: "MPI.Comm | None" = None, *, surveyed: bool = True
 ) -> "Weather":
     """Opens the climate fields that the settings of a case name; see `open_weather`."""
     asked = {name.lower(): settings[name] for name in ASKED}
-    return open_weather(settings["DATASET"], copied=copied, comm=comm, **asked)
+    return open_weather(settings["DATASET"], copied=copied, comm=comm, surveyed=surveyed, **asked)
 
 
 def open_weather(
@@ -79,19 +79,21 @@ def open_weather(
     classes: int = 0,
     resolution: int = 0,
     seed: int = 0,
+    surveyed: bool = True,
 ) -> "Weather":
     """Opens the climate fields that a DATASET value names, generated or in files; `copied` as in `open_dataset`.
 
     samples: 0 for all, else that many training frames, evenly spread; validation stays whole. classes, resolution,
     seed: what generated fields are made by, 0 for the defaults; files have their own. Where published files have no
-    statistics beside them yet, they are all read once, by the ranks of `comm` together: then it is collective.
+    statistics beside them yet, they are all read once, by the ranks of `comm` together: then it is collective. Not
+    `surveyed`, they have neither statistics nor fingerprint: enough to plan with.
     Raises DataError if the files are missing, damaged, or of another layout. The same on every rank.
     """
     if spec == places.GENERATED:
         return _generated_weather(samples, classes, resolution, seed)
     if not is_weather(spec):
         raise DataError(f"dataset {spec!r} is not one of climate fields; allowed: {places.WEATHER_ALLOWED}")
-    opened = _open_fields(copied or places.locate(spec), samples, comm)
+    opened = _open_fields(copied or places.locate(spec), samples, comm, surveyed)
     for word, asked, own in (("classes", classes, len(opened.classes)), ("rows", resolution, opened.shape[1])):
         if asked not in (0, own):
             raise DataError(f"{asked} {word} of {opened.name}; allowed: 0 or the {own} that it has")
@@ -105,14 +107,14 @@ def _generated_weather(samples: int, classes: int, resolution: int, seed: int) -
     return open_generated(samples, classes, resolution, seed)
 
 
-def _open_fields(path: Path, samples: int, comm: "MPI.Comm | None") -> "Weather":
+def _open_fields(path: Path, samples: int, comm: "MPI.Comm | None", surveyed: bool) -> "Weather":
     if (path / places.WEATHER_INDEX).is_file():
         from hpcai.data.weather.packed import open_packed
 
         return open_packed(path, samples)
     from hpcai.data.weather.published import open_published
 
-    return open_published(path, comm, samples)
+    return open_published(path, comm, samples, surveyed=surveyed)
 
 
 @lru_cache(maxsize=2)

@@ -11,8 +11,9 @@ from torch.nn.functional import interpolate
 
 from hpcai.data.ahead import Ahead, beside
 from hpcai.data.augment import Boxes, Crops
+from hpcai.data.bootstrap import Sampler
 from hpcai.data.dataset import MadeSplit, Split
-from hpcai.data.order import Shard
+from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
 from hpcai.data.reading import Reader
 from hpcai.data.transfer import Staged, transfer_to
@@ -65,7 +66,15 @@ class Loader:
         """Seconds the device has waited for data since the loader was made; reading it waits for a GPU."""
         return self._transfer.wait_seconds
 
-    def training_crops(
+    def measured(self) -> dict[str, float]:
+        """Nothing but `wait_seconds` is measured of pictures."""
+        return {}
+
+    def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
+        """The order in which `ranks` ranks take the draws of an epoch: any picture is as near as any other."""
+        return EpochOrder(sampler.size, seed, epoch)
+
+    def augmentation(
         self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
     ) -> Iterator[Boxes] | None:
         """Boxes of the steps start … stop - 1 of an epoch (None: to its end); None where pictures are used whole."""

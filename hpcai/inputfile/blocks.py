@@ -111,10 +111,11 @@ def allowed_sections() -> str:
 
 
 def _setting(line: Line, block: Block, mistakes: Mistakes) -> None:
-    words, key = _split(line.words)
-    if key is None:
+    words, found = _split(line.words)
+    if found is None:
         _no_key(line, words, block, mistakes)
         return
+    key = found.of(block.name)
     values, wrong = read(key, words)
     meant = looks_like(words, [other.name for other in _keys_in(block) if other is not key]) if wrong else None
     if meant:
@@ -138,7 +139,7 @@ def _no_key(line: Line, words: list[str], block: Block, mistakes: Mistakes) -> N
 
 
 def _misspelt(line: Line, meant: tuple[str, str], block: Block, mistakes: Mistakes) -> None:
-    key = BY_NAME[meant[1]]
+    key = BY_NAME[meant[1]].of(block.name)
     mistakes.add(line.place, f"{shown(meant[0])} looks like {key.name}; {key.name} takes: {key.allowed}")
     block.entries.setdefault(key.name, Entry(line.place))
 

@@ -1,9 +1,9 @@
 """What a KEY of input.dat is: its kind, the values that are legal, and the sections that have it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 Value = int | float | str
 Setting = Value | tuple[Value, ...]  # of one case: all values of a KEY that is listed, else one
@@ -29,8 +29,9 @@ class Workload:
 class Key:
     """One KEY: `sections` is empty for a setting of the run, `default` None for a KEY that must be given.
 
-    `defaults` are those of sections that have another one. Where a KEY is a `sweep`, each value is a test of its own;
-    where it is `listed`, all values belong to one test. `suffixed` numbers are written with K, M and G.
+    `defaults` are those of sections that have another one; `own` is what else a section has of its own, by field.
+    Where a KEY is a `sweep`, each value is a test of its own; where it is `listed`, all values belong to one test.
+    `suffixed` numbers are written with K, M and G.
     Numbers lie in the interval low..high, closed or open as `bounds` writes it; where `zero` is set, 0 is legal
     besides and means what `zero` says. A choice that ends in PATH stands for any path.
     """
@@ -45,10 +46,15 @@ class Key:
     choices: tuple[str, ...] = ()
     default: Setting | None = None
     defaults: Mapping[str, Setting] = field(default_factory=dict, hash=False)
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
     sweep: bool = True
     listed: bool = False
     suffixed: bool = False
     help: str
+
+    def of(self, section: str) -> "Key":
+        """The KEY as a section has it."""
+        return replace(self, **self.own[section]) if section in self.own else self
 
     @property
     def most(self) -> int:

@@ -39,17 +39,22 @@ SECTIONS = (
     ),
     Workload("comm", "collectives, by MPI and by the backend that trains"),
     Workload("ensemble", "image classification by an ensemble of networks"),
+    Workload("weather", "extreme weather found in climate fields, by an ensemble of detectors"),
     Workload("nas", "search for networks and hyper-parameters by P groups at once (AIPerf)"),
 )
 
 _OWN = "the dataset's own"
-TRAINED = ("ensemble", "nas")  # sections whose tests train networks, and make rows
+TRAINED = ("ensemble", "weather", "nas")  # sections whose tests train networks, and make rows
+_PICTURED = ("ensemble", "nas")
+_BAGGED = ("ensemble", "weather")
 _GRIDDED = ("comm", *TRAINED)
 _DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:PATH")
+_FIELDS = ("generated", "extremeweather:PATH")
 _SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
 AUTO = "auto"
 _SIZES = tuple(1024 * 4**power for power in range(10))
 _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
+_DETECTING = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
 
 
 def _trains(name: str, kind: Kind, help: str, **rest: Any) -> Key:
@@ -122,10 +127,32 @@ KEYS = (
         default=AUTO,
     ),
     _table("SIZES", "comm", "integer", "bytes of a collective", low=4, high=2**40, suffixed=True, default=_SIZES),
-    _trains("DATASET", "dataset", "pictures: shipped, Debian's, a folder's; generated; packed", choices=_DATASETS),
-    _choice("NETWORK", "the base model, or what a search begins with", *_SMALL, *_LARGE),
+    _trains(
+        "DATASET",
+        "dataset",
+        "pictures: shipped, Debian's, a folder's; generated; packed",
+        choices=_DATASETS,
+        own={"weather": {"choices": _FIELDS, "help": "climate fields: generated; published files, or packed ones"}},
+    ),
+    _choice(
+        "NETWORK",
+        "the base model, or what a search begins with",
+        *_SMALL,
+        *_LARGE,
+        defaults={"weather": _DETECTING[0]},
+        own={"weather": {"choices": _DETECTING, "help": "the base model: Faster R-CNN on a ResNet with a pyramid"}},
+    ),
     _choice("VARIANT", "place of the stride in a bottleneck", "v1.5", "v1", defaults={"nas": "v1"}),
-    _count("RESOLUTION", "pixels a side", low=8, high=1024, zero=_OWN, default=0, sections=("kernels", *TRAINED)),
+    _count(
+        "RESOLUTION",
+        "pixels a side",
+        low=8,
+        high=1024,
+        zero=_OWN,
+        default=0,
+        sections=("kernels", *TRAINED),
+        own={"weather": {"help": "rows of the grid of generated fields, which has half as many columns more"}},
+    ),
     _count("CLASSES", "classes of generated data", low=2, high=65536, zero=_OWN, default=0),
     _count("SAMPLES", "the first so many training samples", low=2, zero="all", default=0),
     _count("GROUPS", "P: models trained at once", zero="ranks / DEGREE", sections=_GRIDDED, defaults={"comm": 0}),
@@ -140,13 +167,23 @@ KEYS = (
     _count("BATCH", "NB: samples per rank and step", sections=("kernels", *TRAINED), defaults={"kernels": 32}),
     _count("EPOCHS", "passes over the training samples; in a trial, at most", default=8, defaults={"nas": 60}),
     _trains("WARMUP", "real", "epochs of rising learning rate", low=0, default=1.0, defaults={"nas": 0.0}),
-    _count("EVALUATE", "epochs from one validation to the next", default=1, sweep=False, sections=("ensemble",)),
+    _count("EVALUATE", "epochs from one validation to the next", default=1, sweep=False, sections=_BAGGED),
     _choice("OPTIMISER", "rule of the update", "sgd"),
     _trains("LEARNRATE", "real", "learning rate per 256 samples of a step", low=0, bounds="()", default=0.256),
     _choice("SCHEDULE", "learning rate after the warm-up", "cosine", "linear", "constant", defaults={"nas": "linear"}),
     _trains("MOMENTUM", "real", "momentum of the optimiser", low=0, high=1, bounds="[)", default=0.875),
     _trains("DECAY", "real", "weight decay", low=0, default=3.05e-5),
-    _trains("SMOOTHING", "real", "label smoothing", low=0, high=1, bounds="[)", default=0.1, defaults={"nas": 0.0}),
+    _trains(
+        "SMOOTHING",
+        "real",
+        "label smoothing",
+        low=0,
+        high=1,
+        bounds="[)",
+        default=0.1,
+        defaults={"nas": 0.0},
+        sections=_PICTURED,
+    ),
     _choice("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16"),
     _choice("WIRE", "type of the gradients when sent", "fp32"),
     _choice("PARALLEL", "what a group divides among its ranks", "data"),
@@ -154,7 +191,7 @@ KEYS = (
     _choice("KERNELS", "whose kernels compute", "vendor"),
     _choice("COMPILE", "how the network is executed", "off", "torch", "graphs", sections=("ensemble",)),
     _choice("STAGE", "copy the data to each node first; keep = leave the copy there", "none", "local", "keep"),
-    _choice("SAMPLER", "bootstrap of the base models", "multinomial", "poisson", sections=("ensemble",)),
+    _choice("SAMPLER", "bootstrap of the base models", "multinomial", "poisson", sections=_BAGGED),
     _limit("TRIALS", "a search ends after so many trials"),
     _limit("ROUNDS", "a search ends after so many trials of each group"),
     _searches(
@@ -204,8 +241,9 @@ KEYS = (
         high=20,
         bounds="(]",
         default=5.0,
+        defaults={"weather": 10.0},
         sweep=False,
-        sections=("ensemble",),
+        sections=_BAGGED,
     ),
 )
 
@@ -214,4 +252,4 @@ BY_NAME = {key.name: key for key in KEYS}
 
 def keys_of(section: str) -> tuple[Key, ...]:
     """The KEYs of a section in the order of their declaration; of the run for an empty name."""
-    return tuple(key for key in KEYS if (section in key.sections if section else not key.sections))
+    return tuple(key.of(section) for key in KEYS if (section in key.sections if section else not key.sections))

@@ -55,8 +55,14 @@ def _nowhere(blocks: Sequence[Block], key: Key, section: str | None) -> str:
 
 
 def _replace(blocks: Sequence[Block], key: Key, value: str, place: Place, mistakes: Mistakes) -> None:
-    values, wrong = read(key, words_of(value.replace(",", " ")))
-    for message in wrong:
-        mistakes.add(place, message)
-    for block in blocks:
-        block.entries[key.name] = Entry(place, () if wrong else values)
+    """Where sections have values of their own, in those that have this one; what is wrong if none has."""
+    words = words_of(value.replace(",", " "))
+    found = [(block, *read(key.of(block.name), words)) for block in blocks]
+    legal = [(block, values) for block, values, wrong in found if not wrong]
+    for block, values in legal:
+        block.entries[key.name] = Entry(place, values)
+    if found and not legal:
+        for message in dict.fromkeys(message for *_, wrong in found for message in wrong):
+            mistakes.add(place, message)
+        for block, *_ in found:
+            block.entries[key.name] = Entry(place)

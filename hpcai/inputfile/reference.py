@@ -19,7 +19,8 @@ Two header lines of free text come first; they are repeated in the report. Every
   outermost, the last KEY of the table fastest. Each combination is one test, run REPEAT times with
   seeds SEED, SEED + 1, ...; at most {MOST_TESTS:,} in all. All values of a KEY marked as a list belong to one test.
 - `--set [SECTION.]KEY=VALUE` on the command line replaces a setting of the file in every section that has the KEY, or
-  in those named; several values are separated by blanks or commas; the last one given counts.
+  in those named; several values are separated by blanks or commas; the last one given counts. Where sections have
+  other values, as of `NETWORK`, it is for those that have the given one.
 - A path cannot hold blanks, `#` or `!`.
 - A KEY that is left out takes its default; one without a default must be given.
 """

@@ -37,7 +37,7 @@ def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v
 
 def for_data(settings: Mapping[str, Any], shape: Sequence[int], classes: int) -> Graph:
     """Graph that a case of the input, by its KEYs, trains on pictures of `shape` (C, H, W); the same on every rank."""
-    side = settings["RESOLUTION"]
+    side = 0 if settings["NETWORK"] in DETECTING else settings["RESOLUTION"]  # those take fields as they are
     image = (side, side) if side else (shape[1], shape[2])
     return build(settings["NETWORK"], image, shape[0], classes, settings["VARIANT"])
 

@@ -60,7 +60,7 @@ DETECTORS = {
         pooled=False,
         channels=32,
         features=128,
-        numbers=Numbers(scale=4.0, before=200, after=64, anchors=64, regions=32, side=5, cells=14.0),
+        numbers=Numbers(scale=4.0, before=200, after=32, anchors=64, regions=16, side=5, cells=14.0),
     ),
 }
 

@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpcai.report import memory, precision, roofline, telemetry, times
+from hpcai.report import memory, precision, roofline, telemetry, times, weather
 from hpcai.report.text import NAME_WIDTH, printed, score, with_reasons
+from hpcai.result.quality import NAMES
 
 Json = dict[str, Any]
 
 LINE = "=" * 80
 DASHES = "-" * 80
+SAMPLES = {"ensemble": "images", "weather": "frames"}
 COLUMNS = "T/V                N    NB     P     Q               Time                 Gflops"
 
 
@@ -36,13 +38,14 @@ def check_lines(test: Json) -> Iterator[str]:
         yield f"{score(check['name'], check['value'], 'n/a, no ceiling')} ...... {check['verdict']}"
     scores = test["scores"]
     verdict = "REACHED" if scores["reached"] else "MISSED"
-    yield f"{'quality(top1)/target':>{NAME_WIDTH}}= {scores['quality'] / scores['target']:16.7f} ...... {verdict}"
+    name = f"quality({NAMES[test['workload']].replace('-', '')})/target"
+    yield f"{name:>{NAME_WIDTH}}= {scores['quality'] / scores['target']:16.7f} ...... {verdict}"
 
 
 def _score_lines(test: Json) -> Iterator[str]:
     scores = test["scores"]
     yield score("Valid FLOPS in GFLOP/s", scores["valid_flops"] / 1e9)
-    yield score("quality of the ensemble (top-1)", scores["quality"])
+    yield score(f"quality of the ensemble ({NAMES[test['workload']]})", scores["quality"])
     yield score("target", scores["target"])
     for name in ("mean", "min", "max", "best"):
         yield score(f"quality of the models, {name}", scores[f"member_{name}"])
@@ -53,10 +56,11 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield score("epochs to quality, mean", scores["epochs_to_quality_mean"], "not reached")
     yield score("parallel efficiency", scores["efficiency"])
     yield from precision.lines(test)
-    yield score("images/s", scores["images_per_second"])
+    yield score(f"{SAMPLES[test['workload']]}/s", scores["images_per_second"])
     yield from memory.lines(test)
     yield from telemetry.lines(test)
     yield from staging_line(scores)
+    yield from weather.lines(test)
     yield from times.lines(test)
     yield from roofline.lines(test)
 
@@ -73,10 +77,8 @@ def data_notes(raw: Json) -> Iterator[str]:
     samples = f"{data['training_samples']} + {data['validation_samples']} samples"
     yield f"Data    : {data['name']}, {samples}, sha256 {data['fingerprint']}"
     if "ceiling" in data:
-        yield (
-            f"Ceiling : {data['ceiling']:.6f}, standard error {data['ceiling_error']:.6f}; "
-            "the sha256 covers the formula and 64 samples of each split"
-        )
+        best = f"{data['ceiling']:.6f}, standard error {data['ceiling_error']:.6f}"
+        yield f"Ceiling : {best}; the sha256 covers {_covered(raw)}"
     if copy := raw.get("staging"):
         left = "kept there" if copy["kept"] else "removed at the end"
         yield (
@@ -86,10 +88,16 @@ def data_notes(raw: Json) -> Iterator[str]:
     yield f"Sharding: {raw['sharding']}"
 
 
+def _covered(raw: Json) -> str:
+    """What the fingerprint of generated data is of."""
+    return "the formula and the events of a year" if "true_boxes" in raw else "the formula and 64 samples of each split"
+
+
 def network_note(test: Json, what: str) -> str:
     """Which network, and the operations it was counted with."""
     settings, operations = test["settings"], test["operations"]
-    side = settings["RESOLUTION"] or "x".join(map(str, test["raw"]["dataset"]["shape"][1:]))
+    own = "x".join(map(str, test["raw"]["dataset"]["shape"][1:]))
+    side = own if test["workload"] == "weather" else settings["RESOLUTION"] or own
     return (
         f"Network : {what}{settings['NETWORK']} {settings['VARIANT']} at {side}, rule {operations['rule']}: "
         f"{operations['per_sample']} FLOP per sample, {operations['credited']} credited"

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 EXPLANATION = """\
 An explanation of the input/output parameters follows:
 T/V    : how the row was made: W, the mapping of groups (R by row, C by column), the
-         workload (1 ensemble, 3 nas), the all-reduce (0 none, 1 flat), the precision
+         workload (1 ensemble, 2 weather, 3 nas), the all-reduce (0 none, 1 flat), the precision
          (S fp32, T tf32, H fp16, B bf16, P pure16), the parallel mode (1 data), the
          kernels (V vendor), bytes per gradient element.
 N      : training samples credited over all groups in the timed region.
@@ -153,7 +153,7 @@ def _summary(result: Json) -> Iterator[str]:
     for name, key in CEILINGS.items():
         if summary["ceilings"][key] is not None:
             yield f"{name}={summary['ceilings'][key] / 1e9:.7f}"
-    for name, value in summary.get("search", {}).items():
+    for name, value in {**summary.get("weather", {}), **summary.get("search", {})}.items():
         yield f"{name}={value:.7f}" if isinstance(value, float) else f"{name}={value}"
     for entry in summary["repeatability"]:
         if summary["best"]["index"] in entry["tests"]:

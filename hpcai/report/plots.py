@@ -14,8 +14,10 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
+from hpcai import score
 from hpcai.errors import HpcaiError, InputError
 from hpcai.report import rooflines, searchplots, verify
+from hpcai.result.quality import NAMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,16 +109,21 @@ def _task(test: Json) -> str:
 
 
 def _learning(axes: "Axes", tests: Sequence[Json]) -> None:
-    """Top-1 of the first model over training and validation time; the target as a line."""
+    """Top-1 or mAP of the first model over training and validation time; the target as a line."""
     for test in tests:
         curve, samples = test["raw"]["curve"], test["raw"]["dataset"]["validation_samples"]
         seconds = [entry["seconds"] for entry in curve]
-        axes.plot(seconds, [entry["correct"] / samples for entry in curve], marker="o", label=_label(test))
+        axes.plot(seconds, [score.quality(entry, samples) for entry in curve], marker="o", label=_label(test))
     targets = {(test["scores"]["target"], test["raw"]["dataset"]["name"]) for test in tests}
     for (target, dataset), style in zip(sorted(targets), cycle(("--", ":", "-.")), strict=False):
         axes.axhline(target, color="grey", linestyle=style, label=f"target {target:g}, {dataset}")
-    axes.set(xlabel="training and validation, s", ylabel="top-1 of the first model", ylim=(0, 1))
+    axes.set(xlabel="training and validation, s", ylabel=f"{_kinds(tests)} of the first model", ylim=(0, 1))
     axes.grid(alpha=0.3)
+
+
+def _kinds(tests: Sequence[Json]) -> str:
+    """What the qualities of tests are."""
+    return " or ".join(sorted({NAMES[test["workload"]] for test in tests}, reverse=True))
 
 
 def _scaling(axes: "Axes", tests: Sequence[Json]) -> None:
@@ -174,7 +181,7 @@ def _bars(tests: Sequence[Json]) -> dict[str, list[float]]:
 
 
 ROOFLINE = "roofline.png"
-TRAINED, SEARCHED = ("ensemble",), ("nas",)
+TRAINED, SEARCHED = ("ensemble", "weather"), ("nas",)
 PICTURES: tuple[tuple[str, str, Callable[["Axes", Sequence[Json]], None], Sequence[str]], ...] = (
     ("learning.png", "Learning curves", _learning, TRAINED),
     ("scaling.png", "Scaling", _scaling, (*TRAINED, *SEARCHED)),

@@ -16,6 +16,8 @@ from typing import Any
 import h5py
 import numpy as np
 
+from hpcai import score
+
 Json = dict[str, Any]
 Row = Sequence[float | None]
 
@@ -108,6 +110,10 @@ def _tables(test: Json) -> Iterator[tuple[str, Sequence[str], list[Row]]]:
 
 def _curve(measured: Json) -> list[Row]:
     return [
-        (entry["epoch"], entry["seconds"], entry["loss"], entry["correct"] and entry["correct"] / entry["counted"])
-        for entry in measured["curve"]
+        (entry["epoch"], entry["seconds"], entry["loss"], _quality(entry)) for entry in measured["curve"]
     ]
+
+
+def _quality(entry: Json) -> float | None:
+    """None of an epoch that a search has cut."""
+    return None if entry.get("correct", 0) is None else score.quality(entry, entry["counted"])

@@ -13,7 +13,11 @@ from hpcai.report.text import printed
 Json = dict[str, Any]
 
 MIB = 2**20
-ROWS: dict[str, Callable[[Json], str]] = {"ensemble": rows_of_hpl.block, "nas": nas.block}
+ROWS: dict[str, Callable[[Json], str]] = {
+    "ensemble": rows_of_hpl.block,
+    "weather": rows_of_hpl.block,
+    "nas": nas.block,
+}
 BLOCKS: dict[str, Callable[[Json, Sequence[Json]], str]] = {"kernels": kernels.block, "comm": collectives.block}
 
 

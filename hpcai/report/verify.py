@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hpcai import result as results
+from hpcai.detections import stored
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Case, from_dict
-from hpcai.report import consistency, files, schema, series
+from hpcai.report import consistency, detections, files, schema, series
 from hpcai.report.schema import check
 
 Json = dict[str, Any]
@@ -42,7 +43,8 @@ def differences(path: Path) -> list[str]:
 def standing(path: Path) -> str:
     """What the verification of a sound result says: what was compared, and what the result is worth."""
     summary = read(path)["summary"]
-    beside = [name for name in (*TEXTS, files.SERIES) if (path.parent / name).exists()]
+    found = [stored.name(test["index"]) for test in read(path)["tests"]]
+    beside = [name for name in (*TEXTS, files.SERIES, *found) if (path.parent / name).exists()]
     compared = f"with {' and '.join(beside)}" if beside else "nothing beside it to compare"
     tests = f"{summary['passed']} of {summary['planned']} tests PASSED"
     return f"every number follows from the raw measurements, {compared}; {summary['valid']}, {tests}"
@@ -154,6 +156,10 @@ def _beside(folder: Path, made: Json) -> Iterator[str]:
             yield f"{name}, line {line}: not what the result file says"
     if (folder / files.SERIES).exists():
         yield from series.differences(folder / files.SERIES, made)
+    cases = _cases(made)
+    for test in made["tests"]:
+        if test["workload"] == "weather":
+            yield from detections.differences(folder, cases[test["index"] - 1], test)
 
 
 def _first_difference(one: str, other: str) -> int:

@@ -4,6 +4,7 @@ from typing import Any
 
 from hpcai import score
 from hpcai.inputfile import Case
+from hpcai.result import quality
 
 Json = dict[str, Any]
 
@@ -32,10 +33,10 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
         at_most("loss not finite: models", raw["diverged_models"], 0),
         at_most("operations credited, not executed: samples", unproven, 0),
         at_most("validation samples not judged exactly once", raw["validation_miscounted"], 0),
-        leak(raw["dataset"], max(raw["correct"], raw["member_correct_max"])),
+        leak(raw["dataset"], quality.best(case, raw), quality.judged(raw)),
     ]
     if case["GROUPS"] > 1:
-        apart = disagreement(case, raw)
+        apart = quality.disagreement(case, raw)
         verdict = "PASSED" if apart > 0 else "FAILED"
         found.append({"name": "pairwise disagreement of models, not 0", "value": apart, "limit": 0, "verdict": verdict})
     return found
@@ -51,20 +52,17 @@ def audited(audit: Json, whose: str) -> list[Json]:
     ]
 
 
-def leak(dataset: Json, correct: int) -> Json:
-    """Nobody judges more samples right than the ceiling allows but by chance: who does has seen the labels."""
-    ceiling, samples = dataset.get("ceiling"), dataset["validation_samples"]
+def leak(dataset: Json, reached: float, judged: int) -> Json:
+    """Nobody is better than the ceiling allows but by chance: who is has seen the labels.
+
+    `reached`: the highest quality, a share of so many that were `judged`.
+    """
+    ceiling = dataset.get("ceiling")
     if ceiling is None:
         return {"name": CEILING, "value": None, "limit": MOST_ABOVE, "verdict": "NOT CHECKED"}
-    return at_most(
-        CEILING, score.above_ceiling(correct / samples, ceiling, dataset["ceiling_error"], samples), MOST_ABOVE
-    )
+    return at_most(CEILING, score.above_ceiling(reached, ceiling, dataset["ceiling_error"], judged), MOST_ABOVE)
 
 
 def at_most(name: str, value: float, limit: float) -> Json:
     """A check that is PASSED if its value does not exceed its limit; a NaN never passes."""
     return {"name": name, "value": value, "limit": limit, "verdict": "PASSED" if value <= limit else "FAILED"}
-
-
-def disagreement(case: Case, raw: Json) -> float:
-    return score.disagreement(raw["agreeing_pairs"], case["GROUPS"], raw["dataset"]["validation_samples"])

@@ -9,7 +9,7 @@ from hpcai.result.tables import TABLES, judge_table
 
 Json = dict[str, Any]
 
-JUDGES = {"ensemble": judge, "nas": nas.judge}
+JUDGES = {"ensemble": judge, "weather": judge, "nas": nas.judge}
 EMPTY = ("tests", "tables", "kernels", "collectives")  # of a result before its first case
 
 

@@ -34,7 +34,7 @@ def checks(case: Case, raw: Json, model: Mapping[int, int], initial: int) -> lis
         at_most("trials lost or doubled", lost_or_doubled(case, raw), 0),
         at_most("trials: times out of order", sum(map(_disorder, trials)), 0),
         at_most("validation samples not judged exactly once", _miscounted(raw), 0),
-        leak(dataset, max(right, default=0)),
+        leak(dataset, max(right, default=0) / dataset["validation_samples"], dataset["validation_samples"]),
     ]
 
 

@@ -8,6 +8,7 @@ Json = dict[str, Any]
 
 QUANTITIES = {
     "ensemble": ("flops", "valid_flops", "quality", "epochs_to_quality"),
+    "weather": ("flops", "valid_flops", "quality", "epochs_to_quality"),
     "nas": ("flops", "ops", "regulated_score", "quality", "operations_to_quality"),
 }
 

@@ -5,9 +5,10 @@ from typing import Any
 
 from hpcai import score
 from hpcai.inputfile import Case
-from hpcai.result.checks import disagreement
+from hpcai.result.loading import loading
 from hpcai.result.memory import memory
 from hpcai.result.precision import gains
+from hpcai.result.quality import qualities
 from hpcai.result.roofline import under_roofline
 from hpcai.result.times import times
 
@@ -15,21 +16,16 @@ Json = dict[str, Any]
 
 
 def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json], tables: Sequence[Json]) -> Json:
-    samples, models = raw["dataset"]["validation_samples"], case["GROUPS"]
-    quality, target = raw["correct"] / samples, raw["target"]
+    models, target = case["GROUPS"], raw["target"]
+    found = qualities(case, raw)
+    quality = found["quality"]
     reached = raw["reached_models"] == models
     return {
         "flops": rate,
         "valid_flops": score.valid_flops(rate, quality, target, case["PENALTY"]),
-        "quality": quality,
+        **found,
         "target": target,
         "reached": quality >= target,
-        "member_mean": raw["member_correct_sum"] / (models * samples),
-        "member_min": raw["member_correct_min"] / samples,
-        "member_max": raw["member_correct_max"] / samples,
-        "member_best": raw["member_correct_best"] / samples,
-        "out_of_bag": raw["bag_correct"] / raw["bag_judged"] if raw["bag_judged"] else None,
-        "disagreement": disagreement(case, raw) if models > 1 else None,
         "time_to_quality": raw["reached_seconds_max"] if reached else None,
         "time_to_quality_mean": raw["reached_seconds_sum"] / models if reached else None,
         "epochs_to_quality": raw["reached_epochs_max"] if reached else None,
@@ -39,6 +35,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json], tables: 
         "images_per_second": raw["samples"] / raw["phases"]["training"],
         **memory(raw),
         **times(raw),
+        **loading(case, raw),
         **staging(raw),
         **under_roofline(case, raw, rate, tables),
     }

@@ -11,6 +11,7 @@ from hpcai.result.tables import ceilings
 
 Json = dict[str, Any]
 
+RANKED_BY = {"ensemble": "valid_flops", "weather": "valid_flops", "nas": "regulated_score"}
 SEARCHED = ("ops", "regulated_score", "idle_share")  # of a search
 
 
@@ -47,11 +48,16 @@ def _audits(result: Json, ended: int, planned: int) -> Iterator[audit.Audit]:
 
 
 def _best_rows(tests: Sequence[Json]) -> Json:
-    """`best`: of the ensembles, or of the searches where there are none; `search`: where there are both, of these."""
-    trained = _best([test for test in tests if test["workload"] == "ensemble"], "valid_flops")
-    searched = _best([test for test in tests if test["workload"] == "nas"], "regulated_score")
-    found: Json = {"best": _row(trained or searched)}
-    if trained and searched:
+    """`best`: of the ensembles, else of weather, else of the searches; what is left of these under their own names."""
+    told, weather, searched = (
+        _best([test for test in tests if test["workload"] == name], by) for name, by in RANKED_BY.items()
+    )
+    first = told or weather or searched
+    found: Json = {"best": _row(first)}
+    if weather and weather is not first:
+        figures = {**_figures(weather), "quality": weather["scores"]["quality"], "gflops": weather["gflops"]}
+        found["weather"] = {f"weather_{name}": value for name, value in {"index": weather["index"], **figures}.items()}
+    if searched and searched is not first:
         found["search"] = {"search_index": searched["index"], **_figures(searched)}
     return found
 

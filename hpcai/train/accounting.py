@@ -4,14 +4,14 @@ What is expected is worked out by another way than what is trained: the draws of
 in contiguous chunks that have nothing to do with the ranks' own shards.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
 
 from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Poisson, Sampler
-from hpcai.data.order import EpochOrder, Shard
+from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers
 from hpcai.judged import fingerprint
 
@@ -22,9 +22,12 @@ _MODULUS = 1 << 63
 class Account:
     """The indices that this rank was given in an epoch, in memory that is there before; 8 bytes a sample."""
 
-    def __init__(self, sampler: Sampler, group: Group, batch: int, seed: int) -> None:
-        """Made of what a group's ranks have in common, and of this rank's seat; not of its shard."""
-        self._sampler, self._group, self._batch, self._seed = sampler, group, batch, seed
+    def __init__(self, sampler: Sampler, group: Group, batch: int, order: Callable[[int], Order]) -> None:
+        """Made of what a group's ranks have in common, and of this rank's seat; not of its shard.
+
+        `order`: of an epoch, the same on all ranks of the group.
+        """
+        self._sampler, self._group, self._batch, self._order = sampler, group, batch, order
         self._samples = Shard(sampler.size, 0, group.degree, batch).samples
         self._delivered = np.empty(self._samples, np.int64)
         self._count = 0
@@ -69,7 +72,7 @@ class Account:
 
     def _left_out(self, epoch: int, start: int) -> int:
         """This rank's chunk of the positions before step `start`, and of those that no rank takes."""
-        order, degree = EpochOrder(self._sampler.size, self._seed, epoch), self._group.degree
+        order, degree = self._order(epoch), self._group.degree
         bounds = ((0, degree * start * self._batch), (degree * self._samples, self._sampler.size))
         chunks = (chunk for first, last in bounds for chunk in self._chunks(first, last))
         return sum(fingerprint(self._sampler.draw(order(chunk))) for chunk in chunks)

@@ -4,9 +4,10 @@ Predictions meet block by block: the P ranks that hold the same samples add thei
 different one for each block. So no rank ever holds more than one block of sums, however many models there are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +19,16 @@ from torch.nn.functional import one_hot
 from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Sampler
-from hpcai.data.loader import Batch, Loader
+from hpcai.data.loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
+from hpcai.data.philox import Integers
 from hpcai.errors import DataError
 from hpcai.judged import expected_fingerprint, fingerprint
 from hpcai.train.evaluate import Validation
 
 Outputs = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint64]
+Delivered = TypeVar("Delivered")
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def judge(
 def _judged(module: nn.Module, group: Group, validation: Validation, ending: Ending) -> Counts:
     """Correct, agreeing pairs, samples counted where they meet, and the fingerprint of those this rank was given."""
     votes, prints = np.zeros(3, np.uint64), 0
-    for block, (x, y, indices) in _blocks(validation.loader, validation.shard, group, ending):
+    for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, ending):
         votes += _vote(group, block, module(x).softmax(1).double(), y)
         prints += fingerprint(indices)
     return np.append(votes, np.uint64(prints % (1 << 63)))
@@ -76,13 +79,15 @@ def _judged_out_of_bag(
     votes = np.zeros(2, np.uint64)
     if group.groups > 1:
         shard = ValidationShard(sampler.samples, group.seat.member, group.degree, batch)
-        for block, (x, y, indices) in _blocks(training, shard, group, ending):
-            out = torch.from_numpy(~_in_bag(sampler, indices)).to(x.device)
+        for block, (x, y, indices) in blocks(training, shard, group, ending):
+            out = torch.from_numpy(~in_bag(sampler, indices)).to(x.device)
             votes += _vote_out_of_bag(group, block, module(x).softmax(1).double() * out[:, None], y)
     return votes
 
 
-def _blocks(loader: Loader, shard: ValidationShard, group: Group, ending: Ending) -> Iterator[tuple[int, Batch]]:
+def blocks(
+    loader: Callable[[Iterable[Integers]], Iterable[Delivered]], shard: ValidationShard, group: Group, ending: Ending
+) -> Iterator[tuple[int, Delivered]]:
     """This rank's part of a split, numbered; DataError where a rank of another number would keep its peers waiting.
 
     The ranks that judge a block together agree, block by block, on whether to stop.
@@ -95,7 +100,8 @@ def _blocks(loader: Loader, shard: ValidationShard, group: Group, ending: Ending
         yield block, batch
 
 
-def _in_bag(sampler: Sampler, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def in_bag(sampler: Sampler, samples: Integers) -> npt.NDArray[np.bool_]:
+    """Whether a model trains on these samples, which lie near each other."""
     first = int(samples[0])
     return sampler.in_bag(first, int(samples[-1]) + 1)[samples - first]
 

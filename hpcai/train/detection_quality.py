@@ -15,10 +15,14 @@ BLOCK_ROWS = 2**20  # that all ranks together send at a time
 
 @dataclass(frozen=True)
 class Quality:
-    """Average precision of each class, None of one without true boxes; their mean, None where no class has any."""
+    """Average precision of each class, None of one without true boxes; their mean, None where no class has any.
+
+    truths: how many true boxes there are of each class.
+    """
 
     classes: tuple[float | None, ...]
     mean: float | None
+    truths: tuple[int, ...]
 
 
 def quality(judged: Judged, comm: MPI.Comm, block: int = BLOCK_ROWS) -> Quality:
@@ -39,7 +43,8 @@ def _quality(judged: Judged) -> Quality:
     averages = average_precision(judged)
     numbers = [None if np.isnan(value) else float(value) for value in averages]
     mean = mean_average_precision(averages)
-    return Quality(tuple(numbers), None if np.isnan(mean) else mean)
+    truths = tuple(int(count) for count in judged.truths)
+    return Quality(tuple(numbers), None if np.isnan(mean) else mean, truths)
 
 
 def _gathered(rows: NDArray[Any], comm: MPI.Comm, share: int) -> Iterator[NDArray[Any]]:

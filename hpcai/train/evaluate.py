@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +19,14 @@ from hpcai.judged import fingerprint
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over the group: samples judged right, samples judged, and a fingerprint of which ones (modulo 2^63).
+    """Over the group: what was found, as the curve tells it; samples judged, and a fingerprint of which (modulo 2^63).
 
+    judged: `correct`, samples judged right; of a detector `average_precision` of each class (hpcai.train.detecting).
     `blown` are outputs that are not finite numbers: a model has diverged even if that was in its last step. `loss` is
     the mean cross-entropy, where it was asked for.
     """
 
-    correct: int
+    judged: dict[str, Any]
     counted: int
     fingerprint: int
     blown: int
@@ -59,7 +61,7 @@ class Validation:
         sums = np.array(self._judge(module, validation_indices(self.shard), stop), np.uint64)
         group.model.Allreduce(sums.copy(), sums)
         correct, counted, prints, blown = map(int, sums)
-        return Tally(correct, counted, prints % (1 << 63), blown, self._mean_loss(group, counted))
+        return Tally({"correct": correct}, counted, prints % (1 << 63), blown, self._mean_loss(group, counted))
 
     def _mean_loss(self, group: Group, counted: int) -> float | None:
         if self._loss_sum is None:

@@ -13,10 +13,9 @@ from mpi4py import MPI
 from hpcai.clock import Phases
 from hpcai.comm.ending import Ending, Watch
 from hpcai.comm.grid import Group
-from hpcai.data.augment import Boxes
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Loader
-from hpcai.data.order import EpochOrder, Shard, training_indices
+from hpcai.data.order import Shard, training_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError
 from hpcai.models.executed import Executed
@@ -116,10 +115,12 @@ class Training:
             with phases.measure("audit"):
                 self.proof.begin()
             waited, exposed = self.loader.wait_seconds, self.execution.communication.exposed_seconds
+            loaded = self.loader.measured()
             with phases.measure("training"):
                 self._epoch(executed, watch, guide)
             self.step_times.close()
             self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
+            self.state.progress.load(loaded, self.loader.measured())
             self.state.progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed
             self.state.progress.training_seconds = phases.seconds["training"]
             if not self.stopped:
@@ -135,7 +136,7 @@ class Training:
     def _epoch(self, executed: Executed, watch: Watch, guide: Guide) -> None:
         progress = self.state.progress
         self.step_times.begin()
-        for x, y, indices in self.loader(self._indices(progress), self._crops(progress)):
+        for x, y, indices in self.loader(self._indices(progress), self._augmentation(progress)):
             self.proof.note(indices)
             set_rate(self.state.optimiser, self._rate(progress.steps))
             if progress.step == self.proof.step:
@@ -155,12 +156,12 @@ class Training:
             raise DataError(f"epoch {progress.epoch + 1} ended after {progress.step} of {self.shard.steps} steps")
 
     def _indices(self, progress: Progress) -> Iterator[Integers]:
-        order = EpochOrder(self.sampler.size, self.seed, progress.epoch)
+        order = self.loader.order(self.sampler, self.seed, progress.epoch, self.group.degree)
         return training_indices(self.shard, order, self.sampler, progress.step)
 
-    def _crops(self, progress: Progress) -> Iterator[Boxes] | None:
+    def _augmentation(self, progress: Progress) -> Iterator[Any] | None:
         member = self.group.seat.group
-        return self.loader.training_crops(self.seed, member, progress.epoch, self.shard, progress.step)
+        return self.loader.augmentation(self.seed, member, progress.epoch, self.shard, progress.step)
 
     def _rate(self, step: int) -> float:
         recipe, per_epoch = self.recipe, self.shard.steps
@@ -207,11 +208,7 @@ class Training:
         if self.stopped:
             return loss
         elapsed = progress.training_seconds + progress.validation_seconds
-        judged: dict[str, Any] = {
-            "correct": tally.correct,
-            "counted": tally.counted,
-            "fingerprint": tally.fingerprint,
-        }
+        judged = {**tally.judged, "counted": tally.counted, "fingerprint": tally.fingerprint}
         blown = bool(tally.blown) or not isfinite(tally.loss or 0.0)  # finite outputs may differ by more than exp takes
         if tally.loss is not None:
             judged["validation_loss"] = None if blown else tally.loss

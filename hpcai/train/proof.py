@@ -14,7 +14,7 @@ from mpi4py import MPI
 from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Loader
-from hpcai.data.order import EpochOrder, Shard
+from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
 from hpcai.train.accounting import Account
 from hpcai.train.objective import Objective
@@ -73,7 +73,7 @@ class Proof:
         self._state, self._recipe, self._sampler, self._loader = state, recipe, sampler, loader
         self._objective, self._group, self._seed, self._noise = objective, group, seed, noise
         self._shard = Shard(sampler.size, group.seat.member, group.degree, recipe.batch)
-        self._account = Account(sampler, group, recipe.batch, seed)
+        self._account = Account(sampler, group, recipe.batch, self._order)
         self._copies = Copies(state, recipe.momentum)
         self._sealed: torch.Tensor | None = None
         self._start = 0
@@ -120,17 +120,19 @@ class Proof:
             self.findings.changed += not torch.equal(self._sealed, sums(self._state.module, self._state.optimiser))
 
     def _judged(self, epoch: int) -> Judgement:
-        crops = self._loader.training_crops(
+        augmented = self._loader.augmentation(
             self._seed, self._group.seat.group, epoch, self._shard, self.step, self.step + 1
         )
-        ((x, y, _),) = self._loader([self._indices(epoch)], crops)
+        ((x, y, _),) = self._loader([self._indices(epoch)], augmented)
         gradients = self._copies.gradients(self._objective, x, y, epoch * self._shard.steps + self.step)
         return judge(self._rule(epoch), self._copies.tensors(gradients, self._group.model))
 
     def _indices(self, epoch: int) -> Integers:
         """What this rank's seat in the group was due in the audited step."""
-        order = EpochOrder(self._sampler.size, self._seed, epoch)
-        return self._sampler.draw(order(self._shard.step_positions(self.step)))
+        return self._sampler.draw(self._order(epoch)(self._shard.step_positions(self.step)))
+
+    def _order(self, epoch: int) -> Order:
+        return self._loader.order(self._sampler, self._seed, epoch, self._group.degree)
 
     def _rule(self, epoch: int) -> Rule:
         recipe, steps = self._recipe, self._shard.steps

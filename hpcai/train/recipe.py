@@ -33,7 +33,7 @@ class Recipe:
             schedule=settings["SCHEDULE"],
             momentum=settings["MOMENTUM"],
             decay=settings["DECAY"],
-            smoothing=settings["SMOOTHING"],
+            smoothing=settings.get("SMOOTHING", 0.0),
         )
 
     @property

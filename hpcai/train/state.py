@@ -28,7 +28,13 @@ class Progress:
     validation_seconds: float = 0.0
     data_wait_seconds: float = 0.0
     exposed_seconds: float = 0.0  # of communication
+    loading: dict[str, float] = field(default_factory=dict)  # what the loader measured during training, if anything
     curve: list[dict[str, Any]] = field(default_factory=list)
+
+    def load(self, before: dict[str, float], after: dict[str, float]) -> None:
+        """Add what the loader measured between two moments."""
+        for name, value in after.items():
+            self.loading[name] = self.loading.get(name, 0) + value - before[name]
 
 
 class TrainingState:

@@ -1,5 +1,7 @@
 """A case put together on a rank: its data, the same everywhere, and the training of its model."""
 
+from typing import TypeVar
+
 import numpy as np
 import torch
 from mpi4py import MPI
@@ -11,9 +13,10 @@ from hpcai.data.dataset import Dataset
 from hpcai.data.loader import Loader
 from hpcai.data.order import Shard, ValidationShard
 from hpcai.data.philox import Purpose, below, seed_of, stream
+from hpcai.data.weather.dataset import Weather
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
-from hpcai.models.module import Network, build
+from hpcai.models.module import Layers, Network, build
 from hpcai.networks.graph import Graph
 from hpcai.search.nursery import Child
 from hpcai.search.plan import Plan
@@ -27,10 +30,13 @@ from hpcai.train.proof import NONE, noise
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import TrainingState
 
+Data = TypeVar("Data", Dataset, Weather)
+Module = TypeVar("Module", bound=Layers)
+
 AUDITED_TRIALS = 8  # of so many trials one, on average
 
 
-def same_data(dataset: Dataset, comm: MPI.Comm) -> Dataset:
+def same_data(dataset: Data, comm: MPI.Comm) -> Data:
     """The dataset, if it is the one of the first rank: a path may lead to other files on another node. Collective."""
     expected = broadcast(comm, dataset.fingerprint)
     if dataset.fingerprint != expected:
@@ -75,7 +81,7 @@ def audited_epoch(plan: Plan, seed: int) -> int:
     return int(epoch) % plan.epochs if plan.round == 1 or lot % AUDITED_TRIALS == 0 else NONE
 
 
-def placed(module: Network, case: Case, device: torch.device) -> Network:
+def placed(module: Module, case: Case, device: torch.device) -> Module:
     """A module on the device, in the form and precision in which it is trained."""
     module.to(device)
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a form torch does not declare

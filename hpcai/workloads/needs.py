@@ -7,9 +7,9 @@ from math import ceil
 import torch
 
 from hpcai import estimate
-from hpcai.data import catalog
 from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
+from hpcai.data.weather.dataset import Weather
 from hpcai.estimate import Facts, Rank
 from hpcai.estimate.collectives import comm_memory, comm_seconds
 from hpcai.estimate.search import raising_bytes
@@ -18,7 +18,7 @@ from hpcai.kernels.check import converts
 from hpcai.rounds import planned_in_all
 from hpcai.train.precision import PRECISIONS
 from hpcai.workloads.pace import probe, seconds
-from hpcai.workloads.prepare import network
+from hpcai.workloads.prepare import network, opened
 
 Bytes = dict[str, int]
 Seconds = dict[str, float]
@@ -37,39 +37,46 @@ class Needs:
     steps: Callable[[Case], int | None] = lambda case: None
 
 
-def facts(case: Case, dataset: Dataset, device: torch.device) -> Facts:
+def facts(case: Case, dataset: Dataset | Weather, device: torch.device) -> Facts:
     """What the memory of a training depends on beside its settings and network."""
     copies = 1 if case["STAGE"] == "none" else 2  # of a staged copy's data and of the files' own
-    channels, side, _ = dataset.shape
     return Facts(
         data_bytes=copies * (dataset.train.nbytes + dataset.validation.nbytes),
         samples=len(dataset.train),
-        picture_bytes=channels * (dataset.crops.side if dataset.crops else side) ** 2,
+        picture_bytes=_stored_bytes(dataset),
         converted=converts(device.type, PRECISIONS[case["PRECISION"]].arithmetic),
         accelerated=device.type == "cuda",
     )
 
 
+def _stored_bytes(dataset: Dataset | Weather) -> int:
+    """Bytes of a sample as it is read."""
+    channels, height, width = dataset.shape
+    if isinstance(dataset, Weather):
+        return dataset.train.itemsize * channels * height * width
+    return channels * (dataset.crops.side if dataset.crops else height) ** 2
+
+
 def _training_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
-    dataset = catalog.open_for(case.data_settings)
+    dataset = opened(case)
     return estimate.memory(network(case, dataset), case.settings, facts(case, dataset, device))
 
 
 def _training_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
-    dataset = catalog.open_for(case.data_settings)
+    dataset = opened(case)
     return seconds(case, dataset, network(case, dataset), _shard(case), device, crowd)
 
 
 def _search_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
     """For the network that the search begins with: others are tried as far as they fit."""
-    graph = network(case, catalog.open_for(case.data_settings))
+    graph = network(case, opened(case))
     raising = 0 if device.type == "cuda" else raising_bytes(graph)
     return _training_memory(case, device, rank) | {"raising": raising}
 
 
 def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
     """As long as it may take; where trials or rounds end it earlier, as long as they take with the first network."""
-    dataset = catalog.open_for(case.data_settings)
+    dataset = opened(case)
     rates = probe(network(case, dataset), case["BATCH"], case["PRECISION"], device)
     epoch = rates.training * len(dataset.train) + rates.validation * len(dataset.validation)
     seconds = crowd * (epoch / case["DEGREE"] + rates.update * _shard(case).steps)
@@ -81,20 +88,22 @@ def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) 
 
 def _shard(case: Case) -> Shard:
     """The first rank's share of the samples."""
-    return Shard(len(catalog.open_for(case.data_settings).train), 0, case["DEGREE"], case["BATCH"])
+    return Shard(len(opened(case).train), 0, case["DEGREE"], case["BATCH"])
 
 
 def _crowded(taken: Mapping[str, float], crowd: float) -> Seconds:
     return {phase: value * crowd for phase, value in taken.items()}
 
 
+_TRAINING = Needs(
+    _training_memory,
+    _training_seconds,
+    lambda case: f"a smaller BATCH than {case['BATCH']} needs less",
+    lambda case: _shard(case).steps * int(case["EPOCHS"]),
+)
 NEEDS = {
-    "ensemble": Needs(
-        _training_memory,
-        _training_seconds,
-        lambda case: f"a smaller BATCH than {case['BATCH']} needs less",
-        lambda case: _shard(case).steps * int(case["EPOCHS"]),
-    ),
+    "ensemble": _TRAINING,
+    "weather": _TRAINING,
     "nas": Needs(
         _search_memory,
         _search_seconds,

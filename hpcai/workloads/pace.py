@@ -10,9 +10,10 @@ from torch.nn.functional import cross_entropy
 from hpcai import clock, estimate
 from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
+from hpcai.data.weather.dataset import Weather
 from hpcai.estimate import Rates
 from hpcai.inputfile import Case
-from hpcai.models.module import build
+from hpcai.models.build import build, detects
 from hpcai.networks.graph import Graph
 from hpcai.opcount import count
 from hpcai.train.precision import apply
@@ -23,7 +24,7 @@ PROBES = 3  # timed steps, after one that is not
 
 
 def seconds(
-    case: Case, dataset: Dataset, graph: Graph, shard: Shard, device: torch.device, crowd: float
+    case: Case, dataset: Dataset | Weather, graph: Graph, shard: Shard, device: torch.device, crowd: float
 ) -> dict[str, float]:
     """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor, or a GPU."""
     per_image = count(graph, "model").total
@@ -46,9 +47,11 @@ def probe(graph: Graph, batch: int, precision: str, device: torch.device) -> Rat
     x = torch.randn(batch, *graph.shapes[graph.layers[0].name], device=device)
     x = x.to(memory_format=torch.channels_last)
     y = torch.zeros(batch, dtype=torch.int64, device=device)
+    nothing = torch.full((batch, 1, 5), -1.0, device=device)  # boxes to be found
 
     def backward() -> None:
-        cross_entropy(module(x), y).backward()
+        loss = module(x, nothing).sum() if detects(graph) else cross_entropy(module(x), y)
+        loss.backward()
 
     def update() -> None:
         optimiser.step()

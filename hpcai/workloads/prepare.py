@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from hpcai import networks
 from hpcai.data import catalog
 from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
+from hpcai.data.weather.dataset import Weather
+from hpcai.data.weather.layout import UNUSED
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import TRAINED, Case
 from hpcai.machine import compilers
@@ -14,6 +19,9 @@ from hpcai.machine import device as devices
 from hpcai.networks.graph import Graph
 from hpcai.opcount import products
 from hpcai.train import precision
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 ENDS = ("TRIALS", "ROUNDS", "DURATION", "WINDOW")  # of a search; a recorded one ends with its trials as well
 LEAST_POISSON = 64  # samples a rank: fewer than 2 draws then have a chance of 1e-26
@@ -36,7 +44,9 @@ def _check(case: Case) -> None:
         products.asked(case.settings)  # builds the networks
     if case.workload not in TRAINED:
         return
-    dataset = catalog.open_for(case.data_settings)
+    dataset = opened(case)
+    if isinstance(dataset, Weather) and not _has_boxes(case, dataset):
+        raise InputError(f"no validation frame of {dataset.source} has boxes; allowed: frames to be judged by")
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     if reason := _refused_execution(case):
@@ -70,6 +80,28 @@ def _refused_execution(case: Case) -> str:
     return compilers.refusal(str(case.settings.get("COMPILE", "off")), case["DEGREE"], devices.accelerators() > 0)
 
 
-def network(case: Case, dataset: Dataset) -> Graph:
+def opened(case: Case) -> Dataset | Weather:
+    """The data of a case as far as they are needed to plan it: published fields are not read."""
+    if case.workload == "weather":
+        return catalog.open_weather_for(case.data_settings, surveyed=False)
+    return catalog.open_for(case.data_settings)
+
+
+def survey(cases: Sequence[Case], comm: "MPI.Comm") -> None:
+    """Let the ranks read published fields of which nothing is known yet, once, together. Collective."""
+    for case in cases:
+        if case.workload == "weather" and catalog.is_weather(case["DATASET"]):
+            catalog.open_weather_for(case.data_settings, comm=comm)
+
+
+def _has_boxes(case: Case, dataset: Weather) -> bool:
+    """Whether there is something to find; generated frames always have boxes, and theirs are not known before."""
+    if not catalog.is_weather(case["DATASET"]):
+        return True
+    return bool((dataset.validation.boxes(np.arange(len(dataset.validation)))[:, :, 4] != UNUSED).any())
+
+
+def network(case: Case, dataset: Dataset | Weather) -> Graph:
     """The layer graph that a case trains on a dataset."""
-    return networks.for_data(case.settings, dataset.shape, dataset.classes)
+    classes = len(dataset.classes) if isinstance(dataset, Weather) else dataset.classes
+    return networks.for_data(case.settings, dataset.shape, classes)

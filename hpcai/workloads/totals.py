@@ -1,5 +1,6 @@
 """What the models of a case did, summed over the ranks in constant memory."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from mpi4py import MPI
@@ -60,15 +61,16 @@ def between_nodes(group: Group, node: int) -> dict[str, int]:
 def members(training: Training, group: Group, validation_samples: int, target: float) -> dict[str, Any]:
     """What the models did one by one, summed up: the same rank of every model meets in `group.across`."""
     curve = training.state.progress.curve
-    last, best = curve[-1]["correct"], max(entry["correct"] for entry in curve)
+    name, values = _values(curve)
+    last, best = values[-1], max(values)
     steps = training.state.progress.steps
     reached = score.first_reaching(curve, validation_samples, target) or {"seconds": 0.0, "epoch": 0}
     across = group.across
     return {
-        "member_correct_sum": across.allreduce(last),
-        "member_correct_min": across.allreduce(last, MPI.MIN),
-        "member_correct_max": across.allreduce(last, MPI.MAX),
-        "member_correct_best": across.allreduce(best, MPI.MAX),
+        f"member_{name}_sum": across.allreduce(last),
+        f"member_{name}_min": across.allreduce(last, MPI.MIN),
+        f"member_{name}_max": across.allreduce(last, MPI.MAX),
+        f"member_{name}_best": across.allreduce(best, MPI.MAX),
         "model_steps_min": across.allreduce(steps, MPI.MIN),
         "model_steps_max": across.allreduce(steps, MPI.MAX),
         "reached_models": across.allreduce(int(reached["epoch"] > 0)),
@@ -77,3 +79,10 @@ def members(training: Training, group: Group, validation_samples: int, target: f
         "reached_epochs_sum": across.allreduce(reached["epoch"]),
         "reached_epochs_max": across.allreduce(reached["epoch"], MPI.MAX),
     }
+
+
+def _values(curve: Sequence[dict[str, Any]]) -> tuple[str, list[Any]]:
+    """What the entries of a curve are compared by, and its name: correct samples, or the quality of a detector."""
+    if "average_precision" in curve[-1]:
+        return "quality", [score.mean_precision(entry["average_precision"]) for entry in curve]
+    return "correct", [entry["correct"] for entry in curve]

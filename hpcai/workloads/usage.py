@@ -9,7 +9,6 @@ from mpi4py import MPI
 
 from hpcai import estimate
 from hpcai.comm.world import World, agreed, gather_all
-from hpcai.data import catalog
 from hpcai.inputfile import TRAINED, Case
 from hpcai.machine import device as devices
 from hpcai.machine import memory
@@ -18,6 +17,7 @@ from hpcai.result import TABLES
 from hpcai.workloads.loading import load
 from hpcai.workloads.needs import facts
 from hpcai.workloads.planning import limit_of_rank, rank_of, refuse, rows
+from hpcai.workloads.prepare import opened
 
 
 class Usage:
@@ -77,4 +77,4 @@ class Usage:
         return most
 
     def _facts(self, case: Case) -> dict[str, Any]:
-        return asdict(facts(case, catalog.open_for(case.data_settings), self._device))
+        return asdict(facts(case, opened(case), self._device))

@@ -28,6 +28,10 @@ class Frames(Protocol):
     def nbytes(self) -> int:
         """Bytes that it keeps in memory."""
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number as stored."""
+
 
 @dataclass(frozen=True, eq=False)
 class Weather:
@@ -50,3 +54,17 @@ class Weather:
     train: Frames
     validation: Frames
     ceiling: float | None = None
+
+
+def description(dataset: Weather) -> dict[str, Any]:
+    """What a result says of its dataset, as JSON; the ceiling only where there is one. The same on every rank."""
+    best = {} if dataset.ceiling is None else {"ceiling": dataset.ceiling, "ceiling_error": 0.0}  # of a formula
+    return {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "shape": list(dataset.shape),
+        "classes": len(dataset.classes),
+        "training_samples": len(dataset.train),
+        "validation_samples": len(dataset.validation),
+        **best,
+    }

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from hpcai.clock import now
 from hpcai.data.ahead import Ahead, beside
-from hpcai.data.order import Shard
+from hpcai.data.bootstrap import Sampler
+from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
 from hpcai.data.transfer import Staged, transfer_to
+from hpcai.data.weather.blocks import Blockwise
 from hpcai.data.weather.dataset import Fields, Frames, Weather
 from hpcai.data.weather.meter import Meter
 from hpcai.data.weather.rectangles import targets
@@ -60,7 +62,17 @@ class Loader:
         """
         return {"wait_seconds": self.wait_seconds, "load_seconds": self._seconds, **self._meter.measured()}
 
-    def training_turns(
+    def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
+        """The order in which `ranks` ranks take the draws of an epoch: where frames are read in blocks, block by block.
+
+        Published files are; a random frame of them costs as much as its block.
+        """
+        begins = getattr(self._split, "begins", None)
+        if begins is None:
+            return EpochOrder(sampler.size, seed, epoch)
+        return Blockwise(sampler, begins, seed, epoch, ranks)
+
+    def augmentation(
         self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
     ) -> Iterator[Turns]:
         """Turns of the steps start … stop - 1 of an epoch (None: to its end)."""

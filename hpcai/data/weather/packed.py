@@ -15,9 +15,9 @@ from hpcai.data.pieces import Pieces
 from hpcai.data.places import WEATHER_INDEX
 from hpcai.data.shards import check_frame, opened
 from hpcai.data.weather.dataset import Boxes, Weather
-from hpcai.data.weather.layout import BOXES, CLASSES
+from hpcai.data.weather.layout import BOXES, CLASSES, TARGET
 from hpcai.data.weather.meter import Meter
-from hpcai.data.weather.published import TARGET, spread
+from hpcai.data.weather.published import spread
 from hpcai.data.weather.shards import FORMAT, Entry, Halves, Shape, read_index
 from hpcai.errors import DataError
 from hpcai.machine.affinity import own_cpus
@@ -95,6 +95,11 @@ class PackedFrames:
     def nbytes(self) -> int:
         """Bytes of the boxes, of all and by shard, and of the checksums; the fields stay in their files."""
         return self._boxes.nbytes + sum(shard.nbytes for shard in self._shards)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number as stored."""
+        return 2
 
     def _places(self, indices: Integers) -> Integers:
         return indices if self._chosen is None else self._chosen[indices]

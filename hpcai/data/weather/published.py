@@ -21,7 +21,7 @@ from hpcai.data.philox import Integers
 from hpcai.data.places import YEARS
 from hpcai.data.weather import statistics
 from hpcai.data.weather.dataset import Boxes, Weather
-from hpcai.data.weather.layout import CLASSES, HEIGHT, WIDTH
+from hpcai.data.weather.layout import CLASSES, HEIGHT, TARGET, WIDTH
 from hpcai.data.weather.meter import Meter
 from hpcai.data.weather.moments import normalisation
 from hpcai.data.weather.rectangles import Faults
@@ -31,24 +31,24 @@ from hpcai.errors import DataError
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-TARGET = 0.35
 FORMULA = "formula"  # the attribute by which files of `python -m hpcai.data.generate` are known
 VALIDATION = 10  # the last tenth of a single file
 _NAME = re.compile(r"climo_\d{4}\.h5")
 
 
-def open_published(path: Path, comm: "MPI.Comm | None" = None, samples: int = 0) -> Weather:
+def open_published(
+    path: Path, comm: "MPI.Comm | None" = None, samples: int = 0, *, surveyed: bool = True
+) -> Weather:
     """The dataset in a folder with files climo_YYYY.h5, or in one file of that layout.
 
     The last year of a folder validates, the others train; of a single file the last tenth of its frames validates.
     samples: 0 for all, else that many of the training frames, evenly spread. Where the statistics of the training
     frames are not kept beside the files yet, all fields are read once, by the ranks of `comm` together: then it is
-    collective. Raises DataError for files that are damaged or of another layout. The same on every rank.
+    collective. Not `surveyed`, mean and std are 0 and 1, and the fingerprint is empty. Raises DataError for files that
+    are damaged or of another layout. The same on every rank.
     """
     train, validation = parts(path)
-    found = statistics.known([*train, *validation], comm)
-    mean, std = normalisation(statistics.total(found[: len(train)]))
-    whole = hashlib.sha256("".join(each.sha256 for each in found).encode()).hexdigest()
+    mean, std, whole = _surveyed(train, validation, comm) if surveyed else (*_plain(train[0].year.shape[0]), "")
     frames = PublishedFrames(train, spread(sum(map(len, train)), samples, path))
     return Weather(
         name=name([part.year for part in (*train, *validation)]),
@@ -62,6 +62,19 @@ def open_published(path: Path, comm: "MPI.Comm | None" = None, samples: int = 0)
         train=frames,
         validation=PublishedFrames(validation),
     )
+
+
+def _surveyed(
+    train: Sequence[Part], validation: Sequence[Part], comm: "MPI.Comm | None"
+) -> tuple[NDArray[np.float32], NDArray[np.float32], str]:
+    """Mean, deviation and fingerprint."""
+    found = statistics.known([*train, *validation], comm)
+    mean, std = normalisation(statistics.total(found[: len(train)]))
+    return mean, std, hashlib.sha256("".join(each.sha256 for each in found).encode()).hexdigest()
+
+
+def _plain(channels: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    return np.zeros(channels, np.float32), np.ones(channels, np.float32)
 
 
 def files(path: Path) -> list[Path]:
@@ -164,8 +177,14 @@ class PublishedFrames:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the boxes and of the block that is kept; the other fields stay in their files."""
-        return self._boxes.nbytes + self._memory.nbytes
+        """Bytes of the boxes and of a block, which is kept once it is read; the other fields stay in their files."""
+        frame = 4 * int(np.prod(self._parts[0].year.shape))
+        return self._boxes.nbytes + frame * max(stop - begin for _, begin, stop in self._blocks)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number as stored."""
+        return 4
 
     @property
     def begins(self) -> Integers:

@@ -10,6 +10,7 @@ from hpcai.inputfile import Case
 from hpcai.report.consistency import (
     dataset,
     execution,
+    findings,
     memory,
     precision,
     quality,
@@ -30,7 +31,7 @@ __all__ = ["broken_off", "contradictions", "contradictions_of_table", "machine"]
 Json = dict[str, Any]
 
 # Others work with the numbers of samples, whatever these are, or with the ids of trials.
-FIRST = {"ensemble": (dataset.dataset,), "nas": (dataset.dataset, search.identities)}
+FIRST = {"ensemble": (dataset.dataset,), "weather": (dataset.dataset,), "nas": (dataset.dataset, search.identities)}
 ENSEMBLE = (
     work.settings,
     work.work,
@@ -49,6 +50,26 @@ ENSEMBLE = (
     memory.memory,
     telemetry.telemetry,
 )
+WEATHER = (
+    work.settings,
+    work.work,
+    findings.curve,
+    findings.ensemble,
+    findings.members,
+    quality.reached,
+    work.bags,
+    seconds.seconds,
+    staging.staging,
+    precision.precision,
+    times.steps,
+    times.ranks,
+    times.operations,
+    execution.execution,
+    memory.used,
+    findings.memory,
+    findings.loading,
+    telemetry.telemetry,
+)
 SEARCH = (
     search.settings,
     trials.trials,
@@ -60,7 +81,7 @@ SEARCH = (
     telemetry.telemetry,
     staging.staging,
 )
-TOPICS = {"ensemble": ENSEMBLE, "nas": SEARCH}
+TOPICS = {"ensemble": ENSEMBLE, "weather": WEATHER, "nas": SEARCH}
 
 
 def contradictions(case: Case, raw: Json) -> Iterator[str]:

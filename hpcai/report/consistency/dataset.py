@@ -9,6 +9,8 @@ from hpcai.data import catalog, fashion, imagenet
 from hpcai.data.dataset import description
 from hpcai.data.places import GENERATED
 from hpcai.data.shards import CHANNELS
+from hpcai.data.weather import layout
+from hpcai.data.weather.dataset import description as fields_described
 from hpcai.inputfile import Case
 from hpcai.inputfile.keys import Value
 
@@ -16,6 +18,7 @@ Json = dict[str, Any]
 
 ROUNDING = 1e-9  # of the ceiling, should another machine round its sums otherwise
 WHOLE = ("fashion", GENERATED)  # can be opened anywhere, and are the same everywhere
+TARGETS = {"fashion": catalog.TARGET_FULL, "imagenet": imagenet.TARGET, "extremeweather": layout.TARGET}
 FULL = {"fashion": {"train": 60_000, "validation": 10_000}, "imagenet": imagenet.SAMPLES}
 
 
@@ -36,7 +39,7 @@ def description_of(case: Case, found: Json) -> dict[str, bool]:
     }
     if case["DATASET"] in WHOLE:
         return {**claims, "dataset: the one that the input names": _same(found, _known(case)[0])}
-    of_kind = _fashion if case["DATASET"].startswith("fashion:") else _pictures
+    of_kind = KINDS[case["DATASET"].partition(":")[0]]
     return {
         **claims,
         "dataset: a ceiling is known of generated data only": not {"ceiling", "ceiling_error"} & set(found),
@@ -71,6 +74,22 @@ def _pictures(case: Case, found: Json) -> dict[str, bool]:
     }
 
 
+def _fields(case: Case, found: Json) -> dict[str, bool]:
+    """Files in the layout of ExtremeWeather: those of its size have the bare name, unless they were generated."""
+    _, height, width = found["shape"]
+    size = f"{height}x{width}"
+    published = "extremeweather" if (height, width) == (layout.HEIGHT, layout.WIDTH) else f"extremeweather-{size}"
+    return {
+        "dataset: fields of 16 channels with 4 classes": (found["shape"][0], found["classes"])
+        == (len(layout.CHANNELS), len(layout.CLASSES)),
+        "dataset: the name that its size has": found["name"] in (published, f"generated-weather-{size}"),
+        "dataset: the grid's own RESOLUTION": case["RESOLUTION"] in (0, height),
+    }
+
+
+KINDS = {"fashion": _fashion, "imagenet": _pictures, "extremeweather": _fields}
+
+
 def _full(case: Case, found: Json, name: str) -> bool:
     """Whether there are the samples of a full set, or SAMPLES of its training samples and all others."""
     train, validation = FULL[name].values()
@@ -84,16 +103,20 @@ def _target(case: Case) -> float:
         return float(case["TARGET"])
     if case["DATASET"] in WHOLE:
         return _known(case)[1]
-    return catalog.TARGET_FULL if case["DATASET"].startswith("fashion:") else imagenet.TARGET
+    return TARGETS[case["DATASET"].partition(":")[0]]
 
 
 def _known(case: Case) -> tuple[Json, float]:
-    return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
+    settings = tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED))
+    return _opened(case.workload == "weather", settings)
 
 
 @lru_cache(maxsize=64)
-def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Json, float]:
+def _opened(weather: bool, settings: tuple[tuple[str, Value], ...]) -> tuple[Json, float]:
     """What a result says of the dataset, and its target; the data themselves are let go."""
+    if weather:
+        fields = catalog.open_weather_for(dict(settings))
+        return fields_described(fields), fields.target
     found = catalog.open_for(dict(settings))
     return description(found), found.target
 

@@ -22,6 +22,10 @@ def sizes(used: Json) -> dict[str, bool]:
     }
 
 
+def used(case: Case, raw: Json) -> dict[str, bool]:
+    return sizes(raw["memory"])
+
+
 def memory(case: Case, raw: Json) -> dict[str, bool]:
     used = raw["memory"]
     return {

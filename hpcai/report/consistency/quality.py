@@ -5,10 +5,10 @@ from itertools import pairwise
 from math import comb
 from typing import Any
 
+from hpcai import score
 from hpcai.inputfile import Case
 from hpcai.judged import expected_fingerprint
 from hpcai.report.consistency.rounding import at_most, elapsed, within
-from hpcai.score import first_reaching
 from hpcai.train.recipe import Recipe
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ def judged(raw: Json) -> dict[str, bool]:
     return {
         "curve: counted = validation_samples": all(entry["counted"] == samples for entry in entries),
         "curve: the fingerprint of all samples": all(entry["fingerprint"] == expected for entry in entries),
-        "curve: correct <= validation_samples": all(0 <= entry["correct"] <= samples for entry in entries),
+        "curve: a quality from 0 to 1": all(0 <= score.quality(entry, samples) <= 1 for entry in entries),
         "curve: losses finite": all(0 <= loss < math.inf for loss in losses),
     }
 
@@ -55,6 +55,7 @@ def validation(case: Case, raw: Json) -> dict[str, bool]:
         "validation_counted = passes x samples": raw["validation_counted"] == passes * samples,
         "correct <= validation_samples": 0 <= raw["correct"] <= samples,
         "agreeing_pairs <= pairs of models - their spread": 0 <= raw["agreeing_pairs"] <= pairs - spread,
+        "bag_correct <= bag_judged": 0 <= raw["bag_correct"] <= raw["bag_judged"],
     }
 
 
@@ -80,14 +81,15 @@ def _nearly(correct: int, other: int, dataset: Json) -> bool:
 def reached(case: Case, raw: Json) -> dict[str, bool]:
     """Time and epochs to quality: of the models that reached the target, and of none else."""
     count, samples = raw["reached_models"], raw["dataset"]["validation_samples"]
-    entry = first_reaching(raw["curve"], samples, raw["target"])
+    entry = score.first_reaching(raw["curve"], samples, raw["target"])
     own = (entry["seconds"], entry["epoch"]) if entry else (0, 0)
     totals = (raw["reached_seconds_sum"], raw["reached_epochs_sum"])
     slowest = (raw["reached_seconds_max"], raw["reached_epochs_max"])
+    best = raw["member_quality_best"] if "member_quality_best" in raw else raw["member_correct_best"] / samples
     return {
         "reached_models <= GROUPS": bool(entry) <= count <= (case["GROUPS"] if entry else case["GROUPS"] - 1),
         "reached_models > 0 if the best reached the target": (count > 0)
-        == (raw["member_correct_best"] / samples >= raw["target"]),
+        == (best >= raw["target"]),
         "reached_epochs_max was evaluated": slowest[1] in [0, *evaluated(case)],
         "reached: max <= sum <= models x max": all(map(within, slowest, totals, [count, count])),
         "reached: the first model's <= max": all(map(at_most, own, slowest)),

@@ -22,7 +22,7 @@ from hpcai.report.schema.kinds import (
 )
 from hpcai.report.schema.search import SEARCH
 from hpcai.report.schema.tables import ROWS, TABLE
-from hpcai.report.schema.test import TEST
+from hpcai.report.schema.test import TESTS
 from hpcai.result import SCHEMA
 from hpcai.result.repeat import QUANTITIES
 from hpcai.result.summary import SEARCHED
@@ -48,14 +48,19 @@ OF_ROW = {
     "Q": COUNT,
     "time": NUMBER,
 }
+OF_WEATHER = ("weather_valid_gflops", "weather_quality", "weather_gflops")
 OF_SEARCH = dict.fromkeys(SEARCHED, NUMBER)
+WEATHER = object_of({"weather_index": COUNT, **dict.fromkeys(OF_WEATHER, NUMBER)})
 BEST = object_of({**OF_ROW, "valid_gflops": NUMBER})
 BEST_SEARCH = object_of({**OF_ROW, **OF_SEARCH})
 SPREAD = or_null(
     object_of({"count": COUNT, "mean": NUMBER, "median": NUMBER, "min": NUMBER, "max": NUMBER, "cv": or_null(NUMBER)})
 )
 REPEATABILITY = {
-    "anyOf": [object_of({"tests": list_of(COUNT), **dict.fromkeys(names, SPREAD)}) for names in QUANTITIES.values()]
+    "anyOf": [
+        object_of({"tests": list_of(COUNT), **dict.fromkeys(names, SPREAD)})
+        for names in dict.fromkeys(QUANTITIES.values())
+    ]
 }
 SUMMARY = object_of(
     {
@@ -72,7 +77,7 @@ SUMMARY = object_of(
         "repeatability": list_of(REPEATABILITY),
         "fingerprint": SHA256,
     },
-    {"search": object_of({"search_index": COUNT, **OF_SEARCH})},
+    {"weather": WEATHER, "search": object_of({"search_index": COUNT, **OF_SEARCH})},
 )
 RANK = object_of(
     {"rank": COUNT, "groups": list_of(or_null(COUNT)), "host": NAME, "device": NAME, "cpus": NAME, "threads": POSITIVE}
@@ -123,7 +128,7 @@ def schema() -> Json:
         "input": INPUT,
         "environment": ENVIRONMENT,
         "ranks": list_of(RANK),
-        "tests": list_of({"anyOf": [TEST, SEARCH]}),
+        "tests": list_of({"anyOf": [*TESTS, SEARCH]}),
         "tables": list_of(TABLE),
         **ROWS,
         "broken_off": or_null(BROKEN_OFF),

@@ -1,7 +1,7 @@
 """The part of the schema that says what is known of a test that ended early."""
 
 from hpcai.report.schema.kinds import COUNT, NAME, NUMBER, POSITIVE, SECONDS, list_of, object_of, or_null
-from hpcai.report.schema.raw import CURVE, DATASET
+from hpcai.report.schema.raw import CURVE, CURVE_OF_BOXES, DATASET
 from hpcai.report.schema.search import UNFINISHED
 
 RAW = object_of(
@@ -13,7 +13,7 @@ RAW = object_of(
         "executed_operations": COUNT,
         "steps": COUNT,
         "seconds": SECONDS,
-        "curve": list_of(CURVE),
+        "curve": {"anyOf": [list_of(CURVE), list_of(CURVE_OF_BOXES)]},
     }
 )
 BROKEN_OFF = object_of(

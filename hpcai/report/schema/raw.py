@@ -46,15 +46,12 @@ DATASET = object_of(
     {"ceiling": NUMBER, "ceiling_error": NUMBER},
 )
 WORST = object_of({"value": NUMBER, "where": TEXT})
-CURVE = object_of(
-    {
-        "epoch": COUNT,
-        "seconds": SECONDS,
-        "loss": or_null(NUMBER),
-        "correct": COUNT,
-        "counted": COUNT,
-        "fingerprint": COUNT,
-    }
+ENTRY = {"epoch": COUNT, "seconds": SECONDS, "loss": or_null(NUMBER), "counted": COUNT, "fingerprint": COUNT}
+PRECISION = list_of(or_null(NUMBER))  # of each class; of one without true boxes none
+CURVE = object_of({**ENTRY, "correct": COUNT})
+CURVE_OF_BOXES = object_of({**ENTRY, "average_precision": PRECISION})
+LOADING = object_of(
+    {"bytes_read": COUNT, "read_seconds": SECONDS, "decompress_seconds": SECONDS, "load_seconds": SECONDS}
 )
 AUDIT = object_of({"steps": COUNT, "wrong_epochs": COUNT, "changed_ranks": COUNT, "deviation": WORST, "lost": WORST})
 STEP_SECONDS = object_of({"count": COUNT, "mean": NUMBER, "median": NUMBER, "p95": NUMBER})
@@ -80,9 +77,6 @@ COUNTED = (
     "steps_per_epoch",
     "warmup_steps",
     "wrong_sums",
-    "correct",
-    "agreeing_pairs",
-    "bag_correct",
     "bag_judged",
     "samples",
     "skipped_steps",
@@ -94,35 +88,48 @@ COUNTED = (
     "validation_counted",
     "validation_miscounted",
     "diverged_models",
-    "member_correct_sum",
-    "member_correct_min",
-    "member_correct_max",
-    "member_correct_best",
     "model_steps_min",
     "model_steps_max",
     "reached_models",
     "reached_epochs_sum",
     "reached_epochs_max",
 )
-RAW = object_of(
-    {
-        "backend": {"enum": ["none", "gloo", "nccl"]},
-        "dataset": DATASET,
-        "target": NUMBER,
-        "sharding": TEXT,
-        "residuals": object_of({"scaled": WORST, "elementwise": WORST}),
-        "audit": AUDIT,
-        "execution": EXECUTION,
-        "curve": list_of(CURVE),
-        **dict.fromkeys(COUNTED, COUNT),
-        "reached_seconds_sum": NUMBER,
-        "reached_seconds_max": NUMBER,
-        "phases": object_of(PHASES, FIRST_PHASE),
-        "step_seconds": STEP_SECONDS,
-        "busy_seconds": BUSY_SECONDS,
-        "waiting_seconds": WAITING_SECONDS,
-        "operation_seconds": OPERATION_SECONDS,
-        "memory": TRAINING_MEMORY,
-    },
-    {"staging": STAGING, "probe": PROBE, "models_between_nodes": COUNT, "telemetry": TELEMETRY},
-)
+MEMBERS = ("sum", "min", "max", "best")
+OF_PICTURES = {
+    "curve": list_of(CURVE),
+    **dict.fromkeys(("correct", "agreeing_pairs", "bag_correct"), COUNT),
+    **{f"member_correct_{name}": COUNT for name in MEMBERS},
+}
+OF_WEATHER = {
+    "curve": list_of(CURVE_OF_BOXES),
+    "average_precision": object_of({"0.5": PRECISION, "0.1": PRECISION}),
+    "bag_average_precision": PRECISION,
+    "true_boxes": list_of(COUNT),
+    "agreement": NUMBER,
+    "detections_sha256": SHA256,
+    "loading": LOADING,
+    **{f"member_quality_{name}": NUMBER for name in MEMBERS},
+}
+ALL = {
+    "backend": {"enum": ["none", "gloo", "nccl"]},
+    "dataset": DATASET,
+    "target": NUMBER,
+    "sharding": TEXT,
+    "residuals": object_of({"scaled": WORST, "elementwise": WORST}),
+    "audit": AUDIT,
+    "execution": EXECUTION,
+    **dict.fromkeys(COUNTED, COUNT),
+    "reached_seconds_sum": NUMBER,
+    "reached_seconds_max": NUMBER,
+    "phases": object_of(PHASES, FIRST_PHASE),
+    "step_seconds": STEP_SECONDS,
+    "busy_seconds": BUSY_SECONDS,
+    "waiting_seconds": WAITING_SECONDS,
+    "operation_seconds": OPERATION_SECONDS,
+    "memory": TRAINING_MEMORY,
+}
+SOME = {"staging": STAGING, "probe": PROBE, "models_between_nodes": COUNT, "telemetry": TELEMETRY}
+RAW = {
+    "ensemble": object_of({**ALL, **OF_PICTURES}, SOME),
+    "weather": object_of({**ALL, **OF_WEATHER}, SOME),
+}

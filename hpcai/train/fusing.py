@@ -1,0 +1,150 @@
+"""The ensemble of detectors as one: what P models find in a frame is fused (HPC AI500 V3, bagging; weighted boxes).
+
+Detections meet block by block: the P ranks that hold the same frames send them to one of themselves, a different one
+for each block, some frames at a time. So no rank holds more than one frame of all models, or ROOM bytes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from hpcai.comm.ending import Ending
+from hpcai.comm.grid import Group
+from hpcai.data.bootstrap import Sampler
+from hpcai.data.order import ValidationShard
+from hpcai.data.philox import Integers
+from hpcai.data.weather.loader import Loader
+from hpcai.detections import CLASS, Detections, stored
+from hpcai.detections.agreement import agreement
+from hpcai.detections.fusion import fused
+from hpcai.judged import expected_fingerprint, fingerprint
+from hpcai.train.bagging import blocks, in_bag
+from hpcai.train.detecting import LOOSE, OVERLAP, DetectionValidation
+from hpcai.train.detection_quality import Quality, quality
+
+ROOM = 2**26  # bytes of detections that a rank takes at a time
+NOBODY = -1.0  # class of rows of a model that is not asked
+
+
+@dataclass
+class Fused:
+    """What the ensemble has found in the frames that met on this rank: their indices, detections and true boxes."""
+
+    indices: list[int] = field(default_factory=list)
+    detections: list[Detections] = field(default_factory=list)
+    boxes: list[NDArray[Any]] = field(default_factory=list)
+    agreed: float = 0.0  # summed over frames and pairs of models that are neighbours
+
+    @property
+    def frames(self) -> Integers:
+        """The indices as an array."""
+        return np.array(self.indices, np.int64)
+
+
+@torch.inference_mode()
+def judge(
+    module: nn.Module,
+    group: Group,
+    validation: DetectionValidation,
+    training: Loader,
+    sampler: Sampler,
+    ending: Ending,
+) -> tuple[dict[str, Any], Fused]:
+    """Judge the ensemble on the validation frames and, out of bag, on the training frames that `sampler` draws from.
+
+    Numbers of all active ranks, the same on each, and this rank's part of what was found on the validation frames. When
+    `ending` says so, the rest is left out, and the numbers mean nothing. Collective over all active ranks.
+    """
+    module.eval()
+    whole, prints, counted = Fused(), 0, 0
+    for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, ending):
+        _meet(group, block, module(x).float().cpu().numpy(), y.cpu().numpy(), indices, whole)
+        prints, counted = prints + fingerprint(indices), counted + len(indices)
+    bag = _out_of_bag(module, group, training, sampler, validation.shard.batch, ending)
+    module.train()
+    of_all = {overlap: _quality(whole, validation, group, overlap) for overlap in (OVERLAP, LOOSE)}
+    out_of_bag = _quality(bag, validation, group, OVERLAP)
+    numbers = {
+        "average_precision": {str(overlap): list(each.classes) for overlap, each in of_all.items()},
+        "true_boxes": list(of_all[OVERLAP].truths),
+        "agreement": group.active.allreduce(whole.agreed),
+        "validation_miscounted": _miscounted(validation.shard.n, prints, counted, whole, group),
+        "bag_judged": group.active.allreduce(len(bag.indices)),
+        "bag_average_precision": list(out_of_bag.classes),
+    }
+    return numbers, whole
+
+
+def _out_of_bag(
+    module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, ending: Ending
+) -> Fused:
+    """What the models found in frames that they did not train on; nothing where one model trains on everything."""
+    bag = Fused()
+    if group.groups > 1:
+        shard = ValidationShard(sampler.samples, group.seat.member, group.degree, batch)
+        for block, (x, y, indices) in blocks(training, shard, group, ending):
+            outputs = module(x).float().cpu().numpy()
+            outputs[in_bag(sampler, indices), :, CLASS] = NOBODY - 1
+            _meet(group, block, outputs, y.cpu().numpy(), indices, bag)
+    return bag
+
+
+def _meet(
+    group: Group, block: int, outputs: NDArray[np.float32], boxes: NDArray[Any], indices: Integers, into: Fused
+) -> None:
+    """Take in a block of frames on the rank whose turn it is; the other ranks send theirs."""
+    at_once = max(1, ROOM // (group.groups * max(1, outputs[:1].nbytes)))
+    for begin in range(0, len(outputs), at_once):
+        part = slice(begin, begin + at_once)
+        own = np.ascontiguousarray(outputs[part])
+        root = block % group.groups
+        every = np.empty((group.groups, *own.shape), np.float32) if group.across.rank == root else None
+        group.across.Gather(own, every, root)
+        if every is not None:
+            for frame in range(len(own)):
+                _take(every[:, frame], boxes[begin + frame], int(indices[begin + frame]), into)
+
+
+def _take(outputs: NDArray[np.float32], boxes: NDArray[Any], index: int, into: Fused) -> None:
+    """One frame, as all models see it; left out where none is asked."""
+    asked = outputs[outputs[:, 0, CLASS] >= NOBODY]
+    if len(asked) == 0:
+        return
+    models = stored.used(asked)
+    into.indices.append(index)
+    into.detections.append(fused(models) if len(outputs) > 1 else models[0])
+    into.boxes.append(boxes)
+    into.agreed += sum(agreement(a, b) for a, b in neighbours(models)) if len(asked) == len(outputs) else 0.0
+
+
+def neighbours(models: list[Detections]) -> Iterator[tuple[Detections, Detections]]:
+    """Pairs of models, each with the next, the last with the first; of two models the one pair there is."""
+    for place in range(pairs(len(models))):
+        yield models[place], models[(place + 1) % len(models)]
+
+
+def pairs(models: int) -> int:
+    """How many pairs of neighbours there are."""
+    return models if models > 2 else models - 1
+
+
+def _quality(of: Fused, validation: DetectionValidation, group: Group, overlap: float) -> Quality:
+    return quality(validation.judged(of.frames, of.detections, of.boxes, overlap), group.active)
+
+
+def _miscounted(frames: int, prints: int, counted: int, whole: Fused, group: Group) -> int:
+    """Frames too many or too few, of those that were delivered to the models and of those that met; 1 more for others.
+
+    Of every model's ranks, and of the ensemble.
+    """
+    own = np.array([counted, prints % (1 << 63), len(whole.indices), fingerprint(whole.frames)], np.uint64)
+    group.active.Allreduce(own.copy(), own)
+    delivered, prints, met, met_prints = map(int, own)
+    expected = expected_fingerprint(frames)
+    others = prints % (1 << 63) != group.groups * expected % (1 << 63)
+    return abs(delivered - group.groups * frames) + abs(met - frames) + others + (met_prints % (1 << 63) != expected)
