@@ -13,6 +13,7 @@ from hpcai.data import show
 from hpcai.data.generate import Files, write
 from hpcai.data.weather.generated import Maker, formula
 from hpcai.data.weather.layout import file_name
+from hpcai.detections import stored
 from hpcai.errors import DataError, InputError
 
 SMALL = ("--height", "48", "--width", "80", "--frames", "5", "--chunk-frames", "3", "--seed", "7")
@@ -75,6 +76,43 @@ def test_command_draws_a_frame_with_predictions(made, tmp_path):
     assert drawn.returncode == 0, drawn.stderr
     assert drawn.stdout.strip() == str(picture)
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20_000
+
+
+@pytest.fixture
+def of_moments(tmp_path):
+    """Predictions of three generated frames as a run leaves them; each with a detection whose score tells its row."""
+    table = stored.empty(3)
+    table[:, 0] = [(10, 20, 30, 40, score, 1) for score in (0.5, 0.6, 0.7)]
+    path = tmp_path / stored.name(4)
+    stored.write(path, table, np.array([[2000, 3], [1999, 2], [2000, 0]], np.int32))
+    return path
+
+
+@pytest.mark.parametrize(("year", "frame", "score"), [(2000, 3, 0.5), (1999, 2, 0.6), (2000, 0, 0.7)])
+def test_of_generated_frames_that_of_year_and_step_is_drawn(
+    made, of_moments, tmp_path, monkeypatch, year, frame, score
+):
+    drawn = []
+    monkeypatch.setattr(show, "draw", lambda *arguments: drawn.append(arguments[-1]))
+    arguments = made / file_name(year), frame, "--png", tmp_path / "x.png", "--predictions", of_moments
+    assert show.main([*map(str, arguments)]) == 0
+    assert drawn[0][:, 4] == pytest.approx([score])
+
+
+def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_moments, tmp_path, capsys):
+    for frame, year, words in [
+        (1, 2000, "has no frame 1 of 2000; allowed: 0, 3"),
+        (2, 2001, "allowed: frames of 1999, 2000"),
+    ]:
+        arguments = made / file_name(year), frame, "--png", tmp_path / "x.png", "--predictions", of_moments
+        assert show.main([*map(str, arguments)]) == 2
+        assert words in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"allowed: a file climo_YYYY.h5"):
+        show.place(of_moments, tmp_path / "frames.h5", 0)
+    many = np.column_stack([np.full(20, 1980), np.arange(20) * 73]).astype(np.int32)
+    stored.write(of_moments, stored.empty(20), many)
+    with pytest.raises(InputError, match=r"allowed: 438, 511, .*, 949 and 12 others of that year$"):
+        show.place(of_moments, tmp_path / "climo_1980.h5", 700)
 
 
 def test_boxes_and_detections_are_drawn_where_they_are():

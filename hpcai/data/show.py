@@ -2,12 +2,15 @@
 
 Boxes of the file are drawn in full lines; predictions, which `--predictions FILE` adds, dashed with their scores. They
 are an HDF5 file with a data set `detections`, float32[frames, n, 6], rows [ymin, xmin, ymax, xmax, score, class]; rows
-with a negative score are not used. matplotlib is an optional extra (`pip install .[plots]`).
+with a negative score are not used. Where it has `moments` as well, int32[frames, 2], these are the year and the step of
+each frame, and the one of the file's year is drawn. matplotlib is an optional extra (`pip install .[plots]`).
 """
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data.weather import layout as channel
+from hpcai.detections.stored import DETECTIONS, MOMENTS
 from hpcai.errors import DataError, HpcaiError, InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DETECTIONS = "detections"
 COLOURS = ("tab:orange", "tab:red", "white", "tab:pink")  # of the classes
 SHOWN = 0.3  # least score of a prediction that is drawn, unless asked for otherwise
+NAMED = 8  # frames, at most, that are named where the one asked for is missing
+_NAME = re.compile(r"climo_(\d{4})\.h5")
 Numbers = NDArray[np.floating[Any]]
 
 
@@ -34,12 +39,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("file", type=Path, help="a file in the published layout, climo_YYYY.h5")
     parser.add_argument("frame", type=int, help="number of the frame, from 0")
     parser.add_argument("--png", type=Path, required=True, help="the picture to write")
-    parser.add_argument("--predictions", type=Path, help="HDF5 file with the detections of the same frames")
+    parser.add_argument("--predictions", type=Path, help="HDF5 file with detections of these frames")
     parser.add_argument("--score", type=float, default=SHOWN, help=f"least score of a detection drawn [{SHOWN}]")
     options = parser.parse_args(arguments)
     try:
         fields, boxes = read(options.file, options.frame)
-        detections = read_detections(options.predictions, options.frame) if options.predictions else np.empty((0, 6))
+        detections: Numbers = np.empty((0, 6))
+        if options.predictions:
+            row = place(options.predictions, options.file, options.frame)
+            detections = read_detections(options.predictions, row)
         title = f"{options.file.name}, frame {options.frame}"
         draw(options.png, title, fields, boxes, detections[detections[:, 4] >= options.score])
     except HpcaiError as error:
@@ -55,8 +63,46 @@ def read(path: Path, frame: int) -> tuple[Numbers, NDArray[np.int32]]:
     return fields, boxes[boxes[:, 4] >= 0]
 
 
+def place(predictions: Path, file: Path, frame: int) -> int:
+    """Where the predictions of a frame of a file stand; the frame's own number unless year and step are told.
+
+    InputError if they have no such frame, or the file's name no year.
+    """
+    moments = _moments(predictions)
+    if moments is None:
+        return frame
+    named = _NAME.fullmatch(file.name)
+    if named is None:
+        raise InputError(f"{predictions} tells frames by year, {file} does not; allowed: a file climo_YYYY.h5")
+    found = np.flatnonzero((moments == (int(named[1]), frame)).all(1))
+    if len(found) == 0:
+        raise InputError(f"{predictions} has no frame {frame} of {named[1]}; {_there(moments, int(named[1]), frame)}")
+    return int(found[0])
+
+
+def _moments(path: Path) -> NDArray[np.int32] | None:
+    """Year and step of each frame, int32[frames, 2]; None if the frames are those of the file, in its order."""
+    import h5py
+
+    with _readable(path), h5py.File(path) as file:
+        moments = np.asarray(file[MOMENTS]) if MOMENTS in file else None
+    if moments is not None and (moments.ndim != 2 or moments.shape[1] != 2):
+        raise DataError(f"{path}: {MOMENTS} has the shape {moments.shape}; allowed: (frames, 2)")
+    return moments
+
+
+def _there(moments: NDArray[np.int32], year: int, frame: int) -> str:
+    """Which frames there are, in words: of that year those nearest to one, else the years."""
+    steps = np.unique(moments[moments[:, 0] == year, 1])
+    if len(steps) == 0:
+        return f"allowed: frames of {', '.join(map(str, np.unique(moments[:, 0])))}"
+    near = np.sort(steps[np.argsort(abs(steps - frame), kind="stable")[:NAMED]])
+    words = ", ".join(map(str, near))
+    return f"allowed: {words}" + (f" and {len(steps) - len(near)} others of that year" if len(steps) > NAMED else "")
+
+
 def read_detections(path: Path, frame: int) -> Numbers:
-    """Rows [ymin, xmin, ymax, xmax, score, class] of a frame, float32[n, 6]."""
+    """Rows [ymin, xmin, ymax, xmax, score, class] of the frame that stands there, float32[n, 6]."""
     rows = _row(path, DETECTIONS, frame)
     if rows.ndim != 2 or rows.shape[1] != 6:
         raise DataError(f"{path}: {DETECTIONS} has rows of shape {rows.shape}; allowed: (n, 6)")
@@ -66,13 +112,19 @@ def read_detections(path: Path, frame: int) -> Numbers:
 def _row(path: Path, name: str, frame: int) -> NDArray[Any]:
     import h5py
 
+    with _readable(path), h5py.File(path) as file:
+        if name not in file:
+            raise DataError(f"{path} has no data set {name}; allowed: a file in the published layout")
+        if not 0 <= frame < len(file[name]):
+            raise InputError(f"frame {frame} of {path}; allowed: 0 to {len(file[name]) - 1}")
+        return np.asarray(file[name][frame])
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What the system, or the HDF5 library, cannot read inside the block is a DataError."""
     try:
-        with h5py.File(path) as file:
-            if name not in file:
-                raise DataError(f"{path} has no data set {name}; allowed: a file in the published layout")
-            if not 0 <= frame < len(file[name]):
-                raise InputError(f"frame {frame} of {path}; allowed: 0 to {len(file[name]) - 1}")
-            return np.asarray(file[name][frame])
+        yield
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
