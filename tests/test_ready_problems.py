@@ -1,14 +1,18 @@
-"""The problems in inputs/ are legal, listed, and can be planned where their data are; one is the official one."""
+"""The problems in inputs/ are legal, listed, and can be planned where their data are; three are official ones."""
 
 import re
 
+import h5py
+import numpy as np
 import pytest
 from launch import BENCH, ROOT, run_job
 
 from hpcai import audit
 from hpcai.data import catalog
+from hpcai.data.weather import layout
 from hpcai.errors import DataError
 from hpcai.inputfile import parse
+from hpcai.result import precision
 
 PROBLEMS = sorted((ROOT / "inputs").glob("*.dat"))
 
@@ -39,7 +43,9 @@ def is_here(path):
 
 
 # The others are run as a document has them.
-@pytest.mark.parametrize("name", ["kernels", "generated", "fashion-full", "imagenet", "search", "aiperf"])
+@pytest.mark.parametrize("name", [
+    "kernels", "generated", "fashion-full", "imagenet", "search", "aiperf", "extremeweather",
+])
 def test_problems_can_be_planned_where_their_data_are(name):
     path = ROOT / "inputs" / f"{name}.dat"
     if not is_here(path):
@@ -48,9 +54,10 @@ def test_problems_can_be_planned_where_their_data_are(name):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_problem_without_its_data_is_refused_with_the_cure(tmp_path):
-    done = run_job([BENCH, ROOT / "inputs" / "imagenet.dat", "--check", "--ranks", "8"], None, tmp_path)
-    assert done.returncode == 2 and "python -m hpcai.data.pack SOURCE TARGET" in done.stderr
+@pytest.mark.parametrize(("name", "packer"), [("imagenet", "pack"), ("extremeweather", "pack_weather")])
+def test_a_problem_without_its_data_is_refused_with_the_cure(tmp_path, name, packer):
+    done = run_job([BENCH, ROOT / "inputs" / f"{name}.dat", "--check", "--ranks", "8"], None, tmp_path)
+    assert done.returncode == 2 and f"python -m hpcai.data.{packer} SOURCE TARGET" in done.stderr
 
 
 def test_the_official_problem_is_the_reference_configuration():
@@ -64,6 +71,31 @@ def test_the_official_problem_is_the_reference_configuration():
     facts = {"dataset": "imagenet", "original": True, "samples": audit.SAMPLES, "bits": 32, "passed": True}
     facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
     assert audit.official({**facts, "completed": True}).status == audit.VALID
+
+
+def write_year(path, frames):
+    """A file of the published size in which nothing is stored yet: it reads as zeros, and has no boxes."""
+    with h5py.File(path, "w") as file:
+        shape = (frames, len(layout.CHANNELS), layout.HEIGHT, layout.WIDTH)
+        file.create_dataset(layout.IMAGES, shape, np.float32, chunks=(46, 1, 48, 72), compression="gzip")
+        file.create_dataset(layout.RECTANGLES, (frames, layout.BOXES, 5), np.int32, fillvalue=-1)
+
+
+@pytest.mark.parametrize(("missing", "status"), [(0, audit.VALID), (1, audit.UNOFFICIAL)])
+def test_the_official_weather_problem_is_valid_on_the_published_years_and_no_fewer(tmp_path, missing, status):
+    for year in range(1979, 2006 - missing):
+        write_year(tmp_path / layout.file_name(year), 1456 if year in (1989, 2005) else 1460)
+    problem = parsed(ROOT / "inputs" / "extremeweather.dat")
+    (case,) = problem.cases(8, 4)
+    settings = {**case.data_settings, "DATASET": f"extremeweather:{tmp_path}"}
+    data = catalog.open_weather_for(settings, surveyed=False)
+    assert (data.shape, len(data.classes), len(data.validation)) == ((16, 768, 1152), 4, 1460 if missing else 1456)
+    expected = {"NETWORK": "fasterrcnn50", "EPOCHS": 50, "TARGET": 0.35, "PENALTY": 10, "SAMPLES": 0}
+    assert {name: case[name] for name in expected} == expected and (case["GROUPS"], case["DEGREE"]) == (2, 4)
+    facts = {"dataset": data.name, "original": case["SAMPLES"] == 0, "samples": len(data.train), "passed": True}
+    facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
+    facts |= {"bits": precision.BITS[case["PRECISION"]], "completed": True}
+    assert audit.official(facts, audit.OFFICIAL[case.workload]).status == status
 
 
 def test_the_official_search_is_the_reference_configuration():

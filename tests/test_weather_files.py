@@ -12,7 +12,7 @@ from launch import ROOT, run_job
 from hpcai.data import show
 from hpcai.data.generate import Files, write
 from hpcai.data.weather.generated import Maker, formula
-from hpcai.data.weather.layout import file_name
+from hpcai.data.weather.layout import EXTRATROPICAL_CYCLONE, file_name
 from hpcai.detections import stored
 from hpcai.errors import DataError, InputError
 
@@ -84,7 +84,7 @@ def of_moments(tmp_path):
     table = stored.empty(3)
     table[:, 0] = [(10, 20, 30, 40, score, 1) for score in (0.5, 0.6, 0.7)]
     path = tmp_path / stored.name(4)
-    stored.write(path, table, np.array([[2000, 3], [1999, 2], [2000, 0]], np.int32))
+    stored.write(path, table, stored.About((1, 2), np.array([[2000, 3], [1999, 2], [2000, 0]], np.int32)))
     return path
 
 
@@ -97,6 +97,7 @@ def test_of_generated_frames_that_of_year_and_step_is_drawn(
     arguments = made / file_name(year), frame, "--png", tmp_path / "x.png", "--predictions", of_moments
     assert show.main([*map(str, arguments)]) == 0
     assert drawn[0][:, 4] == pytest.approx([score])
+    assert drawn[0][:, 5] == [EXTRATROPICAL_CYCLONE]  # the second of the two classes that the detector told apart
 
 
 def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_moments, tmp_path, capsys):
@@ -110,7 +111,7 @@ def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_mo
     with pytest.raises(InputError, match=r"allowed: a file climo_YYYY.h5"):
         show.place(of_moments, tmp_path / "frames.h5", 0)
     many = np.column_stack([np.full(20, 1980), np.arange(20) * 73]).astype(np.int32)
-    stored.write(of_moments, stored.empty(20), many)
+    stored.write(of_moments, stored.empty(20), stored.About((1, 2), many))
     with pytest.raises(InputError, match=r"allowed: 438, 511, .*, 949 and 12 others of that year$"):
         show.place(of_moments, tmp_path / "climo_1980.h5", 700)
 
@@ -133,3 +134,8 @@ def test_what_cannot_be_drawn_is_said_in_one_line(made, tmp_path):
         assert drawn.returncode == code and len(drawn.stderr.strip().splitlines()) == 1, drawn.stderr
     with pytest.raises(DataError, match="no data set detections"):
         show.read_detections(Path(file), 0)
+    table = stored.empty(1)
+    table[0, 0] = 10, 20, 30, 40, 0.5, 2
+    stored.write(tmp_path / "found.h5", table, stored.About((1, 2)))
+    with pytest.raises(DataError, match="a class that is none of 0 to 1"):
+        show.read_detections(tmp_path / "found.h5", 0)

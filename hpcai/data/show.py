@@ -3,7 +3,8 @@
 Boxes of the file are drawn in full lines; predictions, which `--predictions FILE` adds, dashed with their scores. They
 are an HDF5 file with a data set `detections`, float32[frames, n, 6], rows [ymin, xmin, ymax, xmax, score, class]; rows
 with a negative score are not used. Where it has `moments` as well, int32[frames, 2], these are the year and the step of
-each frame, and the one of the file's year is drawn. matplotlib is an optional extra (`pip install .[plots]`).
+each frame, and the one of the file's year is drawn; where it has the attribute `classes`, that is what its classes are
+called in the published layout. matplotlib is an optional extra (`pip install .[plots]`).
 """
 
 import argparse
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data.weather import layout as channel
-from hpcai.detections.stored import DETECTIONS, MOMENTS
+from hpcai.detections.stored import CLASSES, DETECTIONS, MOMENTS
 from hpcai.errors import DataError, HpcaiError, InputError
 
 if TYPE_CHECKING:
@@ -102,11 +103,24 @@ def _there(moments: NDArray[np.int32], year: int, frame: int) -> str:
 
 
 def read_detections(path: Path, frame: int) -> Numbers:
-    """Rows [ymin, xmin, ymax, xmax, score, class] of the frame that stands there, float32[n, 6]."""
+    """Rows [ymin, xmin, ymax, xmax, score, class] of the frame that stands there, float32[n, 6]; published classes."""
     rows = _row(path, DETECTIONS, frame)
     if rows.ndim != 2 or rows.shape[1] != 6:
         raise DataError(f"{path}: {DETECTIONS} has rows of shape {rows.shape}; allowed: (n, 6)")
-    return rows[rows[:, 4] >= 0]
+    used = rows[rows[:, 4] >= 0]
+    numbers = _classes(path)
+    if not np.isin(used[:, 5], np.arange(len(numbers))).all():
+        raise DataError(f"{path}: {DETECTIONS} of frame {frame} are of a class that is none of 0 to {len(numbers) - 1}")
+    used[:, 5] = numbers[used[:, 5].astype(int)]
+    return used
+
+
+def _classes(path: Path) -> NDArray[np.int64]:
+    """The published number of each class that predictions have; their own, unless the file has others."""
+    import h5py
+
+    with _readable(path), h5py.File(path) as file:
+        return np.asarray(file.attrs.get(CLASSES, range(len(channel.CLASSES))), np.int64)
 
 
 def _row(path: Path, name: str, frame: int) -> NDArray[Any]:

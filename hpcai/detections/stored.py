@@ -1,11 +1,13 @@
 """Detections of a set of frames as a table, and as a file: HDF5 with `detections`, float32[frames, 100, 6].
 
 Rows [ymin, xmin, ymax, xmax, score, class], the highest score first; unused ones 0, 0, 0, 0, -1, -1. Of generated
-frames `moments` has year and step, int32[frames, 2]: which frame of `python -m hpcai.data.generate` each one is.
+frames `moments` has year and step, int32[frames, 2]: which frame of `python -m hpcai.data.generate` each one is. The
+attribute `classes` of the file has for each class of a row its number in the published layout, as the boxes have it.
 """
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +15,17 @@ from numpy.typing import NDArray
 
 from hpcai.detections import CLASS, MOST, Detections
 
-DETECTIONS, MOMENTS = "detections", "moments"
+DETECTIONS, MOMENTS, CLASSES = "detections", "moments", "classes"
 Table = NDArray[np.float32]  # [frames, MOST, 6]
 _UNUSED = (0, 0, 0, 0, -1, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What a table is of: the published numbers of its classes, and of generated frames year and step, int32[n, 2]."""
+
+    classes: tuple[int, ...]
+    moments: NDArray[np.int32] | None = None
 
 
 def name(index: int) -> str:
@@ -47,15 +57,16 @@ def digest(table: Table) -> str:
     return hashlib.sha256(np.ascontiguousarray(table, "<f4").data).hexdigest()
 
 
-def write(path: Path, table: Table, moments: NDArray[np.int32] | None = None) -> None:
-    """Write a table, and of generated frames year and step, int32[frames, 2]."""
+def write(path: Path, table: Table, about: About) -> None:
+    """Write a table, and what it is of."""
     import h5py
 
     temporary = path.with_name(f".{path.name}")
     with h5py.File(temporary, "w") as file:
         file.create_dataset(DETECTIONS, data=table, compression="gzip")
-        if moments is not None:
-            file.create_dataset(MOMENTS, data=moments)
+        file.attrs[CLASSES] = about.classes
+        if about.moments is not None:
+            file.create_dataset(MOMENTS, data=about.moments)
     temporary.replace(path)
 
 

@@ -1,7 +1,6 @@
 """What an ensemble has found in the validation frames, brought together on the first rank and written as a file."""
 
 from pathlib import Path
-from typing import Any
 
 from mpi4py import MPI
 
@@ -10,10 +9,10 @@ from hpcai.detections import stored
 from hpcai.train.fusing import Fused
 
 
-def write(found: Fused, frames: int, path: Path, moments: Any, comm: MPI.Comm) -> str:
+def write(found: Fused, frames: int, path: Path, about: stored.About, comm: MPI.Comm) -> str:
     """Write the detections of that many frames; their SHA-256 (hexadecimal), the same on every rank. Collective.
 
-    The first rank has all of them, 2,400 bytes a frame. `moments` as in `stored.write`.
+    The first rank has all of them, 2,400 bytes a frame.
     """
     parts = comm.gather((found.frames, found.detections))
     digest = ""
@@ -21,6 +20,6 @@ def write(found: Fused, frames: int, path: Path, moments: Any, comm: MPI.Comm) -
         table = stored.empty(frames)
         for indices, detections in parts:
             stored.enter(table, indices, detections)
-        stored.write(path, table, moments)
+        stored.write(path, table, about)
         digest = stored.digest(table)
     return broadcast(comm, digest)

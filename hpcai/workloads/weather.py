@@ -46,7 +46,7 @@ class Finding:
 
     def __init__(self, folder: Path, index: int) -> None:
         self._folder, self._index = folder, index
-        self._moments: Any = None  # of generated frames
+        self._about = stored.About(())
 
     def open(self, case: Case, group: Group) -> Weather:
         return catalog.open_weather_for(case.data_settings, comm=group.active)
@@ -57,7 +57,7 @@ class Finding:
     def assemble(
         self, case: Case, seed: int, group: Group, device: torch.device, dataset: Weather, graph: Graph
     ) -> Training:
-        self._moments = getattr(dataset.validation, "moments", None)
+        self._about = stored.About(dataset.classes, getattr(dataset.validation, "moments", None))
         return assembled(case, seed, group, device, dataset, graph)
 
     def judge(self, trained: Training, group: Group, ending: Ending) -> Measurement:
@@ -65,7 +65,7 @@ class Finding:
         loader: Any = trained.loader
         numbers, found = fusing.judge(trained.state.module, group, validation, loader, trained.sampler, ending)
         path = self._folder / stored.name(self._index)
-        digest = findings.write(found, validation.shard.n, path, self._moments, group.active)
+        digest = findings.write(found, validation.shard.n, path, self._about, group.active)
         return {**numbers, "detections_sha256": digest, "loading": _loading(trained, group)}
 
     def told(self, entry: Measurement) -> str:
