@@ -120,10 +120,10 @@ def test_searches_refuse_detectors() -> None:
 def test_traffic_of_the_new_kinds_against_a_count_by_hand() -> None:
     moved = {layer.name: layer for layer in traffic.step(SMALL, 2).layers}
     assert moved["pyramid_upsample2"].nbytes == (8 * 32 * (12 + 48), 8 * 32 * (12 + 48), 0)  # 3 x 4 to 6 x 8
-    table = 8 * (32 * 128 + 32 * 128) + 4 * 128 * 129
+    table = 8 * (16 * 128 + 16 * 128) + 4 * 128 * 129
     assert moved["boxes_dense2"].nbytes == (table, table, table)
-    rows, maps = 32 * 25 * 32, 32 * (12 * 16 + 6 * 8 + 3 * 4)
-    assert moved["boxes_align"].nbytes[0] == 8 * (rows + maps + 32 * 4)
+    rows, maps = 16 * 25 * 32, 32 * (12 * 16 + 6 * 8 + 3 * 4)
+    assert moved["boxes_align"].nbytes[0] == 8 * (rows + maps + 16 * 4)
     assert moved["proposals_regions"].nbytes[1:] == (0, 0)
     assert sum(map(sum, (layer.operations for layer in moved.values()))) == 2 * count(SMALL, "model").total
 

@@ -37,8 +37,12 @@ def test_without_evaluate_every_epoch_is_validated() -> None:
     assert Recipe.of({name: value for name, value in SETTINGS.items() if name != "EVALUATE"}).evaluate_every == 1
 
 
+def test_without_smoothing_labels_are_taken_as_they_are() -> None:
+    assert Recipe.of({name: value for name, value in SETTINGS.items() if name != "SMOOTHING"}).smoothing == 0
+
+
 def test_a_key_that_is_missing_is_an_error() -> None:
-    for key in {*SETTINGS} - {"EVALUATE"}:
+    for key in {*SETTINGS} - {"EVALUATE", "SMOOTHING"}:
         with pytest.raises(KeyError, match=key):
             Recipe.of({name: value for name, value in SETTINGS.items() if name != key})
 

@@ -57,6 +57,10 @@ _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 _DETECTING = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
 
 
+def _of_run(name: str, kind: Kind, help: str, **rest: Any) -> Key:
+    return Key(name=name, kind=kind, help=help, sweep=False, **rest)
+
+
 def _trains(name: str, kind: Kind, help: str, **rest: Any) -> Key:
     return Key(name=name, kind=kind, help=help, **{"sections": TRAINED, **rest})
 
@@ -83,38 +87,27 @@ def _choice(name: str, help: str, *choices: str, **rest: Any) -> Key:
 
 
 KEYS = (
-    Key(name="OUTPUT", kind="folder", default="hpcai", sweep=False, help="name of the result folder"),
-    Key(name="SEED", kind="integer", low=0, high=2**63 - 1, default=1, sweep=False, help="master seed"),
-    Key(
-        name="RESIDUAL",
-        kind="real",
-        low=0,
-        high=1000,
-        bounds="(]",
-        default=16.0,
-        sweep=False,
-        help="limit of scaled residuals",
-    ),
-    Key(name="REPEAT", kind="integer", low=1, high=1000, default=1, sweep=False, help="runs of each test"),
-    Key(
-        name="TIMELIMIT",
-        kind="real",
+    _of_run("OUTPUT", "folder", "name of the result folder", default="hpcai"),
+    _of_run("SEED", "integer", "master seed", low=0, high=2**63 - 1, default=1),
+    _of_run("RESIDUAL", "real", "limit of scaled residuals", low=0, high=1000, bounds="(]", default=16.0),
+    _of_run("REPEAT", "integer", "runs of each test", low=1, high=1000, default=1),
+    _of_run(
+        "TIMELIMIT",
+        "real",
+        "seconds from the start after which the run ends in good order",
         low=0,
         bounds="(]",
         zero="none",
         default=0.0,
-        sweep=False,
-        help="seconds from the start after which the run ends in good order",
     ),
-    Key(
-        name="TELEMETRY",
-        kind="real",
+    _of_run(
+        "TELEMETRY",
+        "real",
+        "seconds between samples of processors, memory and GPUs, or a 100th of the test if that is less",
         low=0.25,
         high=3600,
         zero="none",
         default=30.0,
-        sweep=False,
-        help="seconds between samples of processors, memory and GPUs, or a 100th of the test if that is less",
     ),
     _table(
         "SHAPES",
