@@ -19,6 +19,7 @@ Json = dict[str, Any]
 
 GOLDEN = ROOT / "tests" / "golden"
 INPUT = GOLDEN / "input.dat"
+WEATHER = GOLDEN / "weather"
 _folders = []  # temporary folders go when these objects go, at the end of all tests
 
 
@@ -45,6 +46,13 @@ def failing_run() -> Run:
     return bench([str(INPUT), "--set", *changes], 2)
 
 
+@cache
+def weather_run() -> Run:
+    """Weather: a test that diverges, then one that passes, both with what the stored ones have not."""
+    changes = ["LEARNRATE=1e30,0.32", "SAMPLES=64", "EPOCHS=1", "GROUPS=2", "DEGREE=1", "SAMPLER=poisson"]
+    return bench([str(WEATHER / "input.dat"), "--set", *changes], 2)
+
+
 def bench(arguments: list[str], ranks: int | None, cpus: Set[int] | None = None) -> Run:
     """Run the program in a folder of its own, on all processors or on these; it must leave one folder of results."""
     if ranks is not None and mpirun() is None:
@@ -61,13 +69,18 @@ def bench(arguments: list[str], ranks: int | None, cpus: Set[int] | None = None)
 
 
 @cache
-def _stored() -> str:
-    return (GOLDEN / "result.json").read_text("utf-8")
+def _stored(folder: Path) -> str:
+    return (folder / "result.json").read_text("utf-8")
 
 
 def golden() -> Json:
     """The stored result, to be altered at will."""
-    return dict(json.loads(_stored()))
+    return dict(json.loads(_stored(GOLDEN)))
+
+
+def golden_weather() -> Json:
+    """The stored result of weather, to be altered at will."""
+    return dict(json.loads(_stored(WEATHER)))
 
 
 def cases_of(result: Json) -> list[Case]:

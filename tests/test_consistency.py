@@ -108,7 +108,7 @@ def test_stored_tests_break_no_claim() -> None:
         ("curve: the fingerprint of all samples", 0, curve(0, 1, fingerprint=1)),
         ("curve: no loss is missing", 0, curve(0, 1, loss=None)),
         ("converted: products in 16 bits only", 0, {"memory": {"converted": True}}),
-        ("curve: correct <= validation_samples", 0, curve(0, 0, correct=2001)),
+        ("curve: a quality from 0 to 1", 0, curve(0, 0, correct=2001)),
         ("curve: losses finite", 0, curve(0, 0, loss=-1.0)),
         ("curve: time goes on", 0, curve(0, 0, seconds=1e6)),
         ("validation_passes = GROUPS x evaluated epochs", 0, {"validation_passes": 5}),

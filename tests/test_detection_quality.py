@@ -41,5 +41,5 @@ def test_what_a_rank_leaves_out_is_missed() -> None:
 
 def test_classes_without_true_boxes_have_no_number() -> None:
     found = quality(Judged(np.empty(0, ROW), np.array([3, 0])), MPI.COMM_SELF)
-    assert found == Quality((0.0, None), 0.0)
-    assert quality(Judged(np.empty(0, ROW), np.array([0, 0])), MPI.COMM_SELF) == Quality((None, None), None)
+    assert found == Quality((0.0, None), 0.0, (3, 0))
+    assert quality(Judged(np.empty(0, ROW), np.array([0, 0])), MPI.COMM_SELF) == Quality((None, None), None, (0, 0))

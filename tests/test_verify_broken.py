@@ -79,7 +79,7 @@ def test_a_run_that_was_killed_is_verified(tmp_path: Path) -> None:
         ("training_samples = SAMPLES", data(training_samples=20_000)),
         ("curve: counted = validation_samples", curve(counted=1999)),
         ("curve: the fingerprint of all samples", curve(fingerprint=1)),
-        ("curve: correct <= validation_samples", curve(correct=2001)),
+        ("curve: a quality from 0 to 1", curve(correct=2001)),
         (EPOCHS, curve(epoch=2)),
         (EPOCHS, again()),
         ("curve: of epochs that were trained", curve(epoch=2)),

@@ -81,10 +81,10 @@ def test_command_draws_a_frame_with_predictions(made, tmp_path):
 @pytest.fixture
 def of_moments(tmp_path):
     """Predictions of three generated frames as a run leaves them; each with a detection whose score tells its row."""
-    table = stored.empty(3)
-    table[:, 0] = [(10, 20, 30, 40, score, 1) for score in (0.5, 0.6, 0.7)]
+    found = stored.empty(3)
+    found.detections[:, 0] = [(10, 20, 30, 40, score, 1) for score in (0.5, 0.6, 0.7)]
     path = tmp_path / stored.name(4)
-    stored.write(path, table, stored.About((1, 2), np.array([[2000, 3], [1999, 2], [2000, 0]], np.int32)))
+    stored.write(path, found, stored.About((1, 2), np.array([[2000, 3], [1999, 2], [2000, 0]], np.int32)))
     return path
 
 
@@ -134,8 +134,8 @@ def test_what_cannot_be_drawn_is_said_in_one_line(made, tmp_path):
         assert drawn.returncode == code and len(drawn.stderr.strip().splitlines()) == 1, drawn.stderr
     with pytest.raises(DataError, match="no data set detections"):
         show.read_detections(Path(file), 0)
-    table = stored.empty(1)
-    table[0, 0] = 10, 20, 30, 40, 0.5, 2
-    stored.write(tmp_path / "found.h5", table, stored.About((1, 2)))
+    found = stored.empty(1)
+    found.detections[0, 0] = 10, 20, 30, 40, 0.5, 2
+    stored.write(tmp_path / "found.h5", found, stored.About((1, 2)))
     with pytest.raises(DataError, match="a class that is none of 0 to 1"):
         show.read_detections(tmp_path / "found.h5", 0)

@@ -1,5 +1,7 @@
 """How far two detectors agree on a frame."""
 
+from math import fsum
+
 import numpy as np
 
 from hpcai.detections import CLASS, SCORE, Detections
@@ -15,13 +17,14 @@ def agreement(a: Detections, b: Detections) -> float:
     overlap times the lower of its scores; the sum is taken twice, over that of all scores. Where neither finds anything
     they agree. The order of the rows does not matter.
     """
-    whole = float(a[:, SCORE].sum() + b[:, SCORE].sum())
-    if whole == 0:
+    a, b = (rows[np.lexsort(rows.T)] for rows in (a, b))
+    whole = fsum((*a[:, SCORE], *b[:, SCORE]))  # exact, so that equal detections agree by exactly 1
+    if whole == 0 or np.array_equal(a, b):
         return 1.0
     overlap = np.where(np.equal.outer(a[:, CLASS], b[:, CLASS]), iou(a, b), 0.0)
-    shared = 0.0
+    shared = []
     while overlap.size and (best := overlap.max()) >= LEAST:
         one, other = np.unravel_index(int(overlap.argmax()), overlap.shape)
-        shared += best * float(min(a[one, SCORE], b[other, SCORE]))
+        shared.append(best * float(min(a[one, SCORE], b[other, SCORE])))
         overlap[one], overlap[:, other] = 0.0, 0.0
-    return 2 * shared / whole
+    return 2 * fsum(shared) / whole

@@ -1,28 +1,50 @@
-"""Detections of a set of frames as a table, and as a file: HDF5 with `detections`, float32[frames, 100, 6].
+"""What was found in a set of frames, as tables, and as a file: HDF5 with two data sets, or three.
 
-Rows [ymin, xmin, ymax, xmax, score, class], the highest score first; unused ones 0, 0, 0, 0, -1, -1. Of generated
-frames `moments` has year and step, int32[frames, 2]: which frame of `python -m hpcai.data.generate` each one is. The
-attribute `classes` of the file has for each class of a row its number in the published layout, as the boxes have it.
+`detections`, float32[frames, 100, 6], has rows [ymin, xmin, ymax, xmax, score, class], the highest score first; unused
+ones are 0, 0, 0, 0, -1, -1. `boxes`, int32[frames, 15, 5], has the true ones that they were judged by, rows [ymin,
+xmin, ymax, xmax, class]; unused ones are -1. Of generated frames `moments` has year and step, int32[frames, 2]: which
+frame of `python -m hpcai.data.generate` each one is. The attribute `classes` of the file has for each class of a row
+its number in the published layout.
 """
 
 import hashlib
+import io
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.detections import CLASS, MOST, Detections
+from hpcai.errors import HpcaiError
 
-DETECTIONS, MOMENTS, CLASSES = "detections", "moments", "classes"
+DETECTIONS, BOXES, MOMENTS, CLASSES = "detections", "boxes", "moments", "classes"
+TRUE = 15  # rows of a frame's boxes
 Table = NDArray[np.float32]  # [frames, MOST, 6]
 _UNUSED = (0, 0, 0, 0, -1, -1)
+_KINDS = {DETECTIONS: ("<f4", (MOST, 6)), BOXES: ("<i4", (TRUE, 5)), MOMENTS: ("<i4", (2,))}
+
+
+class Found(NamedTuple):
+    """Of a set of frames, in its order: what was found, and the true boxes, int32[frames, TRUE, 5]."""
+
+    detections: Table
+    boxes: NDArray[np.int32]
+
+    def enter(self, indices: Sequence[int], detections: Sequence[Detections], boxes: Sequence[NDArray[Any]]) -> None:
+        """Enter what was found in some frames; frames beyond the table are left out."""
+        for index, rows, true in zip(indices, detections, boxes, strict=True):
+            if 0 <= index < len(self.detections):
+                self.detections[index, : len(rows)] = rows
+                self.boxes[index] = true
 
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """What a table is of: the published numbers of its classes, and of generated frames year and step, int32[n, 2]."""
+    """What tables are of: the published numbers of the classes, and of generated frames year and step, int32[n, 2]."""
 
     classes: tuple[int, ...]
     moments: NDArray[np.int32] | None = None
@@ -33,18 +55,11 @@ def name(index: int) -> str:
     return f"detections-{index}.h5"
 
 
-def empty(frames: int) -> Table:
-    """A table in which no row is used."""
+def empty(frames: int) -> Found:
+    """Tables in which no row is used."""
     table = np.empty((frames, MOST, 6), np.float32)
     table[:] = _UNUSED
-    return table
-
-
-def enter(table: Table, indices: Sequence[int], detections: Sequence[Detections]) -> None:
-    """Enter what was found in some frames; frames beyond the table are left out."""
-    for index, rows in zip(indices, detections, strict=True):
-        if 0 <= index < len(table):
-            table[index, : len(rows)] = rows
+    return Found(table, np.full((frames, TRUE, 5), -1, np.int32))
 
 
 def used(table: Table) -> list[Detections]:
@@ -52,31 +67,70 @@ def used(table: Table) -> list[Detections]:
     return [rows[rows[:, CLASS] >= 0] for rows in table]
 
 
-def digest(table: Table) -> str:
-    """SHA-256 (hexadecimal) of a table."""
-    return hashlib.sha256(np.ascontiguousarray(table, "<f4").data).hexdigest()
+def digest(found: Found) -> str:
+    """SHA-256 (hexadecimal) of the tables."""
+    whole = hashlib.sha256(np.ascontiguousarray(found.detections, "<f4").data)
+    whole.update(np.ascontiguousarray(found.boxes, "<i4").data)
+    return whole.hexdigest()
 
 
-def write(path: Path, table: Table, about: About) -> None:
-    """Write a table, and what it is of."""
+def write(path: Path, found: Found, about: About) -> None:
+    """Write the tables, and what they are of. HpcaiError if it cannot be done."""
+    temporary = path.with_name(f".{path.name}")
+    try:
+        temporary.write_bytes(_contents(found, about))
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise HpcaiError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _contents(found: Found, about: About) -> bytes:
+    """The file's bytes: written at once, for the HDF5 library cannot say why a disk takes no more."""
     import h5py
 
-    temporary = path.with_name(f".{path.name}")
-    with h5py.File(temporary, "w") as file:
-        file.create_dataset(DETECTIONS, data=table, compression="gzip")
-        file.attrs[CLASSES] = about.classes
+    memory = io.BytesIO()
+    with h5py.File(memory, "w") as file:
+        for member, table in found._asdict().items():
+            file.create_dataset(member, data=table, compression="gzip")
         if about.moments is not None:
             file.create_dataset(MOMENTS, data=about.moments)
-    temporary.replace(path)
+        file.attrs[CLASSES] = about.classes
+    return memory.getvalue()
 
 
-def read(path: Path) -> Table:
-    """The table in a file; OSError, KeyError or ValueError if there is none."""
+def read(path: Path, frames: int) -> tuple[Found, About]:
+    """The tables of so many frames, and what they are of.
+
+    Raises OSError, RuntimeError, LookupError, TypeError or ValueError where there is anything else; that is not read.
+    """
     import h5py
 
     with h5py.File(path) as file:
-        found = file[DETECTIONS]
-        if found.ndim != 3 or found.shape[1:] != (MOST, 6) or found.dtype != np.float32:
-            raise ValueError(f"{DETECTIONS} are {found.dtype} {found.shape}")
-        table: Table = found[:]
-        return table
+        if others := sorted({*file} - {*_KINDS}):
+            raise ValueError(f"{others[0][:40]!r}; allowed: {', '.join(_KINDS)}")
+        names = [each for each in _KINDS if each != MOMENTS or each in file]
+        tables = {each: _own(file, each, frames) for each in names}
+        classes = np.asarray(file.attrs[CLASSES])
+        if classes.ndim != 1 or classes.dtype.kind != "i":
+            raise ValueError(f"{CLASSES} are {classes.dtype} {classes.shape}")
+    return Found(tables[DETECTIONS], tables[BOXES]), About(tuple(classes.tolist()), tables.get(MOMENTS))
+
+
+def _own(file: Any, member: str, frames: int) -> NDArray[Any]:
+    """A data set of the file itself; a small file may say that it has any size, and a link may lead anywhere."""
+    import h5py
+
+    kind, shape = _KINDS[member]
+    if not isinstance(file.get(member, getlink=True), h5py.HardLink):
+        raise ValueError(f"{member} are not in the file")
+    found, whole = file[member], (frames, *shape)
+    if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
+        raise ValueError(f"{member} are not a data set of the file")
+    if found.shape != whole or found.dtype != np.dtype(kind):
+        raise ValueError(f"{member} are {found.dtype} {found.shape}; allowed: {np.dtype(kind)} {whole}")
+    if any(part > size for part, size in zip(found.chunks or whole, whole, strict=True)):
+        raise ValueError(f"{member} in chunks of {found.chunks}")
+    table: NDArray[Any] = found[()]
+    return table

@@ -7,53 +7,104 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcai.data import catalog
 from hpcai.data.places import GENERATED
+from hpcai.data.weather.layout import CLASSES
 from hpcai.data.weather.rectangles import targets
-from hpcai.detections import stored
+from hpcai.detections import CLASS, SCORE, stored
 from hpcai.detections.precision import average_precision, matched
 from hpcai.inputfile import Case
 
 Json = dict[str, Any]
 
-UNREADABLE = (OSError, RuntimeError, LookupError, ValueError)  # as h5py says it of a file that is none, or is damaged
-NEAR = 0.005  # should a storm that is a cyclone by a hair be a depression on another machine
+# As h5py says it of a file that is none, or is damaged.
+UNREADABLE = (OSError, RuntimeError, LookupError, TypeError, ValueError)
+ROUNDING = 1e-9  # of a mean, should another machine round its sums otherwise
+OUTSIDE = 1e-3  # pixels by which a mean of boxes may be rounded over the edge
+HAIR = 1000  # frames of which one may have a storm that is a cyclone by a hair, and a depression on another machine
+
+
+def beside(index: int) -> str:
+    """What the file of a test's detections is called."""
+    return stored.name(index)
 
 
 def differences(folder: Path, case: Case, test: Json) -> Iterator[str]:
     """What the file of a weather test, if it is there, says otherwise than the test."""
-    path = folder / stored.name(case.index)
+    path, raw = folder / beside(case.index), test["raw"]
     if not path.exists():
         return
+    if not path.is_file():
+        yield f"{path.name} is no file"
+        return
     try:
-        table = stored.read(path)
+        found, about = stored.read(path, raw["dataset"]["validation_samples"])
     except UNREADABLE as error:
         yield f"{path.name} cannot be read: {error}"
         return
-    raw = test["raw"]
-    if len(table) != raw["dataset"]["validation_samples"] or stored.digest(table) != raw["detections_sha256"]:
+    if stored.digest(found) != raw["detections_sha256"]:
         yield f"{path.name}: not the detections of the result file"
-    elif case["DATASET"] == GENERATED:
-        yield from _judged(path, case, raw, table)
+        return
+    wrong = [*_formed(found, raw["dataset"])] if test["verdict"] == "PASSED" else []
+    yield from (f"{path.name}: {reason}" for reason in wrong or [*_judged(found, raw), *_made(case, found, about)])
 
 
-def _judged(path: Path, case: Case, raw: Json, table: stored.Table) -> Iterator[str]:
-    """The precision that the detections have with the true boxes, which follow from the formula."""
-    names = tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED))
-    boxes, frames = _boxes(names), range(len(table))
+def _formed(found: stored.Found, dataset: Json) -> Iterator[str]:
+    """Rows that no detector of such a dataset has."""
+    height, width = dataset["shape"][1:]
+    for frame, (rows, own) in enumerate(zip(found.detections, stored.used(found.detections), strict=True)):
+        unused = rows[len(own) :]
+        least, most = own[:, :4].min(initial=0), own[:, 2:4].max(axis=0, initial=0)
+        if (rows[: len(own), CLASS] < 0).any() or (unused != stored.empty(1).detections[0, : len(unused)]).any():
+            yield f"frame {frame}: rows that are used are not the first ones"
+        elif not np.isin(own[:, CLASS], np.arange(dataset["classes"])).all():
+            yield f"frame {frame}: a class that there is not"
+        elif not (np.isfinite(own).all() and _falling(own[:, SCORE])):
+            yield f"frame {frame}: scores that do not fall from 1 to 0"
+        elif least < -OUTSIDE or (most > np.array([height, width]) + OUTSIDE).any():
+            yield f"frame {frame}: a box outside of the field"
+
+
+def _falling(scores: NDArray[np.float32]) -> bool:
+    """1 is rounded as well where scores are averaged."""
+    return bool((np.diff(scores) <= 0).all() and ((scores >= 0) & (scores <= 1 + ROUNDING)).all())
+
+
+def _judged(found: stored.Found, raw: Json) -> Iterator[str]:
+    """The precision that the detections have with the true boxes."""
+    frames, rows = range(len(found.detections)), stored.used(found.detections)
     for overlap, classes in raw["average_precision"].items():
-        judged = matched(frames, stored.used(table), boxes, float(overlap), len(classes))
+        judged = matched(frames, rows, found.boxes, float(overlap), len(classes))
         made = [None if np.isnan(value) else float(value) for value in average_precision(judged)]
-        if judged.truths.tolist() != raw["true_boxes"] or not all(map(_near, made, classes)):
-            yield f"{path.name}: a precision of {made} at {overlap}, not of {classes}"
+        if judged.truths.tolist() != raw["true_boxes"]:
+            yield f"{judged.truths.tolist()} true boxes, not {raw['true_boxes']}"
+        elif not all(map(_same, made, classes)):
+            yield f"a precision of {made} at {overlap}, not of {classes}"
 
 
-def _near(one: float | None, other: float | None) -> bool:
-    return one == other or one is not None and other is not None and isclose(one, other, abs_tol=NEAR)
+def _same(one: float | None, other: float | None) -> bool:
+    return one == other or one is not None and other is not None and isclose(one, other, abs_tol=ROUNDING)
+
+
+def _made(case: Case, found: stored.Found, about: stored.About) -> Iterator[str]:
+    """The true boxes of generated frames follow from the formula, and which frames and classes they are."""
+    if case["DATASET"] != GENERATED:
+        if about.classes != tuple(range(len(CLASSES))) or about.moments is not None:
+            yield "other classes than the published ones, or moments of frames that were not generated"
+        return
+    boxes, expected = _known(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
+    apart = np.count_nonzero((found.boxes != boxes).any(axis=(1, 2)))
+    if apart > 1 + len(boxes) // HAIR:
+        yield f"true boxes of {apart} frames that are not those of the formula"
+    if about.moments is None or (about.moments != expected.moments).any() or about.classes != expected.classes:
+        yield "other moments or classes than those of the formula"
 
 
 @lru_cache(maxsize=4)
-def _boxes(settings: tuple[tuple[str, Any], ...]) -> Any:
+def _known(settings: tuple[tuple[str, Any], ...]) -> tuple[NDArray[Any], stored.About]:
     data = catalog.open_weather_for(dict(settings))
-    return targets(data.validation.boxes(np.arange(len(data.validation))), data.classes)
+    validation: Any = data.validation
+    boxes = validation.boxes(np.arange(len(validation)))
+    return targets(boxes, data.classes).astype(np.int32), stored.About(data.classes, validation.moments)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from hpcai import result as results
-from hpcai.detections import stored
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Case, from_dict
 from hpcai.report import consistency, detections, files, schema, series
@@ -42,8 +41,9 @@ def differences(path: Path) -> list[str]:
 
 def standing(path: Path) -> str:
     """What the verification of a sound result says: what was compared, and what the result is worth."""
-    summary = read(path)["summary"]
-    found = [stored.name(test["index"]) for test in read(path)["tests"]]
+    result = read(path)
+    summary = result["summary"]
+    found = [detections.beside(test["index"]) for test in result["tests"]]
     beside = [name for name in (*TEXTS, files.SERIES, *found) if (path.parent / name).exists()]
     compared = f"with {' and '.join(beside)}" if beside else "nothing beside it to compare"
     tests = f"{summary['passed']} of {summary['planned']} tests PASSED"

@@ -39,6 +39,7 @@ class Fused:
     detections: list[Detections] = field(default_factory=list)
     boxes: list[NDArray[Any]] = field(default_factory=list)
     agreed: float = 0.0  # summed over frames and pairs of models that are neighbours
+    mixed: int = 0  # frames for which models have shown others
 
     @property
     def frames(self) -> Integers:
@@ -69,11 +70,12 @@ def judge(
     module.train()
     of_all = {overlap: _quality(whole, validation, group, overlap) for overlap in (OVERLAP, LOOSE)}
     out_of_bag = _quality(bag, validation, group, OVERLAP)
+    mixed = group.active.allreduce(whole.mixed + bag.mixed)
     numbers = {
         "average_precision": {str(overlap): list(each.classes) for overlap, each in of_all.items()},
         "true_boxes": list(of_all[OVERLAP].truths),
         "agreement": group.active.allreduce(whole.agreed),
-        "validation_miscounted": _miscounted(validation.shard.n, prints, counted, whole, group),
+        "validation_miscounted": _miscounted(validation.shard.n, prints, counted, whole, group) + mixed,
         "bag_judged": group.active.allreduce(len(bag.indices)),
         "bag_average_precision": list(out_of_bag.classes),
     }
@@ -101,13 +103,21 @@ def _meet(
     at_once = max(1, ROOM // (group.groups * max(1, outputs[:1].nbytes)))
     for begin in range(0, len(outputs), at_once):
         part = slice(begin, begin + at_once)
-        own = np.ascontiguousarray(outputs[part])
+        own = outputs[part]
         root = block % group.groups
-        every = np.empty((group.groups, *own.shape), np.float32) if group.across.rank == root else None
-        group.across.Gather(own, every, root)
-        if every is not None:
+        every = _gathered(group, own, root)
+        frames = _gathered(group, indices[part], root)
+        if every is not None and frames is not None:
+            into.mixed += int(np.count_nonzero((frames != frames[0]).any(axis=0)))
             for frame in range(len(own)):
                 _take(every[:, frame], boxes[begin + frame], int(indices[begin + frame]), into)
+
+
+def _gathered(group: Group, own: NDArray[Any], root: int) -> NDArray[Any] | None:
+    """What the models' ranks have, in the order of the models, on one of them; None on the others."""
+    every = np.empty((group.groups, *own.shape), own.dtype) if group.across.rank == root else None
+    group.across.Gather(np.ascontiguousarray(own), every, root)
+    return every
 
 
 def _take(outputs: NDArray[np.float32], boxes: NDArray[Any], index: int, into: Fused) -> None:

@@ -40,7 +40,7 @@ class Discipline(Protocol):
         """The training of this rank's model, ready to warm up."""
 
     def judge(self, trained: Training, group: Group, ending: Ending) -> Measurement:
-        """The models together; means nothing if the run is to end. Has `validation_miscounted` among its numbers."""
+        """The models together, `validation_miscounted` among the numbers; anything if the run is to end."""
 
     def told(self, entry: Measurement) -> str:
         """An entry of a validation curve, in a few words."""

@@ -64,6 +64,8 @@ class Finding:
         validation: Any = trained.validation
         loader: Any = trained.loader
         numbers, found = fusing.judge(trained.state.module, group, validation, loader, trained.sampler, ending)
+        if ending.agreed(group.active):
+            return {}
         path = self._folder / stored.name(self._index)
         digest = findings.write(found, validation.shard.n, path, self._about, group.active)
         return {**numbers, "detections_sha256": digest, "loading": _loading(trained, group)}

@@ -97,6 +97,10 @@ def _curve(case: Case, raw: Json) -> dict[str, bool]:
     last = epochs[-1] if epochs else 0
     return {
         **judged(raw),
+        "curve: of what the workload finds": all(
+            ("average_precision" in entry) == (case.workload == "weather") for entry in entries
+        ),
+        "curve: of classes that the dataset has": all(_of_classes(case, raw, entry) for entry in entries),
         "curve: epochs that EVALUATE asks for, until the loss is not finite": epochs[: len(alive)] == alive
         and evaluated(case)[: len(alive)] == alive
         and len(epochs) - len(alive) <= 1,
@@ -105,3 +109,9 @@ def _curve(case: Case, raw: Json) -> dict[str, bool]:
         "curve: time goes on": all(earlier < later for earlier, later in pairwise(seconds)),
         "curve: epochs go on": all(earlier < later for earlier, later in pairwise([0, *epochs])),
     }
+
+
+def _of_classes(case: Case, raw: Json, entry: Json) -> bool:
+    """Of a detector's entry: a precision from 0 to 1 of each class, or none where it has no true boxes."""
+    found = entry.get("average_precision", [0.0] * raw["dataset"]["classes"])
+    return len(found) == raw["dataset"]["classes"] and all(0 <= (value or 0) <= 1 for value in found)

@@ -1,0 +1,208 @@
+"""Verification of weather: altered numbers are caught, and so is a file of detections that says otherwise."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from alterations import found_in, leaves, put, verified
+from small_run import WEATHER, cases_of, golden_weather, judged, renewed, weather_run
+from test_verify import alterations
+
+from hpcai.detections import stored
+from hpcai.report import detections, files, verify
+from hpcai.report.schema.raw import OF_WEATHER
+from hpcai.report.schema.test import OF_WEATHER as SCORES_OF_WEATHER
+
+Json = dict[str, Any]
+FILE = stored.name(1)
+OWN = {*OF_WEATHER, *SCORES_OF_WEATHER}
+
+
+def altered(folder: Path, change: Callable[[Json, stored.Found], None], sealed: bool = True) -> list[str]:
+    """What is found in the stored result with other detections; all that is derived made again, perhaps the digest."""
+    result = golden_weather()
+    found, about = stored.read(WEATHER / FILE, 48)
+    change(result["tests"][0]["raw"], found)
+    if sealed:
+        result["tests"][0]["raw"]["detections_sha256"] = stored.digest(found)
+    stored.write(folder / FILE, found, about)
+    return verified(judged(result), folder)
+
+
+def test_the_stored_result_with_all_that_is_beside_it() -> None:
+    assert verify.differences(WEATHER / "result.json") == []
+    assert verify.standing(WEATHER / "result.json").count("detections-") == 2
+
+
+def test_a_real_result_of_a_model_that_diverged_and_of_one_that_has_not() -> None:
+    run = weather_run()
+    assert [test["verdict"] for test in run.result["tests"]] == ["FAILED", "PASSED"]
+    assert verify.differences(run.folder / "result.json") == []
+
+
+def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
+    """Of what pictures have not: all else is altered in a result of theirs."""
+    own = [each for each in leaves(golden_weather()) if {*each[0]} & OWN]
+    assert len(own) > 60
+    for path, value in own:
+        for other in alterations(value):
+            assert verified(renewed(put(golden_weather(), path, other)), tmp_path), f"{path}: {value} -> {other}"
+
+
+def test_detections_are_part_of_the_result(tmp_path: Path) -> None:
+    assert altered(tmp_path, lambda raw, found: None) == []
+    (found,) = altered(tmp_path, lambda raw, found: found.detections.__setitem__((0, 0, 4), 0.99), sealed=False)
+    assert found == f"{FILE}: not the detections of the result file"
+
+
+def _better(raw: Json, found: stored.Found) -> None:
+    """A precision that nobody has found, as who makes all else anew would have it."""
+    raw["average_precision"]["0.5"] = [value + 0.001 for value in raw["average_precision"]["0.5"]]
+
+
+def _looser(raw: Json, found: stored.Found) -> None:
+    raw["average_precision"]["0.1"][0] += 1e-6
+
+
+def _fewer(raw: Json, found: stored.Found) -> None:
+    raw["true_boxes"][1] -= 1
+
+
+def _no_box(raw: Json, found: stored.Found) -> None:
+    """Boxes that the models have not found, left out of those there are."""
+    found.boxes[5:20] = -1
+    own = stored.used(found.detections)
+    for overlap in raw["average_precision"]:
+        of = detections.matched(range(48), own, found.boxes, float(overlap), 2)
+        raw["average_precision"][overlap] = detections.average_precision(of).tolist()
+        raw["true_boxes"] = of.truths.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_better, "a precision of ["),
+        (_looser, "a precision of ["),
+        (_fewer, " true boxes, not ["),
+        (_no_box, "true boxes of 15 frames that are not those of the formula"),
+    ],
+)
+def test_numbers_that_the_detections_do_not_have(change: Callable[..., None], words: str, tmp_path: Path) -> None:
+    found = altered(tmp_path, change)
+    assert found and all(line.startswith(f"{FILE}: ") and words in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        ((3, 0, 4), 1.5, "frame 3: scores that do not fall from 1 to 0"),
+        ((3, 0, 4), np.nan, "frame 3: scores that do not fall from 1 to 0"),
+        ((3, 0, 4), 0.0, "frame 3: scores that do not fall from 1 to 0"),
+        ((3, 0, 1), np.inf, "frame 3: scores that do not fall from 1 to 0"),
+        ((3, 0, 0), -1.0, "frame 3: a box outside of the field"),
+        ((3, 0, 2), 49.0, "frame 3: a box outside of the field"),
+        ((3, 0, 5), 2.0, "frame 3: a class that there is not"),
+        ((3, 0, 5), 0.5, "frame 3: a class that there is not"),
+        ((3, 0, 5), -1.0, "frame 3: rows that are used are not the first ones"),
+        ((3, 99, 0), 7.0, "frame 3: rows that are used are not the first ones"),
+    ],
+)
+def test_rows_that_no_detector_has(place: tuple[int, ...], value: float, words: str, tmp_path: Path) -> None:
+    def change(raw: Json, found: stored.Found) -> None:
+        found.detections[3, 99] = stored.empty(1).detections[0, 99]
+        found.detections[place] = value
+
+    assert altered(tmp_path, change) == [f"{FILE}: {words}"]
+
+
+def _link(file: h5py.File, name: str = "boxes") -> None:
+    del file[name]
+    file[name] = h5py.ExternalLink("other.h5", name)
+
+
+def _outside(file: h5py.File) -> None:
+    del file["boxes"]
+    file.create_dataset("boxes", (48, 15, 5), np.int32, external=[("/dev/zero", 0, 48 * 300)])
+
+
+def _virtual(file: h5py.File) -> None:
+    del file["boxes"]
+    layout = h5py.VirtualLayout((48, 15, 5), np.int32)
+    layout[:] = h5py.VirtualSource("other.h5", "boxes", (48, 15, 5))
+    file.create_virtual_dataset("boxes", layout)
+
+
+def _again(file: h5py.File, name: str, shape: tuple[int, ...], kind: Any, **how: Any) -> None:
+    del file[name]
+    file.create_dataset(name, shape, kind, **how)
+
+
+DAMAGE: dict[str, Callable[[h5py.File], Any]] = {
+    "missing": lambda file: file.__delitem__("boxes"),
+    "one more": lambda file: file.__setitem__("more", 1),
+    "group": lambda file: (file.__delitem__("boxes"), file.create_group("boxes")),
+    "soft link": lambda file: (file.move("boxes", "b"), file.__setitem__("boxes", h5py.SoftLink("/b"))),
+    "link": _link,
+    "outside": _outside,
+    "virtual": _virtual,
+    "47 frames": lambda file: _again(file, "detections", (47, 100, 6), np.float32),
+    "vast": lambda file: _again(file, "detections", (2**40, 100, 6), np.float32, chunks=(1, 100, 6)),
+    "vast chunk": lambda file: _again(
+        file, "detections", (48, 100, 6), np.float32, chunks=(2**20, 100, 6), maxshape=(None, 100, 6)
+    ),
+    "float64": lambda file: _again(file, "detections", (48, 100, 6), np.float64),
+    "text": lambda file: _again(file, "detections", (48, 100, 6), h5py.string_dtype()),
+    "flat": lambda file: _again(file, "detections", (48 * 600,), np.float32),
+    "empty": lambda file: (file.__delitem__("boxes"), file.__setitem__("boxes", h5py.Empty("i4"))),
+    "moments": lambda file: file["moments"].__setitem__((0, 0), 1979),
+    "classes": lambda file: file.attrs.__setitem__("classes", [0, 2]),
+    "no classes": lambda file: file.attrs.__delitem__("classes"),
+    "classes of text": lambda file: file.attrs.__setitem__("classes", "1, 2"),
+    "no moments": lambda file: file.__delitem__("moments"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_file_is_named(damage: Callable[[h5py.File], Any], tmp_path: Path) -> None:
+    files.write(tmp_path, golden_weather())
+    shutil.copy(WEATHER / FILE, tmp_path)
+    shutil.copy(WEATHER / FILE, tmp_path / "other.h5")
+    with h5py.File(tmp_path / FILE, "r+") as file:
+        damage(file)
+    (found,) = verify.differences(tmp_path / "result.json")
+    assert found.startswith(f"{FILE}") and len(found) < 300
+
+
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    files.write(tmp_path, golden_weather())
+    path = tmp_path / FILE
+    path.write_bytes(b"no HDF5")
+    assert "cannot be read" in found_in(tmp_path / "result.json")[0]
+    path.write_bytes((WEATHER / FILE).read_bytes()[:-5000])
+    assert "cannot be read" in found_in(tmp_path / "result.json")[0]
+    path.unlink()
+    for make in (path.mkdir, lambda: os.mkfifo(path)):
+        make()
+        assert found_in(tmp_path / "result.json") == [f"{FILE} is no file"]
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert verify.differences(tmp_path / "result.json") == []
+
+
+def test_detections_of_another_test_are_caught(tmp_path: Path) -> None:
+    files.write(tmp_path, golden_weather())
+    shutil.copy(WEATHER / stored.name(2), tmp_path / FILE)
+    assert verify.differences(tmp_path / "result.json") == [f"{FILE}: not the detections of the result file"]
+
+
+def test_damage_of_any_byte_is_named_or_harmless(tmp_path: Path) -> None:
+    """Never a crash: the library says much of a file that is wrong."""
+    case, test = cases_of(golden_weather())[0], golden_weather()["tests"][0]
+    whole, random = (WEATHER / FILE).read_bytes(), np.random.default_rng(3)
+    for place in random.integers(0, len(whole), 150).tolist():
+        (tmp_path / FILE).write_bytes(whole[:place] + random.bytes(4) + whole[place + 4 :])
+        assert all(line.startswith(FILE) for line in detections.differences(tmp_path, case, test))
