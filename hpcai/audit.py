@@ -10,7 +10,7 @@ INVALID = "INVALID"
 SEVERITY = (VALID, UNOFFICIAL, INVALID)
 
 SAMPLES = 1_281_167  # of ImageNet
-# Years of ExtremeWeather that train, and frames of a year. One more validates: its paper tells of 27, its page lists 25.
+# Years of ExtremeWeather that train, and frames of a year. One more validates: 27 were made, 25 are on its page.
 YEARS, FRAMES = (24, 26), (1456, 1460)
 LEAST_BITS = 16
 MOST_ERROR = 0.3
