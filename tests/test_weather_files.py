@@ -100,6 +100,24 @@ def test_of_generated_frames_that_of_year_and_step_is_drawn(
     assert drawn[0][:, 5] == [EXTRATROPICAL_CYCLONE]  # the second of the two classes that the detector told apart
 
 
+def test_predictions_that_were_judged_by_other_boxes_are_said(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(show, "draw", lambda *arguments: None)
+    with h5py.File(made / "climo_2000.h5") as file:
+        boxes = file["boxes"][3]
+    own, found = boxes[np.isin(boxes[:, 4], (1, 2))], stored.empty(1)
+    found.boxes[0, : len(own)] = own - np.array([0, 0, 0, 0, 1])
+    assert 0 < len(own) < np.count_nonzero(boxes[:, 4] >= 0)
+    path = tmp_path / stored.name(1)
+    arguments = [str(made / "climo_2000.h5"), "3", "--png", str(tmp_path / "x.png"), "--predictions", str(path)]
+    about = stored.About((1, 2), np.array([[2000, 3]], np.int32))
+    stored.write(path, found, about)
+    assert show.main(arguments) == 0 and capsys.readouterr().err == ""
+    found.boxes[0, 0, 1] += 1
+    stored.write(path, found, about)
+    assert show.main(arguments) == 0
+    assert "was judged by other boxes: the frame is of another year, grid or seed" in capsys.readouterr().err
+
+
 def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_moments, tmp_path, capsys):
     for frame, year, words in [
         (1, 2000, "has no frame 1 of 2000; allowed: 0, 3"),

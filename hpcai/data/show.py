@@ -4,7 +4,8 @@ Boxes of the file are drawn in full lines; predictions, which `--predictions FIL
 are an HDF5 file with a data set `detections`, float32[frames, n, 6], rows [ymin, xmin, ymax, xmax, score, class]; rows
 with a negative score are not used. Where it has `moments` as well, int32[frames, 2], these are the year and the step of
 each frame, and the one of the file's year is drawn; where it has the attribute `classes`, that is what its classes are
-called in the published layout. matplotlib is an optional extra (`pip install .[plots]`).
+called in the published layout. Where it has the `boxes` that the predictions were judged by, and these are others than
+those of the frame, that is said. matplotlib is an optional extra (`pip install .[plots]`).
 """
 
 import argparse
@@ -19,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data.weather import layout as channel
-from hpcai.detections.stored import CLASSES, DETECTIONS, MOMENTS
+from hpcai.data.weather.rectangles import cleaned
+from hpcai.detections.stored import BOXES, CLASSES, DETECTIONS, MOMENTS
 from hpcai.errors import DataError, HpcaiError, InputError
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("tab:orange", "tab:red", "white", "tab:pink")  # of the classes
 SHOWN = 0.3  # least score of a prediction that is drawn, unless asked for otherwise
+FOREIGN = "the frame is of another year, grid or seed"
 NAMED = 8  # frames, at most, that are named where the one asked for is missing
 _NAME = re.compile(r"climo_(\d{4})\.h5")
 Numbers = NDArray[np.floating[Any]]
@@ -49,6 +52,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.predictions:
             row = place(options.predictions, options.file, options.frame)
             detections = read_detections(options.predictions, row)
+            if not judged_by(options.predictions, row, boxes, fields.shape[1:]):
+                print(f"hpcai: {options.predictions} was judged by other boxes: {FOREIGN}", file=sys.stderr)
         title = f"{options.file.name}, frame {options.frame}"
         draw(options.png, title, fields, boxes, detections[detections[:, 4] >= options.score])
     except HpcaiError as error:
@@ -113,6 +118,24 @@ def read_detections(path: Path, frame: int) -> Numbers:
         raise DataError(f"{path}: {DETECTIONS} of frame {frame} are of a class that is none of 0 to {len(numbers) - 1}")
     used[:, 5] = numbers[used[:, 5].astype(int)]
     return used
+
+
+def judged_by(predictions: Path, row: int, boxes: NDArray[np.int32], grid: tuple[int, ...]) -> bool:
+    """Whether the boxes int32[n, 5] of a frame (height, width) are those that the predictions there were judged by.
+
+    As the reader has them, and of the classes that there were to be found; True where the predictions tell of none.
+    """
+    import h5py
+
+    with _readable(predictions), h5py.File(predictions) as file:
+        if BOXES not in file:
+            return True
+        told = np.asarray(file[BOXES][row])
+    numbers, (height, width) = _classes(predictions), grid
+    told = told[told[:, 4] >= 0]
+    told[:, 4] = numbers[told[:, 4]]
+    own = cleaned(boxes[None], height, width)[0][0]
+    return sorted(own[np.isin(own[:, 4], numbers)].tolist()) == sorted(told.tolist())
 
 
 def _classes(path: Path) -> NDArray[np.int64]:
