@@ -15,12 +15,12 @@ from small_run import INPUT
 from hpcai import estimate
 from hpcai.data import catalog
 from hpcai.errors import InputError
-from hpcai.estimate import Rank
+from hpcai.estimate import Rank, Rates
 from hpcai.inputfile import Problem, parse
 from hpcai.machine import launcher
 from hpcai.machine.memory import Limit
 from hpcai.report import plan
-from hpcai.workloads import planning, prepare
+from hpcai.workloads import pace, planning, prepare
 
 CPU = torch.device("cpu")
 ENOUGH = Limit(2**50, "/a/file")
@@ -28,6 +28,7 @@ BASELINE = 400 * 2**20
 RANK = Rank(threads=1, free=2**33)
 TABLES = "one\ntwo\n[kernels]\nresnet8 64 SHAPES\n[comm]\n1K 1M SIZES\n"
 
+DETECTOR = "one\ntwo\n[weather]\ngenerated DATASET\n48 RESOLUTION\n1 3 64 BATCH\n1 GROUPS\n1 DEGREE\n"
 SEARCH = "one\ntwo\n[nas]\nfashion DATASET\n600 SAMPLES\n2 GROUPS\n1 DEGREE\n32 BATCH\n4 EPOCHS\n"
 
 
@@ -52,6 +53,19 @@ def told(tests: Sequence[dict[str, Any]], ranks: int, processors: int = 10**9) -
         "source": ENOUGH.source,
         "tests": tests,
     }
+
+
+def test_time_is_probed_with_no_larger_batch_than_memory_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    probed: list[int] = []
+
+    def probe(graph: Any, batch: int, *rest: Any) -> Rates:
+        probed.append(batch)
+        return Rates(training=1.0, validation=1.0, update=0.0)
+
+    monkeypatch.setattr(pace, "probe", probe)
+    monkeypatch.setattr(pace, "PROBED_OPERATIONS", 10**9)
+    plans(parse(DETECTOR), 1)
+    assert probed == [1, 3, 14]  # of 68,920,896 operations each
 
 
 def test_plan_by_hand() -> None:

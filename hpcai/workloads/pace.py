@@ -19,7 +19,7 @@ from hpcai.opcount import count
 from hpcai.train.precision import apply
 from hpcai.workloads.products import check, checked_operations, products
 
-PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where one image has fewer
+PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where two images have fewer
 PROBES = 3  # timed steps, after one that is not
 
 
@@ -28,7 +28,7 @@ def seconds(
 ) -> dict[str, float]:
     """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor, or a GPU."""
     per_image = count(graph, "model").total
-    batch = max(2, min(case["BATCH"], PROBED_OPERATIONS // per_image))
+    batch = min(case["BATCH"], max(2, PROBED_OPERATIONS // per_image))  # what the plan has memory for
     rates = replace(
         probe(graph, batch, case["PRECISION"], device),
         once=clock.since_process_start() if case.index == 1 else 0.0,
