@@ -128,7 +128,7 @@ def _take(outputs: NDArray[np.float32], boxes: NDArray[Any], index: int, into: F
     models = stored.used(asked)
     into.indices.append(index)
     into.detections.append(fused(models) if len(outputs) > 1 else models[0])
-    into.boxes.append(boxes)
+    into.boxes.append(boxes.copy())  # a loader may use its memory again
     into.agreed += sum(agreement(a, b) for a, b in neighbours(models)) if len(asked) == len(outputs) else 0.0
 
 
