@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import read_search
+import read_weather
 
 from hpcai.report.hpl import CEILINGS
 from hpcai.report.roofline import SHARES
@@ -23,12 +24,12 @@ STEPS = {"mean": "mean", "median": "median", "95th percentile": "p95"}
 HEADER = "T/V                N    NB     P     Q               Time                 Gflops"
 
 
-def named(scores: Json) -> Json:
+def named(scores: Json, quality: str = "top-1", samples: str = "images") -> Json:
     """The scores by the names that the report gives them."""
     return {
-        "quality(top1)/target": scores["quality"] / scores["target"],
+        f"quality({quality.replace('-', '')})/target": scores["quality"] / scores["target"],
         "Valid FLOPS in GFLOP/s": scores["valid_flops"] / 1e9,
-        "quality of the ensemble (top-1)": scores["quality"],
+        f"quality of the ensemble ({quality})": scores["quality"],
         "target": scores["target"],
         "quality of the models, mean": scores["member_mean"],
         "quality of the models, min": scores["member_min"],
@@ -43,7 +44,7 @@ def named(scores: Json) -> Json:
         "speed-up over the sweep's first case": scores["speedup"],
         "quality, difference from that case": scores["quality_difference"],
         "speed of the precision in a probe, of fp32": scores["precision_speed"],
-        "images/s": scores["images_per_second"],
+        f"{samples}/s": scores["images_per_second"],
     }
 
 
@@ -123,10 +124,14 @@ def assert_lines(lines: Lines, test: Json) -> None:
     values = {check["name"]: check["value"] for check in test["checks"]}
     if test["workload"] == "nas":
         values |= read_search.named(test) | memory_named(test) | read_search.phases_named(test)
+    elif test["workload"] == "weather":
+        values |= named(test["scores"], "mAP", "frames") | memory_named(test) | read_weather.named(test)
+        values |= seconds_named(test) | roofline_named(test)
     else:
         values |= named(test["scores"]) | memory_named(test) | seconds_named(test) | roofline_named(test)
     verdicts: dict[str, str] = {check["name"]: check["verdict"] for check in test["checks"]}
-    verdicts["quality(top1)/target"] = "REACHED" if test["scores"]["reached"] else "MISSED"
+    quality = "mAP" if test["workload"] == "weather" else "top1"
+    verdicts[f"quality({quality})/target"] = "REACHED" if test["scores"]["reached"] else "MISSED"
     assert list(lines) == list(values)
     for name, (value, verdict) in lines.items():
         assert printed(value, values[name]), name
@@ -142,7 +147,7 @@ def assert_summary(report: str, result: Json) -> None:
     assert told.keys() >= {"gflops", *figures, "quality", "target", "P", "Q", "time"} or not best
     plain = {name: summary[name] for name in ("valid", "tests", "passed", "failed", "skipped", "fingerprint")}
     plain |= {name: result[name] for name in ("schema", "version")}
-    plain |= summary.get("search", {})
+    plain |= summary.get("weather", {}) | summary.get("search", {})
     ceilings = {name: summary["ceilings"][key] for name, key in CEILINGS.items()}
     plain |= {name: rate / 1e9 for name, rate in ceilings.items() if rate is not None}
     assert {name for name in told if name in CEILINGS} == {name for name in CEILINGS if name in plain}
