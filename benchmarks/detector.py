@@ -18,24 +18,23 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from interleaved import Turns  # noqa: E402
-from mpi4py import MPI  # noqa: E402
+import numpy as np
+import torch
+from interleaved import Turns
+from mpi4py import MPI
 
-from hpcai import networks  # noqa: E402
-from hpcai.clock import Phases, now  # noqa: E402
-from hpcai.comm.ending import Ending  # noqa: E402
-from hpcai.comm.grid import split  # noqa: E402
-from hpcai.data.catalog import open_weather  # noqa: E402
-from hpcai.data.weather.dataset import Weather  # noqa: E402
-from hpcai.data.weather.loader import Loader  # noqa: E402
-from hpcai.inputfile import parse  # noqa: E402
-from hpcai.machine import device as devices  # noqa: E402
-from hpcai.models.detection.detector import build  # noqa: E402
-from hpcai.train.loop import Training  # noqa: E402
-from hpcai.train.optimisers import sgd  # noqa: E402
-from hpcai.workloads.weather import assembled  # noqa: E402
+from hpcai import networks
+from hpcai.clock import Phases, now
+from hpcai.comm.ending import Ending
+from hpcai.comm.grid import split
+from hpcai.data.catalog import open_weather
+from hpcai.data.weather.dataset import Weather
+from hpcai.data.weather.loader import Loader
+from hpcai.inputfile import parse
+from hpcai.machine import device as devices
+from hpcai.models.detection.detector import build
+from hpcai.train.loop import Training
+from hpcai.workloads.weather import assembled
 
 CPU = torch.device("cpu")
 CASES = ("fasterrcnn8:96:16:2", "fasterrcnn8:96:16:1", "fasterrcnn18:192:4:2")

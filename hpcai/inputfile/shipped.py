@@ -1,4 +1,4 @@
-"""The shipped problem: what bounds training, training on real pictures both ways to use two ranks, weather, a search."""
+"""The shipped problem: what bounds training, training on real pictures both ways to use two ranks, weather, search."""
 
 from collections.abc import Sequence
 
