@@ -36,7 +36,7 @@ def test_detectors_are_for_weather_and_classifiers_for_the_others() -> None:
     network = BY_NAME["NETWORK"]
     assert sorted(network.of("weather").choices) == sorted(DETECTING)
     assert sorted(network.of("nas").choices) == sorted(NAMES)
-    assert refusal(SMALL + "fasterrcnn8 NETWORK\n").count("fasterrcnn8 is none of them; allowed: resnet8") == 1
+    assert refusal(SMALL + "fasterrcnn8 NETWORK\n").count("fasterrcnn8 is unknown; allowed: resnet8") == 1
     assert "allowed: fasterrcnn8 | fasterrcnn18" in refusal(BOTH + "resnet8 NETWORK\n")
     assert "allowed: generated | extremeweather:PATH" in refusal(BOTH.replace("generated DATASET", "fashion DATASET"))
 
