@@ -43,9 +43,11 @@ def standing(path: Path) -> str:
     """What the verification of a sound result says: what was compared, and what the result is worth."""
     result = read(path)
     summary = result["summary"]
-    found = [detections.beside(test["index"]) for test in result["tests"]]
+    found = [detections.beside(test["index"]) for test in result["tests"] if test["workload"] == "weather"]
     beside = [name for name in (*TEXTS, files.SERIES, *found) if (path.parent / name).exists()]
     compared = f"with {' and '.join(beside)}" if beside else "nothing beside it to compare"
+    if missing := [name for name in found if name not in beside]:
+        compared += f"; precision not judged again without {' and '.join(missing)}"
     tests = f"{summary['passed']} of {summary['planned']} tests PASSED"
     return f"every number follows from the raw measurements, {compared}; {summary['valid']}, {tests}"
 

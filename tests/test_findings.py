@@ -1,0 +1,80 @@
+"""What an ensemble has found, brought together and written; and nothing of a run that is to end."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from drawn_detections import CLASSES, drawn
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import CPU, alone, unending
+
+from hpcai.detections import stored
+from hpcai.detections.precision import average_precision, matched
+from hpcai.train.fusing import Fused
+from hpcai.workloads import findings, weather
+
+pytestmark = pytest.mark.together
+ABOUT = stored.About((0, 1, 2, 3))
+
+
+def part(made: Any, frames: list[int]) -> Fused:
+    """What met on a rank."""
+    return Fused(frames, [made.detections[k] for k in frames], [made.truths[k] for k in frames])
+
+
+@pytest.mark.parallel(3)
+def test_the_file_is_the_same_whoever_has_which_frames() -> None:
+    import tempfile
+
+    from mpi4py import MPI
+
+    world, made = MPI.COMM_WORLD, drawn(5, 20)
+    path = Path(world.bcast(tempfile.mkdtemp() if world.rank == 0 else "")) / "x.h5"
+    shares = (
+        list(range(world.rank, 20, world.size)),
+        list(range(world.rank, 20, world.size))[::-1],
+        list(range(20)) if world.rank == world.size - 1 else [],
+    )
+    digests = [findings.write(part(made, frames), 20, path, ABOUT, world) for frames in shares]
+    assert len({digest for own in world.allgather(digests) for digest in own}) == 1
+    tables, _ = stored.read(path, 20)
+    assert stored.digest(tables) == digests[0]
+    assert all(map(np.array_equal, stored.used(tables.detections), made.detections))
+    assert np.array_equal(tables.boxes, np.array(made.truths))
+    less = findings.write(part(made, shares[0][: -1 if world.rank == 0 else None]), 20, path, ABOUT, world)
+    assert less != digests[0]
+    world.Barrier()
+
+
+class Ending:
+    """A run that is to end."""
+
+    def agreed(self, comm: Any) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("ending", "there"), [(Ending(), []), (unending(), ["detections-4.h5"])])
+def test_of_a_run_that_is_to_end_nothing_is_written(
+    ending: Any, there: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the models have found until then is a part of the frames."""
+    from test_objective import detecting
+
+    trained = detecting(alone(), 8)
+    found = part(drawn(1, 3), [0, 1, 2])
+    monkeypatch.setattr(weather.fusing, "judge", lambda *_: ({"validation_miscounted": 0}, found))
+    monkeypatch.setattr(weather, "_loading", lambda *_: {})
+    trained.validation.shard = type("Shard", (), {"n": 3})()
+    weather.Finding(tmp_path, 4).judge(trained, alone(), ending)
+    assert [path.name for path in tmp_path.iterdir()] == there
+    assert trained.state.device == CPU
+
+
+@given(st.integers(0, 2**32), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_less_overlap_gives_no_less_precision(seed: int, one: float, other: float) -> None:
+    """What the verification counts on."""
+    made, (loose, tight) = drawn(seed, 8), sorted((one, other))
+    of = [average_precision(matched(range(8), *made, overlap, CLASSES)) for overlap in (loose, tight)]
+    assert (np.nan_to_num(of[0]) >= np.nan_to_num(of[1])).all()
