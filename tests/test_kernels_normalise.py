@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hpcai.kernels.normalise.numba_cpu import normalise
-from hpcai.kernels.normalise.reference import normalised
+from hpcai.kernels.normalise.numba_cpu import normalise, turn
+from hpcai.kernels.normalise.reference import normalised, turned
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 7, 9), (2, 1, 28, 28), (3, 4, 1, 5), (0, 3, 8, 8), (2, 3, 0, 4)])
@@ -27,3 +27,28 @@ def test_parts_of_a_batch_and_pictures_in_steps() -> None:
     pixels = np.random.default_rng(2).integers(0, 256, (6, 3, 8, 10), np.uint8)[::2, :, ::-1, 1::2]
     scale, shift = np.array([1, 2, 3], np.float32), np.array([-1, 0, 1], np.float32)
     assert np.array_equal(normalise(pixels, scale, shift), normalised(pixels, scale, shift))
+
+
+@pytest.mark.parametrize("kind", ["channels first", "channels last", "every other"])
+def test_fields_are_turned_mirrored_and_normalised_as_the_reference_does(kind: str) -> None:
+    generator = np.random.default_rng(3)
+    fields = generator.standard_normal((5, 4, 6, 8), np.float32)
+    if kind == "channels last":
+        fields = np.ascontiguousarray(fields.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    if kind == "every other":
+        fields = np.repeat(fields, 2, axis=3)[..., ::2]
+    turns = np.array([[0, 0], [3, 0], [7, 1], [0, 1], [1, 1]])
+    negated, mean = np.array([True, False, True, False]), generator.standard_normal(4, np.float32)
+    std = 1 + generator.random(4, np.float32)
+    out = np.full((5, 6, 8, 4), np.nan, np.float32)
+    turn(fields, turns, negated, mean, std, out)
+    exact = turned(fields, turns, negated, mean, std)
+    assert np.abs(out.transpose(0, 3, 1, 2) - exact).max() <= 2.0**-22 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("turns", [[[8, 0]], [[-1, 0]], [[0, 0], [0, 0]]])
+def test_a_turn_beyond_the_map_is_refused(turns: list[list[int]]) -> None:
+    ones = np.ones(4, np.float32)
+    with pytest.raises(AssertionError):
+        fields, out = np.zeros((1, 4, 6, 8), np.float32), np.zeros((1, 6, 8, 4), np.float32)
+        turn(fields, np.array(turns), ones == 0, ones, ones, out)

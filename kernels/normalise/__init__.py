@@ -1,1 +1,3 @@
-"""Pictures as bytes become fp32 with the channels last: value * scale + shift, scale and shift by channel."""
+"""Samples become fp32 with the channels last: pictures of bytes, value * scale + shift by channel; and climate fields,
+which are turned and mirrored on the way, (value - mean) / std by channel.
+"""

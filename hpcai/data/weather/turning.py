@@ -12,12 +12,13 @@ import numpy as np
 from hpcai.data.order import Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
 from hpcai.data.weather.dataset import Boxes, Fields
-from hpcai.data.weather.layout import UNUSED, V850, VBOT
+from hpcai.data.weather.layout import CHANNELS, UNUSED, V850, VBOT
 from hpcai.data.weather.rectangles import placed
 
 Turns = Integers  # [n, 2]: columns to the east; 1 where mirrored, else 0
 
 MERIDIONAL = (V850, VBOT)
+SIGNS = np.isin(np.arange(len(CHANNELS)), MERIDIONAL)  # bool[16]: which channels change their sign
 _COLUMNS, _MIRROR = 0, 1  # parts of the stream
 
 
