@@ -48,7 +48,6 @@ def test_fields_are_turned_mirrored_and_normalised_as_the_reference_does(kind: s
 
 @pytest.mark.parametrize("turns", [[[8, 0]], [[-1, 0]], [[0, 0], [0, 0]]])
 def test_a_turn_beyond_the_map_is_refused(turns: list[list[int]]) -> None:
-    ones = np.ones(4, np.float32)
+    ones, fields, out = np.ones(4, np.float32), np.zeros((1, 4, 6, 8), np.float32), np.zeros((1, 6, 8, 4), np.float32)
     with pytest.raises(AssertionError):
-        fields, out = np.zeros((1, 4, 6, 8), np.float32), np.zeros((1, 6, 8, 4), np.float32)
         turn(fields, np.array(turns), ones == 0, ones, ones, out)

@@ -44,7 +44,7 @@ def is_here(path):
 
 # The others are run as a document has them.
 @pytest.mark.parametrize("name", [
-    "kernels", "generated", "fashion-full", "imagenet", "search", "aiperf", "extremeweather",
+    "kernels", "generated", "fashion-full", "imagenet", "search", "aiperf", "weather", "extremeweather",
 ])
 def test_problems_can_be_planned_where_their_data_are(name):
     path = ROOT / "inputs" / f"{name}.dat"
