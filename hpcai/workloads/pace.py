@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
 from hpcai import clock, estimate
 from hpcai.data.dataset import Dataset
 from hpcai.data.order import Shard
+from hpcai.data.places import GENERATED
 from hpcai.data.weather.dataset import Weather
 from hpcai.estimate import Rates
 from hpcai.inputfile import Case
@@ -20,6 +22,7 @@ from hpcai.train.precision import apply
 from hpcai.workloads.products import check, checked_operations, products
 
 PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where two images have fewer
+MADE = 2  # frames
 PROBES = 3  # timed steps, after one that is not
 LONG = 2.0  # seconds of a step in which what happens but once is not seen
 
@@ -30,13 +33,24 @@ def seconds(
     """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor, or a GPU."""
     per_image = count(graph, "model").total
     batch = min(case["BATCH"], max(2, PROBED_OPERATIONS // per_image))  # what the plan has memory for
+    of_network, making = probe(graph, batch, case["PRECISION"], device), _making_seconds(case, dataset)
     rates = replace(
-        probe(graph, batch, case["PRECISION"], device),
+        of_network,
+        training=of_network.training + making,
+        validation=of_network.validation + making,
         once=clock.since_process_start() if case.index == 1 else 0.0,
         residuals=_residual_seconds(graph, case["BATCH"], device) / (case["GROUPS"] * case["DEGREE"]),
     )
     found = estimate.seconds(rates, case.settings, shard.steps, len(dataset.train), len(dataset.validation))
     return {phase: taken * crowd for phase, taken in found.items()}
+
+
+def _making_seconds(case: Case, dataset: Dataset | Weather) -> float:
+    """Seconds of a frame of generated weather, which takes as long as a small network does; of other data nothing."""
+    if not isinstance(dataset, Weather) or case["DATASET"] != GENERATED:
+        return 0.0
+    frames = np.arange(MADE)
+    return _fastest(lambda: dataset.train.frames(frames), torch.device("cpu")) / MADE
 
 
 @lru_cache
