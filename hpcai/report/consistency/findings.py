@@ -1,14 +1,13 @@
 """What the curves, models and ensemble of a weather test owe each other, and what its loaders owe the data."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import isclose
 from typing import Any
 
 from hpcai import score
 from hpcai.detections.stored import TRUE
 from hpcai.inputfile import Case
-from hpcai.report.consistency.quality import evaluated, judged
+from hpcai.report.consistency import quality
 from hpcai.report.consistency.rounding import at_most
 from hpcai.result.quality import LOOSE, MEASURED, pairs
 
@@ -22,12 +21,8 @@ ROUNDING = 1e-9
 def curve(case: Case, raw: Json) -> dict[str, bool]:
     """The validation curve of the first model."""
     entries = raw["curve"]
-    seconds = [0.0, *(entry["seconds"] for entry in entries)]
     return {
-        **judged(raw),
-        "curve: epochs that EVALUATE asks for": [entry["epoch"] for entry in entries] == evaluated(case),
-        "curve: no loss is missing": all(entry["loss"] is not None for entry in entries),
-        "curve: time goes on": all(earlier < later for earlier, later in pairwise(seconds)),
+        **quality.curve(case, raw),
         "curve: a precision for each class that has true boxes": all(
             _of_classes(entry["average_precision"], raw["true_boxes"]) for entry in entries
         ),
@@ -50,7 +45,7 @@ def ensemble(case: Case, raw: Json) -> dict[str, bool]:
     most = pairs(case["GROUPS"]) * samples
     found, boxes = raw["average_precision"], raw["true_boxes"]
     return {
-        "validation_passes = GROUPS x evaluated epochs": passes == case["GROUPS"] * len(evaluated(case)),
+        "validation_passes = GROUPS x evaluated epochs": passes == case["GROUPS"] * len(quality.evaluated(case)),
         "validation_counted = passes x samples": raw["validation_counted"] == passes * samples,
         "true_boxes: a number for each class, some above 0": len(boxes) == raw["dataset"]["classes"] and any(boxes),
         "true_boxes: at most 15 a frame": sum(boxes) <= TRUE * samples,
