@@ -20,17 +20,19 @@ SEARCH = {"epochs": 60, "network": "resnet50", "variant": "v1", "strategy": "bay
 
 @dataclass(frozen=True)
 class Official:
-    """What a workload of HPC AI500 is officially run on and with; `samples` for training, from and to."""
+    """What a workload of HPC AI500 is officially run on and with; samples for training and validation, from and to."""
 
     dataset: str
     samples: tuple[int, int]
     epochs: int
     target: float
     penalty: float
+    validation: tuple[int, int] | None = None  # None where the dataset's name says it
 
 
 IMAGES = Official("imagenet", (SAMPLES, SAMPLES), epochs=90, target=0.763, penalty=5)
-WEATHER = Official("extremeweather", (YEARS[0] * FRAMES[0], YEARS[1] * FRAMES[1]), epochs=50, target=0.35, penalty=10)
+TRAINING = (YEARS[0] * FRAMES[0], YEARS[1] * FRAMES[1])
+WEATHER = Official("extremeweather", TRAINING, epochs=50, target=0.35, penalty=10, validation=FRAMES)
 OFFICIAL = {"ensemble": IMAGES, "weather": WEATHER}
 Rule = tuple[bool, str]  # whether it was kept, and what is said if not
 FAILED = "checks FAILED, official PASSED"
@@ -56,9 +58,9 @@ def official(facts: Mapping[str, Any], of: Official = IMAGES) -> Audit:
     """The verdict on one test of `ensemble` or `weather`, by HPC AI500's rules (epochs, target, n, precision).
 
     `facts`: dataset (its name), original (bool: the dataset's own pictures, unchanged), samples (training samples of
-    one epoch), epochs, target (top-1, mAP), penalty (n of Valid FLOPS), bits (of the compute precision), passed (bool:
-    every check), completed (bool: not broken off). A fact that is missing raises KeyError. Same on every rank that
-    has the same facts.
+    one epoch), validation (samples; only where there is a rule for them), epochs, target (top-1, mAP), penalty (n of
+    Valid FLOPS), bits (of the compute precision), passed (bool: every check), completed (bool: not broken off). A fact
+    that is missing raises KeyError. Same on every rank that has the same facts.
     """
     penalty = facts["penalty"]
     own = (penalty == of.penalty, f"penalty {_shown(penalty)}, official {of.penalty:g}")
@@ -119,14 +121,19 @@ def _broken(facts: Mapping[str, Any], own: Sequence[Rule]) -> Sequence[Rule]:
 
 def _foreign(facts: Mapping[str, Any], of: Official) -> Sequence[Rule]:
     """What makes the data others than the official ones."""
-    named, samples = facts["dataset"] == of.dataset, facts["samples"]
-    least, most = of.samples
-    right = f"{least}" if least == most else f"{least} to {most}"
+    named = facts["dataset"] == of.dataset
     return (
         (named, f"dataset {_shown(facts['dataset'])}, official {of.dataset}"),
         (not named or facts["original"] is True, f"dataset {of.dataset} altered, official {of.dataset} unaltered"),
-        (_is_number(samples) and least <= samples <= most, f"samples {_shown(samples)}, official {right}"),
+        _within("samples", facts["samples"], of.samples),
+        *((_within("validation samples", facts["validation"], of.validation),) if of.validation else ()),
     )
+
+
+def _within(what: str, samples: Any, bounds: tuple[int, int]) -> Rule:
+    least, most = bounds
+    right = f"{least}" if least == most else f"{least} to {most}"
+    return _is_number(samples) and least <= samples <= most, f"{what} {_shown(samples)}, official {right}"
 
 
 def _departures(facts: Mapping[str, Any], of: Official) -> Sequence[Rule]:

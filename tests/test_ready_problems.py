@@ -96,7 +96,7 @@ def test_the_official_weather_problem_is_valid_on_the_published_years_and_no_few
     assert {name: case[name] for name in expected} == expected and (case["GROUPS"], case["DEGREE"]) == (2, 4)
     facts = {"dataset": data.name, "original": case["SAMPLES"] == 0, "samples": len(data.train), "passed": True}
     facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
-    facts |= {"bits": precision.BITS[case["PRECISION"]], "completed": True}
+    facts |= {"bits": precision.BITS[case["PRECISION"]], "completed": True, "validation": len(data.validation)}
     assert audit.official(facts, audit.OFFICIAL[case.workload]).status == status
 
 

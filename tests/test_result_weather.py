@@ -90,8 +90,8 @@ def test_loading_is_told_as_shares_of_what_all_ranks_trained() -> None:
 
 
 FACTS = {
-    "dataset": "extremeweather", "original": True, "samples": 25 * 1460, "epochs": 50, "target": 0.35, "penalty": 10,
-    "bits": 16, "passed": True, "completed": True,
+    "dataset": "extremeweather", "original": True, "samples": 25 * 1460, "validation": 1460, "epochs": 50,
+    "target": 0.35, "penalty": 10, "bits": 16, "passed": True, "completed": True,
 }  # fmt: skip
 GENERATED = FACTS | {"dataset": "generated-weather-4x768"}
 
@@ -109,6 +109,8 @@ GENERATED = FACTS | {"dataset": "generated-weather-4x768"}
         ({"samples": 1}, "UNOFFICIAL", f"samples 1, official {24 * 1456} to {26 * 1460}"),
         ({"samples": 26 * 1460 + 1}, "UNOFFICIAL", f"samples {26 * 1460 + 1}, official {24 * 1456} to {26 * 1460}"),
         ({"samples": float("nan")}, "UNOFFICIAL", f"samples nan, official {24 * 1456} to {26 * 1460}"),
+        ({"validation": 10}, "UNOFFICIAL", "validation samples 10, official 1456 to 1460"),
+        ({"validation": 2 * 1460}, "UNOFFICIAL", "validation samples 2920, official 1456 to 1460"),
         ({"original": False}, "UNOFFICIAL", "dataset extremeweather altered, official extremeweather unaltered"),
         (GENERATED, "UNOFFICIAL", "dataset generated-weather-4x768, official extremeweather"),
         (GENERATED | {"penalty": 5}, "INVALID", "penalty 5, official 10"),

@@ -91,6 +91,7 @@ def _audit(test: Json) -> Json:
             "dataset": dataset["name"],
             "original": settings["SAMPLES"] == 0,
             "samples": dataset["training_samples"],
+            "validation": dataset["validation_samples"],
             "epochs": settings["EPOCHS"],
             "target": test["raw"]["target"],
             "penalty": settings["PENALTY"],
