@@ -181,6 +181,10 @@ def test_lines_of_classes_and_of_reading() -> None:
     ]
     assert [value for _, value in told[6:]][::2] == ["2.5000000", "0.5000000"]
     assert [*lines_of.lines({**test, "workload": "ensemble"})] == []
+    test["scores"]["loading"]["read_rate"] = None
+    for dataset, words in (("generated", "n/a, generated"), ("extremeweather:x", "n/a, nothing read")):
+        test["settings"]["DATASET"] = dataset
+        assert [line.partition("= ")[2].strip() for line in lines_of.lines(test)][6] == words
 
 
 def test_curves_and_pictures(tmp_path: Path) -> None:

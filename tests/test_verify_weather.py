@@ -117,6 +117,7 @@ def test_numbers_that_the_detections_do_not_have(change: Callable[..., None], wo
         ((3, 0, 2), 49.0, "frame 3: a box outside of the field"),
         ((3, 0, 5), 2.0, "frame 3: a class that there is not"),
         ((3, 0, 5), 0.5, "frame 3: a class that there is not"),
+        ((3, 0, 5), np.inf, "frame 3: a class that there is not"),
         ((3, 0, 5), -1.0, "frame 3: rows that are used are not the first ones"),
         ((3, 99, 0), 7.0, "frame 3: rows that are used are not the first ones"),
     ],

@@ -59,12 +59,16 @@ def _formed(found: stored.Found, dataset: Json) -> Iterator[str]:
         least, most = own[:, :4].min(initial=0), own[:, 2:4].max(axis=0, initial=0)
         if (rows[: len(own), CLASS] < 0).any() or (unused != stored.empty(1).detections[0, : len(unused)]).any():
             yield f"frame {frame}: rows that are used are not the first ones"
-        elif not np.isin(own[:, CLASS], np.arange(dataset["classes"])).all():
+        elif not _whole(own[:, CLASS], dataset["classes"]):
             yield f"frame {frame}: a class that there is not"
         elif not (np.isfinite(own).all() and _falling(own[:, SCORE])):
             yield f"frame {frame}: scores that do not fall from 1 to 0"
         elif least < -OUTSIDE or (most > np.array([height, width]) + OUTSIDE).any():
             yield f"frame {frame}: a box outside of the field"
+
+
+def _whole(numbers: NDArray[np.float32], classes: int) -> bool:
+    return bool(((numbers < classes) & (np.floor(numbers) == numbers)).all())
 
 
 def _falling(scores: NDArray[np.float32]) -> bool:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hpcai.data.places import GENERATED
 from hpcai.data.weather.layout import names
 from hpcai.report.text import score
 
 Json = dict[str, Any]
 
-MADE = "n/a, generated"
+MADE, UNREAD = "n/a, generated", "n/a, nothing read"
 SHARES = {"loading_share": "loading", "reading_share": "reading", "decompressing_share": "decompressing"}  # of threads
 
 
@@ -16,7 +17,7 @@ def lines(test: Json) -> Iterator[str]:
     """Nothing of other workloads."""
     if test["workload"] == "weather":
         yield from _precision(test)
-        yield from _loading(test["scores"]["loading"])
+        yield from _loading(test["scores"]["loading"], MADE if test["settings"]["DATASET"] == GENERATED else UNREAD)
 
 
 def _precision(test: Json) -> Iterator[str]:
@@ -27,8 +28,8 @@ def _precision(test: Json) -> Iterator[str]:
         yield score(f"AP at 0.5, {name}", precision, "n/a, no box")
 
 
-def _loading(found: Json) -> Iterator[str]:
+def _loading(found: Json, otherwise: str) -> Iterator[str]:
     rate = found["read_rate"]
-    yield score("fields read in training, GB/s", None if rate is None else rate / 1e9, MADE)
+    yield score("fields read in training, GB/s", None if rate is None else rate / 1e9, otherwise)
     for name, words in SHARES.items():
-        yield score(f"share of training, {words}", found[name], MADE)
+        yield score(f"share of training, {words}", found[name], otherwise)
