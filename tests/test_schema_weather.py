@@ -1,0 +1,69 @@
+"""The schema of weather: stored and real results follow it, altered ones do not, and no field is left out of it."""
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from made_weather import mixed
+from small_run import golden_weather, weather_run
+from test_schema import OPEN, VALIDATOR, altered, objects
+
+from hpcai.report.schema.test import TESTS
+
+Json = dict[str, Any]
+OF_TEST = Draft202012Validator({"anyOf": TESTS})
+WRONG = {int: ("1", True, None), float: ("1", True), str: (1, None), bool: (1, None), list: ({}, 1), dict: ([], 1)}
+
+
+def stored() -> Json:
+    """The first test, without samples of telemetry, which are many and alike."""
+    test: Json = golden_weather()["tests"][0]
+    del test["raw"]["telemetry"]
+    return test
+
+
+def test_stored_and_mixed_results() -> None:
+    VALIDATOR.validate(golden_weather())
+    VALIDATOR.validate(mixed())
+    VALIDATOR.validate(mixed(ensembles=False))
+
+
+def test_a_real_result_in_which_a_model_diverged() -> None:
+    VALIDATOR.validate(weather_run().result)
+    assert weather_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None
+
+
+def test_every_field_is_needed_and_no_other_is_allowed() -> None:
+    for path, fields in objects(stored()):
+        other, found = altered(stored(), path)
+        found["unheard of"] = 1
+        assert (path and path[-1] in OPEN) or not OF_TEST.is_valid(other), path
+        for field in fields:
+            other, found = altered(stored(), path)
+            del found[field]
+            optional = (path and path[-1] in OPEN) or field in ("start-up", "ceiling", "ceiling_error")
+            assert OF_TEST.is_valid(other) == bool(optional), (path, field)
+
+
+def test_every_field_has_its_type() -> None:
+    for path, fields in objects(stored()):
+        for field, value in fields.items():
+            for wrong in WRONG.get(type(value), (True, {})):
+                other, found = altered(stored(), path)
+                found[field] = wrong
+                nothing = type(value) is int and wrong is None  # stands for a number that there is none of
+                assert not OF_TEST.is_valid(other) or nothing, (path, field, wrong)
+
+
+@pytest.mark.parametrize("workload", ["ensemble", "nas", "kernels"])
+def test_weather_is_no_other_workload(workload: str) -> None:
+    assert not OF_TEST.is_valid(stored() | {"workload": workload})
+
+
+@pytest.mark.parametrize("field", ["weather_index", "weather_quality", "weather_gflops", "weather_valid_gflops"])
+def test_the_summary_has_all_of_weather_or_nothing(field: str) -> None:
+    result = mixed()
+    del result["summary"]["weather"][field]
+    assert not VALIDATOR.is_valid(result)
+    del result["summary"]["weather"]
+    VALIDATOR.validate(result)
