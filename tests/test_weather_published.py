@@ -112,10 +112,14 @@ def stored(path):
         return file["images"].id.get_storage_size()
 
 
-def test_a_block_is_inflated_once_for_all_its_frames(folder):
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_block_is_inflated_once_for_all_its_frames(folder, batch):
+    """Also where batches end within blocks."""
     data = open_published(folder)
-    for index in BlockOrder(data.train.begins, 3, 0)(np.arange(19)):
-        data.train.frames(np.array([index]))
+    order = BlockOrder(data.train.begins, 3, 0)(np.arange(19))
+    assert np.any(np.diff(order) < 0)
+    for indices in np.split(order, range(batch, 19, batch)):
+        data.train.frames(indices)
     assert data.train.meter.measured()["bytes_read"] == sum(
         stored(folder / f"climo_{year}.h5") for year in (1979, 1980)
     )

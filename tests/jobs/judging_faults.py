@@ -39,7 +39,7 @@ def sample_judged_twice_by_the_ensemble() -> Fault:
     return _asked(bagging, _first_twice)
 
 
-def _loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[Any]]) -> Fault:
+def loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[Any]], where: Any = loader) -> Fault:
     """While `owner.name` runs, the loading thread of one rank delivers what `change` makes of its batches."""
 
     def ahead(genuine: Callable[..., Any]) -> Any:
@@ -47,7 +47,7 @@ def _loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[An
 
     def make(genuine: Callable[..., Any]) -> Any:
         def run(*arguments: Any) -> Any:
-            with replaced(loader, "Ahead", ahead):
+            with replaced(where, "Ahead", ahead):
                 return genuine(*arguments)
 
         return run
@@ -55,11 +55,11 @@ def _loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[An
     return replaced(owner, name, make)
 
 
-def _without_first(batches: Iterator[Any]) -> Iterator[Any]:
+def without_first(batches: Iterator[Any]) -> Iterator[Any]:
     return islice(batches, 1, None)
 
 
-def _second_replaced_by_first(batches: Iterator[Any]) -> Iterator[Any]:
+def second_replaced_by_first(batches: Iterator[Any]) -> Iterator[Any]:
     first = next(batches)
     next(batches)
     yield from (first, first)
@@ -67,19 +67,19 @@ def _second_replaced_by_first(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def batch_lost() -> Fault:
-    return _loaded(Validation, "run", _without_first)
+    return loaded(Validation, "run", without_first)
 
 
 def batch_delivered_twice() -> Fault:
-    return _loaded(Validation, "run", _second_replaced_by_first)
+    return loaded(Validation, "run", second_replaced_by_first)
 
 
 def batch_lost_by_the_ensemble() -> Fault:
-    return _loaded(bagging, "_judged", _without_first)
+    return loaded(bagging, "_judged", without_first)
 
 
 def batch_delivered_twice_to_the_ensemble() -> Fault:
-    return _loaded(bagging, "_judged", _second_replaced_by_first)
+    return loaded(bagging, "_judged", second_replaced_by_first)
 
 
 # --- the provider's products

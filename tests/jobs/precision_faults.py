@@ -8,7 +8,7 @@ import torch
 from planting import RANK, WRONG_RANK, WRONG_STEP, Fault, replaced
 
 from hpcai.train.state import TrainingState
-from hpcai.workloads import ensemble
+from hpcai.workloads import stages
 
 
 def overflow_on_one_rank() -> Fault:
@@ -31,5 +31,5 @@ def skipped_step_credited() -> Fault:
 
     faults = ExitStack()
     faults.enter_context(overflow_on_one_rank())
-    faults.enter_context(replaced(ensemble, "totals", make))
+    faults.enter_context(replaced(stages, "totals", make))
     return faults

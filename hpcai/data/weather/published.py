@@ -160,12 +160,15 @@ class PublishedFrames:
         return len(self._boxes) if self._chosen is None else len(self._chosen)
 
     def frames(self, indices: Integers) -> NDArray[np.float32]:
-        """Fields at the indices, float32[n, 16, H, W], block by block."""
+        """Fields at the indices, float32[n, 16, H, W], block by block, each where it is asked for first.
+
+        So the last one, which the next indices may go on with, is the one that stays.
+        """
         places = self._places(indices)
         fields = np.empty((len(places), *self._parts[0].year.shape), np.float32)
         numbers = np.searchsorted(self._begins, places, side="right") - 1
         with self._reading:
-            for number in np.unique(numbers).tolist():
+            for number in dict.fromkeys(numbers.tolist()):
                 block = self._block(number)
                 for place in np.flatnonzero(numbers == number).tolist():
                     fields[place] = block[places[place] - self._begins[number]]

@@ -1,0 +1,90 @@
+"""Faults in how detectors are judged, and in what makes them differ."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from judging_faults import loaded, second_replaced_by_first, without_first
+from planting import RANK, WRONG_RANK, Fault, replaced
+
+from hpcai.data.weather import loader
+from hpcai.train import fusing
+from hpcai.train.detecting import DetectionValidation
+from hpcai.train.objective import Detection
+from hpcai.workloads import weather
+
+# --- the frames
+
+
+def frames_left_out() -> Fault:
+    return loaded(DetectionValidation, "run", without_first, loader)
+
+
+def frames_delivered_twice() -> Fault:
+    return loaded(DetectionValidation, "run", second_replaced_by_first, loader)
+
+
+def _met(change: Callable[[np.ndarray, int], np.ndarray]) -> Fault:
+    """One rank says of its first block that it shows other frames."""
+
+    def make(genuine: Callable[..., Iterator[Any]]) -> Any:
+        def blocks(of: Any, shard: Any, *arguments: Any) -> Iterator[Any]:
+            for block, (x, y, indices) in genuine(of, shard, *arguments):
+                wrong = RANK == WRONG_RANK and block == 0
+                yield block, (x, y, change(indices, shard.n) if wrong else indices)
+
+        return blocks
+
+    return replaced(fusing, "blocks", make)
+
+
+def frames_beyond_the_last() -> Fault:
+    return _met(lambda indices, frames: indices + frames)
+
+
+def frame_found_twice() -> Fault:
+    return _met(lambda indices, frames: np.append(indices[1:], indices[1]))
+
+
+def frames_delivered_twice_to_the_ensemble() -> Fault:
+    return loaded(fusing, "judge", second_replaced_by_first, loader)
+
+
+def frames_met_twice() -> Fault:
+    """The detections of a block are taken in twice."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def meet(group: Any, block: int, *arguments: Any) -> None:
+            for _ in range(2 if block == 0 else 1):
+                genuine(group, block, *arguments)
+
+        return meet
+
+    return replaced(fusing, "_meet", make)
+
+
+# --- the ensemble
+
+
+class SameDetector:
+    """Both models have all that is drawn for the first: weights, frames, turns, anchors and regions."""
+
+    def __enter__(self) -> None:
+        seeds, samplers, turned = weather.seed_of, weather.sampler, loader.Loader.augmentation
+        self.patches = [
+            patch.object(weather, "seed_of", lambda seed, purpose, member: seeds(seed, purpose, 0)),
+            patch.object(weather, "sampler", lambda kind, n, seed, member, models: samplers(kind, n, seed, 0, models)),
+            patch.object(weather, "Detection", lambda seed, model: Detection(seed, 0)),
+            patch.object(loader.Loader, "augmentation", lambda self, seed, member, *rest: turned(self, seed, 0, *rest)),
+        ]
+        for each in self.patches:
+            each.start()
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.patches:
+            each.stop()
+
+
+def detectors_identical() -> Fault:
+    return SameDetector()
