@@ -44,10 +44,10 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     cases = _cases(problem, world, accelerators(world, device))
     _announce(cases, world, device)
     usage = Usage(cases, world, device)
-    survey(cases, world.comm)
     agreed(world.comm, lambda: check(cases))
     together(world.comm, lambda: check_node(cases) if world.node.rank == 0 else None)
     usage.refuse()
+    survey(cases, world.comm)  # may take hours, so that whatever can be refused is refused before
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
     book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:

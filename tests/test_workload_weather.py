@@ -1,29 +1,24 @@
 """The workload [weather] as a whole: real runs of small sets, generated and in files, and what is refused."""
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 import pytest
-from job_folder import START, listing
 from jsonschema import Draft202012Validator
-from launch import BENCH, ROOT, Finished, mpirun, run_job
+from launch import BENCH, Finished, mpirun, run_job
 from report_readers import assert_parsers_read_it
 
 from hpcai import score
 from hpcai.data import generate
-from hpcai.data.weather import statistics
-from hpcai.data.weather.layout import BOXES, file_name
+from hpcai.data.weather.layout import EASIEST
 from hpcai.detections import stored
 from hpcai.report import schema, verify
 
 Json = dict[str, Any]
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: WEATHER NOT TESTED")
-FAILING = ROOT / "tests" / "jobs" / "failing.py"
 INPUT = """\
 Extreme weather
 in a small part of a year
@@ -41,7 +36,7 @@ MADE = INPUT.format(dataset="generated", rows=48, classes=2, samples=24)
 FILES = INPUT.format(dataset="extremeweather:years", rows=0, classes=0, samples=0)
 FRAMES, YEARS = 12, 3
 FRAME = 16 * 48 * 64  # numbers
-rank_on = partial(run_job, env={"OMP_NUM_THREADS": "1"})
+ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 
 
 class Run:
@@ -49,7 +44,7 @@ class Run:
 
     def __init__(self, folder: Path, text: str, ranks: int, *settings: str) -> None:
         (folder / "input.dat").write_text(text)
-        self.job: Finished = rank_on([BENCH, "--set", *settings] if settings else [BENCH], ranks, folder)
+        self.job: Finished = run_job([BENCH, "--set", *settings], ranks, folder, env=ENVIRONMENT)
         assert self.job.returncode == 0, self.job.stdout + self.job.stderr
         (self.folder,) = (folder / "results").iterdir()
         self.result: Json = json.loads((self.folder / "result.json").read_text())
@@ -141,9 +136,10 @@ def test_what_was_found_lies_beside_the_result(grids: Run) -> None:
     assert sorted(path.name for path in grids.folder.glob("*.h5")) == [*names, "series.h5"]
     assert all(name in verify.standing(grids.folder / "result.json") for name in names)
     for name, test in zip(names, grids.tests, strict=True):
-        table = stored.read(grids.folder / name)
-        assert table.shape == (48, 100, 6) and stored.digest(table) == test["raw"]["detections_sha256"]
-        assert any(map(len, stored.used(table)))
+        found, about = stored.read(grids.folder / name, 48)
+        assert stored.digest(found) == test["raw"]["detections_sha256"]
+        assert any(map(len, stored.used(found.detections)))
+        assert about.classes == EASIEST and about.moments is not None
 
 
 @needs_mpirun
