@@ -43,7 +43,7 @@ def test_groups_of_any_size_find_the_precision_of_all_frames() -> None:
                 group.free()
 
 
-@pytest.mark.parallel(2)
+@pytest.mark.parallel(3)
 def test_frames_judged_twice_are_counted() -> None:
     from mpi4py import MPI
 

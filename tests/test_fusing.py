@@ -128,7 +128,7 @@ def test_frames_that_are_missing_or_mixed_up_are_miscounted() -> None:
             group.free()
 
 
-@pytest.mark.parallel(2)
+@pytest.mark.parallel(4)
 def test_models_that_are_the_same_do_not_disagree() -> None:
     from mpi4py import MPI
 
@@ -142,7 +142,7 @@ def test_models_that_are_the_same_do_not_disagree() -> None:
     assert numbers["agreement"] == 9 * pairs(group.groups)
 
 
-@pytest.mark.parallel(2)
+@pytest.mark.parallel(4)
 def test_a_model_whose_outputs_are_no_numbers_keeps_nobody_waiting() -> None:
     from mpi4py import MPI
 
