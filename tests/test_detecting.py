@@ -53,7 +53,8 @@ def test_frames_judged_twice_are_counted() -> None:
     half = Numbered(0, 4 * world.size)
     model = Answers(half.answers(0))
     twice = judged(half, model, group, rank=0)
-    assert twice.counted == 4 * world.size and twice.fingerprint != expected_fingerprint(4 * world.size)
+    assert twice.counted == 4 * world.size
+    assert (twice.fingerprint == expected_fingerprint(4 * world.size)) == (world.size == 1)
     faulty: Any = repeating(half)
     validation = half.validation(ValidationShard(4 * world.size, group.seat.member, world.size, 2))
     validation.loader = faulty
