@@ -47,7 +47,7 @@ IN_AN_ENSEMBLE = {
     "detectors_identical": {APART},
     "frames_met_twice": {VALIDATION},
     "frames_delivered_twice_to_the_ensemble": {VALIDATION},
-    "step_on_half_a_batch": {OPERATIONS},
+    "proposals_frozen": {DEVIATION, LOST, OPERATIONS},
     "sample_trained_twice": {SAMPLES},
     "model_diverges": {LOSS},
 }

@@ -1,4 +1,4 @@
-"""Faults in how detectors are judged, and in what makes them differ."""
+"""Faults in how detectors are trained and judged, and in what makes them differ."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -62,6 +62,23 @@ def frames_met_twice() -> Fault:
         return meet
 
     return replaced(fusing, "_meet", make)
+
+
+# --- the training
+
+
+def proposals_frozen() -> Fault:
+    """The proposal network stays as it was drawn."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def sgd(module: Any, recipe: Any) -> Any:
+            for name, parameter in module.named_parameters():
+                parameter.requires_grad_(not name.startswith("proposals_"))
+            return genuine(module, recipe)
+
+        return sgd
+
+    return replaced(weather, "sgd", make)
 
 
 # --- the ensemble
