@@ -131,7 +131,8 @@ def test_weights_depend_on_the_seed_alone() -> None:
     torch.manual_seed(2)
     assert all(map(torch.equal, one.state_dict().values(), detector(5).state_dict().values()))
     assert not torch.equal(one.boxes_dense1.weight, detector(6).boxes_dense1.weight)
-    assert one.proposals_score1.weight.std().item() == pytest.approx(0.01, rel=0.5)
+    assert one.boxes_scores.weight.std().item() == pytest.approx(0.01, rel=0.5)
+    assert not one.proposals_score1.weight.any() and not one.proposals_offset1.weight.any()
 
 
 def _frozen(module: Any) -> None:

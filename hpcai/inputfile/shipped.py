@@ -31,7 +31,7 @@ VALUES: dict[str, dict[str, tuple[Value, ...]]] = {
         "DEGREE": (1,),
         "BATCH": (16,),
         "EPOCHS": (2,),
-        "LEARNRATE": (0.32,),
+        "LEARNRATE": (0.45,),
         "MOMENTUM": (0.9,),
         "DECAY": (1e-4,),
     },
