@@ -109,7 +109,7 @@ def test_report_tells_the_precision(grids: Run) -> None:
         for name, value in told.items():
             assert f"\n{name:>48}= {value:16.7f}" in block, name
         assert f"\n{'quality(mAP)/target':>48}=" in block
-        assert scores["target"] == 0.7
+        assert scores["target"] == 0.8
 
 
 @needs_mpirun
