@@ -13,6 +13,7 @@ from hpcai import result as results
 from hpcai.comm.ending import Ending
 from hpcai.comm.seats import Grid, described, grids_of, groups_of
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, together
+from hpcai.detections import stored
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
@@ -199,7 +200,7 @@ class _Book:
             return 0
         sealed = results.sealed(self.result, self.planned)
         _tell(hpl.closing(sealed))
-        names = sorted(files.contents(sealed))
+        names = sorted({*files.contents(sealed), *(path.name for path in self.folder.glob(stored.name("*")))})
         print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self.folder}", file=sys.stderr)
         return _exit_code(sealed["summary"])
 

@@ -50,8 +50,8 @@ class About:
     moments: NDArray[np.int32] | None = None
 
 
-def name(index: int) -> str:
-    """What the file of a test is called."""
+def name(index: int | str) -> str:
+    """What the file of a test is called; of an asterisk, the pattern of all of them."""
     return f"detections-{index}.h5"
 
 
