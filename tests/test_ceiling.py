@@ -110,5 +110,5 @@ def test_quality_above_the_ceiling_fails(correct, best_member, verdict):
 
 
 def test_nobody_knows_the_ceiling_of_real_data():
-    found = leak({"validation_samples": 2000}, 2000)
+    found = leak({"validation_samples": 2000}, 1.0, 2000)
     assert (found["verdict"], found["value"]) == ("NOT CHECKED", None)

@@ -101,7 +101,7 @@ def test_repetitions() -> None:
 
 
 def test_explanation_names_the_workload() -> None:
-    assert "workload (1 ensemble, 3 nas)" in files.report(searched())
+    assert "workload (1 ensemble, 2 weather, 3 nas)" in files.report(searched())
 
 
 def test_trials_csv() -> None:
