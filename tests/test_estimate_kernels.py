@@ -71,6 +71,7 @@ def test_it_knows_which_products_are_checked_by_every_element() -> None:
     assert (estimate.LARGEST_OPERATIONS, estimate.BLOCK_ELEMENTS) == (verify.LARGEST_OPERATIONS, verify.BLOCK_ELEMENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(1)
 def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
