@@ -32,6 +32,7 @@ from hpcai.data.weather.dataset import Weather
 from hpcai.data.weather.loader import Loader
 from hpcai.inputfile import parse
 from hpcai.machine import device as devices
+from hpcai.machine import memory
 from hpcai.models.detection.detector import build
 from hpcai.train.loop import Training
 from hpcai.workloads.weather import assembled
@@ -144,11 +145,12 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", default=CASES, metavar="CASE")
     options = parser.parse_args()
     every = sorted(os.sched_getaffinity(0))
+    devices.prepare(CPU, 1)
+    memory.keep_freed()
     for case in options.cases:
         network, *sizes = case.split(":")
         rows, batch, cores = map(int, sizes)
         os.sched_setaffinity(0, every[:cores])
-        devices.prepare(CPU, 1)
         match = Match(network, rows, batch, options.rounds)
         match.run()
         match.report(case)
