@@ -14,11 +14,10 @@ from hpcai.comm.grid import Group, split
 from hpcai.data import bootstrap
 from hpcai.data.order import ValidationShard
 from hpcai.detections import CLASS
-from hpcai.detections.agreement import agreement
+from hpcai.detections.agreement import agreement, pairs
 from hpcai.detections.fusion import fused
-from hpcai.result.quality import pairs as told_pairs
 from hpcai.train import fusing
-from hpcai.train.fusing import Fused, judge, neighbours, pairs
+from hpcai.train.fusing import Fused, judge, neighbours
 
 pytestmark = pytest.mark.together
 SEED, BATCH = 3, 4
@@ -165,7 +164,7 @@ def test_a_model_whose_outputs_are_no_numbers_keeps_nobody_waiting() -> None:
 def test_each_model_is_held_against_its_neighbours(models: int) -> None:
     whole = [np.full((1, 6), model, np.float32) for model in range(models)]
     met = [tuple(int(rows[0, 0]) for rows in pair) for pair in neighbours(whole)]
-    assert len(met) == pairs(models) == told_pairs(models) == len({frozenset(pair) for pair in met})
+    assert len(met) == pairs(models) == len({frozenset(pair) for pair in met})
     assert all(first != second for first, second in met) and {*sum(met, ())} == set(range(models if models > 1 else 0))
 
 

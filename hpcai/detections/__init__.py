@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 100  # detections of a frame
+OVERLAP, LOOSE = 0.5, 0.1  # with a true box, of what is found: what targets are of, and what is told beside it
 SCORE, CLASS = 4, 5  # columns of a detection; a true box has its class where a detection has its score
 
 Detections: TypeAlias = NDArray[np.float32]  # [n, 6]

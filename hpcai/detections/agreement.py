@@ -28,3 +28,8 @@ def agreement(a: Detections, b: Detections) -> float:
         shared.append(best * float(min(a[one, SCORE], b[other, SCORE])))
         overlap[one], overlap[:, other] = 0.0, 0.0
     return 2 * fsum(shared) / whole
+
+
+def pairs(models: int) -> int:
+    """How many pairs of neighbours there are among models, the last of which is the first one's."""
+    return models if models > 2 else models - 1

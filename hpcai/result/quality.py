@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from hpcai import score
+from hpcai import detections, score
+from hpcai.detections.agreement import pairs
 from hpcai.inputfile import Case
 
 Json = dict[str, Any]
 
 NAMES = {"ensemble": "top-1", "weather": "mAP", "nas": "top-1"}
-MEASURED, LOOSE = "0.5", "0.1"  # overlaps that the quality of a detector is told at, and beside it
+MEASURED, LOOSE = str(detections.OVERLAP), str(detections.LOOSE)  # as JSON has them
 
 
 def qualities(case: Case, raw: Json) -> Json:
@@ -33,11 +34,6 @@ def disagreement(case: Case, raw: Json) -> float:
     if case.workload == "weather":
         return float(1.0 - raw["agreement"] / (pairs(models) * samples))
     return score.disagreement(raw["agreeing_pairs"], models, samples)
-
-
-def pairs(models: int) -> int:
-    """How many pairs of neighbours there are among models, the last of which is the first one's."""
-    return models if models > 2 else models - 1
 
 
 def _told_apart(case: Case, raw: Json) -> Json:

@@ -13,14 +13,11 @@ from hpcai.comm.grid import Group
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.data.weather.loader import Loader
-from hpcai.detections import CLASS, SCORE, Detections, stored
+from hpcai.detections import CLASS, OVERLAP, SCORE, Detections, stored
 from hpcai.detections.precision import Judged, matched
 from hpcai.judged import fingerprint
 from hpcai.train.detection_quality import quality
 from hpcai.train.evaluate import Tally
-
-OVERLAP = 0.5  # of a box that is found with the true one: what the target is of
-LOOSE = 0.1  # told beside it
 
 
 def _never() -> bool:

@@ -19,12 +19,12 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.order import ValidationShard
 from hpcai.data.philox import Integers
 from hpcai.data.weather.loader import Loader
-from hpcai.detections import CLASS, Detections, stored
-from hpcai.detections.agreement import agreement
+from hpcai.detections import CLASS, LOOSE, OVERLAP, Detections, stored
+from hpcai.detections.agreement import agreement, pairs
 from hpcai.detections.fusion import fused
 from hpcai.judged import expected_fingerprint, fingerprint
 from hpcai.train.bagging import blocks, in_bag
-from hpcai.train.detecting import LOOSE, OVERLAP, DetectionValidation
+from hpcai.train.detecting import DetectionValidation
 from hpcai.train.detection_quality import Quality, quality
 
 ROOM = 2**26  # bytes of detections that a rank takes at a time
@@ -136,11 +136,6 @@ def neighbours(models: list[Detections]) -> Iterator[tuple[Detections, Detection
     """Pairs of models, each with the next, the last with the first; of two models the one pair there is."""
     for place in range(pairs(len(models))):
         yield models[place], models[(place + 1) % len(models)]
-
-
-def pairs(models: int) -> int:
-    """How many pairs of neighbours there are."""
-    return models if models > 2 else models - 1
 
 
 def _quality(of: Fused, validation: DetectionValidation, group: Group, overlap: float) -> Quality:

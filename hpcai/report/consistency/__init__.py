@@ -32,12 +32,8 @@ Json = dict[str, Any]
 
 # Others work with the numbers of samples, whatever these are, or with the ids of trials.
 FIRST = {"ensemble": (dataset.dataset,), "weather": (dataset.dataset,), "nas": (dataset.dataset, search.identities)}
-ENSEMBLE = (
-    work.settings,
-    work.work,
-    quality.curve,
-    quality.validation,
-    quality.members,
+WORK = (work.settings, work.work)
+TRAINING = (
     quality.reached,
     work.bags,
     seconds.seconds,
@@ -47,24 +43,22 @@ ENSEMBLE = (
     times.ranks,
     times.operations,
     execution.execution,
+)
+ENSEMBLE = (
+    *WORK,
+    quality.curve,
+    quality.validation,
+    quality.members,
+    *TRAINING,
     memory.memory,
     telemetry.telemetry,
 )
 WEATHER = (
-    work.settings,
-    work.work,
+    *WORK,
     findings.curve,
     findings.ensemble,
     findings.members,
-    quality.reached,
-    work.bags,
-    seconds.seconds,
-    staging.staging,
-    precision.precision,
-    times.steps,
-    times.ranks,
-    times.operations,
-    execution.execution,
+    *TRAINING,
     memory.used,
     findings.memory,
     findings.loading,

@@ -5,11 +5,12 @@ from math import isclose
 from typing import Any
 
 from hpcai import score
+from hpcai.detections.agreement import pairs
 from hpcai.detections.stored import TRUE
 from hpcai.inputfile import Case
 from hpcai.report.consistency import quality
 from hpcai.report.consistency.rounding import at_most
-from hpcai.result.quality import LOOSE, MEASURED, pairs
+from hpcai.result.quality import LOOSE, MEASURED
 
 Json = dict[str, Any]
 
