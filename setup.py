@@ -21,7 +21,7 @@ setup(
         *(f"hpcai.kernels.{name}" for name in find_packages("kernels")),
     ],
     package_dir={"hpcai.kernels": "kernels"},
-    package_data={"": ["*.cu"], "hpcai": ["py.typed", "data/shipped/*"]},
+    package_data={"": ["*.cu", "*.cuh"], "hpcai": ["py.typed", "data/shipped/*"]},
     install_requires=["mpi4py>=4", "numpy>=2", "torch>=2.11,<3", "h5py>=3.11", "numba>=0.61"],
     extras_require={
         "mpich": ["mpich>=4.1"],

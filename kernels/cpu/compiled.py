@@ -1,7 +1,6 @@
 """How loops in Python become machine code on this machine, and where that is kept."""
 
 import hashlib
-import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,10 +12,12 @@ import numba
 from numba import njit
 from numba.core.caching import FunctionCache
 
+from ..kept import HERE
+from ..kept import folder as kept_folder
+
 _njit: Any = njit
 F = TypeVar("F", bound=Callable[..., Any])
 
-HERE = Path(__file__).resolve().parent.parent  # of all kernels
 PLACE = "NUMBA_CACHE_DIR"
 # what reading a file raises that was cut off, or overwritten
 DAMAGED = (
@@ -91,23 +92,7 @@ def _folder(home: Path = HERE) -> Path | None:
 
     Numba looks at a function's own file for changes, but what it calls is compiled into it: so all files count.
     """
-    for root in _roots():
-        folder = root / f"numba-{_digest(home)}"
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK):
-                return folder
-    return None
-
-
-def _roots() -> Iterator[Path]:
-    """As the user says, else beside the sources, else in the user's own cache."""
-    if os.environ.get(PLACE):
-        yield Path(os.environ[PLACE])
-        return
-    yield HERE / "__pycache__"
-    with suppress(RuntimeError):  # nobody's home is known
-        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcai"
+    return kept_folder(f"numba-{_digest(home)}", PLACE)
 
 
 @cache

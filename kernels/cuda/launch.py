@@ -1,0 +1,129 @@
+"""Kernels put on torch's streams. What is to be launched is data, and is made without a GPU, CuPy or torch as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .architecture import Target, target
+from .compiler import compiled, supported
+from .program import Program
+from .tensor_map import ALIGNMENT, MAP
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with its blocks, threads of a block, bytes of dynamic shared memory, and arguments.
+
+    Arguments are NumPy scalars (an address is a uint64), or arrays of one element, which is passed by value
+    (`parameters`). Clusters are declared in the kernel itself.
+    """
+
+    program: Program
+    grid: tuple[int, int, int]
+    block: int
+    shared: int
+    arguments: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        for place, each in enumerate(self.arguments):
+            if not isinstance(each, np.generic) and not (isinstance(each, np.ndarray) and each.size == 1):
+                raise TypeError(f"{self.program}: argument {place} is {type(each)}; allowed: NumPy scalar, struct")
+
+
+def structure(*fields: tuple[str, Any]) -> np.dtype[Any]:
+    """The struct that C++ makes of fields of these names and NumPy types; tensor maps are fields of type MAP."""
+    end, largest, offsets = 0, 1, []
+    for _, kind in fields:
+        alignment = ALIGNMENT if np.dtype(kind) == MAP else np.dtype(kind).alignment
+        offsets.append(_multiple(end, alignment))
+        end, largest = offsets[-1] + np.dtype(kind).itemsize, max(largest, alignment)
+    names, formats = zip(*fields, strict=True)
+    size = _multiple(end, largest)
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+
+
+def parameters(dtype: np.dtype[Any], **fields: Any) -> Any:
+    """A struct to be passed by value: an array of one element of that type, at a multiple of 64 bytes.
+
+    Fields that are not named are zero.
+    """
+    memory = np.zeros(_multiple(dtype.itemsize, ALIGNMENT) + ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % ALIGNMENT
+    struct = memory[first : first + dtype.itemsize].view(dtype)
+    for name, value in fields.items():
+        struct[name] = value
+    return struct
+
+
+def _multiple(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def target_of(device: torch.device) -> Target:
+    """What is compiled for a GPU. Unavailable without NVRTC, or if it knows no GPU as old as this one."""
+    import torch
+
+    return target(torch.cuda.get_device_capability(device), supported())
+
+
+def enqueue(launch: Launch, device: torch.device) -> None:
+    """Put a kernel on torch's current stream of a GPU, and wait for nothing; compiled and loaded at its first use."""
+    import torch
+
+    with torch.cuda.device(device):
+        _resolved(launch, device)()
+
+
+def ready(launch: Launch, device: torch.device) -> Callable[[], None]:
+    """A function that launches it again and again, with nothing left to look up: on the stream that is current now.
+
+    The GPU must be torch's current one whenever it is called.
+    """
+    import torch
+
+    with torch.cuda.device(device):
+        return _resolved(launch, device)
+
+
+class _Stream(NamedTuple):
+    """All that CuPy asks of a stream that is not its own."""
+
+    ptr: int
+
+
+def _resolved(launch: Launch, device: torch.device) -> Callable[[], None]:
+    import torch
+
+    function = _function(launch.program, launch.shared, device)
+    stream = _Stream(torch.cuda.current_stream(device).cuda_stream)
+    return partial(function, launch.grid, (launch.block, 1, 1), launch.arguments, launch.shared, stream)
+
+
+@cache
+def _function(program: Program, shared: int, device: torch.device) -> Any:
+    """The kernel, with leave for that much shared memory: above 48 KiB it has to be asked for."""
+    from cupy.cuda import driver
+
+    function = _module(replace(program, name=""), device).get_function(program.name)
+    attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    if shared > driver.funcGetAttribute(attribute, function.ptr):
+        driver.funcSetAttribute(function.ptr, attribute, shared)
+    return function
+
+
+@cache
+def _module(file: Program, device: torch.device) -> Any:
+    """All kernels of a file, loaded into the device's primary context, which torch works in as well."""
+    from cupy.cuda import Module
+
+    module = Module()
+    module.load(compiled(file, target_of(device)).image)
+    return module

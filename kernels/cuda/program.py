@@ -1,0 +1,61 @@
+"""A kernel in CUDA C++, before it is compiled."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..kept import HERE
+
+HEADERS = HERE / "cuda"
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel: its file below kernels/, its name there (extern "C"), what -D defines, and whether a product may be
+    joined with a sum to one operation that rounds once.
+    """
+
+    source: str
+    name: str
+    definitions: tuple[tuple[str, int | str], ...] = ()
+    fused_multiply_add: bool = True
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return HERE / self.source
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """How a compiler is told, apart from what to compile for."""
+        defined = (f"-D{name}={value}" for name, value in self.definitions)
+        return ("--std=c++17", f"--fmad={str(self.fused_multiply_add).lower()}", *defined)
+
+    def __str__(self) -> str:
+        return " ".join([self.source, *(f"{name}={value}" for name, value in self.definitions)])
+
+
+def digest(program: Program, *others: str) -> str:
+    """Of all that the machine code follows from: the file and what it includes, the options, and these words."""
+    words = hashlib.sha256("\n".join([*program.options, *others]).encode())
+    for path in sources(program.path):
+        words.update(f"\n{path.name}\n".encode() + path.read_bytes())
+    return words.hexdigest()
+
+
+def sources(path: Path) -> list[Path]:
+    """A file and all that it includes in quotes, each once; a file that is not found is the compiler's to report."""
+    found = [path]
+    for each in found:  # which grows meanwhile
+        found += [path for path in _included(each) if path not in found]
+    return found
+
+
+def _included(path: Path) -> Iterator[Path]:
+    names = dict.fromkeys(_INCLUDE.findall(path.read_text(encoding="utf-8")))
+    for name in names:
+        places = ((folder / name).resolve() for folder in (path.parent, HEADERS))
+        yield from [place for place in places if place.is_file()][:1]
