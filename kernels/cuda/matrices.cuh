@@ -1,0 +1,81 @@
+// Operands that lie in memory as matrices, and how a team of threads brings tiles of them to shared memory. A class of
+// this kind has a LAYOUT, NBYTES of a tile, `begin`, for the tile that begins at a row of the operand, and `bring`, for its
+// steps from `step` on. PIECE is how many bytes are certain to lie at a multiple of as many.
+#pragma once
+#include "tile.cuh"
+
+struct Matrix {
+    const void *first;
+    i64 pitch;  // elements from a line to the next
+    int lines, columns;
+};
+
+// A line is a row of the operand, its columns are steps of the sum.
+template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByRows {
+    typedef typename Type::Element Element;
+    enum { LAYOUT = BY_ROWS, NBYTES = ROWS * LINE, APART = THREADS / VECTORS, MINE = ROWS / APART };
+    static_assert(ROWS % APART == 0, "threads share the rows out evenly");
+
+    const Matrix &matrix;
+    const int line, vector;
+    int row;
+
+    METHOD MatrixByRows(const Matrix &matrix, int thread)
+        : matrix(matrix), line(thread / VECTORS), vector(thread % VECTORS), row(0)
+    {
+    }
+
+    METHOD void begin(int first) { row = first + line; }
+
+    METHOD void bring(u32 target, int step) const
+    {
+        const Element *whole = static_cast<const Element *>(matrix.first);
+        const int column = step + vector * Width<Type>::VECTOR_ELEMENTS, left = matrix.columns - column;
+        UNROLLED
+        for (int mine = 0; mine < MINE; ++mine) {
+            const int here = row + mine * APART;
+            const bool there = here < matrix.lines && left > 0;
+            copy_vector<Element, PIECE>(target + vector_place(line + mine * APART, vector),
+                                        there ? whole + here * matrix.pitch + column : whole, there ? left : 0);
+        }
+    }
+};
+
+// A line is a step of the sum, its columns are rows of the operand.
+template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByColumns {
+    typedef typename Type::Element Element;
+    enum { LAYOUT = BY_COLUMNS, NBYTES = ROWS * LINE, APART = THREADS / VECTORS, MINE = ROWS / APART };
+    enum { STEPS = Width<Type>::ELEMENTS };
+    static_assert(ROWS % APART == 0 && ROWS % STEPS == 0, "threads share the lines out evenly");
+
+    const Matrix &matrix;
+    const int line, vector;
+    int column;
+
+    METHOD MatrixByColumns(const Matrix &matrix, int thread)
+        : matrix(matrix), line(thread / VECTORS), vector(thread % VECTORS), column(0)
+    {
+    }
+
+    METHOD void begin(int first) { column = first + vector * Width<Type>::VECTOR_ELEMENTS; }
+
+    METHOD void bring(u32 target, int step) const
+    {
+        const Element *whole = static_cast<const Element *>(matrix.first);
+        UNROLLED
+        for (int mine = 0; mine < MINE; ++mine) {
+            const int at = line + mine * APART, here = step + at % STEPS, from = column + at / STEPS * STEPS;
+            const int left = matrix.columns - from;
+            const bool there = here < matrix.lines && left > 0;
+            copy_vector<Element, PIECE>(target + at / STEPS * (STEPS * LINE) + vector_place(at % STEPS, vector),
+                                        there ? whole + here * matrix.pitch + from : whole, there ? left : 0);
+        }
+    }
+};
+
+template <class Type, int ROWS, int THREADS, int PIECE, bool BY_COLUMN> struct Chosen {
+    typedef MatrixByRows<Type, ROWS, THREADS, PIECE> Source;
+};
+template <class Type, int ROWS, int THREADS, int PIECE> struct Chosen<Type, ROWS, THREADS, PIECE, true> {
+    typedef MatrixByColumns<Type, ROWS, THREADS, PIECE> Source;
+};

@@ -1,0 +1,93 @@
+// Products of tiles by tensor cores, warp by warp (mma.sync): bf16, fp16, tf32 and int8. Compute capability 8.0 and later.
+#pragma once
+#include "fragments.cuh"
+
+template <class Type> struct Multiply;
+template <> struct Multiply<Bf16> {
+    WORD void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_bf16(c, a, b0, b1); }
+};
+template <> struct Multiply<Fp16> {
+    WORD void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_fp16(c, a, b0, b1); }
+};
+template <> struct Multiply<Tf32> {
+    WORD void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_tf32(c, a, b0, b1); }
+};
+template <> struct Multiply<Int8> {
+    WORD void add(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_int8(c, a, b0, b1); }
+};
+
+// Fragments of 16 rows of an operand in 32 bytes of steps, as the number `step` of four in a line: words 0 and 1 are of
+// the first and the second eight rows in the first half of the steps, words 2 and 3 in the second half.
+template <class Type, int LAYOUT> struct Fragments {
+    WORD void take(u32 (&words)[4], u32 tile, int row, int step, int lane)
+    {
+        if constexpr (LAYOUT == BY_ROWS)
+            load_matrices(words, tile + vector_place(row + lane % 16, 2 * step + lane / 16));
+        else {
+            static_assert(sizeof(typename Type::Element) == 2, "only numbers of 16 bits are turned");
+            const u32 from = 16 * step + lane / 16 * 8 + lane % 8;
+            load_matrices_transposed(words, tile + turned_place<Type>(from, row / 8 + lane / 8 % 2));
+        }
+        if constexpr (SAME<Type, Tf32>::YES)
+            UNROLLED
+            for (int word = 0; word < 4; ++word) words[word] = to_tf32(words[word]);
+    }
+};
+
+// Numbers of 32 bits by columns, one by one.
+template <> struct Fragments<Tf32, BY_COLUMNS> {
+    WORD void take(u32 (&words)[4], u32 tile, int row, int step, int lane)
+    {
+        UNROLLED
+        for (int word = 0; word < 4; ++word) {
+            const u32 from = 8 * step + word / 2 * 4 + lane % 4, at = row + word % 2 * 8 + lane / 4;
+            words[word] = to_tf32(load_shared<u32>(tile + turned_place<Tf32>(from, at / 4) + at % 4 * 4));
+        }
+    }
+};
+
+template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT, int B_LAYOUT> struct Mma {
+    typedef Type_ Type;
+    typedef typename Type::Sum Sum;
+    enum { WARPS = DOWN * ACROSS, TALL = ROWS / DOWN / 16, WIDE = COLUMNS / ACROSS / 8, STEPS = 4 };
+    enum { STRIP_ROWS = 16, STRIPS = TALL * WIDE * 8 / STRIP };
+    static_assert(WIDE * 8 % STRIP == 0, "a warp has whole strips");
+
+    Sum sums[TALL][WIDE][4];
+    const int row, column, lane;
+
+    METHOD Mma(int thread)
+        : row(thread / 32 / ACROSS * TALL * 16), column(thread / 32 % ACROSS * WIDE * 8), lane(thread % 32)
+    {
+        UNROLLED
+        for (int i = 0; i < TALL; ++i)
+            UNROLLED
+            for (int j = 0; j < WIDE; ++j)
+                UNROLLED
+                for (int part = 0; part < 4; ++part) sums[i][j][part] = 0;
+    }
+
+    METHOD void multiply(u32 a, u32 b)
+    {
+        UNROLLED
+        for (int step = 0; step < STEPS; ++step) {
+            u32 left[TALL][4], right[WIDE / 2][4];
+            UNROLLED
+            for (int i = 0; i < TALL; ++i) Fragments<Type, A_LAYOUT>::take(left[i], a, row + 16 * i, step, lane);
+            UNROLLED
+            for (int j = 0; j < WIDE / 2; ++j) Fragments<Type, B_LAYOUT>::take(right[j], b, column + 16 * j, step, lane);
+            UNROLLED
+            for (int i = 0; i < TALL; ++i)
+                UNROLLED
+                for (int j = 0; j < WIDE; ++j)
+                    Multiply<Type>::add(sums[i][j], left[i], right[j / 2][j % 2], right[j / 2][j % 2 + 2]);
+        }
+    }
+
+    template <int INDEX> METHOD void stage(u32 buffer) const
+    {
+        stage_fragments(&sums[INDEX * STRIP / (WIDE * 8)][INDEX % (WIDE * 8 / STRIP) * (STRIP / 8)][0], buffer, lane);
+    }
+    METHOD int strip_row(int index) const { return row + index * STRIP / (WIDE * 8) * 16; }
+    METHOD int strip_column(int index) const { return column + index % (WIDE * 8 / STRIP) * STRIP; }
+};

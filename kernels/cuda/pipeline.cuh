@@ -1,0 +1,39 @@
+// A tile's product by threads that all bring and multiply: some stages are under way to shared memory while one is used.
+#pragma once
+#include "tile.cuh"
+
+template <class Engine, class A, class B, int STAGES> struct Pipeline {
+    enum { STAGE = A::NBYTES + B::NBYTES, NBYTES = STAGES * STAGE, STEPS = Width<typename Engine::Type>::ELEMENTS };
+    static_assert(STAGES > 1, "one is used while others are filled");
+
+    const u32 memory;
+    const A &a;
+    const B &b;
+
+    METHOD void bring(int stage, int step) const
+    {
+        a.bring(memory + stage * STAGE, step);
+        b.bring(memory + stage * STAGE + A::NBYTES, step);
+    }
+
+    // Add the products of `lines` lines of steps, from step `first` on. Afterwards nothing is under way.
+    METHOD void run(Engine &engine, int first, int lines) const
+    {
+        UNROLLED
+        for (int stage = 0; stage < STAGES - 1; ++stage) {
+            if (stage < lines) bring(stage, first + stage * STEPS);
+            commit_copies();
+        }
+        for (int line = 0; line < lines; ++line) {
+            wait_for_copies<STAGES - 2>();
+            wait_for_block();  // all have their part of this line, and nobody uses the one before
+            const int next = line + STAGES - 1;
+            if (next < lines) bring(next % STAGES, first + next * STEPS);
+            commit_copies();
+            const u32 stage = memory + line % STAGES * STAGE;
+            engine.multiply(stage, stage + A::NBYTES);
+        }
+        wait_for_copies<0>();
+        wait_for_block();
+    }
+};

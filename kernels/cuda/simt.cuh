@@ -1,0 +1,85 @@
+// Products of tiles by ordinary multiply-adds: fp32 and fp64. Lanes of a warp stand 8 x 4; each has a tile of its own of
+// TALL x WIDE sums. It takes four neighbouring steps of a row at a time, or four neighbouring rows of a step, as they lie.
+#pragma once
+#include "fragments.cuh"
+
+template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT, int B_LAYOUT> struct Simt {
+    typedef Type_ Type;
+    typedef typename Type::Sum Sum;
+    enum { WARPS = DOWN * ACROSS, TALL = ROWS / DOWN / 8, WIDE = COLUMNS / ACROSS / 4 };
+    enum { TAKEN = Width<Type>::VECTOR_ELEMENTS };  // steps, or rows, of a vector
+    enum { STRIP_ROWS = 8 * TAKEN, STRIPS = TALL / TAKEN * (WIDE / 8) };
+    typedef Vector<Sum, TAKEN> Taken;
+    static_assert(TALL % TAKEN == 0 && WIDE % 8 == 0, "tiles of whole vectors and strips");
+
+    Sum sums[TALL][WIDE];
+    const int down, across, lane;
+
+    METHOD Simt(int thread) : down(thread / 32 / ACROSS), across(thread / 32 % ACROSS), lane(thread % 32)
+    {
+        UNROLLED
+        for (int i = 0; i < TALL; ++i)
+            UNROLLED
+            for (int j = 0; j < WIDE; ++j) sums[i][j] = 0;
+    }
+
+    // Which row of the warp's part is the index-th of a lane, which is `place` among `lanes`.
+    template <int LAYOUT> WORD int part(int index, int place, int lanes)
+    {
+        return LAYOUT == BY_ROWS ? place + lanes * index : (index / TAKEN * lanes + place) * TAKEN + index % TAKEN;
+    }
+
+    // Values of the rows `first + part(i)` in the steps of a vector: of each row a vector of steps, or the reverse.
+    template <int LAYOUT, int COUNT>
+    METHOD void take(Sum (&values)[COUNT][TAKEN], u32 tile, int first, int place, int lanes, int vector) const
+    {
+        if constexpr (LAYOUT == BY_ROWS) {
+            UNROLLED
+            for (int i = 0; i < COUNT; ++i) {
+                const Taken taken = load_shared<Taken>(tile + vector_place(first + place + lanes * i, vector));
+                UNROLLED
+                for (int k = 0; k < TAKEN; ++k) values[i][k] = taken.values[k];
+            }
+        } else {
+            UNROLLED
+            for (int k = 0; k < TAKEN; ++k)
+                UNROLLED
+                for (int i = 0; i < COUNT; i += TAKEN) {
+                    const u32 rows = first / TAKEN + i / TAKEN * lanes + place;
+                    const Taken taken = load_shared<Taken>(tile + turned_place<Type>(vector * TAKEN + k, rows));
+                    UNROLLED
+                    for (int next = 0; next < TAKEN; ++next) values[i + next][k] = taken.values[next];
+                }
+        }
+    }
+
+    METHOD void multiply(u32 a, u32 b)
+    {
+        for (int vector = 0; vector < VECTORS; ++vector) {
+            Sum left[TALL][TAKEN], right[WIDE][TAKEN];
+            take<A_LAYOUT>(left, a, down * TALL * 8, lane % 8, 8, vector);
+            take<B_LAYOUT>(right, b, across * WIDE * 4, lane / 8, 4, vector);
+            UNROLLED
+            for (int k = 0; k < TAKEN; ++k)
+                UNROLLED
+                for (int i = 0; i < TALL; ++i)
+                    UNROLLED
+                    for (int j = 0; j < WIDE; ++j) sums[i][j] += left[i][k] * right[j][k];
+        }
+    }
+
+    // A strip are TAKEN of a lane's rows and eight of its columns, which are neighbours among all lanes.
+    template <int INDEX> METHOD void stage(u32 buffer) const
+    {
+        enum { FIRST_ROW = INDEX / (WIDE / 8) * TAKEN, FIRST_COLUMN = INDEX % (WIDE / 8) * 8 };
+        UNROLLED
+        for (int i = 0; i < TAKEN; ++i)
+            UNROLLED
+            for (int j = 0; j < 8; ++j) {
+                const int at = part<A_LAYOUT>(i, lane % 8, 8) * STRIP_PITCH + part<B_LAYOUT>(j, lane / 8, 4);
+                store_shared(buffer + at * sizeof(Sum), sums[FIRST_ROW + i][FIRST_COLUMN + j]);
+            }
+    }
+    METHOD int strip_row(int index) const { return down * TALL * 8 + index / (WIDE / 8) * STRIP_ROWS; }
+    METHOD int strip_column(int index) const { return across * WIDE * 4 + index % (WIDE / 8) * STRIP; }
+};

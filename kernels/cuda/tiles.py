@@ -1,0 +1,59 @@
+"""The tiles that a product may be computed by on a GPU, and which of them fit it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from .architecture import Target
+from .products import KINDS, MMA, SIMT, WGMMA, Tile
+
+# Bytes of shared memory that a block may have, by capability. CUDA C++ Programming Guide, "Compute Capabilities".
+SHARED = {(7, 5): 64, (8, 0): 163, (8, 7): 163, (9, 0): 227, (10, 0): 227, (10, 3): 227, (11, 0): 227}
+OTHERWISE = 99  # of 8.6, 8.9, 12.0 and what is not known
+
+WARPGROUP_TILES = (
+    Tile(WGMMA, 128, 256, 4, cluster=2),
+    Tile(WGMMA, 128, 256, 4),
+    Tile(WGMMA, 256, 128, 4, cluster=2),
+    Tile(WGMMA, 128, 128, 6, alternate=True),
+    Tile(WGMMA, 128, 128, 6, cluster=2),
+    Tile(WGMMA, 128, 64, 8, alternate=True),
+    Tile(WGMMA, 64, 64, 8, alternate=True),
+)
+WARP_TILES = (
+    Tile(MMA, 128, 128, 3, blocks=2),
+    Tile(MMA, 128, 256, 3, 2, 4),
+    Tile(MMA, 64, 128, 4, blocks=2),
+    Tile(MMA, 64, 64, 4, blocks=3),
+)
+LANE_TILES = {
+    "fp32": (
+        Tile(SIMT, 128, 128, 3, blocks=2),
+        Tile(SIMT, 128, 128, 2, blocks=2),
+        Tile(SIMT, 128, 64, 3, blocks=3),
+        Tile(SIMT, 64, 64, 3, blocks=4),
+    ),
+    "fp64": (Tile(SIMT, 128, 64, 3, blocks=2), Tile(SIMT, 64, 64, 3, blocks=3)),
+}
+
+
+def engines(type: str, target: Target, boxes: bool) -> tuple[str, ...]:
+    """The engines that compute a type on a GPU, the fastest first; `boxes`: the copy engine can read the operands."""
+    if type in LANE_TILES:
+        return (SIMT,)
+    of_warps = (MMA,) if target.has_tensor_cores else ()
+    return (WGMMA, *of_warps) if target.has_wgmma and boxes else of_warps
+
+
+def candidates(type: str, engine: str, target: Target) -> tuple[Tile, ...]:
+    """Tiles of an engine that fit the shared memory of a block."""
+    tiles = {WGMMA: WARPGROUP_TILES, MMA: WARP_TILES, SIMT: LANE_TILES.get(type, ())}[engine]
+    room = 1024 * SHARED.get(target.capability, OTHERWISE)
+    return tuple(tile for tile in tiles if tile.shared(KINDS[type]) <= room)
+
+
+def in_parts(tile: Tile, rows: int, columns: int, lines: int, processors: int) -> Iterator[Tile]:
+    """The tile with the steps whole and, where there are fewer tiles than multiprocessors, in parts as well."""
+    yield tile
+    tiles = -(-rows // tile.rows) * -(-columns // tile.columns)
+    most = min(processors * tile.blocks // tiles, lines // 4)
+    yield from (replace(tile, parts=parts) for parts in sorted({2, most // 2, most}) if 1 < parts <= most)

@@ -1,0 +1,89 @@
+// Products of tiles by tensor cores, four warps at a time, straight from shared memory (wgmma): compute capability 9.0.
+#pragma once
+#include "fragments.cuh"
+
+template <class Type> struct MultiplyByWarpgroup;
+template <> struct MultiplyByWarpgroup<Bf16> {
+    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_bf16<A, B>(d, a, b, 1); }
+};
+template <> struct MultiplyByWarpgroup<Fp16> {
+    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_fp16<A, B>(d, a, b, 1); }
+};
+template <> struct MultiplyByWarpgroup<Tf32> {
+    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_tf32<A, B>(d, a, b, 1); }
+};
+template <> struct MultiplyByWarpgroup<Int8> {
+    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_int8<A, B>(d, a, b, 1); }
+};
+
+// What tells wgmma where a tile lies. PTX ISA, "Matrix Descriptor": all in units of 16 bytes; bits 0-13 the address, 16-29
+// the distance of groups of a tile by columns, 32-45 the distance of eight lines from the next eight, 62-63 the swizzle.
+template <class Type, int LAYOUT> struct Descriptor {
+    enum { EIGHT_LINES = 8 * LINE, GROUP = Width<Type>::ELEMENTS * LINE };
+
+    WORD u64 of(u32 address)
+    {
+        const u64 apart = LAYOUT == BY_ROWS ? u64(VECTOR) : u64(GROUP), swizzled = 1;
+        return address / VECTOR | apart / VECTOR << 16 | static_cast<u64>(EIGHT_LINES / VECTOR) << 32 | swizzled << 62;
+    }
+
+    // From the row on (a multiple of 64), the step-th 32 bytes of steps of four.
+    WORD u32 offset(int row, int step)
+    {
+        if (LAYOUT == BY_ROWS) return row * LINE + step * (LINE / 4);
+        return row / Width<Type>::ELEMENTS * GROUP + step * (Width<Type>::ELEMENTS / 4) * LINE;
+    }
+};
+
+// The part of a tile that one warpgroup sums: ROWS x COLUMNS, beginning at `first` rows of the tile.
+template <class Type_, int ROWS, int COLUMNS, int A_LAYOUT, int B_LAYOUT> struct Wgmma {
+    typedef Type_ Type;
+    typedef typename Type::Sum Sum;
+    enum { TALL = ROWS / 64, COUNT = COLUMNS / 2, STEPS = 4 };  // sums of a thread
+    enum { STRIP_ROWS = 16, STRIPS = TALL * COLUMNS / STRIP };
+    static_assert((A_LAYOUT == BY_ROWS && B_LAYOUT == BY_ROWS) || sizeof(typename Type::Element) == 2,
+                  "only numbers of 16 bits are turned");
+
+    Sum sums[TALL][COUNT];
+    const int first, thread;
+
+    METHOD Wgmma(int first, int thread) : first(first), thread(thread) {}
+
+    METHOD void clear()
+    {
+        UNROLLED
+        for (int i = 0; i < TALL; ++i)
+            UNROLLED
+            for (int j = 0; j < COUNT; ++j) sums[i][j] = 0;
+    }
+
+    METHOD void fix()
+    {
+        UNROLLED
+        for (int i = 0; i < TALL; ++i)
+            UNROLLED
+            for (int j = 0; j < COUNT; ++j) hold(sums[i][j]);
+    }
+
+    // Begins the products of a line of steps; they are done after `wait_for_products`.
+    METHOD void multiply(u32 a, u32 b)
+    {
+        typedef Descriptor<Type, A_LAYOUT> Left;
+        typedef Descriptor<Type, B_LAYOUT> Right;
+        begin_products();
+        UNROLLED
+        for (int step = 0; step < STEPS; ++step)
+            UNROLLED
+            for (int i = 0; i < TALL; ++i)
+                MultiplyByWarpgroup<Type>::template add<A_LAYOUT == BY_COLUMNS, B_LAYOUT == BY_COLUMNS>(
+                    sums[i], Left::of(a + Left::offset(first + 64 * i, step)), Right::of(b + Right::offset(0, step)));
+        commit_products();
+    }
+
+    template <int INDEX> METHOD void stage(u32 buffer) const
+    {
+        stage_fragments(&sums[INDEX * STRIP / COLUMNS][INDEX % (COLUMNS / STRIP) * (STRIP / 2)], buffer, thread % 32);
+    }
+    METHOD int strip_row(int index) const { return first + index * STRIP / COLUMNS * 64 + thread / 32 * 16; }
+    METHOD int strip_column(int index) const { return index % (COLUMNS / STRIP) * STRIP; }
+};

@@ -1,0 +1,122 @@
+// What the threads of a block share: its memory, its warps' exchanges and its barriers.
+#pragma once
+#include "fibres.h"
+
+namespace host {
+
+enum { GUARD = 4096, MOST_GATES = 16 };
+const unsigned char POISON = 0xff;  // NaN in every type of floating point
+
+struct Warp {
+    Gate gate;
+    uint32_t words[2][LANES][8];  // what lanes show one another, of this exchange and of the one before
+    unsigned int exchanges[LANES] = {};
+};
+
+// Products that warpgroups have begun, thread by thread and group by group.
+struct Warpgroup {
+    std::vector<std::vector<std::function<void()>>> groups;  // those committed
+    std::vector<std::function<void()>> open;
+    unsigned int committed[128] = {}, done = 0;
+};
+
+struct Copies {  // of a thread
+    std::vector<std::function<void()>> open;
+    std::deque<std::vector<std::function<void()>>> groups;
+};
+
+struct Block {
+    std::vector<unsigned char> arena;
+    unsigned char *memory;
+    size_t nbytes;
+    Gate gate, named[MOST_GATES];
+    std::vector<Warp> warps;
+    std::vector<Warpgroup> warpgroups;
+    std::vector<Copies> copies;
+};
+
+static std::vector<Block> blocks;  // of a cluster
+static Gate cluster_gate;
+
+static Block &own_block() { return blocks[current->rank]; }
+
+static void prepare(Block &block, size_t nbytes, unsigned int threads)
+{
+    block = Block();
+    block.arena.assign(nbytes + GUARD + 1024, POISON);
+    block.memory = block.arena.data() + (1024 - reinterpret_cast<uintptr_t>(block.arena.data()) % 1024) % 1024;
+    block.nbytes = nbytes;
+    block.warps.resize((threads + LANES - 1) / LANES);
+    block.warpgroups.resize((threads + 127) / 128);
+    block.copies.resize(threads);
+}
+
+static void check_guard(const Block &block)
+{
+    for (size_t i = 0; i < GUARD; ++i)
+        if (block.memory[block.nbytes + i] != POISON) return fail("written behind the shared memory");
+}
+
+// A place in the shared memory of the own block, or of another one of the cluster.
+static unsigned char *shared(uint32_t address, size_t nbytes, Block &block)
+{
+    static unsigned char nowhere[1 << 16];
+    const size_t unit = nbytes & -nbytes;
+    if (address % (unit < 16 ? unit : 16) || address + nbytes > block.nbytes) {
+        fail("shared memory at " + std::to_string(address) + ", " + std::to_string(nbytes) + " bytes of " +
+             std::to_string(block.nbytes));
+        return nowhere;
+    }
+    return block.memory + address;
+}
+
+static unsigned char *shared(uint32_t address, size_t nbytes) { return shared(address, nbytes, own_block()); }
+
+// All lanes of the warp show up to eight words; returns those of all.
+static uint32_t (*exchange(const uint32_t *words, int count))[8]
+{
+    Warp &warp = own_block().warps[current->number / LANES];
+    const unsigned int lane = current->number % LANES, parity = warp.exchanges[lane]++ & 1;
+    for (int i = 0; i < count; ++i) warp.words[parity][lane][i] = words[i];
+    meet(warp.gate, LANES, "its warp");
+    return warp.words[parity];
+}
+
+static void run_cluster(Index grid, Index first, unsigned int threads, unsigned int cluster, size_t nbytes)
+{
+    blocks.resize(cluster);
+    fibres.resize(static_cast<size_t>(threads) * cluster);
+    cluster_gate = Gate();
+    for (unsigned int rank = 0; rank < cluster; ++rank) {
+        prepare(blocks[rank], nbytes, threads);
+        for (unsigned int thread = 0; thread < threads; ++thread) {
+            Fibre &fibre = fibres[static_cast<size_t>(rank) * threads + thread];
+            prepare(fibre, stack_of(static_cast<size_t>(rank) * threads + thread));
+            fibre.number = thread;
+            fibre.rank = rank;
+            fibre.thread = {thread, 0, 0};
+            fibre.block = {first.x + rank, first.y, first.z};
+        }
+    }
+    run_all();
+    for (const Block &block : blocks) check_guard(block);
+}
+
+// Run a kernel; empty, or what went wrong.
+static const char *launch(Index grid, unsigned int threads, unsigned int cluster, size_t nbytes, int order,
+                          const std::function<void()> &kernel)
+{
+    schedule = static_cast<Schedule>(order);
+    work = kernel;
+    gridDim = grid;
+    blockDim = {threads, 1, 1};
+    failure.clear();
+    under_way.clear();
+    for (unsigned int z = 0; z < grid.z; ++z)
+        for (unsigned int y = 0; y < grid.y; ++y)
+            for (unsigned int x = 0; x < grid.x && failure.empty(); x += cluster)
+                run_cluster(grid, {x, y, z}, threads, cluster, nbytes);
+    return failure.c_str();
+}
+
+}  // namespace host
