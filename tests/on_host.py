@@ -22,8 +22,9 @@ from hpcai.kernels.cuda.program import Program, sources
 from hpcai.kernels.cuda.tensor_map import ELEMENTS, Tiled
 
 HERE = ROOT / "tests" / "cuda_host"
-FLAGS = "-std=c++17 -O1 -fno-strict-aliasing -U_FORTIFY_SOURCE -ffp-contract=off -shared -fPIC".split()
-WARNINGS = "-Wall -Werror -Wno-unused -Wno-sign-compare -Wno-enum-compare -Wno-psabi -Wno-unknown-pragmas".split()
+FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-shared", "-fPIC"]
+OFF = ["unused", "sign-compare", "enum-compare", "psabi", "unknown-pragmas"]
+WARNINGS = ["-Wall", "-Werror", *(f"-Wno-{name}" for name in OFF)]
 SCHEDULES = ("round robin", "ascending", "descending")
 # Kernels of a file and their parameters' types.
 PARAMETERS = {"join": "Joined"}

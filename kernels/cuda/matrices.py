@@ -44,7 +44,7 @@ def workspace_bytes(type: str, a: Operand, b: Operand, tile: Tile) -> int:
 def launches(
     type: str, a: Operand, b: Operand, result: Result, tile: Tile, processors: int, workspace: int, encode: Encode
 ) -> list[Launch]:
-    """Kernels that compute `result`, one after the other: the product and, if its steps are cut, what adds its parts up.
+    """Kernels that compute `result` in this order: the product and, if its steps are cut, what adds its parts up.
 
     `workspace` is the address of `workspace_bytes`; `encode` makes tensor maps (`tensor_map.encoded`).
     """
@@ -73,7 +73,8 @@ def _product(
 ) -> Launch:
     given: dict[str, Any] = {"a": _matrix(a), "b": _matrix(b), "order": plan, "steps": a.steps}
     if tile.engine == WGMMA:
-        given |= {"map_of_a": encode(boxes(kind, a, tile.rows)), "map_of_b": encode(boxes(kind, b, tile.columns // tile.cluster))}
+        given["map_of_a"] = encode(boxes(kind, a, tile.rows))
+        given["map_of_b"] = encode(boxes(kind, b, tile.columns // tile.cluster))
     given["output"] = output(result, a.rows, b.rows, kind.result_bytes)
     program = Program(SOURCE, "gemm", definitions(kind, a, b, tile, stored or kind.name))
     blocks = grid(tile, plan, processors)

@@ -1,7 +1,8 @@
 """How a product of matrices is cut into tiles, and what its kernel has to be told: pure numbers, without a device.
 
-A product is C [rows, columns] = A [rows, steps] B [steps, columns]. Both operands are given as they lie in memory: by rows,
-when the steps of a row (of a column, of B) are neighbours, or by columns, when the rows (columns) of a step are.
+A product is C [rows, columns] = A [rows, steps] B [steps, columns]. Both operands are given as they lie in memory:
+by rows, when the steps of a row (of a column, of B) are neighbours, or by columns, when the rows (columns) of a step
+are.
 """
 
 import math
@@ -18,7 +19,7 @@ WARPGROUP, CONSUMERS = 128, 2
 
 
 class Kind(NamedTuple):
-    """A type of product: its name in types.cuh, bytes of an operand's, a sum's and a result's element, torch's names."""
+    """A type of product: its name in types.cuh, bytes of elements of operands, sums and results, torch's names."""
 
     name: str
     operand_bytes: int
