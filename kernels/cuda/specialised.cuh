@@ -37,6 +37,7 @@ template <int NBYTES_A, int NBYTES_B, int STAGES_> struct Stages {
     METHOD u32 empty(int stage) const { return barriers + 16 * stage + 8; }
 
     METHOD u32 turn(int consumer) const { return barriers + 16 * STAGES + 8 * consumer; }
+    METHOD u32 buffers() const { return barriers + BARRIERS; }
 
     METHOD void begin(u32 filling, u32 emptying) const
     {
@@ -49,25 +50,96 @@ template <int NBYTES_A, int NBYTES_B, int STAGES_> struct Stages {
     }
 };
 
-// A consumer's products of `lines` stages. A stage is given back when its products are done, one stage later; `begun` is
-// called when all products have begun.
-template <class Engine, class Stages, class Release, class Begun>
-WORD void consume(Engine &engine, const Stages &stages, Ring<Stages::STAGES> &ring, int lines, const Release &release,
-                  const Begun &begun)
-{
-    int before = 0;
-    engine.clear();
-    engine.fix();
-    for (int line = 0; line < lines; ++line) {
-        wait_for_phase(stages.full(ring.stage), ring.parity);
-        engine.multiply(stages.a(ring.stage), stages.b(ring.stage));
-        wait_for_products<1>();
-        if (line > 0) release(stages.empty(before));
-        before = ring.stage;
-        ring.step();
+// What a kernel of this kind consists of: the tile of a block and, ALTERNATE, whether the two consumers compute tiles by
+// turns or share one; CLUSTER blocks with the same columns share what they bring of B.
+template <class Type, int ROWS_, int COLUMNS_, int STAGES, int CLUSTER_, bool ALTERNATE_, int A_LAYOUT, int B_LAYOUT>
+struct Specialised {
+    enum { ROWS = ROWS_, COLUMNS = COLUMNS_, CLUSTER = CLUSTER_, ALTERNATE = ALTERNATE_ };
+    enum { OF_CONSUMER = ALTERNATE ? ROWS : ROWS / CONSUMERS, SHARING = ALTERNATE ? 1 : CONSUMERS };
+    typedef Wgmma<Type, OF_CONSUMER, COLUMNS, A_LAYOUT, B_LAYOUT> Engine;
+    typedef Stages<ROWS * LINE, COLUMNS * LINE, STAGES> Ready;
+    typedef Ring<STAGES> Places;
+
+    // A consumer's products of `lines` stages. A stage is given back when its products are done, one stage later; `begun` is
+    // called when all products have begun.
+    template <class Release, class Begun>
+    WORD void consume(Engine &engine, const Ready &ready, Places &ring, int lines, const Release &release,
+                      const Begun &begun)
+    {
+        int before = 0;
+        engine.clear();
+        engine.fix();
+        for (int line = 0; line < lines; ++line) {
+            wait_for_phase(ready.full(ring.stage), ring.parity);
+            engine.multiply(ready.a(ring.stage), ready.b(ring.stage));
+            wait_for_products<1>();
+            if (line > 0) release(ready.empty(before));
+            before = ring.stage;
+            ring.step();
+        }
+        begun();
+        wait_for_products<0>();
+        engine.fix();
+        if (lines > 0) release(ready.empty(before));
     }
-    begun();
-    wait_for_products<0>();
-    engine.fix();
-    if (lines > 0) release(stages.empty(before));
-}
+
+    // All tasks of a consumer: `lines_of` a task are so many; `store` is given the engine, the task and the warp's buffer.
+    template <class LinesOf, class Store>
+    WORD void multiply(const Order &order, const Ready &ready, int consumer, int thread, const LinesOf &lines_of,
+                       const Store &store)
+    {
+        Engine engine(ALTERNATE ? 0 : consumer * OF_CONSUMER, thread);
+        Places ring = {0, 0};
+        const u32 buffer = ready.buffers() + (consumer * 4 + thread / 32) * Strip<Engine>::NBYTES;
+        const auto release = [&](u32 empty) {
+            if (CLUSTER > 1 && thread < CLUSTER) arrive_at(empty, thread);
+            if (CLUSTER == 1 && thread == 0) arrive(empty);
+        };
+        // Who computes a tile alone begins when the other one has begun all its products: a phase of a barrier must not be
+        // waited for before the one before it has ended.
+        const auto begun = [&] {
+            if (ALTERNATE && thread == 0) arrive(ready.turn(1 - consumer));
+        };
+        int turn = 0;
+        for (int number = blockIdx.x / CLUSTER; number < tasks(order); number += gridDim.x / CLUSTER, ++turn) {
+            const Task t = task(order, number);
+            const int lines = lines_of(t);
+            if (ALTERNATE && turn % CONSUMERS != consumer) {
+                ring.skip(lines);
+                continue;
+            }
+            if (ALTERNATE) wait_for_phase(ready.turn(consumer), (turn / CONSUMERS + 1 - consumer) & 1);
+            consume(engine, ready, ring, lines, release, begun);
+            store(engine, t, buffer);
+        }
+    }
+
+    // A producer all of whose threads copy. What has landed is handed over two stages after it was asked for.
+    template <class A, class B, class Begin, class LinesOf>
+    WORD void produce(const Order &order, const Ready &ready, A &a, B &b, const Begin &begin, const LinesOf &lines_of)
+    {
+        enum { BEHIND = STAGES - 2 };
+        static_assert(BEHIND > 0 && CLUSTER == 1, "a consumer gives a stage back one stage late");
+        Places ring = {0, 1}, landed = {0, 0};
+        int asked = 0;
+        for (int number = blockIdx.x; number < tasks(order); number += gridDim.x) {
+            const Task t = task(order, number);
+            int step = begin(t);
+            const int lines = lines_of(t);
+            for (int line = 0; line < lines; ++line, ring.step(), step += Width<Type>::ELEMENTS) {
+                wait_for_phase(ready.empty(ring.stage), ring.parity);
+                a.bring(ready.a(ring.stage), step);
+                b.bring(ready.b(ring.stage), step);
+                commit_copies();
+                if (++asked <= BEHIND) continue;
+                wait_for_copies<BEHIND>();
+                publish_writes();
+                arrive(ready.full(landed.stage));
+                landed.step();
+            }
+        }
+        wait_for_copies<0>();
+        publish_writes();
+        for (int left = asked < BEHIND ? asked : BEHIND; left > 0; --left, landed.step()) arrive(ready.full(landed.stage));
+    }
+};

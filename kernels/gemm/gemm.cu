@@ -30,10 +30,8 @@ WORD int lines_of(const Parameters &p, int part)
 
 #ifdef USE_WGMMA
 
-enum { COOPERATIVE = !USE_ALTERNATE };  // consumers share a tile, or compute tiles by turns
-typedef Wgmma<USE_TYPE, COOPERATIVE ? USE_ROWS / CONSUMERS : USE_ROWS, USE_COLUMNS, USE_A_LAYOUT, USE_B_LAYOUT> Engine;
-typedef Stages<USE_ROWS * LINE, USE_COLUMNS * LINE, USE_STAGES> Ready;
-enum { SHARED = Ready::NBYTES + Ready::BARRIERS + CONSUMERS * 4 * Strip<Engine>::NBYTES };
+typedef Specialised<USE_TYPE, USE_ROWS, USE_COLUMNS, USE_STAGES, USE_CLUSTER, USE_ALTERNATE, USE_A_LAYOUT, USE_B_LAYOUT> Kernel;
+typedef Kernel::Ready Ready;
 
 // Bring lines [from, from + count) of an operand's tile by boxes; `send` is called with the target, column and row of each.
 template <int LAYOUT, int COUNT, class Send> WORD void send_boxes(u32 tile, int from, int row, int step, const Send &send)
@@ -47,7 +45,7 @@ template <int LAYOUT, int COUNT, class Send> WORD void send_boxes(u32 tile, int 
 
 WORD void produce(const Parameters &p, const Ready &ready, int rank)
 {
-    Ring<USE_STAGES> ring = {0, 1};
+    Kernel::Places ring = {0, 1};
     fetch_map(&p.map_of_a);
     fetch_map(&p.map_of_b);
     for (int number = blockIdx.x / USE_CLUSTER; number < tasks(p.order); number += gridDim.x / USE_CLUSTER) {
@@ -76,31 +74,11 @@ WORD void produce(const Parameters &p, const Ready &ready, int rank)
 
 WORD void multiply(const Parameters &p, const Ready &ready, int rank, int consumer, int thread)
 {
-    Engine engine(COOPERATIVE ? consumer * (USE_ROWS / CONSUMERS) : 0, thread);
-    Ring<USE_STAGES> ring = {0, 0};
-    const u32 buffer = ready.barriers + Ready::BARRIERS + (consumer * 4 + thread / 32) * Strip<Engine>::NBYTES;
-    const auto release = [&](u32 empty) {
-        if (USE_CLUSTER > 1 && thread < USE_CLUSTER) arrive_at(empty, thread);
-        if (USE_CLUSTER == 1 && thread == 0) arrive(empty);
-    };
-    // Who computes a tile alone begins when the other one has begun all its products: a phase of a barrier must not be
-    // waited for before the one before it has ended.
-    const auto begun = [&] {
-        if (!COOPERATIVE && thread == 0) arrive(ready.turn(1 - consumer));
-    };
-    int turn = 0;
-    for (int number = blockIdx.x / USE_CLUSTER; number < tasks(p.order); number += gridDim.x / USE_CLUSTER, ++turn) {
-        const Task t = task(p.order, number);
-        const int lines = lines_of(p, t.part);
-        if (!COOPERATIVE && turn % CONSUMERS != consumer) {
-            ring.skip(lines);
-            continue;
-        }
-        if (!COOPERATIVE) wait_for_phase(ready.turn(consumer), (turn / CONSUMERS + 1 - consumer) & 1);
-        consume(engine, ready, ring, lines, release, begun);
+    const auto store = [&](const Kernel::Engine &engine, const Task &t, u32 buffer) {
         const Finish<USE_STORED, RowsInOrder> finish = {p.output, {p.output, t.part}};
         store_strips(engine, finish, buffer, (t.down * USE_CLUSTER + rank) * USE_ROWS, t.across * USE_COLUMNS, thread % 32);
-    }
+    };
+    Kernel::multiply(p.order, ready, consumer, thread, [&](const Task &t) { return lines_of(p, t.part); }, store);
 }
 
 extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__(BLOCK, 1)
@@ -109,7 +87,7 @@ extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__
     const u32 memory = shared_address(shared_memory());
     const Ready ready = {memory, memory + Ready::NBYTES};
     const int warpgroup = threadIdx.x / WARPGROUP, rank = USE_CLUSTER > 1 ? block_in_cluster() : 0;
-    if (threadIdx.x == 0) ready.begin(1, (COOPERATIVE ? CONSUMERS : 1) * USE_CLUSTER);
+    if (threadIdx.x == 0) ready.begin(1, Kernel::SHARING * USE_CLUSTER);
     wait_for_cluster();
     if (warpgroup == 0) {
         give_registers<40>();
