@@ -8,6 +8,8 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).resolve().parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "hpcai" / "__init__.py").read_text(encoding="utf-8"))
 assert VERSION
+# where NVIDIA's compiler is to be had, with or without a GPU
+HAS_CUDA = "platform_system == 'Linux' and platform_machine in 'x86_64 aarch64'"
 
 setup(
     name="hpcai-bench",
@@ -29,6 +31,8 @@ setup(
         "imagenet": ["pillow>=10.1"],
         "plots": ["matplotlib>=3.8"],
         "test": [
+            f"cupy-cuda13x>=13.6; {HAS_CUDA}",
+            f"nvidia-cuda-nvrtc>=13,<14; {HAS_CUDA}",
             "hypothesis>=6.100",
             "jsonschema>=4.18",
             "matplotlib>=3.8",

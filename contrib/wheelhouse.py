@@ -37,8 +37,8 @@ class Target:
         self.environment = {name: str(value) for name, value in default_environment().items()}
         if version:
             self.environment |= {"python_version": version, "python_full_version": f"{version}.0"}
-        if platform:
-            self.environment["platform_machine"] = re.sub(r"^(manylinux|musllinux)?\d*(_\d+)*_|^linux_", "", platform)
+        if linux := re.fullmatch(r"(?:manylinux|musllinux|linux)[\d_]*_(\D\w*)", platform):
+            self.environment |= {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": linux[1]}
         major, minor = (version or "{}.{}".format(*sys.version_info)).split(".")[:2]
         python = (int(major), int(minor))
         tags = cpython_tags(python, platforms=self.platforms or None)
@@ -68,13 +68,13 @@ def platforms(wanted: str) -> list[str]:
     return [*found, f"linux_{machine}"]
 
 
-def project(extras: Sequence[str]) -> list[Requirement]:
-    """What this checkout needs to run, with these extras."""
+def project(extras: Sequence[str], target: Target) -> list[Requirement]:
+    """What this checkout needs to run on the target, with these extras."""
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report"
         pip("install", "--dry-run", "--ignore-installed", "--no-deps", "-qq", "--report", str(report), str(ROOT))
         (own,) = json.loads(report.read_text("utf-8"))["install"]
-    return list(applicable(own["metadata"]["requires_dist"], extras, {}))
+    return list(applicable(own["metadata"]["requires_dist"], extras, target.environment))
 
 
 def applicable(lines: Iterable[str], extras: Iterable[str], environment: dict[str, str]) -> Iterator[Requirement]:
@@ -172,7 +172,7 @@ def main() -> None:
     tested = [Requirement(line) for line in lines if line and not line.startswith("#")]
     without = re.split(r"[\s,]+", options.without.strip()) if options.without.strip() else []
     wanted, target = Wanted(without, tested), Target(options.platform, options.python_version)
-    for need in [*project(options.extras.split(",")), *map(Requirement, [*TOOLS, *options.needs.split()])]:
+    for need in [*project(options.extras.split(","), target), *map(Requirement, [*TOOLS, *options.needs.split()])]:
         wanted.add(need)
 
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -6,22 +6,31 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
+from complete import missing
 from launch import ROOT
+
+from hpcai.kernels.cuda.architecture import Target, target
+from hpcai.kernels.cuda.compiler import Compiled, supported
+from hpcai.kernels.spec import Unavailable
+
+ARCHITECTURES = {"sm_80": (8, 0), "sm_90a": (9, 0), "sm_100": (10, 0)}
 
 
 def library(kernel: str, folder: Path) -> ctypes.CDLL:
-    """The kernel as C++, called by tests/<kernel>_on_host.cpp; skips where there is no compiler."""
-    if not shutil.which("g++"):
-        pytest.skip(f"NO g++: {kernel}.cu NOT RUN ON THE HOST")
+    """The kernel as C++, called by tests/<kernel>_on_host.cpp."""
     source = folder / f"{kernel}.cu"
     text = (ROOT / "kernels" / kernel / f"{kernel}.cu").read_text()
     source.write_text(text.replace("extern __shared__", "extern"))  # memory of a size known only at the launch
     flags = ["-std=c++17", "-O1", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-Werror", "-shared", "-fPIC"]
-    target = folder / f"{kernel}.so"
+    made = folder / f"{kernel}.so"
     harness = ROOT / "tests" / f"{kernel}_on_host.cpp"
-    subprocess.run(["g++", *flags, f'-DKERNEL="{source}"', "-o", target, harness], check=True)
-    return ctypes.CDLL(str(target))
+    subprocess.run([host_compiler(kernel), *flags, f'-DKERNEL="{source}"', "-o", made, harness], check=True)
+    return ctypes.CDLL(str(made))
+
+
+def host_compiler(kernel: str) -> str:
+    """g++; a failure or a skip without it."""
+    return shutil.which("g++") or missing(f"NO g++: {kernel}.cu NOT RUN ON THE HOST")
 
 
 def pointers(*arrays: Any) -> list[ctypes.c_void_p]:
@@ -30,11 +39,18 @@ def pointers(*arrays: Any) -> list[ctypes.c_void_p]:
     return [ctypes.c_void_p(array.ctypes.data) for array in arrays]
 
 
-def compile_for(architecture: str, kernel: str, folder: Path) -> None:
-    """By nvcc; skips where there is none."""
-    if not shutil.which("nvcc"):
-        pytest.skip(f"NO nvcc: {kernel}.cu NOT COMPILED")
-    target, source = folder / "kernel.cubin", ROOT / "kernels" / kernel / f"{kernel}.cu"
-    options = ["-std=c++17", "--fmad=false", f"-arch={architecture}", "-cubin", "-Werror", "all-warnings"]
-    subprocess.run(["nvcc", *options, "-o", target, source], check=True)
-    assert target.stat().st_size > 1000
+def device_target(architecture: str) -> Target:
+    """The target of that name, one of ARCHITECTURES; a failure or a skip without NVRTC."""
+    try:
+        found = target(ARCHITECTURES[architecture], supported())
+    except Unavailable as reason:
+        missing(f"NO NVRTC: CUDA SOURCES ARE NOT COMPILED: {reason}")
+    assert found.name == architecture
+    return found
+
+
+def faults(made: Compiled) -> list[str]:
+    """What is wrong with machine code that is to be fast: warnings, and registers that do not suffice."""
+    spilled = [f"{name} spills {usage.spilled} bytes" for name, usage in made.usage.items() if usage.spilled]
+    unknown = [] if made.usage and all(usage.registers for usage in made.usage.values()) else ["no registers are told"]
+    return [*made.complaints, *spilled, *unknown]

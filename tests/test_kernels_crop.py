@@ -1,12 +1,12 @@
 """The crop: every backend gives the bytes of the reference, and the reference resizes as it should."""
 
 import ctypes
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
 import torch
+from cuda_sources import host_compiler
 from launch import ROOT
 from PIL import Image
 
@@ -68,13 +68,11 @@ def test_weights_of_numba_are_those_of_the_reference_at_every_size(side):
 
 @pytest.fixture(scope="module")
 def on_host(tmp_path_factory):
-    if not shutil.which("g++"):
-        pytest.skip("NO g++: crop.cu NOT RUN ON THE HOST")
     library = tmp_path_factory.mktemp("crop") / "crop.so"
     source = ROOT / "tests" / "crop_on_host.cpp"
     sanitised = ["-fsanitize=undefined", "-fno-sanitize-recover", "-static-libubsan"]
     flags = ["-std=c++17", "-O1", "-Wall", "-Werror", *sanitised, "-shared", "-fPIC"]
-    command = ["g++", *flags, f'-DKERNEL="{KERNEL}"', "-o", library, source]
+    command = [host_compiler("crop"), *flags, f'-DKERNEL="{KERNEL}"', "-o", library, source]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library)).crop_on_host
 
@@ -85,15 +83,6 @@ def test_the_cuda_kernel_run_on_the_host_gives_the_bytes_of_the_reference(on_hos
     out = np.full((n, side, side, 3), 99, np.uint8)
     on_host(*(ctypes.c_void_p(array.ctypes.data) for array in (pictures, boxes, out)), n, height, width, side)
     assert np.array_equal(out, referred(pictures, boxes, side))
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
-def test_the_cuda_kernel_compiles(tmp_path, architecture):
-    if not shutil.which("nvcc"):
-        pytest.skip("NO nvcc: crop.cu NOT COMPILED")
-    target = tmp_path / "crop.cubin"
-    subprocess.run(["nvcc", f"-arch={architecture}", "-std=c++17", "-cubin", "-o", target, KERNEL], check=True)
-    assert target.stat().st_size
 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: crop.cu NOT RUN ON A DEVICE")

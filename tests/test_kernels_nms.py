@@ -1,13 +1,12 @@
 """Non-maximum suppression: every backend keeps the boxes of the reference, and the reference those it should."""
 
 import ctypes
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from cuda_sources import compile_for, library, pointers
+from cuda_sources import library, pointers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,11 +88,6 @@ def test_the_cuda_kernels_run_on_the_host_keep_the_boxes_of_the_reference(
     if frames and count and most:  # as cupy_gpu.py has it
         on_host.nms_on_host(*given, *sizes, *pointers(masks, found))
         assert np.array_equal(found, reference.nms(*CASES[name]))
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
-def test_the_cuda_kernels_compile(tmp_path: Path, architecture: str) -> None:
-    compile_for(architecture, "nms", tmp_path)
 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: nms.cu NOT RUN ON A DEVICE")

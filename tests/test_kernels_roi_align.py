@@ -1,13 +1,12 @@
 """RoIAlign: every backend holds to the reference in both directions, and the reference to what it stands for."""
 
 import ctypes
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from cuda_sources import compile_for, library, pointers
+from cuda_sources import library, pointers
 
 from hpcai.kernels import roi_align
 from hpcai.kernels.roi_align import numba_cpu, reference
@@ -193,11 +192,6 @@ def test_the_cuda_kernels_run_on_the_host_hold_to_the_reference(
     on_host.spread_on_host(*pointers(case.gradient), *where, *numbers, *pointers(into))
     check_forward(out, case)
     check_backward(into, case)
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
-def test_the_cuda_kernels_compile(tmp_path: Path, architecture: str) -> None:
-    compile_for(architecture, "roi_align", tmp_path)
 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: roi_align.cu NOT RUN ON A DEVICE")

@@ -17,6 +17,7 @@ import wheelhouse
 from wheelhouse import Requirement, Target, Wanted, applicable, collect, fitting, platforms
 
 NOWHERE = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": os.devnull}
+HAS_CUDA = re.findall('HAS_CUDA = "(.+)"', (ROOT / "setup.py").read_text())[0]
 OTHER = Target("manylinux_2_28_aarch64", "3.13")
 
 
@@ -68,6 +69,14 @@ def test_markers_are_those_of_the_target() -> None:
     lines = ["a; python_version >= '3.13'", "b; python_version < '3.13'", "c; platform_machine == 'aarch64'", "d"]
     lines += ["e; extra == 'test'", "f; extra == 'gpu'"]
     assert [need.name for need in applicable(lines, ["test"], OTHER.environment)] == ["a", "c", "d", "e"]
+
+
+def test_compilers_for_gpus_are_collected_on_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    mac = {"platform_system": "Darwin", "sys_platform": "darwin", "platform_machine": "arm64", "extra": ""}
+    monkeypatch.setattr(wheelhouse, "default_environment", lambda: mac)
+    lines = [f"{name}; {HAS_CUDA}" for name in ("cupy-cuda13x", "nvidia-cuda-nvrtc")]
+    for platform, there in (("manylinux_2_28_x86_64", 2), ("manylinux2014_aarch64", 2), ("linux_riscv64", 0), ("", 0)):
+        assert len([*applicable(lines, [], Target(platform, "").environment)]) == there
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,19 @@
 """The crop on a GPU: crop.cu, compiled for the device when first used, on the stream that the caller works on."""
 
-from functools import cache
-from pathlib import Path
-from typing import Any
-
-import cupy
+import numpy as np
 import torch
 
+from ..cuda.architecture import Target
+from ..cuda.launch import Launch, Program, addresses, enqueue
+
+PROGRAM = Program("crop/crop.cu", "crop")
 CHANNELS = 3
 _THREADS = 128
+
+
+def programs(target: Target) -> tuple[Program, ...]:
+    """All that is launched on such a GPU."""
+    return (PROGRAM,)
 
 
 def crop(pictures: torch.Tensor, boxes: torch.Tensor, side: int) -> torch.Tensor:
@@ -20,15 +25,6 @@ def crop(pictures: torch.Tensor, boxes: torch.Tensor, side: int) -> torch.Tensor
     assert channels == CHANNELS and pictures.is_contiguous() and boxes.is_contiguous()
     out = torch.empty((n, side, side, CHANNELS), dtype=torch.uint8, device=pictures.device)
     if n:
-        stream = torch.cuda.current_stream(pictures.device).cuda_stream
-        pointers = [cupy.uintp(tensor.data_ptr()) for tensor in (pictures, boxes, out)]
-        sizes = [cupy.int32(size) for size in (height, width, side)]
-        with cupy.cuda.Device(pictures.device.index), cupy.cuda.ExternalStream(stream):
-            _kernel(pictures.device.index)((-(-side // _THREADS), side, n), (_THREADS,), (*pointers, *sizes))
+        given = (*addresses(pictures, boxes, out), *map(np.int32, (height, width, side)))
+        enqueue(Launch(PROGRAM, (-(-side // _THREADS), side, n), _THREADS, 0, given), pictures.device)
     return out
-
-
-@cache
-def _kernel(device: int) -> Any:
-    source = Path(__file__).with_name("crop.cu").read_text(encoding="utf-8")
-    return cupy.RawModule(code=source, options=("--std=c++17",)).get_function("crop")

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from ..spec import Unavailable
 
 CUBIN, PTX = "cubin", "ptx"
-HOPPER = (9, 0)
+HOPPER = "sm_90a"
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is compiled for a GPU: NVRTC's name of the architecture, machine code (cubin) or PTX, the GPU's capability.
+    """What is compiled for a GPU: NVRTC's name of the architecture, machine code (cubin) or PTX, what that can do.
 
-    The driver makes machine code of PTX when it is loaded.
+    The driver makes machine code of PTX when it is loaded. `capability` is that of the GPU, or with PTX an older one.
     """
 
     name: str
@@ -22,12 +22,12 @@ class Target:
 
     @property
     def has_wgmma(self) -> bool:
-        """Whether it has wgmma.mma_async, which only this one capability has (PTX ISA, wgmma); TMA is there as well."""
-        return self.capability == HOPPER
+        """Whether the code may have wgmma.mma_async, which no other architecture has (PTX ISA), and TMA."""
+        return self.name == HOPPER
 
     @property
     def has_tensor_cores(self) -> bool:
-        """Whether it has cp.async, and mma.sync on bf16, tf32, fp16 and int8 (PTX ISA, mma: sm_80 and higher)."""
+        """Whether the code may have cp.async, and mma.sync of bf16, tf32, fp16 and int8 (PTX ISA: sm_80 and newer)."""
         return self.capability >= (8, 0)
 
 
@@ -36,13 +36,12 @@ def target(capability: tuple[int, int], supported: Collection[int]) -> Target:
 
     A GPU that the compiler does not know yet is given PTX of the newest one before it. Unavailable if there is none.
     """
-    major, minor = capability
-    number = 10 * major + minor
+    number = 10 * capability[0] + capability[1]
     if number in supported:
-        # Without the suffix, what is for this capability alone is not assembled.
-        return Target(f"sm_{number}{'a' if capability == HOPPER else ''}", CUBIN, capability)
+        # Without its suffix, what Hopper alone has is not assembled.
+        return Target(HOPPER if number == 90 else f"sm_{number}", CUBIN, capability)
     older = [known for known in supported if known < number]
     if not older:
-        least = "{}.{}".format(*divmod(min(supported), 10))
-        raise Unavailable(f"a GPU of compute capability {major}.{minor}; NVRTC compiles for {least} and newer")
-    return Target(f"compute_{max(older)}", PTX, capability)
+        own, least = ("{}.{}".format(*divmod(each, 10)) for each in (number, min(supported)))
+        raise Unavailable(f"a GPU of compute capability {own}; NVRTC compiles for {least} and newer")
+    return Target(f"compute_{max(older)}", PTX, divmod(max(older), 10))

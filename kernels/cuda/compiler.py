@@ -17,6 +17,7 @@ from .program import HEADERS, Program, digest
 
 PLACE = "HPCAI_CUDA_CACHE_DIR"
 _CHECKSUM = hashlib.sha256
+_COMPLAINT = re.compile(r"\bwarning\s*[#:]|performance loss", re.IGNORECASE)
 _FUNCTION = re.compile(r"Function properties for (\S+)\n(.*?)(?=Function properties for|\Z)", re.DOTALL)
 
 
@@ -47,7 +48,7 @@ class Compiled:
     @property
     def complaints(self) -> list[str]:
         """Lines that warn, the assembler's of performance that is lost among them."""
-        return [line for line in self.log.splitlines() if re.search("warning|performance loss", line, re.IGNORECASE)]
+        return [line for line in self.log.splitlines() if _COMPLAINT.search(line)]
 
 
 def _usage(text: str) -> Usage:
@@ -63,8 +64,12 @@ def compiled(program: Program, target: Target) -> Compiled:
     CompileError if it cannot be compiled, Unavailable without NVRTC.
     """
     version = "{}.{}".format(*_nvrtc().getVersion())
-    name = digest(program, target.name, f"NVRTC {version}")
+    name = digest(program, *_options(target), f"NVRTC {version}")
     return _read(name) or _write(name, _compile(program, target))
+
+
+def _options(target: Target) -> tuple[str, ...]:
+    return f"--gpu-architecture={target.name}", f"--include-path={HEADERS}", "--ptxas-options=-v"
 
 
 def compile_all(programs: Sequence[Program], target: Target, workers: int) -> list[Compiled]:
@@ -84,20 +89,20 @@ def _nvrtc() -> Any:
 
         nvrtc.getVersion()
     except (ImportError, OSError, RuntimeError) as error:  # RuntimeError: CuPy is there, the library is not
-        raise Unavailable(f"NVRTC, the compiler of CUDA C++: {error}") from None
+        raise Unavailable(f"NVRTC, the compiler of CUDA C++: {str(error).partition(chr(10))[0]}") from None
     return nvrtc
 
 
 def _compile(program: Program, target: Target) -> Compiled:
     nvrtc = _nvrtc()
-    options = (*program.options, f"--gpu-architecture={target.name}", f"--include-path={HEADERS}")
     with _made(nvrtc, program) as handle:
         try:
-            nvrtc.compileProgram(handle, (*options, "--ptxas-options=-v"))
+            nvrtc.compileProgram(handle, (*program.options, *_options(target)))
         except nvrtc.NVRTCError as error:
             raise CompileError(f"{program} for {target.name}: {error}\n{nvrtc.getProgramLog(handle)}") from None
         image = nvrtc.getCUBIN(handle) if target.kind == CUBIN else nvrtc.getPTX(handle)
-        return Compiled(image + b"\0", nvrtc.getProgramLog(handle))  # CuPy takes the last byte off, of both
+        log = nvrtc.getProgramLog(handle).replace("\0", "")  # between what the compiler and the assembler say
+        return Compiled(image + b"\0", log)  # CuPy took the last byte off, of machine code as well
 
 
 @contextmanager

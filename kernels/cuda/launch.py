@@ -67,6 +67,11 @@ def _multiple(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
+def addresses(*tensors: torch.Tensor) -> tuple[np.uint64, ...]:
+    """Arguments by which a kernel finds the memory of tensors."""
+    return tuple(np.uint64(tensor.data_ptr()) for tensor in tensors)
+
+
 def target_of(device: torch.device) -> Target:
     """What is compiled for a GPU. Unavailable without NVRTC, or if it knows no GPU as old as this one."""
     import torch
@@ -104,26 +109,33 @@ def _resolved(launch: Launch, device: torch.device) -> Callable[[], None]:
 
     function = _function(launch.program, launch.shared, device)
     stream = _Stream(torch.cuda.current_stream(device).cuda_stream)
-    return partial(function, launch.grid, (launch.block, 1, 1), launch.arguments, launch.shared, stream)
+    block, shared = (launch.block, 1, 1), launch.shared
+    return partial(function, launch.grid, block, launch.arguments, shared_mem=shared, stream=stream)
 
 
 @cache
 def _function(program: Program, shared: int, device: torch.device) -> Any:
-    """The kernel, with leave for that much shared memory: above 48 KiB it has to be asked for."""
+    function = _module(replace(program, name=""), device).get_function(program.name)
+    _permit(function, shared)
+    return function
+
+
+def _permit(function: Any, shared: int) -> None:
+    """Ask for that much shared memory, as has to be done above 48 KiB."""
     from cupy.cuda import driver
 
-    function = _module(replace(program, name=""), device).get_function(program.name)
     attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     if shared > driver.funcGetAttribute(attribute, function.ptr):
         driver.funcSetAttribute(function.ptr, attribute, shared)
-    return function
 
 
 @cache
 def _module(file: Program, device: torch.device) -> Any:
     """All kernels of a file, loaded into the device's primary context, which torch works in as well."""
-    from cupy.cuda import Module
+    assert device.index is not None, "the current device may be another one next time"
+    made = compiled(file, target_of(device))
+    from cupy.cuda import Module  # which is known to be there now
 
     module = Module()
-    module.load(compiled(file, target_of(device)).image)
+    module.load(made.image)
     return module

@@ -59,9 +59,8 @@ class Tiled:
     promotion: int = 128
 
     def __post_init__(self) -> None:
-        for wrong in (_unknown(self), _wrong_array(self), _wrong_box(self)):
-            if wrong:
-                raise ValueError(f"{wrong}: {self}")
+        if wrong := _unknown(self) or _wrong_array(self) or _wrong_box(self):
+            raise ValueError(f"{wrong}: {self}")
 
     @property
     def inner(self) -> int:

@@ -1,18 +1,23 @@
 """The pictures made on a GPU, by the kernel in images.cu, straight into torch's memory."""
 
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..cuda.architecture import Target
+from ..cuda.launch import Launch, Program, addresses, enqueue
 from . import CHANNELS, Formula, Part
 from .reference import Integers, textures
 
-SOURCE = Path(__file__).with_name("images.cu")
+PROGRAM = Program("images/images.cu", "images")
 _THREADS = 256
+
+
+def programs(target: Target) -> tuple[Program, ...]:
+    """All that is launched on such a GPU."""
+    return (PROGRAM,)
 
 
 def numbers(formula: Formula, split: int) -> Any:
@@ -23,32 +28,22 @@ def numbers(formula: Formula, split: int) -> Any:
     return np.array([*f.key, *tags, *rest], np.uint32)
 
 
-@lru_cache
-def _kernel() -> Any:
-    import cupy
-
-    return cupy.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=("-std=c++17",)).get_function("images")
-
-
 def maker(formula: Formula, split: int, device: torch.device) -> Callable[[Integers], torch.Tensor]:
     """A function of indices (int64, not negative) that gives their pictures on the GPU, uint8[n, 3, side, side].
 
     It works on torch's current stream of that device and waits for nothing.
     """
-    import cupy
-
     table = torch.from_numpy(textures(formula)).to(device)
     constants = torch.from_numpy(numbers(formula, split).view(np.int32)).to(device)
     blocks = -(-formula.quarter // _THREADS)
 
     def launch(pictures: torch.Tensor, indices: torch.Tensor) -> None:
         where = indices.to(device, non_blocking=True)
-        arguments = tuple(np.uint64(part.data_ptr()) for part in (pictures, where, table, constants))
-        with cupy.cuda.ExternalStream(torch.cuda.current_stream(device).cuda_stream):
-            _kernel()((len(indices), blocks), (_THREADS,), arguments)
+        arguments = addresses(pictures, where, table, constants)
+        enqueue(Launch(PROGRAM, (len(indices), blocks, 1), _THREADS, 0, arguments), device)
 
     def images(indices: Integers) -> torch.Tensor:
-        with torch.cuda.device(device), cupy.cuda.Device(device.index):
+        with torch.cuda.device(device):
             pictures = torch.empty(
                 (len(indices), CHANNELS, formula.side, formula.side), dtype=torch.uint8, device=device
             )

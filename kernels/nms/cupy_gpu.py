@@ -1,19 +1,22 @@
 """The suppression on a GPU: nms.cu, compiled for the device when first used, on the stream that the caller works on."""
 
-from functools import cache
-from pathlib import Path
-from typing import Any
-
-import cupy
+import numpy as np
 import torch
 
+from ..cuda.architecture import Target
+from ..cuda.launch import Launch, Program, addresses, enqueue
 from . import check
 
-SOURCE = Path(__file__).with_name("nms.cu")
-OPTIONS = ("--std=c++17", "--fmad=false")
+COMPARE = Program("nms/nms.cu", "compare", fused_multiply_add=False)
+WALK = Program("nms/nms.cu", "walk", fused_multiply_add=False)
 BITS = 64  # of a mask
 MOST_BOXES = 2**18  # of a frame: what is gone of them fits the memory that every block may have
 _THREADS = 256
+
+
+def programs(target: Target) -> tuple[Program, ...]:
+    """All that is launched on such a GPU."""
+    return COMPARE, WALK
 
 
 def nms(
@@ -47,21 +50,7 @@ def _launch(
     (frames, count), kept, device = order.shape, found.shape[1], boxes.device
     words = -(-count // BITS)
     masks = torch.empty((frames, count, words), dtype=torch.int64, device=device)
-    stream = torch.cuda.current_stream(device).cuda_stream
-    with cupy.cuda.Device(device.index), cupy.cuda.ExternalStream(stream):
-        compare, walk = _kernels(device.index)
-        given = (*_pointers(boxes, groups, order), cupy.float64(threshold), cupy.int32(count), *_pointers(masks))
-        compare((words, words, frames), (BITS,), given)
-        sizes = (cupy.int32(count), cupy.int32(kept))
-        given = (*_pointers(masks, ordered, order), *sizes, *_pointers(found))
-        walk((frames,), (_THREADS,), given, shared_mem=8 * words)
-
-
-def _pointers(*tensors: torch.Tensor) -> list[Any]:
-    return [cupy.uintp(tensor.data_ptr()) for tensor in tensors]
-
-
-@cache
-def _kernels(device: int) -> tuple[Any, Any]:
-    module = cupy.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=OPTIONS)
-    return module.get_function("compare"), module.get_function("walk")
+    compared = (*addresses(boxes, groups, order), np.float64(threshold), np.int32(count), *addresses(masks))
+    enqueue(Launch(COMPARE, (words, words, frames), BITS, 0, compared), device)
+    walked = (*addresses(masks, ordered, order), np.int32(count), np.int32(kept), *addresses(found))
+    enqueue(Launch(WALK, (frames, 1, 1), _THREADS, 8 * words, walked), device)

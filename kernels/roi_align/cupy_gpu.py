@@ -4,20 +4,23 @@ The gradient is summed by the pixel that it belongs to, not by the region that i
 results of two runs are the same.
 """
 
-from functools import cache
-from pathlib import Path
-from typing import Any
-
-import cupy
+import numpy as np
 import torch
 
+from ..cuda.architecture import Target
+from ..cuda.launch import Launch, Program, addresses, enqueue
 from . import check
 
-SOURCE = Path(__file__).with_name("roi_align.cu")
-OPTIONS = ("--std=c++17", "--fmad=false")
+POOL = Program("roi_align/roi_align.cu", "pool", fused_multiply_add=False)
+SPREAD = Program("roi_align/roi_align.cu", "spread", fused_multiply_add=False)
 GROUP = 32  # regions whose reach is known as the bits of a word
 _TAP = 16  # bytes
 _THREADS = 256
+
+
+def programs(target: Target) -> tuple[Program, ...]:
+    """All that is launched on such a GPU."""
+    return POOL, SPREAD
 
 
 def forward(
@@ -40,7 +43,7 @@ def forward(
     sizes = (*features.shape[1:], side, samples)
     if out.numel():
         memory = 2 * side * samples * _TAP
-        _launch("pool", (number, images), _THREADS, memory, (features, regions, level), own, scale, sizes, out)
+        _launch(POOL, (number, images, 1), _THREADS, memory, (features, regions, level), own, scale, sizes, out)
 
 
 def backward(
@@ -62,12 +65,12 @@ def backward(
         block = min(_THREADS, -(-channels // GROUP) * GROUP)
         grid = (width, height, images * -(-channels // block))
         memory = 4 * (2 * side + block // GROUP)
-        _launch("spread", grid, block, memory, (gradient, regions, level), own, scale, sizes, into)
+        _launch(SPREAD, grid, block, memory, (gradient, regions, level), own, scale, sizes, into)
 
 
 def _launch(
-    name: str,
-    grid: tuple[int, ...],
+    program: Program,
+    grid: tuple[int, int, int],
     block: int,
     memory: int,
     given: tuple[torch.Tensor, ...],
@@ -77,15 +80,6 @@ def _launch(
     result: torch.Tensor,
 ) -> None:
     assert all(tensor.is_contiguous() for tensor in (*given, result))
-    device = result.device
-    pointers = [cupy.uintp(tensor.data_ptr()) for tensor in (*given, result)]
-    numbers = (cupy.int32(own), cupy.float64(scale), *(cupy.int32(size) for size in sizes))
-    stream = torch.cuda.current_stream(device).cuda_stream
-    with cupy.cuda.Device(device.index), cupy.cuda.ExternalStream(stream):
-        arguments = (*pointers[:-1], *numbers, pointers[-1])
-        _module(device.index).get_function(name)(grid, (block,), arguments, shared_mem=memory)
-
-
-@cache
-def _module(device: int) -> Any:
-    return cupy.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=OPTIONS)
+    numbers = (np.int32(own), np.float64(scale), *map(np.int32, sizes))
+    arguments = (*addresses(*given), *numbers, *addresses(result))
+    enqueue(Launch(program, grid, block, memory, arguments), result.device)
