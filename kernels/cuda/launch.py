@@ -47,7 +47,8 @@ def structure(*fields: tuple[str, Any]) -> np.dtype[Any]:
         end, largest = offsets[-1] + np.dtype(kind).itemsize, max(largest, alignment)
     names, formats = zip(*fields, strict=True)
     size = _multiple(end, largest)
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+    # Aligned: within another struct its alignment counts.
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}, align=True)
 
 
 def parameters(dtype: np.dtype[Any], **fields: Any) -> Any:

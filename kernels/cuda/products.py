@@ -154,7 +154,8 @@ def grid(tile: Tile, order: tuple[int, ...], processors: int) -> int:
     return tile.cluster * min(tasks, processors // tile.cluster) if tile.engine == WGMMA else tasks
 
 
-def output(result: Result, rows: int, columns: int, itemsize: int) -> tuple[Any, ...]:
-    """As OUTPUT."""
+def output(result: Result, rows: int, columns: int, itemsize: int, group: int = 0) -> tuple[Any, ...]:
+    """As OUTPUT; `group` are the bytes from a group's columns to the next one's."""
+    aligned = result.aligned(itemsize) and group % 16 == 0
     addresses = (result.address, result.added, result.scale, result.bias)
-    return (*addresses, result.pitch, rows, columns, result.factor, result.relu, result.aligned(itemsize))
+    return (*addresses, result.pitch, rows, columns, result.factor, result.relu, aligned)

@@ -1,0 +1,212 @@
+"""What has to be launched for a convolution of pictures with the channels last, by kernels/conv2d/conv2d.cu.
+
+Its three directions are products whose operands are gathered. All arrays are in one piece: pictures [images, height,
+width, groups x channels], weights [filters of all groups, taps down, taps across, channels]. Channels and, in
+gradients, filters of a group are whole vectors of 16 bytes; kernels/conv2d/cupy_gpu.py pads those that are not.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from .launch import Launch, parameters, structure
+from .pictures import (
+    PICTURE,
+    WALK,
+    WEIGHTS,
+    Layers,
+    Reach,
+    divisor,
+    forward_reach,
+    gradient_reaches,
+    walk,
+)
+from .products import KINDS, LINE, MATRIX, ORDER, OUTPUT, Kind, Result, Tile, grid, order, output
+from .program import Program
+
+SOURCE = "conv2d/conv2d.cu"
+MOST_PHASES = 4  # of a launch
+JOINING = 256  # threads
+CORRELATE, WEIGH = "CORRELATE", "WEIGH"
+
+PHASE = structure(("walk", WALK), ("weights", WEIGHTS), ("order", ORDER), ("first", "i8"))
+PARAMETERS = structure(
+    *(("picture", PICTURE), ("other", MATRIX), ("output", OUTPUT), ("image", "i8"), ("row", "i8"), ("pixel", "i8")),
+    *((name, "i8") for name in ("group_of_picture", "group_of_other", "group_of_result")),
+    ("phases", (PHASE, MOST_PHASES)),
+)
+JOINED = structure(("parts", "u8"), ("count", "i4"), ("p", PARAMETERS))
+REPACKED = structure(("source", "u8"), ("target", "u8"), ("lines", "i8"), ("from", "i4"), ("to", "i4"))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A product: its type, what is computed on, and the memory that sums of parts may take."""
+
+    type: str
+    tile: Tile
+    processors: int
+    workspace: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """Of the type."""
+        return KINDS[self.type]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A product's parameters, apart from those of its phases; `rows` and `columns` are those of a group's result."""
+
+    name: str
+    turned: bool  # the weights lie by columns
+    groups: int
+    rows: int
+    columns: int
+    result: Result
+    fields: dict[str, Any]
+    phases: list[dict[str, Any]] = field(default_factory=list)
+
+
+def forward(asked: Asked, layers: Layers, x: int, w: int, result: Result) -> list[Launch]:
+    """y of pictures at address x and weights at w."""
+    down, across, inner = forward_reach(layers.down), forward_reach(layers.across), layers.taps * layers.channels
+    fields = {
+        "picture": _picture(x, layers.down.size, layers.across.size, layers.groups * layers.channels),
+        "other": (w, inner, layers.filters, inner),
+        **_places(layers.down.result, layers.across.result, 1, 1, result.pitch),
+        **_groups(layers.channels, layers.filters * inner, layers.filters),
+    }
+    work = Work(CORRELATE, False, layers.groups, layers.pixels, layers.filters, result, fields)
+    work.phases.append(_phase(asked, work, walk(layers, down, across, layers.channels), layers.pixels, inner))
+    return list(_launches(asked, work))
+
+
+def input_gradient(asked: Asked, layers: Layers, g: int, w: int, result: Result) -> list[Launch]:
+    """dx of the gradient of y at address g and weights at w."""
+    down, across, pitch = layers.down, layers.across, result.pitch
+    fields = {
+        "picture": _picture(g, down.result, across.result, layers.groups * layers.filters),
+        **_places(down.size, across.size, down.stride, across.stride, pitch),
+        **_groups(layers.filters, layers.filters * layers.taps * layers.channels, layers.channels),
+    }
+    pixels = layers.images * down.size * across.size
+    work = Work(CORRELATE, True, layers.groups, pixels, layers.channels, result, fields)
+    reaches = list(product(gradient_reaches(down), gradient_reaches(across)))
+    if len(reaches) > 1:  # phases are computed at the same time, and none in parts
+        asked = replace(asked, tile=replace(asked.tile, parts=1))
+    for one, other in reaches:
+        seen = walk(layers, one, other, layers.filters)
+        phase = _phase(asked, work, seen, seen[0], seen[1])
+        phase["weights"] = _weights(asked, layers, w, one, other)
+        phase["first"] = (one.first * across.size + other.first) * pitch
+        work.phases.append(phase)
+    return list(_launches(asked, work))
+
+
+def weight_gradient(asked: Asked, layers: Layers, x: int, g: int, result: Result) -> list[Launch]:
+    """dw [filters of all groups, taps, channels] of pictures at address x and the gradient of y at g."""
+    down, across, inner = forward_reach(layers.down), forward_reach(layers.across), layers.taps * layers.channels
+    filters = layers.groups * layers.filters
+    fields = {
+        "picture": _picture(x, layers.down.size, layers.across.size, layers.groups * layers.channels),
+        "other": (g, filters, layers.pixels, layers.filters),
+        **_groups(layers.channels, layers.filters, layers.filters * result.pitch),
+    }
+    work = Work(WEIGH, True, layers.groups, layers.filters, inner, result, fields)
+    work.phases.append(_phase(asked, work, walk(layers, down, across, layers.channels), layers.filters, layers.pixels))
+    return list(_launches(asked, work))
+
+
+def workspace_bytes(asked: Asked, groups: int, rows: int, columns: int, steps: int) -> int:
+    """Memory for the sums of parts; none where the steps are not cut."""
+    parts = order(asked.tile, rows, columns, steps, LINE // asked.kind.operand_bytes, 1)[2]
+    return groups * parts * rows * columns * asked.kind.sum_bytes if parts > 1 else 0
+
+
+def repacked(type: str, source: int, target: int, lines: int, narrow: int, wide: int) -> Launch:
+    """Copy lines of `narrow` elements to lines of `wide`: fewer, or with zeros behind them."""
+    given = parameters(REPACKED, source=source, target=target, lines=lines, to=wide, **{"from": narrow})
+    element = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}[KINDS[type].operand_bytes]
+    program = Program("conv2d/repack.cu", "repack", (("USE_ELEMENT", element),))
+    return Launch(program, (min(2**16, -(-lines * wide // JOINING)), 1, 1), JOINING, 0, (given,))
+
+
+def _launches(asked: Asked, work: Work) -> Iterator[Launch]:
+    parts = work.phases[0]["order"][2]
+    if parts > 1:
+        yield from _in_parts(asked, work, parts)
+        return
+    fields = {**work.fields, "output": _output(work, work.result, asked.kind.result_bytes)}
+    for first in range(0, len(work.phases), MOST_PHASES):
+        yield _product(asked, work, fields, work.phases[first : first + MOST_PHASES], asked.kind.name)
+
+
+def _in_parts(asked: Asked, work: Work, parts: int) -> Iterator[Launch]:
+    sums = Result(asked.workspace, work.columns)
+    own = {"output": _output(work, sums, asked.kind.sum_bytes), "group_of_result": parts * work.rows * work.columns}
+    yield _product(asked, work, {**work.fields, **own}, work.phases, asked.kind.sums, True)
+    fields = {**work.fields, "output": _output(work, work.result, asked.kind.result_bytes)}
+    joined = parameters(JOINED, parts=sums.address, count=parts, p=_filled(fields, work.phases)[0])
+    program = Program(SOURCE, "join", _definitions(asked, work, asked.kind.name, False))
+    blocks = -(-work.rows * work.columns * asked.kind.result_bytes // (16 * JOINING))
+    yield Launch(program, (blocks, work.groups, 1), JOINING, 0, (joined,))
+
+
+def _product(
+    asked: Asked,
+    work: Work,
+    fields: dict[str, Any],
+    phases: Sequence[dict[str, Any]],
+    stored: str,
+    in_parts: bool = False,
+) -> Launch:
+    program = Program(SOURCE, "conv2d", _definitions(asked, work, stored, in_parts))
+    blocks = max(grid(asked.tile, phase["order"], asked.processors) for phase in phases)
+    size = (blocks, work.groups, len(phases))
+    return Launch(program, size, asked.tile.threads, asked.tile.shared(asked.kind), (_filled(fields, phases),))
+
+
+def _filled(fields: dict[str, Any], phases: Sequence[dict[str, Any]]) -> Any:
+    given = parameters(PARAMETERS, **fields)
+    for place, phase in enumerate(phases):
+        for name, value in phase.items():
+            given["phases"][0, place][name] = value
+    return given
+
+
+def _definitions(asked: Asked, work: Work, stored: str, in_parts: bool) -> tuple[tuple[str, Any], ...]:
+    of_work = ((f"USE_{work.name}", 1), ("USE_TURNED", int(work.turned)), ("USE_IN_PARTS", int(in_parts)))
+    return (("USE_TYPE", asked.kind.name), ("USE_STORED", stored), *of_work, *asked.tile.definitions())
+
+
+def _phase(asked: Asked, work: Work, seen: tuple[Any, ...], rows: int, steps: int) -> dict[str, Any]:
+    line = LINE // asked.kind.operand_bytes
+    return {"walk": seen, "order": order(asked.tile, rows, work.columns, steps, line, asked.processors)}
+
+
+def _output(work: Work, result: Result, itemsize: int) -> tuple[Any, ...]:
+    return output(result, work.rows, work.columns, itemsize, work.columns * itemsize)
+
+
+def _picture(address: int, height: int, width: int, channels: int) -> tuple[int, ...]:
+    return address, height * width * channels, width * channels, channels, height, width
+
+
+def _places(height: int, width: int, down: int, across: int, pitch: int) -> dict[str, int]:
+    return {"image": height * width * pitch, "row": down * width * pitch, "pixel": across * pitch}
+
+
+def _groups(picture: int, other: int, result: int) -> dict[str, int]:
+    return {"group_of_picture": picture, "group_of_other": other, "group_of_result": result}
+
+
+def _weights(asked: Asked, layers: Layers, w: int, down: Reach, across: Reach) -> tuple[Any, ...]:
+    """As WEIGHTS: of the taps that a phase sees."""
+    column = layers.channels
+    row, taps = layers.across.kernel * column, down.taps * across.taps
+    divisors = (divisor(layers.filters), divisor(max(1, across.taps)))
+    pitches = (layers.taps * column, down.tap_step * row, across.tap_step * column)
+    skipped = (down.first_tap * row + across.first_tap * column) * asked.kind.operand_bytes
+    return w + skipped, *pitches, *divisors, taps * layers.filters, layers.channels

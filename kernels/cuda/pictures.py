@@ -1,0 +1,124 @@
+"""Which pixels and taps a convolution's products are made of: pure numbers, as kernels/cuda/pictures.cuh takes them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, NamedTuple
+
+from .launch import structure
+
+DIVISOR = structure(*((name, "u4") for name in ("divisor", "factor", "shift")))
+PICTURE = structure(
+    *(("first", "u8"), ("image", "i8"), ("row", "i8"), ("pixel", "i8")),
+    *(("height", "i4"), ("width", "i4")),
+)
+WALK = structure(
+    *(("pixels", "i4"), ("steps", "i4"), ("of_picture", DIVISOR), ("of_row", DIVISOR)),
+    *((name, "i4") for name in ("step_down", "step_across", "from_down", "from_across", "tap_down", "tap_across")),
+    *(("of_taps", DIVISOR), ("of_channels", DIVISOR)),
+)
+WEIGHTS = structure(
+    *(("first", "u8"), ("filter", "i8"), ("row", "i8"), ("column", "i8")),
+    *(("of_filters", DIVISOR), ("of_taps", DIVISOR), ("steps", "i4"), ("channels", "i4")),
+)
+
+
+class Divisor(NamedTuple):
+    """A divisor of numbers below 2^31, by a product: kernels/cuda/types.cuh.
+
+    Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication, PLDI 1994, theorem 4.2.
+    """
+
+    divisor: int
+    factor: int
+    shift: int
+
+
+def divisor(number: int) -> Divisor:
+    """For `quotient`: exact for all numbers from 0 to 2^31 - 1."""
+    if number == 1:
+        return Divisor(1, 0, 0)
+    shift = (number - 1).bit_length() - 1
+    return Divisor(number, -(-(2 ** (32 + shift)) // number), shift)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A convolution along one side of the picture."""
+
+    size: int
+    result: int
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A convolution: pictures, channels and filters of a group, groups, and both sides."""
+
+    images: int
+    channels: int
+    filters: int
+    groups: int
+    down: Axis
+    across: Axis
+
+    @property
+    def taps(self) -> int:
+        """Of a window."""
+        return self.down.kernel * self.across.kernel
+
+    @property
+    def pixels(self) -> int:
+        """Of the results of all pictures."""
+        return self.images * self.down.result * self.across.result
+
+
+class Reach(NamedTuple):
+    """Along one side: pixels of the result from `first`, `stride` apart, `pixels` of them; the taps that reach them.
+
+    Pixel number i sees by tap t the source's pixel i * step + start + t * tap; that tap is the weights'
+    first_tap + t * tap_step.
+    """
+
+    first: int
+    stride: int
+    pixels: int
+    taps: int
+    start: int
+    step: int
+    tap: int
+    first_tap: int
+    tap_step: int
+
+
+def forward_reach(axis: Axis) -> Reach:
+    """All pixels of the result, and all taps."""
+    return Reach(0, 1, axis.result, axis.kernel, -axis.padding, axis.stride, axis.dilation, 0, 1)
+
+
+def gradient_reaches(axis: Axis) -> Iterator[Reach]:
+    """The input's pixels by what remains of them: those of one phase see the same taps of the gradient.
+
+    Pixel h is reached from pixel (h + padding - tap * dilation) / stride of the gradient, where that is whole.
+    """
+    period = axis.stride // gcd(axis.stride, axis.dilation)
+    for phase in range(min(axis.stride, axis.size)):
+        count = -(-(axis.size - phase) // axis.stride)
+        apart = [phase + axis.padding - tap * axis.dilation for tap in range(min(period, axis.kernel))]
+        reaching = [tap for tap, pixels in enumerate(apart) if pixels % axis.stride == 0]
+        first = reaching[0] if reaching else 0
+        taps = -(-(axis.kernel - first) // period) if reaching else 0
+        start = (phase + axis.padding - first * axis.dilation) // axis.stride
+        yield Reach(phase, axis.stride, count, taps, start, 1, -axis.dilation * period // axis.stride, first, period)
+
+
+def walk(layers: Layers, down: Reach, across: Reach, channels: int) -> tuple[Any, ...]:
+    """As WALK, over pixels of the result of a correlation; `channels` are those of the source's group."""
+    pixels = down.pixels * across.pixels
+    of_pixels = (divisor(max(1, pixels)), divisor(max(1, across.pixels)))
+    steps = (down.step, across.step, down.start, across.start, down.tap, across.tap)
+    taps = (divisor(max(1, across.taps)), divisor(channels))
+    return (layers.images * pixels, down.taps * across.taps * channels, *of_pixels, *steps, *taps)
