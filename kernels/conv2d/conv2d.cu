@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) conv2d(const __grid_const
     if (threadIdx.x == 0) ready.begin(WARPGROUP, Kernel::SHARING);
     wait_for_block();
     if (warpgroup == 0) {
-        give_registers<96>();
+        give_registers<Registers<104>::PRODUCER>();
         const Matrix other = other_of(p, blockIdx.y);
         A a = make_a(p, phase, other, thread);
         B b = make_b(p, phase, other, thread);
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) conv2d(const __grid_const
         };
         Kernel::produce(phase.order, ready, a, b, begin, lines);
     } else {
-        take_registers<208>();
+        take_registers<Registers<104>::CONSUMER>();
         const auto put = [&](const Kernel::Engine &engine, const Task &t, u32 buffer) {
             store(p, phase, engine, t, buffer, thread % 32);
         };

@@ -8,6 +8,14 @@
 
 enum { WARPGROUP = 128, CONSUMERS = 2, BLOCK = WARPGROUP * (1 + CONSUMERS) };
 
+// Registers of a thread: all have AT_FIRST, what the producer gives up the consumers share, and if there is less than they
+// ask for they wait for ever. All in eights.
+enum { AT_FIRST = 65536 / BLOCK / 8 * 8 };
+template <int KEPT> struct Registers {
+    enum { PRODUCER = KEPT, CONSUMER = ((1 + CONSUMERS) * AT_FIRST - KEPT) / CONSUMERS / 8 * 8 };
+    static_assert(PRODUCER % 8 == 0 && PRODUCER + CONSUMERS * CONSUMER <= (1 + CONSUMERS) * AT_FIRST, "there are no more");
+};
+
 // Where in the ring of stages somebody is, and in which round: a barrier's phases alternate.
 template <int STAGES> struct Ring {
     int stage;

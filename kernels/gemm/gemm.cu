@@ -90,10 +90,10 @@ extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__
     if (threadIdx.x == 0) ready.begin(1, Kernel::SHARING * USE_CLUSTER);
     wait_for_cluster();
     if (warpgroup == 0) {
-        give_registers<40>();
+        give_registers<Registers<40>::PRODUCER>();
         if (threadIdx.x == 0) produce(p, ready, rank);
     } else {
-        take_registers<232>();
+        take_registers<Registers<40>::CONSUMER>();
         multiply(p, ready, rank, warpgroup - 1, threadIdx.x % WARPGROUP);
     }
     wait_for_cluster();  // no block may end before the others are done with its barriers
