@@ -18,7 +18,7 @@ from hpcai.kernels.cuda.compiler import Compiled, CompileError, compile_all, com
 from hpcai.kernels.cuda.program import Program, digest, sources
 from hpcai.kernels.spec import Unavailable
 
-KERNELS = sorted({path.parent.name for path in (ROOT / "kernels").glob("*/*.cu")})
+KERNELS = sorted({path.parent.name for path in (ROOT / "kernels").glob("*/cupy_gpu.py")})
 CLEAN = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2.0f; }\n'
 # 64 registers a thread at most, and 100 sums that are all needed until the end
 SPILLING = """
@@ -172,11 +172,12 @@ def test_without_its_library_the_compiler_is_unavailable(monkeypatch: pytest.Mon
         supported()
 
 
-def test_nothing_of_it_is_loaded_where_kernels_are_only_described() -> None:
-    modules = ("architecture", "compiler", "launch", "program", "tensor_map")
-    names = ", ".join(f"hpcai.kernels.cuda.{name}" for name in modules)
+@pytest.mark.parametrize(("folder", "absent"), [("cuda", {"cupy", "torch", "numba"}), ("*", {"cupy"})])
+def test_what_is_not_computed_on_a_gpu_loads_no_cupy(folder: str, absent: set[str]) -> None:
+    files = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "kernels").glob(f"{folder}/*.py")]
+    names = ", ".join(f"hpcai.{'.'.join(path.parts).removesuffix('.__init__')}" for path in files)
     told = subprocess.check_output([sys.executable, "-c", f"import sys, {names}; print(*sys.modules)"], cwd=ROOT)
-    assert not {"cupy", "torch", "cuda", "numba"} & {*told.decode().split()}
+    assert not absent & {*told.decode().split()}
 
 
 @pytest.mark.parametrize("variable", ["CI", "HPCAI_TEST_COMPLETE", ""])

@@ -25,14 +25,16 @@ NEEDS_GPU = pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: 
 LAYOUT = """
 #include <cstddef>
 struct alignas(64) Map { unsigned char bytes[128]; };
-struct Made { char tag; double scale; Map first; int sizes[3]; Map second; short last; };
-static_assert(offsetof(Made, tag) == %d && offsetof(Made, scale) == %d && offsetof(Made, first) == %d, "");
+struct Pair { int count; double scale; };
+struct Mapped { short tag; Map map; };
+struct Made { char tag; Pair pairs[2]; Map first; int sizes[3]; Mapped second; short last; };
+static_assert(offsetof(Made, tag) == %d && offsetof(Made, pairs) == %d && offsetof(Made, first) == %d, "");
 static_assert(offsetof(Made, sizes) == %d && offsetof(Made, second) == %d && offsetof(Made, last) == %d, "");
 static_assert(sizeof(Made) == %d, "");
 """
+PAIR, MAPPED = structure(("count", "i4"), ("scale", "f8")), structure(("tag", "i2"), ("map", MAP))
 MADE = structure(
-    *(("tag", np.int8), ("scale", np.float64), ("first", MAP), ("sizes", (np.int32, 3)), ("second", MAP)),
-    ("last", np.int16),
+    *(("tag", "i1"), ("pairs", (PAIR, 2)), ("first", MAP), ("sizes", ("i4", 3)), ("second", MAPPED), ("last", "i2"))
 )
 
 
@@ -47,11 +49,12 @@ def test_structs_are_laid_out_as_the_compiler_does(tmp_path: Path, moved: int) -
 
 
 def test_structs_are_filled_and_lie_where_tensor_maps_may() -> None:
-    structs = [parameters(MADE, scale=2.5, sizes=(1, 2, 3), second=np.arange(128)) for _ in range(5)]
-    for struct in structs:
+    values = {"pairs": [(7, 2.5), (8, 3.5)], "sizes": (1, 2, 3), "second": (4, np.arange(128))}
+    for struct in [parameters(MADE, **values) for _ in range(5)]:
         assert struct.shape == (1,) and struct.ctypes.data % 64 == 0
-        assert struct["scale"] == 2.5 and struct["sizes"].tolist() == [[1, 2, 3]] and struct["last"] == 0
-        assert np.array_equal(struct["second"][0], np.arange(128)) and not struct["first"].any()
+        assert struct["pairs"]["scale"].tolist() == [[2.5, 3.5]] and struct["sizes"].tolist() == [[1, 2, 3]]
+        assert np.array_equal(struct["second"]["map"][0], np.arange(128))
+        assert struct["last"] == 0 and not struct["first"].any()
     with pytest.raises(ValueError, match="no field of name"):
         parameters(MADE, third=1)
 

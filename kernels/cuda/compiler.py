@@ -1,4 +1,7 @@
-"""From CUDA C++ to machine code by NVRTC, which needs neither a GPU nor a driver; what it made is kept on disk."""
+"""From CUDA C++ to machine code by NVRTC, which needs neither a GPU nor a driver.
+
+What it made is kept on disk: in the folder that HPCAI_CUDA_CACHE_DIR names, else where `kept` finds room.
+"""
 
 import hashlib
 import os

@@ -39,16 +39,26 @@ class Launch:
 
 
 def structure(*fields: tuple[str, Any]) -> np.dtype[Any]:
-    """The struct that C++ makes of fields of these names and NumPy types; tensor maps are fields of type MAP."""
-    end, largest, offsets = 0, 1, []
+    """The struct that C++ makes of fields of these names and NumPy types.
+
+    A type may be a structure itself, an array of numbers as in ("sizes", ("i4", 3)), or a tensor map (MAP).
+    """
+    end, offsets = 0, []
     for _, kind in fields:
-        alignment = ALIGNMENT if np.dtype(kind) == MAP else np.dtype(kind).alignment
-        offsets.append(_multiple(end, alignment))
-        end, largest = offsets[-1] + np.dtype(kind).itemsize, max(largest, alignment)
+        offsets.append(_multiple(end, _alignment(np.dtype(kind))))
+        end = offsets[-1] + np.dtype(kind).itemsize
     names, formats = zip(*fields, strict=True)
-    size = _multiple(end, largest)
-    # Aligned: within another struct its alignment counts.
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}, align=True)
+    size = _multiple(end, max(_alignment(np.dtype(kind)) for kind in formats))
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+
+
+def _alignment(kind: np.dtype[Any]) -> int:
+    """Bytes, as C++ has it; NumPy knows it of numbers and arrays of them."""
+    if kind == MAP:
+        return ALIGNMENT
+    if kind.base.fields:
+        return max(_alignment(field[0]) for field in kind.base.fields.values())
+    return kind.alignment
 
 
 def parameters(dtype: np.dtype[Any], **fields: Any) -> Any:
