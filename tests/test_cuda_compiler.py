@@ -124,11 +124,11 @@ def test_a_damaged_entry_is_compiled_anew(
 ) -> None:
     first = compiled(program(tmp_path, CLEAN), hopper)
     (entry,) = cache.iterdir()
-    whole = entry.read_bytes()
-    entry.write_bytes(damage(whole))
-    assert compiled(program(tmp_path, CLEAN), hopper).image == first.image
-    (entry,) = cache.iterdir()
-    assert len(entry.read_bytes()) == len(whole)
+    entry.write_bytes(damage(entry.read_bytes()))
+    assert compiler._read(entry.name) is None
+    again = compiled(program(tmp_path, CLEAN), hopper)
+    assert again.image == first.image and compiler._read(entry.name) == again
+    assert [*cache.iterdir()] == [entry]
 
 
 NOWHERE = """
