@@ -16,17 +16,20 @@ template <> struct Multiply<Int8> {
     WORD void add(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_int8(c, a, b0, b1); }
 };
 
-// Fragments of 16 rows of an operand in 32 bytes of steps, as the number `step` of four in a line: words 0 and 1 are of
-// the first and the second eight rows in the first half of the steps, words 2 and 3 in the second half.
-template <class Type, int LAYOUT> struct Fragments {
+// Fragments of 16 rows of an operand in 32 bytes of steps, as the number `step` of four in a line. Of A, words 0 and 1 are of
+// the first and the second eight rows in the first half of the steps, words 2 and 3 in the second half. Of B, words 0 and 1
+// are of both halves of the steps of the first eight rows, for they must be neighbours.
+enum Side { OF_A, OF_B };
+
+template <class Type, int LAYOUT, int SIDE> struct Fragments {
     WORD void take(u32 (&words)[4], u32 tile, int row, int step, int lane)
     {
+        const int once = lane / 8 % 2, twice = lane / 16, rows = SIDE == OF_A ? once : twice, half = SIDE == OF_A ? twice : once;
         if constexpr (LAYOUT == BY_ROWS)
-            load_matrices(words, tile + vector_place(row + lane % 16, 2 * step + lane / 16));
+            load_matrices(words, tile + vector_place(row + 8 * rows + lane % 8, 2 * step + half));
         else {
             static_assert(sizeof(typename Type::Element) == 2, "only numbers of 16 bits are turned");
-            const u32 from = 16 * step + lane / 16 * 8 + lane % 8;
-            load_matrices_transposed(words, tile + turned_place<Type>(from, row / 8 + lane / 8 % 2));
+            load_matrices_transposed(words, tile + turned_place<Type>(16 * step + 8 * half + lane % 8, row / 8 + rows));
         }
         if constexpr (SAME<Type, Tf32>::YES)
             UNROLLED
@@ -35,12 +38,13 @@ template <class Type, int LAYOUT> struct Fragments {
 };
 
 // Numbers of 32 bits by columns, one by one.
-template <> struct Fragments<Tf32, BY_COLUMNS> {
+template <int SIDE> struct Fragments<Tf32, BY_COLUMNS, SIDE> {
     WORD void take(u32 (&words)[4], u32 tile, int row, int step, int lane)
     {
         UNROLLED
         for (int word = 0; word < 4; ++word) {
-            const u32 from = 8 * step + word / 2 * 4 + lane % 4, at = row + word % 2 * 8 + lane / 4;
+            const u32 rows = SIDE == OF_A ? word % 2 : word / 2, half = SIDE == OF_A ? word / 2 : word % 2;
+            const u32 from = 8 * step + 4 * half + lane % 4, at = row + 8 * rows + lane / 4;
             words[word] = to_tf32(load_shared<u32>(tile + turned_place<Tf32>(from, at / 4) + at % 4 * 4));
         }
     }
@@ -73,14 +77,15 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
         for (int step = 0; step < STEPS; ++step) {
             u32 left[TALL][4], right[WIDE / 2][4];
             UNROLLED
-            for (int i = 0; i < TALL; ++i) Fragments<Type, A_LAYOUT>::take(left[i], a, row + 16 * i, step, lane);
+            for (int i = 0; i < TALL; ++i) Fragments<Type, A_LAYOUT, OF_A>::take(left[i], a, row + 16 * i, step, lane);
             UNROLLED
-            for (int j = 0; j < WIDE / 2; ++j) Fragments<Type, B_LAYOUT>::take(right[j], b, column + 16 * j, step, lane);
+            for (int j = 0; j < WIDE / 2; ++j)
+                Fragments<Type, B_LAYOUT, OF_B>::take(right[j], b, column + 16 * j, step, lane);
             UNROLLED
             for (int i = 0; i < TALL; ++i)
                 UNROLLED
                 for (int j = 0; j < WIDE; ++j)
-                    Multiply<Type>::add(sums[i][j], left[i], right[j / 2][j % 2], right[j / 2][j % 2 + 2]);
+                    Multiply<Type>::add(sums[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
         }
     }
 

@@ -29,24 +29,30 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
         return LAYOUT == BY_ROWS ? place + lanes * index : (index / TAKEN * lanes + place) * TAKEN + index % TAKEN;
     }
 
-    // Values of the rows `first + part(i)` in the steps of a vector: of each row a vector of steps, or the reverse.
+    // Values of the rows `first + part(i)` in the steps of a vector: of each row a vector of steps, or the reverse. `first`
+    // is a multiple of eight, so that vectors change places by the lane and by what is known when this is compiled.
     template <int LAYOUT, int COUNT>
     METHOD void take(Sum (&values)[COUNT][TAKEN], u32 tile, int first, int place, int lanes, int vector) const
     {
         if constexpr (LAYOUT == BY_ROWS) {
+            const u32 lines = tile + (first + place) * LINE, swapped = (vector ^ place) * VECTOR;
             UNROLLED
             for (int i = 0; i < COUNT; ++i) {
-                const Taken taken = load_shared<Taken>(tile + vector_place(first + place + lanes * i, vector));
+                const u32 line = lanes * i, at = lines + line * LINE + (swapped ^ (line % VECTORS * VECTOR));
+                const Taken taken = load_shared<Taken>(at);
                 UNROLLED
                 for (int k = 0; k < TAKEN; ++k) values[i][k] = taken.values[k];
             }
         } else {
+            enum { GROUP = Width<Type>::ELEMENTS * LINE };
+            const u32 lines = tile + first / (TAKEN * VECTORS) * GROUP + vector * TAKEN * LINE;
+            const u32 swapped = (place ^ vector * TAKEN % VECTORS) * VECTOR;
             UNROLLED
             for (int k = 0; k < TAKEN; ++k)
                 UNROLLED
                 for (int i = 0; i < COUNT; i += TAKEN) {
-                    const u32 rows = first / TAKEN + i / TAKEN * lanes + place;
-                    const Taken taken = load_shared<Taken>(tile + turned_place<Type>(vector * TAKEN + k, rows));
+                    const u32 rows = i / TAKEN * lanes, at = lines + rows / VECTORS * GROUP + k * LINE;
+                    const Taken taken = load_shared<Taken>(at + (swapped ^ (rows % VECTORS ^ k) * VECTOR));
                     UNROLLED
                     for (int next = 0; next < TAKEN; ++next) values[i + next][k] = taken.values[next];
                 }
