@@ -151,6 +151,7 @@ def test_a_box_is_copied(kind: str, box: tuple[int, int], swizzle: int, corner: 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: NO DRIVER REFUSES A MAP")
 def test_the_driver_itself_refuses_what_is_not_aligned() -> None:
+    torch.cuda.init()
     wrong = replace(SOUND)
     object.__setattr__(wrong, "address", 4104)
     with pytest.raises(OSError, match=r"CUDA_ERROR_INVALID_VALUE \(1\): Tiled\(address=4104"):
