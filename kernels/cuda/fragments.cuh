@@ -18,3 +18,18 @@ template <class Sum> WORD void stage_fragments(const Sum *sums, u32 buffer, int 
             store_shared(buffer + (row * STRIP_PITCH + column) * sizeof(Sum), pair);
         }
 }
+
+// The same for twice as many columns, as results of two bytes.
+enum { PACKED = 2 * STRIP, PACKED_PITCH = PACKED + 8 };
+
+template <class Type> WORD void stage_packed_fragments(const float *sums, u32 buffer, int lane)
+{
+    UNROLLED
+    for (int eight = 0; eight < PACKED / 8; ++eight)
+        UNROLLED
+        for (int half = 0; half < 2; ++half) {
+            const int row = lane / 4 + 8 * half, column = 8 * eight + lane % 4 * 2;
+            const u32 pair = Type::pair(sums[4 * eight + 2 * half], sums[4 * eight + 2 * half + 1]);
+            store_shared(buffer + (row * PACKED_PITCH + column) * 2, pair);
+        }
+}

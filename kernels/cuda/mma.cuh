@@ -54,7 +54,7 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
     typedef Type_ Type;
     typedef typename Type::Sum Sum;
     enum { WARPS = DOWN * ACROSS, TALL = ROWS / DOWN / 16, WIDE = COLUMNS / ACROSS / 8, STEPS = 4 };
-    enum { STRIP_ROWS = 16, STRIPS = TALL * WIDE * 8 / STRIP };
+    enum { STRIP_ROWS = 16, STRIPS_ACROSS = WIDE * 8 / STRIP, STRIPS = TALL * STRIPS_ACROSS };
     static_assert(WIDE * 8 % STRIP == 0, "a warp has whole strips");
 
     Sum sums[TALL][WIDE][4];
@@ -91,8 +91,12 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
 
     template <int INDEX> METHOD void stage(u32 buffer) const
     {
-        stage_fragments(&sums[INDEX * STRIP / (WIDE * 8)][INDEX % (WIDE * 8 / STRIP) * (STRIP / 8)][0], buffer, lane);
+        stage_fragments(&sums[INDEX / STRIPS_ACROSS][INDEX % STRIPS_ACROSS * (STRIP / 8)][0], buffer, lane);
     }
-    METHOD int strip_row(int index) const { return row + index * STRIP / (WIDE * 8) * 16; }
-    METHOD int strip_column(int index) const { return column + index % (WIDE * 8 / STRIP) * STRIP; }
+    template <int INDEX> METHOD void stage_packed(u32 buffer) const
+    {
+        stage_packed_fragments<Type>(&sums[INDEX / STRIPS_ACROSS][INDEX % STRIPS_ACROSS * (STRIP / 8)][0], buffer, lane);
+    }
+    METHOD int strip_row(int index) const { return row + index / STRIPS_ACROSS * 16; }
+    METHOD int strip_column(int index) const { return column + index % STRIPS_ACROSS * STRIP; }
 };

@@ -9,7 +9,7 @@ struct Output {
     i64 pitch;                        // elements from a row to the next
     int rows, columns;
     float factor;
-    int relu, aligned;                // aligned: rows of the result, and of what is added, begin at multiples of 16 bytes
+    int relu, plain, aligned;         // plain: the result is the sum; aligned: all rows begin at multiples of 16 bytes
 };
 
 // Where a row of the result begins, in elements: one after the other; and so are the results of parts of the steps.
@@ -22,78 +22,193 @@ struct RowsInOrder {
 template <class Type, class Places> struct Finish {
     typedef typename Type::Sum Sum;
     typedef typename Type::Result Result;
-    enum { COUNT = 16 / sizeof(Result) };
+    enum { COUNT = 16 / sizeof(Result), REAL = !SAME<Sum, int>::YES };
     typedef Vector<Result, COUNT> Results;
 
     const Output &output;
     const Places places;
 
-    // `more` is what is added, if something is.
-    METHOD Result finished(Sum sum, int column, Result more) const
+    // Where the result of a row and a column is to lie; nowhere, if there is no such row.
+    METHOD Result *place(int row, int column) const
     {
-        if constexpr (SAME<Sum, int>::YES)
-            return sum;
-        else {
-            Sum value = static_cast<Sum>(output.factor) * sum;
-            if (output.scale) value *= static_cast<Sum>(output.scale[column]);
-            if (output.bias) value += static_cast<Sum>(output.bias[column]);
-            if (output.added) value += Type::taken(more);
-            return Type::stored(output.relu && !(value > 0) ? (value != value ? value : Sum(0)) : value);
+        return row < output.rows ? static_cast<Result *>(output.first) + places.offset(row) + column : nullptr;
+    }
+
+    METHOD const Result *added_to(const Result *target) const
+    {
+        const i64 apart = static_cast<const u8 *>(output.added) - static_cast<const u8 *>(output.first);
+        return reinterpret_cast<const Result *>(reinterpret_cast<const u8 *>(target) + apart);
+    }
+
+    METHOD Sum finished(Sum sum, int column, const Result *target) const
+    {
+        if constexpr (!REAL) return sum;
+        Sum value = static_cast<Sum>(output.factor) * sum;
+        if (output.scale) value *= static_cast<Sum>(output.scale[column]);
+        if (output.bias) value += static_cast<Sum>(output.bias[column]);
+        if (output.added) value += Type::taken(*added_to(target));
+        return output.relu && value < 0 ? Sum(0) : value;
+    }
+
+    // The same for COUNT neighbours, four numbers of a column at a time.
+    METHOD void finish(Sum (&sums)[COUNT], int column, const Result *target) const
+    {
+        if constexpr (!REAL) return;
+        Results more = {};
+        if (output.added) more = *reinterpret_cast<const Results *>(added_to(target));
+        UNROLLED
+        for (int i = 0; i < COUNT; ++i) sums[i] *= static_cast<Sum>(output.factor);
+        if (output.scale) combine(sums, output.scale + column, [](Sum &sum, float by) { sum *= static_cast<Sum>(by); });
+        if (output.bias) combine(sums, output.bias + column, [](Sum &sum, float by) { sum += static_cast<Sum>(by); });
+        if (output.added)
+            UNROLLED
+            for (int i = 0; i < COUNT; ++i) sums[i] += Type::taken(more.values[i]);
+        if (output.relu)
+            UNROLLED
+            for (int i = 0; i < COUNT; ++i) sums[i] = sums[i] < 0 ? Sum(0) : sums[i];
+    }
+
+    template <class Use> WORD void combine(Sum (&sums)[COUNT], const float *numbers, const Use &use)
+    {
+        enum { AT_ONCE = static_cast<int>(COUNT) < 4 ? static_cast<int>(COUNT) : 4 };
+        typedef Vector<float, AT_ONCE> Numbers;
+        UNROLLED
+        for (int i = 0; i < COUNT; i += AT_ONCE) {
+            const Numbers by = *reinterpret_cast<const Numbers *>(numbers + i);
+            UNROLLED
+            for (int k = 0; k < AT_ONCE; ++k) use(sums[i + k], by.values[k]);
         }
     }
 
-    // COUNT neighbours of a row, as far as they exist.
-    METHOD void put(const Sum (&sums)[COUNT], int row, int column) const
+    METHOD bool whole(int column) const { return output.aligned && column + COUNT <= output.columns; }
+
+    // COUNT neighbours, all of which exist.
+    METHOD void put(Sum (&sums)[COUNT], int column, Result *target) const
     {
-        if (row >= output.rows || column >= output.columns) return;
-        const i64 at = places.offset(row) + column;
-        Result *target = static_cast<Result *>(output.first) + at;
-        const Result *added = output.added ? static_cast<const Result *>(output.added) + at : nullptr;
-        if (output.aligned && column + COUNT <= output.columns)
-            put_all(sums, column, target, added);
-        else
-            UNROLLED
-            for (int i = 0; i < COUNT; ++i)
-                if (column + i < output.columns)
-                    target[i] = finished(sums[i], column + i, added ? added[i] : Result(0));
+        if (!output.plain) finish(sums, column, target);
+        Results results;
+        Type::store(results.values, sums);
+        *reinterpret_cast<Results *>(target) = results;
     }
 
-    METHOD void put_all(const Sum (&sums)[COUNT], int column, Result *target, const Result *added) const
+    METHOD void put_one(Sum sum, int column, Result *target) const
     {
-        Results results = {};
-        if (added) results = *reinterpret_cast<const Results *>(added);
-        UNROLLED
-        for (int i = 0; i < COUNT; ++i) results.values[i] = finished(sums[i], column + i, results.values[i]);
-        *reinterpret_cast<Results *>(target) = results;
+        if (column < output.columns) *target = Type::stored(finished(sum, column, target));
     }
 };
 
-// Store the strips of a warp, whose tile begins at (row, column), by its own buffer in shared memory.
-template <class Engine, class Finish, int INDEX = 0>
+// Where a lane has parts of rows: COUNT neighbours each of some of the ROWS rows of a strip of COLUMNS columns.
+template <class Finish, int ROWS, int COLUMNS> struct Lanes {
+    enum { ACROSS = COLUMNS / Finish::COUNT, APART = 32 / ACROSS, TURNS = ROWS / APART };
+    const int row, column;
+    typename Finish::Result *places[TURNS];
+
+    METHOD Lanes(int lane) : row(lane / ACROSS), column(lane % ACROSS * Finish::COUNT) {}
+
+    METHOD void find(const Finish &finish, int first_row, int first_column)
+    {
+        UNROLLED
+        for (int turn = 0; turn < TURNS; ++turn)
+            places[turn] = finish.place(first_row + row + turn * APART, first_column + column);
+    }
+
+    METHOD u32 staged(int turn, int pitch) const { return (row + turn * APART) * pitch + column; }
+};
+
+// Store strips of a warp's tile, by a buffer in shared memory that is its own.
+template <class Engine, class Finish> struct Strips {
+    typedef typename Finish::Sum Sum;
+    typedef typename Finish::Result Result;
+    typedef Lanes<Finish, Engine::STRIP_ROWS, STRIP> Own;
+
+    const Engine &engine;
+    const Finish &finish;
+    const u32 buffer;
+    const int row, column;  // of the tile
+
+    template <int INDEX> METHOD void store(Own &own) const
+    {
+        if constexpr (INDEX < Engine::STRIPS) {
+            if constexpr (INDEX % Engine::STRIPS_ACROSS == 0) own.find(finish, row + engine.strip_row(INDEX), column);
+            wait_for_warp();
+            engine.template stage<INDEX>(buffer);
+            wait_for_warp();
+            UNROLLED
+            for (int turn = 0; turn < Own::TURNS; ++turn) {
+                const u32 from = buffer + own.staged(turn, STRIP_PITCH) * static_cast<u32>(sizeof(Sum));
+                const int first = engine.strip_column(INDEX);
+                if (own.places[turn]) put(own.places[turn] + first, column + own.column + first, from);
+            }
+            store<INDEX + 1>(own);
+        }
+    }
+
+    METHOD void put(Result *target, int column, u32 from) const
+    {
+        if (finish.whole(column)) {
+            Sum sums[Finish::COUNT];
+            load_all(sums, from);
+            finish.put(sums, column, target);
+        } else
+            ROLLED
+            for (int i = 0; i < Finish::COUNT; ++i)
+                finish.put_one(load_shared<Sum>(from + i * static_cast<u32>(sizeof(Sum))), column + i, target + i);
+    }
+
+    WORD void load_all(Sum (&sums)[Finish::COUNT], u32 from)
+    {
+        enum { AT_ONCE = 16 / sizeof(Sum) };
+        UNROLLED
+        for (int i = 0; i < Finish::COUNT; i += AT_ONCE) {
+            const Vector<Sum, AT_ONCE> part = load_shared<Vector<Sum, AT_ONCE>>(from + i * static_cast<u32>(sizeof(Sum)));
+            UNROLLED
+            for (int k = 0; k < AT_ONCE; ++k) sums[i + k] = part.values[k];
+        }
+    }
+};
+
+// The same where nothing is done to sums but that they become results of two bytes, and where all columns exist: they are
+// brought to shared memory as such, which is half as many bytes.
+template <class Engine, class Finish> struct PackedStrips {
+    typedef Lanes<Finish, Engine::STRIP_ROWS, PACKED> Own;
+    typedef Vector<u32, 4> Words;
+
+    const Engine &engine;
+    const Finish &finish;
+    const u32 buffer;
+    const int row, column;
+
+    template <int INDEX> METHOD void store(Own &own) const
+    {
+        if constexpr (INDEX < Engine::STRIPS) {
+            if constexpr (INDEX % Engine::STRIPS_ACROSS == 0) own.find(finish, row + engine.strip_row(INDEX), column);
+            wait_for_warp();
+            engine.template stage_packed<INDEX>(buffer);
+            wait_for_warp();
+            UNROLLED
+            for (int turn = 0; turn < Own::TURNS; ++turn) {
+                const Words words = load_shared<Words>(buffer + 2 * own.staged(turn, PACKED_PITCH));
+                if (own.places[turn]) *reinterpret_cast<Words *>(own.places[turn] + engine.strip_column(INDEX)) = words;
+            }
+            store<INDEX + PACKED / STRIP>(own);
+        }
+    }
+};
+
+// Store what a warp has of a tile that begins at (row, column).
+template <class Engine, class Finish>
 WORD void store_strips(const Engine &engine, const Finish &finish, u32 buffer, int row, int column, int lane)
 {
-    if constexpr (INDEX < Engine::STRIPS) {
-        typedef typename Engine::Sum Sum;
-        enum { ACROSS = STRIP / Finish::COUNT };
-        wait_for_warp();
-        engine.template stage<INDEX>(buffer);
-        wait_for_warp();
-        UNROLLED
-        for (int turn = 0; turn < Engine::STRIP_ROWS * ACROSS / 32; ++turn) {
-            const int index = 32 * turn + lane;
-            const int down = index / ACROSS, across = index % ACROSS * Finish::COUNT;
-            Sum sums[Finish::COUNT];
-            UNROLLED
-            for (int i = 0; i < Finish::COUNT; i += static_cast<int>(16 / sizeof(Sum))) {
-                typedef Vector<Sum, static_cast<int>(16 / sizeof(Sum))> Sums;
-                const Sums part = load_shared<Sums>(buffer + (down * STRIP_PITCH + across + i) * sizeof(Sum));
-                UNROLLED
-                for (int k = 0; k < static_cast<int>(16 / sizeof(Sum)); ++k) sums[i + k] = part.values[k];
-            }
-            finish.put(sums, row + engine.strip_row(INDEX) + down, column + engine.strip_column(INDEX) + across);
+    if constexpr (sizeof(typename Finish::Result) == 2 && Engine::STRIPS_ACROSS % 2 == 0) {
+        const int last = column + engine.strip_column(Engine::STRIPS_ACROSS - 1) + STRIP;
+        if (finish.output.plain && finish.output.aligned && last <= finish.output.columns) {
+            Lanes<Finish, Engine::STRIP_ROWS, PACKED> own(lane);
+            PackedStrips<Engine, Finish>{engine, finish, buffer, row, column}.template store<0>(own);
+            return;
         }
-        store_strips<Engine, Finish, INDEX + 1>(engine, finish, buffer, row, column, lane);
     }
+    Lanes<Finish, Engine::STRIP_ROWS, STRIP> own(lane);
+    Strips<Engine, Finish>{engine, finish, buffer, row, column}.template store<0>(own);
 }
 
 template <class Engine> struct Strip {
@@ -106,6 +221,7 @@ WORD void join_parts(const void *parts, int count, const Output &output, const P
 {
     typedef typename Type::Sum Sum;
     typedef Finish<Type, Places> Finish;
+    const Finish finish = {output, places};
     const int vectors = (output.columns + Finish::COUNT - 1) / Finish::COUNT;
     const i64 total = static_cast<i64>(output.rows) * vectors, apart = static_cast<i64>(output.rows) * output.columns;
     for (i64 index = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; index < total;
@@ -117,6 +233,11 @@ WORD void join_parts(const void *parts, int count, const Output &output, const P
             UNROLLED
             for (int k = 0; k < Finish::COUNT; ++k)
                 if (column + k < output.columns) sums[k] += part[k];
-        Finish{output, places}.put(sums, row, column);
+        typename Finish::Result *target = finish.place(row, column);
+        if (finish.whole(column))
+            finish.put(sums, column, target);
+        else
+            UNROLLED
+            for (int i = 0; i < Finish::COUNT; ++i) finish.put_one(sums[i], column + i, target + i);
     }
 }

@@ -84,7 +84,12 @@ class Result:
 
     def aligned(self, itemsize: int) -> bool:
         """Whether sixteen bytes can be stored at once."""
-        return (self.address | self.added | self.pitch * itemsize) % 16 == 0
+        return (self.address | self.added | self.scale | self.bias | self.pitch * itemsize) % 16 == 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is the sums and nothing else."""
+        return not (self.added or self.scale or self.bias or self.relu) and self.factor == 1
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,8 @@ def strip_bytes(engine: str, kind: Kind) -> int:
 MATRIX = structure(("first", "u8"), ("pitch", "i8"), ("lines", "i4"), ("columns", "i4"))
 OUTPUT = structure(
     *((name, "u8") for name in ("first", "added", "scale", "bias")),
-    *(("pitch", "i8"), ("rows", "i4"), ("columns", "i4"), ("factor", "f4"), ("relu", "i4"), ("aligned", "i4")),
+    *(("pitch", "i8"), ("rows", "i4"), ("columns", "i4"), ("factor", "f4")),
+    *((name, "i4") for name in ("relu", "plain", "aligned")),
 )
 ORDER = structure(*((name, "i4") for name in ("down", "across", "parts", "steps_of_part", "band")))
 
@@ -158,4 +164,4 @@ def output(result: Result, rows: int, columns: int, itemsize: int, group: int = 
     """As OUTPUT; `group` are the bytes from a group's columns to the next one's."""
     aligned = result.aligned(itemsize) and group % 16 == 0
     addresses = (result.address, result.added, result.scale, result.bias)
-    return (*addresses, result.pitch, rows, columns, result.factor, result.relu, aligned)
+    return (*addresses, result.pitch, rows, columns, result.factor, result.relu, result.plain, aligned)

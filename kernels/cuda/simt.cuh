@@ -8,7 +8,7 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
     typedef typename Type::Sum Sum;
     enum { WARPS = DOWN * ACROSS, TALL = ROWS / DOWN / 8, WIDE = COLUMNS / ACROSS / 4 };
     enum { TAKEN = Width<Type>::VECTOR_ELEMENTS };  // steps, or rows, of a vector
-    enum { STRIP_ROWS = 8 * TAKEN, STRIPS = TALL / TAKEN * (WIDE / 8) };
+    enum { STRIP_ROWS = 8 * TAKEN, STRIPS_ACROSS = WIDE / 8, STRIPS = TALL / TAKEN * STRIPS_ACROSS };
     typedef Vector<Sum, TAKEN> Taken;
     static_assert(TALL % TAKEN == 0 && WIDE % 8 == 0, "tiles of whole vectors and strips");
 

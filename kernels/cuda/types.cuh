@@ -2,46 +2,51 @@
 #pragma once
 #include "words.cuh"
 
-struct Fp64 {
-    typedef double Element;
-    typedef double Sum;
-    typedef double Result;
-    WORD double stored(double sum) { return sum; }
-    WORD double taken(double result) { return result; }
+// A type of numbers has `stored`, by which a sum becomes a result, `store` for several, and `taken`, the way back.
+template <class Number> struct AsSummed {
+    typedef Number Element;
+    typedef Number Sum;
+    typedef Number Result;
+    WORD Number stored(Number sum) { return sum; }
+    WORD Number taken(Number result) { return result; }
+    template <int COUNT> WORD void store(Number (&results)[COUNT], const Number (&sums)[COUNT])
+    {
+        UNROLLED
+        for (int i = 0; i < COUNT; ++i) results[i] = sums[i];
+    }
 };
 
-struct Fp32 {
-    typedef float Element;
-    typedef float Sum;
-    typedef float Result;
-    WORD float stored(float sum) { return sum; }
-    WORD float taken(float result) { return result; }
+struct Fp64 : AsSummed<double> {};
+struct Fp32 : AsSummed<float> {};
+struct Tf32 : AsSummed<float> {};
+struct Int8 : AsSummed<int> {
+    typedef signed char Element;
 };
 
-struct Tf32 : Fp32 {};
-
-struct Bf16 {
+template <class Own> struct OfTwoBytes {
     typedef u16 Element;
     typedef float Sum;
     typedef u16 Result;
+    template <int COUNT> WORD void store(u16 (&results)[COUNT], const float (&sums)[COUNT])
+    {
+        UNROLLED
+        for (int i = 0; i < COUNT; i += 2) {
+            const u32 pair = Own::pair(sums[i], sums[i + 1]);
+            memcpy(results + i, &pair, sizeof(pair));
+        }
+    }
+};
+
+struct Bf16 : OfTwoBytes<Bf16> {
     WORD u16 stored(float sum) { return to_bf16(sum); }
+    WORD u32 pair(float first, float second) { return to_bf16_pair(first, second); }
     WORD float taken(u16 result) { return from_bf16(result); }
 };
 
-struct Fp16 {
-    typedef u16 Element;
-    typedef float Sum;
-    typedef u16 Result;
+struct Fp16 : OfTwoBytes<Fp16> {
     WORD u16 stored(float sum) { return to_fp16(sum); }
+    WORD u32 pair(float first, float second) { return to_fp16_pair(first, second); }
     WORD float taken(u16 result) { return from_fp16(result); }
-};
-
-struct Int8 {
-    typedef signed char Element;
-    typedef int Sum;
-    typedef int Result;
-    WORD int stored(int sum) { return sum; }
-    WORD int taken(int result) { return result; }
 };
 
 template <class A, class B> struct SAME {

@@ -40,7 +40,7 @@ template <class Type_, int ROWS, int COLUMNS, int A_LAYOUT, int B_LAYOUT> struct
     typedef Type_ Type;
     typedef typename Type::Sum Sum;
     enum { TALL = ROWS / 64, COUNT = COLUMNS / 2, STEPS = 4 };  // sums of a thread
-    enum { STRIP_ROWS = 16, STRIPS = TALL * COLUMNS / STRIP };
+    enum { STRIP_ROWS = 16, STRIPS_ACROSS = COLUMNS / STRIP, STRIPS = TALL * STRIPS_ACROSS };
     static_assert((A_LAYOUT == BY_ROWS && B_LAYOUT == BY_ROWS) || sizeof(typename Type::Element) == 2,
                   "only numbers of 16 bits are turned");
 
@@ -82,8 +82,12 @@ template <class Type_, int ROWS, int COLUMNS, int A_LAYOUT, int B_LAYOUT> struct
 
     template <int INDEX> METHOD void stage(u32 buffer) const
     {
-        stage_fragments(&sums[INDEX * STRIP / COLUMNS][INDEX % (COLUMNS / STRIP) * (STRIP / 2)], buffer, thread % 32);
+        stage_fragments(&sums[INDEX / STRIPS_ACROSS][INDEX % STRIPS_ACROSS * (STRIP / 2)], buffer, thread % 32);
     }
-    METHOD int strip_row(int index) const { return first + index * STRIP / COLUMNS * 64 + thread / 32 * 16; }
-    METHOD int strip_column(int index) const { return index % (COLUMNS / STRIP) * STRIP; }
+    template <int INDEX> METHOD void stage_packed(u32 buffer) const
+    {
+        stage_packed_fragments<Type>(&sums[INDEX / STRIPS_ACROSS][INDEX % STRIPS_ACROSS * (STRIP / 2)], buffer, thread % 32);
+    }
+    METHOD int strip_row(int index) const { return first + index / STRIPS_ACROSS * 64 + thread / 32 * 16; }
+    METHOD int strip_column(int index) const { return index % STRIPS_ACROSS * STRIP; }
 };

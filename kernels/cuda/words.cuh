@@ -19,6 +19,7 @@ struct alignas(64) TensorMap {
 #define WORD static __device__ __forceinline__
 #define METHOD __device__ __forceinline__
 #define UNROLLED _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 
 // The dynamic shared memory of the block; the copy engine wants it on a multiple of 1024.
 WORD u8 *shared_memory()
@@ -149,12 +150,22 @@ WORD float from_fp16(u16 bits)
     return value;
 }
 
-WORD u16 to_bf16(float value)
+// Two numbers, the first one in the lower half.
+WORD u32 to_bf16_pair(float first, float second)
 {
-    u32 bits;  // two numbers, the upper one of them 0
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(0.0f), "f"(value));
-    return static_cast<u16>(bits);
+    u32 bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
+    return bits;
 }
+
+WORD u32 to_fp16_pair(float first, float second)
+{
+    u32 bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(second), "f"(first));
+    return bits;
+}
+
+WORD u16 to_bf16(float value) { return static_cast<u16>(to_bf16_pair(value, 0.0f)); }
 
 WORD u16 to_fp16(float value)
 {

@@ -8,6 +8,7 @@
 #define WORD static inline
 #define METHOD inline
 #define UNROLLED
+#define ROLLED
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -113,6 +114,9 @@ WORD u16 to_fp16(float value)
     memcpy(&bits, &half, 2);
     return bits;
 }
+
+WORD u32 to_bf16_pair(float first, float second) { return to_bf16(first) | static_cast<u32>(to_bf16(second)) << 16; }
+WORD u32 to_fp16_pair(float first, float second) { return to_fp16(first) | static_cast<u32>(to_fp16(second)) << 16; }
 
 WORD u32 to_tf32(u32 bits) { return (bits + 0x1000) & ~0x1fffu; }
 
