@@ -25,6 +25,7 @@ from mpi4py import MPI  # noqa: E402
 
 from hpcai.clock import Phases  # noqa: E402
 from hpcai.comm.ending import Ending  # noqa: E402
+from hpcai.comm.gpus import own_device  # noqa: E402
 from hpcai.comm.grid import split  # noqa: E402
 from hpcai.comm.rendezvous import process_group  # noqa: E402
 from hpcai.data import catalog  # noqa: E402
@@ -65,7 +66,7 @@ class Plain:
         self._case = parse(text, ranks=WORLD.size).cases(WORLD.size)[0]
         own = [trial for trial in replayed(history, WORLD.size).values() if trial["worker"] == WORLD.rank]
         self._plans = [plan_of(trial) for trial in own if trial["curve"]]
-        self._device = devices.own(WORLD.node.rank)
+        self._device = own_device(WORLD)
         devices.prepare(self._device, THREADS)
         load([self._case], self._device)
         self._dataset = catalog.open_for(self._case.data_settings)

@@ -92,7 +92,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Print the machine, the versions, both rates and their ratio."""
-    options, device = arguments(), devices.own(0)
+    options, device = arguments(), devices.first()
     devices.prepare(device, len(own_cpus()))
     with tempfile.TemporaryDirectory() as folder:
         pack([str(make_tree(Path(folder) / "tree")), f"{folder}/set"])

@@ -11,6 +11,7 @@ from mpi4py import MPI
 from hpcai import __version__, clock
 from hpcai import result as results
 from hpcai.comm.ending import Ending
+from hpcai.comm.gpus import own_device
 from hpcai.comm.seats import Grid, described, grids_of, groups_of
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, together
 from hpcai.detections import stored
@@ -26,7 +27,7 @@ from hpcai.workloads import comm, ensemble, kernels
 from hpcai.workloads.grouped import Measurement, Stopped
 from hpcai.workloads.loading import compiles
 from hpcai.workloads.monitor import Monitor
-from hpcai.workloads.prepare import check, check_node, survey
+from hpcai.workloads.prepare import check, check_rank, survey
 from hpcai.workloads.usage import Usage
 
 WORKLOADS: dict[str, ModuleType] = {"kernels": kernels, "comm": comm, "ensemble": ensemble}
@@ -39,14 +40,14 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     A signal or the time limit ends the run after a step, with what was measured until then.
     """
     ending = Ending(world.comm, float(problem.run["TIMELIMIT"]))
-    device = devices.own(world.node.rank)
+    device = own_device(world)
     devices.prepare(device, placement.threads)
-    _same_kind(world, device)
     cases = _cases(problem, world, accelerators(world, device))
     _announce(cases, world, device)
     usage = Usage(cases, world, device)
-    agreed(world.comm, lambda: check(cases))
-    together(world.comm, lambda: check_node(cases) if world.node.rank == 0 else None)
+    agreed(world.comm, lambda: check(cases, device))
+    checks = device.type == "cuda" or world.node.rank == 0
+    together(world.comm, lambda: check_rank(cases, device) if checks else None)
     usage.refuse()
     survey(cases, world.comm)  # may take hours, so that whatever can be refused is refused before
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
@@ -87,13 +88,6 @@ def _unfinished(world: World, measured: Measurement | Stopped | None) -> bool:
     return not world.comm.allreduce(int(isinstance(measured, dict)), MPI.MAX)
 
 
-def _same_kind(world: World, device: torch.device) -> None:
-    """Raise HpcaiError on ranks that found no GPU while others did. Collective."""
-    best = world.comm.allreduce(device.type, MPI.MAX)
-    if device.type != best:
-        raise HpcaiError(f"there is no GPU for this rank, but others compute on {best}; allowed: all or none")
-
-
 def accelerators(world: World, device: torch.device) -> int:
     """GPUs that the ranks of a node use, on the node that uses fewest; 0 on CPUs. Collective."""
     gpus = {*gather_all(world.node, devices.identity(device))} - {devices.CPU}
@@ -118,7 +112,7 @@ def _head(
         "nodes": world.comm.allreduce(int(world.node.rank == 0)),
         "accelerators": accelerators(world, device),
         **described(grids, world.size),
-        "warnings": _warnings(world, placement, device),
+        "warnings": _warnings(world, placement),
     }
     return {
         "schema": results.SCHEMA,
@@ -143,14 +137,12 @@ def _rank(world: World, placement: Placement, device: torch.device, grids: list[
     }
 
 
-def _warnings(world: World, placement: Placement, device: torch.device) -> list[str]:
+def _warnings(world: World, placement: Placement) -> list[str]:
     """What makes the machine slower than it is, counted over all ranks. Collective."""
-    own = devices.identity(device)
-    users = gather_all(world.node, own).count(own)
     counts = {
         "share processors with another rank": placement.sharers > 0,
         "have more threads than processors": placement.threads > len(placement.cpus),
-        "share a GPU with another rank": users > 1 and own != devices.CPU,
+        "compute on processors beside GPUs that nobody has hidden": devices.unused(),
     }
     totals = {what: world.comm.allreduce(int(true)) for what, true in counts.items()}
     return [f"{total} of {world.size} ranks {what}" for what, total in totals.items() if total]

@@ -2,27 +2,95 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from hpcai.machine import device
+from hpcai.errors import LaunchError
+from hpcai.machine import device, driver
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_every_rank_computes_on_the_cpu() -> None:
-    assert device.accelerators() == 0
-    assert {device.own(node_rank) for node_rank in range(5)} == {torch.device("cpu")}
+needs_gpu = pytest.mark.skipif(device.accelerators() == 0, reason="NO GPU: ITS NAME AND IDENTITY NOT ASKED")
+BOTH = ("GPU-first", "MIG-part")
 
 
-def test_gpus_are_dealt_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    current: list[torch.device] = []
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    monkeypatch.setattr(torch.cuda, "set_device", current.append)
-    assert [device.own(node_rank).index for node_rank in range(7)] == [0, 1, 2, 0, 1, 2, 0]
-    assert [made.index for made in current] == [0, 1, 2, 0, 1, 2, 0]
+def pretend(
+    patch: pytest.MonkeyPatch, folder: Path, counted: int, told: tuple[str, ...] | None, files: int = 2
+) -> None:
+    """A node with files of so many GPUs, of which NVML counts and the driver tells some; torch is built for CUDA."""
+    for number in range(files):
+        (folder / f"nvidia{number}").touch()
+    (folder / "nvidiactl").touch()
+    patch.setattr(device, "NODES", folder)
+    patch.setattr(driver, "identities", lambda: told)
+    patch.setattr(torch.cuda, "device_count", lambda: counted)
+    patch.setattr(torch.version, "cuda", "13.0")
+    patch.delenv(device.VISIBLE, raising=False)
+
+
+@pytest.mark.skipif(device.accelerators() > 0, reason="there is a GPU")
+def test_without_a_gpu_everything_is_on_the_cpu() -> None:
+    assert device.visible() == () and device.first() == torch.device("cpu")
+    assert not device.unused() or device.devices_of_node()
+
+
+def test_gpus_are_those_that_the_driver_tells_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """NVML counts whole GPUs, of which a process can use one instance."""
+    pretend(monkeypatch, tmp_path, 3, BOTH)
+    assert (device.visible(), device.accelerators(), device.devices_of_node()) == (BOTH, 2, 2)
+    found = [torch.device("cuda", number) for number in range(2)]
+    assert [device.identity(each) for each in found] == [*BOTH]
+    assert [device.whole(each) for each in (*found, torch.device("cpu"))] == [True, False, False]
+    assert not device.unused()
+
+
+@pytest.mark.parametrize("told", [None, ()])
+def test_a_driver_that_does_not_start_is_refused(
+    told: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, tmp_path, 2, told)
+    with pytest.raises(LaunchError, match=r"driver does not start.*CUDA 13\.0.*CUDA_VISIBLE_DEVICES= to compute on"):
+        device.visible()
+
+
+@pytest.mark.parametrize("named", ["GPU-vanished", "MIG-vanished", "7", "banana"])
+def test_gpus_that_are_named_but_not_there_are_no_cpu(
+    named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend(monkeypatch, tmp_path, 0, ())
+    monkeypatch.setenv(device.VISIBLE, named)
+    with pytest.raises(LaunchError, match=f"CUDA_VISIBLE_DEVICES={named} names none of the 2 GPUs here"):
+        device.visible()
+
+
+@pytest.mark.parametrize("named", ["", " ", "-1", "-1,0", "NoDevFiles"])
+def test_gpus_can_be_hidden(named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pretend(monkeypatch, tmp_path, 0, ())
+    monkeypatch.setenv(device.VISIBLE, named)
+    assert device.visible() == () and device.hidden() and not device.unused()
+
+
+def test_a_name_on_a_node_without_gpus_means_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pretend(monkeypatch, tmp_path, 0, (), files=0)
+    monkeypatch.setenv(device.VISIBLE, "0")
+    assert device.visible() == () and not device.unused()
+
+
+def test_gpus_that_nobody_uses_are_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A job without GPUs on a node that has some, or a torch that is built for CPUs."""
+    pretend(monkeypatch, tmp_path, 0, BOTH)
+    assert device.visible() == () and not device.hidden() and device.unused()
+
+
+@pytest.mark.skipif(device.accelerators() > 0, reason="there is a GPU")
+def test_a_gpu_that_is_busy_is_refused_with_torchs_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def busy(chosen: torch.device) -> None:
+        raise RuntimeError("CUDA error: all devices are busy\nand much more")
+
+    pretend(monkeypatch, tmp_path, 2, BOTH)
+    monkeypatch.setattr(torch.cuda, "set_device", busy)
+    with pytest.raises(LaunchError, match="MIG-part cannot be used: CUDA error: all devices are busy; allowed"):
+        device.take(1)
 
 
 def test_the_cpu_has_a_name() -> None:
@@ -32,8 +100,12 @@ def test_the_cpu_has_a_name() -> None:
 @needs_gpu
 def test_a_gpu_has_a_name_and_an_identity_of_its_own() -> None:
     gpus = [torch.device("cuda", index) for index in range(device.accelerators())]
+    assert len(gpus) == torch.cuda.device_count()
     assert all(device.name(gpu) for gpu in gpus)
     assert len({device.identity(gpu) for gpu in gpus}) == len(gpus)
+    if all(map(device.whole, gpus)):
+        uuids = [str(torch.cuda.get_device_properties(gpu).uuid) for gpu in gpus]
+        assert [device.identity(gpu) for gpu in gpus] == [f"GPU-{uuid}" for uuid in uuids]
 
 
 PREPARED = """

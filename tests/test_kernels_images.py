@@ -155,7 +155,7 @@ def test_cuda_source_makes_the_same_bytes_on_the_host(host, size, split):
 def test_gpu_makes_the_same_bytes(size):
     if device.accelerators() == 0:
         pytest.skip("NO GPU: ITS BYTES ARE NOT COMPARED")
-    made, own = formula(size), device.own(0)
+    made, own = formula(size), device.first()
     for split in (TRAINING, VALIDATION):
         pictures = cupy_gpu.maker(made, split, own)(FEW)
         assert np.array_equal(pictures.cpu().numpy(), numba_cpu.Maker(made, split).images(FEW))

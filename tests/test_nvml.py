@@ -1,15 +1,13 @@
 """GPUs by NVML: a library made for the test stands in for the driver's; real ones where there are some."""
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from made_library import library
 
 from hpcai.machine import device as devices
 from hpcai.machine.nvml import Gpus
 
-COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 # Two GPUs and a part of one (first, second, part), the part without utilisation; handles are pointers to their numbers.
 SOURCE = """
 #include <string.h>
@@ -38,39 +36,30 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
 """
 
 
-def library(folder: Path, start: int = 0) -> str:
-    """A library whose functions, those of NVML that are called, tell of those GPUs; its start returns `start`."""
-    if COMPILER is None:
-        pytest.skip("NO C COMPILER: NVML NOT TESTED")
-    source, made = folder / "nvml.c", folder / f"libnvml{start}.so"
-    source.write_text(SOURCE)
-    subprocess.run([COMPILER, "-shared", "-fPIC", f"-DINIT={start}", source, "-o", made], check=True)
-    return str(made)
-
-
 @pytest.mark.parametrize(
     ("identities", "share", "used"),
     [
-        (["first"], 1.0, 2**36),
-        (["first", "second"], 0.7, 1.5 * 2**36),
-        (["part"], None, 3 * 2**36),
-        (["first", "part"], None, 2 * 2**36),
-        (["first", "unheard of"], None, None),
+        (["GPU-first"], 1.0, 2**36),
+        (["GPU-first", "GPU-second"], 0.7, 1.5 * 2**36),
+        (["MIG-part"], None, 3 * 2**36),
+        (["GPU-first", "MIG-part"], None, 2 * 2**36),
+        (["GPU-first", "GPU-unheard of"], None, None),
+        (["GPU-part"], None, None),
         ([], None, None),
     ],
 )
 def test_means_of_the_gpus_if_all_tell(identities: list[str], share: float, used: float, tmp_path: Path) -> None:
-    gpus = Gpus(identities, library(tmp_path))
+    gpus = Gpus(identities, library(SOURCE, tmp_path, INIT=0))
     assert (gpus.utilisation(), gpus.used_bytes()) == (share, used)
 
 
 def test_a_library_that_does_not_start_tells_nothing(tmp_path: Path) -> None:
-    gpus = Gpus(["first"], library(tmp_path, start=9))
+    gpus = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=9))
     assert gpus.utilisation() is gpus.used_bytes() is None
 
 
 def test_without_a_library_nothing_is_told(tmp_path: Path) -> None:
-    gpus = Gpus(["first"], str(tmp_path / "missing.so"))
+    gpus = Gpus(["GPU-first"], str(tmp_path / "missing.so"))
     assert gpus.utilisation() is gpus.used_bytes() is None
 
 
@@ -78,7 +67,7 @@ def test_without_a_library_nothing_is_told(tmp_path: Path) -> None:
 def test_a_real_gpu_tells_of_what_it_does() -> None:
     import torch
 
-    device = devices.own(0)
+    device = devices.first()
     gpus = Gpus([devices.identity(device)])
     before = gpus.used_bytes()
     x = torch.ones(8192, 8192, device=device)

@@ -109,7 +109,7 @@ def test_zeros_of_the_grid_are_resolved_for_the_ranks() -> None:
 )
 def test_what_cannot_be_run_is_refused(options: list[str], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        prepare.check(problem(*options).cases(2))
+        prepare.check(problem(*options).cases(2), CPU)
 
 
 def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
@@ -200,25 +200,27 @@ def test_mpi_is_measured_in_a_process_of_its_own_even_inside_a_job(monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("ranks", "places", "environment", "here"),
+    ("ranks", "places", "most", "environment", "here"),
     [
-        (2, 2, {}, 2),
-        (16, 2, {}, 16),
-        (17, 2, {}, 2),
-        (100_000, 4, {}, 4),
-        (100_000, 2, {"MPI_LOCALNRANKS": "48"}, 48),
-        (8, 2, {"OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, 4),
-        (8, 2, {"MPI_LOCALNRANKS": "many"}, 8),
+        (2, 2, 8, {}, 2),
+        (16, 2, 8, {}, 16),
+        (17, 2, 8, {}, 2),
+        (2, 4, 1, {}, 2),
+        (5, 4, 1, {}, 4),
+        (100_000, 4, 8, {}, 4),
+        (100_000, 2, 8, {"MPI_LOCALNRANKS": "48"}, 48),
+        (8, 2, 8, {"OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, 4),
+        (8, 2, 8, {"MPI_LOCALNRANKS": "many"}, 8),
     ],
 )
 def test_ranks_of_a_node(
-    ranks: int, places: int, environment: dict[str, str], here: int, monkeypatch: pytest.MonkeyPatch
+    ranks: int, places: int, most: int, environment: dict[str, str], here: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in launcher.LOCAL_SIZES:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert planning.ranks_of_node(ranks, places) == here
+    assert planning.ranks_of_node(ranks, places, most) == here
 
 
 def test_a_search_takes_as_long_as_its_first_limit() -> None:
@@ -231,6 +233,6 @@ def test_a_search_takes_as_long_as_its_first_limit() -> None:
     assert one > 0 and four == pytest.approx(10 * one) and five == pytest.approx(14 * one)
     assert seconds("0 DURATION", "8 TRIALS") == pytest.approx(four)
     with pytest.raises(InputError, match="never ends; allowed: one of TRIALS, ROUNDS, DURATION, WINDOW above 0"):
-        prepare.check(parse(SEARCH + "0 DURATION\n").cases(2))
+        prepare.check(parse(SEARCH + "0 DURATION\n").cases(2), CPU)
     with pytest.raises(InputError, match="there is no file nowhere.jsonl"):
-        prepare.check(parse(SEARCH + "file:nowhere.jsonl REPLAY\n").cases(2))
+        prepare.check(parse(SEARCH + "file:nowhere.jsonl REPLAY\n").cases(2), CPU)

@@ -103,9 +103,15 @@ def test_no_precision_waits_for_the_device(precision: str, monkeypatch: pytest.M
 
 
 def test_what_a_cpu_cannot_compute_is_refused_with_the_reason() -> None:
-    assert [refusal(name, CPU) for name in COMPUTED] == [None] * 4
+    assert [refusal(name, CPU) for name in COMPUTED] == [""] * 4
     reason = refusal("tf32", CPU)
     assert reason == "PRECISION tf32 on cpu: torch does not round the fp32 inputs of a product to tf32 there"
+
+
+def test_fp32_that_is_computed_as_tf32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpcai.train.precision._rounds_to_tf32", lambda device: True)
+    assert "rounded to tf32, though not asked to" in refusal.__wrapped__("fp32", CPU)
+    assert refusal.__wrapped__("bf16", CPU) == ""
 
 
 def test_what_fails_when_it_is_tried_is_refused_with_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ class Backend(Protocol):
 
 
 class Torch:
-    """The ranks of torch's default group; gloo is given host memory, also where the ranks share a GPU."""
+    """The ranks of torch's default group; gloo is given host memory, also where the ranks compute on GPUs."""
 
     # torch 2.13 has new names for two of them, torch 2.11 only the old ones
     REDUCE_SCATTER = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor

@@ -19,9 +19,9 @@ from mpi4py import MPI
 from torch import distributed
 
 from hpcai.comm.grid import Group
-from hpcai.comm.world import broadcast, gather_all
+from hpcai.comm.world import broadcast
 from hpcai.errors import LaunchError
-from hpcai.machine.device import identity
+from hpcai.machine import device as devices
 
 TIMEOUT = timedelta(minutes=10)
 # seconds, for gloo's threads to drop what Python gave them: they need its lock, which one who ends them does not let go
@@ -104,12 +104,12 @@ def one_node(comm: MPI.Comm) -> bool:
 
 
 def backend(comm: MPI.Comm, device: torch.device) -> str:
-    """`nccl` if every rank of the group has a GPU of its own, else `gloo`; the same on every rank. Collective."""
-    local = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    devices = gather_all(local, identity(device))
-    local.Free()
-    own_gpu = device.type == "cuda" and devices.count(identity(device)) == 1
-    return "nccl" if comm.allreduce(own_gpu, MPI.LAND) else "gloo"
+    """`nccl` if every rank has a whole GPU, else `gloo`; the same on every rank. Collective.
+
+    NCCL knows no instances of GPUs: it takes two of one GPU for the same, and memory cannot be shared between them.
+    """
+    suits = devices.whole(device) and distributed.is_nccl_available()
+    return "nccl" if comm.allreduce(suits, MPI.LAND) else "gloo"
 
 
 def _wanted_interface() -> str:

@@ -101,7 +101,9 @@ class GeneratedSplit:
 
     def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
         """What makes the pictures at indices on that device; None where they come from the host."""
-        if device.type != "cuda":
+        from hpcai.machine.device import loads_kernels
+
+        if not loads_kernels(device):
             return None
         from hpcai.kernels.images import cupy_gpu
 

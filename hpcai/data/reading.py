@@ -6,7 +6,6 @@ Both places give the same bytes, so where it happens is a matter of speed alone.
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 from hpcai.data.augment import Boxes, Crops
 from hpcai.data.dataset import Pixels, Split
 from hpcai.data.philox import Integers
+from hpcai.machine import device as devices
 from hpcai.machine.affinity import own_cpus
 
 MOST_THREADS = 8
@@ -38,7 +38,7 @@ class Reader:
         self.crops = crops
         self.side = resolution or crops.judged
         self.threads = reading_threads(device)
-        self.crops_on_device = device.type == "cuda" and find_spec("cupy") is not None
+        self.crops_on_device = devices.loads_kernels(device)
         self._crop = _device_crop() if self.crops_on_device else _host_crop()
 
     @property

@@ -1,35 +1,114 @@
 """The compute device of a rank. Only this module asks whether there is a GPU."""
 
+import os
 import warnings
+from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 
+from hpcai.errors import LaunchError
+from hpcai.machine import driver
+
 CPU = "cpu"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+HIDING = ("-1", "NoDevFiles")  # with this in it no GPU is to be seen, as with nothing
+NODES = Path("/dev")  # where the kernel has a file for each GPU of the node
+
+
+def visible() -> tuple[str, ...]:
+    """Identities of the GPUs that torch can compute on in this process, by their numbers; none on a CPU.
+
+    Makes no context. LaunchError where CUDA_VISIBLE_DEVICES names GPUs of which none can be used.
+    """
+    if torch.cuda.device_count() == 0:
+        _refuse_misnamed()
+        return ()
+    # torch counts by NVML, which knows more GPUs than a process can use where some are divided into instances.
+    return _of_driver() if torch.version.hip is None else _of_torch()
+
+
+def _of_driver() -> tuple[str, ...]:
+    found = driver.identities()
+    if not found:
+        raise LaunchError(
+            "there are GPUs, but the CUDA driver does not start, or shows none of them; allowed: one that runs CUDA "
+            f"{torch.version.cuda}, with which this torch is built (nvidia-smi tells), or {VISIBLE}= to compute on CPUs"
+        )
+    return found
+
+
+def _of_torch() -> tuple[str, ...]:
+    """Where there is no driver of CUDA: AMD's GPUs."""
+    properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    return tuple(f"{driver.WHOLE}{one.uuid}" for one in properties)
+
+
+def _refuse_misnamed() -> None:
+    named = os.environ.get(VISIBLE, "").strip()
+    if named and not hidden() and torch.version.cuda and devices_of_node():
+        raise LaunchError(
+            f"{VISIBLE}={named} names none of the {devices_of_node()} GPUs here that this process may use; allowed: "
+            "numbers, or names that nvidia-smi -L tells; with nothing behind the = the run is one on CPUs"
+        )
+
+
+def hidden() -> bool:
+    """Whether CUDA_VISIBLE_DEVICES is there to hide all GPUs."""
+    named = os.environ.get(VISIBLE)
+    return named is not None and named.strip().split(",")[0] in ("", *HIDING)
+
+
+def devices_of_node() -> int:
+    """NVIDIA's GPUs of this node, as the kernel counts them, whoever may use them."""
+    return len(list(NODES.glob("nvidia[0-9]*")))
+
+
+def unused() -> bool:
+    """Whether this process computes on the CPU of a node with GPUs, though nobody has hidden them."""
+    return not hidden() and devices_of_node() > 0 and not visible()
 
 
 def accelerators() -> int:
     """Number of GPUs this rank can see; 0 where only the CPU computes."""
-    return torch.cuda.device_count()
+    return len(visible())
 
 
-def own(node_rank: int) -> torch.device:
-    """The device of the node's rank `node_rank`, made current before any context exists; GPUs are dealt in turn."""
-    count = accelerators()
-    if count == 0:
-        return torch.device("cpu")
-    device = torch.device("cuda", node_rank % count)
-    torch.cuda.set_device(device)
+def take(number: int) -> torch.device:
+    """A GPU, made current and tried; its context is made here. LaunchError where it cannot compute."""
+    device = torch.device("cuda", number)
+    try:
+        torch.cuda.set_device(device)
+        torch.zeros(1, device=device).add_(1).item()
+    except (RuntimeError, torch.cuda.DeferredCudaCallError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise LaunchError(f"{visible()[number]} cannot be used: {reason}; allowed: one that is free") from None
     return device
+
+
+def first() -> torch.device:
+    """The first GPU, where there is one, or the CPU: for one process alone."""
+    return take(0) if accelerators() else torch.device("cpu")
 
 
 def name(device: torch.device) -> str:
     """The product name of a GPU, or `cpu`."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else CPU
 
 
 def identity(device: torch.device) -> str:
-    """What tells a GPU from the node's others, also where the launcher shows each rank one, as number 0; or `cpu`."""
-    return str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else CPU
+    """What tells a GPU from all others, also where the launcher shows each rank one, as number 0; or `cpu`."""
+    return visible()[device.index] if device.type == "cuda" else CPU
+
+
+def whole(device: torch.device) -> bool:
+    """Whether it is a GPU, and not a CPU or an instance (MIG), which is a part of one."""
+    return identity(device).startswith(driver.WHOLE)
+
+
+def loads_kernels(device: torch.device) -> bool:
+    """Whether our own kernels can be loaded for a GPU: CuPy does that, which a site may lack."""
+    return device.type == "cuda" and find_spec("cupy") is not None
 
 
 def prepare(device: torch.device, threads: int) -> None:

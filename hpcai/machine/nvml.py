@@ -1,5 +1,8 @@
 """GPUs as the driver's library NVML tells of them; called by ctypes, so that nothing has to be installed.
 
+It makes no context. GPUs are asked for by their identities (hpcai.machine.driver): NVML's own numbers are not those of
+CUDA, which CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER change.
+
 Source: NVML API reference, `nvmlDeviceGetHandleByUUID`, `nvmlDeviceGetUtilizationRates`, `nvmlDeviceGetMemoryInfo`.
 """
 
@@ -9,7 +12,6 @@ from ctypes import byref, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
-KINDS = ("GPU", "MIG")  # what comes before the identity of a whole GPU, and of a part of one
 SUCCESS = 0
 
 
@@ -38,12 +40,13 @@ class Gpus:
     def _handle(self, identity: str) -> c_void_p | None:
         assert self._nvml
         handle = c_void_p()
-        names = (f"{kind}-{identity}".encode() for kind in KINDS)
-        found = any(self._nvml.nvmlDeviceGetHandleByUUID(name, byref(handle)) == SUCCESS for name in names)
-        return handle if found else None
+        return handle if self._nvml.nvmlDeviceGetHandleByUUID(identity.encode(), byref(handle)) == SUCCESS else None
 
     def utilisation(self) -> float | None:
-        """Share of time in which a kernel ran, of the driver's last period (up to 1 s), mean of the GPUs."""
+        """Share of time in which a kernel ran, of the driver's last period (up to 1 s), mean of the GPUs.
+
+        Of a part of a GPU (MIG) NVML tells none; that of the whole would be a guess.
+        """
         found = self._asked("nvmlDeviceGetUtilizationRates", _Utilisation)
         return sum(one.gpu for one in found) / (100 * len(found)) if found else None
 

@@ -23,6 +23,7 @@ from hpcai.machine import device as devices
 Forward = Callable[..., Tensor]
 TF32_SIZE = 256  # of the product that shows whether there is tf32
 TF32_LOST = 2.0**-12  # of 1 + this, tf32 keeps 1
+FORCING_TF32 = "NVIDIA_TF32_OVERRIDE"  # of the environment; stronger than what a program asks for
 
 
 @dataclass(frozen=True)
@@ -157,16 +158,20 @@ def scaler(name: str, optimiser: torch.optim.Optimizer, device: torch.device) ->
 
 
 @cache
-def refusal(name: str, device: torch.device) -> str | None:
-    """Why a precision cannot be had on this device, found by trying; None if it can."""
-    where = f"PRECISION {name} on {devices.name(device)}"
+def refusal(name: str, device: torch.device) -> str:
+    """Why a precision cannot be had on this device, found by trying; empty if it can."""
+    where, wanted = f"PRECISION {name} on {devices.name(device)}", PRECISIONS[name].arithmetic
     try:
         with switched(name):
             _try(name, device)
-            missing = PRECISIONS[name].arithmetic is TF32 and not _rounds_to_tf32(device)
+            rounds = wanted in (FP32, TF32) and _rounds_to_tf32(device)
     except RuntimeError as error:
         return f"{where}: torch says {str(error).splitlines()[0]}"
-    return f"{where}: torch does not round the fp32 inputs of a product to tf32 there" if missing else None
+    if wanted is TF32 and not rounds:
+        return f"{where}: torch does not round the fp32 inputs of a product to tf32 there"
+    if wanted is FP32 and rounds:
+        return f"{where}: inputs of products are rounded to tf32, though not asked to; allowed: no {FORCING_TF32}"
+    return ""
 
 
 def _try(name: str, device: torch.device) -> None:

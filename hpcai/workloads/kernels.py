@@ -8,14 +8,13 @@ import torch
 from mpi4py import MPI
 
 from hpcai.comm.ending import Ending
-from hpcai.comm.world import World, gather_all
+from hpcai.comm.world import World
 from hpcai.estimate.kernels import Rank, automatic_sizes
 from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.spec import INPUT_GRADIENT, VENDOR, backend
 from hpcai.kernels.verify import drawn
 from hpcai.machine import caches, memory
-from hpcai.machine import device as devices
 from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares
 from hpcai.workloads import blocks
 from hpcai.workloads.ceilings import ceilings, rate
@@ -67,10 +66,8 @@ def _measure(
 
 
 def facts(world: World, team: Team) -> Rank:
-    """What the plan depends on, of this rank, which has an equal part of its node. Collective over the node."""
-    identity = devices.identity(team.device)
-    sharers = gather_all(world.node, identity).count(identity) if team.device.type == "cuda" else world.node.size
-    free = limit_of_rank(team.device, sharers).nbytes
+    """What the plan depends on, of this rank, which has an equal part of its node, or a GPU."""
+    free = limit_of_rank(team.device, world.node.size).nbytes
     return Rank(team.threads, free, world.node.size, caches.last_level(), team.device.type == "cuda")
 
 

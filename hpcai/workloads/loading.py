@@ -18,6 +18,7 @@ from hpcai.kernels.spec import CUSTOM, DIRECTIONS, INPUT_GRADIENT, Unavailable, 
 from hpcai.kernels.verify import drawn
 from hpcai.machine import memory
 from hpcai.models.build import build as built
+from hpcai.models.detection import regions
 from hpcai.models.module import build
 from hpcai.train.optimisers import sgd
 from hpcai.train.recipe import Recipe
@@ -66,6 +67,8 @@ def compiles(cases: Sequence[Case], device: torch.device) -> bool:
 
 def _detect(device: torch.device) -> None:
     """A step and a judgement of a tiny detector on generated fields; only detectors wait for their kernels."""
+    if regions.refusal(device):  # which is told where cases are checked
+        return
     from hpcai.data.weather.generated import LEAST
     from hpcai.data.weather.loader import Loader as Fields
     from hpcai.detections.fusion import fused

@@ -26,7 +26,7 @@ Seconds = dict[str, float]
 
 @dataclass(frozen=True)
 class Needs:
-    """How a workload's needs are found, for a rank like `Rank`; `crowd` ranks share a processor, or a GPU.
+    """How a workload's needs are found, for a rank like `Rank`; `crowd` ranks share a processor.
 
     `cure`: what takes less memory. `steps` of a model, where there are any.
     """

@@ -30,7 +30,7 @@ LONG = 2.0  # seconds of a step in which what happens but once is not seen
 def seconds(
     case: Case, dataset: Dataset | Weather, graph: Graph, shard: Shard, device: torch.device, crowd: float
 ) -> dict[str, float]:
-    """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor, or a GPU."""
+    """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor."""
     per_image = count(graph, "model").total
     batch = min(case["BATCH"], max(2, PROBED_OPERATIONS // per_image))  # what the plan has memory for
     of_network, making = probe(graph, batch, case["PRECISION"], device), _making_seconds(case, dataset)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import ceil
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ from hpcai.workloads.needs import NEEDS
 from hpcai.workloads.prepare import check
 
 GIB = 2**30
-CROWDED = 8  # ranks for each core or GPU of a node
+CROWDED = 8  # ranks for each core of a node
 MPI_BYTES = 16 * 2**20  # of MPI in a process once it is started, where that cannot be measured
 PEERS_BYTES = 4 * 2**20  # more, where a job has several ranks: the memory they share
 LEFT_BYTES = 48 * 2**20  # what libraries keep of a table's many shapes: their own plans and machine code
@@ -79,12 +78,12 @@ def shortage(case: Case, needed: Mapping[str, int], baseline: int, limit: Limit)
     )
 
 
-def limit_of_rank(device: torch.device, sharers: int) -> Limit:
-    """Bytes that each of `sharers` ranks like this one may use: of the GPU they share, else of the node."""
+def limit_of_rank(device: torch.device, node_ranks: int) -> Limit:
+    """Bytes that a rank like this one may use: of its own GPU, else an equal part of what the node has."""
     if device.type == "cuda":
-        return Limit(devices.free_memory(device) // sharers, f"the free memory of {devices.name(device)}")
+        return Limit(devices.free_memory(device), f"the free memory of {devices.name(device)}")
     free = memory.available()
-    return Limit(free.nbytes // sharers, _shared(free.source, sharers))
+    return Limit(free.nbytes // node_ranks, _shared(free.source, node_ranks))
 
 
 def _shared(source: str, ranks: int) -> str:
@@ -93,20 +92,17 @@ def _shared(source: str, ranks: int) -> str:
 
 def plans(problem: Problem, ranks: int) -> dict[str, Any]:
     """The plan of a problem on `ranks` ranks of nodes like this one: its tests, the baseline, and the limit."""
-    device = devices.own(0)
-    processors = len(cores(own_cpus()))
-    places = devices.accelerators() or processors
-    here = ranks_of_node(ranks, places)
+    device, gpus, processors = devices.first(), devices.accelerators(), len(cores(own_cpus()))
+    here = ranks_of_node(ranks, gpus, 1) if gpus else ranks_of_node(ranks, processors, CROWDED)
     threads = max(1, processors // here)
     devices.prepare(device, threads)
-    cases = problem.cases(ranks, devices.accelerators())
+    cases = problem.cases(ranks, gpus)
     baseline = mpi_bytes() + PEERS_BYTES + load(cases, device, compiled=False)
-    check(cases)
-    sharers = ceil(here / devices.accelerators()) if devices.accelerators() else here
-    own = memory.resident() if device.type == "cpu" else 0
+    check(cases, device)
+    sharers, own = (1, 0) if gpus else (here, memory.resident())
     free = limit_of_rank(device, 1)
     limit = Limit((free.nbytes + own) // sharers, _shared(free.source, sharers))
-    held = 0 if device.type == "cuda" else baseline
+    held = 0 if gpus else baseline
     rank = rank_of(device, max(0, limit.nbytes - held), here, threads)
     return {
         "ranks": ranks,
@@ -116,24 +112,25 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
         "limit": limit.nbytes,
         "source": limit.source,
         "tests": [
-            plan(case, device, held, limit, rank, _crowd(case, here, places), left(cases, case)) for case in cases
+            plan(case, device, held, limit, rank, 1.0 if gpus else _crowd(case, here, processors), left(cases, case))
+            for case in cases
         ],
     }
 
 
 def _crowd(case: Case, here: int, places: int) -> float:
-    """How many ranks of a test share a core or GPU of a node that has `here` ranks; idle ones take no time."""
+    """How many ranks of a test share each of a node's cores, if it has `here` ranks; idle ones take no time."""
     active = case["GROUPS"] * case["DEGREE"] if "GROUPS" in case.settings else here
     return max(1.0, min(here, active) / places)
 
 
-def ranks_of_node(ranks: int, places: int) -> int:
+def ranks_of_node(ranks: int, places: int, most: int) -> int:
     """How many of the ranks share a node: as many as a launcher started here, else all that could be meant for one.
 
-    `places` are the node's GPUs, or its cores; more than CROWDED ranks for each are taken to be on several nodes.
+    `places` are the node's GPUs, or its cores; more than `most` ranks for each are taken to be on several nodes.
     """
     local = next((int(os.environ[name]) for name in launcher.LOCAL_SIZES if os.environ.get(name, "").isdecimal()), 0)
-    return local or (ranks if ranks <= CROWDED * places else places)
+    return local or (ranks if ranks <= most * places else places)
 
 
 @lru_cache
@@ -168,7 +165,7 @@ def plan(
 ) -> dict[str, Any]:
     """Settings, steps per model, bytes per rank by purpose and seconds by phase of a case on ranks like `rank`.
 
-    `crowd` ranks share a processor, or a GPU; `before` are bytes that earlier tests have left.
+    `crowd` ranks share a processor; `before` are bytes that earlier tests have left.
     """
     needs, needed = NEEDS[case.workload], {**rows(case, device, rank), **(before or {})}
     lack = shortage(case, needed, baseline, limit)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from hpcai import networks
 from hpcai.data import catalog
@@ -15,7 +16,7 @@ from hpcai.data.weather.layout import UNUSED
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import TRAINED, Case
 from hpcai.machine import compilers
-from hpcai.machine import device as devices
+from hpcai.models.detection import regions
 from hpcai.networks.graph import Graph
 from hpcai.opcount import products
 from hpcai.train import precision
@@ -27,19 +28,19 @@ ENDS = ("TRIALS", "ROUNDS", "DURATION", "WINDOW")  # of a search; a recorded one
 LEAST_POISSON = 64  # samples a rank: fewer than 2 draws then have a chance of 1e-26
 
 
-def check(cases: Sequence[Case]) -> None:
+def check(cases: Sequence[Case], device: torch.device) -> None:
     """Raise InputError, with every reason, if a case cannot be run: data damaged or too few, maps too small."""
     wrong: dict[str, int] = {}
     for case in cases:
         try:
-            _check(case)
+            _check(case, device)
         except HpcaiError as error:
             wrong.setdefault(str(error), case.index)
     if wrong:
         raise InputError("; ".join(f"test {index} cannot be run: {reason}" for reason, index in wrong.items()))
 
 
-def _check(case: Case) -> None:
+def _check(case: Case, device: torch.device) -> None:
     if case.workload == "kernels":
         products.asked(case.settings)  # builds the networks
     if case.workload not in TRAINED:
@@ -49,7 +50,7 @@ def _check(case: Case) -> None:
         raise InputError(f"no validation frame of {dataset.source} has boxes; allowed: frames to be judged by")
     graph = network(case, dataset)
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
-    if reason := _refused_execution(case):
+    if reason := _refused_here(case, device):
         raise InputError(reason)
     if case.recording and not Path(case.recording).is_file():
         raise InputError(f"there is no file {case.recording}; allowed: REPLAY file:HISTORY of an earlier search")
@@ -59,8 +60,6 @@ def _check(case: Case) -> None:
     least = LEAST_POISSON * case["DEGREE"]
     if case["GROUPS"] > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:
         raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
-    if (refusal := precision.refusal(case["PRECISION"], devices.own(0))) is not None:
-        raise InputError(refusal)
     if case["BATCH"] * smallest < 2:
         raise InputError(f"BATCH 1 with maps of one pixel ({case['NETWORK']}): batch norm needs two values a channel")
 
@@ -69,15 +68,21 @@ def _ends(case: Case) -> bool:
     return any(case[limit] for limit in ENDS) or bool(case.recording)
 
 
-def check_node(cases: Sequence[Case]) -> None:
-    """Raise InputError if this node cannot execute a case: other nodes may have other compilers."""
+def check_rank(cases: Sequence[Case], device: torch.device) -> None:
+    """Raise InputError if this rank cannot execute a case: other nodes may have other compilers, or other GPUs."""
     for case in cases:
-        if case.workload in TRAINED and (reason := _refused_execution(case)):
+        if case.workload in TRAINED and (reason := _refused_here(case, device)):
             raise InputError(f"test {case.index} cannot be run: {reason}")
 
 
-def _refused_execution(case: Case) -> str:
-    return compilers.refusal(str(case.settings.get("COMPILE", "off")), case["DEGREE"], devices.accelerators() > 0)
+def _refused_here(case: Case, device: torch.device) -> str:
+    """Why the compilers, the device or the libraries of this rank cannot do what a case asks for; empty if they can."""
+    how = str(case.settings.get("COMPILE", "off"))
+    return (
+        compilers.refusal(how, case["DEGREE"], device.type == "cuda")
+        or precision.refusal(case["PRECISION"], device)
+        or (regions.refusal(device) if case.workload == "weather" else "")
+    )
 
 
 def opened(case: Case) -> Dataset | Weather:

@@ -8,7 +8,7 @@ import torch
 from mpi4py import MPI
 
 from hpcai import estimate
-from hpcai.comm.world import World, agreed, gather_all
+from hpcai.comm.world import World, agreed
 from hpcai.inputfile import TRAINED, Case
 from hpcai.machine import device as devices
 from hpcai.machine import memory
@@ -41,10 +41,8 @@ class Usage:
     def _limit(self) -> Limit:
         """What the rank with the least may use, itself included."""
         node = self._world.node
-        identity = devices.identity(self._device)
-        sharers = gather_all(node, identity).count(identity) if self._device.type == "cuda" else node.size
         node.Barrier()  # all have loaded what they need
-        own = limit_of_rank(self._device, sharers)
+        own = limit_of_rank(self._device, node.size)
         nbytes = own.nbytes + (memory.resident() if self._device.type == "cpu" else 0)
         node.Barrier()
         least, _, source, host = self._world.comm.allreduce(

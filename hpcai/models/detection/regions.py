@@ -5,6 +5,7 @@ torch's current stream, without waiting.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from hpcai.kernels.spec import CUSTOM, backend
+from hpcai.kernels.spec import CUSTOM, Unavailable, backend
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
 
@@ -77,6 +78,19 @@ class RoiAlign(Function):
             kernel.backward(*_arrays(bins, *where), own, scale, side, samples, *_arrays(into), threads)
             found.append(into.permute(FIRST).to(dtype))
         return tuple(found)
+
+
+@cache
+def refusal(device: torch.device) -> str:
+    """Why regions and boxes cannot be computed on this device, found by trying; empty if they can."""
+    try:
+        boxes = torch.zeros(1, 1, 4, device=device)
+        nms(boxes, boxes[..., 0], boxes[..., 0], 0.5, 1)
+        _kernel("roi_align", boxes)
+    except (Unavailable, RuntimeError) as error:
+        reason = str(error).strip().split("\n")[0]
+        return f"[weather] on a {device.type} device needs our own kernels: {reason}; allowed: CuPy installed, or CPUs"
+    return ""
 
 
 def _channels_last(features: Tensor) -> Tensor:
