@@ -108,7 +108,14 @@ def test_what_the_settings_change() -> None:
     assert memory(graph, {**SETTINGS, "PRECISION": "bf16"}, FACTS)["step"] < 0.8 * plain["step"]
     assert memory(graph, {**SETTINGS, "BATCH": 2 * BATCH}, FACTS)["step"] > 1.8 * plain["step"]
     on_gpu = memory(graph, SETTINGS, replace(FACTS, accelerated=True))
-    assert on_gpu["data"] == on_gpu["samples"] == 0
+    assert on_gpu["data"] == on_gpu["samples"] == on_gpu["profile"] == 0  # all of them in the host's memory
+    assert on_gpu["step"] == plain["step"] and on_gpu["other"] > plain["other"]
+    graphs = memory(graph, {**SETTINGS, "COMPILE": "graphs"}, replace(FACTS, accelerated=True))
+    assert graphs["step"] - on_gpu["step"] == step_bytes(graph, BATCH, Storage())
+    grouped = memory(graph, {**SETTINGS, "DEGREE": 2}, replace(FACTS, accelerated=True))
+    assert grouped["buckets"] > memory(graph, {**SETTINGS, "DEGREE": 2}, FACTS)["buckets"] + 200 * 2**20
+    picture = 28 * 28
+    assert on_gpu["batches"] == BATCH * (7 * (picture + 8) + 2 * 4 * picture)
     assert memory(graph, {**SETTINGS, "DEGREE": 2, "GROUPS": 3}, FACTS)["samples"] == 8 * 45 + 90 + 3 * 8 * 2 * 12
     converted = replace(FACTS, converted=True)
     bf16 = {**SETTINGS, "PRECISION": "bf16"}

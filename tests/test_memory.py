@@ -36,6 +36,23 @@ def group(folder: Path, limit: str, used: int, inactive: int, version: int = 2) 
     (folder / "memory.stat").write_text(f"anon 5\n{prefix}inactive_file {inactive}\n{prefix}active_file 7\n")
 
 
+@pytest.mark.parametrize(
+    ("error", "short"),
+    [
+        (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has ..."), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:129] DefaultCPUAllocator: can't allocate memory: ..."), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("could not create a memory object"), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (RuntimeError("CUDA error: misaligned address"), False),
+    ],
+)
+def test_a_lack_of_memory_is_told_from_a_wrong_use_of_it(error: Exception, short: bool) -> None:
+    assert memory.was_short(error) is short
+
+
 def test_without_groups_the_free_memory_counts(tmp_path: Path) -> None:
     proc, groups = node(tmp_path, 2048, "")
     assert memory.available(proc, groups) == Limit(2048 * 1024, str(proc / "meminfo"))

@@ -167,6 +167,17 @@ def _check_users_interface(group: "Group") -> None:
                     pass
 
 
+def test_what_nccl_says_is_kept_from_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.comm.rendezvous import keep_apart
+
+    monkeypatch.delenv("NCCL_DEBUG_FILE", raising=False)
+    keep_apart()
+    assert os.environ["NCCL_DEBUG_FILE"] == "/dev/stderr"
+    monkeypatch.setenv("NCCL_DEBUG_FILE", "nccl.%h.%p")
+    keep_apart()
+    assert os.environ["NCCL_DEBUG_FILE"] == "nccl.%h.%p"
+
+
 TWO_JOBS = """
 import sys, time
 from pathlib import Path

@@ -129,6 +129,11 @@ def _environment(name: str, value: str) -> Iterator[None]:
         os.environ[name] = before
 
 
+def keep_apart() -> None:
+    """What NCCL has to say under NCCL_DEBUG goes to stderr, unless the user names a file: stdout is the report."""
+    os.environ.setdefault("NCCL_DEBUG_FILE", "/dev/stderr")
+
+
 @contextmanager
 def process_group(group: Group, host: str, device: torch.device) -> Iterator[str]:
     """A torch.distributed world over the ranks of one model; yields its backend, `none` where Q = 1 needs none.
@@ -150,6 +155,8 @@ def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> I
 
     An exception inside leaves it as it is.
     """
+    if name == "nccl":
+        keep_apart()
     addresses = interfaces()
     interface = choose_interface(addresses, one_node(comm), _wanted_interface(), host)
     with _environment("GLOO_SOCKET_IFNAME", interface):

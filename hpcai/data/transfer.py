@@ -14,6 +14,7 @@ from hpcai.data.augment import Boxes
 from hpcai.data.philox import Integers
 
 _SLOTS = 2
+_LEAD = 3  # batches that the caller may have taken before the device comes to the first of them
 
 Shape = tuple[int, ...]
 Samples = npt.NDArray[Any]  # pictures or fields [n, ...] of any type
@@ -113,11 +114,17 @@ class _Slot:
     copied: torch.cuda.Event | None = None
 
 
+def _moment() -> torch.cuda.Event:
+    """An event that the device times; who waits for it sleeps, and leaves the processor to the thread that loads."""
+    return torch.cuda.Event(enable_timing=True, blocking=True)
+
+
 class CudaTransfer:
     """Through page-locked slots and a stream of its own, so that copies overlap the work of the caller's stream.
 
-    The caller is never held up by the device. Waiting is measured on the device: from the moment it has done all it was
-    given before the batch was asked for, to the moment the batch is there.
+    The device never waits for the caller, who may be some batches ahead of it. No more: where a step takes longer than
+    launching it, the batches that wait for the device would fill its memory. Waiting is measured on the device: from
+    the moment it has done all it was given before the batch was asked for, to the moment the batch is there.
     """
 
     def __init__(self, device: torch.device, batch: int) -> None:
@@ -174,15 +181,17 @@ class CudaTransfer:
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
         """The next batch, for work on the caller's current stream; None at the end."""
         stream = torch.cuda.current_stream(self._device)
-        asked = stream.record_event(torch.cuda.Event(enable_timing=True))
+        asked = stream.record_event(_moment())
         staged = next(batches, None)
         if staged is not None and staged.copied is not None:
             stream.wait_event(staged.copied)
             # their memory belongs to the copying stream, which must not reuse it before this one is done with it
             for tensor in [staged.images, staged.labels] + ([] if staged.boxes is None else [staged.boxes]):
                 tensor.record_stream(stream)
-        self._waits.append((asked, stream.record_event(torch.cuda.Event(enable_timing=True))))
+        self._waits.append((asked, stream.record_event(_moment())))
         self._add_finished()
+        if len(self._waits) > _LEAD:
+            self._waits[-1 - _LEAD][1].synchronize()
         return staged
 
     def _free_slot(self, images: Samples, labels: Labels) -> _Slot:

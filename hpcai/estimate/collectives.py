@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpcai.estimate.kernels import Rank
+from hpcai.estimate.memory import NCCL
 from hpcai.result.collectives import COLLECTIVES
 
 MIB = 2**20
@@ -15,7 +16,6 @@ TIMED = 0.04  # seconds of a row
 # Sizes that gloo holds at once: copies of what a call sends or receives, those of the call before, and what comes to
 # lie between them. MPI needs less.
 COPIES = 3.5
-NCCL = 256 * MIB  # its channels
 NETWORKED = 13 * MIB  # threads, sockets and small objects
 BACKENDS = 2
 AROUND = 0.04  # seconds of a row: trials, barriers, questions whether to end

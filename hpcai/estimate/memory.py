@@ -14,12 +14,16 @@ from hpcai.networks.layers import Conv, Dense
 MIB = 2**20
 HALVES = {"fp32": (4, 4), "tf32": (4, 4), "fp16": (2, 4), "bf16": (2, 4), "pure16": (2, 2)}
 BATCHES_AHEAD = 4  # in the queue, being made, just taken
+BATCHES_BEHIND = 3  # more on a GPU: of steps that it is given before it comes to them (hpcai.data.transfer)
 # What malloc adds where large blocks of many sizes come and go, with small ones between them, as shares of the step's
-# own bytes: 1.3 to 1.45 in training, 0.45 more under the profiler (benchmarks/memory.py, glibc 2.36).
+# own bytes: 1.3 to 1.45 in training, 0.45 more under the profiler (benchmarks/memory.py, glibc 2.36). On a GPU the
+# first stands for what torch's own allocator wastes and cuDNN takes to work in, of which nothing was measured yet.
 FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.6
 PROFILED_LAYER = MIB // 4  # of a layer's operators in the profiler's own books
 SMALL_OBJECTS = 18 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
 NETWORKED = 13 * MIB  # threads, sockets and staging of a group that sums gradients
+NCCL = 256 * MIB  # its channels, on a GPU
+LIBRARIES = 128 * MIB  # of cuBLAS to work in, and what torch rounds up
 # Purposes that take turns: the checks come before the training, and a judgement when no step runs.
 CHECKS, JUDGEMENT = ("residuals",), ("judgement",)
 STEPS = ("snapshot", "batches", "step", "profile")
@@ -56,21 +60,22 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     parameters = sum(graph.parameters.values())
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
     step = step_bytes(graph, batch, Storage(activation, parameter, facts.converted, gradients=degree == 1))
-    momentum = bool(settings["MOMENTUM"])
+    momentum, on_gpu = bool(settings["MOMENTUM"]), facts.accelerated
+    captured = settings.get("COMPILE") == "graphs"  # the two graphs keep the memory that they were captured with
     return {
-        "data": 0 if facts.accelerated else facts.data_bytes,
-        "samples": 0 if facts.accelerated else _books(settings, facts.samples),
+        "data": 0 if on_gpu else facts.data_bytes,
+        "samples": 0 if on_gpu else _books(settings, facts.samples),
         "weights": weights,
         "optimiser": parameters * parameter * momentum,
         "audit": parameters * parameter * (4 if momentum else 2),
         "snapshot": weights + parameters * parameter * momentum,
-        "buckets": (parameters * parameter + NETWORKED) * (degree > 1),
+        "buckets": (parameters * parameter + (NCCL if on_gpu else NETWORKED)) * (degree > 1),
         "batches": _batches(graph, batch, facts),
-        "step": round(FRAGMENTATION * step),
+        "step": round(FRAGMENTATION * step) + step * captured,
         "judgement": parameters * parameter + JUDGED_VECTORS * FP64_BYTES * max(graph.parameters.values()),
         "residuals": max(residual_bytes(graph, batch), _summed(parameters, degree), _probed(graph, settings, facts)),
-        "profile": round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
-        "other": SMALL_OBJECTS,
+        "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
+        "other": LIBRARIES if on_gpu else SMALL_OBJECTS,
     }
 
 
@@ -90,8 +95,8 @@ def _batches(graph: Graph, batch: int, facts: Facts) -> int:
     """Pictures loaded ahead, as bytes and on a host normalised as well, and those of the step, scaled if asked for."""
     pixels, picture = prod(graph.shapes[graph.layers[0].name]), facts.picture_bytes
     ahead = INDEX_BYTES + picture + (0 if facts.accelerated else min(picture, pixels) * FP32_BYTES)
-    scaled = 1 + (picture != pixels)
-    return batch * (BATCHES_AHEAD * ahead + (1 + scaled) * pixels * FP32_BYTES)
+    scaled, batches = 1 + (picture != pixels), BATCHES_AHEAD + BATCHES_BEHIND * facts.accelerated
+    return batch * (batches * ahead + (1 + scaled) * pixels * FP32_BYTES)
 
 
 def _books(settings: Mapping[str, Any], samples: int) -> int:

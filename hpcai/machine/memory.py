@@ -15,6 +15,8 @@ from pathlib import Path
 PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
+# What torch, cuDNN, cuBLAS and oneDNN say; torch has a class of its own only for the memory of a GPU.
+SHORT = ("out of memory", "alloc", "not enough memory", "could not create a memory")
 NEVER = -1
 KIB = 1024
 # By version of control groups: files of the limit and of what is used, and what of it is given back when it gets short.
@@ -137,6 +139,12 @@ def reset_peak(proc: Path = PROC) -> bool:
     except OSError:
         return False
     return True
+
+
+def was_short(error: BaseException) -> bool:
+    """Whether an error says that there was no memory; an access to memory that is illegal is something else."""
+    said = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in said for words in SHORT)
 
 
 def keep_freed() -> None:

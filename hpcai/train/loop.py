@@ -1,6 +1,7 @@
 """The training loop of one base model: epochs of optimiser steps, each followed, when due, by a validation.
 
-Nothing in an epoch waits for the device: losses stay there, and the clock is read where the epoch begins and ends.
+The device never waits in an epoch for the one who gives it work: losses stay there, and the clock is read where the
+epoch begins and ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator

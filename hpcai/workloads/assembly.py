@@ -16,6 +16,7 @@ from hpcai.data.philox import Purpose, below, seed_of, stream
 from hpcai.data.weather.dataset import Weather
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
+from hpcai.machine import memory
 from hpcai.models.module import Layers, Network, build
 from hpcai.networks.graph import Graph
 from hpcai.search.nursery import Child
@@ -94,12 +95,10 @@ def has_room(module: Network, batch: int, graph: Graph, device: torch.device) ->
     try:
         x = torch.zeros(batch, *graph.shapes[graph.layers[0].name], device=device)
         module(x.to(memory_format=torch.channels_last)).sum().backward()
-    except (torch.OutOfMemoryError, MemoryError):
+    except (RuntimeError, MemoryError) as error:
+        if not memory.was_short(error):
+            raise
         return False
-    except RuntimeError as error:
-        if "memory" in str(error):  # torch has no class of its own for a host's
-            return False
-        raise
     finally:
         module.zero_grad(set_to_none=True)
     return True
