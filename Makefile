@@ -42,6 +42,7 @@ help: ## this list
 install: $(READY) ## build .venv/, anew if what it is to hold has changed
 
 run: $(READY) ## the benchmark on NP=2 ranks with INPUT=input.dat
+	$(HIDING)
 	.venv/bin/mpirun -np "$$NP" .venv/bin/python bench.py "$$INPUT"
 
 test: $(READY) ## all tests
@@ -111,6 +112,15 @@ $(if $(filter auto wheel,$(MPI)),,$(error MPI=$(MPI): it is auto or wheel))
 $(if $(filter auto yes no,$(GPU)),,$(error GPU=$(GPU): it is auto, yes or no))
 $(if $(filter yes no,$(SYSTEM)),,$(error SYSTEM=$(SYSTEM): it is yes or no))
 $(if $(shell $(OBSTACLE)),$(error $(shell $(OBSTACLE))))
+endef
+
+# One rank drives one GPU: on a machine with fewer than ranks, such as a workstation, the first run is one on its CPU.
+define HIDING
+gpus=$$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+if [ -z "$${CUDA_VISIBLE_DEVICES+set}" ] && [ "$$gpus" -gt 0 ] && [ "$$gpus" -lt "$$NP" ]; then
+	export CUDA_VISIBLE_DEVICES=
+	echo "make run: GPUs: $$gpus, ranks: $$NP: computing on CPUs; NP=$$gpus uses the GPUs, with an INPUT for as many ranks" >&2
+fi
 endef
 
 # The extras of this project and the torch to install. With a driver the CPU build must lose against a CUDA build;

@@ -107,7 +107,7 @@ def _head(
     grids = grids_of(case.settings for case in cases)
     ranks = gather_listed(world, _rank(world, placement, device, grids))
     environment = {
-        **inventory.environment(MPI.Get_library_version().split("\n")[0].strip("\0 "), devices.name(device)),
+        **inventory.environment(_mpi_library(), devices.name(device), devices.libraries(device)),
         "ranks": world.size,
         "nodes": world.comm.allreduce(int(world.node.rank == 0)),
         "accelerators": accelerators(world, device),
@@ -124,6 +124,10 @@ def _head(
         **{member: [] for member in results.EMPTY},
         "broken_off": None,
     }
+
+
+def _mpi_library() -> str:
+    return MPI.Get_library_version().split("\n")[0].strip("\0 ")
 
 
 def _rank(world: World, placement: Placement, device: torch.device, grids: list[Grid]) -> results.Json:

@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hpcai.machine import driver
+
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT / "bench.py"
 MARK = "HPCAI_TEST_JOB"
@@ -127,13 +129,24 @@ def start_job(
     cwd: Path = ROOT,
     env: Mapping[str, str] | None = None,
 ) -> Job:
-    """Start `python *args` on `ranks` ranks, or without mpirun if None; `env` is added to this environment."""
+    """Start `python *args` on `ranks` ranks, or without mpirun if None; `env` is added to this environment.
+
+    Where there are fewer GPUs than ranks, these are hidden: ranks do not share them.
+    """
     launcher = [] if ranks is None else [str(mpirun()), "-np", str(ranks)]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER_PREFIXES)}
     path = os.pathsep.join(filter(None, [str(ROOT), inherited.get("PYTHONPATH")]))
     return Job(
-        [*launcher, sys.executable, *map(os.fspath, args)], cwd, {**inherited, "PYTHONPATH": path, **(env or {})}
+        [*launcher, sys.executable, *map(os.fspath, args)],
+        cwd,
+        {**inherited, **hidden(ranks or 1), "PYTHONPATH": path, **(env or {})},
     )
+
+
+def hidden(ranks: int) -> dict[str, str]:
+    """What hides the GPUs of this machine, if it has some but less than one for each rank."""
+    gpus = len(driver.identities() or ())
+    return {"CUDA_VISIBLE_DEVICES": ""} if 0 < gpus < ranks else {}
 
 
 def run_job(

@@ -97,6 +97,15 @@ def test_the_cpu_has_a_name() -> None:
     assert device.name(torch.device("cpu")) == device.identity(torch.device("cpu")) == "cpu"
 
 
+def test_versions_of_a_gpus_libraries_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert device.libraries(torch.device("cpu")) == {}
+    monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 27, 5))
+    monkeypatch.setattr(device.distributed, "is_nccl_available", lambda: True)
+    found = device.libraries(torch.device("cuda", 0))
+    assert list(found) == ["driver", "CUDA", "cuDNN", "CuPy", "NCCL"] and found["NCCL"] == "2.27.5"
+    assert all(found.values()) and (torch.version.cuda or found["CUDA"] == found["cuDNN"] == "unknown")
+
+
 @needs_gpu
 def test_a_gpu_has_a_name_and_an_identity_of_its_own() -> None:
     gpus = [torch.device("cuda", index) for index in range(device.accelerators())]

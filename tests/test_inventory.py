@@ -41,6 +41,11 @@ def test_environment_is_json_and_names_what_it_was_given() -> None:
     assert found["cpus"] == os.cpu_count() and found["python"] == platform.python_version()
 
 
+def test_what_computes_on_a_gpu_stands_beside_the_packages() -> None:
+    plain, found = (inventory.environment("MPI", "x", more)["packages"] for more in (None, {"driver": "unknown"}))
+    assert found == {**plain, "driver": "unknown"}
+
+
 @pytest.mark.parametrize("model", ["", "model name\t: Example 9000 @ 2.0GHz\nflags : x\nmodel name\t: other\n"])
 def test_processor_without_a_model_name_is_its_architecture(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
     monkeypatch.setattr(Path, "read_text", lambda self: model)

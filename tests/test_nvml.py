@@ -6,7 +6,7 @@ import pytest
 from made_library import library
 
 from hpcai.machine import device as devices
-from hpcai.machine.nvml import Gpus
+from hpcai.machine.nvml import Gpus, driver_version
 
 # Two GPUs and a part of one (first, second, part), the part without utilisation; handles are pointers to their numbers.
 SOURCE = """
@@ -27,6 +27,7 @@ int nvmlDeviceGetUtilizationRates(void *handle, utilisation *found) {
     found->memory = 99;
     return number == 2 ? 3 : 0;
 }
+int nvmlSystemGetDriverVersion(char *told, unsigned length) { strncpy(told, "580.65.06", length); return LENT; }
 int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
     found->total = 1ULL << 40;
     found->free = 5;
@@ -49,18 +50,25 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
     ],
 )
 def test_means_of_the_gpus_if_all_tell(identities: list[str], share: float, used: float, tmp_path: Path) -> None:
-    gpus = Gpus(identities, library(SOURCE, tmp_path, INIT=0))
+    gpus = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
     assert (gpus.utilisation(), gpus.used_bytes()) == (share, used)
 
 
 def test_a_library_that_does_not_start_tells_nothing(tmp_path: Path) -> None:
-    gpus = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=9))
+    gpus = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=9, LENT=0))
     assert gpus.utilisation() is gpus.used_bytes() is None
 
 
 def test_without_a_library_nothing_is_told(tmp_path: Path) -> None:
     gpus = Gpus(["GPU-first"], str(tmp_path / "missing.so"))
     assert gpus.utilisation() is gpus.used_bytes() is None
+
+
+def test_the_drivers_version_is_told_or_unknown(tmp_path: Path) -> None:
+    assert driver_version(library(SOURCE, tmp_path, INIT=0, LENT=0)) == "580.65.06"
+    for start, told in ((9, 0), (0, 7)):
+        assert driver_version(library(SOURCE, tmp_path, INIT=start, LENT=told)) == "unknown"
+    assert driver_version(str(tmp_path / "missing.so")) == "unknown"
 
 
 @pytest.mark.skipif(devices.accelerators() == 0, reason="NO GPU: REAL NVML NOT TESTED")

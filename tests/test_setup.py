@@ -44,6 +44,20 @@ def test_run_shows_the_report_alone(machine: Machine) -> None:
         assert (finished.stdout, finished.returncode) == ("report as root: not asked\n" + command, 0)
 
 
+@pytest.mark.parametrize(
+    ("environment", "shown"),
+    [({}, ""), ({"NP": "4"}, ""), ({"NP": "1"}, "all"), ({"CUDA_VISIBLE_DEVICES": "0"}, "0")],
+)
+def test_a_run_on_more_ranks_than_gpus_is_one_on_cpus(
+    machine: Machine, environment: dict[str, str], shown: str
+) -> None:
+    machine.add("mpirun", MPIRUN.replace("${OMPI_ALLOW_RUN_AS_ROOT:-not asked}", "[${CUDA_VISIBLE_DEVICES-all}]"))
+    machine.add("nvidia-smi", "#!/bin/bash\necho 'GPU 0: Example (UUID: GPU-0)'\necho '  MIG 1g.5gb Device 0: (...)'\n")
+    finished = machine.make("run", **environment)
+    assert finished.returncode == 0 and f"root: [{shown}]\n" in finished.stdout
+    assert ("computing on CPUs; NP=1 uses the GPUs" in finished.stderr) == (shown == "")
+
+
 def test_run_fails_with_the_program(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     assert machine.make("run", STATUS="1").returncode == 2

@@ -2,13 +2,19 @@
 
 import os
 import warnings
-from importlib.util import find_spec
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import torch
+from torch import distributed
 
 from hpcai.errors import LaunchError
+from hpcai.kernels.cuda.launch import target_of
+from hpcai.kernels.spec import Unavailable
 from hpcai.machine import driver
+from hpcai.machine.nvml import driver_version
 
 CPU = "cpu"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -96,6 +102,21 @@ def name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else CPU
 
 
+def libraries(device: torch.device) -> dict[str, str]:
+    """Versions of the driver and of what computes on a GPU, `unknown` where one is not told; nothing of a CPU."""
+    if device.type != "cuda":
+        return {}
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if distributed.is_nccl_available() else "unknown"
+    found = {"CUDA": torch.version.cuda, "cuDNN": torch.backends.cudnn.version(), "CuPy": _cupy_version(), "NCCL": nccl}
+    return {"driver": driver_version(), **{name: str(version or "unknown") for name, version in found.items()}}
+
+
+def _cupy_version() -> str | None:
+    """A site may have it by another name, for another CUDA."""
+    names = (one.metadata["Name"] for one in metadata.distributions())
+    return next((metadata.version(name) for name in names if str(name).startswith("cupy")), None)
+
+
 def identity(device: torch.device) -> str:
     """What tells a GPU from all others, also where the launcher shows each rank one, as number 0; or `cpu`."""
     return visible()[device.index] if device.type == "cuda" else CPU
@@ -106,9 +127,12 @@ def whole(device: torch.device) -> bool:
     return identity(device).startswith(driver.WHOLE)
 
 
+@cache
 def loads_kernels(device: torch.device) -> bool:
-    """Whether our own kernels can be loaded for a GPU: CuPy does that, which a site may lack."""
-    return device.type == "cuda" and find_spec("cupy") is not None
+    """Whether it is a GPU for which our own kernels can be compiled and loaded: a site may lack CuPy or NVRTC."""
+    with suppress(Unavailable):
+        return device.type == "cuda" and bool(target_of(device))
+    return False
 
 
 def prepare(device: torch.device, threads: int) -> None:

@@ -35,8 +35,11 @@ def versions() -> dict[str, str]:
     return {package: metadata.version(package) for package in PACKAGES}
 
 
-def environment(mpi_library: str, device_name: str) -> Mapping[str, Any]:
-    """The machine and software of the calling rank, for the report and the result file."""
+def environment(mpi_library: str, device_name: str, libraries: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+    """The machine and software of the calling rank, for the report and the result file.
+
+    `libraries`: versions by name of what computes on its GPU.
+    """
     return {
         "processor": processor(),
         "cpus": os.cpu_count(),
@@ -45,5 +48,5 @@ def environment(mpi_library: str, device_name: str) -> Mapping[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "mpi": mpi_library,
-        "packages": versions(),
+        "packages": {**versions(), **(libraries or {})},
     }

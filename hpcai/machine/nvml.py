@@ -8,11 +8,13 @@ Source: NVML API reference, `nvmlDeviceGetHandleByUUID`, `nvmlDeviceGetUtilizati
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import byref, c_uint, c_ulonglong, c_void_p
+from contextlib import suppress
+from ctypes import byref, c_uint, c_ulonglong, c_void_p, create_string_buffer
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 SUCCESS = 0
+VERSION_BYTES = 80
 
 
 class _Utilisation(ctypes.Structure):
@@ -21,6 +23,16 @@ class _Utilisation(ctypes.Structure):
 
 class _Memory(ctypes.Structure):
     _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))  # bytes
+
+
+def driver_version(library: str = LIBRARY) -> str:
+    """Of NVIDIA's driver, such as 580.65.06; `unknown` where NVML does not tell."""
+    told = create_string_buffer(VERSION_BYTES)
+    with suppress(OSError):
+        nvml = ctypes.CDLL(library)
+        if nvml.nvmlInit_v2() == SUCCESS and nvml.nvmlSystemGetDriverVersion(told, VERSION_BYTES) == SUCCESS:
+            return told.value.decode("ascii", "replace")
+    return "unknown"
 
 
 class Gpus:
