@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from rectangles import CLASSES, GRAPH, ROWS, SIZE, detector, fields, found, trained
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
+from watched import Operations
 
 from hpcai.models.detection.detector import build as build_detector
 from hpcai.models.executed import Executed
@@ -89,18 +89,12 @@ def test_the_same_draw_gives_the_same_losses_and_another_one_others() -> None:
 
 
 def test_nothing_waits_for_the_device() -> None:
-    class Watched(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            names.append(function.overloadpacket.__name__)
-            return function(*args, **(kwargs or {}))
-
-    names: list[str] = []
     module, (x, targets) = detector(), fields(2, 0)
     module(x, targets, 0)  # anchors and priorities are made once
-    with Watched():
+    with Operations() as watched:
         module(x, targets, 1).sum().backward()
-    assert len(names) > 100
-    assert not {"_local_scalar_dense", "item", "nonzero", "equal", "is_nonzero", "unique", "masked_select"} & {*names}
+    assert len(watched.names) > 100
+    assert watched.waits == ["lift_fresh"]  # what the suppression on a CPU returns; on a GPU that is there
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "pure16"])

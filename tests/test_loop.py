@@ -2,65 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from math import cos, pi
 from operator import methodcaller
 from socket import gethostname
-from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
 import torch
 from tiny import CPU, GRAPH, RECIPE, alone, bits, training, unending
-from torch.utils._python_dispatch import TorchDispatchMode
+from watched import epochs_watched
 
 from hpcai import opcount
 from hpcai.clock import Phases
 from hpcai.train.loop import Training
-
-WAITING_OPERATIONS = ("_local_scalar_dense", "item", "nonzero", "equal", "is_nonzero", "unique")
-WAITING_METHODS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__")
-
-
-class Operations(TorchDispatchMode):
-    """Notes the name of every operation that torch executes, those of the backward pass as well."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(function.overloadpacket.__name__)
-        return function(*args, **(kwargs or {}))
-
-
-@contextmanager
-def epochs_watched(patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The names of all operations and methods inside epochs that wait for the device, or would on a GPU."""
-    waits: list[str] = []
-    counts: list[int] = []
-    epoch = Training._epoch
-
-    def watched(self: Training, *arguments: Any) -> None:
-        with Operations() as operations, pytest.MonkeyPatch.context() as inside:
-            for name in WAITING_METHODS:
-                inside.setattr(torch.Tensor, name, noting(getattr(torch.Tensor, name), waits))
-            epoch(self, *arguments)
-        waits.extend(name for name in operations.names if name in WAITING_OPERATIONS)
-        counts.append(len(operations.names))
-
-    patch.setattr(Training, "_epoch", watched)
-    yield waits
-    assert counts[0] > 100  # they were seen at all
-    assert len(set(counts[1:])) <= 1  # and do not become more
-
-
-def noting(method: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
-    def noted(self: torch.Tensor, *arguments: Any) -> Any:
-        calls.extend([method.__name__] * (current_thread() is main_thread()))  # the one that loads has no device
-        return method(self, *arguments)
-
-    return noted
 
 
 def test_an_epoch_never_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +23,13 @@ def test_an_epoch_never_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) ->
     assert waits == []
 
 
-@pytest.mark.parametrize("wait", [*map(methodcaller, ("item", "numpy", "tolist", "cpu")), float, bool])
+WAITING = (
+    *map(methodcaller, ("item", "numpy", "tolist", "cpu")),
+    *(float, bool, torch.nonzero, lambda loss: loss.view(1)[loss.view(1) > 0], lambda loss: torch.tensor([1.0])),
+)
+
+
+@pytest.mark.parametrize("wait", WAITING)
 def test_a_step_that_waits_would_be_noticed(monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]) -> None:
     trained = training(alone(), epochs=4)
 
