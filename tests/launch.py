@@ -10,9 +10,8 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-
-from hpcai.machine import driver
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT / "bench.py"
@@ -145,8 +144,16 @@ def start_job(
 
 def hidden(ranks: int) -> dict[str, str]:
     """What hides the GPUs of this machine, if it has some but less than one for each rank."""
-    gpus = len(driver.identities() or ())
-    return {"CUDA_VISIBLE_DEVICES": ""} if 0 < gpus < ranks else {}
+    return {"CUDA_VISIBLE_DEVICES": ""} if 0 < _gpus() < ranks else {}
+
+
+@cache
+def _gpus() -> int:
+    """GPUs that jobs may use here."""
+    told = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True) if shutil.which("nvidia-smi") else None
+    there = sum(line.startswith("GPU ") for line in told.stdout.splitlines()) if told else 0
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return there if named is None else min(there, len(named.split(",")) * bool(named))
 
 
 def run_job(
