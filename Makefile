@@ -32,7 +32,7 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-network lint bench wheelhouse clean
+.PHONY: help install run test test-slow test-network lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
 
@@ -56,6 +56,9 @@ bench: $(READY) ## what the benchmark itself costs, against a bare loop; many mi
 	.venv/bin/python benchmarks/generation.py
 	.venv/bin/python benchmarks/memory.py
 	.venv/bin/python benchmarks/repeat.py
+
+gpu-check: $(READY) ## all that needs a GPU: tests, our kernels beside the vendor's, a training; docs/measurements/
+	.venv/bin/python benchmarks/gpu_check.py
 
 test-slow: $(READY) ## the tests that take long, or show more of what others show
 	.venv/bin/python -m pytest -m slow
