@@ -16,6 +16,9 @@ template <int KEPT> struct Registers {
     static_assert(PRODUCER % 8 == 0 && PRODUCER + CONSUMERS * CONSUMER <= (1 + CONSUMERS) * AT_FIRST, "there are no more");
 };
 
+// The same for a whole warp, which the compiler only sees of a lane's.
+WORD int own_warpgroup_number() { return from_lane(threadIdx.x / WARPGROUP, 0); }
+
 // Where in the ring of stages somebody is, and in which round: a barrier's phases alternate.
 template <int STAGES> struct Ring {
     int stage;

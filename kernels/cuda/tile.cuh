@@ -21,17 +21,18 @@ template <class Type> WORD u32 turned_place(u32 step, u32 vector)
     return vector / VECTORS * (Width<Type>::ELEMENTS * LINE) + vector_place(step, vector % VECTORS);
 }
 
-// Bring a vector of 16 bytes in pieces of PIECE bytes; of its elements the first `left` exist, the others are 0.
+// Bring a vector of 16 bytes in pieces of PIECE bytes, or of an element if no whole word is certain to lie at a multiple of
+// its size; of its elements the first `left` exist, the others are 0.
 template <class Element, int PIECE> WORD void copy_vector(u32 target, const Element *source, int left)
 {
-    enum { ELEMENTS = PIECE / sizeof(Element) };
+    enum { ELEMENTS = PIECE < 4 ? 1 : PIECE / sizeof(Element), NBYTES = ELEMENTS * sizeof(Element) };
     UNROLLED
-    for (int piece = 0; piece < VECTOR / PIECE; ++piece) {
+    for (int piece = 0; piece < VECTOR / NBYTES; ++piece) {
         const bool there = piece * ELEMENTS < left;
         const Element *from = there ? source + piece * ELEMENTS : source;
         if constexpr (PIECE >= 4)
             copy_async<PIECE>(target + piece * PIECE, from, there);
         else
-            store_shared(target + piece * PIECE, there ? *from : Element(0));
+            store_shared(target + piece * NBYTES, there ? *from : Element(0));
     }
 }

@@ -24,7 +24,8 @@ template <class Type, int LAYOUT> struct Descriptor {
     WORD u64 of(u32 address)
     {
         const u64 apart = LAYOUT == BY_ROWS ? u64(VECTOR) : u64(GROUP), swizzled = 1;
-        return address / VECTOR | apart / VECTOR << 16 | static_cast<u64>(EIGHT_LINES / VECTOR) << 32 | swizzled << 62;
+        const u32 in_block = address & 0x3ffff;  // above is which block of the cluster
+        return in_block / VECTOR | apart / VECTOR << 16 | static_cast<u64>(EIGHT_LINES / VECTOR) << 32 | swizzled << 62;
     }
 
     // From the row on (a multiple of 64), the step-th 32 bytes of steps of four.
@@ -70,13 +71,14 @@ template <class Type_, int ROWS, int COLUMNS, int A_LAYOUT, int B_LAYOUT> struct
     {
         typedef Descriptor<Type, A_LAYOUT> Left;
         typedef Descriptor<Type, B_LAYOUT> Right;
+        const u64 left = Left::of(a + Left::offset(first, 0)), right = Right::of(b);
         begin_products();
         UNROLLED
         for (int step = 0; step < STEPS; ++step)
             UNROLLED
             for (int i = 0; i < TALL; ++i)
                 MultiplyByWarpgroup<Type>::template add<A_LAYOUT == BY_COLUMNS, B_LAYOUT == BY_COLUMNS>(
-                    sums[i], Left::of(a + Left::offset(first + 64 * i, step)), Right::of(b + Right::offset(0, step)));
+                    sums[i], left + Left::offset(64 * i, step) / VECTOR, right + Right::offset(0, step) / VECTOR);
         commit_products();
     }
 

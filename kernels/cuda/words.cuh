@@ -174,6 +174,9 @@ WORD u16 to_fp16(float value)
     return bits;
 }
 
+// What another lane of the warp has; all lanes ask.
+WORD u32 from_lane(u32 value, int lane) { return __shfl_sync(0xffffffff, value, lane); }
+
 WORD u32 high_product(u32 a, u32 b) { return __umulhi(a, b); }
 WORD void wait_for_warp() { __syncwarp(); }
 WORD void wait_for_block() { __syncthreads(); }

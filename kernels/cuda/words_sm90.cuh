@@ -14,11 +14,13 @@ WORD void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster
 
 WORD void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"); }
 
-// At the barrier of the same place in another block of the cluster.
+// At the barrier of the same place in another block of the cluster. Here and in `wait_for_phase` only what threads of the own
+// block wrote is put in order: blocks share what the copy engine brings, which barriers count by themselves. To put memory of
+// the whole cluster in order, ptxas would wait for all that is under way to the GPU's memory, and empty the L1 cache.
 WORD void arrive_at(u32 barrier, u32 block)
 {
     asm volatile("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+                 "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
                  "r"(block)
                  : "memory");
 }
@@ -29,19 +31,13 @@ WORD void arrive_and_expect(u32 barrier, u32 bytes)
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Arrive once this thread's copies so far have landed. Counts as one of the arrivals the barrier began with.
-WORD void arrive_after_copies(u32 barrier)
-{
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
-
 // Until the phase of this parity has ended.
 WORD void wait_for_phase(u32 barrier, u32 parity)
 {
     u32 ended;
     do {
         asm volatile("{\n.reg .pred ended;\n"
-                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%1], %2;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
                      "selp.u32 %0, 1, 0, ended;\n}"
                      : "=r"(ended)
                      : "r"(barrier), "r"(parity)
@@ -82,10 +78,8 @@ WORD u32 block_in_cluster()
     return rank;
 }
 
-WORD void wait_for_cluster()
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
+// Until all threads of the cluster are there. Puts nothing in order but what `publish_barriers` did.
+WORD void wait_for_cluster() { asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory"); }
 
 #endif
 

@@ -70,6 +70,9 @@ WORD void produce(const Parameters &p, const Ready &ready, int rank)
             });
         }
     }
+    // No block may end before the others of its cluster have given back what it brought: they arrive at its barriers.
+    for (int stage = 0; USE_CLUSTER > 1 && stage < USE_STAGES; ++stage, ring.step())
+        wait_for_phase(ready.empty(ring.stage), ring.parity);
 }
 
 WORD void multiply(const Parameters &p, const Ready &ready, int rank, int consumer, int thread)
@@ -86,9 +89,12 @@ extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__
 {
     const u32 memory = shared_address(shared_memory());
     const Ready ready = {memory, memory + Ready::NBYTES};
-    const int warpgroup = threadIdx.x / WARPGROUP, rank = USE_CLUSTER > 1 ? block_in_cluster() : 0;
+    const int warpgroup = own_warpgroup_number(), rank = USE_CLUSTER > 1 ? block_in_cluster() : 0;
     if (threadIdx.x == 0) ready.begin(1, Kernel::SHARING * USE_CLUSTER);
-    wait_for_cluster();
+    if (USE_CLUSTER > 1)
+        wait_for_cluster();
+    else
+        wait_for_block();
     if (warpgroup == 0) {
         give_registers<Registers<40>::PRODUCER>();
         if (threadIdx.x == 0) produce(p, ready, rank);
@@ -96,7 +102,6 @@ extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__
         take_registers<Registers<40>::CONSUMER>();
         multiply(p, ready, rank, warpgroup - 1, threadIdx.x % WARPGROUP);
     }
-    wait_for_cluster();  // no block may end before the others are done with its barriers
 }
 
 #else

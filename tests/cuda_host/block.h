@@ -5,6 +5,7 @@
 namespace host {
 
 enum { GUARD = 4096, MOST_GATES = 16 };
+enum { FIRST_ADDRESS = 1024, BLOCK_BIT = 24 };  // of shared memory, as Hopper has them: which block of the cluster is told above
 const unsigned char POISON = 0xff;  // NaN in every type of floating point
 
 struct Warp {
@@ -57,20 +58,31 @@ static void check_guard(const Block &block)
         if (block.memory[block.nbytes + i] != POISON) return fail("written behind the shared memory");
 }
 
-// A place in the shared memory of the own block, or of another one of the cluster.
+// A place in the shared memory of the own block, or the same place of another one of the cluster.
 static unsigned char *shared(uint32_t address, size_t nbytes, Block &block)
 {
-    static unsigned char nowhere[1 << 16];
-    const size_t unit = nbytes & -nbytes;
-    if (address % (unit < 16 ? unit : 16) || address + nbytes > block.nbytes) {
+    static unsigned char nowhere[1 << 18];
+    const size_t unit = nbytes & -nbytes, place = (address & ((1 << BLOCK_BIT) - 1)) - static_cast<size_t>(FIRST_ADDRESS);
+    if (place % (unit < 16 ? unit : 16) || place > block.nbytes || place + nbytes > block.nbytes) {
         fail("shared memory at " + std::to_string(address) + ", " + std::to_string(nbytes) + " bytes of " +
              std::to_string(block.nbytes));
         return nowhere;
     }
-    return block.memory + address;
+    return block.memory + place;
 }
 
-static unsigned char *shared(uint32_t address, size_t nbytes) { return shared(address, nbytes, own_block()); }
+static unsigned char *shared(uint32_t address, size_t nbytes)
+{
+    if (address >> BLOCK_BIT != current->rank) fail("an address of another block");
+    return shared(address, nbytes, own_block());
+}
+
+static bool ended(const Block &block)
+{
+    for (const Fibre &fibre : fibres)
+        if (&blocks[fibre.rank] == &block && !fibre.ended) return false;
+    return true;
+}
 
 // All lanes of the warp show up to eight words; returns those of all.
 static uint32_t (*exchange(const uint32_t *words, int count))[8]

@@ -20,7 +20,8 @@
 WORD u8 *shared_memory() { return host::own_block().memory; }
 WORD u32 shared_address(const void *place)
 {
-    return static_cast<u32>(static_cast<const u8 *>(place) - host::own_block().memory);
+    const auto from_first = static_cast<const u8 *>(place) - host::own_block().memory;
+    return static_cast<u32>(from_first) + host::FIRST_ADDRESS + (host::current->rank << host::BLOCK_BIT);
 }
 
 // Copies land when they are waited for, or at once.
@@ -177,6 +178,7 @@ WORD void mma_fp16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_
 WORD void mma_tf32(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfTf32>(c, a, b0, b1); }
 WORD void mma_int8(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfInt8>(c, a, b0, b1); }
 
+WORD u32 from_lane(u32 value, int lane) { return host::exchange(&value, 1)[lane][0]; }
 WORD u32 high_product(u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); }
 WORD void wait_for_warp()
 {

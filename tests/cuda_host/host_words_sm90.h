@@ -9,7 +9,7 @@ struct Barrier {
 };
 
 WORD Barrier &barrier_of(u32 address, host::Block &block) { return *reinterpret_cast<Barrier *>(host::shared(address, 8, block)); }
-WORD Barrier &barrier_of(u32 address) { return barrier_of(address, host::own_block()); }
+WORD Barrier &barrier_of(u32 address) { return *reinterpret_cast<Barrier *>(host::shared(address, 8)); }
 
 WORD void end_phase(Barrier &barrier)
 {
@@ -32,7 +32,11 @@ WORD void begin_barrier(u32 barrier, u32 arrivals)
 WORD void publish_barriers() {}
 WORD void publish_writes() {}
 WORD void arrive(u32 barrier) { arrive_at_barrier(barrier_of(barrier)); }
-WORD void arrive_at(u32 barrier, u32 block) { arrive_at_barrier(barrier_of(barrier, host::blocks[block])); }
+WORD void arrive_at(u32 barrier, u32 block)
+{
+    if (host::ended(host::blocks[block])) host::fail("an arrival at a barrier of a block that has ended");
+    arrive_at_barrier(barrier_of(barrier, host::blocks[block]));
+}
 
 WORD void arrive_and_expect(u32 barrier, u32 bytes)
 {
@@ -60,6 +64,7 @@ WORD void fetch_map(const TensorMap *) {}
 // 128 bytes says.
 WORD void bring_box(u8 *memory, u32 target, const HostMap &map, int column, int row)
 {
+    memory -= target;
     const u32 wide = map.box[0] * map.element_bytes;
     for (u32 y = 0; y < map.box[1]; ++y)
         for (u32 x = 0; x < map.box[0]; ++x) {
@@ -90,9 +95,10 @@ WORD void load_box_for(u16 blocks, u32 target, const TensorMap *opaque, u32 barr
     for (u32 rank = 0; rank < host::blocks.size(); ++rank) {
         if (!(blocks >> rank & 1)) continue;
         host::Block &block = host::blocks[rank];
-        host::shared(target, nbytes, block);
+        u8 *place = host::shared(target, nbytes, block);
         const auto copy = [=, &block] {
-            bring_box(block.memory, target, map, column, row);
+            if (host::ended(block)) host::fail("a box for a block that has ended");
+            bring_box(place, target, map, column, row);
             barrier_of(barrier, block).bytes -= static_cast<int>(nbytes);
             end_phase(barrier_of(barrier, block));
         };
@@ -154,6 +160,13 @@ struct Operand {
     bool turned;
     u32 nbytes;
 
+    // Fields that are not used are 0, but of a tile by rows the distance of groups, which is 1.
+    bool well_formed() const
+    {
+        const u64 unused = 0x3fffc000c000c000, groups = descriptor >> 16 & 0x3fff;
+        return !(descriptor & unused) && descriptor >> 62 == 1 && (turned || groups == 1);
+    }
+
     const u8 *at(u32 row, u32 k) const
     {
         const u32 begin = (descriptor & 0x3fff) << 4, apart = (descriptor >> 16 & 0x3fff) << 4, eight = (descriptor >> 32 & 0x3fff) << 4;
@@ -177,9 +190,9 @@ template <class Of, class Sum, int COUNT> WORD void multiply_operands(Sum *d, in
 template <class Of, bool A_TURNED, bool B_TURNED, class Sum, int COUNT>
 WORD void begin_product(Sum (&d)[COUNT], u64 a, u64 b, int add)
 {
-    if (a >> 62 != 1 || b >> 62 != 1) host::fail("a descriptor without the swizzle of 128 bytes");
-    const u8 *memory = host::own_block().memory;
+    const u8 *memory = host::own_block().memory - host::FIRST_ADDRESS;
     const Operand left = {memory, a, A_TURNED, Of::NBYTES}, right = {memory, b, B_TURNED, Of::NBYTES};
+    if (!left.well_formed() || !right.well_formed()) host::fail("a descriptor that tensor cores do not take");
     Sum *sums = d;
     const u32 thread = host::current->number % 128;
     const auto product = [=] { multiply_operands<Of, Sum, COUNT>(sums, add, left, right, thread); };
