@@ -7,6 +7,7 @@ a job takes seconds to start. The others are then launched again.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ TIMEOUT = 300.0
 # For other ranks that fail as well to say so, before the first of them ends the job.
 LAST_WORDS = 1.0
 INSIDE = REPORTS in os.environ
+NEEDS_GPU = re.compile(r"NO (\d+ )?GPUs?: ")  # begins the reason why a test is skipped without one
 STARTED = pytest.StashKey[float]()
 KNOWN = pytest.StashKey[dict[str, "Launched"]]()
 
@@ -62,10 +64,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         sweep_shared_memory(session.config.stash[STARTED])
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if launches(item):
             item.fixturenames = []  # made where the test runs: on the ranks
+        if any(NEEDS_GPU.match(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")):
+            item.add_marker("gpu")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -151,10 +151,9 @@ def test_cuda_source_makes_the_same_bytes_on_the_host(host, size, split):
     assert np.array_equal(out, numba_cpu.Maker(made, split).images(indices))
 
 
+@pytest.mark.skipif(device.accelerators() == 0, reason="NO GPU: ITS BYTES ARE NOT COMPARED")
 @pytest.mark.parametrize("size", [*SIZES.values(), LARGE], ids=[*SIZES.keys(), "large"])
 def test_gpu_makes_the_same_bytes(size):
-    if device.accelerators() == 0:
-        pytest.skip("NO GPU: ITS BYTES ARE NOT COMPARED")
     made, own = formula(size), device.first()
     for split in (TRAINING, VALIDATION):
         pictures = cupy_gpu.maker(made, split, own)(FEW)

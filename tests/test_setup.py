@@ -67,7 +67,7 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
 def test_help_names_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
     everyday = {"help", "install", "run", "test", "lint", "bench", "clean"}
-    assert verbs == everyday | {"test-slow", "test-network", "test-N", "wheelhouse"}
+    assert verbs == everyday | {"test-slow", "test-network", "test-N", "wheelhouse", "gpu-check"}
 
 
 def test_clean_leaves_results(machine: Machine) -> None:
