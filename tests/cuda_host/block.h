@@ -4,7 +4,7 @@
 
 namespace host {
 
-enum { GUARD = 4096, MOST_GATES = 16 };
+enum { GUARD = 4096, VECTOR_BYTES = 16, ALL_REGISTERS = 65536 };
 enum { FIRST_ADDRESS = 1024, BLOCK_BIT = 24 };  // of shared memory, as Hopper has them: which block of the cluster is told above
 const unsigned char POISON = 0xff;  // NaN in every type of floating point
 
@@ -19,18 +19,23 @@ struct Warpgroup {
     std::vector<std::vector<std::function<void()>>> groups;  // those committed
     std::vector<std::function<void()>> open;
     unsigned int committed[128] = {}, done = 0;
+    unsigned int registers;  // of a thread
+    Gate gate;
 };
 
 struct Copies {  // of a thread
     std::vector<std::function<void()>> open;
     std::deque<std::vector<std::function<void()>>> groups;
+    std::vector<size_t> written;  // vectors that it has written, and has not told the copy engine and tensor cores of
 };
 
 struct Block {
     std::vector<unsigned char> arena;
     unsigned char *memory;
     size_t nbytes;
-    Gate gate, named[MOST_GATES];
+    std::vector<unsigned int> writers;  // of each vector whose writing was not told of: the thread, from 1 on
+    unsigned int spare;                 // registers that warpgroups have given up
+    Gate gate;
     std::vector<Warp> warps;
     std::vector<Warpgroup> warpgroups;
     std::vector<Copies> copies;
@@ -47,9 +52,12 @@ static void prepare(Block &block, size_t nbytes, unsigned int threads)
     block.arena.assign(nbytes + GUARD + 1024, POISON);
     block.memory = block.arena.data() + (1024 - reinterpret_cast<uintptr_t>(block.arena.data()) % 1024) % 1024;
     block.nbytes = nbytes;
+    block.writers.assign(nbytes / VECTOR_BYTES + 1, 0);
+    block.spare = 0;
     block.warps.resize((threads + LANES - 1) / LANES);
     block.warpgroups.resize((threads + 127) / 128);
     block.copies.resize(threads);
+    for (Warpgroup &each : block.warpgroups) each.registers = ALL_REGISTERS / threads / 8 * 8;
 }
 
 static void check_guard(const Block &block)
@@ -75,6 +83,18 @@ static unsigned char *shared(uint32_t address, size_t nbytes)
 {
     if (address >> BLOCK_BIT != current->rank) fail("an address of another block");
     return shared(address, nbytes, own_block());
+}
+
+// The thread that runs now has written there.
+static void note_writing(const unsigned char *place, size_t nbytes)
+{
+    Block &block = own_block();
+    const size_t first = (place - block.memory) / VECTOR_BYTES;
+    for (size_t vector = first; vector <= first + (nbytes - 1) / VECTOR_BYTES; ++vector) {
+        if (vector >= block.writers.size() || block.writers[vector] == current->number + 1) continue;
+        block.writers[vector] = current->number + 1;
+        block.copies[current->number].written.push_back(vector);
+    }
 }
 
 static bool ended(const Block &block)

@@ -29,7 +29,10 @@ template <int BYTES> WORD void copy_async(u32 target, const void *source, bool v
 {
     u8 *place = host::shared(target, BYTES);
     if (reinterpret_cast<uintptr_t>(source) % BYTES) host::fail("a copy of " + std::to_string(BYTES) + " bytes from between");
-    const auto copy = [=] { valid ? memcpy(place, source, BYTES) : memset(place, 0, BYTES); };
+    const auto copy = [=] {
+        valid ? memcpy(place, source, BYTES) : memset(place, 0, BYTES);
+        host::note_writing(place, BYTES);
+    };
     if (host::schedule == host::ASCENDING)
         copy();
     else
@@ -58,7 +61,9 @@ template <class T> WORD T load_shared(u32 address)
 
 template <class T> WORD void store_shared(u32 address, const T &value)
 {
-    memcpy(host::shared(address, sizeof(T)), &value, sizeof(T));
+    u8 *place = host::shared(address, sizeof(T));
+    memcpy(place, &value, sizeof(T));
+    host::note_writing(place, sizeof(T));
 }
 
 WORD void load_matrices(u32 (&value)[4], u32 address)

@@ -1,4 +1,4 @@
-// On a host: barriers in shared memory, the copy engine, clusters and products by warpgroups. See host_words.h.
+// On a host: barriers in shared memory, the copy engine, clusters and registers of warpgroups. See host_words.h.
 #pragma once
 
 // A barrier as this host keeps it in the eight bytes that it has.
@@ -30,7 +30,14 @@ WORD void begin_barrier(u32 barrier, u32 arrivals)
     barrier_of(barrier) = {static_cast<u16>(arrivals), static_cast<u16>(arrivals), 0, 0};
 }
 WORD void publish_barriers() {}
-WORD void publish_writes() {}
+WORD void publish_writes()
+{
+    host::Block &block = host::own_block();
+    std::vector<size_t> &written = block.copies[host::current->number].written;
+    for (const size_t vector : written)
+        if (block.writers[vector] == host::current->number + 1) block.writers[vector] = 0;
+    written.clear();
+}
 WORD void arrive(u32 barrier) { arrive_at_barrier(barrier_of(barrier)); }
 WORD void arrive_at(u32 barrier, u32 block)
 {
@@ -117,98 +124,32 @@ WORD void wait_for_cluster()
     host::meet(host::cluster_gate, static_cast<u32>(host::fibres.size()), "its cluster");
 }
 
-template <int COUNT> WORD void take_registers() {}
-template <int COUNT> WORD void give_registers() {}
-WORD void hold(float &) {}
-WORD void hold(int &) {}
-WORD void begin_products() {}
-
 WORD host::Warpgroup &own_warpgroup() { return host::own_block().warpgroups[host::current->number / 128]; }
 
-WORD void commit_products()
+// All threads of the warpgroup set their registers; what they have too little of, they wait for.
+WORD void set_registers(u32 count)
 {
     host::Warpgroup &own = own_warpgroup();
-    const u32 group = own.committed[host::current->number % 128]++;
-    if (own.groups.size() <= group) own.groups.resize(group + 1);
-    for (auto &product : own.open) own.groups[group].push_back(std::move(product));
-    own.open.clear();
+    const u32 had = own.registers;
+    if (count % 8 || count < 24 || count > 256) host::fail("registers are 24 to 256, in eights");
+    const auto enough = [](const void *spare, u32 wanted) { return *static_cast<const u32 *>(spare) >= wanted; };
+    u32 &spare = host::own_block().spare;
+    if (count > had) host::wait_until(enough, &spare, count - had, "registers");
+    spare += had - count;
+    host::meet(own.gate, 128, "its warpgroup");
+    own.registers = count;
 }
 
-WORD bool all_committed(const void *warpgroup, unsigned int count)
+template <int COUNT> WORD void take_registers()
 {
-    for (const u32 committed : static_cast<const host::Warpgroup *>(warpgroup)->committed)
-        if (committed < count) return false;
-    return true;
+    if (COUNT < own_warpgroup().registers) host::fail("fewer registers are taken than there are");
+    set_registers(COUNT);
 }
 
-// The products of all four warps are done when one of them no longer has to wait.
-template <int LEFT> WORD void wait_for_products()
+template <int COUNT> WORD void give_registers()
 {
-    host::Warpgroup &own = own_warpgroup();
-    const u32 committed = own.committed[host::current->number % 128], due = committed > LEFT ? committed - LEFT : 0;
-    host::wait_until(all_committed, &own, due, "its warpgroup");
-    for (; own.done < due; ++own.done) {
-        for (const auto &product : own.groups[own.done]) product();
-        own.groups[own.done].clear();
-    }
+    if (COUNT > own_warpgroup().registers) host::fail("more registers are kept than there are");
+    set_registers(COUNT);
 }
 
-// The element (row, k) of an operand, where a descriptor says that it lies.
-struct Operand {
-    const u8 *memory;
-    u64 descriptor;
-    bool turned;
-    u32 nbytes;
-
-    // Fields that are not used are 0, but of a tile by rows the distance of groups, which is 1.
-    bool well_formed() const
-    {
-        const u64 unused = 0x3fffc000c000c000, groups = descriptor >> 16 & 0x3fff;
-        return !(descriptor & unused) && descriptor >> 62 == 1 && (turned || groups == 1);
-    }
-
-    const u8 *at(u32 row, u32 k) const
-    {
-        const u32 begin = (descriptor & 0x3fff) << 4, apart = (descriptor >> 16 & 0x3fff) << 4, eight = (descriptor >> 32 & 0x3fff) << 4;
-        const u32 wide = 128 / nbytes;
-        const u32 place = turned ? begin + row / wide * apart + k / 8 * eight + k % 8 * 128 + row % wide * nbytes
-                                 : begin + row / 8 * eight + row % 8 * 128 + k * nbytes;
-        return memory + (place ^ (place >> 3 & 0x70));
-    }
-};
-
-template <class Of, class Sum, int COUNT> WORD void multiply_operands(Sum *d, int add, Operand a, Operand b, u32 thread)
-{
-    for (u32 index = 0; index < COUNT; ++index) {
-        const u32 row = thread / 32 * 16 + thread % 32 / 4 + index % 4 / 2 * 8, column = index / 4 * 8 + thread % 4 * 2 + index % 2;
-        double sum = add ? d[index] : 0;
-        for (u32 k = 0; k < 32 / Of::NBYTES; ++k) sum += Of::value(a.at(row, k)) * Of::value(b.at(column, k));
-        d[index] = static_cast<Sum>(sum);
-    }
-}
-
-template <class Of, bool A_TURNED, bool B_TURNED, class Sum, int COUNT>
-WORD void begin_product(Sum (&d)[COUNT], u64 a, u64 b, int add)
-{
-    const u8 *memory = host::own_block().memory - host::FIRST_ADDRESS;
-    const Operand left = {memory, a, A_TURNED, Of::NBYTES}, right = {memory, b, B_TURNED, Of::NBYTES};
-    if (!left.well_formed() || !right.well_formed()) host::fail("a descriptor that tensor cores do not take");
-    Sum *sums = d;
-    const u32 thread = host::current->number % 128;
-    const auto product = [=] { multiply_operands<Of, Sum, COUNT>(sums, add, left, right, thread); };
-    if (host::schedule == host::ASCENDING)
-        product();
-    else
-        own_warpgroup().open.push_back(product);
-}
-
-#define WGMMA(name, Of, Sum)                                                                                           \
-    template <bool A, bool B, int COUNT> WORD void name(Sum(&d)[COUNT], u64 a, u64 b, int add)                         \
-    {                                                                                                                  \
-        begin_product<Of, A, B>(d, a, b, add);                                                                         \
-    }
-WGMMA(wgmma_bf16, OfBf16, float)
-WGMMA(wgmma_fp16, OfFp16, float)
-WGMMA(wgmma_tf32, OfTf32, float)
-WGMMA(wgmma_int8, OfInt8, int)
-#undef WGMMA
+#include "host_wgmma.h"
