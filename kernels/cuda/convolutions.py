@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any
 
 from .launch import Launch, parameters, structure
+from .matrices import Encode, boxes
 from .pictures import (
     PICTURE,
     WALK,
@@ -22,8 +23,25 @@ from .pictures import (
     gradient_reaches,
     walk,
 )
-from .products import KINDS, LINE, MATRIX, ORDER, OUTPUT, Kind, Result, Tile, grid, order, output
+from .products import (
+    BY_COLUMNS,
+    BY_ROWS,
+    KINDS,
+    LINE,
+    MATRIX,
+    ORDER,
+    OUTPUT,
+    WGMMA,
+    Kind,
+    Operand,
+    Result,
+    Tile,
+    grid,
+    order,
+    output,
+)
 from .program import Program
+from .tensor_map import MAP
 
 SOURCE = "conv2d/conv2d.cu"
 MOST_PHASES = 4  # of a launch
@@ -32,7 +50,8 @@ CORRELATE, WEIGH = "CORRELATE", "WEIGH"
 
 PHASE = structure(("walk", WALK), ("weights", WEIGHTS), ("order", ORDER), ("first", "i8"))
 PARAMETERS = structure(
-    *(("picture", PICTURE), ("other", MATRIX), ("output", OUTPUT), ("image", "i8"), ("row", "i8"), ("pixel", "i8")),
+    *(("map", MAP), ("picture", PICTURE), ("other", MATRIX), ("output", OUTPUT)),
+    *((name, "i8") for name in ("image", "row", "pixel")),
     *((name, "i8") for name in ("group_of_picture", "group_of_other", "group_of_result")),
     ("phases", (PHASE, MOST_PHASES)),
 )
@@ -42,11 +61,12 @@ REPACKED = structure(("source", "u8"), ("target", "u8"), ("lines", "i8"), ("from
 
 @dataclass(frozen=True)
 class Asked:
-    """A product: its type, what is computed on, and the memory that sums of parts may take."""
+    """A product: its type, what is computed on, what makes tensor maps, and the memory that sums of parts may take."""
 
     type: str
     tile: Tile
     processors: int
+    encode: Encode
     workspace: int = 0
 
     @property
@@ -65,6 +85,7 @@ class Work:
     rows: int
     columns: int
     result: Result
+    other: Operand  # of all groups, as the product has it
     fields: dict[str, Any]
     phases: list[dict[str, Any]] = field(default_factory=list)
 
@@ -78,28 +99,31 @@ def forward(asked: Asked, layers: Layers, x: int, w: int, result: Result) -> lis
         **_places(layers.down.result, layers.across.result, 1, 1, result.pitch),
         **_groups(layers.channels, layers.filters * inner, layers.filters),
     }
-    work = Work(CORRELATE, False, layers.groups, layers.pixels, layers.filters, result, fields)
+    weights = Operand(w, inner, layers.groups * layers.filters, inner, BY_ROWS)
+    work = Work(CORRELATE, False, layers.groups, layers.pixels, layers.filters, result, weights, fields)
     work.phases.append(_phase(asked, work, walk(layers, down, across, layers.channels), layers.pixels, inner))
     return list(_launches(asked, work))
 
 
 def input_gradient(asked: Asked, layers: Layers, g: int, w: int, result: Result) -> list[Launch]:
     """dx of the gradient of y at address g and weights at w."""
-    down, across, pitch = layers.down, layers.across, result.pitch
+    down, across, pitch, inner = layers.down, layers.across, result.pitch, layers.taps * layers.channels
     fields = {
         "picture": _picture(g, down.result, across.result, layers.groups * layers.filters),
+        "other": (w, inner, layers.filters, inner),
         **_places(down.size, across.size, down.stride, across.stride, pitch),
-        **_groups(layers.filters, layers.filters * layers.taps * layers.channels, layers.channels),
+        **_groups(layers.filters, layers.filters * inner, layers.channels),
     }
     pixels = layers.images * down.size * across.size
-    work = Work(CORRELATE, True, layers.groups, pixels, layers.channels, result, fields)
-    reaches = list(product(gradient_reaches(down), gradient_reaches(across)))
+    weights = Operand(w, inner, layers.groups * layers.filters, inner, BY_COLUMNS)
+    work = Work(CORRELATE, True, layers.groups, pixels, layers.channels, result, weights, fields)
+    reaches = sorted(product(gradient_reaches(down), gradient_reaches(across)), key=_taps, reverse=True)
     if len(reaches) > 1:  # phases are computed at the same time, and none in parts
         asked = replace(asked, tile=replace(asked.tile, parts=1))
     for one, other in reaches:
         seen = walk(layers, one, other, layers.filters)
         phase = _phase(asked, work, seen, seen[0], seen[1])
-        phase["weights"] = _weights(asked, layers, w, one, other)
+        phase["weights"] = _weights(layers, one, other)
         phase["first"] = (one.first * across.size + other.first) * pitch
         work.phases.append(phase)
     return list(_launches(asked, work))
@@ -114,7 +138,8 @@ def weight_gradient(asked: Asked, layers: Layers, x: int, g: int, result: Result
         "other": (g, filters, layers.pixels, layers.filters),
         **_groups(layers.channels, layers.filters, layers.filters * result.pitch),
     }
-    work = Work(WEIGH, True, layers.groups, layers.filters, inner, result, fields)
+    gradient = Operand(g, filters, layers.pixels, filters, BY_COLUMNS)
+    work = Work(WEIGH, True, layers.groups, layers.filters, inner, result, gradient, fields)
     work.phases.append(_phase(asked, work, walk(layers, down, across, layers.channels), layers.filters, layers.pixels))
     return list(_launches(asked, work))
 
@@ -163,6 +188,9 @@ def _product(
     in_parts: bool = False,
 ) -> Launch:
     program = Program(SOURCE, "conv2d", _definitions(asked, work, stored, in_parts))
+    if by_boxes(asked, work):
+        rows = asked.tile.rows if work.name == WEIGH else asked.tile.columns // asked.tile.cluster
+        fields = {**fields, "map": asked.encode(boxes(asked.kind, work.other, rows))}
     blocks = max(grid(asked.tile, phase["order"], asked.processors) for phase in phases)
     size = (blocks, work.groups, len(phases))
     return Launch(program, size, asked.tile.threads, asked.tile.shared(asked.kind), (_filled(fields, phases),))
@@ -176,9 +204,18 @@ def _filled(fields: dict[str, Any], phases: Sequence[dict[str, Any]]) -> Any:
     return given
 
 
+def by_boxes(asked: Asked, work: Work) -> bool:
+    """Whether the copy engine brings the other operand: where a line of steps is of one tap."""
+    if asked.tile.engine != WGMMA:
+        return False
+    turned = work.name == CORRELATE and work.turned
+    return not turned or work.other.lines // work.groups % (LINE // asked.kind.operand_bytes) == 0
+
+
 def _definitions(asked: Asked, work: Work, stored: str, in_parts: bool) -> tuple[tuple[str, Any], ...]:
     of_work = ((f"USE_{work.name}", 1), ("USE_TURNED", int(work.turned)), ("USE_IN_PARTS", int(in_parts)))
-    return (("USE_TYPE", asked.kind.name), ("USE_STORED", stored), *of_work, *asked.tile.definitions())
+    of_types = (("USE_TYPE", asked.kind.name), ("USE_STORED", stored))
+    return (*of_types, *of_work, ("USE_BOXES", int(by_boxes(asked, work))), *asked.tile.definitions())
 
 
 def _phase(asked: Asked, work: Work, seen: tuple[Any, ...], rows: int, steps: int) -> dict[str, Any]:
@@ -202,11 +239,14 @@ def _groups(picture: int, other: int, result: int) -> dict[str, int]:
     return {"group_of_picture": picture, "group_of_other": other, "group_of_result": result}
 
 
-def _weights(asked: Asked, layers: Layers, w: int, down: Reach, across: Reach) -> tuple[Any, ...]:
+def _taps(reaches: tuple[Reach, Reach]) -> int:
+    return reaches[0].taps * reaches[1].taps
+
+
+def _weights(layers: Layers, down: Reach, across: Reach) -> tuple[Any, ...]:
     """As WEIGHTS: of the taps that a phase sees."""
     column = layers.channels
-    row, taps = layers.across.kernel * column, down.taps * across.taps
-    divisors = (divisor(layers.filters), divisor(max(1, across.taps)))
-    pitches = (layers.taps * column, down.tap_step * row, across.tap_step * column)
-    skipped = (down.first_tap * row + across.first_tap * column) * asked.kind.operand_bytes
-    return w + skipped, *pitches, *divisors, taps * layers.filters, layers.channels
+    row = layers.across.kernel * column
+    skipped = down.first_tap * row + across.first_tap * column
+    apart = (skipped, down.tap_step * row, across.tap_step * column)
+    return divisor(layers.filters), divisor(max(1, across.taps)), *apart, _taps((down, across)) * layers.filters, column

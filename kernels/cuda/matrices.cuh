@@ -26,6 +26,7 @@ template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByRows {
     }
 
     METHOD void begin(int first) { row = first + line; }
+    METHOD void aim(int) {}
 
     METHOD void bring(u32 target, int step) const
     {
@@ -58,6 +59,7 @@ template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByColumns {
     }
 
     METHOD void begin(int first) { column = first + vector * Width<Type>::VECTOR_ELEMENTS; }
+    METHOD void aim(int) {}
 
     METHOD void bring(u32 target, int step) const
     {

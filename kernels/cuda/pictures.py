@@ -18,9 +18,11 @@ WALK = structure(
     *(("of_taps", DIVISOR), ("of_channels", DIVISOR)),
 )
 WEIGHTS = structure(
-    *(("first", "u8"), ("filter", "i8"), ("row", "i8"), ("column", "i8")),
-    *(("of_filters", DIVISOR), ("of_taps", DIVISOR), ("steps", "i4"), ("channels", "i4")),
+    *(("of_filters", DIVISOR), ("of_taps", DIVISOR)),
+    *((name, "i4") for name in ("skipped", "row", "column", "steps", "channels")),
 )
+LARGEST = 2**13 - 1  # coordinates of a picture, of windows, and of taps in them, which share a word in pictures.cuh
+MOST_NUMBERS = 2**31 - 2**10  # pixels, or steps, and what is beyond them in a tile
 
 
 class Divisor(NamedTuple):
@@ -113,6 +115,24 @@ def gradient_reaches(axis: Axis) -> Iterator[Reach]:
         taps = -(-(axis.kernel - first) // period) if reaching else 0
         start = (phase + axis.padding - first * axis.dilation) // axis.stride
         yield Reach(phase, axis.stride, count, taps, start, 1, -axis.dilation * period // axis.stride, first, period)
+
+
+def check(layers: Layers) -> None:
+    """ValueError for what the kernels have no room for."""
+    down, across = layers.down, layers.across
+    for axis in (down, across):
+        reaches = [(axis.size, forward_reach(axis)), *((axis.result, reach) for reach in gradient_reaches(axis))]
+        if (most := max(_most(size, reach) for size, reach in reaches)) > LARGEST:
+            raise ValueError(f"{axis}: coordinates reach {most}; up to {LARGEST} are allowed")
+    pixels = max(layers.images * down.size * across.size, layers.pixels)
+    if (most := max(pixels, layers.taps * layers.channels, layers.taps * layers.filters)) > MOST_NUMBERS:
+        raise ValueError(f"{layers}: {most} pixels or steps; up to {MOST_NUMBERS} are allowed")
+
+
+def _most(size: int, reach: Reach) -> int:
+    """The largest coordinate, of a picture of that size, of windows and of taps in them."""
+    windows = (reach.start, reach.start + (reach.pixels - 1) * reach.step)
+    return max(size, *(abs(each) for each in (*windows, reach.taps * reach.tap)))
 
 
 def walk(layers: Layers, down: Reach, across: Reach, channels: int) -> tuple[Any, ...]:

@@ -7,11 +7,13 @@ template <class Engine, class A, class B, int STAGES> struct Pipeline {
     static_assert(STAGES > 1, "one is used while others are filled");
 
     const u32 memory;
-    const A &a;
-    const B &b;
+    A &a;
+    B &b;
 
     METHOD void bring(int stage, int step) const
     {
+        a.aim(step);
+        b.aim(step);
         a.bring(memory + stage * STAGE, step);
         b.bring(memory + stage * STAGE + A::NBYTES, step);
     }

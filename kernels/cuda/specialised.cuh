@@ -125,32 +125,35 @@ struct Specialised {
         }
     }
 
-    // A producer all of whose threads copy. What has landed is handed over two stages after it was asked for.
-    template <class A, class B, class Begin, class LinesOf>
-    WORD void produce(const Order &order, const Ready &ready, A &a, B &b, const Begin &begin, const LinesOf &lines_of)
+    // A producer all of whose threads copy. `work` begins a task and says with which step; aims at a step, while its stage may
+    // still be in use; brings it to a stage; and settles what has landed, which is handed over BEHIND stages later.
+    template <class Work> WORD void produce(const Order &order, const Ready &ready, Work &work)
     {
         enum { BEHIND = STAGES - 2 };
-        static_assert(BEHIND > 0 && CLUSTER == 1, "a consumer gives a stage back one stage late");
+        static_assert(BEHIND > 0, "a consumer gives a stage back one stage late");
         Places ring = {0, 1}, landed = {0, 0};
+        const auto hand_over = [&] {
+            work.settle(landed.stage);
+            publish_writes();
+            arrive(ready.full(landed.stage));
+            landed.step();
+        };
         int asked = 0;
-        for (int number = blockIdx.x; number < tasks(order); number += gridDim.x) {
+        for (int number = blockIdx.x / CLUSTER; number < tasks(order); number += gridDim.x / CLUSTER) {
             const Task t = task(order, number);
-            int step = begin(t);
-            const int lines = lines_of(t);
+            int step = work.begin(t);
+            const int lines = work.lines(t);
             for (int line = 0; line < lines; ++line, ring.step(), step += Width<Type>::ELEMENTS) {
+                work.aim(step);
                 wait_for_phase(ready.empty(ring.stage), ring.parity);
-                a.bring(ready.a(ring.stage), step);
-                b.bring(ready.b(ring.stage), step);
+                work.bring(ring.stage, step);
                 commit_copies();
                 if (++asked <= BEHIND) continue;
                 wait_for_copies<BEHIND>();
-                publish_writes();
-                arrive(ready.full(landed.stage));
-                landed.step();
+                hand_over();
             }
         }
         wait_for_copies<0>();
-        publish_writes();
-        for (int left = asked < BEHIND ? asked : BEHIND; left > 0; --left, landed.step()) arrive(ready.full(landed.stage));
+        for (int left = asked < BEHIND ? asked : BEHIND; left > 0; --left) hand_over();
     }
 };
