@@ -159,6 +159,7 @@ typedef Registers<88> Own;
 struct Sent {
 #if defined USE_WEIGH
     enum { ROWS = USE_ROWS, LAYOUT = A_LAYOUT };
+    static_assert(USE_CLUSTER == 1, "blocks of a cluster would share what is gathered");
 #else
     enum { ROWS = USE_COLUMNS, LAYOUT = B_LAYOUT };
 #endif
@@ -193,6 +194,7 @@ struct Sent {
 };
 #else
 struct Sent {
+    static_assert(USE_CLUSTER == 1, "each thread copies to its own block");
     Other other;
     METHOD void begin(int row) { other.begin(row); }
     METHOD void aim(int step) { other.aim(step); }
@@ -247,10 +249,13 @@ extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__
     const u32 memory = shared_address(shared_memory());
     const Ready ready = {memory, memory + Ready::NBYTES};
     const Phase &phase = p.phases[blockIdx.z];
-    const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
+    const int warpgroup = own_warpgroup_number(), thread = threadIdx.x % WARPGROUP;
     const int rank = USE_CLUSTER > 1 ? block_in_cluster() : 0;
     if (threadIdx.x == 0) ready.begin(WARPGROUP + USE_BOXES, Kernel::SHARING * USE_CLUSTER);
-    wait_for_cluster();
+    if (USE_CLUSTER > 1)
+        wait_for_cluster();
+    else
+        wait_for_block();
     if (warpgroup == 0) {
         give_registers<Own::PRODUCER>();
 #if USE_BOXES
@@ -268,7 +273,6 @@ extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__
         };
         Kernel::multiply(phase.order, ready, warpgroup - 1, thread, lines, put);
     }
-    wait_for_cluster();  // no block may end before the others are done with its barriers
 }
 
 #else

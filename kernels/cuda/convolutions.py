@@ -56,7 +56,6 @@ PARAMETERS = structure(
     ("phases", (PHASE, MOST_PHASES)),
 )
 JOINED = structure(("parts", "u8"), ("count", "i4"), ("p", PARAMETERS))
-REPACKED = structure(("source", "u8"), ("target", "u8"), ("lines", "i8"), ("from", "i4"), ("to", "i4"))
 
 
 @dataclass(frozen=True)
@@ -148,14 +147,6 @@ def workspace_bytes(asked: Asked, groups: int, rows: int, columns: int, steps: i
     """Memory for the sums of parts; none where the steps are not cut."""
     parts = order(asked.tile, rows, columns, steps, LINE // asked.kind.operand_bytes, 1)[2]
     return groups * parts * rows * columns * asked.kind.sum_bytes if parts > 1 else 0
-
-
-def repacked(type: str, source: int, target: int, lines: int, narrow: int, wide: int) -> Launch:
-    """Copy lines of `narrow` elements to lines of `wide`: fewer, or with zeros behind them."""
-    given = parameters(REPACKED, source=source, target=target, lines=lines, to=wide, **{"from": narrow})
-    element = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}[KINDS[type].operand_bytes]
-    program = Program("conv2d/repack.cu", "repack", (("USE_ELEMENT", element),))
-    return Launch(program, (min(2**16, -(-lines * wide // JOINING)), 1, 1), JOINING, 0, (given,))
 
 
 def _launches(asked: Asked, work: Work) -> Iterator[Launch]:

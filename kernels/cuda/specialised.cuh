@@ -155,5 +155,8 @@ struct Specialised {
         }
         wait_for_copies<0>();
         for (int left = asked < BEHIND ? asked : BEHIND; left > 0; --left) hand_over();
+        // No block may end before the others of its cluster have given back what it brought: they arrive at its barriers.
+        for (int stage = 0; CLUSTER > 1 && stage < STAGES; ++stage, ring.step())
+            wait_for_phase(ready.empty(ring.stage), ring.parity);
     }
 };
