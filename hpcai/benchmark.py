@@ -28,7 +28,7 @@ from hpcai.workloads.grouped import Measurement, Stopped
 from hpcai.workloads.loading import compiles
 from hpcai.workloads.monitor import Monitor
 from hpcai.workloads.prepare import check, check_rank, survey
-from hpcai.workloads.usage import Usage
+from hpcai.workloads.usage import Usage, told_if_short
 
 WORKLOADS: dict[str, ModuleType] = {"kernels": kernels, "comm": comm, "ensemble": ensemble}
 FILING = ("weather", "nas")  # write files of their own
@@ -58,7 +58,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
         begun = not ending.agreed(world.comm)
         usage.begin()
         more = {"folder": book.where} if case.workload in FILING else {}
-        with monitor.watching():
+        with monitor.watching(), told_if_short(case):
             measured = workload.run(case, case["SEED"], world, device, tell, ending, **more) if begun else None
         used, seen = usage.measured(case), monitor.measured()
         if isinstance(measured, dict) and used:

@@ -9,6 +9,7 @@ from hpcai.estimate import kernels as estimate
 from hpcai.estimate.kernels import Rank, automatic_sizes, kernels_memory, kernels_seconds, triad_length
 from hpcai.kernels import verify
 from hpcai.machine import caches
+from hpcai.machine.device import MOST_CACHED
 from hpcai.opcount.products import of_network, squares
 
 MIB = 2**20
@@ -58,7 +59,7 @@ def test_plans_are_of_the_product_that_needs_most() -> None:
     assert automatic == many
     on_gpu = kernels_memory(case_of("2048").settings, Rank(1, 2**28, accelerated=True))
     assert on_gpu["operands"] + on_gpu["results"] == 4 * 8 * 2048**2
-    assert "check" not in on_gpu
+    assert "check" not in on_gpu and on_gpu["caches"] == MOST_CACHED
 
 
 def test_seconds_grow_with_the_work() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from job_folder import START, listing, prepared
 from launch import BENCH, ROOT, run_job
-from small_run import live_run
+from small_run import INPUT, live_run
 
 from hpcai.machine import launcher, memory
 from hpcai.machine.memory import Limit
@@ -51,6 +51,16 @@ def group(folder: Path, limit: str, used: int, inactive: int, version: int = 2) 
 )
 def test_a_lack_of_memory_is_told_from_a_wrong_use_of_it(error: Exception, short: bool) -> None:
     assert memory.was_short(error) is short
+
+
+def test_memory_that_runs_out_ends_the_job_with_what_needs_less(tmp_path: Path) -> None:
+    job = run_job([ROOT / "tests/jobs/no_memory.py", INPUT], 2, tmp_path)
+    assert job.returncode == 3 and "Traceback" not in job.stderr and not job.leftovers
+    assert (
+        "rank 1 on " in job.stderr
+        and "cannot go on: test 1 ran out of memory: CUDA out of memory. Tried to allocate 2.00 GiB; "
+        "a smaller BATCH than 32 needs less" in job.stderr
+    )
 
 
 def test_without_groups_the_free_memory_counts(tmp_path: Path) -> None:

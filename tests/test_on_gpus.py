@@ -21,7 +21,7 @@ ALONE = ["--set", "GROUPS=1", "DEGREE=1"]
 
 def needs(gpus: int, what: str) -> pytest.MarkDecorator:
     there = device.accelerators() >= gpus and mpirun() is not None
-    return pytest.mark.skipif(not there, reason=f"NO {gpus} GPUs: {what}")
+    return pytest.mark.skipif(not there, reason=f"{'NO GPU' if gpus == 1 else f'FEWER THAN {gpus} GPUs'}: {what}")
 
 
 def test_as_many_batches_are_planned_for_as_may_lie_on_a_gpu() -> None:
@@ -111,3 +111,16 @@ def test_a_caller_is_some_batches_ahead_of_a_slow_gpu_and_no_more() -> None:
         torch.cuda._sleep(10**8)
         seen.append(sum(not there.query() for _, there in way._waits))  # type: ignore[attr-defined]
     assert max(seen) == transfer._LEAD
+
+
+@needs(1, "CALLS NOT TIMED BY ITS OWN CLOCK")
+def test_calls_are_timed_by_the_gpus_own_clock() -> None:
+    """A long product takes as long as by the host's clock; a short one not as long as it takes to launch it."""
+    from hpcai.workloads import blocks
+
+    own = device.first()
+    large, small = torch.rand(8192, 8192, device=own), torch.rand(64, 64, device=own)
+    by_events = blocks.block(lambda: torch.mm(large, large), own, blocks.LEAST)
+    by_clock = min(blocks._elapsed(lambda: torch.mm(large, large), 5, own) / 5 for _ in range(3))
+    assert by_events == pytest.approx(by_clock, rel=0.2)
+    assert 0 < blocks.block(lambda: torch.mm(small, small), own, blocks.LEAST) < 1e-4

@@ -153,7 +153,8 @@ def test_text() -> None:
 def test_every_purpose_has_a_meaning() -> None:
     texts = TABLES.replace("64", "4096"), TABLES, SEARCH
     tests = [*plans(problem(), 2), *(test for text in texts for test in plans(parse(text), 2))]
-    assert {purpose for test in tests for purpose in test["memory"]} == set(plan.MEANINGS)
+    on_gpu = estimate.kernels_memory(parse(TABLES).cases(2)[0].settings, Rank(1, 2**34, accelerated=True))
+    assert {purpose for test in tests for purpose in test["memory"]} | {*on_gpu} == set(plan.MEANINGS)
 
 
 def test_tables_have_neither_network_nor_steps() -> None:

@@ -24,6 +24,7 @@ CHANNEL_BLOCKS = 7  # of what all outputs see of one channel, in a weight's grad
 PASSES = 64  # FLOP of each number of the factors, with what it takes to gather them
 LAYOUTS = 3  # as drawn, which torch takes as well, ours, and channels_last
 PACKED = 24 * MIB  # of a thread: what providers pack blocks into
+CACHED = 256 * MIB  # what a GPU's caches are filled with, at most
 SMALL_OBJECTS = 20 * MIB  # of Python and torch: oneDNN's kernels, by and by, and what malloc wastes
 # Of one thread, and of a GPU: more than any that is built, so that plans are of the largest squares there may be.
 FASTEST_FP64 = {False: 128e9, True: 70e12}
@@ -74,7 +75,7 @@ def kernels_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
     vectors = dict.fromkeys(("operands", "results"), FP64_BYTES * TRIAD_VECTORS // 2 * triad_length(rank))
     every = [vectors, *(needs(product, rank) for product in _products(settings, rank))]
     largest = max(every, key=lambda needed: sum(needed.values()))
-    return largest if rank.accelerated else {**largest, "small objects": SMALL_OBJECTS}
+    return {**largest, **({"caches": CACHED} if rank.accelerated else {"small objects": SMALL_OBJECTS})}
 
 
 def kernels_seconds(settings: Mapping[str, Any], rank: Rank) -> dict[str, float]:

@@ -17,6 +17,7 @@ from hpcai.machine import driver
 from hpcai.machine.nvml import driver_version
 
 CPU = "cpu"
+MOST_CACHED = 2**28  # bytes, twice the largest cache there is
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 HIDING = ("-1", "NoDevFiles")  # with this in it no GPU is to be seen, as with nothing
 NODES = Path("/dev")  # where the kernel has a file for each GPU of the node
@@ -161,6 +162,11 @@ def free_memory(device: torch.device) -> int:
     """Bytes of a GPU that nobody uses, or that this process keeps in reserve."""
     free, _ = torch.cuda.mem_get_info(device)
     return int(free + torch.cuda.memory_reserved(device))
+
+
+def cache_bytes(device: torch.device) -> int:
+    """Bytes that push all else out of a GPU's last cache when they are written."""
+    return min(2 * int(torch.cuda.get_device_properties(device).L2_cache_size), MOST_CACHED)
 
 
 def begin_peak(device: torch.device) -> None:

@@ -39,6 +39,7 @@ MEANINGS = {
     "operands": "what products are made of, in every layout a provider wants, and the triad's vectors",
     "results": "what both providers make of them",
     "small objects": "of Python and libraries",
+    "caches": "what a GPU's caches are filled with between calls",
     "packed": "blocks that the threads pack",
     "check": "the check of a result in float64",
     "buffers": "what collectives send and receive",

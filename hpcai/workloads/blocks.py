@@ -2,6 +2,9 @@
 
 A block is a pause, in which the pools of the others go to sleep, a call that does not count, then calls for a while. A
 call that is long in itself counts, and is all there is of its block.
+
+On a GPU calls are timed one by one, by events, each after its caches were filled with something else: what a call needs
+comes from the memory, and launching it takes no time, since the GPU is still busy with the filling.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +17,7 @@ from mpi4py import MPI
 
 from hpcai import clock
 from hpcai.comm import reduce
+from hpcai.machine import device as devices
 
 Call = Callable[[], Any]
 
@@ -21,6 +25,7 @@ PAUSE = 0.01  # seconds
 LEAST = 0.02  # seconds of a block's calls
 LONG = 0.1  # seconds of a call in which no pool's awakening is seen
 ROUNDS = 3
+FEWEST, MOST = 5, 200  # calls of a block on a GPU
 
 
 def seconds(
@@ -40,16 +45,33 @@ def seconds(
 
 
 def block(call: Call, device: torch.device, least: float) -> float:
-    """Mean seconds of a call over `least` seconds, or of one, after a first one that counts only if it is long."""
+    """Mean seconds of a call over `least` seconds, or of one, after a first one that counts only if it is long.
+
+    On a GPU the median of its own times.
+    """
     first = _elapsed(call, 1, device)
     if first >= LONG:
         return first
+    if device.type == "cuda":
+        return _on_gpu(call, device, int(min(MOST, max(FEWEST, least / first))))
     calls, elapsed, more = 0, 0.0, 1
     while calls == 0 or elapsed < least:
         elapsed += _elapsed(call, more, device)
         calls += more
         more = calls
     return elapsed / calls
+
+
+def _on_gpu(call: Call, device: torch.device, times: int) -> float:
+    other = torch.empty(devices.cache_bytes(device), dtype=torch.uint8, device=device)
+    moments = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(times)]
+    for begin, end in moments:
+        other.zero_()
+        begin.record(torch.cuda.current_stream(device))
+        call()
+        end.record(torch.cuda.current_stream(device))
+    clock.synchronise(device)
+    return median(begin.elapsed_time(end) for begin, end in moments) * 1e-3
 
 
 def _elapsed(call: Call, times: int, device: torch.device) -> float:

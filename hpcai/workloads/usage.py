@@ -1,6 +1,7 @@
 """The memory that the ranks of a run may use, and what each test has used, brought together in constant memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -9,15 +10,29 @@ from mpi4py import MPI
 
 from hpcai import estimate
 from hpcai.comm.world import World, agreed
+from hpcai.errors import HpcaiError
 from hpcai.inputfile import TRAINED, Case
 from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.machine.memory import Limit
 from hpcai.result import TABLES
 from hpcai.workloads.loading import load
-from hpcai.workloads.needs import facts
+from hpcai.workloads.needs import NEEDS, facts
 from hpcai.workloads.planning import limit_of_rank, rank_of, refuse, rows
 from hpcai.workloads.prepare import opened
+
+
+@contextmanager
+def told_if_short(case: Case) -> Iterator[None]:
+    """Where memory runs out although the plan fitted: HpcaiError that says in which test, and what needs less."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not memory.was_short(error):
+            raise
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        cure = NEEDS[case.workload].cure(case)
+        raise HpcaiError(f"test {case.index} ran out of memory: {reason}; {cure}") from error
 
 
 class Usage:

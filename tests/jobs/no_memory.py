@@ -1,0 +1,25 @@
+"""The real program, whose last rank finds no memory for its second step, as torch says it of a GPU."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from planting import RANK, WRONG_RANK, WRONG_STEP, replaced
+
+from hpcai.driver import main
+from hpcai.train.loop import Training
+
+
+def short(genuine: Callable[..., Any]) -> Any:
+    def step(training: Training, *arguments: Any) -> None:
+        if RANK == WRONG_RANK and training.state.progress.steps == WRONG_STEP:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB\nand much more")
+        genuine(training, *arguments)
+
+    return step
+
+
+if __name__ == "__main__":
+    with replaced(Training, "_step", short):
+        sys.exit(main(sys.argv[1:]))
