@@ -21,7 +21,7 @@ ALONE = ["--set", "GROUPS=1", "DEGREE=1"]
 
 def needs(gpus: int, what: str) -> pytest.MarkDecorator:
     there = device.accelerators() >= gpus and mpirun() is not None
-    return pytest.mark.skipif(not there, reason=f"{'NO GPU' if gpus == 1 else f'FEWER THAN {gpus} GPUs'}: {what}")
+    return pytest.mark.skipif(not there, reason=f"NO {'GPU' if gpus == 1 else f'{gpus} GPUs'}: {what}")
 
 
 def test_as_many_batches_are_planned_for_as_may_lie_on_a_gpu() -> None:
