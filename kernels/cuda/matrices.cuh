@@ -18,27 +18,29 @@ template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByRows {
 
     const Matrix &matrix;
     const int line, vector;
-    int row;
+    const Element *source;  // the first of this thread's vectors, in step 0
+    int left;               // rows from there on
 
     METHOD MatrixByRows(const Matrix &matrix, int thread)
-        : matrix(matrix), line(thread / VECTORS), vector(thread % VECTORS), row(0)
+        : matrix(matrix), line(thread / VECTORS), vector(thread % VECTORS), source(nullptr), left(0)
     {
     }
 
-    METHOD void begin(int first) { row = first + line; }
+    METHOD void begin(int first)
+    {
+        const i64 row = first + line;
+        source = static_cast<const Element *>(matrix.first) + row * matrix.pitch + vector * Width<Type>::VECTOR_ELEMENTS;
+        left = matrix.lines - first - line;
+    }
     METHOD void aim(int) {}
 
     METHOD void bring(u32 target, int step) const
     {
-        const Element *whole = static_cast<const Element *>(matrix.first);
-        const int column = step + vector * Width<Type>::VECTOR_ELEMENTS, left = matrix.columns - column;
+        const int columns = matrix.columns - step - vector * static_cast<int>(Width<Type>::VECTOR_ELEMENTS);
         UNROLLED
-        for (int mine = 0; mine < MINE; ++mine) {
-            const int here = row + mine * APART;
-            const bool there = here < matrix.lines && left > 0;
+        for (int mine = 0; mine < MINE; ++mine)
             copy_vector<Element, PIECE>(target + vector_place(line + mine * APART, vector),
-                                        there ? whole + here * matrix.pitch + column : whole, there ? left : 0);
-        }
+                                        source + step + mine * APART * matrix.pitch, mine * APART < left ? columns : 0);
     }
 };
 
@@ -51,26 +53,31 @@ template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByColumns {
 
     const Matrix &matrix;
     const int line, vector;
-    int column;
+    const Element *source;
+    int left;  // columns from there on
 
     METHOD MatrixByColumns(const Matrix &matrix, int thread)
-        : matrix(matrix), line(thread / VECTORS), vector(thread % VECTORS), column(0)
+        : matrix(matrix), line(thread / VECTORS), vector(thread % VECTORS), source(nullptr), left(0)
     {
     }
 
-    METHOD void begin(int first) { column = first + vector * Width<Type>::VECTOR_ELEMENTS; }
+    METHOD void begin(int first)
+    {
+        const int column = first + vector * Width<Type>::VECTOR_ELEMENTS + line / STEPS * STEPS;
+        source = static_cast<const Element *>(matrix.first) + line % STEPS * matrix.pitch + column;
+        left = matrix.columns - column;
+    }
     METHOD void aim(int) {}
 
     METHOD void bring(u32 target, int step) const
     {
-        const Element *whole = static_cast<const Element *>(matrix.first);
+        const Element *first = source + step * matrix.pitch;
+        const int lines = matrix.lines - step - line % STEPS;
         UNROLLED
         for (int mine = 0; mine < MINE; ++mine) {
-            const int at = line + mine * APART, here = step + at % STEPS, from = column + at / STEPS * STEPS;
-            const int left = matrix.columns - from;
-            const bool there = here < matrix.lines && left > 0;
+            const int at = line + mine * APART, further = mine * APART % STEPS, column = mine * APART / STEPS * STEPS;
             copy_vector<Element, PIECE>(target + at / STEPS * (STEPS * LINE) + vector_place(at % STEPS, vector),
-                                        there ? whole + here * matrix.pitch + from : whole, there ? left : 0);
+                                        first + further * matrix.pitch + column, further < lines ? left - column : 0);
         }
     }
 };

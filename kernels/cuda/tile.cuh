@@ -22,14 +22,14 @@ template <class Type> WORD u32 turned_place(u32 step, u32 vector)
 }
 
 // Bring a vector of 16 bytes in pieces of PIECE bytes, or of an element if no whole word is certain to lie at a multiple of
-// its size; of its elements the first `left` exist, the others are 0.
+// its size; of its elements the first `left` exist, if any, the others are 0 and nothing is read of them.
 template <class Element, int PIECE> WORD void copy_vector(u32 target, const Element *source, int left)
 {
     enum { ELEMENTS = PIECE < 4 ? 1 : PIECE / sizeof(Element), NBYTES = ELEMENTS * sizeof(Element) };
     UNROLLED
     for (int piece = 0; piece < VECTOR / NBYTES; ++piece) {
         const bool there = piece * ELEMENTS < left;
-        const Element *from = there ? source + piece * ELEMENTS : source;
+        const Element *from = source + piece * ELEMENTS;
         if constexpr (PIECE >= 4)
             copy_async<PIECE>(target + piece * PIECE, from, there);
         else

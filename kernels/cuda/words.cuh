@@ -30,7 +30,7 @@ WORD u8 *shared_memory()
 
 WORD u32 shared_address(const void *place) { return static_cast<u32>(__cvta_generic_to_shared(place)); }
 
-// 16, 8 or 4 bytes from global to shared memory, without registers; zeros where it is not valid.
+// 16, 8 or 4 bytes from global to shared memory, without registers; zeros, and nothing is read, where it is not valid.
 template <int BYTES> WORD void copy_async(u32 target, const void *source, bool valid)
 {
     const u32 read = valid ? BYTES : 0;
