@@ -8,6 +8,7 @@ from typing import Any, Generic
 import numpy as np
 
 from . import conv2d, gemm
+from .arrays import rounded
 from .conv2d import reference as conv2d_reference
 from .conv2d import vendor as conv2d_vendor
 from .gemm import reference as gemm_reference
@@ -125,14 +126,3 @@ def draw(shape: S, seed: int, arithmetic: Arithmetic = FP32) -> Tensors:
     held: Any = np.float64 if arithmetic == FP64 else np.float32
     x, w, g = (generator.standard_normal(size, dtype=held) for size in (shape.x, shape.w, shape.y))
     return Tensors(*(rounded(tensor, arithmetic) for tensor in (x, w, g)))
-
-
-def rounded(values: Float32, arithmetic: Arithmetic) -> Float32:
-    """The values rounded to nearest, ties to even, with as many bits as the type has; below its normal numbers, 0."""
-    if arithmetic.significand >= 24:
-        return values
-    dropped = np.uint32(24 - arithmetic.significand)
-    bits = values.view(np.uint32)
-    half = (np.uint32(1) << dropped - np.uint32(1)) - np.uint32(1)
-    bits = (bits + half + (bits >> dropped & np.uint32(1))) >> dropped << dropped
-    return np.where(np.abs(values) < arithmetic.normal, np.float32(0.0), bits.view(np.float32))

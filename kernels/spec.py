@@ -18,7 +18,6 @@ DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
 
 # Largest relative error of one rounding to nearest in fp32; what dlamch('E'), HPL's eps, is for fp64 (2^-53).
 UNIT_ROUNDOFF_FP32 = 2.0**-24
-LINE = 64  # bytes of a line of the cache
 
 
 @dataclass(frozen=True)
@@ -111,6 +110,18 @@ class Tensors(NamedTuple):
     g: Float32
 
 
+class Tf32Tensors(Tensors):
+    """Operands of products in tf32."""
+
+
+class Fp16Tensors(Tensors):
+    """Operands of products in fp16; a backend converts them, and its results to fp32."""
+
+
+class Bf16Tensors(Tensors):
+    """Operands of products in bf16, which NumPy has not; a backend converts them, and its results to fp32."""
+
+
 class Block(NamedTuple):
     """Rows of a product under test: C (m x n) claims to be L (m x k) . R (k x n); L and R exact in float64."""
 
@@ -128,18 +139,45 @@ class Compared(NamedTuple):
 
 
 class Dtype(NamedTuple):
-    """NumPy's and torch's names of the types of operands and result, and the unit roundoff; 0 of whole numbers."""
+    """torch's names of the types of operands and result, and the unit roundoff of sums; 0 of whole numbers.
+
+    They are NumPy's as well unless `held` says how such tensors are: arrays of fp32, of values that the type has.
+    `cut`: terms of a sum of tensor cores, which is not rounded but cut off, so that errors do not cancel.
+    """
 
     operand: str
     result: str
     unit: float
+    held: type[Tensors] = Tensors
+    arithmetic: Arithmetic = FP32
+    cut: bool = False
+
+    @property
+    def array(self) -> str:
+        """NumPy's type of the arrays that hold operands on the host."""
+        return self.operand if self.held is Tensors else "float32"
+
+    @property
+    def computed(self) -> str:
+        """NumPy's type of the arrays that hold results on the host."""
+        return self.result if self.held is Tensors else "float32"
 
 
 DTYPES = {
     "fp32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32),
     "fp64": Dtype("float64", "float64", 2.0**-53),
     "int8": Dtype("int8", "int32", 0.0),
+    "tf32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32, Tf32Tensors, TF32, cut=True),
+    "fp16": Dtype("float16", "float16", UNIT_ROUNDOFF_FP32, Fp16Tensors, FP16),
+    "bf16": Dtype("bfloat16", "bfloat16", UNIT_ROUNDOFF_FP32, Bf16Tensors, BF16),
 }
+BYTES = {"int8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8}
+
+
+def dtype_of(data: Tensors) -> str:
+    """The type that products of these are to be computed from, as DTYPES names it."""
+    own = (name for name, each in DTYPES.items() if (each.held, each.array) == (type(data), data.x.dtype.name))
+    return next(own)
 
 
 class Unavailable(Exception):
@@ -178,39 +216,12 @@ def backend(kernel: str, provider: str, device: str) -> Any:
         raise Unavailable(f"{kernel}/{name}.py: {error}") from None
 
 
-def poisoned(size: tuple[int, ...], kind: str) -> Any:
-    """An array of NaN or, of whole numbers, of the least one there is, which no product of bytes is."""
-    array = _aligned(size, np.dtype(kind))
-    array.fill(poison(kind))
-    return array
-
-
-def poison(kind: str) -> float:
-    """NaN or, of whole numbers, the least one there is."""
-    numbers = np.dtype(kind)
-    return math.nan if numbers.kind == "f" else int(np.iinfo(numbers).min)
-
-
-def aligned(array: Any) -> Any:
-    """A copy in one piece that begins at a line of the cache, as torch's own memory does and NumPy's does not."""
-    copy = _aligned(array.shape, array.dtype)
-    copy[...] = array
-    return copy
-
-
-def _aligned(size: tuple[int, ...], kind: Any) -> Any:
-    nbytes = math.prod(size) * kind.itemsize
-    memory = np.empty(nbytes + LINE, np.uint8)
-    first = -memory.ctypes.data % LINE
-    return memory[first : first + nbytes].view(kind).reshape(size)
-
-
 def layer_nbytes(shape: Shape, direction: str = FORWARD, dtype: str = "fp32") -> int:
     """Bytes of the two operands and the result of a layer's direction."""
     kinds = DTYPES[dtype]
     computed = math.prod(shape.result(direction))
     whole = sum(math.prod(size) for size in (shape.x, shape.w, shape.y))
-    return (whole - computed) * np.dtype(kinds.operand).itemsize + computed * np.dtype(kinds.result).itemsize
+    return (whole - computed) * BYTES[kinds.operand] + computed * BYTES[kinds.result]
 
 
 def fp32_tolerance(inner: int) -> float:

@@ -9,22 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import aligned, rounded
 from .conv2d import reference as conv2d_reference
 from .fma_peak import reference as fma_peak_reference
 from .gemm import reference as gemm_reference
 from .residual import signs
 from .spec import (
     DTYPES,
+    FP32,
     FP64,
     UNIT_ROUNDOFF_FP32,
     WEIGHT_GRADIENT,
+    Arithmetic,
     Block,
     Compared,
+    Float64,
     Prepared,
     Shape,
     Spec,
     Tensors,
-    aligned,
 )
 from .triad import TERMS
 from .triad import reference as triad_reference
@@ -33,11 +36,12 @@ EVERY_ELEMENT, RANDOM_VECTORS = "every element", "random vectors"
 LARGEST_OPERATIONS = 2**31  # of a product of which every element is computed in float64
 VECTORS = 8  # faults of two elements that might cancel are missed by all of them with a probability of 2^-8
 BLOCK_ELEMENTS = 2**20
+SUMMED = 256  # columns of results that are stored rounded: of more, the rounding would hide an element that is left out
 
 
 def drawn(shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors._fields) -> Tensors:
     """x, w and g, standard normal or any bytes, each a function of (size, type, seed); empty if not wanted."""
-    kind: Any = DTYPES[dtype].operand
+    kind: Any = DTYPES[dtype].array
 
     def one(index: int, name: str, size: tuple[int, ...]) -> Any:
         if name not in wanted:
@@ -45,10 +49,10 @@ def drawn(shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors
         generator = np.random.Generator(np.random.Philox([seed, index]))
         if dtype == "int8":
             return aligned(generator.integers(-128, 128, size, np.int8))
-        return aligned(generator.standard_normal(size, dtype=kind))
+        return aligned(rounded(generator.standard_normal(size, dtype=kind), DTYPES[dtype].arithmetic))
 
     sizes = zip(Tensors._fields, (shape.x, shape.w, shape.y), strict=True)
-    return Tensors(*(one(index, name, size) for index, (name, size) in enumerate(sizes)))
+    return DTYPES[dtype].held(*(one(index, name, size) for index, (name, size) in enumerate(sizes)))
 
 
 def checked(spec: Spec[Any], shape: Any) -> str:
@@ -79,11 +83,22 @@ def _compared(
     if spec.name == "triad":
         return triad_reference.compared(result, data, shape, scale * spec.tolerance(TERMS))
     assert result.shape == shape.result(direction), direction
-    tolerance = scale * spec.tolerance(shape.inner(direction))
-    blocks = _blocks(spec.name, direction, data, result, shape)
+    inner = shape.inner(direction)
+    tolerance = scale * (spec.tolerance(inner) + (cut_off(inner) if DTYPES[dtype].cut else 0.0))
+    blocks, stored = _blocks(spec.name, direction, data, result, shape), DTYPES[dtype].arithmetic
     if checked(spec, shape) == EVERY_ELEMENT:
-        return every_element(blocks, tolerance)
-    return random_vectors(blocks, tolerance, seed)
+        return every_element(blocks, tolerance, stored)
+    return random_vectors(blocks, tolerance, seed, stored)
+
+
+def cut_off(inner: int) -> float:
+    """Error of a sum of tensor cores beyond that of one that is rounded, relative to the root of its summed squares.
+
+    They add a few products at a time and cut each sum off towards zero (Fasi et al., PeerJ Computer Science 7:e330,
+    2021). That loses half of its spacing on average, u of it, always on the same side: with four at a time it is
+    inner / 4 * u of a sum that may reach four times that root.
+    """
+    return inner * UNIT_ROUNDOFF_FP32
 
 
 def _blocks(kernel: str, direction: str, data: Tensors, result: Any, shape: Any) -> Iterable[Block]:
@@ -100,32 +115,54 @@ def _rows(left: Any, right: Any, product: Any) -> Iterator[Block]:
         yield Block(np.asarray(left[part], np.float64), R, np.asarray(product[part], np.float64))
 
 
-def every_element(blocks: Iterable[Block], tolerance: float) -> Iterator[Compared]:
-    """|C - L.R| against tolerance * sqrt((L o L)(R o R)), element by element."""
+def every_element(blocks: Iterable[Block], tolerance: float, stored: Arithmetic = FP32) -> Iterator[Compared]:
+    """|C - L.R| against tolerance * sqrt((L o L)(R o R)) + v * |L.R|, element by element.
+
+    v is the spacing of the numbers that the result is stored as, 0 if it is stored as it was summed.
+    """
     factor: Any = None
     squares: Any = None
     for L, R, C in blocks:
         if R is not factor:
             factor, squares = R, np.square(R)
-        yield Compared(C, L @ R, tolerance * np.sqrt(np.square(L) @ squares))
+        exact, allowed = L @ R, tolerance * np.sqrt(np.square(L) @ squares)
+        yield Compared(C, exact, allowed + _spacing(exact, stored) if stored.roundoff else allowed)
 
 
-def random_vectors(blocks: Iterable[Block], tolerance: float, seed: int) -> Iterator[Compared]:
+def _spacing(values: Float64, stored: Arithmetic) -> Float64:
+    return 2.0 * stored.roundoff * np.maximum(np.abs(values), stored.normal)
+
+
+def random_vectors(
+    blocks: Iterable[Block], tolerance: float, seed: int, stored: Arithmetic = FP32
+) -> Iterator[Compared]:
     """|C r - L(R r)| against tolerance * sqrt(sum over the row of (L o L)(R o R)), for several r of +-1.
 
-    What float64 itself may add is allowed besides: these sums have as many terms as a row of C has elements.
+    What float64 itself may add is allowed besides. These sums have as many terms as a row of C has elements or, where
+    each of those may be off by half of the spacing v of what it is stored as, SUMMED: such errors add up like a random
+    walk as well, to less than 2 * sqrt(sum of v o v).
     """
     factor: Any = None
-    r: Any = None
-    Rr: Any = None
-    squares: Any = None
     for L, R, C in blocks:
         if R is not factor:
-            r = signs(R.shape[1] * VECTORS, seed).reshape(-1, VECTORS)
-            factor, Rr, squares = R, R @ r, np.einsum("ij,ij->i", R, R)
-        allowed = tolerance + 8.0 * math.sqrt(len(r)) * FP64.unit
-        root = np.sqrt(np.square(L) @ squares)
-        yield Compared(C @ r, L @ Rr, np.broadcast_to(allowed * root[:, None], (len(L), VECTORS)))
+            factor, r = R, signs(R.shape[1] * VECTORS, seed).reshape(-1, VECTORS)
+            parts = _parts(len(r), stored)
+            Rr, squares = np.hstack([R[:, part] @ r[part] for part in parts]), _squares(R, parts)
+        allowed = (tolerance + 8.0 * math.sqrt(len(r)) * FP64.unit) * np.sqrt(np.square(L) @ squares)
+        if stored.roundoff:
+            allowed += 2.0 * np.sqrt(_squares(_spacing(C, stored), parts))
+        Cr = np.hstack([C[:, part] @ r[part] for part in parts])
+        yield Compared(Cr, L @ Rr, np.repeat(allowed, VECTORS, axis=1))
+
+
+def _parts(columns: int, stored: Arithmetic) -> list[slice]:
+    width = SUMMED if stored.roundoff else columns
+    return [slice(first, first + width) for first in range(0, columns, width)]
+
+
+def _squares(matrix: Float64, parts: list[slice]) -> Float64:
+    """Summed squares of each row, part by part."""
+    return np.stack([np.einsum("ij,ij->i", matrix[:, part], matrix[:, part]) for part in parts], axis=1)
 
 
 def worst(parts: Iterable[Compared]) -> float:

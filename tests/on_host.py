@@ -3,17 +3,21 @@
 tests/cuda_host/ has the bodies of all instructions. Memory of arrays of NumPy stands for that of a GPU.
 """
 
+import atexit
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from complete import missing
+from cuda_sources import host_compiler
 from launch import ROOT
 
 from hpcai.kernels.cuda.launch import Launch, structure
@@ -21,12 +25,12 @@ from hpcai.kernels.cuda.program import Program, sources
 from hpcai.kernels.cuda.tensor_map import ELEMENTS, Tiled
 
 HERE = ROOT / "tests" / "cuda_host"
-FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-shared", "-fPIC"]
+FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fPIC"]
 OFF = ["unused", "sign-compare", "enum-compare", "psabi", "unknown-pragmas"]
 WARNINGS = ["-Wall", "-Werror", *(f"-Wno-{name}" for name in OFF)]
 SCHEDULES = ("round robin", "ascending", "descending")
 # Kernels of a file and their parameters' types.
-PARAMETERS = {"join": "Joined"}
+PARAMETERS = {"join": "Joined", "turn": "Turned"}
 MAP = structure(
     *(("address", "u8"), ("rank", "u4"), ("element_bytes", "u4"), ("dims", ("u8", 5)), ("strides", ("u8", 4))),
     *(("box", ("u4", 5)), ("swizzle", "u4"), ("rounded", "u4")),
@@ -49,28 +53,36 @@ def run(launch: Launch, schedule: str, library: ctypes.CDLL | None = None) -> No
     library = library or built(launch.program, launch.program.path)
     (given,) = launch.arguments
     assert library.nbytes() == given.itemsize, "the struct of Python is not that of C++"
-    (clusters,) = [value for name, value in launch.program.definitions if name == "USE_CLUSTER"] or [1]
-    grid = (ctypes.c_uint * 3)(*launch.grid)
-    cluster = clusters if launch.program.name != "join" else 1
-    place = ctypes.c_void_p(given.ctypes.data)
+    grid, place = (ctypes.c_uint * 3)(*launch.grid), ctypes.c_void_p(given.ctypes.data)
     wrong = library.run(
-        place, grid, launch.block, cluster, ctypes.c_size_t(launch.shared), SCHEDULES.index(schedule)
+        *(place, grid, launch.block, _cluster(launch.program), ctypes.c_size_t(launch.shared)),
+        SCHEDULES.index(schedule),
     )
     assert not wrong, f"{launch.program.name}, {schedule}: {wrong.decode()}"
+
+
+def _cluster(program: Program) -> Any:
+    """Blocks of a cluster; kernels that only prepare or finish have none."""
+    return dict(program.definitions).get("USE_CLUSTER", 1) if program.name not in PARAMETERS else 1
+
+
+def build_all(programs: Iterable[Program]) -> None:
+    """Build kernels of their own sources, as many at a time as there are processors."""
+    _ahead()
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(lambda program: built(program, program.path), {*programs}))
 
 
 @cache
 def built(program: Program, source: Path) -> ctypes.CDLL:
     """The kernel as a library of the host, from its own source or, of a planted fault, from another one."""
-    if not shutil.which("g++"):
-        missing(f"NO g++: {program.source} NOT RUN ON THE HOST")
+    parameters = PARAMETERS.get(program.name, "Parameters")
     defined = [f"-D{name}={value}" for name, value in program.definitions]
-    defined += [f'-DKERNEL="{source}"', f"-DNAME={program.name}"]
-    defined += [f"-DPARAMETERS={PARAMETERS.get(program.name, 'Parameters')}"]
-    folders = [f"-I{HERE}", f"-I{source.parent}", f"-I{ROOT / 'kernels' / 'cuda'}"]
+    defined += [f'-DKERNEL_SOURCE="{source}"', f"-DKERNEL_NAME={program.name}", f"-DKERNEL_PARAMETERS={parameters}"]
+    folders = [f"-I{_ahead()}", f"-I{HERE}", f"-I{source.parent}", f"-I{ROOT / 'kernels' / 'cuda'}"]
     target = _place() / f"{_digest(source, defined)}.so"
     if not target.exists():
-        subprocess.run(["g++", *FLAGS, *WARNINGS, *folders, *defined, "-o", target, HERE / "run.cpp"], check=True)
+        _compile(program.source, "-shared", "-include", "common.h", *folders, *defined, "-o", target, HERE / "run.cpp")
     library = ctypes.CDLL(str(target))
     library.run.restype = ctypes.c_char_p
     library.nbytes.restype = ctypes.c_size_t
@@ -78,8 +90,23 @@ def built(program: Program, source: Path) -> ctypes.CDLL:
 
 
 @cache
+def _ahead() -> Path:
+    """The folder of what all kernels share, compiled in advance: a third of the time that each would take."""
+    header = _place() / "common.h"
+    header.write_text('#include "block.h"\n')
+    _compile("THE HOST", "-x", "c++-header", f"-I{HERE}", header, "-o", f"{header}.gch")
+    return _place()
+
+
+def _compile(what: str, *options: Any) -> None:
+    subprocess.run([host_compiler(what), *FLAGS, *WARNINGS, *options], check=True)
+
+
+@cache
 def _place() -> Path:
-    return Path(tempfile.mkdtemp(prefix="hpcai-on-host-"))
+    place = Path(tempfile.mkdtemp(prefix="hpcai-on-host-"))
+    atexit.register(shutil.rmtree, place)
+    return place
 
 
 def _digest(source: Path, defined: list[str]) -> str:

@@ -10,17 +10,19 @@ import pytest
 import torch
 from launch import ROOT
 
-from hpcai.kernels import conv2d, fma_peak, gemm, spec, triad, verify
-from hpcai.kernels.spec import DIRECTIONS, DTYPES, Prepared, Unavailable, backend
+from hpcai.kernels import arrays, conv2d, fma_peak, gemm, spec, triad, verify
+from hpcai.kernels.spec import DIRECTIONS, DTYPES, Prepared, Unavailable, backend, dtype_of
 
 SPECS = {each.SPEC.name: each.SPEC for each in (gemm, conv2d, fma_peak, triad)}
 SMALL = {"gemm": gemm.Shape(5, 7, 3), "conv2d": conv2d.Shape(2, 3, 5, 4, 4, (3, 2), (2, 1), (1, 1))}
 PARAMETERS = ["shape", "direction", "data", "device", "threads"]
+TYPES = ("fp32", "fp64", "int8")  # that are computed on CPUs
 BACKENDS = [(name, file) for name, each in SPECS.items() for file in each.backends]
+ON_CPUS = [(name, file) for name, file in BACKENDS if name in SMALL and file != "cupy_gpu"]
 
 
 def module_of(kernel: str, file: str) -> Any:
-    return backend(kernel, spec.VENDOR if file == "vendor" else spec.CUSTOM, "cpu")
+    return backend(kernel, spec.VENDOR if file == "vendor" else spec.CUSTOM, "cuda" if file == "cupy_gpu" else "cpu")
 
 
 @pytest.mark.parametrize("kernel", SPECS)
@@ -35,8 +37,8 @@ def test_every_backend_prepares_with_the_same_arguments(kernel: str, file: str) 
     assert list(inspect.signature(module_of(kernel, file).prepare).parameters) == PARAMETERS
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("kernel", "file"), [pair for pair in BACKENDS if pair[0] in SMALL])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("kernel", "file"), ON_CPUS)
 def test_prepared_products_are_computed_when_they_are_called(kernel: str, file: str, dtype: str) -> None:
     if (kernel, dtype) == ("conv2d", "int8"):
         pytest.skip("NO CONVOLUTION OF BYTES")
@@ -52,7 +54,7 @@ def test_prepared_products_are_computed_when_they_are_called(kernel: str, file: 
             assert verify.residual(SPECS[kernel], shape, direction, dtype, data, way) <= limit
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("file", ["numba_cpu", "vendor"])
 def test_results_are_poisoned_before_and_stay_where_they_are(file: str, dtype: str) -> None:
     shape = SMALL["gemm"]
@@ -64,15 +66,26 @@ def test_results_are_poisoned_before_and_stay_where_they_are(file: str, dtype: s
     assert way.result().ctypes.data == before.ctypes.data and np.isfinite(before).all()
 
 
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype not in TYPES])
+@pytest.mark.parametrize("file", ["numba_cpu", "vendor"])
+def test_types_of_tensor_cores_are_not_computed_by_a_cpu(file: str, dtype: str) -> None:
+    data = verify.drawn(SMALL["gemm"], dtype, 3)
+    assert dtype_of(data) == dtype_of(data._replace(x=data.x.T)) == dtype and data.x.dtype == np.float32
+    with pytest.raises(Unavailable, match=f"^{dtype} products "):
+        module_of("gemm", file).prepare(SMALL["gemm"], "forward", data, "cpu", 1)
+
+
 def test_bytes_and_operations_of_every_type() -> None:
     shape = SMALL["gemm"]
     assert gemm.SPEC.nbytes(shape, "forward", "fp64") == 2 * gemm.SPEC.nbytes(shape)
     assert gemm.SPEC.nbytes(shape, "forward", "int8") == 5 * 7 + 3 * 7 + 4 * 5 * 3
     assert gemm.SPEC.nbytes(shape, "weight_gradient", "int8") == 5 * 7 + 4 * 3 * 7 + 5 * 3
+    assert 2 * gemm.SPEC.nbytes(shape, "forward", "bf16") == gemm.SPEC.nbytes(shape, "forward", "tf32")
 
 
 def test_what_is_not_there_is_unavailable_and_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="no gemm/cupy_gpu.py"):
+    monkeypatch.setitem(spec.CUSTOM_BACKENDS, "cuda", "absent_gpu")
+    with pytest.raises(Unavailable, match="no gemm/absent_gpu.py"):
         backend("gemm", "custom", "cuda")
     with pytest.raises(Unavailable, match="no fma_peak/vendor.py"):
         backend("fma_peak", "vendor", "cpu")
@@ -103,6 +116,6 @@ def test_a_new_backend_is_found_by_its_file_alone(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("size", [(3,), (5, 7), (2, 3, 4, 5)])
 def test_memory_of_products_begins_at_a_line(size: tuple[int, ...]) -> None:
     whole = np.arange(np.prod(size), dtype=np.float32).reshape(size)
-    copy = spec.aligned(whole.T)
-    assert copy.flags.c_contiguous and copy.ctypes.data % spec.LINE == 0 and np.array_equal(copy, whole.T)
-    assert spec.poisoned(size, "float64").ctypes.data % spec.LINE == 0
+    copy = arrays.aligned(whole.T)
+    assert copy.flags.c_contiguous and copy.ctypes.data % arrays.LINE == 0 and np.array_equal(copy, whole.T)
+    assert arrays.poisoned(size, "float64").ctypes.data % arrays.LINE == 0

@@ -7,21 +7,15 @@ import numpy as np
 import pytest
 
 from hpcai.kernels import conv2d, fma_peak, gemm, triad, verify
-from hpcai.kernels.spec import (
-    DIRECTIONS,
-    DTYPES,
-    FORWARD,
-    Compared,
-    Prepared,
-    backend,
-    poisoned,
-)
+from hpcai.kernels.arrays import poisoned
+from hpcai.kernels.spec import DIRECTIONS, DTYPES, FORWARD, Compared, Prepared, backend
 
 MATRICES = gemm.Shape(70, 90, 50)
 LAYER = conv2d.Shape(2, 24, 9, 8, 40, (3, 3), (2, 1), (1, 1))
 DEEP = gemm.Shape(33, 2048, 65)  # one term of so many weighs little
+TYPES = ("fp32", "fp64", "int8")  # the others: test_kernels_verify_types.py
 BOTH = [verify.EVERY_ELEMENT, verify.RANDOM_VECTORS]
-CASES = [(gemm.SPEC, MATRICES, dtype) for dtype in DTYPES] + [(gemm.SPEC, DEEP, dtype) for dtype in DTYPES]
+CASES = [(gemm.SPEC, MATRICES, dtype) for dtype in TYPES] + [(gemm.SPEC, DEEP, dtype) for dtype in TYPES]
 CASES += [(conv2d.SPEC, LAYER, dtype) for dtype in ("fp32", "fp64")]
 
 
@@ -84,7 +78,7 @@ def test_planted_faults_are_seen(spec: Any, shape: Any, dtype: str, fault: Calla
         assert value > limit(dtype), direction
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", TYPES)
 def test_a_last_slice_that_is_left_out_is_seen(dtype: str, kind: str) -> None:
     data = verify.drawn(DEEP, dtype, 5)
     short = data._replace(x=data.x[:, :-1], w=data.w[:, :-1])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import aligned, poison, poisoned
 from ..cpu import depthwise
 from ..cpu.correlate import correlate
 from ..cpu.operands import Matrix
@@ -16,7 +17,7 @@ from ..cpu.walk import Correlation, forward_works, gradient_works, images, weigh
 from ..cpu.weigh import weigh
 from ..cpu.weigh_few import weigh_few
 from ..gemm.numba_cpu import multiply
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, aligned, poison, poisoned
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors
 from . import Shape
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back

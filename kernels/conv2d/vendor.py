@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Prepared, Tensors, poison
+from ..arrays import poison
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Prepared, Tensors
 from . import Shape
 
 # What the transforms of Winograd's F(4x4, 3x3) add to the error of a direct sum (docs/decisions/0003-precision.md).

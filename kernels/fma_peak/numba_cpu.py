@@ -6,9 +6,10 @@ import numpy as np
 from llvmlite import ir
 from numba import prange, types
 
+from ..arrays import poison, poisoned
 from ..cpu.compiled import parallel
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
-from ..spec import Prepared, poison, poisoned
+from ..spec import Prepared
 from . import FACTOR, TERM, Shape
 
 UNROLLED = 4

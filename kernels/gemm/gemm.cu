@@ -4,6 +4,7 @@
 #include "order.cuh"
 #include "output.cuh"
 #include "pipeline.cuh"
+#include "turn.cuh"
 #ifdef USE_WGMMA
 #include "specialised.cuh"
 #elif defined USE_MMA
@@ -143,3 +144,12 @@ extern "C" __global__ void __launch_bounds__(256) join(const __grid_constant__ J
 {
     join_parts<USE_TYPE>(p.parts, p.count, p.output, RowsInOrder{p.output, 0});
 }
+
+#ifndef USE_SIMT
+
+extern "C" __global__ void __launch_bounds__(TURNING) turn(const __grid_constant__ Turned p)
+{
+    Turn<USE_TYPE::Element>::square(p, shared_address(shared_memory()));
+}
+
+#endif

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from ..arrays import poison, poisoned
 from ..cpu.block import NOTHING, Ahead, Left, multiply_block, sliver_width
 from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
@@ -15,10 +16,11 @@ from ..cpu.moving import bytes_of
 from ..cpu.operands import Matrix, add_to, clear_run, pack_rows, pack_slivers, part, scale, turned
 from ..cpu.simd import OWN, ROWS
 from ..cpu.workspace import workspace
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, poison, poisoned
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, Unavailable, dtype_of
 from . import Shape
 
 EXACT_STEPS = 1024  # products of two int8 that fp32 adds up exactly
+TYPES = ("fp32", "fp64", "int8")
 DIRECT = 2  # slivers of B for which it pays less to pack rows of A
 NEAR = 2**19  # bytes that are fetched ahead at most: half of a second cache
 WIDE = 8  # bytes of numbers of which rows of a tile fill the first cache: panels are read in one piece
@@ -70,7 +72,9 @@ def run(
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is. See `Prepared`."""
+    """The one way that there is. See `Prepared`. Unavailable for types that only GPUs multiply."""
+    if dtype_of(data) not in TYPES:
+        raise Unavailable(f"{dtype_of(data)} products in Numba; there are {', '.join(TYPES)}")
     x, w, g = data
     a, b = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}[direction]
     c = poisoned(shape.result(direction), "int32" if a.dtype == np.int8 else a.dtype.name)

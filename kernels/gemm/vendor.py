@@ -1,12 +1,15 @@
 """The matrix product by torch, hence MKL, oneDNN or cuBLAS: forward and backward as training calls them."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..arrays import poison, poisoned
 from ..spec import (
+    DTYPES,
     FORWARD,
     INPUT_GRADIENT,
     WEIGHT_GRADIENT,
@@ -14,8 +17,7 @@ from ..spec import (
     Prepared,
     Tensors,
     Unavailable,
-    poison,
-    poisoned,
+    dtype_of,
 )
 from . import Shape
 
@@ -42,23 +44,39 @@ def run(
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """torch.mm or, of bytes, torch._int_mm, of the factors as a layer has them. See `Prepared`.
 
-    Unavailable where torch multiplies no bytes of this shape. On a GPU these may want the second factor by columns, so
-    they get both.
+    Unavailable where torch multiplies no bytes of this shape, and for types that a processor has no instructions for:
+    on a CPU torch adds them up in ways of its own. On a GPU bytes may want the second factor by columns, so they get
+    both.
     """
-    x, w, g = (torch.from_numpy(tensor).to(device) for tensor in data)
+    dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
+    if kinds.held is not Tensors and not device.startswith("cuda"):
+        raise Unavailable(f"{dtype} products by torch on a {device}; they are computed on GPUs")
+    x, w, g = (torch.from_numpy(tensor).to(device, getattr(torch, kinds.operand)) for tensor in data)
     a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
-    size = shape.result(direction)
-    if a.dtype != torch.int8:
-        return [_prepared(torch.mm, a, b, poisoned(size, str(a.dtype).removeprefix("torch.")))]
-    ways = {"": b, **({"second by columns": b.t().contiguous().t()} if a.is_cuda else {})}
-    return _of_bytes(a, ways, size)
+    c = torch.from_numpy(poisoned(shape.result(direction), kinds.computed)).to(device, getattr(torch, kinds.result))
+    if dtype == "int8":
+        return _of_bytes(a, {"": b, **({"second by columns": b.t().contiguous().t()} if a.is_cuda else {})}, c)
+    return [_prepared(partial(_multiply, dtype == "tf32"), a, b, c)]
 
 
-def _of_bytes(a: Tensor, ways: dict[str, Tensor], size: tuple[int, ...]) -> list[Prepared]:
+def _multiply(tf32: bool, a: Tensor, b: Tensor, out: Tensor) -> None:
+    """torch.mm, of fp32 tensors from inputs rounded to tf32 or not, whatever the process has chosen elsewhere."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    if before == tf32:
+        torch.mm(a, b, out=out)
+        return
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    try:
+        torch.mm(a, b, out=out)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _of_bytes(a: Tensor, ways: dict[str, Tensor], c: Tensor) -> list[Prepared]:
     """Those of the ways that torch computes, each tried once."""
     found, why = [], ""
     for variant, b in ways.items():
-        way = _prepared(torch._int_mm, a, b, poisoned(size, "int32"))._replace(variant=variant)
+        way = _prepared(torch._int_mm, a, b, c.clone())._replace(variant=variant)
         try:
             way.call()
         except RuntimeError as error:
@@ -70,6 +88,7 @@ def _of_bytes(a: Tensor, ways: dict[str, Tensor], size: tuple[int, ...]) -> list
     return found
 
 
-def _prepared(multiply: Callable[..., Any], a: Tensor, b: Tensor, result: Any) -> Prepared:
-    c, wrong = torch.from_numpy(result).to(a.device), poison(result.dtype.name)
-    return Prepared(lambda: multiply(a, b, out=c), lambda: c.cpu().numpy(), lambda: c.fill_(wrong))
+def _prepared(multiply: Callable[..., Any], a: Tensor, b: Tensor, c: Tensor) -> Prepared:
+    wrong = poison("int32" if c.dtype == torch.int32 else "float32")
+    host = torch.float32 if c.itemsize == 2 else c.dtype
+    return Prepared(lambda: multiply(a, b, out=c), lambda: c.to(host).cpu().numpy(), lambda: c.fill_(wrong))

@@ -5,11 +5,12 @@ from typing import Any
 from llvmlite import ir
 from numba import prange, types
 
+from ..arrays import poison, poisoned
 from ..cpu.compiled import compiled, parallel
 from ..cpu.moving import bytes_of, read, write
 from ..cpu.operands import LINE
 from ..cpu.simd import I32, Code, instruction
-from ..spec import Prepared, poison, poisoned
+from ..spec import Prepared
 from . import S, Shape, Vectors
 
 

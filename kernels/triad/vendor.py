@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from ..spec import Prepared, poisoned
+from ..arrays import poisoned
+from ..spec import Prepared
 from . import S, Shape, Vectors
 
 

@@ -1,0 +1,96 @@
+"""Which of several tiles is the fastest on a GPU: measured once, then kept on disk with what it was measured by.
+
+Ranks of a node may measure and write at the same time. Whoever writes reads what is there first, and takes what another
+one has found for the same product; two that write at the very same time may lose a line, which is then measured again.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from .. import kept
+from .compiler import PLACE
+from .gpu import Gpu
+from .products import Tile
+from .program import HEADERS, Program, digest
+
+SWITCH = "HPCAI_CUDA_TUNING"
+ON, OFF = "on", "off"
+PYTHON = ("products.py", "ranking.py", "tiles.py")  # beside the sources, what decides on the tiles there are
+
+Json = dict[str, Any]
+
+
+def chosen(key: str, tiles: Sequence[Tile], file: Path | None, measured: Callable[[], Mapping[Tile, float]]) -> Tile:
+    """The fastest of the tiles for the product that `key` describes, as the file says or as it is measured now.
+
+    The first one without a file or a choice, or if nothing can be measured. `measured` gives seconds.
+    """
+    if file is None or len(tiles) == 1:
+        return tiles[0]
+    found = _known(_read(file), key, tiles)
+    if found is None:
+        seconds = measured()
+        found = _keep(file, key, tiles, seconds) if seconds else tiles[0]
+    return found
+
+
+def file_of(gpu: Gpu, source: str) -> Path | None:
+    """Where choices for a GPU and a source are kept; None where none are to be made, or none can be kept.
+
+    ValueError if the environment says neither on nor off.
+    """
+    wanted = os.environ.get(SWITCH) or ON
+    if wanted not in (ON, OFF):
+        raise ValueError(f"{SWITCH}={wanted}; allowed: {ON}, {OFF}")
+    folder = kept.folder("cuda", PLACE) if wanted == ON else None
+    return folder / f"tiles-{_properties(gpu, source)[:32]}.json" if folder else None
+
+
+def _properties(gpu: Gpu, source: str) -> str:
+    texts = [(HEADERS / name).read_text(encoding="utf-8") for name in PYTHON]
+    return digest(Program(source, ""), repr(gpu), *texts)
+
+
+def _known(entries: Json, key: str, tiles: Sequence[Tile]) -> Tile | None:
+    """The tile that an entry names, if it is one of these."""
+    entry = entries.get(key)
+    named = entry.get("tile") if isinstance(entry, dict) else None
+    return next((tile for tile in tiles if asdict(tile) == named), None)
+
+
+def _read(file: Path) -> Json:
+    """What was kept: nothing, if the file is missing or damaged."""
+    with suppress(OSError, ValueError):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _keep(file: Path, key: str, tiles: Sequence[Tile], seconds: Mapping[Tile, float]) -> Tile:
+    """Write the fastest down, and return it; or the one that another rank has written meanwhile."""
+    entries = _read(file)
+    others = _known(entries, key, tiles)
+    if others is not None:
+        return others
+    fastest = min(seconds, key=lambda tile: seconds[tile])
+    entries[key] = {"tile": asdict(fastest), "seconds": seconds[fastest], "tried": len(seconds)}
+    _write(file, json.dumps(entries, indent=1, sort_keys=True))
+    return fastest
+
+
+def _write(file: Path, text: str) -> None:
+    """As a whole or not at all, where there is room for it."""
+    unfinished = file.with_name(f"{file.name}.{uuid4().hex}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, file)
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)

@@ -1,0 +1,151 @@
+"""The matrix product on a GPU: gemm.cu, on torch's memory and the stream that the caller works on, without waiting.
+
+What is to be launched follows from where the matrices lie, and is kept: from the second call on, a product of the same
+matrices is looked up. The first of a shape may compile, and measure which tile is the fastest (kernels/cuda/choice.py).
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..arrays import poison, poisoned
+from ..cuda.architecture import Target
+from ..cuda.choice import tile_of
+from ..cuda.gpu import gpu
+from ..cuda.launch import Launch, ready
+from ..cuda.matrices import ALIGNMENT, SOURCE, definitions, launches, workspace_bytes
+from ..cuda.products import BY_ROWS, KINDS, Operand, Result
+from ..cuda.program import Program
+from ..cuda.tensor_map import encoded
+from ..cuda.tensors import Places, check, operand, pitch_of_rows, place
+from ..cuda.tiles import candidates, engines
+from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, dtype_of
+from . import Shape
+
+KNOWN = 4096  # products whose launches are kept
+WORKSPACES = 64  # and of each of them, places that its workspace had
+
+
+def gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    type: str,
+    *,
+    bias: Tensor | None = None,
+    scale: Tensor | None = None,
+    added: Tensor | None = None,
+    relu: bool = False,
+    factor: float = 1.0,
+) -> None:
+    """C = relu(scale * factor * A B + bias + added) in place, without what is not given.
+
+    A is [m, k], B [k, n], C and what is added [m, n], which may be C itself; scale and bias are [n], a number a column.
+    All are of the same GPU; operands and result have the types of `type` in KINDS. Matrices lie by rows or by columns,
+    with any distance between these; what lies otherwise is copied. A product of bytes is neither scaled nor added to.
+    ValueError if they do not fit, Unavailable if the GPU has no instructions for the type.
+    """
+    given = (a, b, c, bias, scale, added)
+    places = Places(place(a), place(b), place(c), *[None if each is None else place(each) for each in given[3:]])
+    planned = _planned(type, places, relu, factor)
+    if planned is None:
+        _copied(given, type, relu, factor)
+    else:
+        planned(planned.workspace())
+
+
+class _Planned:
+    """A product of matrices that lie where they do: its kernels, for each stream and workspace it is called with."""
+
+    def __init__(self, device: torch.device, nbytes: int, made: Callable[[int], list[Launch]]) -> None:
+        self._device, self._nbytes, self._made = device, nbytes, made
+        self._runs: dict[tuple[int, int], list[Callable[[], None]]] = {}
+
+    def workspace(self) -> Tensor | None:
+        """Memory for a call, which torch gives to nobody else before the call is done."""
+        return torch.empty(self._nbytes, dtype=torch.uint8, device=self._device) if self._nbytes else None
+
+    def __call__(self, workspace: Tensor | None) -> None:
+        """Put it on the current stream."""
+        address = 0 if workspace is None else workspace.data_ptr()
+        key = torch.cuda.current_stream(self._device).cuda_stream, address
+        runs = self._runs.get(key) or self._prepared(key)
+        with torch.cuda.device(self._device):
+            for run in runs:
+                run()
+
+    def _prepared(self, key: tuple[int, int]) -> list[Callable[[], None]]:
+        if len(self._runs) >= WORKSPACES:
+            self._runs.clear()
+        self._runs[key] = [ready(launch, self._device) for launch in self._made(key[1])]
+        return self._runs[key]
+
+
+@lru_cache(KNOWN)
+def _planned(type: str, given: Places, relu: bool = False, factor: float = 1.0) -> _Planned | None:
+    """None if something has to be copied before."""
+    check(type, given, relu or factor != 1.0)
+    kind, (a, b, c, bias, scale, added) = KINDS[type], given
+    left, right = operand(a, kind.operand_bytes), operand(b.turned, kind.operand_bytes)
+    pitch = pitch_of_rows(c, kind.result_bytes)
+    if left is None or right is None or pitch is None or not _usable(given):
+        return None
+    plus, times, shift = (each.address if each else 0 for each in (added, scale, bias))
+    result, device = Result(c.address, pitch, plus, times, shift, factor, relu), torch.device("cuda", c.device)
+    tile, processors = tile_of(type, left, right, device), gpu(device).processors
+
+    def made(workspace: int) -> list[Launch]:
+        return launches(type, left, right, result, tile, processors, workspace, encoded)
+
+    return _Planned(device, workspace_bytes(type, left, right, tile), made)
+
+
+def _usable(given: Places) -> bool:
+    """Whether what the result is made with lies as it has to."""
+    vectors = [each for each in (given.bias, given.scale) if each]
+    whole = all(each.dtype == "float32" and each.strides == (1,) for each in vectors)
+    return whole and (given.added is None or given.added.strides == given.c.strides)
+
+
+def _copied(given: tuple[Any, ...], type: str, relu: bool, factor: float) -> None:
+    """The same where something does not lie as the kernels want it: turned without a copy, else copied."""
+    a, b, c, bias, scale, added = given
+    if c.stride(0) == 1 != c.stride(1) and bias is None and scale is None:
+        more = None if added is None else added.t()
+        return gemm(b.t(), a.t(), c.t(), type, added=more, relu=relu, factor=factor)
+    kind = KINDS[type]
+    a, b = (each if operand(place(each), kind.operand_bytes) else each.contiguous() for each in (a, b))
+    apart = pitch_of_rows(place(c), kind.result_bytes) is not None
+    result = c if apart else torch.empty_like(c, memory_format=torch.contiguous_format)
+    if added is not None and added.stride() != result.stride():
+        added = torch.empty_strided(result.shape, result.stride(), dtype=c.dtype, device=c.device).copy_(added)
+    bias, scale = (None if each is None else each.float().contiguous() for each in (bias, scale))
+    gemm(a, b, result, type, bias=bias, scale=scale, added=added, relu=relu, factor=factor)
+    if result is not c:
+        c.copy_(result)
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is; its workspace is taken. See `Prepared`. Unavailable as `gemm` says."""
+    dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
+    x, w, g = (torch.from_numpy(tensor).to(device, getattr(torch, kinds.operand)) for tensor in data)
+    a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
+    c = torch.from_numpy(poisoned(shape.result(direction), kinds.computed)).to(device, getattr(torch, kinds.result))
+    planned = _planned(dtype, Places(place(a), place(b), place(c)))
+    assert planned is not None, "matrices in one piece"
+    workspace, host, wrong = planned.workspace(), getattr(torch, kinds.computed), poison(kinds.computed)
+    return [Prepared(lambda: planned(workspace), lambda: c.to(host).cpu().numpy(), lambda: c.fill_(wrong))]
+
+
+def programs(target: Target) -> list[Program]:
+    """One kernel of each type and engine, of the smallest tile: what shows without a GPU that the source compiles."""
+    lying = Operand(ALIGNMENT, ALIGNMENT, 1, ALIGNMENT, BY_ROWS)
+    pairs = [(type, engine) for type in KINDS for engine in engines(type, target, boxes=True)]
+    return [
+        Program(SOURCE, "gemm", definitions(KINDS[type], lying, lying, tile, KINDS[type].name))
+        for type, engine in pairs
+        for tile in candidates(type, engine, target)[-1:]
+    ]
