@@ -6,11 +6,12 @@ tests/cuda_host/ has the bodies of all instructions. Memory of arrays of NumPy s
 import atexit
 import ctypes
 import hashlib
+import itertools
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from hpcai.kernels.cuda.program import Program, sources
 from hpcai.kernels.cuda.tensor_map import ELEMENTS, Tiled
 
 HERE = ROOT / "tests" / "cuda_host"
-FLAGS = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fPIC"]
+FLAGS = ["-std=c++17", "-Og", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fPIC"]
 OFF = ["unused", "sign-compare", "enum-compare", "psabi", "unknown-pragmas"]
 WARNINGS = ["-Wall", "-Werror", *(f"-Wno-{name}" for name in OFF)]
 SCHEDULES = ("round robin", "ascending", "descending")
@@ -48,9 +49,15 @@ def encoded(tiled: Tiled) -> Any:
     return found
 
 
-def run(launch: Launch, schedule: str, library: ctypes.CDLL | None = None) -> None:
-    """Launch a kernel of one parameter under a schedule; AssertionError with what went wrong."""
+def run(
+    launch: Launch, schedule: str, library: ctypes.CDLL | None = None, operands: Sequence[tuple[int, int]] = ()
+) -> None:
+    """Launch a kernel of one parameter under a schedule; AssertionError with what went wrong.
+
+    Copies that read outside of the operands, where these are given by addresses of their begins and ends, go wrong.
+    """
     library = library or built(launch.program, launch.program.path)
+    library.allow((ctypes.c_size_t * (2 * len(operands)))(*itertools.chain(*operands)), ctypes.c_size_t(len(operands)))
     (given,) = launch.arguments
     assert library.nbytes() == given.itemsize, "the struct of Python is not that of C++"
     grid, place = (ctypes.c_uint * 3)(*launch.grid), ctypes.c_void_p(given.ctypes.data)

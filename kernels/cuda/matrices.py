@@ -85,10 +85,10 @@ def launches(
         workspace += turned_bytes(kind, tile.engine, operand)
     products = _products(kind, turned[0], turned[1], result, tile, processors, workspace, encode)
     pairs = [pair for pair in zip((a, b), turned, strict=True) if pair[0] is not pair[1] and a.steps]
-    return [*(_turn(kind, *pair, products[0].program) for pair in pairs), *products]
+    return [*(turning(kind, *pair, products[0].program) for pair in pairs), *products]
 
 
-def _turn(kind: Kind, source: Operand, target: Operand, program: Program) -> Launch:
+def turning(kind: Kind, source: Operand, target: Operand, program: Program) -> Launch:
     """`source` laid as `target`, by a kernel of the program's file."""
     words, side = target.pitch * kind.operand_bytes // WORD, LINE // kind.operand_bytes
     given: dict[str, Any] = {"source": source.address, "target": target.address, "words": words}

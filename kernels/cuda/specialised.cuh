@@ -52,7 +52,7 @@ template <int NBYTES_A, int NBYTES_B, int STAGES_> struct Stages {
 
     METHOD void begin(u32 filling, u32 emptying) const
     {
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) begin_barrier(turn(consumer), 1);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) begin_barrier(turn(consumer), WARPGROUP / 32);
         for (int stage = 0; stage < STAGES; ++stage) {
             begin_barrier(full(stage), filling);
             begin_barrier(empty(stage), emptying);
@@ -107,9 +107,9 @@ struct Specialised {
             if (CLUSTER == 1 && thread == 0) arrive(empty);
         };
         // Who computes a tile alone begins when the other one has begun all its products: a phase of a barrier must not be
-        // waited for before the one before it has ended.
+        // waited for before the one before it has ended. Each warp says so: one that is late would miss a turn.
         const auto begun = [&] {
-            if (ALTERNATE && thread == 0) arrive(ready.turn(1 - consumer));
+            if (ALTERNATE && thread % 32 == 0) arrive(ready.turn(1 - consumer));
         };
         int turn = 0;
         for (int number = blockIdx.x / CLUSTER; number < tasks(order); number += gridDim.x / CLUSTER, ++turn) {

@@ -42,6 +42,7 @@ struct Block {
 };
 
 static std::vector<Block> blocks;  // of a cluster
+static std::vector<std::pair<uintptr_t, uintptr_t>> operands;  // where copies may read; anywhere if there are none
 static Gate cluster_gate;
 
 static Block &own_block() { return blocks[current->rank]; }
@@ -102,6 +103,14 @@ static bool ended(const Block &block)
     for (const Fibre &fibre : fibres)
         if (&blocks[fibre.rank] == &block && !fibre.ended) return false;
     return true;
+}
+
+static bool readable(const void *source, size_t nbytes)
+{
+    const uintptr_t first = reinterpret_cast<uintptr_t>(source);
+    for (const auto &[begin, end] : operands)
+        if (first >= begin && first + nbytes <= end) return true;
+    return operands.empty();
 }
 
 // All lanes of the warp show up to eight words; returns those of all.

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -131,11 +132,13 @@ static void land_one()
 
 static void report_deadlock()
 {
-    std::string text = "all wait for ever:";
+    std::map<std::string, std::vector<const Fibre *>> waiting;
     for (const Fibre &fibre : fibres)
-        if (!fibre.ended && text.size() < 400)
-            text += " thread " + std::to_string(fibre.number) + " of block " + std::to_string(fibre.block.x) + " for " +
-                    fibre.why + ";";
+        if (!fibre.ended) waiting[fibre.why].push_back(&fibre);
+    std::string text = "all wait for ever:";
+    for (const auto &[why, who] : waiting)
+        text += " " + std::to_string(who.size()) + " threads for " + why + ", the first thread " +
+                std::to_string(who[0]->number) + " of block " + std::to_string(who[0]->block.x) + ";";
     fail(text);
 }
 

@@ -29,6 +29,7 @@ template <int BYTES> WORD void copy_async(u32 target, const void *source, bool v
 {
     u8 *place = host::shared(target, BYTES);
     if (reinterpret_cast<uintptr_t>(source) % BYTES) host::fail("a copy of " + std::to_string(BYTES) + " bytes from between");
+    if (valid && !host::readable(source, BYTES)) host::fail("a copy from outside of the operands");
     const auto copy = [=] {
         valid ? memcpy(place, source, BYTES) : memset(place, 0, BYTES);
         host::note_writing(place, BYTES);

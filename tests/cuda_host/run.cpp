@@ -9,4 +9,11 @@ extern "C" const char *run(const void *parameters, const unsigned int *grid, uns
     return host::launch({grid[0], grid[1], grid[2]}, threads, cluster, nbytes, schedule, [&] { KERNEL_NAME(p); });
 }
 
+// From now on copies that read elsewhere fail; ranges are pairs of addresses.
+extern "C" void allow(const uintptr_t *ranges, size_t count)
+{
+    host::operands.clear();
+    for (size_t i = 0; i < count; ++i) host::operands.emplace_back(ranges[2 * i], ranges[2 * i + 1]);
+}
+
 extern "C" size_t nbytes() { return sizeof(KERNEL_PARAMETERS); }

@@ -1,0 +1,160 @@
+"""GEMM for GPUs, run on the host: every engine, type and layout, under three schedules, against float64.
+
+Memory around operands and results is poisoned: what is read there makes results NaN, and what is written is seen.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import on_host
+import pytest
+from gemm_on_host import (
+    COLUMNS,
+    LANES,
+    LAYOUTS,
+    PAIRED,
+    ROWS,
+    SHARING,
+    TAKING_TURNS,
+    WARPS,
+    WIDE_WARPS,
+    Case,
+    Guarded,
+    Product,
+    drawn,
+)
+
+from hpcai.kernels.cuda.matrices import definitions, turning
+from hpcai.kernels.cuda.products import BY_ROWS, KINDS, WGMMA, Operand, Tile
+from hpcai.kernels.cuda.program import Program
+
+TALL = Tile(WGMMA, 256, 64, 2)
+SQUARE_PAIRED = Tile(WGMMA, 128, 128, 2, cluster=2)
+
+
+def lines(type: str, count: int) -> int:
+    """Steps of so many lines of a tile."""
+    return count * 128 // KINDS[type].operand_bytes
+
+
+def copied(type: str, tile: Tile, layouts: tuple[int, int] = (ROWS, ROWS), unit: int = 16, **more: Any) -> Case:
+    """A product whose lines are copied in pieces of `unit` bytes, and of no more; no size fits the tiles."""
+    step = unit // KINDS[type].operand_bytes
+    sizes = (step * (-(-size // step) | 1) for size in (130, 70, lines(type, 4) + 3))
+    return Case(type, tile, *sizes, layouts=layouts, unit=unit, **more)
+
+
+def boxed(type: str, tile: Tile, layouts: tuple[int, int] = (ROWS, ROWS), **more: Any) -> Case:
+    """A product whose lines are brought by the copy engine; they begin at multiples of 16 bytes and end anywhere."""
+    return Case(type, tile, 301, 73, lines(type, 4) + 3, layouts=layouts, **more)
+
+
+def by_layout(make: Any, type: str, *ways: tuple[Any, ...]) -> list[Case]:
+    """A case for each of the four layouts."""
+    return [make(type, way[0], layouts, *way[1:]) for layouts, way in zip(LAYOUTS, ways, strict=True)]
+
+
+# The pieces differ from layout to layout, and so do tiles: what does not depend on the layout is tried in all ways.
+ENGINES = {
+    "SIMT fp32": by_layout(copied, "fp32", (LANES, 16), (LANES, 8), (LANES, 4), (LANES, 16)),
+    "SIMT fp64": by_layout(copied, "fp64", (LANES, 16), (LANES, 8), (LANES, 16), (LANES, 8)),
+    "MMA bf16": by_layout(copied, "bf16", (WIDE_WARPS, 16), (WARPS, 8), (WARPS, 4), (WARPS, 2)),
+    "MMA fp16": by_layout(copied, "fp16", (WARPS, 2), (WARPS, 16), (WIDE_WARPS, 16), (WARPS, 16)),
+    "MMA tf32": by_layout(copied, "tf32", (WARPS, 16), (WARPS, 8), (WARPS, 4), (WARPS, 16)),
+    "MMA int8": by_layout(copied, "int8", (WIDE_WARPS, 16), (WARPS, 1), (WARPS, 1), (WARPS, 1)),
+    "WGMMA bf16": by_layout(boxed, "bf16", (PAIRED,), (TAKING_TURNS,), (SHARING,), (SQUARE_PAIRED,)),
+    "WGMMA fp16": by_layout(boxed, "fp16", (TAKING_TURNS,), (SQUARE_PAIRED,), (TALL,), (TAKING_TURNS,)),
+    "WGMMA tf32": by_layout(boxed, "tf32", (PAIRED,), (PAIRED,), (PAIRED,), (PAIRED,)),
+    "WGMMA int8": by_layout(boxed, "int8", *[(TAKING_TURNS,)] * 4),
+}
+
+
+def check(cases: Iterable[Case]) -> None:
+    """Each is right under every schedule."""
+    products = [Product(case) for case in cases]
+    on_host.build_all(launch.program for product in products for launch in product.launches)
+    for product in products:
+        for schedule in on_host.SCHEDULES:
+            product.run(schedule)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_layout_of_an_engine_and_a_type(name: str) -> None:
+    check(ENGINES[name])
+
+
+def test_sizes_that_fill_tiles_and_sizes_of_almost_nothing() -> None:
+    """The same programs as above: whole tiles, one element, one row, nothing to sum up, and more tiles than blocks."""
+    lying = [*ENGINES["SIMT fp32"][:1], *ENGINES["MMA bf16"][:1], *ENGINES["WGMMA fp16"][:1]]
+    whole = [replace(case, rows=256, columns=128, steps=lines(case.type, 2)) for case in lying]
+    check([*whole, *(replace(case, processors=2) for case in whole)])
+    single = [ENGINES["SIMT fp32"][2], ENGINES["MMA fp16"][0], ENGINES["MMA int8"][1], ENGINES["WGMMA fp16"][3]]
+    check(replace(case, rows=rows, columns=columns, steps=steps) for case in single for rows, columns, steps in SMALL)
+
+
+SMALL = [(1, 1, 1), (1, 70, 5), (65, 1, 200), (3, 5, 1)]
+
+
+@pytest.mark.parametrize("case", [ENGINES["SIMT fp64"][0], ENGINES["MMA bf16"][0], ENGINES["MMA int8"][0]], ids=str)
+def test_sums_of_nothing_are_zero_and_empty_results_need_no_kernel(case: Case) -> None:
+    check([replace(case, steps=0), replace(case, steps=0, given=("bias",)) if case.type != "int8" else case])
+    assert not Product(replace(case, rows=0)).launches and not Product(replace(case, columns=0)).launches
+
+
+PARTS = [
+    boxed("bf16", replace(SHARING, parts=3)),
+    boxed("bf16", replace(SHARING, parts=5), given=("bias", "added"), relu=True),
+    boxed("int8", replace(TAKING_TURNS, parts=3), (ROWS, COLUMNS)),
+    copied("fp16", replace(WARPS, parts=2), unit=2, given=("scale",)),
+    copied("fp32", replace(LANES, parts=4), (ROWS, COLUMNS), 8),
+]
+
+
+def test_steps_in_parts_that_are_added_up_afterwards() -> None:
+    check(PARTS)
+    assert [len(Product(case).launches) for case in PARTS] == [2, 2, 3, 2, 2]
+    more = replace(PARTS[0], tile=replace(SHARING, parts=99))
+    assert Product(more).launches[1].arguments[0]["count"] == 5  # no part is without a line
+
+
+WAYS = [{"given": ("bias",)}, {"given": ("scale", "added"), "factor": -0.5}, {"relu": True, "factor": 3.0}]
+WAYS += [{"given": ("bias", "scale", "added"), "relu": True, "factor": 0.25}]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [ENGINES["SIMT fp32"][1], ENGINES["SIMT fp64"][0], ENGINES["MMA bf16"][0], ENGINES["WGMMA fp16"][2]],
+    ids=lambda case: f"{case.tile.engine} {case.type}",
+)
+def test_what_is_done_to_sums(case: Case) -> None:
+    check(replace(case, **way) for way in WAYS)
+
+
+@pytest.mark.parametrize("broken", ["A", "added"])
+def test_what_is_no_number_stays_so_through_relu(broken: str) -> None:
+    given = ("added",) if broken == "added" else ()
+    for case in (ENGINES["SIMT fp32"][0], ENGINES["MMA bf16"][3], ENGINES["WGMMA bf16"][0]):
+        wrong = replace(case, relu=True, given=given, broken=broken)
+        check([wrong])
+        assert np.isnan(Product(wrong).expected()[0]).sum() == (1 if given else case.columns)
+
+
+@pytest.mark.parametrize("type", ["int8", "bf16", "tf32"])
+@pytest.mark.parametrize("unit", [16, 2])
+def test_matrices_are_turned(type: str, unit: int) -> None:
+    kind = KINDS[type]
+    source = Guarded(drawn(np.random.default_rng(5), (131, 263), type), max(unit, kind.operand_bytes))
+    target = Guarded(np.zeros((263, -(-131 * kind.operand_bytes // 16) * 16), np.uint8))
+    pitch = target.pitch // kind.operand_bytes
+    given = Operand(source.address, source.pitch, 131, 263, BY_ROWS)
+    turned = Operand(target.address, pitch, 263, 131, BY_ROWS)
+    program = Program("gemm/gemm.cu", "gemm", definitions(kind, given, given, WARPS, "Fp32"))
+    launch = turning(kind, given, turned, program)
+    for schedule in on_host.SCHEDULES:
+        target.memory[:] = target.before
+        on_host.run(launch, schedule)
+        assert np.array_equal(target.numbers.view(source.numbers.dtype)[:, :131], source.numbers.T)
+        assert not target.numbers.view(source.numbers.dtype)[:, 132:].any()
+        target.check_surroundings("the turned matrix")

@@ -1,0 +1,212 @@
+"""Faults planted into GEMM for GPUs: each is seen by at least one of the schedules under which it runs on the host."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import on_host
+import pytest
+from gemm_on_host import COLUMNS, LANES, PAIRED, ROWS, SHARING, TAKING_TURNS, WARPS, Case, Product
+from launch import ROOT
+
+HEADERS = ROOT / "kernels" / "cuda"
+PLAIN = Case("bf16", WARPS, 130, 70, 5 * 64 + 2, unit=4)
+LINED = Case("fp32", LANES, 132, 72, 3 * 32 + 4)  # its last line is where results are brought to
+TURNED = replace(LINED, layouts=(COLUMNS, COLUMNS))
+SHARES = Case("bf16", SHARING, 301, 73, 5 * 64 + 3, processors=2)
+PAIRS = replace(SHARES, tile=PAIRED, processors=4)
+TURNS = replace(SHARES, tile=TAKING_TURNS)
+SHORT_TURNS = replace(TURNS, steps=60)
+BYTES = Case("int8", WARPS, 130, 70, 300, layouts=(ROWS, COLUMNS))
+IN_PARTS = replace(SHARES, tile=replace(SHARING, parts=2))
+LINED_IN_PARTS = replace(LINED, tile=replace(LANES, parts=3))
+
+
+class Fault(NamedTuple):
+    """What is wrong, in which file, and which texts are replaced by which."""
+
+    name: str
+    file: str
+    changes: dict[str, str]
+
+
+PLANTED_IN = {
+    PLAIN: [
+        Fault("rows of a fragment", "mma.cuh", {"row + 8 * rows + lane % 8": "row + 8 * half + lane % 8"}),
+        Fault("half of a fragment", "mma.cuh", {"right[j / 2][j % 2 * 2 + 1]": "right[j / 2][j % 2 * 2]"}),
+        Fault(
+            "tensor cores take what is not swapped",
+            "mma.cuh",
+            {"lane % 8, 2 * step + half": "0, 2 * step + half"},
+        ),
+        Fault("no barrier before a stage is used", "pipeline.cuh", {"wait_for_block();  // all have": "// all have"}),
+        Fault(
+            "copies not committed",
+            "pipeline.cuh",
+            {"next * STEPS);\n            commit_copies();": "next * STEPS);"},
+        ),
+        Fault("copies waited for too late", "pipeline.cuh", {"copies<STAGES - 2>": "copies<STAGES - 1>"}),
+        Fault(
+            "a step too many is read",
+            "matrices.cuh",
+            {"matrix.columns - column;": "matrix.columns - column + 2;"},
+        ),
+        Fault("a row too many is written", "output.cuh", {"return row < output.rows": "return row <= output.rows"}),
+        Fault("a column too many is written", "output.cuh", {"if (column < output": "if (column <= output"}),
+        Fault("a tile is left out", "order.cuh", {"% of_band % rows": "% of_band % rows / 2 * 2"}),
+    ],
+    LINED: [
+        Fault("a lane takes what is not swapped", "simt.cuh", {"(swapped ^ (line % VECTORS * VECTOR))": "swapped"}),
+        Fault(
+            "no barrier before results",
+            "pipeline.cuh",
+            {"copies<0>();\n        wait_for_block();": "copies<0>();"},
+        ),
+        Fault(
+            "no barrier of a warp",
+            "output.cuh",
+            {"stage<INDEX>(buffer);\n            wait_for_warp();": "stage<INDEX>(buffer);"},
+        ),
+        Fault("copies not waited for", "pipeline.cuh", {"            wait_for_copies<STAGES - 2>();\n": ""}),
+        Fault(
+            "a line too many is read",
+            "matrices.cuh",
+            {
+                "here < matrix.lines && left > 0;\n            copy_vector<Element, PIECE>(target + vector":
+                    "here <= matrix.lines && left > 0;\n            copy_vector<Element, PIECE>(target + vector"
+            },
+        ),
+    ],
+    TURNED: [
+        Fault("columns of a lane", "simt.cuh", {"(rows % VECTORS ^ k)": "(rows % VECTORS)"}),
+        Fault("a row too many is read", "matrices.cuh", {"matrix.columns - from;": "matrix.columns - from + 4;"}),
+    ],
+    replace(LINED, given=("bias",)): [
+        Fault("the bias of other columns", "output.cuh", {"finish(sums, column,": "finish(sums, column & ~7,"}),
+    ],
+    replace(PLAIN, relu=True, broken="A"): [
+        Fault(
+            "what is no number is lost",
+            "output.cuh",
+            {"value < 0 ? Sum(0) : value": "!(value > 0) ? Sum(0) : value"},
+        ),
+    ],
+    SHARES: [
+        Fault("the descriptor of another step", "wgmma.cuh", {"step * (LINE / 4)": "step * VECTOR"}),
+        Fault("a descriptor without swizzle", "wgmma.cuh", {"swizzled = 1;": "swizzled = 0;"}),
+        Fault("the last line is left out", "gemm.cu", {"(steps + Width<USE_TYPE>::ELEMENTS - 1) /": "steps /"}),
+        Fault(
+            "a stage is not waited for",
+            "specialised.cuh",
+            {"wait_for_phase(ready.full": "if (false) wait_for_phase(ready.full"},
+        ),
+        Fault(
+            "the producer does not wait",
+            "gemm.cu",
+            {"wait_for_phase(ready.empty": "if (false) wait_for_phase(ready.empty"},
+        ),
+        Fault("the producer waits for ever", "gemm.cu", {"Places ring = {0, 1};": "Places ring = {0, 0};"}),
+        Fault(
+            "a stage is given back too early",
+            "specialised.cuh",
+            {
+                "wait_for_products<1>();\n            if (line > 0) release(ready.empty(before));":
+                    "if (line > 0) release(ready.empty(before));\n            wait_for_products<1>();"
+            },
+        ),
+        Fault(
+            "products are not waited for",
+            "specialised.cuh",
+            {"begun();\n        wait_for_products<0>();": "begun();"},
+        ),
+        Fault("fewer bytes are expected", "gemm.cu", {"(full, Ready::STAGE)": "(full, Ready::STAGE / 2)"}),
+    ],
+    PAIRS: [
+        Fault("a share is kept", "gemm.cu", {"load_box_for((1 << USE_CLUSTER) - 1,": "load_box_for(1 << rank,"}),
+        Fault("only the own block is told", "specialised.cuh", {"arrive_at(empty, thread);": "arrive(empty);"}),
+        Fault("barriers are not waited for", "gemm.cu", {"    wait_for_cluster();\n    if": "    if"}),
+    ],
+    TURNS: [
+        Fault("consumers do not take turns", "specialised.cuh", {"if (ALTERNATE) wait": "if (false) wait"}),
+    ],
+    SHORT_TURNS: [
+        Fault(
+            "a late warp misses its turn",
+            "specialised.cuh",
+            {
+                "WARPGROUP / 32);": "1);",
+                "thread % 32 == 0) arrive": "thread == 0) arrive",
+            },
+        ),
+    ],
+    IN_PARTS: [
+        Fault("steps are added twice", "gemm.cu", {"left < p.order.steps_of_part ?": "true ?"}),
+    ],
+    LINED_IN_PARTS: [
+        Fault(
+            "a part is added twice",
+            "output.cuh",
+            {"i < count; ++i, part": "i <= count; ++i, part -= (i == 1) * apart, part"},
+        ),
+    ],
+    BYTES: [
+        Fault("a square is read before it is written", "turn.cuh", {"        wait_for_block();\n": ""}),
+        Fault("a byte of another line", "turn.cuh", {"<< (BITS * i % 32);": "<< (BITS * (EACH - 1 - i) % 32);"}),
+    ],
+}
+PLANTED = [(case, fault) for case, faults in PLANTED_IN.items() for fault in faults]
+OTHERWISE = {"a part is added twice": "join", **{fault.name: "turn" for fault in PLANTED_IN[BYTES]}}
+
+
+def planted(fault: Fault, folder: Path) -> Path:
+    """The source with all that it includes, and the fault in it."""
+    for path in [*HEADERS.glob("*.cuh"), ROOT / "kernels/gemm/gemm.cu"]:
+        shutil.copy(path, folder)
+    text = (folder / fault.file).read_text()
+    for old, new in fault.changes.items():
+        assert text.count(old) == 1, f"{fault.name}: {old} is in {text.count(old)} places of {fault.file}"
+        text = text.replace(old, new)
+    (folder / fault.file).write_text(text)
+    return folder / "gemm.cu"
+
+
+@pytest.fixture(scope="module")
+def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Of each fault that is to be tried, where its source is: they are built on all processors meanwhile."""
+
+    def build(case: Case, fault: Fault) -> Path:
+        source = planted(fault, tmp_path_factory.mktemp("fault"))
+        for launch in Product(case).launches:
+            own = launch.program.name == OTHERWISE.get(fault.name, "gemm")
+            on_host.built(launch.program, source if own else launch.program.path)
+        return source
+
+    own = (item for item in request.session.items if item.path == request.path and hasattr(item, "callspec"))
+    given = [item.callspec.params for item in own]
+    on_host.build_all([])
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        yield {each["fault"].name: pool.submit(build, each["case"], each["fault"]) for each in given}
+
+
+@pytest.mark.parametrize(("case", "fault"), PLANTED, ids=lambda given: given.name if isinstance(given, Fault) else "")
+def test_a_planted_fault_is_seen(case: Case, fault: Fault, sources: dict[str, Any]) -> None:
+    product, source, seen = Product(case), sources[fault.name].result(), {}
+    for schedule in on_host.SCHEDULES:
+        try:
+            product.run(schedule, OTHERWISE.get(fault.name, "gemm"), source)
+        except AssertionError as error:
+            seen[schedule] = str(error).splitlines()[0]
+    assert seen, "under no schedule"
+    print(fault.name, seen)
+
+
+def test_the_same_products_are_right_without_faults() -> None:
+    products = [Product(case) for case in PLANTED_IN]
+    on_host.build_all(launch.program for product in products for launch in product.launches)
+    for product in products:
+        for schedule in on_host.SCHEDULES:
+            product.run(schedule)
