@@ -107,7 +107,7 @@ PLANTED_IN = {
         Fault(
             "the producer does not wait",
             "gemm.cu",
-            {"wait_for_phase(ready.empty": "if (false) wait_for_phase(ready.empty"},
+            {"wait_for_phase(ready.empty(ring.stage), ring.parity);\n            arrive": "arrive"},
         ),
         Fault("the producer waits for ever", "gemm.cu", {"Places ring = {0, 1};": "Places ring = {0, 0};"}),
         Fault(
@@ -128,7 +128,8 @@ PLANTED_IN = {
     PAIRS: [
         Fault("a share is kept", "gemm.cu", {"load_box_for((1 << USE_CLUSTER) - 1,": "load_box_for(1 << rank,"}),
         Fault("only the own block is told", "specialised.cuh", {"arrive_at(empty, thread);": "arrive(empty);"}),
-        Fault("barriers are not waited for", "gemm.cu", {"    wait_for_cluster();\n    if": "    if"}),
+        Fault("barriers are not waited for", "gemm.cu", {"        wait_for_cluster();\n    else": "        ;\n    else"}),
+        Fault("a block ends before it is told", "gemm.cu", {"USE_CLUSTER > 1 && stage < USE": "false && stage < USE"}),
     ],
     TURNS: [
         Fault("consumers do not take turns", "specialised.cuh", {"if (ALTERNATE) wait": "if (false) wait"}),
