@@ -53,7 +53,7 @@ PLANTED_IN = {
         Fault(
             "a step too many is read",
             "matrices.cuh",
-            {"matrix.columns - column;": "matrix.columns - column + 2;"},
+            {"matrix.columns - step -": "matrix.columns - step + 2 -"},
         ),
         Fault("a row too many is written", "output.cuh", {"return row < output.rows": "return row <= output.rows"}),
         Fault("a column too many is written", "output.cuh", {"if (column < output": "if (column <= output"}),
@@ -72,18 +72,11 @@ PLANTED_IN = {
             {"stage<INDEX>(buffer);\n            wait_for_warp();": "stage<INDEX>(buffer);"},
         ),
         Fault("copies not waited for", "pipeline.cuh", {"            wait_for_copies<STAGES - 2>();\n": ""}),
-        Fault(
-            "a line too many is read",
-            "matrices.cuh",
-            {
-                "here < matrix.lines && left > 0;\n            copy_vector<Element, PIECE>(target + vector":
-                    "here <= matrix.lines && left > 0;\n            copy_vector<Element, PIECE>(target + vector"
-            },
-        ),
+        Fault("a line too many is read", "matrices.cuh", {"mine * APART < left ?": "mine * APART <= left ?"}),
     ],
     TURNED: [
         Fault("columns of a lane", "simt.cuh", {"(rows % VECTORS ^ k)": "(rows % VECTORS)"}),
-        Fault("a row too many is read", "matrices.cuh", {"matrix.columns - from;": "matrix.columns - from + 4;"}),
+        Fault("a row too many is read", "matrices.cuh", {"matrix.columns - column;": "matrix.columns - column + 4;"}),
     ],
     replace(LINED, given=("bias",)): [
         Fault("the bias of other columns", "output.cuh", {"finish(sums, column,": "finish(sums, column & ~7,"}),
@@ -128,7 +121,7 @@ PLANTED_IN = {
     PAIRS: [
         Fault("a share is kept", "gemm.cu", {"load_box_for((1 << USE_CLUSTER) - 1,": "load_box_for(1 << rank,"}),
         Fault("only the own block is told", "specialised.cuh", {"arrive_at(empty, thread);": "arrive(empty);"}),
-        Fault("barriers are not waited for", "gemm.cu", {"        wait_for_cluster();\n    else": "        ;\n    else"}),
+        Fault("barriers are not waited for", "gemm.cu", {"    wait_for_cluster();\n    else": "    ;\n    else"}),
         Fault("a block ends before it is told", "gemm.cu", {"USE_CLUSTER > 1 && stage < USE": "false && stage < USE"}),
     ],
     TURNS: [
