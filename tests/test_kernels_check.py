@@ -15,7 +15,8 @@ from hpcai.kernels.gemm import vendor as gemm_vendor
 from hpcai.kernels.spec import BF16, DIRECTIONS, FORWARD, FP16, FP32, WEIGHT_GRADIENT, Tensors
 
 LAYER = conv2d.Shape(32, 16, 14, 14, 32, (3, 3), (2, 2), (1, 1))
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS PRODUCTS NOT CHECKED")
+DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_GPU)]
 
 
 @pytest.fixture(autouse=True)

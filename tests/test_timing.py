@@ -23,7 +23,8 @@ from hpcai.train.evaluate import Tally
 from hpcai.train.loop import Training
 from hpcai.train.timing import StepTimes
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS STEPS NOT TIMED")
+DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_GPU)]
 
 TWO_GRIDS = """\
 Two grids, each with one slow rank after the other
