@@ -125,7 +125,7 @@ WAYS += [{"given": ("bias", "scale", "added"), "relu": True, "factor": 0.25}]
 
 @pytest.mark.parametrize(
     "case",
-    [ENGINES["SIMT fp32"][1], ENGINES["SIMT fp64"][0], ENGINES["MMA bf16"][0], ENGINES["WGMMA fp16"][2]],
+    [ENGINES["SIMT fp32"][1], ENGINES["SIMT fp64"][0], ENGINES["MMA bf16"][0], ENGINES["WGMMA fp16"][0]],
     ids=lambda case: f"{case.tile.engine} {case.type}",
 )
 def test_what_is_done_to_sums(case: Case) -> None:
