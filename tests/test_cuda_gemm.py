@@ -32,6 +32,7 @@ from hpcai.kernels.cuda.program import Program
 
 TALL = Tile(WGMMA, 256, 64, 2)
 SQUARE_PAIRED = Tile(WGMMA, 128, 128, 2, cluster=2)
+PAIRED_TURNS = replace(TAKING_TURNS, cluster=2)
 
 
 def lines(type: str, count: int) -> int:
@@ -63,10 +64,10 @@ ENGINES = {
     "MMA bf16": by_layout(copied, "bf16", (WIDE_WARPS, 16), (WARPS, 8), (WARPS, 4), (WARPS, 2)),
     "MMA fp16": by_layout(copied, "fp16", (WARPS, 2), (WARPS, 16), (WIDE_WARPS, 16), (WARPS, 16)),
     "MMA tf32": by_layout(copied, "tf32", (WARPS, 16), (WARPS, 8), (WARPS, 4), (WARPS, 16)),
-    "MMA int8": by_layout(copied, "int8", (WIDE_WARPS, 16), (WARPS, 1), (WARPS, 1), (WARPS, 1)),
+    "MMA int8": by_layout(copied, "int8", (WIDE_WARPS, 16), (WARPS, 2), (WARPS, 1), (WARPS, 1)),
     "WGMMA bf16": by_layout(boxed, "bf16", (PAIRED,), (TAKING_TURNS,), (SHARING,), (SQUARE_PAIRED,)),
     "WGMMA fp16": by_layout(boxed, "fp16", (TAKING_TURNS,), (SQUARE_PAIRED,), (TALL,), (TAKING_TURNS,)),
-    "WGMMA tf32": by_layout(boxed, "tf32", (PAIRED,), (PAIRED,), (PAIRED,), (PAIRED,)),
+    "WGMMA tf32": by_layout(boxed, "tf32", *[(PAIRED_TURNS,)] * 4),
     "WGMMA int8": by_layout(boxed, "int8", *[(TAKING_TURNS,)] * 4),
 }
 

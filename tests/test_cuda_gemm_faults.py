@@ -19,6 +19,7 @@ LINED = Case("fp32", LANES, 132, 72, 3 * 32 + 4)  # its last line is where resul
 TURNED = replace(LINED, layouts=(COLUMNS, COLUMNS))
 SHARES = Case("bf16", SHARING, 301, 73, 5 * 64 + 3, processors=2)
 PAIRS = replace(SHARES, tile=PAIRED, processors=4)
+TURNED_PAIRS = replace(PAIRS, tile=replace(PAIRED, columns=128), layouts=(COLUMNS, COLUMNS))
 TURNS = replace(SHARES, tile=TAKING_TURNS)
 SHORT_TURNS = replace(TURNS, steps=60)
 BYTES = Case("int8", WARPS, 130, 70, 300, layouts=(ROWS, COLUMNS))
@@ -117,12 +118,21 @@ PLANTED_IN = {
             {"begun();\n        wait_for_products<0>();": "begun();"},
         ),
         Fault("fewer bytes are expected", "gemm.cu", {"(full, Ready::STAGE)": "(full, Ready::STAGE / 2)"}),
+        Fault("registers nobody gave", "gemm.cu", {"give_registers<Registers<40>": "give_registers<Registers<56>"}),
+        Fault(
+            "registers by part of a warpgroup",
+            "gemm.cu",
+            {"        give_registers": "        if (threadIdx.x < 32) give_registers"},
+        ),
     ],
     PAIRS: [
         Fault("a share is kept", "gemm.cu", {"load_box_for((1 << USE_CLUSTER) - 1,": "load_box_for(1 << rank,"}),
         Fault("only the own block is told", "specialised.cuh", {"arrive_at(empty, thread);": "arrive(empty);"}),
         Fault("barriers are not waited for", "gemm.cu", {"    wait_for_cluster();\n    else": "    ;\n    else"}),
         Fault("a block ends before it is told", "gemm.cu", {"USE_CLUSTER > 1 && stage < USE": "false && stage < USE"}),
+    ],
+    TURNED_PAIRS: [
+        Fault("a block taken for a distance", "wgmma.cuh", {"address & 0x3ffff": "address"}),
     ],
     TURNS: [
         Fault("consumers do not take turns", "specialised.cuh", {"if (ALTERNATE) wait": "if (false) wait"}),
@@ -146,6 +156,9 @@ PLANTED_IN = {
             "output.cuh",
             {"i < count; ++i, part": "i <= count; ++i, part -= (i == 1) * apart, part"},
         ),
+    ],
+    replace(PLAIN, type="int8", unit=2): [
+        Fault("a byte of two", "tile.cuh", {"PIECE < 4 ? 1 :": "PIECE < 1 ? 1 :"}),
     ],
     BYTES: [
         Fault("a square is read before it is written", "turn.cuh", {"        wait_for_block();\n": ""}),

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from launch import ROOT
 from hpcai.kernels.cuda import launch as launching
 from hpcai.kernels.cuda.architecture import PTX, Target
 from hpcai.kernels.cuda.compiler import compiled, supported
-from hpcai.kernels.cuda.launch import Launch, Program, addresses, enqueue, parameters, ready, structure
+from hpcai.kernels.cuda.launch import Launch, Program, addresses, enqueue, keeping, parameters, ready, structure
 from hpcai.kernels.cuda.tensor_map import MAP
 
 SOURCE = str(ROOT / "tests" / "cuda_launches.cu")
@@ -81,6 +82,16 @@ def scaled(x: torch.Tensor, y: torch.Tensor, factor: float, first: int = 0) -> L
     """y += factor * x, from `first` on."""
     given = (*addresses(x, y), parameters(SCALE, factor=factor, first=first), np.int32(len(x)))
     return Launch(ADD_SCALED, (-(-len(x) // 256), 1, 1), 256, 0, given)
+
+
+def test_tensors_of_which_only_addresses_are_known_are_kept() -> None:
+    tensor, called = torch.zeros(3), []
+    alive, call = weakref.ref(tensor), keeping(lambda: called.append(1), tensor)
+    del tensor
+    call()
+    assert alive() is not None and called == [1]
+    del call
+    assert alive() is None
 
 
 @NEEDS_GPU

@@ -54,6 +54,19 @@ def test_prepared_products_are_computed_when_they_are_called(kernel: str, file: 
             assert verify.residual(SPECS[kernel], shape, direction, dtype, data, way) <= limit
 
 
+@pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: MEMORY GIVEN BACK TOO EARLY IS NOT SEEN")
+@pytest.mark.parametrize("kernel", SMALL)
+@pytest.mark.parametrize("provider", [spec.CUSTOM, spec.VENDOR])
+def test_prepared_products_have_the_memory_of_their_operands(kernel: str, provider: str) -> None:
+    shape, data = SMALL[kernel], verify.drawn(SMALL[kernel], "fp32", 3)
+    for direction in DIRECTIONS:
+        ways = backend(kernel, provider, "cuda").prepare(shape, direction, data, "cuda:0", 1)
+        others = [torch.full((size,), torch.nan, device="cuda:0") for size in (100, 200, 400) for _ in range(50)]
+        for way in ways:
+            way.call()
+            assert verify.residual(SPECS[kernel], shape, direction, "fp32", data, way) <= 1, len(others)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("file", ["numba_cpu", "vendor"])
 def test_results_are_poisoned_before_and_stay_where_they_are(file: str, dtype: str) -> None:

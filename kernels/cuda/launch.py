@@ -109,6 +109,15 @@ def ready(launch: Launch, device: torch.device) -> Callable[[], None]:
         return _resolved(launch, device)
 
 
+def keeping(call: Callable[[], None], *tensors: torch.Tensor) -> Callable[[], None]:
+    """The same call, and tensors that it knows by their addresses only: their memory is theirs as long as it is."""
+    return partial(_call, call, tensors)
+
+
+def _call(call: Callable[[], None], kept: tuple[torch.Tensor, ...]) -> None:
+    call()
+
+
 class _Stream(NamedTuple):
     """All that CuPy asks of a stream that is not its own."""
 

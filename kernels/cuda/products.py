@@ -157,7 +157,8 @@ def order(tile: Tile, rows: int, columns: int, steps: int, line: int, processors
 def grid(tile: Tile, order: tuple[int, ...], processors: int) -> int:
     """Blocks: one a tile and part, but of those that go from tile to tile as many as run at the same time."""
     tasks = order[0] * order[1] * order[2]
-    return tile.cluster * min(tasks, processors // tile.cluster) if tile.engine == WGMMA else tasks
+    at_once = max(1, processors // tile.cluster)
+    return tile.cluster * min(tasks, at_once) if tile.engine == WGMMA else tasks
 
 
 def output(result: Result, rows: int, columns: int, itemsize: int, group: int = 0) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ WARPGROUP_TILES = (
     Tile(WGMMA, 128, 256, 4, cluster=2),
     Tile(WGMMA, 128, 256, 4),
     Tile(WGMMA, 256, 128, 4, cluster=2),
+    Tile(WGMMA, 128, 128, 6, cluster=2, alternate=True),
     Tile(WGMMA, 128, 128, 6, alternate=True),
     Tile(WGMMA, 128, 128, 6, cluster=2),
     Tile(WGMMA, 128, 64, 8, alternate=True),

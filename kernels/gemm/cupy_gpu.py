@@ -15,7 +15,7 @@ from ..arrays import poison, poisoned
 from ..cuda.architecture import Target
 from ..cuda.choice import tile_of
 from ..cuda.gpu import gpu
-from ..cuda.launch import Launch, ready
+from ..cuda.launch import Launch, keeping, ready
 from ..cuda.matrices import ALIGNMENT, SOURCE, definitions, launches, workspace_bytes
 from ..cuda.products import BY_ROWS, KINDS, Operand, Result
 from ..cuda.program import Program
@@ -137,7 +137,8 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     planned = _planned(dtype, Places(place(a), place(b), place(c)))
     assert planned is not None, "matrices in one piece"
     workspace, host, wrong = planned.workspace(), getattr(torch, kinds.computed), poison(kinds.computed)
-    return [Prepared(lambda: planned(workspace), lambda: c.to(host).cpu().numpy(), lambda: c.fill_(wrong))]
+    call = keeping(lambda: planned(workspace), a, b)
+    return [Prepared(call, lambda: c.to(host).cpu().numpy(), lambda: c.fill_(wrong))]
 
 
 def programs(target: Target) -> list[Program]:
