@@ -153,7 +153,7 @@ PLANTED_IN = {
     LINED_IN_PARTS: [
         Fault(
             "a part is added twice",
-            "output.cuh",
+            "join.cuh",
             {"i < count; ++i, part": "i <= count; ++i, part -= (i == 1) * apart, part"},
         ),
     ],

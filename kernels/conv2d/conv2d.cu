@@ -3,6 +3,7 @@
 // forward direction and, with a stride phase by phase, the gradient of the input. USE_WEIGH: rows are filters, columns taps
 // and channels, steps the pixels of the gradient.
 #include "boxes.cuh"
+#include "join.cuh"
 #include "matrices.cuh"
 #include "order.cuh"
 #include "output.cuh"

@@ -214,30 +214,3 @@ WORD void store_strips(const Engine &engine, const Finish &finish, u32 buffer, i
 template <class Engine> struct Strip {
     enum { NBYTES = Engine::STRIP_ROWS * STRIP_PITCH * sizeof(typename Engine::Sum) };
 };
-
-// The sums of all parts of the steps, added up in their order, by threads that each have neighbours of a row.
-template <class Type, class Places>
-WORD void join_parts(const void *parts, int count, const Output &output, const Places &places)
-{
-    typedef typename Type::Sum Sum;
-    typedef Finish<Type, Places> Finish;
-    const Finish finish = {output, places};
-    const int vectors = (output.columns + Finish::COUNT - 1) / Finish::COUNT;
-    const i64 total = static_cast<i64>(output.rows) * vectors, apart = static_cast<i64>(output.rows) * output.columns;
-    for (i64 index = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; index < total;
-         index += static_cast<i64>(gridDim.x) * blockDim.x) {
-        const int row = static_cast<int>(index / vectors), column = static_cast<int>(index % vectors) * Finish::COUNT;
-        Sum sums[Finish::COUNT] = {};
-        const Sum *part = static_cast<const Sum *>(parts) + static_cast<i64>(row) * output.columns + column;
-        for (int i = 0; i < count; ++i, part += apart)
-            UNROLLED
-            for (int k = 0; k < Finish::COUNT; ++k)
-                if (column + k < output.columns) sums[k] += part[k];
-        typename Finish::Result *target = finish.place(row, column);
-        if (finish.whole(column))
-            finish.put(sums, column, target);
-        else
-            UNROLLED
-            for (int i = 0; i < Finish::COUNT; ++i) finish.put_one(sums[i], column + i, target + i);
-    }
-}

@@ -1,5 +1,6 @@
 // C = A B of matrices in memory, finished as output.cuh says. Definitions choose one of three engines, the type, the tile
 // and how the operands lie; sizes come as parameters. A is rows x steps, B is columns x steps, each by rows or by columns.
+#include "join.cuh"
 #include "matrices.cuh"
 #include "order.cuh"
 #include "output.cuh"
