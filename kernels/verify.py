@@ -11,6 +11,7 @@ import numpy as np
 
 from .arrays import aligned, rounded
 from .conv2d import reference as conv2d_reference
+from .copy import reference as copy_reference
 from .fma_peak import reference as fma_peak_reference
 from .gemm import reference as gemm_reference
 from .residual import signs
@@ -82,6 +83,8 @@ def _compared(
         return fma_peak_reference.compared(result, shape, scale * spec.tolerance(shape.steps))
     if spec.name == "triad":
         return triad_reference.compared(result, data, shape, scale * spec.tolerance(TERMS))
+    if spec.name == "copy":
+        return copy_reference.compared(result, data)
     assert result.shape == shape.result(direction), direction
     inner = shape.inner(direction)
     tolerance = scale * (spec.tolerance(inner) + (cut_off(inner) if DTYPES[dtype].cut else 0.0))

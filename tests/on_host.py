@@ -31,8 +31,7 @@ OFF = ["unused", "sign-compare", "enum-compare", "psabi", "unknown-pragmas"]
 WARNINGS = ["-Wall", "-Werror", *(f"-Wno-{name}" for name in OFF)]
 SHARED = ("fibres", "block")  # sources of tests/cuda_host/ that depend on no kernel
 SCHEDULES = ("round robin", "ascending", "descending")
-# Kernels of a file and their parameters' types.
-PARAMETERS = {"join": "Joined", "turn": "Turned"}
+ALONE = ("join", "turn")  # kernels of files whose others run in clusters
 MAP = structure(
     *(("address", "u8"), ("rank", "u4"), ("element_bytes", "u4"), ("dims", ("u8", 5)), ("strides", ("u8", 4))),
     *(("box", ("u4", 5)), ("swizzle", "u4"), ("rounded", "u4")),
@@ -53,25 +52,24 @@ def encoded(tiled: Tiled) -> Any:
 def run(
     launch: Launch, schedule: str, library: ctypes.CDLL | None = None, operands: Sequence[tuple[int, int]] = ()
 ) -> None:
-    """Launch a kernel of one parameter under a schedule; AssertionError with what went wrong.
+    """Launch a kernel under a schedule; AssertionError with what went wrong.
 
     Copies that read outside of the operands, where these are given by addresses of their begins and ends, go wrong.
     """
     library = library or built(launch.program, launch.program.path)
     library.allow((ctypes.c_size_t * (2 * len(operands)))(*itertools.chain(*operands)), ctypes.c_size_t(len(operands)))
-    (given,) = launch.arguments
-    assert library.nbytes() == given.itemsize, "the struct of Python is not that of C++"
-    grid, place = (ctypes.c_uint * 3)(*launch.grid), ctypes.c_void_p(given.ctypes.data)
-    wrong = library.run(
-        *(place, grid, launch.block, _cluster(launch.program), ctypes.c_size_t(launch.shared)),
-        SCHEDULES.index(schedule),
-    )
+    given = [np.atleast_1d(each) for each in launch.arguments]
+    sizes = [library.nbytes(place) for place in range(len(given) + 1)]
+    assert sizes == [*(each.nbytes for each in given), 0], "the arguments of Python are not those of C++"
+    places = (ctypes.c_void_p * len(given))(*(each.ctypes.data for each in given))
+    size = ((ctypes.c_uint * 3)(*launch.grid), launch.block, _cluster(launch.program), ctypes.c_size_t(launch.shared))
+    wrong = library.run(places, *size, SCHEDULES.index(schedule))
     assert not wrong, f"{launch.program.name}, {schedule}: {wrong.decode()}"
 
 
 def _cluster(program: Program) -> Any:
     """Blocks of a cluster; kernels that only prepare or finish have none."""
-    return dict(program.definitions).get("USE_CLUSTER", 1) if program.name not in PARAMETERS else 1
+    return dict(program.definitions).get("USE_CLUSTER", 1) if program.name not in ALONE else 1
 
 
 def build_all(programs: Iterable[Program]) -> None:
@@ -84,9 +82,8 @@ def build_all(programs: Iterable[Program]) -> None:
 @cache
 def built(program: Program, source: Path) -> ctypes.CDLL:
     """The kernel as a library of the host, from its own source or, of a planted fault, from another one."""
-    parameters = PARAMETERS.get(program.name, "Parameters")
     defined = [f"-D{name}={value}" for name, value in program.definitions]
-    defined += [f'-DKERNEL_SOURCE="{source}"', f"-DKERNEL_NAME={program.name}", f"-DKERNEL_PARAMETERS={parameters}"]
+    defined += [f'-DKERNEL_SOURCE="{source}"', f"-DKERNEL_NAME={program.name}"]
     folders = [f"-I{_ahead()}", f"-I{HERE}", f"-I{source.parent}", f"-I{ROOT / 'kernels' / 'cuda'}"]
     target = _place() / f"{_digest(source, defined)}.so"
     if not target.exists():
@@ -94,8 +91,21 @@ def built(program: Program, source: Path) -> ctypes.CDLL:
         _compile(program.source, "-shared", "-include", "common.h", *folders, *defined, "-o", target, *objects)
     library = ctypes.CDLL(str(target))
     library.run.restype = ctypes.c_char_p
-    library.nbytes.restype = ctypes.c_size_t
+    library.nbytes.restype, library.nbytes.argtypes = ctypes.c_size_t, [ctypes.c_size_t]
     return library
+
+
+def planted(program: Program, folder: Path, right: str, wrong: str, place: int = 0) -> ctypes.CDLL:
+    """The kernel with a fault: in its file, or in a header of it that alone has them, the words at that place, counted
+    from 0, are others.
+    """
+    (file,) = [path for path in sources(program.path) if right in path.read_text()]
+    before, *after = file.read_text().split(right)
+    text = before + "".join((wrong if number == place else right) + part for number, part in enumerate(after))
+    assert 0 <= place < len(after), f"{file.name} has not {place + 1} of {right!r}"
+    for path in {file, program.path}:
+        (folder / path.name).write_text(text if path == file else path.read_text())
+    return built(program, folder / program.path.name)
 
 
 @cache

@@ -10,10 +10,10 @@ import pytest
 import torch
 from launch import ROOT
 
-from hpcai.kernels import arrays, conv2d, fma_peak, gemm, spec, triad, verify
+from hpcai.kernels import arrays, conv2d, copy, fma_peak, gemm, spec, triad, verify
 from hpcai.kernels.spec import DIRECTIONS, DTYPES, Prepared, Unavailable, backend, dtype_of
 
-SPECS = {each.SPEC.name: each.SPEC for each in (gemm, conv2d, fma_peak, triad)}
+SPECS = {each.SPEC.name: each.SPEC for each in (gemm, conv2d, copy, fma_peak, triad)}
 SMALL = {"gemm": gemm.Shape(5, 7, 3), "conv2d": conv2d.Shape(2, 3, 5, 4, 4, (3, 2), (2, 1), (1, 1))}
 PARAMETERS = ["shape", "direction", "data", "device", "threads"]
 TYPES = ("fp32", "fp64", "int8")  # that are computed on CPUs
@@ -120,15 +120,15 @@ def test_bytes_that_torch_does_not_multiply_are_unavailable(monkeypatch: pytest.
 
 
 def test_a_new_backend_is_found_by_its_file_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "cupy_gpu.py").write_text("def prepare(shape, direction, data, device, threads):\n    return []\n")
-    monkeypatch.setattr(triad, "__path__", [*triad.__path__, str(tmp_path)])
-    assert backend("triad", "custom", "cuda").prepare(None, "", None, "cuda", 1) == []
-    sys.modules.pop("hpcai.kernels.triad.cupy_gpu")
+    (tmp_path / "numba_cpu.py").write_text("def prepare(shape, direction, data, device, threads):\n    return []\n")
+    monkeypatch.setattr(copy, "__path__", [*copy.__path__, str(tmp_path)])
+    assert backend("copy", "custom", "cpu").prepare(None, "", None, "cpu", 1) == []
+    sys.modules.pop("hpcai.kernels.copy.numba_cpu")
 
 
 @pytest.mark.parametrize("size", [(3,), (5, 7), (2, 3, 4, 5)])
 def test_memory_of_products_begins_at_a_line(size: tuple[int, ...]) -> None:
     whole = np.arange(np.prod(size), dtype=np.float32).reshape(size)
-    copy = arrays.aligned(whole.T)
-    assert copy.flags.c_contiguous and copy.ctypes.data % arrays.LINE == 0 and np.array_equal(copy, whole.T)
+    made = arrays.aligned(whole.T)
+    assert made.flags.c_contiguous and made.ctypes.data % arrays.LINE == 0 and np.array_equal(made, whole.T)
     assert arrays.poisoned(size, "float64").ctypes.data % arrays.LINE == 0

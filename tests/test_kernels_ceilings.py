@@ -25,7 +25,7 @@ def test_every_sum_takes_every_step(kind: Any, threads: int) -> None:
 
 
 def test_operations_of_the_peak() -> None:
-    shape = fma_custom.shape(np.float32, 100, 2)
+    shape = fma_custom.shape("fp32", 100, "cpu", 2)
     assert shape.sums == fma_custom.peak(np.float32, 1.0, 1.0, 4, 2).size
     assert fma_peak.operations(shape) == 2 * shape.sums * 100
 

@@ -7,8 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from cuda_sources import host_compiler
 from launch import ROOT
+from on_host import SCHEDULES, built, planted, run
 from test_philox import KNOWN_ANSWERS, words
 
 from hpcai.data import philox
@@ -121,34 +121,40 @@ def test_compiles_where_nothing_can_be_written(tmp_path):
     assert job.stdout.split() == [str(numba_cpu.Maker(made, 0).images(np.arange(2)).sum())], job.stderr
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    library = tmp_path_factory.mktemp("host") / "images.so"
-    options = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-x", "c++"]
-    subprocess.run([host_compiler("images"), *options, cupy_gpu.PROGRAM.path, "-o", library], check=True)
-    return ctypes.CDLL(str(library))
-
-
-def pointer(array):
-    return array.ctypes.data_as(ctypes.c_void_p)
-
-
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
-def test_known_answers_of_the_cuda_source(host, counter, key, answer):
+def test_known_answers_of_the_cuda_source(counter, key, answer):
     out = np.zeros(4, np.uint32)
     given = [np.array(words(text), np.uint32) for text in (counter, key)]
-    host.philox_on_host(*map(pointer, given), pointer(out))
+    host = built(cupy_gpu.PROGRAM, cupy_gpu.PROGRAM.path)
+    host.philox_on_host(*(ctypes.c_void_p(array.ctypes.data) for array in (*given, out)))
     assert out.tolist() == words(answer)
 
 
+def by_cuda(made, split, indices, schedule, library=None):
+    out = np.full((len(indices), 3, made.side, made.side), 99, np.uint8)
+    memory = (out, np.ascontiguousarray(indices), reference.textures(made), cupy_gpu.numbers(made, split))
+    places = tuple(np.uint64(array.ctypes.data) for array in memory)
+    run(cupy_gpu.launch(places, len(indices), made), schedule, library)
+    return out
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("size", [*SIZES.values(), LARGE], ids=[*SIZES.keys(), "large"])
 @pytest.mark.parametrize("split", [TRAINING, VALIDATION])
-def test_cuda_source_makes_the_same_bytes_on_the_host(host, size, split):
+def test_cuda_source_makes_the_same_bytes_on_the_host(size, split, schedule):
     made, indices = formula(size), FEW[:3] if size == LARGE else FEW
-    out = np.empty((len(indices), 3, made.side, made.side), np.uint8)
-    numbers, table = cupy_gpu.numbers(made, split), reference.textures(made)
-    host.images_on_host(pointer(out), pointer(indices), pointer(table), pointer(numbers), len(indices))
-    assert np.array_equal(out, numba_cpu.Maker(made, split).images(indices))
+    assert np.array_equal(by_cuda(made, split, indices, schedule), numba_cpu.Maker(made, split).images(indices))
+
+
+FAULTS = [("    wait_for_block();\n", ""), ("j < (nbytes + 15)", "j + 1 < (nbytes + 15)")]
+
+
+@pytest.mark.parametrize(("right", "wrong"), FAULTS)
+def test_a_fault_of_the_cuda_source_is_seen(right, wrong, tmp_path):
+    made = formula(SIZES["small"])
+    library = planted(cupy_gpu.PROGRAM, tmp_path, right, wrong)
+    expected = numba_cpu.Maker(made, TRAINING).images(FEW)
+    assert not all(np.array_equal(by_cuda(made, TRAINING, FEW, each, library), expected) for each in SCHEDULES)
 
 
 @pytest.mark.skipif(device.accelerators() == 0, reason="NO GPU: ITS BYTES ARE NOT COMPARED")

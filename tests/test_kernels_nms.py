@@ -1,17 +1,19 @@
 """Non-maximum suppression: every backend keeps the boxes of the reference, and the reference those it should."""
 
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from cuda_sources import library, pointers
 from hypothesis import given
 from hypothesis import strategies as st
+from on_host import SCHEDULES, planted, run
 
 from hpcai.kernels import nms
-from hpcai.kernels.nms import numba_cpu, reference
+from hpcai.kernels.cuda.program import Program
+from hpcai.kernels.nms import cupy_gpu, numba_cpu, reference
 
 ABSENT = -np.inf
 UNIT = [0.0, 0.0, 4.0, 4.0]
@@ -69,32 +71,51 @@ def test_numba_keeps_the_boxes_of_the_reference_in_any_case(seed: int, count: in
     assert np.array_equal(numba_cpu.nms(*case), reference.nms(*case))
 
 
-@pytest.fixture(scope="module")
-def on_host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return library("nms", tmp_path_factory.mktemp("nms"))
-
-
-@pytest.mark.parametrize("descending", [0, 1])
-@pytest.mark.parametrize("name", CASES)
-def test_the_cuda_kernels_run_on_the_host_keep_the_boxes_of_the_reference(
-    on_host: ctypes.CDLL, name: str, descending: int
-) -> None:
+def by_cuda(name: str, schedule: str, faulty: dict[str, ctypes.CDLL] | None = None) -> Any:
+    """What the kernels keep, run on the host; those named are replaced."""
     boxes, scores, groups, threshold, most = CASES[name]
     frames, count = scores.shape
     ordered, order = torch.sort(torch.from_numpy(np.fmax(scores, ABSENT)), dim=1, descending=True, stable=True)
     masks, found = np.zeros((frames, count, -(-count // 64)), np.uint64), np.full((frames, most), 77, np.int32)
-    given = pointers(boxes, ordered.numpy(), groups, order.numpy())
-    sizes = (ctypes.c_double(threshold), frames, count, most, descending)
-    if frames and count and most:  # as cupy_gpu.py has it
-        on_host.nms_on_host(*given, *sizes, *pointers(masks, found))
-        assert np.array_equal(found, reference.nms(*CASES[name]))
+    memory = [boxes, groups, order.numpy(), ordered.numpy(), masks, found]
+    assert all(array.flags.c_contiguous for array in memory)
+    places = tuple(np.uint64(array.ctypes.data) for array in memory)
+    for launch in cupy_gpu.launches(places, frames, count, most, threshold):
+        run(launch, schedule, (faulty or {}).get(launch.program.name))
+    return found
+
+
+LAUNCHED = [name for name, case in CASES.items() if case[1].size and case[4]]  # as cupy_gpu.py has it
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_the_cuda_kernels_run_on_the_host_keep_the_boxes_of_the_reference(name: str, schedule: str) -> None:
+    assert np.array_equal(by_cuda(name, schedule), reference.nms(*CASES[name]))
+
+
+BARRIER = "wait_for_block();"
+FAULTS = [(cupy_gpu.COMPARE, BARRIER, "", 0), *((cupy_gpu.WALK, BARRIER, "", place) for place in (1, 2))]
+FAULTS += [
+    (cupy_gpu.COMPARE, "> place", "> place + 1", 0),
+    (cupy_gpu.WALK, "kept - chosen", "kept - chosen - 1", 0),
+    (cupy_gpu.WALK, "later = word + 1", "later = word + 2", 0),
+]
+
+
+@pytest.mark.parametrize(("program", "right", "wrong", "place"), FAULTS)
+def test_a_fault_of_the_cuda_kernels_is_seen(
+    program: Program, right: str, wrong: str, place: int, tmp_path: Path
+) -> None:
+    faulty = {program.name: planted(program, tmp_path, right, wrong, place)}
+    tried = [(name, schedule) for name in ("many", "few are wanted") for schedule in SCHEDULES]
+    same = [np.array_equal(by_cuda(*each, faulty), reference.nms(*CASES[each[0]])) for each in tried]
+    assert not all(same)
 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: nms.cu NOT RUN ON A DEVICE")
 @pytest.mark.parametrize("name", CASES)
 def test_the_gpu_keeps_the_boxes_of_the_reference(name: str) -> None:
-    from hpcai.kernels.nms import cupy_gpu
-
     boxes, scores, groups, threshold, most = CASES[name]
     with torch.cuda.stream(torch.cuda.Stream()):
         given = [torch.from_numpy(array).cuda() for array in (boxes, scores, groups)]

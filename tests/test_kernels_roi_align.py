@@ -1,15 +1,18 @@
 """RoIAlign: every backend holds to the reference in both directions, and the reference to what it stands for."""
 
 import ctypes
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from cuda_sources import library, pointers
+from on_host import SCHEDULES, planted, run
 
 from hpcai.kernels import roi_align
-from hpcai.kernels.roi_align import numba_cpu, reference
+from hpcai.kernels.cuda.launch import Launch
+from hpcai.kernels.roi_align import cupy_gpu, numba_cpu, reference
 
 OWN, OTHER = 2, 1
 SCALE = 0.25
@@ -55,6 +58,7 @@ CASES = {
     "one bin": drawn((2, 6, 8, 33), 9, 1, 4, 3),
     "one pixel": drawn((2, 1, 1, 3), 9, 2, 2, 4),
     "one row": drawn((1, 1, 9, 70), 9, 2, 2, 5),
+    "many": drawn((1, 6, 7, 5), 80, 2, 2, 6),
     "no regions": drawn((2, 4, 4, 3), 0),
     "no images": drawn((0, 4, 4, 3), 4),
 }
@@ -172,33 +176,58 @@ def test_points_outside_weigh_nothing_beyond_one_pixel() -> None:
             assert out.item() == expected
 
 
-@pytest.fixture(scope="module")
-def on_host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return library("roi_align", tmp_path_factory.mktemp("roi_align"))
+THREADS = 2 * cupy_gpu.GROUP  # fewer than on a GPU, so that channels and regions take several turns
 
 
-@pytest.mark.parametrize("descending", [0, 1])
+def by_cuda(made: Callable[..., Launch], case: Case, schedule: str, library: ctypes.CDLL | None = None) -> Any:
+    """What a kernel makes of a case, run on the host."""
+    into = np.zeros_like(case.features) if made == cupy_gpu.spreading else np.full_like(case.gradient, np.nan)
+    given = case.gradient if made == cupy_gpu.spreading else case.features
+    memory = (given, case.regions, case.level, into)
+    assert all(array.flags.c_contiguous for array in memory)
+    sizes = (OWN, case.scale, *case.level.shape, *case.features.shape[1:], case.side, case.samples)
+    run(made(tuple(np.uint64(array.ctypes.data) for array in memory), *sizes, threads=THREADS), schedule, library)
+    return into
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("no ")])
-def test_the_cuda_kernels_run_on_the_host_hold_to_the_reference(
-    on_host: ctypes.CDLL, name: str, descending: int
+def test_the_cuda_kernels_run_on_the_host_hold_to_the_reference(name: str, schedule: str) -> None:
+    check_forward(by_cuda(cupy_gpu.pooling, CASES[name], schedule), CASES[name])
+    check_backward(by_cuda(cupy_gpu.spreading, CASES[name], schedule), CASES[name])
+
+
+POOLED = (cupy_gpu.POOL, cupy_gpu.pooling, check_forward)
+SPREAD = (cupy_gpu.SPREAD, cupy_gpu.spreading, check_backward)
+BARRIER = "wait_for_block();"
+FAULTS = [(POOLED, BARRIER, "", 0), *((SPREAD, BARRIER, "", place) for place in range(1, 5))]
+FAULTS += [
+    (POOLED, "bin % side * samples", "bin / side * samples", 0),
+    (SPREAD, "k - side, samples, x", "k - side, samples, y", 0),
+    (SPREAD, "first + group * GROUP", "group * GROUP", 0),
+]
+
+
+@pytest.mark.parametrize(("kernel", "right", "wrong", "place"), FAULTS)
+def test_a_fault_of_the_cuda_kernels_is_seen(
+    kernel: tuple[Any, ...], right: str, wrong: str, place: int, tmp_path: Path
 ) -> None:
-    case = CASES[name]
-    images, number = case.level.shape
-    sizes = (images, number, *case.features.shape[1:], case.side, case.samples, descending)
-    numbers = (OWN, ctypes.c_double(case.scale), *sizes)
-    out, into = np.full(case.gradient.shape, np.nan, np.float32), np.zeros_like(case.features)
-    where = pointers(case.regions, case.level)
-    on_host.pool_on_host(*pointers(case.features), *where, *numbers, *pointers(out))
-    on_host.spread_on_host(*pointers(case.gradient), *where, *numbers, *pointers(into))
-    check_forward(out, case)
-    check_backward(into, case)
+    program, made, check = kernel
+    library, case = planted(program, tmp_path, right, wrong, place), CASES["many"]
+
+    def wrongly(schedule: str) -> bool:
+        try:
+            check(by_cuda(made, case, schedule, library), case)
+        except AssertionError:
+            return True
+        return False
+
+    assert any(map(wrongly, SCHEDULES))
 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: roi_align.cu NOT RUN ON A DEVICE")
 @pytest.mark.parametrize("name", CASES)
 def test_the_gpu_holds_to_the_reference(name: str) -> None:
-    from hpcai.kernels.roi_align import cupy_gpu
-
     case = CASES[name]
     with torch.cuda.stream(torch.cuda.Stream()):
         features, regions, level, gradient = (torch.from_numpy(array).cuda() for array in case[:4])

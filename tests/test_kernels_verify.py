@@ -8,7 +8,7 @@ import pytest
 
 from hpcai.kernels import conv2d, fma_peak, gemm, triad, verify
 from hpcai.kernels.arrays import poisoned
-from hpcai.kernels.spec import DIRECTIONS, DTYPES, FORWARD, Compared, Prepared, backend
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, Compared, Prepared, backend
 
 MATRICES = gemm.Shape(70, 90, 50)
 LAYER = conv2d.Shape(2, 24, 9, 8, 40, (3, 3), (2, 1), (1, 1))
@@ -129,8 +129,8 @@ def test_nothing_and_what_is_not_finite_never_passes() -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
 def test_a_peak_that_leaves_steps_out_is_seen(dtype: str) -> None:
     module = backend("fma_peak", "custom", "cpu")
-    shape = module.shape(np.dtype(DTYPES[dtype].operand), 2**20, 2)
-    (found,) = module.prepare(shape, "ceiling", DTYPES[dtype].operand, "cpu", 2)
+    shape = module.shape(dtype, 2**20, "cpu", 2)
+    (found,) = module.prepare(shape, "ceiling", dtype, "cpu", 2)
     assert verify.residual(fma_peak.SPEC, shape, "ceiling", dtype, None, found) == np.inf
     found.call()
     assert verify.residual(fma_peak.SPEC, shape, "ceiling", dtype, None, found) == 0

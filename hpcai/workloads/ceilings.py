@@ -9,7 +9,7 @@ import numpy as np
 from hpcai.estimate.kernels import Rank, triad_length
 from hpcai.kernels.fma_peak import SPEC as FMA_PEAK
 from hpcai.kernels.fma_peak import Shape as PeakShape
-from hpcai.kernels.spec import CUSTOM, DTYPES, VENDOR, Unavailable, backend
+from hpcai.kernels.spec import CUSTOM, VENDOR, Unavailable, backend
 from hpcai.kernels.triad import SPEC as TRIAD
 from hpcai.kernels.triad import Shape as TriadShape
 from hpcai.kernels.triad import Vectors
@@ -27,11 +27,11 @@ def ceilings(team: Team, rank: Rank) -> Iterator[Task]:
 
 
 def _peak(dtype: str, team: Team) -> Task:
-    kind = DTYPES[dtype].operand
     shape = PeakShape(0, 0)  # no backend has told its own
     with suppress(Unavailable):  # which is told where it is prepared
-        shape = backend("fma_peak", CUSTOM, team.device.type).shape(np.dtype(kind), STEPS, team.threads)
-    return _task(FMA_PEAK, shape, f"sums{shape.sums} steps{shape.steps}", dtype, lambda: kind, (CUSTOM,))
+        module = backend("fma_peak", CUSTOM, team.device.type)
+        shape = module.shape(dtype, STEPS, str(team.device), team.threads)
+    return _task(FMA_PEAK, shape, f"sums{shape.sums} steps{shape.steps}", dtype, lambda: dtype, (CUSTOM,))
 
 
 def _triad(team: Team, rank: Rank) -> Task:

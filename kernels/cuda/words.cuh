@@ -99,6 +99,27 @@ template <class T> WORD void store_shared(u32 address, const T &value)
                      : "memory");
 }
 
+// 16 bytes of global memory that are not used again, which the nearest cache need not keep.
+template <class T> WORD T load_streamed(const T *place)
+{
+    static_assert(sizeof(T) == 16, "four words");
+    T value;
+    u32 *words = reinterpret_cast<u32 *>(&value);
+    asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(__cvta_generic_to_global(place)));
+    return value;
+}
+
+template <class T> WORD void store_streamed(T *place, const T &value)
+{
+    static_assert(sizeof(T) == 16, "four words");
+    const u32 *words = reinterpret_cast<const u32 *>(&value);
+    asm volatile("st.global.cs.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(place)), "r"(words[0]),
+                 "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+}
+
 // Four matrices of 8 x 8 numbers of 16 bits: lane l gives the address of row l % 8 of matrix l / 8, and has of each matrix
 // two neighbours of row l / 4, columns 2 (l % 4) and the next; transposed: of column l / 4, these rows.
 WORD void load_matrices(u32 (&value)[4], u32 address)
@@ -132,6 +153,33 @@ MMA(mma_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32", "f", float)
 MMA(mma_int8, "m16n8k32.row.col.s32.s8.s8.s32", "r", int)
 #endif
 #undef MMA
+
+// C (16 x 8) += A (16 x 16) B (16 x 8) of fp64, by a warp: lane l has of A, in steps l % 4, 4 + l % 4 and so on, row l / 4 and
+// row l / 4 + 8; of B the same steps of column l / 4; of C two neighbours of either row, columns 2 (l % 4) and the next.
+#if __CUDA_ARCH__ >= 900
+WORD void mma_fp64(double (&c)[4], const double (&a)[8], const double (&b)[4])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
+                 "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
+                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]),
+                   "d"(b[1]), "d"(b[2]), "d"(b[3]));
+}
+#elif __CUDA_ARCH__ >= 800
+WORD void mma_fp64(double (&c)[4], const double (&a)[8], const double (&b)[4])
+{
+    UNROLLED
+    for (int part = 0; part < 8; ++part)
+        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                     : "+d"(c[part % 2 * 2]), "+d"(c[part % 2 * 2 + 1])
+                     : "d"(a[part]), "d"(b[part / 2]));
+}
+#endif
+
+// The compiler may not move what it does with a number over this point, and knows nothing of it afterwards.
+WORD void hold(float &sum) { asm volatile("" : "+f"(sum)::"memory"); }
+WORD void hold(double &sum) { asm volatile("" : "+d"(sum)::"memory"); }
+WORD void hold(int &sum) { asm volatile("" : "+r"(sum)::"memory"); }
 
 // The nearest number with 11 bits, halves away from zero.
 WORD u32 to_tf32(u32 bits)
@@ -178,6 +226,11 @@ WORD u16 to_fp16(float value)
 WORD u32 from_lane(u32 value, int lane) { return __shfl_sync(0xffffffff, value, lane); }
 
 WORD u32 high_product(u32 a, u32 b) { return __umulhi(a, b); }
+
+// Bits of a word that several threads set; the number of the lowest one that is set.
+WORD void set_bits(u32 *place, u32 bits) { atomicOr(place, bits); }
+WORD int lowest_bit(u32 word) { return __ffs(static_cast<int>(word)) - 1; }
+
 WORD void wait_for_warp() { __syncwarp(); }
 WORD void wait_for_block() { __syncthreads(); }
 

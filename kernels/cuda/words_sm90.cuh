@@ -94,10 +94,6 @@ WORD void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::
 // Until all but the last so many groups of products are done.
 template <int LEFT> WORD void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
 
-// The compiler may not move what it does with a sum over this point.
-WORD void hold(float &sum) { asm volatile("" : "+f"(sum)::"memory"); }
-WORD void hold(int &sum) { asm volatile("" : "+r"(sum)::"memory"); }
-
 #define NAMES_32                                                                                                       \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"

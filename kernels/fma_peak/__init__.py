@@ -30,5 +30,5 @@ def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
 
 
 SPEC = Spec[Shape](
-    name="fma_peak", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance, backends=("numba_cpu",)
+    name="fma_peak", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance, backends=("numba_cpu", "cupy_gpu")
 )

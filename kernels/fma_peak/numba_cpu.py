@@ -9,7 +9,7 @@ from numba import prange, types
 from ..arrays import poison, poisoned
 from ..cpu.compiled import parallel
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
-from ..spec import Prepared
+from ..spec import DTYPES, Prepared
 from . import FACTOR, TERM, Shape
 
 UNROLLED = 4
@@ -46,19 +46,24 @@ def _repeat_on_threads(threads: Any, factor: Any, term: Any, steps: Any, target:
 
 def peak(kind: Any, factor: float, term: float, steps: int, threads: int) -> Any:
     """The sums [threads, sums of a tile] of a type of NumPy; steps are a multiple of 4."""
-    sums = poisoned((threads, shape(kind, steps, 1).sums), np.dtype(kind).name)
+    sums = poisoned((threads, _sums(kind)), np.dtype(kind).name)
     _repeat_on_threads(threads, kind(factor), kind(term), steps, sums.ctypes.data, sums.strides[0])
     return sums
 
 
-def shape(kind: Any, steps: int, threads: int) -> Shape:
-    """What `peak` does."""
-    return Shape(threads * ROWS * VECTORS * lanes(np.dtype(kind).itemsize), steps)
+def _sums(kind: Any) -> int:
+    """Of a thread."""
+    return ROWS * VECTORS * lanes(np.dtype(kind).itemsize)
 
 
-def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is; `data` is the type of the sums. See `Prepared`."""
-    kind = np.dtype(data).type
-    sums = poisoned((threads, shape.sums // threads), np.dtype(data).name)
-    work = (threads, kind(FACTOR), kind(TERM), shape.steps, sums.ctypes.data, sums.strides[0])
-    return [Prepared(lambda: _repeat_on_threads(*work), lambda: sums, lambda: sums.fill(poison(sums.dtype.name)))]
+def shape(dtype: str, steps: int, device: str, threads: int) -> Shape:
+    """What is measured of so many threads."""
+    return Shape(threads * _sums(DTYPES[dtype].operand), steps)
+
+
+def prepare(shape: Shape, direction: str, data: str, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is; `data` is the name of the type. See `Prepared`."""
+    kind = np.dtype(DTYPES[data].operand)
+    sums = poisoned((threads, shape.sums // threads), kind.name)
+    work = (threads, kind.type(FACTOR), kind.type(TERM), shape.steps, sums.ctypes.data, sums.strides[0])
+    return [Prepared(lambda: _repeat_on_threads(*work), lambda: sums, lambda: sums.fill(poison(kind.name)))]

@@ -28,6 +28,11 @@ def numbers(formula: Formula, split: int) -> Any:
     return np.array([*f.key, *tags, *rest], np.uint32)
 
 
+def launch(memory: tuple[np.uint64, ...], number: int, formula: Formula) -> Launch:
+    """The kernel for so many pictures, indices, textures and `numbers` in memory."""
+    return Launch(PROGRAM, (number, -(-formula.quarter // _THREADS), 1), _THREADS, 0, memory)
+
+
 def maker(formula: Formula, split: int, device: torch.device) -> Callable[[Integers], torch.Tensor]:
     """A function of indices (int64, not negative) that gives their pictures on the GPU, uint8[n, 3, side, side].
 
@@ -35,12 +40,10 @@ def maker(formula: Formula, split: int, device: torch.device) -> Callable[[Integ
     """
     table = torch.from_numpy(textures(formula)).to(device)
     constants = torch.from_numpy(numbers(formula, split).view(np.int32)).to(device)
-    blocks = -(-formula.quarter // _THREADS)
 
-    def launch(pictures: torch.Tensor, indices: torch.Tensor) -> None:
+    def enqueued(pictures: torch.Tensor, indices: torch.Tensor) -> None:
         where = indices.to(device, non_blocking=True)
-        arguments = addresses(pictures, where, table, constants)
-        enqueue(Launch(PROGRAM, (len(indices), blocks, 1), _THREADS, 0, arguments), device)
+        enqueue(launch(addresses(pictures, where, table, constants), len(indices), formula), device)
 
     def images(indices: Integers) -> torch.Tensor:
         with torch.cuda.device(device):
@@ -48,7 +51,7 @@ def maker(formula: Formula, split: int, device: torch.device) -> Callable[[Integ
                 (len(indices), CHANNELS, formula.side, formula.side), dtype=torch.uint8, device=device
             )
             if len(indices):
-                launch(pictures, torch.from_numpy(np.ascontiguousarray(indices)).pin_memory())
+                enqueued(pictures, torch.from_numpy(np.ascontiguousarray(indices)).pin_memory())
         return pictures
 
     return images

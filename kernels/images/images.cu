@@ -1,15 +1,5 @@
-// The pictures, with a body for the GPU and one for the host: a compiler for C++ takes this file as well, so that the
-// arithmetic can be tested where there is no GPU. Integers only; what each draw means stands in __init__.py.
-
-#ifdef __CUDACC__
-#define ON_DEVICE __device__ inline
-#else
-#define ON_DEVICE inline
-#endif
-
-typedef unsigned char u8;
-typedef unsigned int u32;
-typedef unsigned long long u64;
+// The pictures. Integers only; what each draw means stands in __init__.py.
+#include "words.cuh"
 
 enum { CHANNELS = 3, MOST_CELLS = 64, LEAST_GAIN = 64, GAINS = 48, BRIGHTEST = 225 };
 
@@ -27,7 +17,7 @@ struct View {
     u32 down, right, gain, offset;
 };
 
-ON_DEVICE Words philox(Words c, u32 key0, u32 key1) {
+WORD Words philox(Words c, u32 key0, u32 key1) {
     for (int round = 0; round < 10; ++round) {
         const u64 p0 = (u64)c.w[0] * 0xD2511F53u, p1 = (u64)c.w[2] * 0xCD9E8D57u;
         const Words next = {{(u32)(p1 >> 32) ^ c.w[1] ^ key0, (u32)p1, (u32)(p0 >> 32) ^ c.w[3] ^ key1, (u32)p0}};
@@ -38,15 +28,15 @@ ON_DEVICE Words philox(Words c, u32 key0, u32 key1) {
     return c;
 }
 
-ON_DEVICE Words draw(const Formula &f, u32 tag, u64 index, u32 instance) {
+WORD Words draw(const Formula &f, u32 tag, u64 index, u32 instance) {
     const Words counter = {{(u32)index, (u32)(index >> 32), instance, tag}};
     return philox(counter, f.key0, f.key1);
 }
 
-ON_DEVICE u32 below(u32 bound, u32 word) { return (u32)((u64)word * bound >> 32); }
+WORD u32 below(u32 bound, u32 word) { return (u32)((u64)word * bound >> 32); }
 
 // Number of the texture that a sample has in a cell.
-ON_DEVICE u32 texture_of(const Formula &f, u64 index, u32 cell) {
+WORD u32 texture_of(const Formula &f, u64 index, u32 cell) {
     const Words words = draw(f, f.cell_tag, index, cell);
     u32 symbol;
     if (words.w[0] < f.corrupted)
@@ -56,7 +46,7 @@ ON_DEVICE u32 texture_of(const Formula &f, u64 index, u32 cell) {
     return symbol * f.synonyms + below(f.synonyms, words.w[2]);
 }
 
-ON_DEVICE View view_of(const Formula &f, u64 index) {
+WORD View view_of(const Formula &f, u64 index) {
     const Words words = draw(f, f.view_tag, index, 0);
     const u32 gain = LEAST_GAIN + below(GAINS, words.w[2]);
     const u32 range = f.shifts * f.cell;
@@ -66,7 +56,7 @@ ON_DEVICE View view_of(const Formula &f, u64 index) {
 }
 
 // The texture's byte under a byte of the picture.
-ON_DEVICE u32 texel(const Formula &f, const u8 *table, const u32 *textures, const View &view, u32 byte) {
+WORD u32 texel(const Formula &f, const u8 *table, const u32 *textures, const View &view, u32 byte) {
     const u32 size = f.grid * f.cell, row = byte / f.side;
     const u32 v = (row % f.side + view.down) % size, u = (byte % f.side + view.right) % size;
     const u32 texture = textures[v / f.cell * f.grid + u / f.cell];
@@ -74,7 +64,7 @@ ON_DEVICE u32 texel(const Formula &f, const u8 *table, const u32 *textures, cons
 }
 
 // The sixteen bytes of a picture whose noise comes from block j: four in each quarter.
-ON_DEVICE void write_block(
+WORD void write_block(
     const Formula &f, const u8 *table, const u32 *textures, const View &view, u64 index, u32 j, u8 *picture) {
     const u32 nbytes = CHANNELS * f.side * f.side, quarter = (nbytes + 15) / 16;
     const Words words = draw(f, f.noise_tag, index, j);
@@ -88,8 +78,6 @@ ON_DEVICE void write_block(
     }
 }
 
-#ifdef __CUDACC__
-
 // Block (n, b) writes the part of sample n whose noise comes from the blocks of Philox b * blockDim.x on.
 extern "C" __global__ void images(u8 *out, const long long *indices, const u8 *table, const Formula *formula) {
     __shared__ u32 textures[MOST_CELLS];
@@ -97,31 +85,19 @@ extern "C" __global__ void images(u8 *out, const long long *indices, const u8 *t
     const u64 index = (u64)indices[blockIdx.x], nbytes = (u64)CHANNELS * f.side * f.side;
     for (u32 cell = threadIdx.x; cell < f.grid * f.grid; cell += blockDim.x)
         textures[cell] = texture_of(f, index, cell);
-    __syncthreads();
+    wait_for_block();
     const u32 j = blockIdx.y * blockDim.x + threadIdx.x;
     if (j < (nbytes + 15) / 16)
         write_block(f, table, textures, view_of(f, index), index, j, out + blockIdx.x * nbytes);
 }
 
-#else
+#ifndef __CUDACC__
 
+// One draw, for known answers.
 extern "C" void philox_on_host(const u32 *counter, const u32 *key, u32 *out) {
     const Words words = {{counter[0], counter[1], counter[2], counter[3]}}, drawn = philox(words, key[0], key[1]);
     for (int k = 0; k < 4; ++k)
         out[k] = drawn.w[k];
-}
-
-extern "C" void images_on_host(u8 *out, const long long *indices, const u8 *table, const Formula *formula, int n) {
-    const Formula f = *formula;
-    const u64 nbytes = (u64)CHANNELS * f.side * f.side;
-    u32 textures[MOST_CELLS];
-    for (int sample = 0; sample < n; ++sample) {
-        const u64 index = (u64)indices[sample];
-        for (u32 cell = 0; cell < f.grid * f.grid; ++cell)
-            textures[cell] = texture_of(f, index, cell);
-        for (u32 j = 0; j < (nbytes + 15) / 16; ++j)
-            write_block(f, table, textures, view_of(f, index), index, j, out + sample * nbytes);
-    }
 }
 
 #endif

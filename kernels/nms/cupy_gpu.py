@@ -35,22 +35,25 @@ def nms(
     if frames and count and kept:
         there = torch.where(scores > -torch.inf, scores, -torch.inf)  # NaN would be sorted to the front
         ordered, order = torch.sort(there, dim=1, descending=True, stable=True)
-        _launch(boxes.contiguous(), groups.contiguous(), order, ordered, threshold, found)
+        memory = (boxes.contiguous(), groups.contiguous(), order, ordered, _masks(frames, count, boxes.device), found)
+        for launch in launches(addresses(*memory), frames, count, kept, threshold):
+            enqueue(launch, boxes.device)
     return found
 
 
-def _launch(
-    boxes: torch.Tensor,
-    groups: torch.Tensor,
-    order: torch.Tensor,
-    ordered: torch.Tensor,
-    threshold: float,
-    found: torch.Tensor,
-) -> None:
-    (frames, count), kept, device = order.shape, found.shape[1], boxes.device
+def _masks(frames: int, count: int, device: torch.device) -> torch.Tensor:
+    return torch.empty((frames, count, -(-count // BITS)), dtype=torch.int64, device=device)
+
+
+def launches(
+    memory: tuple[np.uint64, ...], frames: int, count: int, kept: int, threshold: float
+) -> tuple[Launch, Launch]:
+    """Both kernels, for boxes, groups, the order of the scores, scores in that order, masks and result in memory."""
+    boxes, groups, order, ordered, masks, found = memory
     words = -(-count // BITS)
-    masks = torch.empty((frames, count, words), dtype=torch.int64, device=device)
-    compared = (*addresses(boxes, groups, order), np.float64(threshold), np.int32(count), *addresses(masks))
-    enqueue(Launch(COMPARE, (words, words, frames), BITS, 0, compared), device)
-    walked = (*addresses(masks, ordered, order), np.int32(count), np.int32(kept), *addresses(found))
-    enqueue(Launch(WALK, (frames, 1, 1), _THREADS, 8 * words, walked), device)
+    compared = (boxes, groups, order, np.float64(threshold), np.int32(count), masks)
+    walked = (masks, ordered, order, np.int32(count), np.int32(kept), found)
+    return (
+        Launch(COMPARE, (words, words, frames), BITS, 0, compared),
+        Launch(WALK, (frames, 1, 1), _THREADS, 8 * words, walked),
+    )

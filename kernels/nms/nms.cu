@@ -1,17 +1,18 @@
 // Non-maximum suppression in two kernels: what each box would suppress as bit masks, then one block a frame that walks
 // over them. The host learns nothing on the way. Boxes come in the order of their scores, by `order`. No product may be
-// joined with a sum (--fmad=false): the comparison is that of __init__.py to the bit. No header is included.
+// joined with a sum (--fmad=false): the comparison is that of __init__.py to the bit.
+#include "words.cuh"
 
 #define BITS 64
 #define LOWEST -3.402823466e+38f  // of all scores but -inf
 
-typedef unsigned long long Mask;
+typedef u64 Mask;
 
-__device__ __forceinline__ double positive(double side) { return side > 0.0 ? side : 0.0; }
+WORD double positive(double side) { return side > 0.0 ? side : 0.0; }
 
-__device__ __forceinline__ double area(const double *box) { return positive(box[2] - box[0]) * positive(box[3] - box[1]); }
+WORD double area(const double *box) { return positive(box[2] - box[0]) * positive(box[3] - box[1]); }
 
-__device__ __forceinline__ bool overlap(const double *a, const double *b, double threshold)
+WORD bool overlap(const double *a, const double *b, double threshold)
 {
     const double bottom = a[2] < b[2] ? a[2] : b[2], top = a[0] > b[0] ? a[0] : b[0];
     const double right = a[3] < b[3] ? a[3] : b[3], left = a[1] > b[1] ? a[1] : b[1];
@@ -19,7 +20,7 @@ __device__ __forceinline__ bool overlap(const double *a, const double *b, double
     return shared > threshold * (area(a) + area(b) - shared);
 }
 
-__device__ __forceinline__ void load(const float *boxes, long long index, double *box)
+WORD void load(const float *boxes, long long index, double *box)
 {
     for (int edge = 0; edge < 4; ++edge) box[edge] = boxes[4 * index + edge];
 }
@@ -40,7 +41,7 @@ extern "C" __global__ void compare(const float *boxes, const int *groups, const 
         load(boxes, frame + order[frame + column], edges[threadIdx.x]);
         group_of[threadIdx.x] = groups[frame + order[frame + column]];
     }
-    __syncthreads();
+    wait_for_block();
     if (place >= count) return;
     double own[4];
     load(boxes, frame + order[frame + place], own);
@@ -53,7 +54,7 @@ extern "C" __global__ void compare(const float *boxes, const int *groups, const 
 }
 
 // Which of the places BITS * word and following stay, of those that are neither gone nor absent; at most `most`.
-__device__ __forceinline__ Mask staying(Mask gone, const Mask *own, int most)
+WORD Mask staying(Mask gone, const Mask *own, int most)
 {
     Mask stay = 0;
     for (int bit = 0; bit < BITS && most > 0; ++bit)
@@ -70,7 +71,7 @@ __device__ __forceinline__ Mask staying(Mask gone, const Mask *own, int most)
 extern "C" __global__ void walk(const Mask *masks, const float *scores, const long long *order, int count, int kept,
                                 int *found)
 {
-    extern __shared__ Mask gone[];
+    Mask *gone = reinterpret_cast<Mask *>(shared_memory());
     __shared__ Mask own[BITS];
     __shared__ Mask stay;
     const int words = (count + BITS - 1) / BITS, threads = blockDim.x, thread = threadIdx.x;
@@ -86,11 +87,10 @@ extern "C" __global__ void walk(const Mask *masks, const float *scores, const lo
     int chosen = 0;
     for (int word = 0; word < words && chosen < kept; ++word) {
         const int first = BITS * word;
-        __syncthreads();
         if (thread < BITS && first + thread < count) own[thread] = masks[(frame + first + thread) * words + word];
-        __syncthreads();
+        wait_for_block();
         if (thread == 0) stay = staying(gone[word], own, kept - chosen);
-        __syncthreads();
+        wait_for_block();
         for (int bit = 0; bit < BITS; ++bit) {
             if (!(stay >> bit & 1)) continue;
             if (thread == 0) target[chosen] = static_cast<int>(order[frame + first + bit]);

@@ -4,6 +4,9 @@ The gradient is summed by the pixel that it belongs to, not by the region that i
 results of two runs are the same.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -15,7 +18,8 @@ POOL = Program("roi_align/roi_align.cu", "pool", fused_multiply_add=False)
 SPREAD = Program("roi_align/roi_align.cu", "spread", fused_multiply_add=False)
 GROUP = 32  # regions whose reach is known as the bits of a word
 _TAP = 16  # bytes
-_THREADS = 256
+THREADS = 256  # of a block
+Memory = tuple[np.uint64, ...]
 
 
 def programs(target: Target) -> tuple[Program, ...]:
@@ -39,11 +43,9 @@ def forward(
     All are of the same GPU and in one piece; it is put on torch's current stream and not waited for.
     """
     check(features.shape, regions.shape, level.shape, out.shape, samples)
-    images, number = level.shape
-    sizes = (*features.shape[1:], side, samples)
     if out.numel():
-        memory = 2 * side * samples * _TAP
-        _launch(POOL, (number, images, 1), _THREADS, memory, (features, regions, level), own, scale, sizes, out)
+        numbers = (own, scale, *level.shape, *features.shape[1:], side, samples)
+        _enqueue(pooling, (features, regions, level, out), numbers)
 
 
 def backward(
@@ -59,27 +61,32 @@ def backward(
 ) -> None:
     """Add to `into` [B, H, W, C], the gradient of the features, what follows from that of `out`. As `forward`."""
     check(into.shape, regions.shape, level.shape, gradient.shape, samples)
-    images, height, width, channels = into.shape
-    sizes = (level.shape[1], height, width, channels, side, samples)
     if gradient.numel():
-        block = min(_THREADS, -(-channels // GROUP) * GROUP)
-        grid = (width, height, images * -(-channels // block))
-        memory = 4 * (2 * side + block // GROUP)
-        _launch(SPREAD, grid, block, memory, (gradient, regions, level), own, scale, sizes, into)
+        numbers = (own, scale, *level.shape, *into.shape[1:], side, samples)
+        _enqueue(spreading, (gradient, regions, level, into), numbers)
 
 
-def _launch(
-    program: Program,
-    grid: tuple[int, int, int],
-    block: int,
-    memory: int,
-    given: tuple[torch.Tensor, ...],
-    own: int,
-    scale: float,
-    sizes: tuple[int, ...],
-    result: torch.Tensor,
-) -> None:
-    assert all(tensor.is_contiguous() for tensor in (*given, result))
-    numbers = (np.int32(own), np.float64(scale), *map(np.int32, sizes))
-    arguments = (*addresses(*given), *numbers, *addresses(result))
-    enqueue(Launch(program, grid, block, memory, arguments), result.device)
+def pooling(
+    memory: Memory, own: int, scale: float, images: int, number: int, *sizes: int, threads: int = THREADS
+) -> Launch:
+    """`forward`, for features, regions, levels and result in memory; sizes are H, W, C, side and samples."""
+    *given, out = memory
+    arguments = (*given, np.int32(own), np.float64(scale), *map(np.int32, sizes), out)
+    return Launch(POOL, (number, images, 1), threads, 2 * sizes[-2] * sizes[-1] * _TAP, arguments)
+
+
+def spreading(
+    memory: Memory, own: int, scale: float, images: int, number: int, *sizes: int, threads: int = THREADS
+) -> Launch:
+    """`backward`, for the gradient of `out`, regions, levels and `into` in memory; sizes as of `pooling`."""
+    *given, into = memory
+    height, width, channels, side, _ = sizes
+    block = min(threads, -(-channels // GROUP) * GROUP)
+    grid = (width, height, images * -(-channels // block))
+    arguments = (*given, np.int32(own), np.float64(scale), np.int32(number), *map(np.int32, sizes), into)
+    return Launch(SPREAD, grid, block, 4 * (2 * side + block // GROUP), arguments)
+
+
+def _enqueue(made: Callable[..., Launch], memory: tuple[torch.Tensor, ...], numbers: tuple[Any, ...]) -> None:
+    assert all(tensor.is_contiguous() for tensor in memory)
+    enqueue(made(addresses(*memory), *numbers), memory[-1].device)

@@ -1,6 +1,7 @@
 // RoIAlign with the channels last, and its gradient: the arithmetic of __init__.py, positions in double, sums in float.
 // Both directions write each number once, in one order, without atomic sums: results are the same every time. The host
-// learns nothing of where the regions lie. No header is included, so that NVRTC compiles it anywhere.
+// learns nothing of where the regions lie.
+#include "words.cuh"
 
 #define GROUP 32  // regions whose reach is known as the bits of a word
 
@@ -14,7 +15,7 @@ struct Line {
     int size;
 };
 
-__device__ __forceinline__ Line line_of(float low, float high, double scale, int side, int size)
+WORD Line line_of(float low, float high, double scale, int side, int size)
 {
     Line line;
     line.first = static_cast<double>(low) * scale - 0.5;
@@ -23,7 +24,7 @@ __device__ __forceinline__ Line line_of(float low, float high, double scale, int
     return line;
 }
 
-__device__ __forceinline__ Tap tap_of(const Line &line, int bin, int sample, int samples)
+WORD Tap tap_of(const Line &line, int bin, int sample, int samples)
 {
     Tap tap = {0, 0, 0.0f, 0.0f};
     const double point = line.first + (bin + (sample + 0.5) / samples) * line.step;
@@ -39,7 +40,7 @@ __device__ __forceinline__ Tap tap_of(const Line &line, int bin, int sample, int
 }
 
 // What a pixel weighs in a bin along one side.
-__device__ __forceinline__ float weight_of(const Line &line, int bin, int samples, int pixel)
+WORD float weight_of(const Line &line, int bin, int samples, int pixel)
 {
     float weight = 0.0f;
     for (int sample = 0; sample < samples; ++sample) {
@@ -51,14 +52,14 @@ __device__ __forceinline__ float weight_of(const Line &line, int bin, int sample
 }
 
 // Whether a region's samples may weigh a pixel; false only where none does.
-__device__ __forceinline__ bool reaches(const Line &line, int side, int pixel)
+WORD bool reaches(const Line &line, int side, int pixel)
 {
     const double last = line.first + side * line.step;
     const double low = line.first < last ? line.first : last, high = line.first < last ? last : line.first;
     return pixel >= low - 2.0 && pixel <= high + 2.0;
 }
 
-__device__ __forceinline__ float sample_of(const float *pixels, int width, int channels, const Tap &row,
+WORD float sample_of(const float *pixels, int width, int channels, const Tap &row,
                                            const Tap &column)
 {
     const float *above = pixels + static_cast<long long>(row.before) * width * channels;
@@ -74,7 +75,7 @@ __device__ __forceinline__ float sample_of(const float *pixels, int width, int c
 extern "C" __global__ void pool(const float *features, const float *regions, const int *level, int own, double scale,
                                 int height, int width, int channels, int side, int samples, float *out)
 {
-    extern __shared__ Tap taps[];
+    Tap *taps = reinterpret_cast<Tap *>(shared_memory());
     const long long region = static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x;
     if (level[region] != own) return;
     const float *box = regions + 4 * region;
@@ -82,7 +83,7 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
     const int points = side * samples;
     for (int k = threadIdx.x; k < 2 * points; k += blockDim.x)
         taps[k] = tap_of(k < points ? rows : columns, k % points / samples, k % samples, samples);
-    __syncthreads();
+    wait_for_block();
     const float *pixels = features + static_cast<long long>(blockIdx.y) * height * width * channels;
     float *target = out + region * side * side * channels;
     for (int k = threadIdx.x; k < side * side * channels; k += blockDim.x) {
@@ -97,7 +98,7 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
 }
 
 // Weights of a pixel in the rows of a region's bins, then in their columns: shared out among the threads.
-__device__ __forceinline__ void weigh(const float *box, double scale, int side, int samples, int height, int width, int y,
+WORD void weigh(const float *box, double scale, int side, int samples, int height, int width, int y,
                                       int x, float *weights)
 {
     const Line rows = line_of(box[0], box[2], scale, side, height), columns = line_of(box[1], box[3], scale, side, width);
@@ -106,7 +107,7 @@ __device__ __forceinline__ void weigh(const float *box, double scale, int side, 
 }
 
 // The sum over a region's bins of one channel.
-__device__ __forceinline__ float weighed(const float *bins, int channels, int side, const float *weights)
+WORD float weighed(const float *bins, int channels, int side, const float *weights)
 {
     float sum = 0.0f;
     for (int i = 0; i < side; ++i)
@@ -122,8 +123,8 @@ __device__ __forceinline__ float weighed(const float *bins, int channels, int si
 extern "C" __global__ void spread(const float *gradient, const float *regions, const int *level, int own, double scale,
                                   int number, int height, int width, int channels, int side, int samples, float *into)
 {
-    extern __shared__ float weights[];
-    unsigned int *reached = reinterpret_cast<unsigned int *>(weights + 2 * side);
+    float *weights = reinterpret_cast<float *>(shared_memory());
+    u32 *reached = reinterpret_cast<u32 *>(weights + 2 * side);
     const int parts = (channels + blockDim.x - 1) / blockDim.x, image = blockIdx.z / parts;
     const int thread = threadIdx.x, threads = blockDim.x, groups = threads / GROUP;
     const int channel = static_cast<int>(blockIdx.z) % parts * threads + thread;
@@ -133,25 +134,24 @@ extern "C" __global__ void spread(const float *gradient, const float *regions, c
     const float *bins = gradient + static_cast<long long>(image) * number * side * side * channels;
     float sum = 0.0f;
     for (int first = 0; first < number; first += threads) {
-        __syncthreads();
         if (thread < groups) reached[thread] = 0;
-        __syncthreads();
+        wait_for_block();
         const int own_region = first + thread;
         if (own_region < number && levels[own_region] == own) {
             const float *box = boxes + 4 * own_region;
             if (reaches(line_of(box[0], box[2], scale, side, height), side, y) &&
                 reaches(line_of(box[1], box[3], scale, side, width), side, x))
-                atomicOr(&reached[thread / GROUP], 1u << thread % GROUP);
+                set_bits(&reached[thread / GROUP], 1u << thread % GROUP);
         }
-        __syncthreads();
+        wait_for_block();
         for (int group = 0; group < groups; ++group)
-            for (unsigned int left = reached[group]; left; left &= left - 1) {
-                const int region = first + group * GROUP + __ffs(left) - 1;
+            for (u32 left = reached[group]; left; left &= left - 1) {
+                const int region = first + group * GROUP + lowest_bit(left);
                 weigh(boxes + 4 * region, scale, side, samples, height, width, y, x, weights);
-                __syncthreads();
+                wait_for_block();
                 const float *of_region = bins + static_cast<long long>(region) * side * side * channels;
                 if (channel < channels) sum += weighed(of_region + channel, channels, side, weights);
-                __syncthreads();
+                wait_for_block();
             }
     }
     if (channel < channels) into[((static_cast<long long>(image) * height + y) * width + x) * channels + channel] += sum;

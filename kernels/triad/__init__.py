@@ -35,5 +35,9 @@ def nbytes(shape: Shape, direction: str = "", dtype: str = "fp64") -> int:
 
 
 SPEC = Spec[Shape](
-    name="triad", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance, backends=("numba_cpu", "vendor")
+    name="triad",
+    operations=operations,
+    nbytes=nbytes,
+    tolerance=fp32_tolerance,
+    backends=("numba_cpu", "cupy_gpu", "vendor"),
 )

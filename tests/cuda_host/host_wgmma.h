@@ -1,8 +1,6 @@
 // On a host: products by warpgroups. See host_words.h.
 #pragma once
 
-WORD void hold(float &) {}
-WORD void hold(int &) {}
 WORD void begin_products() {}
 
 WORD void commit_products()

@@ -67,6 +67,24 @@ template <class T> WORD void store_shared(u32 address, const T &value)
     host::note_writing(place, sizeof(T));
 }
 
+template <class T> WORD const T *whole(const T *place)
+{
+    static_assert(sizeof(T) == 16, "four words");
+    if (reinterpret_cast<uintptr_t>(place) % 16) host::fail("16 bytes of memory from between");
+    return place;
+}
+template <class T> WORD T load_streamed(const T *place)
+{
+    T value;
+    memcpy(&value, whole(place), 16);
+    return value;
+}
+template <class T> WORD void store_streamed(T *place, const T &value)
+{
+    whole(place);
+    memcpy(place, &value, 16);
+}
+
 WORD void load_matrices(u32 (&value)[4], u32 address)
 {
     const auto shown = host::exchange(&address, 1);
@@ -185,6 +203,29 @@ WORD void mma_tf32(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_
 WORD void mma_int8(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfInt8>(c, a, b0, b1); }
 
 WORD u32 from_lane(u32 value, int lane) { return host::exchange(&value, 1)[lane][0]; }
+
+WORD void mma_fp64(double (&c)[4], const double (&a)[8], const double (&b)[4])
+{
+    const int lane = host::current->number % host::LANES;
+    for (int four = 0; four < 4; ++four) {
+        const double own[3] = {a[2 * four], a[2 * four + 1], b[four]};
+        u32 words[6];
+        memcpy(words, own, sizeof(own));
+        const auto shown = host::exchange(words, 6);
+        for (int part = 0; part < 4; ++part)
+            for (int t = 0; t < 4; ++t) {
+                double left, right;
+                memcpy(&left, &shown[lane / 4 * 4 + t][part / 2 * 2], 8);
+                memcpy(&right, &shown[(lane % 4 * 2 + part % 2) * 4 + t][4], 8);
+                c[part] += left * right;
+            }
+    }
+}
+
+WORD void hold(float &) {}
+WORD void hold(double &) {}
+WORD void hold(int &) {}
+
 WORD u32 high_product(u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); }
 WORD void wait_for_warp()
 {
@@ -193,5 +234,7 @@ WORD void wait_for_warp()
 }
 WORD void wait_for_block() { host::meet(host::own_block().gate, blockDim.x, "its block"); }
 WORD void __syncthreads() { wait_for_block(); }
+WORD void set_bits(u32 *place, u32 bits) { *place |= bits; }
+WORD int lowest_bit(u32 word) { return __builtin_ctz(word); }
 
 #include "host_words_sm90.h"

@@ -1,0 +1,17 @@
+"""The copy by torch, hence by the driver on a GPU."""
+
+import math
+from typing import Any
+
+import torch
+
+from ..arrays import poisoned
+from ..spec import Prepared
+from . import Shape
+
+
+def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is; `data` is b. See `Prepared`."""
+    b = torch.from_numpy(data).to(device)
+    a = torch.from_numpy(poisoned((shape.length,), data.dtype.name)).to(device)
+    return [Prepared(lambda: a.copy_(b), lambda: a.cpu().numpy(), lambda: a.fill_(math.nan))]

@@ -1,0 +1,35 @@
+"""The triad on a GPU, in torch's memory: 16 bytes a thread at a time, past the nearest cache."""
+
+import math
+
+import torch
+
+from ..arrays import poisoned
+from ..cuda import stream
+from ..cuda.architecture import Target
+from ..cuda.gpu import gpu
+from ..cuda.launch import Launch, keeping, parameters, ready, structure
+from ..cuda.program import Program
+from ..spec import Prepared
+from . import S, Shape, Vectors
+
+PARAMETERS = structure(("a", "u8"), ("b", "u8"), ("c", "u8"), ("s", "f8"), ("length", "i8"))
+
+
+def programs(target: Target) -> tuple[Program, ...]:
+    """All that is launched on such a GPU."""
+    return stream.programs("triad", target)
+
+
+def launch(a: int, b: int, c: int, dtype: str, length: int, processors: int) -> Launch:
+    """The kernel for vectors at these addresses, of a type of NumPy."""
+    given = parameters(PARAMETERS, a=a, b=b, c=c, s=S, length=length)
+    return stream.launch("triad", dtype, length, processors, given)
+
+
+def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is. See `Prepared`. Unavailable without NVRTC."""
+    place, dtype = torch.device(device), data.b.dtype.name
+    a, b, c = (torch.from_numpy(vector).to(place) for vector in (poisoned((shape.length,), dtype), *data))
+    made = launch(a.data_ptr(), b.data_ptr(), c.data_ptr(), dtype, shape.length, gpu(place).processors)
+    return [Prepared(keeping(ready(made, place), b, c), lambda: a.cpu().numpy(), lambda: a.fill_(math.nan))]

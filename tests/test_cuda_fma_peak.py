@@ -1,0 +1,123 @@
+"""The multiply-adds of a GPU without one: run on the host, in every type and order; compiled, and nothing left out."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cuda_sources import ARCHITECTURES, device_target, faults
+from on_host import SCHEDULES, planted, run
+
+from hpcai.kernels import fma_peak, verify
+from hpcai.kernels.arrays import poison
+from hpcai.kernels.cuda.architecture import CUBIN, Target
+from hpcai.kernels.cuda.compiler import compiled
+from hpcai.kernels.cuda.launch import Launch
+from hpcai.kernels.cuda.products import KINDS, MMA, SIMT, WGMMA
+from hpcai.kernels.fma_peak import cupy_gpu
+from hpcai.kernels.fma_peak.cupy_gpu import engines
+from hpcai.kernels.fma_peak.reference import compared
+from hpcai.kernels.spec import Unavailable
+
+AMPERE, HOPPER = Target("sm_80", CUBIN, (8, 0)), Target("sm_90a", CUBIN, (9, 0))
+WAYS = [(dtype, engine) for dtype in KINDS for engine in {*engines(dtype, AMPERE), *engines(dtype, HOPPER)}]
+TENSOR_CORES = [dtype for dtype in KINDS if dtype != "fp32"]
+PARTS_OF = {**dict.fromkeys(TENSOR_CORES, 4), "fp64": 2}  # products of tensor cores in a turn
+
+
+def made(dtype: str, engine: str, turns: int, blocks: int = 2) -> tuple[Launch, fma_peak.Shape, Any]:
+    """A launch of a few turns, and the sums that it fills."""
+    shape = fma_peak.Shape(cupy_gpu.filling(dtype, 0, blocks).sums, turns * cupy_gpu.turn(dtype, engine))
+    kind = cupy_gpu.SUMS[KINDS[dtype].sums]
+    sums = np.full(shape.sums, poison(kind), kind)
+    return cupy_gpu.launch(dtype, engine, shape, sums.ctypes.data), shape, sums
+
+
+def residual(dtype: str, shape: fma_peak.Shape, sums: Any) -> float:
+    parts = compared(sums, shape, fma_peak.SPEC.tolerance(shape.steps))
+    return verify.wrong(parts) if dtype == "int8" else verify.worst(parts)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("dtype", "engine"), WAYS)
+def test_every_sum_takes_every_step(dtype: str, engine: str, schedule: str) -> None:
+    launch, shape, sums = made(dtype, engine, turns=2)
+    assert residual(dtype, shape, sums) > 1
+    run(launch, schedule)
+    assert (sums == shape.steps).all() and residual(dtype, shape, sums) == 0
+
+
+LOOP = "; turn < p.turns; ++turn)\n        UNROLLED\n        for (int step"
+FAULTS = [
+    ("a barrier", "tf32", WGMMA, "    wait_for_block();\n", ""),
+    ("the last products", "bf16", WGMMA, "    wait_for_products<0>();\n", ""),
+    ("a part of a tile", "bf16", WGMMA, "rows * VECTORS", "rows * (VECTORS - 1)"),
+    ("the other row", "int8", WGMMA, "? odd : even", "? even : even + 1"),
+    ("a part twice", "fp16", MMA, "(tile + part) % PARTS", "tile % PARTS"),
+    ("half of the steps", "fp64", MMA, "4 * four + lane % 4", "4 * four + lane % 2"),
+    ("a turn", "fp32", SIMT, f"turn = 0{LOOP}", f"turn = 1{LOOP}"),
+    ("a step", "fp64", SIMT, "step = 0", "step = 1"),
+    ("a thread's place", "int8", MMA, "blockIdx.x * THREADS + threadIdx.x", "threadIdx.x"),
+    ("a sum", "fp32", SIMT, "i < COUNT; ++i) own", "i < COUNT - 1; ++i) own"),
+]
+
+
+@pytest.mark.parametrize(("what", "dtype", "engine", "right", "wrong"), FAULTS)
+def test_a_fault_is_seen(what: str, dtype: str, engine: str, right: str, wrong: str, tmp_path: Path) -> None:
+    library, seen = planted(made(dtype, engine, turns=3)[0].program, tmp_path, right, wrong), []
+    for schedule in SCHEDULES:
+        launch, shape, sums = made(dtype, engine, turns=3)
+        run(launch, schedule, library)
+        seen.append(residual(dtype, shape, sums) > (0 if dtype == "int8" else 1))
+    assert any(seen), what
+
+
+@pytest.mark.parametrize("dtype", TENSOR_CORES)
+def test_operands_are_as_random_ones_and_their_sums_known(dtype: str) -> None:
+    rows, column = cupy_gpu.operands(dtype)
+    steps = cupy_gpu.turn(dtype, MMA)
+    assert rows.shape == (2, steps) and ((rows * column).sum(1) == steps * fma_peak.TERM).all()
+    of_parts = (rows * column).reshape(2, PARTS_OF[dtype], -1).sum(2)
+    assert (of_parts != steps // PARTS_OF[dtype]).all()
+    assert all(abs(numbers).max() <= 64 and len({*numbers}) > 6 for numbers in (*rows, column))
+    stored = cupy_gpu.stored(column, dtype)
+    kind = torch.bfloat16 if dtype == "bf16" else getattr(torch, KINDS[dtype].operand)
+    assert torch.from_numpy(stored.view(np.uint8).copy()).view(kind).to(torch.int64).tolist() == column.tolist()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_all_of_it_stays_in_registers(architecture: str) -> None:
+    target = device_target(architecture)
+    for program in cupy_gpu.programs(target):
+        made = compiled(program, target)
+        assert not faults(made) and all(usage.stack == 0 for usage in made.usage.values()), f"{program}"
+
+
+def test_a_gpu_is_filled_and_sums_stay_exact() -> None:
+    for dtype in KINDS:
+        shape = cupy_gpu.filling(dtype, 2**20, 132)
+        assert shape.sums * KINDS[dtype].sum_bytes == 132 * 65536 * 2 and shape.steps <= 2**24
+        for engine in engines(dtype, HOPPER):
+            assert shape.steps % cupy_gpu.turn(dtype, engine) == 0
+            assert cupy_gpu.launch(dtype, engine, shape, 0).grid == (132, 1, 1)
+
+
+def test_a_type_that_a_gpu_lacks_is_unavailable_and_says_why() -> None:
+    turing = Target("sm_75", CUBIN, (7, 5))
+    assert engines("fp32", turing) == engines("fp64", turing) == (SIMT,)
+    for dtype in ("bf16", "fp16", "tf32", "int8"):
+        with pytest.raises(Unavailable, match=f"^{dtype} is multiplied by tensor cores .* 8.0 and newer; this is 7.5$"):
+            engines(dtype, turing)
+    assert engines("fp64", HOPPER) == (SIMT, MMA) and engines("bf16", HOPPER) == (WGMMA,)
+    assert engines("bf16", Target("sm_100", CUBIN, (10, 0))) == (MMA,)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS CEILINGS ARE NOT MEASURED")
+@pytest.mark.parametrize("dtype", KINDS)
+def test_on_a_gpu_every_way_is_exact(dtype: str) -> None:
+    shape = cupy_gpu.shape(dtype, 2**14, "cuda:0", 1)
+    for way in cupy_gpu.prepare(shape, "ceiling", dtype, "cuda:0", 1):
+        way.spoil()
+        way.call()
+        assert (way.result() == shape.steps).all(), way.variant
