@@ -96,10 +96,10 @@ def built(program: Program, source: Path) -> ctypes.CDLL:
 
 
 def planted(program: Program, folder: Path, right: str, wrong: str, place: int = 0) -> ctypes.CDLL:
-    """The kernel with a fault: in its file, or in a header of it that alone has them, the words at that place, counted
-    from 0, are others.
+    """The kernel with a fault: in the first of its files that has them, the words at that place, counted from 0, are
+    others.
     """
-    (file,) = [path for path in sources(program.path) if right in path.read_text()]
+    file = next(path for path in sources(program.path) if right in path.read_text())
     before, *after = file.read_text().split(right)
     text = before + "".join((wrong if number == place else right) + part for number, part in enumerate(after))
     assert 0 <= place < len(after), f"{file.name} has not {place + 1} of {right!r}"

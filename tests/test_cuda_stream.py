@@ -52,11 +52,12 @@ def test_every_number_is_made_and_nothing_else(kernel: str, kind: str, schedule:
         assert np.isnan(a[-1]) and (not length or residual(kernel, kind, data, a) < 0.5), length
 
 
+NUMBERS = "; ++i) {\n                Element"
 FAULTS = [
     ("what is less than a piece", "last < length", "last + 1 < length"),
     ("a chunk", "chunk < chunks", "chunk + 1 < chunks"),
     ("a piece", "piece < pieces", "piece + 1 < pieces"),
-    ("a number of a piece", "i < COUNT; ++i", "i < COUNT - 1; ++i"),
+    ("a number of a piece", f"i < COUNT{NUMBERS}", f"i < COUNT - 1{NUMBERS}"),
     ("another piece", "from[operand]) + first", "from[operand]) + first + piece % 2"),
     ("the other operand", "given[piece][operand].values", "given[piece][0].values"),
 ]
