@@ -103,9 +103,9 @@ def _kernels(device: torch.device) -> None:
             _product("gemm", matrices, direction, "fp32", device)
             for layer in layers:
                 _product("conv2d", layer, direction, "fp32", device)
-        for kind in (np.float32, np.float64):
-            sums = backend("fma_peak", CUSTOM, device.type).shape(np.dtype(kind), 1, torch.get_num_threads())
-            _call("fma_peak", sums, "", kind, device)
+        for dtype in ("fp32", "fp64"):
+            sums = backend("fma_peak", CUSTOM, device.type).shape(dtype, 1, str(device), torch.get_num_threads())
+            _call("fma_peak", sums, "", dtype, device)
         _call("triad", triad.Shape(SIDE), "", triad.Vectors(np.ones(SIDE), np.ones(SIDE)), device)
 
 
