@@ -86,6 +86,15 @@ def drawn(generator: np.random.Generator, size: tuple[int, int], type: str) -> A
     return (values.view(np.uint32) >> 16).astype(np.uint16) if type == "bf16" else values.astype(DTYPES[type].operand)
 
 
+def judged(found: Any, exact: Any, allowed: Any, exactly: bool) -> float:
+    """The worst element over what is allowed to it; or how many are wrong."""
+    if exactly:
+        return float(np.count_nonzero(found != exact))
+    same = (found == exact) | (np.isnan(found) & np.isnan(exact))
+    ratio = np.divide(np.abs(found - exact), allowed, out=np.full(exact.shape, math.inf), where=allowed > 0)
+    return float(np.where(same, 0.0, np.where(np.isnan(ratio), math.inf, ratio)).max(initial=0.0))
+
+
 @dataclass(frozen=True)
 class Case:
     """A product, how its operands lie, and what is done to its sums: names of what is given, factor and ReLU.
@@ -164,13 +173,8 @@ class Product:
 
     def error(self) -> float:
         """The worst element over what is allowed to it; of whole numbers how many are wrong."""
-        exact, allowed = self.expected()
         found = values_of(self.result.numbers, self.kind.result)
-        if self.case.type == "int8":
-            return float(np.count_nonzero(found != exact))
-        same = (found == exact) | (np.isnan(found) & np.isnan(exact))
-        ratio = np.divide(np.abs(found - exact), allowed, out=np.full(exact.shape, math.inf), where=allowed > 0)
-        return float(np.where(same, 0.0, np.where(np.isnan(ratio), math.inf, ratio)).max(initial=0.0))
+        return judged(found, *self.expected(), exactly=self.case.type == "int8")
 
     def expected(self) -> tuple[Any, Any]:
         """In float64, and by how much each element may differ: verify.py, and the rounding of what is done to sums."""

@@ -74,5 +74,5 @@ SPEC = Spec[Shape](
     operations=operations,
     nbytes=layer_nbytes,
     tolerance=fp32_tolerance,
-    backends=("numba_cpu", "vendor"),
+    backends=("cupy_gpu", "numba_cpu", "vendor"),
 )

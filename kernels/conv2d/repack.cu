@@ -1,22 +1,47 @@
 #include "types.cuh"
 
-// Lines of `from` elements copied to lines of `to`, what is more filled with zeros: channels made whole vectors, and back.
+// Lines of `narrow` elements as lines of `wide`, which are whole vectors of 16 bytes: the rest filled with zeros, or left out.
 struct Parameters {
     const void *source;
     void *target;
-    i64 lines;
-    int from, to;
+    Divisor of_line;   // vectors of a wide line
+    int vectors;       // of all wide lines
+    int narrow, wide;
 };
 
-extern "C" __global__ void __launch_bounds__(256) repack(const __grid_constant__ Parameters p)
+typedef USE_ELEMENT Element;
+enum { COUNT = 16 / sizeof(Element) };
+typedef Vector<Element, COUNT> Elements;
+
+// What follows for one vector of a wide line: where it lies, and where its `left` elements do in the narrow line.
+template <class Use> WORD void for_vectors(const Parameters &p, const Use &use)
 {
-    typedef USE_ELEMENT Element;
-    const i64 total = p.lines * p.to;
-    for (i64 index = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; index < total;
-         index += static_cast<i64>(gridDim.x) * blockDim.x) {
-        const i64 line = index / p.to;
-        const int column = static_cast<int>(index - line * p.to);
-        const Element *source = static_cast<const Element *>(p.source) + line * p.from + column;
-        static_cast<Element *>(p.target)[index] = column < p.from ? *source : Element(0);
+    for (u32 index = blockIdx.x * blockDim.x + threadIdx.x; index < static_cast<u32>(p.vectors); index += gridDim.x * blockDim.x) {
+        const int line = quotient(static_cast<int>(index), p.of_line);
+        const int column = (static_cast<int>(index) - line * static_cast<int>(p.of_line.divisor)) * COUNT;
+        use(static_cast<i64>(index) * COUNT, static_cast<i64>(line) * p.narrow + column, p.narrow - column);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(256) widen(const __grid_constant__ Parameters p)
+{
+    for_vectors(p, [&](i64 wide, i64 narrow, int left) {
+        const Element *source = static_cast<const Element *>(p.source) + narrow;
+        Elements found = {};
+        UNROLLED
+        for (int i = 0; i < COUNT; ++i)
+            if (i < left) found.values[i] = source[i];
+        *reinterpret_cast<Elements *>(static_cast<Element *>(p.target) + wide) = found;
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(256) narrow(const __grid_constant__ Parameters p)
+{
+    for_vectors(p, [&](i64 wide, i64 narrow, int left) {
+        const Elements found = *reinterpret_cast<const Elements *>(static_cast<const Element *>(p.source) + wide);
+        Element *target = static_cast<Element *>(p.target) + narrow;
+        UNROLLED
+        for (int i = 0; i < COUNT; ++i)
+            if (i < left) target[i] = found.values[i];
+    });
 }

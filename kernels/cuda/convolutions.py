@@ -2,14 +2,14 @@
 
 Its three directions are products whose operands are gathered. All arrays are in one piece: pictures [images, height,
 width, groups x channels], weights [filters of all groups, taps down, taps across, channels]. Channels and, in
-gradients, filters of a group are whole vectors of 16 bytes; kernels/conv2d/cupy_gpu.py pads those that are not.
+gradients, filters of a group are whole vectors of 16 bytes; kernels/cuda/padding.py makes them so.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from .launch import Launch, parameters, structure
 from .matrices import Encode, boxes
 from .pictures import (
@@ -17,11 +17,10 @@ from .pictures import (
     WALK,
     WEIGHTS,
     Layers,
-    Reach,
-    divisor,
     forward_reach,
-    gradient_reaches,
+    phase_reaches,
     walk,
+    weights,
 )
 from .products import (
     BY_COLUMNS,
@@ -46,7 +45,8 @@ from .tensor_map import MAP
 SOURCE = "conv2d/conv2d.cu"
 MOST_PHASES = 4  # of a launch
 JOINING = 256  # threads
-CORRELATE, WEIGH = "CORRELATE", "WEIGH"
+# What the kernels call a direction, and whether the weights lie by columns.
+DEFINED = {FORWARD: ("USE_CORRELATE", 0), INPUT_GRADIENT: ("USE_CORRELATE", 1), WEIGHT_GRADIENT: ("USE_WEIGH", 1)}
 
 PHASE = structure(("walk", WALK), ("weights", WEIGHTS), ("order", ORDER), ("first", "i8"))
 PARAMETERS = structure(
@@ -78,8 +78,7 @@ class Asked:
 class Work:
     """A product's parameters, apart from those of its phases; `rows` and `columns` are those of a group's result."""
 
-    name: str
-    turned: bool  # the weights lie by columns
+    direction: str
     groups: int
     rows: int
     columns: int
@@ -98,55 +97,59 @@ def forward(asked: Asked, layers: Layers, x: int, w: int, result: Result) -> lis
         **_places(layers.down.result, layers.across.result, 1, 1, result.pitch),
         **_groups(layers.channels, layers.filters * inner, layers.filters),
     }
-    weights = Operand(w, inner, layers.groups * layers.filters, inner, BY_ROWS)
-    work = Work(CORRELATE, False, layers.groups, layers.pixels, layers.filters, result, weights, fields)
+    taken = Operand(w, inner, layers.groups * layers.filters, inner, BY_ROWS)
+    work = Work(FORWARD, layers.groups, layers.pixels, layers.filters, result, taken, fields)
     work.phases.append(_phase(asked, work, walk(layers, down, across, layers.channels), layers.pixels, inner))
     return list(_launches(asked, work))
 
 
-def input_gradient(asked: Asked, layers: Layers, g: int, w: int, result: Result) -> list[Launch]:
-    """dx of the gradient of y at address g and weights at w."""
+def input_gradient(asked: Asked, layers: Layers, g: int, w: int, result: Result, columns: int) -> list[Launch]:
+    """dx of the gradient of y at address g and weights at w, of so many of the channels of each group."""
     down, across, pitch, inner = layers.down, layers.across, result.pitch, layers.taps * layers.channels
     fields = {
         "picture": _picture(g, down.result, across.result, layers.groups * layers.filters),
         "other": (w, inner, layers.filters, inner),
         **_places(down.size, across.size, down.stride, across.stride, pitch),
-        **_groups(layers.filters, layers.filters * inner, layers.channels),
+        **_groups(layers.filters, layers.filters * inner, columns),
     }
     pixels = layers.images * down.size * across.size
-    weights = Operand(w, inner, layers.groups * layers.filters, inner, BY_COLUMNS)
-    work = Work(CORRELATE, True, layers.groups, pixels, layers.channels, result, weights, fields)
-    reaches = sorted(product(gradient_reaches(down), gradient_reaches(across)), key=_taps, reverse=True)
+    taken = Operand(w, inner, layers.groups * layers.filters, inner, BY_COLUMNS)
+    work = Work(INPUT_GRADIENT, layers.groups, pixels, columns, result, taken, fields)
+    reaches = phase_reaches(layers)
     if len(reaches) > 1:  # phases are computed at the same time, and none in parts
         asked = replace(asked, tile=replace(asked.tile, parts=1))
     for one, other in reaches:
         seen = walk(layers, one, other, layers.filters)
         phase = _phase(asked, work, seen, seen[0], seen[1])
-        phase["weights"] = _weights(layers, one, other)
+        phase["weights"] = weights(layers, one, other)
         phase["first"] = (one.first * across.size + other.first) * pitch
         work.phases.append(phase)
     return list(_launches(asked, work))
 
 
-def weight_gradient(asked: Asked, layers: Layers, x: int, g: int, result: Result) -> list[Launch]:
-    """dw [filters of all groups, taps, channels] of pictures at address x and the gradient of y at g."""
+def weight_gradient(asked: Asked, layers: Layers, x: int, g: int, result: Result, rows: int) -> list[Launch]:
+    """dw [filters of all groups, taps, channels] of pictures at address x and the gradient of y at g.
+
+    It is of the first `rows` filters of each group.
+    """
     down, across, inner = forward_reach(layers.down), forward_reach(layers.across), layers.taps * layers.channels
     filters = layers.groups * layers.filters
     fields = {
         "picture": _picture(x, layers.down.size, layers.across.size, layers.groups * layers.channels),
         "other": (g, filters, layers.pixels, layers.filters),
-        **_groups(layers.channels, layers.filters, layers.filters * result.pitch),
+        **_groups(layers.channels, layers.filters, rows * result.pitch),
     }
     gradient = Operand(g, filters, layers.pixels, filters, BY_COLUMNS)
-    work = Work(WEIGH, True, layers.groups, layers.filters, inner, result, gradient, fields)
-    work.phases.append(_phase(asked, work, walk(layers, down, across, layers.channels), layers.filters, layers.pixels))
+    work = Work(WEIGHT_GRADIENT, layers.groups, rows, inner, result, gradient, fields)
+    work.phases.append(_phase(asked, work, walk(layers, down, across, layers.channels), rows, layers.pixels))
     return list(_launches(asked, work))
 
 
-def workspace_bytes(asked: Asked, groups: int, rows: int, columns: int, steps: int) -> int:
+def workspace_bytes(type: str, tile: Tile, groups: int, rows: int, columns: int, steps: int) -> int:
     """Memory for the sums of parts; none where the steps are not cut."""
-    parts = order(asked.tile, rows, columns, steps, LINE // asked.kind.operand_bytes, 1)[2]
-    return groups * parts * rows * columns * asked.kind.sum_bytes if parts > 1 else 0
+    kind = KINDS[type]
+    parts = order(tile, rows, columns, steps, LINE // kind.operand_bytes, 1)[2]
+    return groups * parts * rows * columns * kind.sum_bytes if parts > 1 else 0
 
 
 def _launches(asked: Asked, work: Work) -> Iterator[Launch]:
@@ -156,18 +159,18 @@ def _launches(asked: Asked, work: Work) -> Iterator[Launch]:
         return
     fields = {**work.fields, "output": _output(work, work.result, asked.kind.result_bytes)}
     for first in range(0, len(work.phases), MOST_PHASES):
-        yield _product(asked, work, fields, work.phases[first : first + MOST_PHASES], asked.kind.name)
+        yield _product(asked, work, fields, work.phases[first : first + MOST_PHASES])
 
 
 def _in_parts(asked: Asked, work: Work, parts: int) -> Iterator[Launch]:
     sums = Result(asked.workspace, work.columns)
     own = {"output": _output(work, sums, asked.kind.sum_bytes), "group_of_result": parts * work.rows * work.columns}
-    yield _product(asked, work, {**work.fields, **own}, work.phases, asked.kind.sums, True)
+    yield _product(asked, work, {**work.fields, **own}, work.phases, in_parts=True)
     fields = {**work.fields, "output": _output(work, work.result, asked.kind.result_bytes)}
     joined = parameters(JOINED, parts=sums.address, count=parts, p=_filled(fields, work.phases)[0])
-    program = Program(SOURCE, "join", _definitions(asked, work, asked.kind.name, False))
+    joining = replace(program(asked.type, work.direction, asked.tile, by_boxes(asked, work)), name="join")
     blocks = -(-work.rows * work.columns * asked.kind.result_bytes // (16 * JOINING))
-    yield Launch(program, (blocks, work.groups, 1), JOINING, 0, (joined,))
+    yield Launch(joining, (blocks, work.groups, 1), JOINING, 0, (joined,))
 
 
 def _product(
@@ -175,16 +178,16 @@ def _product(
     work: Work,
     fields: dict[str, Any],
     phases: Sequence[dict[str, Any]],
-    stored: str,
     in_parts: bool = False,
 ) -> Launch:
-    program = Program(SOURCE, "conv2d", _definitions(asked, work, stored, in_parts))
-    if by_boxes(asked, work):
-        rows = asked.tile.rows if work.name == WEIGH else asked.tile.columns // asked.tile.cluster
-        fields = {**fields, "map": asked.encode(boxes(asked.kind, work.other, rows))}
-    blocks = max(grid(asked.tile, phase["order"], asked.processors) for phase in phases)
+    kind, tile, boxed = asked.kind, asked.tile, by_boxes(asked, work)
+    if boxed:
+        rows = tile.rows if work.direction == WEIGHT_GRADIENT else tile.columns // tile.cluster
+        fields = {**fields, "map": asked.encode(boxes(kind, work.other, rows))}
+    blocks = max(grid(tile, phase["order"], asked.processors) for phase in phases)
+    multiplying = program(asked.type, work.direction, tile, boxed, in_parts)
     size = (blocks, work.groups, len(phases))
-    return Launch(program, size, asked.tile.threads, asked.tile.shared(asked.kind), (_filled(fields, phases),))
+    return Launch(multiplying, size, tile.threads, tile.shared(kind), (_filled(fields, phases),))
 
 
 def _filled(fields: dict[str, Any], phases: Sequence[dict[str, Any]]) -> Any:
@@ -197,16 +200,17 @@ def _filled(fields: dict[str, Any], phases: Sequence[dict[str, Any]]) -> Any:
 
 def by_boxes(asked: Asked, work: Work) -> bool:
     """Whether the copy engine brings the other operand: where a line of steps is of one tap."""
-    if asked.tile.engine != WGMMA:
-        return False
-    turned = work.name == CORRELATE and work.turned
-    return not turned or work.other.lines // work.groups % (LINE // asked.kind.operand_bytes) == 0
+    of_one_tap = work.other.lines // work.groups % (LINE // asked.kind.operand_bytes) == 0
+    return asked.tile.engine == WGMMA and (work.direction != INPUT_GRADIENT or of_one_tap)
 
 
-def _definitions(asked: Asked, work: Work, stored: str, in_parts: bool) -> tuple[tuple[str, Any], ...]:
-    of_work = ((f"USE_{work.name}", 1), ("USE_TURNED", int(work.turned)), ("USE_IN_PARTS", int(in_parts)))
-    of_types = (("USE_TYPE", asked.kind.name), ("USE_STORED", stored))
-    return (*of_types, *of_work, ("USE_BOXES", int(by_boxes(asked, work))), *asked.tile.definitions())
+def program(type: str, direction: str, tile: Tile, boxed: bool = True, in_parts: bool = False) -> Program:
+    """The kernel of a direction's products; `boxed`: the copy engine brings what is not gathered."""
+    kind, (name, turned) = KINDS[type], DEFINED[direction]
+    of_types = (("USE_TYPE", kind.name), ("USE_STORED", kind.sums if in_parts else kind.name))
+    of_work = ((name, 1), ("USE_TURNED", turned), ("USE_IN_PARTS", int(in_parts)))
+    boxes = ("USE_BOXES", int(boxed and tile.engine == WGMMA))
+    return Program(SOURCE, "conv2d", (*of_types, *of_work, boxes, *tile.definitions()))
 
 
 def _phase(asked: Asked, work: Work, seen: tuple[Any, ...], rows: int, steps: int) -> dict[str, Any]:
@@ -228,16 +232,3 @@ def _places(height: int, width: int, down: int, across: int, pitch: int) -> dict
 
 def _groups(picture: int, other: int, result: int) -> dict[str, int]:
     return {"group_of_picture": picture, "group_of_other": other, "group_of_result": result}
-
-
-def _taps(reaches: tuple[Reach, Reach]) -> int:
-    return reaches[0].taps * reaches[1].taps
-
-
-def _weights(layers: Layers, down: Reach, across: Reach) -> tuple[Any, ...]:
-    """As WEIGHTS: of the taps that a phase sees."""
-    column = layers.channels
-    row = layers.across.kernel * column
-    skipped = down.first_tap * row + across.first_tap * column
-    apart = (skipped, down.tap_step * row, across.tap_step * column)
-    return divisor(layers.filters), divisor(max(1, across.taps)), *apart, _taps((down, across)) * layers.filters, column

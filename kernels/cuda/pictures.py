@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -142,3 +143,22 @@ def walk(layers: Layers, down: Reach, across: Reach, channels: int) -> tuple[Any
     steps = (down.step, across.step, down.start, across.start, down.tap, across.tap)
     taps = (divisor(max(1, across.taps)), divisor(channels))
     return (layers.images * pixels, down.taps * across.taps * channels, *of_pixels, *steps, *taps)
+
+
+def weights(layers: Layers, down: Reach, across: Reach) -> tuple[Any, ...]:
+    """As WEIGHTS: of the taps that a phase of an input's gradient sees."""
+    column = layers.channels
+    row = layers.across.kernel * column
+    skipped = down.first_tap * row + across.first_tap * column
+    apart = (skipped, down.tap_step * row, across.tap_step * column)
+    return divisor(layers.filters), divisor(max(1, across.taps)), *apart, _taps((down, across)) * layers.filters, column
+
+
+def phase_reaches(layers: Layers) -> list[tuple[Reach, Reach]]:
+    """Both sides of each phase of an input's gradient, those with most taps first."""
+    pairs = product(gradient_reaches(layers.down), gradient_reaches(layers.across))
+    return sorted(pairs, key=_taps, reverse=True)
+
+
+def _taps(reaches: tuple[Reach, Reach]) -> int:
+    return reaches[0].taps * reaches[1].taps

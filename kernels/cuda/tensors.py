@@ -116,3 +116,8 @@ def pitch_of_rows(at: Place, itemsize: int) -> int | None:
     (rows, columns), (row, column) = at.size, at.strides
     pitch = _pitch(rows, row, columns, itemsize)
     return pitch if (column == 1 or columns <= 1) and pitch >= columns else None
+
+
+def in_one_piece(vector: Place) -> bool:
+    """Whether its elements are neighbours; what lies behind a single one does not matter."""
+    return vector.strides == (1,) or vector.size == (1,)

@@ -21,7 +21,8 @@ from .program import HEADERS, Program, digest
 
 SWITCH = "HPCAI_CUDA_TUNING"
 ON, OFF = "on", "off"
-PYTHON = ("products.py", "ranking.py", "tiles.py")  # beside the sources, what decides on the tiles there are
+# Beside the sources, what decides on the tiles there are.
+PYTHON = ("products.py", "ranking.py", "convolution_ranking.py", "tiles.py")
 
 Json = dict[str, Any]
 

@@ -4,7 +4,6 @@ What is to be launched follows from where the matrices lie, and is kept: from th
 matrices is looked up. The first of a shape may compile, and measure which tile is the fastest (kernels/cuda/choice.py).
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -15,18 +14,18 @@ from ..arrays import poison, poisoned
 from ..cuda.architecture import Target
 from ..cuda.choice import tile_of
 from ..cuda.gpu import gpu
-from ..cuda.launch import Launch, keeping, ready
+from ..cuda.launch import Launch, keeping
 from ..cuda.matrices import ALIGNMENT, SOURCE, definitions, launches, workspace_bytes
+from ..cuda.planned import Planned
 from ..cuda.products import BY_ROWS, KINDS, Operand, Result
 from ..cuda.program import Program
 from ..cuda.tensor_map import encoded
-from ..cuda.tensors import Places, check, operand, pitch_of_rows, place
+from ..cuda.tensors import Places, check, in_one_piece, operand, pitch_of_rows, place
 from ..cuda.tiles import candidates, engines
 from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, dtype_of
 from . import Shape
 
 KNOWN = 4096  # products whose launches are kept
-WORKSPACES = 64  # and of each of them, places that its workspace had
 
 
 def gemm(
@@ -50,42 +49,15 @@ def gemm(
     """
     given = (a, b, c, bias, scale, added)
     places = Places(place(a), place(b), place(c), *[None if each is None else place(each) for each in given[3:]])
-    planned = _planned(type, places, relu, factor)
+    planned = plan(type, places, relu, factor)
     if planned is None:
         _copied(given, type, relu, factor)
     else:
         planned(planned.workspace())
 
 
-class _Planned:
-    """A product of matrices that lie where they do: its kernels, for each stream and workspace it is called with."""
-
-    def __init__(self, device: torch.device, nbytes: int, made: Callable[[int], list[Launch]]) -> None:
-        self._device, self._nbytes, self._made = device, nbytes, made
-        self._runs: dict[tuple[int, int], list[Callable[[], None]]] = {}
-
-    def workspace(self) -> Tensor | None:
-        """Memory for a call, which torch gives to nobody else before the call is done."""
-        return torch.empty(self._nbytes, dtype=torch.uint8, device=self._device) if self._nbytes else None
-
-    def __call__(self, workspace: Tensor | None) -> None:
-        """Put it on the current stream."""
-        address = 0 if workspace is None else workspace.data_ptr()
-        key = torch.cuda.current_stream(self._device).cuda_stream, address
-        runs = self._runs.get(key) or self._prepared(key)
-        with torch.cuda.device(self._device):
-            for run in runs:
-                run()
-
-    def _prepared(self, key: tuple[int, int]) -> list[Callable[[], None]]:
-        if len(self._runs) >= WORKSPACES:
-            self._runs.clear()
-        self._runs[key] = [ready(launch, self._device) for launch in self._made(key[1])]
-        return self._runs[key]
-
-
 @lru_cache(KNOWN)
-def _planned(type: str, given: Places, relu: bool = False, factor: float = 1.0) -> _Planned | None:
+def plan(type: str, given: Places, relu: bool = False, factor: float = 1.0) -> Planned | None:
     """None if something has to be copied before."""
     check(type, given, relu or factor != 1.0)
     kind, (a, b, c, bias, scale, added) = KINDS[type], given
@@ -100,13 +72,13 @@ def _planned(type: str, given: Places, relu: bool = False, factor: float = 1.0) 
     def made(workspace: int) -> list[Launch]:
         return launches(type, left, right, result, tile, processors, workspace, encoded)
 
-    return _Planned(device, workspace_bytes(type, left, right, tile), made)
+    return Planned(device, workspace_bytes(type, left, right, tile), made)
 
 
 def _usable(given: Places) -> bool:
     """Whether what the result is made with lies as it has to."""
     vectors = [each for each in (given.bias, given.scale) if each]
-    whole = all(each.dtype == "float32" and each.strides == (1,) for each in vectors)
+    whole = all(each.dtype == "float32" and in_one_piece(each) for each in vectors)
     return whole and (given.added is None or given.added.strides == given.c.strides)
 
 
@@ -134,7 +106,7 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     x, w, g = (torch.from_numpy(tensor).to(device, getattr(torch, kinds.operand)) for tensor in data)
     a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
     c = torch.from_numpy(poisoned(shape.result(direction), kinds.computed)).to(device, getattr(torch, kinds.result))
-    planned = _planned(dtype, Places(place(a), place(b), place(c)))
+    planned = plan(dtype, Places(place(a), place(b), place(c)))
     assert planned is not None, "matrices in one piece"
     workspace, host, wrong = planned.workspace(), getattr(torch, kinds.computed), poison(kinds.computed)
     call = keeping(lambda: planned(workspace), a, b)

@@ -1,0 +1,167 @@
+"""Convolution and its gradients on a GPU: conv2d.cu, on torch's memory and the stream that the caller works on.
+
+Tensors lie with the channels last (torch.channels_last); others are brought into that order and, of results, back. A
+convolution that takes every pixel is a product of matrices (gemm.cu). What is to be launched follows from where tensors
+lie, and is kept, so that nothing is planned from the second call on and nothing is ever waited for; the first one of a
+shape may compile, and measure which tile is the fastest (kernels/cuda/convolution_choice.py).
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..arrays import poison, poisoned
+from ..cuda import convolution_choice as choice
+from ..cuda import convolutions, padding
+from ..cuda.architecture import Target
+from ..cuda.convolution_tensors import (
+    Window,
+    as_matrices,
+    check,
+    in_order,
+    layers_of,
+    shape_of,
+    takes_every_pixel,
+    usable,
+)
+from ..cuda.gpu import gpu
+from ..cuda.launch import Launch, keeping
+from ..cuda.padding import Convolution
+from ..cuda.planned import Planned
+from ..cuda.products import Result
+from ..cuda.program import Program
+from ..cuda.tensor_map import encoded
+from ..cuda.tensors import Places, place
+from ..cuda.tiles import gathering, gathering_engines
+from ..gemm.cupy_gpu import KNOWN
+from ..gemm.cupy_gpu import plan as plan_of_matrices
+from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, Unavailable, dtype_of
+from . import Shape
+
+LAST = torch.channels_last
+# Types of which a kernel is compiled where there is no GPU.
+SHOWN = {FORWARD: ("fp32", "tf32", "bf16", "int8"), INPUT_GRADIENT: ("fp32", "fp16"), WEIGHT_GRADIENT: ("fp64", "bf16")}
+
+
+def forward(
+    x: Tensor,
+    w: Tensor,
+    y: Tensor,
+    type: str,
+    window: Window = Window(),  # noqa: B008 - it cannot be changed
+    *,
+    bias: Tensor | None = None,
+    scale: Tensor | None = None,
+    added: Tensor | None = None,
+    relu: bool = False,
+    factor: float = 1.0,
+) -> None:
+    """y = relu(scale * factor * (x * w) + bias + added) in place, without what is not given.
+
+    x is [batch, channels, height, width], w [filters, channels / groups, taps down, taps across], y and what is added
+    as the output; scale and bias are [filters]. All are of the same GPU; operands and result have the types of `type`
+    in KINDS, and bytes are neither scaled nor added to. y may be `added`; else it overlaps nothing that is given.
+    ValueError if they do not fit, Unavailable if the GPU has no instructions for the type.
+    """
+    _compute(FORWARD, (x, w, y, bias, scale, added), type, window, relu, factor)
+
+
+def input_gradient(g: Tensor, w: Tensor, dx: Tensor, type: str, window: Window = Window()) -> None:  # noqa: B008
+    """dx, the gradient of x, in place, of g, that of y. As `forward`; dx overlaps neither g nor w. Not of bytes."""
+    _compute(INPUT_GRADIENT, (g, w, dx, None, None, None), type, window)
+
+
+def weight_gradient(x: Tensor, g: Tensor, dw: Tensor, type: str, window: Window = Window()) -> None:  # noqa: B008
+    """dw, the gradient of w, in place, of g, that of y. As `forward`; dw overlaps neither x nor g. Not of bytes."""
+    _compute(WEIGHT_GRADIENT, (x, g, dw, None, None, None), type, window)
+
+
+def _compute(
+    direction: str, given: tuple[Any, ...], type: str, window: Window, relu: bool = False, factor: float = 1.0
+) -> None:
+    a, b, c, *further = given
+    places = Places(place(a), place(b), place(c), *[None if each is None else place(each) for each in further])
+    planned = plan(direction, type, places, window, relu, factor)
+    if planned is None:
+        _copied(direction, given, type, window, relu, factor)
+    else:
+        planned(planned.workspace())
+
+
+@lru_cache(KNOWN)
+def plan(
+    direction: str, type: str, given: Places, window: Window, relu: bool = False, factor: float = 1.0
+) -> Planned | None:
+    """None if something has to be copied before."""
+    shape = shape_of(direction, given, window)
+    check(shape, type, given, relu or factor != 1.0)
+    if type == "int8" and direction != FORWARD:
+        raise Unavailable(f"the {direction.replace('_', ' ')} of a convolution of bytes; allowed: forward")
+    if not usable(given):
+        return None
+    if takes_every_pixel(shape):
+        return plan_of_matrices(type, as_matrices(direction, given), relu, factor)
+    task = Convolution(type, direction, layers_of(shape))
+    plus, times, shift = (each.address if each else 0 for each in (given.added, given.scale, given.bias))
+    result = Result(given.c.address, choice.pitch(task), plus, times, shift, factor, relu)
+    device = torch.device("cuda", given.c.device)
+    tile, processors = choice.tile_of(task, device), gpu(device).processors
+    addresses = dict(zip(choice.OPERANDS[direction], (given.a.address, given.b.address), strict=True))
+
+    def made(workspace: int) -> list[Launch]:
+        return padding.launches(task, tile, processors, encoded, addresses, result, workspace)
+
+    return Planned(device, padding.workspace_bytes(task, tile), made)
+
+
+def _copied(
+    direction: str, given: tuple[Any, ...], type: str, window: Window, relu: bool, factor: float
+) -> None:
+    """The same with all in the order that the kernels want."""
+    a, b, c, bias, scale, added = given
+    one, other, more = (each if each is None or in_order(place(each)) else _ordered(each) for each in (a, b, added))
+    result = c if in_order(place(c)) else torch.empty_like(c, memory_format=LAST)
+    vectors = (None if each is None else each.float().contiguous() for each in (bias, scale))
+    _compute(direction, (one, other, result, *vectors, more), type, window, relu, factor)
+    if result is not c:
+        c.copy_(result)
+
+
+def _ordered(tensor: Tensor) -> Tensor:
+    """A copy with the channels last, in memory of its own, which begins where vectors may."""
+    return tensor.clone(memory_format=LAST)
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """The one way that there is; its workspace is taken. See `Prepared`.
+
+    Unavailable as `forward` says, of gradients of bytes, and of what is larger than the kernels can count.
+    """
+    dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
+    operand = getattr(torch, kinds.operand)
+    x, w, g = (torch.from_numpy(tensor).to(device, operand, memory_format=LAST) for tensor in data)
+    a, b = {FORWARD: (x, w), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (x, g)}[direction]
+    filled = torch.from_numpy(poisoned(shape.result(direction), kinds.computed))
+    c = filled.to(device, getattr(torch, kinds.result), memory_format=LAST)
+    window = Window(shape.stride, shape.padding, shape.dilation, shape.groups)
+    try:
+        planned = plan(direction, dtype, Places(place(a), place(b), place(c)), window)
+    except ValueError as error:
+        raise Unavailable(str(error)) from None
+    assert planned is not None, "the channels are last"
+    workspace, host, wrong = planned.workspace(), getattr(torch, kinds.computed), poison(kinds.computed)
+    call = keeping(lambda: planned(workspace), a, b)
+    return [Prepared(call, lambda: c.to(host).cpu().numpy(), lambda: c.fill_(wrong))]
+
+
+def programs(target: Target) -> Iterator[Program]:
+    """Kernels of each direction and engine, of the smallest tiles: what shows without a GPU that sources compile."""
+    yield from padding.programs()
+    for direction, types in SHOWN.items():
+        for type in types:
+            for engine in gathering_engines(type, direction, target):
+                for tile in gathering(type, direction, engine, target, boxes=True)[-1:]:
+                    yield convolutions.program(type, direction, tile)

@@ -1,0 +1,137 @@
+"""Convolutions by kernels/conv2d/conv2d.cu, run on the host: drawn, launched, and judged with all memory around."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import on_host
+import torch
+from gemm_on_host import STORED, Guarded, drawn, judged, poisoned, values_of
+
+from hpcai.kernels.conv2d import Shape
+from hpcai.kernels.cuda.convolution_choice import OPERANDS, pitch
+from hpcai.kernels.cuda.convolution_tensors import layers_of
+from hpcai.kernels.cuda.launch import Launch
+from hpcai.kernels.cuda.padding import Convolution, launches, workspace_bytes
+from hpcai.kernels.cuda.products import Result, Tile
+from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, UNIT_ROUNDOFF_FP32, fp32_tolerance
+
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
+
+
+@dataclass(frozen=True)
+class Case:
+    """A direction of a layer, and what is done to its sums: names of what is given, factor and ReLU."""
+
+    type: str
+    direction: str
+    tile: Tile
+    shape: Shape
+    given: tuple[str, ...] = ()
+    factor: float = 1.0
+    relu: bool = False
+    processors: int = 4
+
+
+class Convolved:
+    """The memory of a case, and its launches."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, generator = case, np.random.default_rng(3)
+        self.task = Convolution(case.type, case.direction, layers_of(case.shape))
+        sizes = {"x": case.shape.x, "w": case.shape.w, "g": case.shape.y}
+        self.operands = {name: self._drawn(generator, sizes[name]) for name in OPERANDS[case.direction]}
+        self.further = {name: self._further(generator, name) for name in case.given}
+        self.size = tuple(case.shape.result(case.direction)[axis] for axis in LAST)
+        self.result = Guarded(poisoned(1, int(np.prod(self.size)), STORED[self.task.kind.result]))
+        self.workspace = Guarded(poisoned(1, workspace_bytes(self.task, case.tile), np.uint8))
+
+    def _drawn(self, generator: np.random.Generator, size: tuple[int, ...]) -> Guarded:
+        return Guarded(drawn(generator, (1, int(np.prod(size))), self.case.type))
+
+    def _further(self, generator: np.random.Generator, name: str) -> Guarded:
+        if name == "added":
+            return self._drawn(generator, self.case.shape.y)
+        return Guarded(generator.standard_normal((1, self.case.shape.filters), np.float32))
+
+    @property
+    def launches(self) -> list[Launch]:
+        case, addresses = self.case, {name: each.address for name, each in self.further.items()}
+        result = Result(self.result.address, pitch(self.task), **addresses, factor=case.factor, relu=case.relu)
+        places = {name: each.address for name, each in self.operands.items()}
+        work = self.workspace.address
+        return launches(self.task, case.tile, case.processors, on_host.encoded, places, result, work)
+
+    @property
+    def readable(self) -> list[tuple[int, int]]:
+        """From the first element of each operand to its last one; and what operands are copied to."""
+        return [each.bounds for each in (*self.operands.values(), self.workspace) if each.numbers.size]
+
+    def run(self, schedule: str, changed: str = "", source: Path = Path()) -> None:
+        """Compute it under a schedule, the kernel `changed` by another source; AssertionError if it is not right."""
+        self.result.memory[:] = self.result.before
+        self.workspace.memory[:] = self.workspace.before
+        for launch in self.launches:
+            place = source if launch.program.name == changed else launch.program.path
+            on_host.run(launch, schedule, on_host.built(launch.program, place), self.readable)
+        for name, each in {**self.operands, **self.further}.items():
+            assert np.array_equal(each.memory, each.before), f"{name} has changed"
+        self.result.check_surroundings("the result")
+        self.workspace.check_surroundings("the workspace")
+        assert self.error() <= 1, f"{self.case}, {schedule}: {self.error()} of what is allowed"
+
+    def error(self) -> float:
+        """The worst element over what is allowed to it; of whole numbers how many are wrong."""
+        found = values_of(self.result.numbers.reshape(self.size), self.task.kind.result)
+        return judged(found, *self.expected, exactly=self.case.type == "int8")
+
+    @cached_property
+    def expected(self) -> tuple[Any, Any]:
+        """In float64, and by how much each element may differ: verify.py, and the rounding of what is done to sums."""
+        case, dtype = self.case, DTYPES[self.case.type]
+        sums = self._convolved(lambda values: values)
+        root = np.sqrt(np.maximum(self._convolved(np.square), 0.0))
+        given = {name: values_of(each.numbers, self._type_of(name)) for name, each in self.further.items()}
+        times, added = case.factor * given.get("scale", 1.0), given.get("added", np.zeros(1))
+        terms = [times * sums, given.get("bias", 0.0), added.reshape(self.size) if added.any() else 0.0]
+        total = sum(terms)
+        inner = case.shape.inner(case.direction)
+        allowed = fp32_tolerance(inner) / UNIT_ROUNDOFF_FP32 * dtype.unit * np.abs(times) * root
+        allowed = allowed + 3 * dtype.unit * sum(np.abs(term) for term in terms)
+        if dtype.arithmetic.roundoff:
+            spacing = 2 * dtype.arithmetic.roundoff * np.maximum(np.abs(total), dtype.arithmetic.normal)
+            allowed = allowed + spacing
+        return np.where(total < 0, 0.0, total) if case.relu else total, allowed
+
+    def _type_of(self, name: str) -> str:
+        return self.task.kind.result if name == "added" else "float32"
+
+    def _convolved(self, function: Any) -> Any:
+        """The convolution of the operands' values in float64, channels last, after a function of them."""
+        shape, sizes = self.case.shape, {"x": self.case.shape.x, "w": self.case.shape.w, "g": self.case.shape.y}
+
+        def tensor(name: str) -> torch.Tensor:
+            lies = [sizes[name][axis] for axis in LAST]
+            values = values_of(self.operands[name].numbers, self.task.kind.operand).reshape(lies)
+            return torch.from_numpy(function(values).transpose(FIRST))
+
+        one, other = (tensor(name) for name in OPERANDS[self.case.direction])
+        window = (shape.stride, shape.padding, shape.dilation, shape.groups)
+        if self.case.direction == FORWARD:
+            found = torch.nn.functional.conv2d(one, other, None, *window)
+        elif self.case.direction == INPUT_GRADIENT:
+            found = torch.nn.grad.conv2d_input(shape.x, other, one, *window)
+        else:
+            found = torch.nn.grad.conv2d_weight(one, shape.w, other, *window)
+        return found.permute(LAST).contiguous().numpy()
+
+
+def check(cases: Any) -> None:
+    """Each is right under every schedule."""
+    layers = [Convolved(case) for case in cases]
+    on_host.build_all(launch.program for layer in layers for launch in layer.launches)
+    for layer in layers:
+        for schedule in on_host.SCHEDULES:
+            layer.run(schedule)
