@@ -136,7 +136,7 @@ def test_what_is_done_to_sums(case: Case) -> None:
 @pytest.mark.parametrize("broken", ["A", "added"])
 def test_what_is_no_number_stays_so_through_relu(broken: str) -> None:
     given = ("added",) if broken == "added" else ()
-    for case in (ENGINES["SIMT fp32"][0], ENGINES["MMA bf16"][3], ENGINES["WGMMA bf16"][0]):
+    for case in (ENGINES["SIMT fp32"][0], ENGINES["MMA bf16"][3], ENGINES["MMA tf32"][0], ENGINES["WGMMA bf16"][0]):
         wrong = replace(case, relu=True, given=given, broken=broken)
         check([wrong])
         assert np.isnan(Product(wrong).expected()[0]).sum() == (1 if given else case.columns)

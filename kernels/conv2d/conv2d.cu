@@ -272,7 +272,7 @@ extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__
         const auto put = [&](const Kernel::Engine &engine, const Task &t, u32 buffer) {
             store(p, phase, engine, t, rank, buffer, thread % 32);
         };
-        Kernel::multiply(phase.order, ready, warpgroup - 1, thread, lines, put);
+        Kernel::multiply<true>(phase.order, ready, warpgroup - 1, thread, lines, put);
     }
 }
 

@@ -71,9 +71,9 @@ struct Specialised {
     typedef Stages<ROWS * LINE, COLUMNS * LINE, STAGES> Ready;
     typedef Ring<STAGES> Places;
 
-    // A consumer's products of `lines` stages. A stage is given back when its products are done, one stage later; `begun` is
-    // called when all products have begun.
-    template <class Release, class Begun>
+    // A consumer's products of `lines` stages, which threads have copied or the copy engine has brought. A stage is given back
+    // when its products are done, one stage later; `begun` is called when all products have begun.
+    template <bool COPIED, class Release, class Begun>
     WORD void consume(Engine &engine, const Ready &ready, Places &ring, int lines, const Release &release,
                       const Begun &begun)
     {
@@ -82,6 +82,7 @@ struct Specialised {
         engine.fix();
         for (int line = 0; line < lines; ++line) {
             wait_for_phase(ready.full(ring.stage), ring.parity);
+            if (COPIED) publish_writes();  // here, since the producer always has copies under way
             engine.multiply(ready.a(ring.stage), ready.b(ring.stage));
             wait_for_products<1>();
             if (line > 0) release(ready.empty(before));
@@ -95,7 +96,7 @@ struct Specialised {
     }
 
     // All tasks of a consumer: `lines_of` a task are so many; `store` is given the engine, the task and the warp's buffer.
-    template <class LinesOf, class Store>
+    template <bool COPIED, class LinesOf, class Store>
     WORD void multiply(const Order &order, const Ready &ready, int consumer, int thread, const LinesOf &lines_of,
                        const Store &store)
     {
@@ -120,7 +121,7 @@ struct Specialised {
                 continue;
             }
             if (ALTERNATE) wait_for_phase(ready.turn(consumer), (turn / CONSUMERS + 1 - consumer) & 1);
-            consume(engine, ready, ring, lines, release, begun);
+            consume<COPIED>(engine, ready, ring, lines, release, begun);
             store(engine, t, buffer);
         }
     }
@@ -134,7 +135,6 @@ struct Specialised {
         Places ring = {0, 1}, landed = {0, 0};
         const auto hand_over = [&] {
             work.settle(landed.stage);
-            publish_writes();
             arrive(ready.full(landed.stage));
             landed.step();
         };

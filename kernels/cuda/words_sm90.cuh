@@ -45,7 +45,8 @@ WORD void wait_for_phase(u32 barrier, u32 parity)
     } while (!ended);
 }
 
-// What this thread wrote to shared memory is seen by tensor cores and by the copy engine.
+// What this thread wrote to shared memory, or others did and it has waited for, is seen by its tensor cores and by the copy
+// engine. It may wait for all that this thread has under way.
 WORD void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 WORD void fetch_map(const TensorMap *map)

@@ -83,7 +83,7 @@ WORD void multiply(const Parameters &p, const Ready &ready, int rank, int consum
         const Finish<USE_STORED, RowsInOrder> finish = {p.output, {p.output, t.part}};
         store_strips(engine, finish, buffer, (t.down * USE_CLUSTER + rank) * USE_ROWS, t.across * USE_COLUMNS, thread % 32);
     };
-    Kernel::multiply(p.order, ready, consumer, thread, [&](const Task &t) { return lines_of(p, t.part); }, store);
+    Kernel::multiply<false>(p.order, ready, consumer, thread, [&](const Task &t) { return lines_of(p, t.part); }, store);
 }
 
 extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__(BLOCK, 1)

@@ -13,7 +13,8 @@ static void prepare(Block &block, size_t nbytes, unsigned int threads)
     block.arena.assign(nbytes + GUARD + 1024, POISON);
     block.memory = block.arena.data() + (1024 - reinterpret_cast<uintptr_t>(block.arena.data()) % 1024) % 1024;
     block.nbytes = nbytes;
-    block.writers.assign(nbytes / VECTOR_BYTES + 1, 0);
+    block.writings.assign(nbytes / VECTOR_BYTES + 1, Writing());
+    block.written = 0;
     block.spare = 0;
     block.warps.resize((threads + LANES - 1) / LANES);
     block.warpgroups.resize((threads + 127) / 128);
@@ -50,9 +51,7 @@ void note_writing(const unsigned char *place, size_t nbytes)
     Block &block = own_block();
     const size_t first = (place - block.memory) / VECTOR_BYTES;
     for (size_t vector = first; vector <= first + (nbytes - 1) / VECTOR_BYTES; ++vector) {
-        if (vector >= block.writers.size() || block.writers[vector] == current->number + 1) continue;
-        block.writers[vector] = current->number + 1;
-        block.copies[current->number].written.push_back(vector);
+        if (vector < block.writings.size()) block.writings[vector] = {current->number, ++block.written};
     }
 }
 

@@ -26,14 +26,19 @@ struct Warpgroup {
 struct Copies {  // of a thread
     std::vector<std::function<void()>> open;
     std::deque<std::vector<std::function<void()>>> groups;
-    std::vector<size_t> written;  // vectors that it has written, and has not told the copy engine and tensor cores of
+    unsigned int published = 0;  // the last writing in the block that the copy engine and tensor cores can see by it
+};
+
+struct Writing {
+    unsigned int thread = 0, number = 0;
 };
 
 struct Block {
     std::vector<unsigned char> arena;
     unsigned char *memory;
     size_t nbytes;
-    std::vector<unsigned int> writers;  // of each vector whose writing was not told of: the thread, from 1 on
+    std::vector<Writing> writings;      // the last one of each vector
+    unsigned int written;               // the number of the last one
     unsigned int spare;                 // registers that warpgroups have given up
     Gate gate;
     std::vector<Warp> warps;

@@ -45,14 +45,17 @@ struct Operand {
         return !(descriptor & unused) && descriptor >> 62 == 1 && (turned || groups == 1);
     }
 
-    // Nothing of its rows was written by a thread that has not said so.
+    // All of its rows that threads have written was published since, by who wrote it or by who multiplies.
     bool published(u32 rows, const host::Block &block) const
     {
         const u32 step = 16 / nbytes;
         for (u32 row = 0; row < rows; row += turned ? step : 1)
             for (u32 k = 0; k < 32 / nbytes; k += turned ? 1 : step) {
                 const size_t vector = (at(row, k) - block.memory) / host::VECTOR_BYTES;
-                if (vector >= block.writers.size() || block.writers[vector]) return false;
+                if (vector >= block.writings.size()) return false;
+                const host::Writing &last = block.writings[vector];
+                const u32 by_who_wrote = block.copies[last.thread].published, by_self = block.copies[host::current->number].published;
+                if (last.number > by_who_wrote && last.number > by_self) return false;
             }
         return true;
     }

@@ -143,7 +143,8 @@ WORD u16 to_fp16(float value)
 WORD u32 to_bf16_pair(float first, float second) { return to_bf16(first) | static_cast<u32>(to_bf16(second)) << 16; }
 WORD u32 to_fp16_pair(float first, float second) { return to_fp16(first) | static_cast<u32>(to_fp16(second)) << 16; }
 
-WORD u32 to_tf32(u32 bits) { return (bits + 0x1000) & ~0x1fffu; }
+// What is infinite or no number stays so.
+WORD u32 to_tf32(u32 bits) { return ~bits & 0x7f800000 ? (bits + 0x1000) & ~0x1fffu : bits; }
 
 // What a number of a type is worth, from its bits.
 struct OfBf16 {

@@ -33,10 +33,7 @@ WORD void publish_barriers() {}
 WORD void publish_writes()
 {
     host::Block &block = host::own_block();
-    std::vector<size_t> &written = block.copies[host::current->number].written;
-    for (const size_t vector : written)
-        if (block.writers[vector] == host::current->number + 1) block.writers[vector] = 0;
-    written.clear();
+    block.copies[host::current->number].published = block.written;
 }
 WORD void arrive(u32 barrier) { arrive_at_barrier(barrier_of(barrier)); }
 WORD void arrive_at(u32 barrier, u32 block)
