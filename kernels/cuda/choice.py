@@ -76,8 +76,7 @@ def _measured(
         ways = {tile: launches(type, left, right, target, tile, own.processors, work, encoded) for tile in tiles}
         programs = {replace(launch.program, name="") for way in ways.values() for launch in way}
         compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
-        with torch.cuda.device(device):
-            return seconds(ways, device, own)
+        return seconds(ways, device, own)
     except torch.OutOfMemoryError:
         return {}
 

@@ -23,6 +23,7 @@ WEIGHTS = structure(
     *((name, "i4") for name in ("skipped", "row", "column", "steps", "channels")),
 )
 LARGEST = 2**13 - 1  # coordinates of a picture, of windows, and of taps in them, which share a word in pictures.cuh
+MOST_GROUPS = 2**16 - 1  # of blocks in a grid's second direction
 MOST_NUMBERS = 2**31 - 2**10  # pixels, or steps, and what is beyond them in a tile
 
 
@@ -128,6 +129,8 @@ def check(layers: Layers) -> None:
     pixels = max(layers.images * down.size * across.size, layers.pixels)
     if (most := max(pixels, layers.taps * layers.channels, layers.taps * layers.filters)) > MOST_NUMBERS:
         raise ValueError(f"{layers}: {most} pixels or steps; up to {MOST_NUMBERS} are allowed")
+    if layers.groups > MOST_GROUPS:
+        raise ValueError(f"{layers}: up to {MOST_GROUPS} groups are allowed")
 
 
 def _most(size: int, reach: Reach) -> int:

@@ -25,13 +25,14 @@ def seconds(ways: Mapping[T, Sequence[Launch]], device: torch.device, gpu: Gpu) 
 
     other = torch.empty(2 * gpu.cache, dtype=torch.uint8, device=device)
     found: dict[T, float] = {}
-    for way, launches in ways.items():
-        runs = [ready(launch, device) for launch in launches]
-        _once(runs, other)  # the first time takes longer
-        times = [_once(runs, other) for _ in range(TRIALS)]
-        if min(times) < SLOWER * min(found.values(), default=min(times)):
-            times += [_once(runs, other) for _ in range(TIMES - TRIALS)]
-        found[way] = median(times)
+    with torch.cuda.device(device):  # where events are recorded
+        for way, launches in ways.items():
+            runs = [ready(launch, device) for launch in launches]
+            _once(runs, other)  # the first time takes longer
+            times = [_once(runs, other) for _ in range(TRIALS)]
+            if min(times) < SLOWER * min(found.values(), default=min(times)):
+                times += [_once(runs, other) for _ in range(TIMES - TRIALS)]
+            found[way] = median(times)
     return found
 
 
