@@ -203,9 +203,13 @@ def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_a_planted_fault_is_seen(case: Case, fault: Fault, sources: dict[str, Any]) -> None:
     product, source = Product(case), sources[fault.name].result()
     with pytest.raises(AssertionError) as seen:
-        for schedule in on_host.SCHEDULES:
-            product.run(schedule, OTHERWISE.get(fault.name, "gemm"), source)
+        run_all(product, OTHERWISE.get(fault.name, "gemm"), source)
     print(fault.name, seen.value)
+
+
+def run_all(product: Product, name: str, source: Path) -> None:
+    for schedule in on_host.SCHEDULES:
+        product.run(schedule, name, source)
 
 
 def test_the_same_products_are_right_without_faults() -> None:
