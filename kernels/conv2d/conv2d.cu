@@ -317,7 +317,7 @@ struct Joined {
     Parameters p;
 };
 
-extern "C" __global__ void __launch_bounds__(256) join(const __grid_constant__ Joined joined)
+extern "C" __global__ void __launch_bounds__(256, 4) join(const __grid_constant__ Joined joined)
 {
     typedef USE_TYPE::Sum Sum;
     const Phase &phase = joined.p.phases[0];

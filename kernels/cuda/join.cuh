@@ -27,10 +27,10 @@ WORD void join_parts(const void *parts, int count, const Output &output, const P
     typedef Finish<Type, Places> Finish;
     const Finish finish = {output, places};
     const bool aligned = output.columns % (16 / static_cast<int>(sizeof(Sum))) == 0;
-    const int vectors = (output.columns + Finish::COUNT - 1) / Finish::COUNT;
-    const i64 total = static_cast<i64>(output.rows) * vectors, apart = static_cast<i64>(output.rows) * output.columns;
-    for (i64 index = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; index < total;
-         index += static_cast<i64>(gridDim.x) * blockDim.x) {
+    // Fewer than 2^31, of 16 bytes each: numbers of 32 bits, whose division is no call.
+    const u32 vectors = (output.columns + Finish::COUNT - 1) / Finish::COUNT, total = output.rows * vectors;
+    const i64 apart = static_cast<i64>(output.rows) * output.columns;
+    for (u32 index = blockIdx.x * blockDim.x + threadIdx.x; index < total; index += gridDim.x * blockDim.x) {
         const int row = static_cast<int>(index / vectors), column = static_cast<int>(index % vectors) * Finish::COUNT;
         Sum sums[Finish::COUNT] = {};
         const Sum *part = static_cast<const Sum *>(parts) + static_cast<i64>(row) * output.columns + column;

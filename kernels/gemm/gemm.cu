@@ -141,7 +141,7 @@ struct Joined {
     int count;
 };
 
-extern "C" __global__ void __launch_bounds__(256) join(const __grid_constant__ Joined p)
+extern "C" __global__ void __launch_bounds__(256, 4) join(const __grid_constant__ Joined p)
 {
     join_parts<USE_TYPE>(p.parts, p.count, p.output, RowsInOrder{p.output, 0});
 }
