@@ -93,7 +93,9 @@ def gathering(type: str, direction: str, engine: str, target: Target, boxes: boo
     tiles = {WGMMA: GATHERING_TILES, MMA: GATHERING_WARP_TILES, SIMT: LANE_TILES.get(type, ())}[engine]
     shared = boxes and direction != WEIGHT_GRADIENT  # blocks of a cluster have the same columns
     large = type == "tf32" and direction != FORWARD  # numbers that are loaded one by one take registers
+    wide = engine == MMA and direction == WEIGHT_GRADIENT  # and so do taps, which each group of columns has
     kept = (tile for tile in tiles if (shared or tile.cluster == 1) and not (large and _large(tile)))
+    kept = (tile for tile in kept if not wide or tile.columns <= 128)
     return _fitting(type, kept, target)
 
 
