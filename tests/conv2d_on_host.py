@@ -1,8 +1,8 @@
 """Convolutions by kernels/conv2d/conv2d.cu, run on the host: drawn, launched, and judged with all memory around."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,13 +69,12 @@ class Convolved:
         """From the first element of each operand to its last one; and what operands are copied to."""
         return [each.bounds for each in (*self.operands.values(), self.workspace) if each.numbers.size]
 
-    def run(self, schedule: str, changed: str = "", source: Path = Path()) -> None:
-        """Compute it under a schedule, the kernel `changed` by another source; AssertionError if it is not right."""
+    def run(self, schedule: str, changed: Mapping[str, Any] | None = None) -> None:
+        """Compute it under a schedule, kernels `changed` by other libraries; AssertionError if it is not right."""
         self.result.memory[:] = self.result.before
         self.workspace.memory[:] = self.workspace.before
         for launch in self.launches:
-            place = source if launch.program.name == changed else launch.program.path
-            on_host.run(launch, schedule, on_host.built(launch.program, place), self.readable)
+            on_host.run(launch, schedule, (changed or {}).get(launch.program.name), self.readable)
         for name, each in {**self.operands, **self.further}.items():
             assert np.array_equal(each.memory, each.before), f"{name} has changed"
         self.result.check_surroundings("the result")
@@ -128,10 +127,15 @@ class Convolved:
         return found.permute(LAST).contiguous().numpy()
 
 
-def check(cases: Any) -> None:
+def check(cases: Iterable[Case]) -> None:
     """Each is right under every schedule."""
     layers = [Convolved(case) for case in cases]
     on_host.build_all(launch.program for layer in layers for launch in layer.launches)
     for layer in layers:
-        for schedule in on_host.SCHEDULES:
-            layer.run(schedule)
+        run_all(layer)
+
+
+def run_all(layer: Convolved, changed: Mapping[str, Any] | None = None) -> None:
+    """Compute it under every schedule, as `run` does."""
+    for schedule in on_host.SCHEDULES:
+        layer.run(schedule, changed)

@@ -168,9 +168,9 @@ def _in_parts(asked: Asked, work: Work, parts: int) -> Iterator[Launch]:
     yield _product(asked, work, {**work.fields, **own}, work.phases, in_parts=True)
     fields = {**work.fields, "output": _output(work, work.result, asked.kind.result_bytes)}
     joined = parameters(JOINED, parts=sums.address, count=parts, p=_filled(fields, work.phases)[0])
-    joining = replace(program(asked.type, work.direction, asked.tile, by_boxes(asked, work)), name="join")
+    multiplying = program(asked.type, work.direction, asked.tile, by_boxes(asked, work), in_parts=True)
     blocks = -(-work.rows * work.columns * asked.kind.result_bytes // (16 * JOINING))
-    yield Launch(joining, (blocks, work.groups, 1), JOINING, 0, (joined,))
+    yield Launch(replace(multiplying, name="join"), (blocks, work.groups, 1), JOINING, 0, (joined,))
 
 
 def _product(

@@ -1,0 +1,144 @@
+"""Faults planted into convolutions for GPUs: each is seen by at least one of the schedules that they run under."""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import on_host
+import pytest
+from conv2d_on_host import Case, Convolved, run_all
+from test_cuda_conv2d import GROUPED, HALVES, LANES, LARGE, PADDED, PAIRED, PLAIN, POINTS, SHARING, STEM, WARPS
+
+from hpcai.kernels.cuda import padding, pictures
+from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+
+
+class Fault(NamedTuple):
+    """What is wrong, with what words instead of which, at which place where there are several, in which kernel."""
+
+    name: str
+    right: str
+    wrong: str
+    place: int = 0
+    kernel: str = "conv2d"
+
+
+SEES = Case("bf16", FORWARD, WARPS, GROUPED)
+SEES_WORDS = Case("fp32", FORWARD, LANES, STEM)
+SPREADS = Case("fp32", INPUT_GRADIENT, LANES, POINTS)
+WEIGHS = Case("bf16", WEIGHT_GRADIENT, WARPS, PADDED)
+SENDS = Case("bf16", FORWARD, SHARING, LARGE, processors=2)
+SENDS_BACK = Case("bf16", INPUT_GRADIENT, SHARING, replace(PLAIN, filters=128))
+PAIRS = Case("bf16", FORWARD, PAIRED, replace(LARGE, channels=24))
+FINISHES = replace(SEES, given=("bias",))
+IN_PARTS = Case("bf16", WEIGHT_GRADIENT, replace(SHARING, parts=3), LARGE)
+IN_PARTS_OF_GROUPS = Case("fp32", WEIGHT_GRADIENT, replace(LANES, parts=2), HALVES)
+
+PLANTED: dict[Case, list[Fault]] = {
+    SEES: [
+        Fault(
+            "taps in another order",
+            "down = r * walk.tap_down, across = s *",
+            "down = s * walk.tap_down, across = r *",
+        ),
+        Fault("a window begins elsewhere", "walk.step_down + walk.from_down", "walk.step_down + walk.from_down + 1"),
+        Fault("a pixel of the neighbouring row", "& 0x80008000) == 0", "& 0x80000000) == 0"),
+        Fault("lines of another lane", "LINES + lane / VECTORS", "LINES + lane % LINES"),
+        Fault("another group's picture", "blockIdx.y * p.group_of_picture", "0"),
+        Fault("another group's weights", "+ group * p.group_of_other", "+ 0 * group"),
+        Fault("what is padded is not zero", "if (i < left) found.values", "found.values", kernel="widen"),
+    ],
+    SEES_WORDS: [Fault("a line too little is filled", "p.vectors)", "p.vectors - 9)", kernel="widen")],
+    SPREADS: [
+        Fault("all phases are the first one", "p.phases[blockIdx.z]", "p.phases[0]", place=1),
+        Fault("a phase's pixels lie elsewhere", "return phase.first + pixel.image", "return pixel.image"),
+    ],
+    WEIGHS: [
+        Fault("an image too many", "quotient(number, walk.of_picture), within", "0, within"),
+        Fault("taps of the first column", "(walk, picture, column + group", "(walk, picture, group"),
+    ],
+    SENDS: [
+        Fault("writes are not published", "if (COPIED) publish_writes();", ""),
+        Fault("handed over before it has landed", "wait_for_copies<BEHIND>();", ""),
+        Fault(
+            "a stage is brought while it is used",
+            "wait_for_phase(ready.empty(ring.stage), ring.parity);\n                work",
+            "work",
+        ),
+        Fault("the last stages are kept", "asked < BEHIND ? asked : BEHIND; left > 0", "0; left > 0"),
+        Fault(
+            "a stage is given back too early",
+            "wait_for_products<1>();\n            if (line > 0) release(ready.empty(before));",
+            "if (line > 0) release(ready.empty(before));\n            wait_for_products<1>();",
+        ),
+        Fault("who sends is not counted", "WARPGROUP + USE_BOXES", "WARPGROUP"),
+        Fault("another stage's place", "ready.b(stage); }\n#endif", "ready.b(0); }\n#endif"),
+    ],
+    SENDS_BACK: [
+        Fault("weights of the first tap", "weight.tap + first", "first"),
+        Fault("filters of the first line", "p.other.lines + weight.filter", "p.other.lines"),
+    ],
+    PAIRS: [
+        Fault("a share lies elsewhere", "tile + share * SHARE * LINE", "tile"),
+        Fault("a block ends too early", "CLUSTER > 1 && stage < STAGES", "false && stage < STAGES"),
+        Fault("both blocks have the same rows", "(t.down * CLUSTER + rank)", "(t.down * CLUSTER)", place=1),
+    ],
+    FINISHES: [Fault("another group's bias", "output.bias += group * output.columns", "output.bias += group")],
+    IN_PARTS: [
+        Fault("all parts are the first one", "return t.part * phase.order.steps_of_part", "return 0"),
+    ],
+    IN_PARTS_OF_GROUPS: [
+        Fault("another group's parts", "(joined.parts) + blockIdx.y * group", "(joined.parts)", kernel="join"),
+    ],
+}
+FAULTS = [pytest.param(case, fault, id=fault.name) for case, faults in PLANTED.items() for fault in faults]
+
+
+@pytest.fixture(scope="module")
+def libraries(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Of each fault that is to be tried, its kernel: they are built on all processors meanwhile."""
+
+    def build(case: Case, fault: Fault) -> Any:
+        program = next(each.program for each in Convolved(case).launches if each.program.name == fault.kernel)
+        return on_host.planted(program, tmp_path_factory.mktemp("fault"), fault.right, fault.wrong, fault.place)
+
+    items = (item for item in request.session.items if item.path == request.path and hasattr(item, "callspec"))
+    given = [item.callspec.params for item in items if "fault" in item.callspec.params]
+    on_host.build_all(launch.program for each in given for launch in Convolved(each["case"]).launches)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        yield {each["fault"].name: pool.submit(build, each["case"], each["fault"]) for each in given}
+
+
+@pytest.mark.parametrize(("case", "fault"), FAULTS)
+def test_a_planted_fault_is_seen(case: Case, fault: Fault, libraries: dict[str, Any]) -> None:
+    layer, library = Convolved(case), libraries[fault.name].result()
+    with pytest.raises(AssertionError) as seen:
+        run_all(layer, {fault.kernel: library})
+    print(fault.name, seen.value)
+
+
+def a_factor_one_less(divisor: pictures.Divisor) -> pictures.Divisor:
+    return divisor._replace(factor=max(0, divisor.factor - 1))
+
+
+def a_shift_more(divisor: pictures.Divisor) -> pictures.Divisor:
+    return divisor._replace(shift=divisor.shift + 1)
+
+
+@pytest.mark.parametrize("wrong", [a_factor_one_less, a_shift_more])
+def test_a_wrong_divisor_is_seen(wrong: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, right = Convolved(SPREADS if wrong is a_shift_more else SEES_WORDS), pictures.divisor
+    run_all(layer)
+    for module in (pictures, padding):
+        monkeypatch.setattr(module, "divisor", lambda number: wrong(right(number)))
+    with pytest.raises(AssertionError):
+        run_all(layer)
+
+
+def test_the_same_layers_are_right_without_faults() -> None:
+    layers = [Convolved(case) for case in PLANTED]
+    on_host.build_all(launch.program for layer in layers for launch in layer.launches)
+    for layer in layers:
+        run_all(layer)
