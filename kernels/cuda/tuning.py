@@ -67,7 +67,7 @@ def _known(entries: Json, key: str, tiles: Sequence[Tile]) -> Tile | None:
 
 def _read(file: Path) -> Json:
     """What was kept: nothing, if the file is missing or damaged."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         found = json.loads(file.read_text(encoding="utf-8"))
         if isinstance(found, dict):
             return found
