@@ -1,4 +1,4 @@
-"""Our GEMM on a GPU: every type and layout, the same to the bit in every run, on the caller's stream, not waited for."""
+"""Our GEMM on a GPU: every type and layout, the same to the bit in each run, on the caller's stream without waiting."""
 
 import json
 from pathlib import Path

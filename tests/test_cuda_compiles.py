@@ -1,0 +1,74 @@
+"""All that GEMM may choose compiles for every architecture, within the registers that there are."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from cuda_sources import ARCHITECTURES, device_target, faults
+
+from hpcai.kernels.cuda.architecture import PTX, Target
+from hpcai.kernels.cuda.compiler import Compiled, compile_all
+from hpcai.kernels.cuda.matrices import SOURCE, by_rows, definitions, turns
+from hpcai.kernels.cuda.products import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Tile
+from hpcai.kernels.cuda.program import Program
+from hpcai.kernels.cuda.tiles import candidates, engines
+from hpcai.kernels.gemm import cupy_gpu
+
+CHOICES = [(type, engine) for type in KINDS for engine in (SIMT, MMA, WGMMA)]
+LAYOUTS = [(a, b) for a in (BY_ROWS, BY_COLUMNS) for b in (BY_ROWS, BY_COLUMNS)]
+WORKERS = 2
+
+
+def program(type: str, tile: Tile, layouts: tuple[int, int], piece: int = 16, whole: bool = True) -> Program:
+    """Of operands whose lines begin at multiples of `piece` bytes; `whole`: steps are not cut into parts."""
+    kind = KINDS[type]
+    lying = [Operand(piece, 16, 16, 16, layout) for layout in layouts]
+    a, b = (by_rows(kind, each) if turns(kind, tile.engine, each) else each for each in lying)
+    return Program(SOURCE, "gemm", definitions(kind, a, b, tile, kind.name if whole else kind.sums))
+
+
+def choices(type: str, engine: str, target: Target) -> Iterator[Program]:
+    """Each tile in each layout; the largest one also with the smallest pieces, and in parts."""
+    tiles = candidates(type, engine, target)
+    for layouts in LAYOUTS:
+        yield from (program(type, tile, layouts) for tile in tiles)
+        largest = max(tiles, key=lambda tile: tile.rows * tile.columns)
+        yield program(type, largest, layouts, piece=KINDS[type].operand_bytes)
+        yield program(type, largest, layouts, whole=False)
+
+
+def assert_clean(programs: list[Program], target: Target) -> list[Compiled]:
+    made = compile_all(programs, target, WORKERS)
+    for each, compiled in zip(programs, made, strict=True):
+        assert not faults(compiled), f"{each} for {target.name}"
+        assert not [name for name, usage in compiled.usage.items() if usage.stack], f"{each} uses local memory"
+        assert compiled.image.startswith(b"\x7fELF") and "gemm" in compiled.usage
+    return made
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_each_type_and_engine_compiles_without_local_memory(architecture: str) -> None:
+    target = device_target(architecture)
+    programs = cupy_gpu.programs(target)
+    assert_clean(programs, target)
+    found = {(dict(each.definitions)["USE_TYPE"], engine) for each in programs for engine in (SIMT, MMA, WGMMA)
+             if f"USE_{engine}" in dict(each.definitions)}
+    assert found == {(KINDS[type].name, engine) for type in KINDS for engine in engines(type, target, boxes=True)}
+
+
+def test_hopper_is_told_to_multiply_by_warpgroups() -> None:
+    hopper = device_target("sm_90a")
+    programs = [each for each in cupy_gpu.programs(hopper) if "USE_WGMMA" in dict(each.definitions)]
+    ptx = compile_all(programs, replace(hopper, name="compute_90a", kind=PTX), WORKERS)
+    assert len(ptx) == 4
+    for each in ptx:
+        assert b"wgmma.mma_async" in each.image and b"cp.async.bulk.tensor" in each.image and not each.complaints
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(("type", "engine"), CHOICES)
+def test_all_that_may_be_chosen_compiles(type: str, engine: str, architecture: str) -> None:
+    target = device_target(architecture)
+    if engine in engines(type, target, boxes=True):
+        assert_clean([*dict.fromkeys(choices(type, engine, target))], target)
