@@ -24,7 +24,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """The tile is that of the rule: to measure others is slow, and a test of its own."""
     monkeypatch.setenv(tuning.SWITCH, tuning.OFF)
     monkeypatch.setattr(choice, "_chosen", {})
-    cupy_gpu._planned.cache_clear()
+    cupy_gpu.plan.cache_clear()
     return torch.device("cuda", 0)
 
 
@@ -189,5 +189,5 @@ def test_the_fastest_tile_is_measured_once(
     assert key.startswith("fp32 300 x 200 x 500: by rows") and entry["seconds"] > 0 and entry["tried"] > 1
     monkeypatch.setattr(choice, "_chosen", {})
     monkeypatch.setattr(choice, "_measured", lambda *given: pytest.fail("measured again"))
-    cupy_gpu._planned.cache_clear()
+    cupy_gpu.plan.cache_clear()
     assert torch.equal(product("fp32", a, b), first)

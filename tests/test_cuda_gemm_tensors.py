@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from hpcai.kernels.cuda import planned
 from hpcai.kernels.cuda.architecture import CUBIN, Target
 from hpcai.kernels.cuda.gpu import Gpu
 from hpcai.kernels.cuda.launch import Launch
@@ -94,15 +95,15 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
         "place": lambda tensor: place(tensor)._replace(device=0),
         "gpu": lambda device: Gpu("the host", Target("sm_80", CUBIN, (8, 0)), 4, 0),
         "tile_of": lambda type, a, b, device: Tile(SIMT, 64, 64, 2, parts=3 if a.steps > 100 else 1),
-        "ready": ready,
         "encoded": on_host.encoded,
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(cupy_gpu, name, stand_in)
-    monkeypatch.setattr(cupy_gpu._Planned, "workspace", lambda self: torch.empty(self._nbytes, dtype=torch.uint8))
+    monkeypatch.setattr(planned, "ready", ready)
+    monkeypatch.setattr(planned.Planned, "workspace", lambda self: torch.empty(self._nbytes, dtype=torch.uint8))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=1))
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
-    cupy_gpu._planned.cache_clear()
+    cupy_gpu.plan.cache_clear()
     return ran
 
 
@@ -151,9 +152,9 @@ def test_a_product_is_planned_once(launched: list[Launch]) -> None:
         cupy_gpu.gemm(a, b, c, "fp32")
         assert torch.allclose(c, a @ b, atol=1e-4)
     assert [launch.program.name for launch in launched] == ["gemm", "join"] * 3
-    assert cupy_gpu._planned.cache_info().misses == 1
+    assert cupy_gpu.plan.cache_info().misses == 1
     cupy_gpu.gemm(a, b, torch.empty(68, 72), "fp32")
-    assert cupy_gpu._planned.cache_info().misses == 2
+    assert cupy_gpu.plan.cache_info().misses == 2
 
 
 def test_empty_matrices(launched: list[Launch]) -> None:
