@@ -1,10 +1,14 @@
 """What is to be launched for tensors that lie where they do, kept for the next time they come."""
 
-from collections.abc import Callable
+from __future__ import annotations
 
-import torch
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .launch import Launch, ready
+
+if TYPE_CHECKING:
+    import torch
 
 WORKSPACES = 64  # places that a workspace had, of which launches are kept
 
@@ -18,10 +22,14 @@ class Planned:
 
     def workspace(self) -> torch.Tensor | None:
         """Memory for a call, which torch gives to nobody else before the call is done."""
+        import torch
+
         return torch.empty(self._nbytes, dtype=torch.uint8, device=self._device) if self._nbytes else None
 
     def __call__(self, workspace: torch.Tensor | None) -> None:
         """Put it on the current stream."""
+        import torch
+
         address = 0 if workspace is None else workspace.data_ptr()
         key = torch.cuda.current_stream(self._device).cuda_stream, address
         runs = self._runs.get(key) or self._prepared(key)

@@ -10,7 +10,9 @@ from .tiles import candidates, engines, in_parts
 # 16 bits a clock, half of it for mma.sync as on an A100, 128 multiply-adds in fp32 (CUDA C++ Programming Guide,
 # "Arithmetic Instructions").
 CLOCKS = {WGMMA: 1 / 32, MMA: 1 / 16, SIMT: 1 / 4}
-LOADS = 12  # products that the time of a vector's way to the tensor cores would do
+# Products that the time of a vector's way to the tensor cores would do: shared memory takes a clock to write 128 bytes,
+# and one for each time they are read, which is hidden behind products in part.
+LOADS = 12
 BEGINNING = 1000  # clocks from the begin of a tile until its products are under way
 STORED = 16  # sums that are stored in a clock
 LAUNCH = 4000  # clocks until another kernel has begun
