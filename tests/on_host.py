@@ -103,7 +103,7 @@ def planted(program: Program, folder: Path, right: str, wrong: str, place: int =
     before, *after = file.read_text().split(right)
     text = before + "".join((wrong if number == place else right) + part for number, part in enumerate(after))
     assert 0 <= place < len(after), f"{file.name} has not {place + 1} of {right!r}"
-    for path in {file, program.path}:
+    for path in sources(program.path):  # all of them: what a file includes is looked for beside it
         (folder / path.name).write_text(text if path == file else path.read_text())
     return built(program, folder / program.path.name)
 

@@ -1,4 +1,5 @@
-// In place of the driver, where there is none: has its signature, by the documentation, and notes down what it is given.
+// In place of the driver, where there is none: has its signature, by the documentation, and notes down what it is
+// given.
 
 #include <cstdint>
 #include <cstring>

@@ -43,11 +43,13 @@ GPU_LIBRARIES = ("cupy", "cupyx", "cuda", "pynvml", "triton", "pycuda", "numba.c
 GPU_QUESTIONS = ("is_available", "device_count", "set_device", "current_device", "get_device_properties")
 KERNEL_FILES = {"__init__.py", "reference.py", "numba_cpu.py", "cupy_gpu.py", "vendor.py"}
 EMPTY_NAMES = ("utils", "util", "misc", "common", "helpers")
-MOST_LINES = 250
+MOST_LINES, MOST_IN_LINE = 250, 120
 
 HPCAI = sorted((ROOT / "hpcai").rglob("*.py"))
 KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+CPP = (".cu", ".cuh", ".h", ".cpp")  # which the linter does not look at
+CPLUSPLUS = sorted(path for folder in ("kernels", "tests") for path in (ROOT / folder).rglob("*") if path.suffix in CPP)
 
 
 def name_of(path: Path) -> str:
@@ -194,8 +196,23 @@ def test_no_file_is_too_long() -> None:
     def lines(path: Path) -> int:
         return len(path.read_text(encoding="utf-8").splitlines())
 
-    long = violations([*HPCAI, *KERNELS, *TESTS], lambda path: lines(path) if lines(path) > MOST_LINES else None)
+    files = [*HPCAI, *KERNELS, *TESTS, *CPLUSPLUS]
+    long = violations(files, lambda path: lines(path) if lines(path) > MOST_LINES else None)
     assert not long, f"more than {MOST_LINES} lines; divide by subject: {long}"
+
+
+def too_long(path: Path) -> list[int]:
+    """Numbers of the lines that have too many characters."""
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    return [number for number, line in lines if len(line) > MOST_IN_LINE]
+
+
+def test_no_line_of_cplusplus_is_too_long(tmp_path: Path) -> None:
+    (tmp_path / "wide.cu").write_text("/" * MOST_IN_LINE + "\n" + "/" * (MOST_IN_LINE + 1))
+    assert too_long(tmp_path / "wide.cu") == [2]
+    assert {path.suffix for path in CPLUSPLUS} == {*CPP}
+    long = violations(CPLUSPLUS, too_long)
+    assert not long, f"more than {MOST_IN_LINE} characters: {long}"
 
 
 def test_no_module_is_named_after_nothing() -> None:

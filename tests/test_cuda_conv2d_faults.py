@@ -56,7 +56,7 @@ PLANTED: dict[Case, list[Fault]] = {
         Fault("a phase's pixels lie elsewhere", "return phase.first + pixel.image", "return pixel.image"),
     ],
     WEIGHS: [
-        Fault("an image too many", "quotient(number, walk.of_picture), within", "0, within"),
+        Fault("an image too many", "quotient(number, walk.of_picture);", "0;"),
         Fault("taps of the first column", "(walk, picture, column + group", "(walk, picture, group"),
     ],
     SENDS: [
@@ -83,7 +83,7 @@ PLANTED: dict[Case, list[Fault]] = {
     PAIRS: [
         Fault("a share lies elsewhere", "tile + share * SHARE * LINE", "tile"),
         Fault("a block ends too early", "CLUSTER > 1 && stage < STAGES", "false && stage < STAGES"),
-        Fault("both blocks have the same rows", "(t.down * CLUSTER + rank)", "(t.down * CLUSTER)", place=1),
+        Fault("both blocks have the same rows", "(t.down * CLUSTER + rank)", "(t.down * CLUSTER)"),
     ],
     FINISHES: [Fault("another group's bias", "output.bias += group * output.columns", "output.bias += group")],
     IN_PARTS: [

@@ -71,7 +71,7 @@ def meetings(axis: Axis) -> Counter[tuple[int, int, int]]:
 
 
 def seen_by(reach: Reach, size: int) -> Iterator[tuple[int, int, int]]:
-    """Pixel of the result, pixel of the source of that size and tap, as pictures.cuh counts them."""
+    """Pixel of the result, pixel of the source of that size and tap, as walk.cuh counts them."""
     for number, tap in product(range(reach.pixels), range(reach.taps)):
         source = number * reach.step + reach.start + tap * reach.tap
         if 0 <= source < size:
@@ -126,7 +126,7 @@ def _taps(one: Reach, other: Reach) -> list[tuple[int, int]]:
 
 
 COORDINATES = st.tuples(*[st.integers(-LARGEST, LARGEST)] * 2)
-BEYOND = 2**14  # of pictures.cuh
+BEYOND = 2**14  # of walk.cuh
 
 
 @given(st.tuples(*[st.integers(1, LARGEST)] * 2), COORDINATES, COORDINATES)
@@ -136,7 +136,7 @@ BEYOND = 2**14  # of pictures.cuh
 def test_coordinates_share_a_word(
     size: tuple[int, int], window: tuple[int, int], tap: tuple[int, int]
 ) -> None:
-    """What pictures.cuh compares at once: whatever is allowed, no half of a word reaches the sign of the other one."""
+    """What walk.cuh compares at once: whatever is allowed, no half of a word reaches the sign of the other one."""
     last, within = both(size[0] - 1, size[1] - 1), [0 <= w + t < s for s, w, t in zip(size, window, tap, strict=True)]
     assert inside(last, both(*window) + both(*tap)) == all(within)
     assert not inside(last, both(*window) + both(BEYOND, tap[1]))
@@ -145,12 +145,12 @@ def test_coordinates_share_a_word(
 
 
 def both(down: int, across: int) -> int:
-    """`both` of pictures.cuh."""
+    """`both` of walk.cuh."""
     return (down << 16) + across & 0xFFFFFFFF
 
 
 def inside(last: int, place: int) -> bool:
-    """`inside` of pictures.cuh."""
+    """`inside` of walk.cuh."""
     place &= 0xFFFFFFFF
     return ((place | (last - place)) & 0x80008000) == 0
 

@@ -1,6 +1,7 @@
 #include "types.cuh"
 
-// Lines of `narrow` elements as lines of `wide`, which are whole vectors of 16 bytes: the rest filled with zeros, or left out.
+// Lines of `narrow` elements as lines of `wide`, which are whole vectors of 16 bytes: the rest filled with zeros, or
+// left out.
 struct Parameters {
     const void *source;
     void *target;
@@ -16,7 +17,8 @@ typedef Vector<Element, COUNT> Elements;
 // What follows for one vector of a wide line: where it lies, and where its `left` elements do in the narrow line.
 template <class Use> WORD void for_vectors(const Parameters &p, const Use &use)
 {
-    for (u32 index = blockIdx.x * blockDim.x + threadIdx.x; index < static_cast<u32>(p.vectors); index += gridDim.x * blockDim.x) {
+    const u32 first = blockIdx.x * blockDim.x + threadIdx.x, apart = gridDim.x * blockDim.x;
+    for (u32 index = first; index < static_cast<u32>(p.vectors); index += apart) {
         const int line = quotient(static_cast<int>(index), p.of_line);
         const int column = (static_cast<int>(index) - line * static_cast<int>(p.of_line.divisor)) * COUNT;
         use(static_cast<i64>(index) * COUNT, static_cast<i64>(line) * p.narrow + column, p.narrow - column);

@@ -1,6 +1,6 @@
-// Crop, resize and mirror pictures of bytes, [n][height][width][3] -> [n][side][side][3]: the arithmetic of __init__.py.
-// One thread makes one pixel of the result, all its channels; it works out its own weights, for two or three taps a side
-// that is cheaper than to share them. No header is included, so that NVRTC compiles it anywhere.
+// Crop, resize and mirror pictures of bytes, [n][height][width][3] -> [n][side][side][3]: the arithmetic of
+// __init__.py. One thread makes one pixel of the result, all its channels; it works out its own weights, for two or
+// three taps a side that is cheaper than to share them. No header is included, so that NVRTC compiles it anywhere.
 
 #define WEIGHT_BITS 15
 #define ROW_BITS 8

@@ -1,10 +1,11 @@
-// How the sums of a product by tensor cores lie in the registers of a warp: in tiles of 16 x 8, a lane has two neighbours
-// of row lane / 4 and two of row lane / 4 + 8, columns 2 (lane % 4) and the next. PTX ISA, "Matrix Fragments for mma.m16n8k16"
-// and "Register Fragments for wgmma".
+// How the sums of a product by tensor cores lie in the registers of a warp: in tiles of 16 x 8, a lane has two
+// neighbours of row lane / 4 and two of row lane / 4 + 8, columns 2 (lane % 4) and the next. PTX ISA, "Matrix Fragments
+// for mma.m16n8k16" and "Register Fragments for wgmma".
 #pragma once
 #include "tile.cuh"
 
-enum { STRIP = 32, STRIP_PITCH = STRIP + 8 };  // columns that are brought to shared memory at once; elements from row to row
+// Columns that are brought to shared memory at once; elements from row to row.
+enum { STRIP = 32, STRIP_PITCH = STRIP + 8 };
 
 // Bring 16 rows of STRIP columns to shared memory.
 template <class Sum> WORD void stage_fragments(const Sum *sums, u32 buffer, int lane)

@@ -19,7 +19,8 @@ template <class Sum, int COUNT> WORD void add_part(Sum (&sums)[COUNT], const Sum
             if (k < left) sums[k] += part[k];
 }
 
-// The sums of all parts, each a matrix in one piece, added up in their order, by threads that each have neighbours of a row.
+// The sums of all parts, each a matrix in one piece, added up in their order, by threads that each have neighbours of a
+// row.
 template <class Type, class Places>
 WORD void join_parts(const void *parts, int count, const Output &output, const Places &places)
 {

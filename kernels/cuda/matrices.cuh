@@ -1,6 +1,6 @@
 // Operands that lie in memory as matrices, and how a team of threads brings tiles of them to shared memory. A class of
-// this kind has a LAYOUT, NBYTES of a tile, `begin`, for the tile that begins at a row of the operand, and `bring`, for its
-// steps from `step` on. PIECE is how many bytes are certain to lie at a multiple of as many.
+// this kind has a LAYOUT, NBYTES of a tile, `begin`, for the tile that begins at a row of the operand, and `bring`, for
+// its steps from `step` on. PIECE is how many bytes are certain to lie at a multiple of as many.
 #pragma once
 #include "tile.cuh"
 
@@ -29,7 +29,8 @@ template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByRows {
     METHOD void begin(int first)
     {
         const i64 row = first + line;
-        source = static_cast<const Element *>(matrix.first) + row * matrix.pitch + vector * Width<Type>::VECTOR_ELEMENTS;
+        source = static_cast<const Element *>(matrix.first) + row * matrix.pitch;
+        source += vector * Width<Type>::VECTOR_ELEMENTS;
         left = matrix.lines - first - line;
     }
     METHOD void aim(int) {}

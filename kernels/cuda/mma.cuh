@@ -1,4 +1,5 @@
-// Products of tiles by tensor cores, warp by warp (mma.sync): bf16, fp16, tf32 and int8. Compute capability 8.0 and later.
+// Products of tiles by tensor cores, warp by warp (mma.sync): bf16, fp16, tf32 and int8. Compute capability 8.0 and
+// later.
 #pragma once
 #include "fragments.cuh"
 
@@ -16,15 +17,16 @@ template <> struct Multiply<Int8> {
     WORD void add(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_int8(c, a, b0, b1); }
 };
 
-// Fragments of 16 rows of an operand in 32 bytes of steps, as the number `step` of four in a line. Of A, words 0 and 1 are of
-// the first and the second eight rows in the first half of the steps, words 2 and 3 in the second half. Of B, words 0 and 1
-// are of both halves of the steps of the first eight rows, for they must be neighbours.
+// Fragments of 16 rows of an operand in 32 bytes of steps, as the number `step` of four in a line. Of A, words 0 and 1
+// are of the first and the second eight rows in the first half of the steps, words 2 and 3 in the second half. Of B,
+// words 0 and 1 are of both halves of the steps of the first eight rows, for they must be neighbours.
 enum Side { OF_A, OF_B };
 
 template <class Type, int LAYOUT, int SIDE> struct Fragments {
     WORD void take(u32 (&words)[4], u32 tile, int row, int step, int lane)
     {
-        const int once = lane / 8 % 2, twice = lane / 16, rows = SIDE == OF_A ? once : twice, half = SIDE == OF_A ? twice : once;
+        const int once = lane / 8 % 2, twice = lane / 16;
+        const int rows = SIDE == OF_A ? once : twice, half = SIDE == OF_A ? twice : once;
         if constexpr (LAYOUT == BY_ROWS)
             load_matrices(words, tile + vector_place(row + 8 * rows + lane % 8, 2 * step + half));
         else {
@@ -95,7 +97,8 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
     }
     template <int INDEX> METHOD void stage_packed(u32 buffer) const
     {
-        stage_packed_fragments<Type>(&sums[INDEX / STRIPS_ACROSS][INDEX % STRIPS_ACROSS * (STRIP / 8)][0], buffer, lane);
+        const Sum *part = &sums[INDEX / STRIPS_ACROSS][INDEX % STRIPS_ACROSS * (STRIP / 8)][0];
+        stage_packed_fragments<Type>(part, buffer, lane);
     }
     METHOD int strip_row(int index) const { return row + index / STRIPS_ACROSS * 16; }
     METHOD int strip_column(int index) const { return column + index % STRIPS_ACROSS * STRIP; }

@@ -1,5 +1,5 @@
-// In which order tiles of a product are computed: bands of some rows of tiles, each from its first column on, so that blocks
-// that run at the same time share what they read.
+// In which order tiles of a product are computed: bands of some rows of tiles, each from its first column on, so that
+// blocks that run at the same time share what they read.
 #pragma once
 #include "words.cuh"
 

@@ -1,4 +1,5 @@
-// What becomes of sums: result = relu(scale[column] * factor * sum + bias[column] + added), each part where it is wanted.
+// What becomes of sums: result = relu(scale[column] * factor * sum + bias[column] + added), each part where it is
+// wanted.
 #pragma once
 #include "fragments.cuh"
 
@@ -160,15 +161,16 @@ template <class Engine, class Finish> struct Strips {
         enum { AT_ONCE = 16 / sizeof(Sum) };
         UNROLLED
         for (int i = 0; i < Finish::COUNT; i += AT_ONCE) {
-            const Vector<Sum, AT_ONCE> part = load_shared<Vector<Sum, AT_ONCE>>(from + i * static_cast<u32>(sizeof(Sum)));
+            const u32 at = from + i * static_cast<u32>(sizeof(Sum));
+            const Vector<Sum, AT_ONCE> part = load_shared<Vector<Sum, AT_ONCE>>(at);
             UNROLLED
             for (int k = 0; k < AT_ONCE; ++k) sums[i + k] = part.values[k];
         }
     }
 };
 
-// The same where nothing is done to sums but that they become results of two bytes, and where all columns exist: they are
-// brought to shared memory as such, which is half as many bytes.
+// The same where nothing is done to sums but that they become results of two bytes, and where all columns exist: they
+// are brought to shared memory as such, which is half as many bytes.
 template <class Engine, class Finish> struct PackedStrips {
     typedef Lanes<Finish, Engine::STRIP_ROWS, PACKED> Own;
     typedef Vector<u32, 4> Words;

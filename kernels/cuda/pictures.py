@@ -1,4 +1,4 @@
-"""Which pixels and taps a convolution's products are made of: pure numbers, as kernels/cuda/pictures.cuh takes them."""
+"""Which pixels and taps a convolution's products are made of: pure numbers, as kernels/cuda/walk.cuh takes them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ WEIGHTS = structure(
     *(("of_filters", DIVISOR), ("of_taps", DIVISOR)),
     *((name, "i4") for name in ("skipped", "row", "column", "steps", "channels")),
 )
-LARGEST = 2**13 - 1  # coordinates of a picture, of windows, and of taps in them, which share a word in pictures.cuh
+LARGEST = 2**13 - 1  # coordinates of a picture, of windows, and of taps in them, which share a word in walk.cuh
 MOST_GROUPS = 2**16 - 1  # of blocks in a grid's second direction
 MOST_NUMBERS = 2**31 - 2**10  # pixels, or steps, and what is beyond them in a tile
 

@@ -1,4 +1,5 @@
-// A tile's product by threads that all bring and multiply: some stages are under way to shared memory while one is used.
+// A tile's product by threads that all bring and multiply: some stages are under way to shared memory while one is
+// used.
 #pragma once
 #include "tile.cuh"
 

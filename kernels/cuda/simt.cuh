@@ -1,5 +1,6 @@
-// Products of tiles by ordinary multiply-adds: fp32 and fp64. Lanes of a warp stand 8 x 4; each has a tile of its own of
-// TALL x WIDE sums. It takes four neighbouring steps of a row at a time, or four neighbouring rows of a step, as they lie.
+// Products of tiles by ordinary multiply-adds: fp32 and fp64. Lanes of a warp stand 8 x 4; each has a tile of its own
+// of TALL x WIDE sums. It takes four neighbouring steps of a row at a time, or four neighbouring rows of a step, as
+// they lie.
 #pragma once
 #include "fragments.cuh"
 
@@ -29,8 +30,9 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
         return LAYOUT == BY_ROWS ? place + lanes * index : (index / TAKEN * lanes + place) * TAKEN + index % TAKEN;
     }
 
-    // Values of the rows `first + part(i)` in the steps of a vector: of each row a vector of steps, or the reverse. `first`
-    // is a multiple of eight, so that vectors change places by the lane and by what is known when this is compiled.
+    // Values of the rows `first + part(i)` in the steps of a vector: of each row a vector of steps, or the reverse.
+    // `first` is a multiple of eight, so that vectors change places by the lane and by what is known when this is
+    // compiled.
     template <int LAYOUT, int COUNT>
     METHOD void take(Sum (&values)[COUNT][TAKEN], u32 tile, int first, int place, int lanes, int vector) const
     {

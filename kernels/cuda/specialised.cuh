@@ -1,6 +1,6 @@
-// Products of tiles by a producer, a warpgroup that only brings, and two consumers, warpgroups that only multiply. Stages of
-// shared memory go round between them: a barrier says that one is full, another that it is empty. A block computes task
-// after task, and brings the next one's first stages while the last one's result is stored.
+// Products of tiles by a producer, a warpgroup that only brings, and two consumers, warpgroups that only multiply.
+// Stages of shared memory go round between them: a barrier says that one is full, another that it is empty. A block
+// computes task after task, and brings the next one's first stages while the last one's result is stored.
 #pragma once
 #include "order.cuh"
 #include "output.cuh"
@@ -8,12 +8,13 @@
 
 enum { WARPGROUP = 128, CONSUMERS = 2, BLOCK = WARPGROUP * (1 + CONSUMERS) };
 
-// Registers of a thread: all have AT_FIRST, what the producer gives up the consumers share, and if there is less than they
-// ask for they wait for ever. All in eights.
+// Registers of a thread: all have AT_FIRST, what the producer gives up the consumers share, and if there is less than
+// they ask for they wait for ever. All in eights.
 enum { AT_FIRST = 65536 / BLOCK / 8 * 8 };
 template <int KEPT> struct Registers {
     enum { PRODUCER = KEPT, CONSUMER = ((1 + CONSUMERS) * AT_FIRST - KEPT) / CONSUMERS / 8 * 8 };
-    static_assert(PRODUCER % 8 == 0 && PRODUCER + CONSUMERS * CONSUMER <= (1 + CONSUMERS) * AT_FIRST, "there are no more");
+    static_assert(PRODUCER % 8 == 0 && PRODUCER + CONSUMERS * CONSUMER <= (1 + CONSUMERS) * AT_FIRST,
+                  "there are no more");
 };
 
 // The same for a whole warp, which the compiler only sees of a lane's.
@@ -39,7 +40,8 @@ template <int STAGES> struct Ring {
 };
 
 template <int NBYTES_A, int NBYTES_B, int STAGES_> struct Stages {
-    enum { STAGES = STAGES_, STAGE = NBYTES_A + NBYTES_B, NBYTES = STAGES * STAGE, BARRIERS = 16 * STAGES + 8 * CONSUMERS };
+    enum { STAGES = STAGES_, STAGE = NBYTES_A + NBYTES_B, NBYTES = STAGES * STAGE };
+    enum { BARRIERS = 16 * STAGES + 8 * CONSUMERS };
     const u32 memory, barriers;
 
     METHOD u32 a(int stage) const { return memory + stage * STAGE; }
@@ -61,8 +63,8 @@ template <int NBYTES_A, int NBYTES_B, int STAGES_> struct Stages {
     }
 };
 
-// What a kernel of this kind consists of: the tile of a block and, ALTERNATE, whether the two consumers compute tiles by
-// turns or share one; CLUSTER blocks with the same columns share what they bring of B.
+// What a kernel of this kind consists of: the tile of a block and, ALTERNATE, whether the two consumers compute tiles
+// by turns or share one; CLUSTER blocks with the same columns share what they bring of B.
 template <class Type, int ROWS_, int COLUMNS_, int STAGES, int CLUSTER_, bool ALTERNATE_, int A_LAYOUT, int B_LAYOUT>
 struct Specialised {
     enum { ROWS = ROWS_, COLUMNS = COLUMNS_, CLUSTER = CLUSTER_, ALTERNATE = ALTERNATE_ };
@@ -71,8 +73,8 @@ struct Specialised {
     typedef Stages<ROWS * LINE, COLUMNS * LINE, STAGES> Ready;
     typedef Ring<STAGES> Places;
 
-    // A consumer's products of `lines` stages, which threads have copied or the copy engine has brought. A stage is given back
-    // when its products are done, one stage later; `begun` is called when all products have begun.
+    // A consumer's products of `lines` stages, which threads have copied or the copy engine has brought. A stage is
+    // given back when its products are done, one stage later; `begun` is called when all products have begun.
     template <bool COPIED, class Release, class Begun>
     WORD void consume(Engine &engine, const Ready &ready, Places &ring, int lines, const Release &release,
                       const Begun &begun)
@@ -95,7 +97,8 @@ struct Specialised {
         if (lines > 0) release(ready.empty(before));
     }
 
-    // All tasks of a consumer: `lines_of` a task are so many; `store` is given the engine, the task and the warp's buffer.
+    // All tasks of a consumer: `lines_of` a task are so many; `store` is given the engine, the task and the warp's
+    // buffer.
     template <bool COPIED, class LinesOf, class Store>
     WORD void multiply(const Order &order, const Ready &ready, int consumer, int thread, const LinesOf &lines_of,
                        const Store &store)
@@ -107,8 +110,8 @@ struct Specialised {
             if (CLUSTER > 1 && thread < CLUSTER) arrive_at(empty, thread);
             if (CLUSTER == 1 && thread == 0) arrive(empty);
         };
-        // Who computes a tile alone begins when the other one has begun all its products: a phase of a barrier must not be
-        // waited for before the one before it has ended. Each warp says so: one that is late would miss a turn.
+        // Who computes a tile alone begins when the other one has begun all its products: a phase of a barrier must not
+        // be waited for before the one before it has ended. Each warp says so: one that is late would miss a turn.
         const auto begun = [&] {
             if (ALTERNATE && thread % 32 == 0) arrive(ready.turn(1 - consumer));
         };
@@ -126,8 +129,9 @@ struct Specialised {
         }
     }
 
-    // A producer all of whose threads copy. `work` begins a task and says with which step; aims at a step, while its stage may
-    // still be in use; brings it to a stage; and settles what has landed, which is handed over BEHIND stages later.
+    // A producer all of whose threads copy. `work` begins a task and says with which step; aims at a step, while its
+    // stage may still be in use; brings it to a stage; and settles what has landed, which is handed over BEHIND stages
+    // later.
     template <class Work> WORD void produce(const Order &order, const Ready &ready, Work &work)
     {
         enum { BEHIND = STAGES - 2 };
@@ -155,7 +159,8 @@ struct Specialised {
         }
         wait_for_copies<0>();
         for (int left = asked < BEHIND ? asked : BEHIND; left > 0; --left) hand_over();
-        // No block may end before the others of its cluster have given back what it brought: they arrive at its barriers.
+        // No block may end before the others of its cluster have given back what it brought: they arrive at its
+        // barriers.
         for (int stage = 0; CLUSTER > 1 && stage < STAGES; ++stage, ring.step())
             wait_for_phase(ready.empty(ring.stage), ring.parity);
     }

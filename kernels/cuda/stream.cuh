@@ -1,11 +1,12 @@
-// Vectors that are read once and written once, from memory to memory: all threads of all blocks go through them together,
-// 16 bytes a thread at a time, and have asked for several such pieces before they wait for the first.
+// Vectors that are read once and written once, from memory to memory: all threads of all blocks go through them
+// together, 16 bytes a thread at a time, and have asked for several such pieces before they wait for the first.
 #pragma once
 #include "types.cuh"
 
 enum { THREADS = 256 };
 
-// to[i] = combine(from[0][i], from[1][i] ...), `combine` being given an array of numbers. All begin at multiples of 16 bytes.
+// to[i] = combine(from[0][i], from[1][i] ...), `combine` being given an array of numbers. All begin at multiples of 16
+// bytes.
 template <class Element, int OPERANDS, class Combine> struct Stream {
     enum { COUNT = 16 / sizeof(Element) };
     typedef Vector<Element, COUNT> Piece;
@@ -22,7 +23,8 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
         for (int piece = 0; piece < PIECES; ++piece)
             UNROLLED
             for (int operand = 0; operand < OPERANDS; ++operand)
-                given[piece][operand] = load_streamed(reinterpret_cast<const Piece *>(from[operand]) + first + piece * THREADS);
+                given[piece][operand] =
+                    load_streamed(reinterpret_cast<const Piece *>(from[operand]) + first + piece * THREADS);
         UNROLLED
         for (int piece = 0; piece < PIECES; ++piece) {
             Piece made;

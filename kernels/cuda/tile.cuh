@@ -1,8 +1,8 @@
-// Tiles of operands in shared memory: lines of 128 bytes, each of eight vectors of 16. A tile lies either by rows, a line
-// is then a row of the tile and holds neighbouring steps of the sum; or by columns, a line is then a step and holds
-// neighbouring rows, and groups of so many rows follow one another. In line l vector v is at place v ^ (l % 8), so that
-// whatever eight lanes read, lines or vectors, lies in different banks; the copy engine and wgmma call it the swizzle of
-// 128 bytes, and want tiles to begin at multiples of 1024.
+// Tiles of operands in shared memory: lines of 128 bytes, each of eight vectors of 16. A tile lies either by rows, a
+// line is then a row of the tile and holds neighbouring steps of the sum; or by columns, a line is then a step and
+// holds neighbouring rows, and groups of so many rows follow one another. In line l vector v is at place v ^ (l % 8),
+// so that whatever eight lanes read, lines or vectors, lies in different banks; the copy engine and wgmma call it the
+// swizzle of 128 bytes, and want tiles to begin at multiples of 1024.
 #pragma once
 #include "types.cuh"
 
@@ -10,7 +10,7 @@ enum { LINE = 128, VECTOR = 16, VECTORS = LINE / VECTOR };
 enum Layout { BY_ROWS, BY_COLUMNS };
 
 template <class Type> struct Width {
-    enum { VECTOR_ELEMENTS = VECTOR / sizeof(typename Type::Element), ELEMENTS = LINE / sizeof(typename Type::Element) };
+    enum { NBYTES = sizeof(typename Type::Element), VECTOR_ELEMENTS = VECTOR / NBYTES, ELEMENTS = LINE / NBYTES };
 };
 
 WORD u32 vector_place(u32 line, u32 vector) { return line * LINE + ((vector ^ (line & (VECTORS - 1))) * VECTOR); }
@@ -21,8 +21,8 @@ template <class Type> WORD u32 turned_place(u32 step, u32 vector)
     return vector / VECTORS * (Width<Type>::ELEMENTS * LINE) + vector_place(step, vector % VECTORS);
 }
 
-// Bring a vector of 16 bytes in pieces of PIECE bytes, or of an element if no whole word is certain to lie at a multiple of
-// its size; of its elements the first `left` exist, if any, the others are 0 and nothing is read of them.
+// Bring a vector of 16 bytes in pieces of PIECE bytes, or of an element if no whole word is certain to lie at a
+// multiple of its size; of its elements the first `left` exist, if any, the others are 0 and nothing is read of them.
 template <class Element, int PIECE> WORD void copy_vector(u32 target, const Element *source, int left)
 {
     enum { ELEMENTS = PIECE < 4 ? 1 : PIECE / sizeof(Element), NBYTES = ELEMENTS * sizeof(Element) };

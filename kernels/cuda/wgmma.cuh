@@ -16,8 +16,9 @@ template <> struct MultiplyByWarpgroup<Int8> {
     template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_int8<A, B>(d, a, b, 1); }
 };
 
-// What tells wgmma where a tile lies. PTX ISA, "Matrix Descriptor": all in units of 16 bytes; bits 0-13 the address, 16-29
-// the distance of groups of a tile by columns, 32-45 the distance of eight lines from the next eight, 62-63 the swizzle.
+// What tells wgmma where a tile lies. PTX ISA, "Matrix Descriptor": all in units of 16 bytes; bits 0-13 the address,
+// 16-29 the distance of groups of a tile by columns, 32-45 the distance of eight lines from the next eight, 62-63 the
+// swizzle.
 template <class Type, int LAYOUT> struct Descriptor {
     enum { EIGHT_LINES = 8 * LINE, GROUP = Width<Type>::ELEMENTS * LINE };
 
@@ -88,7 +89,8 @@ template <class Type_, int ROWS, int COLUMNS, int A_LAYOUT, int B_LAYOUT> struct
     }
     template <int INDEX> METHOD void stage_packed(u32 buffer) const
     {
-        stage_packed_fragments<Type>(&sums[INDEX / STRIPS_ACROSS][INDEX % STRIPS_ACROSS * (STRIP / 2)], buffer, thread % 32);
+        const Sum *part = &sums[INDEX / STRIPS_ACROSS][INDEX % STRIPS_ACROSS * (STRIP / 2)];
+        stage_packed_fragments<Type>(part, buffer, thread % 32);
     }
     METHOD int strip_row(int index) const { return first + index / STRIPS_ACROSS * 64 + thread / 32 * 16; }
     METHOD int strip_column(int index) const { return index % STRIPS_ACROSS * STRIP; }

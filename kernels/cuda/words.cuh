@@ -95,7 +95,8 @@ template <class T> WORD void store_shared(u32 address, const T &value)
     else if (sizeof(T) == 2)
         asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(*reinterpret_cast<const u16 *>(&value)) : "memory");
     else
-        asm volatile("st.shared.b8 [%0], %1;" ::"r"(address), "r"(static_cast<u32>(*reinterpret_cast<const u8 *>(&value)))
+        asm volatile("st.shared.b8 [%0], %1;" ::"r"(address),
+                     "r"(static_cast<u32>(*reinterpret_cast<const u8 *>(&value)))
                      : "memory");
 }
 
@@ -120,8 +121,8 @@ template <class T> WORD void store_streamed(T *place, const T &value)
                  : "memory");
 }
 
-// Four matrices of 8 x 8 numbers of 16 bits: lane l gives the address of row l % 8 of matrix l / 8, and has of each matrix
-// two neighbours of row l / 4, columns 2 (l % 4) and the next; transposed: of column l / 4, these rows.
+// Four matrices of 8 x 8 numbers of 16 bits: lane l gives the address of row l % 8 of matrix l / 8, and has of each
+// matrix two neighbours of row l / 4, columns 2 (l % 4) and the next; transposed: of column l / 4, these rows.
 WORD void load_matrices(u32 (&value)[4], u32 address)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -139,9 +140,9 @@ WORD void load_matrices_transposed(u32 (&value)[4], u32 address)
 }
 
 #define MMA(name, text, letter, Sum)                                                                                   \
-    WORD void name(Sum(&c)[4], const u32(&a)[4], u32 b0, u32 b1)                                                        \
+    WORD void name(Sum(&c)[4], const u32(&a)[4], u32 b0, u32 b1)                                                      \
     {                                                                                                                  \
-        asm volatile("mma.sync.aligned." text " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"         \
+        asm volatile("mma.sync.aligned." text " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"       \
                      : "+" letter(c[0]), "+" letter(c[1]), "+" letter(c[2]), "+" letter(c[3])                          \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                  \
     }
@@ -154,13 +155,14 @@ MMA(mma_int8, "m16n8k32.row.col.s32.s8.s8.s32", "r", int)
 #endif
 #undef MMA
 
-// C (16 x 8) += A (16 x 16) B (16 x 8) of fp64, by a warp: lane l has of A, in steps l % 4, 4 + l % 4 and so on, row l / 4 and
-// row l / 4 + 8; of B the same steps of column l / 4; of C two neighbours of either row, columns 2 (l % 4) and the next.
+// C (16 x 8) += A (16 x 16) B (16 x 8) of fp64, by a warp: lane l has of A, in steps l % 4, 4 + l % 4 and so on,
+// row l / 4 and row l / 4 + 8; of B the same steps of column l / 4; of C two neighbours of either row, columns
+// 2 (l % 4) and the next.
 #if __CUDA_ARCH__ >= 900
 WORD void mma_fp64(double (&c)[4], const double (&a)[8], const double (&b)[4])
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, "
-                 "{%12, %13, %14, %15}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
                  : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
                  : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]),
                    "d"(b[1]), "d"(b[2]), "d"(b[3]));

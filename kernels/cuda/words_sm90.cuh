@@ -14,9 +14,10 @@ WORD void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster
 
 WORD void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"); }
 
-// At the barrier of the same place in another block of the cluster. Here and in `wait_for_phase` only what threads of the own
-// block wrote is put in order: blocks share what the copy engine brings, which barriers count by themselves. To put memory of
-// the whole cluster in order, ptxas would wait for all that is under way to the GPU's memory, and empty the L1 cache.
+// At the barrier of the same place in another block of the cluster. Here and in `wait_for_phase` only what threads of
+// the own block wrote is put in order: blocks share what the copy engine brings, which barriers count by themselves. To
+// put memory of the whole cluster in order, ptxas would wait for all that is under way to the GPU's memory, and empty
+// the L1 cache.
 WORD void arrive_at(u32 barrier, u32 block)
 {
     asm volatile("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
@@ -45,8 +46,8 @@ WORD void wait_for_phase(u32 barrier, u32 parity)
     } while (!ended);
 }
 
-// What this thread wrote to shared memory, or others did and it has waited for, is seen by its tensor cores and by the copy
-// engine. It may wait for all that this thread has under way.
+// What this thread wrote to shared memory, or others did and it has waited for, is seen by its tensor cores and by the
+// copy engine. It may wait for all that this thread has under way.
 WORD void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 WORD void fetch_map(const TensorMap *map)
@@ -57,8 +58,8 @@ WORD void fetch_map(const TensorMap *map)
 // A box of a matrix, its corner at (column, row); its bytes are counted by the barrier.
 WORD void load_box(u32 target, const TensorMap *map, u32 barrier, int column, int row)
 {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::
-                     "r"(target),
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];" ::"r"(target),
                  "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(column), "r"(row)
                  : "memory");
 }
@@ -93,7 +94,10 @@ WORD void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memor
 WORD void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 // Until all but the last so many groups of products are done.
-template <int LEFT> WORD void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
+template <int LEFT> WORD void wait_for_products()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
 
 #define NAMES_32                                                                                                       \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
@@ -126,8 +130,8 @@ template <int LEFT> WORD void wait_for_products() { asm volatile("wgmma.wait_gro
     }
 #define SIGNS_AND_TURNS , "n"(A_TURNED ? 1 : 0), "n"(B_TURNED ? 1 : 0)
 #define WGMMA_16(name, k, text)                                                                                        \
-    WGMMA(name, "m64n64" k, text, float, "f", 32, 32, 33, 34, ", 1, 1, %35, %36", SIGNS_AND_TURNS)                      \
-    WGMMA(name, "m64n128" k, text, float, "f", 64, 64, 65, 66, ", 1, 1, %67, %68", SIGNS_AND_TURNS)                     \
+    WGMMA(name, "m64n64" k, text, float, "f", 32, 32, 33, 34, ", 1, 1, %35, %36", SIGNS_AND_TURNS)                     \
+    WGMMA(name, "m64n128" k, text, float, "f", 64, 64, 65, 66, ", 1, 1, %67, %68", SIGNS_AND_TURNS)                    \
     WGMMA(name, "m64n256" k, text, float, "f", 128, 128, 129, 130, ", 1, 1, %131, %132", SIGNS_AND_TURNS)
 #define WGMMA_ROWS(name, k, text, Sum, l, turns)                                                                       \
     WGMMA(name, "m64n64" k, text, Sum, l, 32, 32, 33, 34, turns, )                                                     \

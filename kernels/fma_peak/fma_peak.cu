@@ -1,6 +1,7 @@
-// Multiply-adds without end, each on sums that stay in their registers: ordinary ones, a warp's by tensor cores (mma.sync)
-// or a warpgroup's (wgmma). The numbers of A and B change from step to step as random ones do, and yet every sum of a product
-// of tensor cores is the same: A has two rows, by turns eight of each, and B one column, which both make the same sum with.
+// Multiply-adds without end, each on sums that stay in their registers: ordinary ones, a warp's by tensor cores
+// (mma.sync) or a warpgroup's (wgmma). The numbers of A and B change from step to step as random ones do, and yet every
+// sum of a product of tensor cores is the same: A has two rows, by turns eight of each, and B one column, which both
+// make the same sum with.
 #include "types.cuh"
 #ifdef USE_WGMMA
 #include "wgmma.cuh"

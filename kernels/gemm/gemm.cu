@@ -1,5 +1,6 @@
-// C = A B of matrices in memory, finished as output.cuh says. Definitions choose one of three engines, the type, the tile
-// and how the operands lie; sizes come as parameters. A is rows x steps, B is columns x steps, each by rows or by columns.
+// C = A B of matrices in memory, finished as output.cuh says. Definitions choose one of three engines, the type, the
+// tile and how the operands lie; sizes come as parameters. A is rows x steps, B is columns x steps, each by rows or by
+// columns.
 #include "join.cuh"
 #include "matrices.cuh"
 #include "order.cuh"
@@ -14,7 +15,8 @@
 #include "simt.cuh"
 #endif
 
-// USE_STORED is the type that results are stored as: USE_TYPE, or that of the sums where parts of the steps are computed apart.
+// USE_STORED is the type that results are stored as: USE_TYPE, or that of the sums where parts of the steps are
+// computed apart.
 struct alignas(64) Parameters {
     TensorMap map_of_a, map_of_b;  // for the copy engine
     Matrix a, b;                   // for threads that copy
@@ -32,11 +34,14 @@ WORD int lines_of(const Parameters &p, int part)
 
 #ifdef USE_WGMMA
 
-typedef Specialised<USE_TYPE, USE_ROWS, USE_COLUMNS, USE_STAGES, USE_CLUSTER, USE_ALTERNATE, USE_A_LAYOUT, USE_B_LAYOUT> Kernel;
+typedef Specialised<USE_TYPE, USE_ROWS, USE_COLUMNS, USE_STAGES, USE_CLUSTER, USE_ALTERNATE, USE_A_LAYOUT, USE_B_LAYOUT>
+    Kernel;
 typedef Kernel::Ready Ready;
 
-// Bring lines [from, from + count) of an operand's tile by boxes; `send` is called with the target, column and row of each.
-template <int LAYOUT, int COUNT, class Send> WORD void send_boxes(u32 tile, int from, int row, int step, const Send &send)
+// Bring lines [from, from + count) of an operand's tile by boxes; `send` is called with the target, column and row of
+// each.
+template <int LAYOUT, int COUNT, class Send>
+WORD void send_boxes(u32 tile, int from, int row, int step, const Send &send)
 {
     enum { GROUP = Width<USE_TYPE>::ELEMENTS };
     if constexpr (LAYOUT == BY_ROWS)
@@ -64,12 +69,13 @@ WORD void produce(const Parameters &p, const Ready &ready, int rank)
             // Blocks of a cluster have the same columns: each brings a part for all.
             enum { SHARE = USE_COLUMNS / USE_CLUSTER };
             static_assert(USE_B_LAYOUT == BY_ROWS || SHARE % Width<USE_TYPE>::ELEMENTS == 0, "shares of whole boxes");
-            send_boxes<USE_B_LAYOUT, SHARE>(ready.b(ring.stage), rank * SHARE, column, step, [&](u32 target, int x, int y) {
+            const auto share = [&](u32 target, int x, int y) {
                 if (USE_CLUSTER > 1)
                     load_box_for((1 << USE_CLUSTER) - 1, target, &p.map_of_b, full, x, y);
                 else
                     load_box(target, &p.map_of_b, full, x, y);
-            });
+            };
+            send_boxes<USE_B_LAYOUT, SHARE>(ready.b(ring.stage), rank * SHARE, column, step, share);
         }
     }
     // No block may end before the others of its cluster have given back what it brought: they arrive at its barriers.
@@ -81,9 +87,11 @@ WORD void multiply(const Parameters &p, const Ready &ready, int rank, int consum
 {
     const auto store = [&](const Kernel::Engine &engine, const Task &t, u32 buffer) {
         const Finish<USE_STORED, RowsInOrder> finish = {p.output, {p.output, t.part}};
-        store_strips(engine, finish, buffer, (t.down * USE_CLUSTER + rank) * USE_ROWS, t.across * USE_COLUMNS, thread % 32);
+        const int row = (t.down * USE_CLUSTER + rank) * USE_ROWS, column = t.across * USE_COLUMNS;
+        store_strips(engine, finish, buffer, row, column, thread % 32);
     };
-    Kernel::multiply<false>(p.order, ready, consumer, thread, [&](const Task &t) { return lines_of(p, t.part); }, store);
+    const auto lines = [&](const Task &t) { return lines_of(p, t.part); };
+    Kernel::multiply<false>(p.order, ready, consumer, thread, lines, store);
 }
 
 extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__(BLOCK, 1)
@@ -130,7 +138,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, USE_BLOCKS) gemm(const __g
     b.begin(t.across * USE_COLUMNS);
     Stages{memory, a, b}.run(engine, t.part * p.order.steps_of_part, lines_of(p, t.part));
     const Finish<USE_STORED, RowsInOrder> finish = {p.output, {p.output, t.part}};
-    store_strips(engine, finish, memory + thread / 32 * Strip<Engine>::NBYTES, t.down * USE_ROWS, t.across * USE_COLUMNS, thread % 32);
+    const u32 buffer = memory + thread / 32 * Strip<Engine>::NBYTES;
+    store_strips(engine, finish, buffer, t.down * USE_ROWS, t.across * USE_COLUMNS, thread % 32);
 }
 
 #endif

@@ -79,7 +79,8 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
     const long long region = static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x;
     if (level[region] != own) return;
     const float *box = regions + 4 * region;
-    const Line rows = line_of(box[0], box[2], scale, side, height), columns = line_of(box[1], box[3], scale, side, width);
+    const Line rows = line_of(box[0], box[2], scale, side, height);
+    const Line columns = line_of(box[1], box[3], scale, side, width);
     const int points = side * samples;
     for (int k = threadIdx.x; k < 2 * points; k += blockDim.x)
         taps[k] = tap_of(k < points ? rows : columns, k % points / samples, k % samples, samples);
@@ -101,7 +102,8 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
 WORD void weigh(const float *box, double scale, int side, int samples, int height, int width, int y,
                                       int x, float *weights)
 {
-    const Line rows = line_of(box[0], box[2], scale, side, height), columns = line_of(box[1], box[3], scale, side, width);
+    const Line rows = line_of(box[0], box[2], scale, side, height);
+    const Line columns = line_of(box[1], box[3], scale, side, width);
     for (int k = threadIdx.x; k < 2 * side; k += blockDim.x)
         weights[k] = k < side ? weight_of(rows, k, samples, y) : weight_of(columns, k - side, samples, x);
 }
@@ -154,5 +156,6 @@ extern "C" __global__ void spread(const float *gradient, const float *regions, c
                 wait_for_block();
             }
     }
-    if (channel < channels) into[((static_cast<long long>(image) * height + y) * width + x) * channels + channel] += sum;
+    const long long pixel = (static_cast<long long>(image) * height + y) * width + x;
+    if (channel < channels) into[pixel * channels + channel] += sum;
 }

@@ -31,7 +31,8 @@ static void check_guard(const Block &block)
 unsigned char *shared(uint32_t address, size_t nbytes, Block &block)
 {
     static unsigned char nowhere[1 << 18];
-    const size_t unit = nbytes & -nbytes, place = (address & ((1 << BLOCK_BIT) - 1)) - static_cast<size_t>(FIRST_ADDRESS);
+    const size_t unit = nbytes & -nbytes, in_block = address & ((1 << BLOCK_BIT) - 1);
+    const size_t place = in_block - static_cast<size_t>(FIRST_ADDRESS);
     if (place % (unit < 16 ? unit : 16) || place > block.nbytes || place + nbytes > block.nbytes) {
         fail("shared memory at " + std::to_string(address) + ", " + std::to_string(nbytes) + " bytes of " +
              std::to_string(block.nbytes));

@@ -5,7 +5,8 @@
 namespace host {
 
 enum { GUARD = 4096, VECTOR_BYTES = 16, ALL_REGISTERS = 65536 };
-enum { FIRST_ADDRESS = 1024, BLOCK_BIT = 24 };  // of shared memory, as Hopper has them: which block of the cluster is told above
+// Of shared memory, as Hopper has them: which block of the cluster is told above.
+enum { FIRST_ADDRESS = 1024, BLOCK_BIT = 24 };
 const unsigned char POISON = 0xff;  // NaN in every type of floating point
 
 struct Warp {

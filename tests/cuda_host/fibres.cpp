@@ -81,8 +81,8 @@ static bool run_warp(size_t warp)
         some = false;
         for (size_t turn = 0; turn < LANES && failure.empty(); ++turn) {
             const size_t lane = LANES * warp + (schedule == DESCENDING ? LANES - 1 - turn : turn);
-            if (lane >= fibres.size() || fibres[lane].ended || !fibres[lane].ready(fibres[lane].what, fibres[lane].value))
-                continue;
+            if (lane >= fibres.size() || fibres[lane].ended) continue;
+            if (!fibres[lane].ready(fibres[lane].what, fibres[lane].value)) continue;
             resume(fibres[lane]);
             some = ran = true;
         }
@@ -118,7 +118,8 @@ void run_all()
     for (;;) {
         bool ran = false;
         for (size_t turn = 0; turn < warps && !ran && failure.empty(); ++turn) {
-            const size_t warp = schedule == ASCENDING ? turn : schedule == DESCENDING ? warps - 1 - turn : (next + turn) % warps;
+            const size_t descending = warps - 1 - turn, around = (next + turn) % warps;
+            const size_t warp = schedule == ASCENDING ? turn : schedule == DESCENDING ? descending : around;
             ran = run_warp(warp);
             if (ran) next = warp + 1;
         }

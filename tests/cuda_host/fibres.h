@@ -1,5 +1,6 @@
 // The threads of a block, or of a cluster of blocks, as fibres of one processor that take turns where they wait. What a
-// kernel computes must not depend on whose turn it is, so there are several orders; one that makes a difference is a race.
+// kernel computes must not depend on whose turn it is, so there are several orders; one that makes a difference is a
+// race.
 #pragma once
 #include <setjmp.h>
 #include <ucontext.h>
@@ -20,7 +21,8 @@ extern Index blockIdx, threadIdx, blockDim, gridDim;
 namespace host {
 
 // A warp goes on until all of its lanes wait. Then comes: the next one; or always the first one that can go on, or the
-// last one. Asynchronous copies land when nobody can go on any more, the newest first; at once; or as late, the oldest first.
+// last one. Asynchronous copies land when nobody can go on any more, the newest first; at once; or as late, the oldest
+// first.
 enum Schedule { ROUND_ROBIN, ASCENDING, DESCENDING };
 enum { LANES = 32, STACK = 1 << 17 };
 

@@ -54,7 +54,8 @@ struct Operand {
                 const size_t vector = (at(row, k) - block.memory) / host::VECTOR_BYTES;
                 if (vector >= block.writings.size()) return false;
                 const host::Writing &last = block.writings[vector];
-                const u32 by_who_wrote = block.copies[last.thread].published, by_self = block.copies[host::current->number].published;
+                const u32 by_who_wrote = block.copies[last.thread].published;
+                const u32 by_self = block.copies[host::current->number].published;
                 if (last.number > by_who_wrote && last.number > by_self) return false;
             }
         return true;
@@ -62,8 +63,8 @@ struct Operand {
 
     const u8 *at(u32 row, u32 k) const
     {
-        const u32 begin = (descriptor & 0x3fff) << 4, apart = (descriptor >> 16 & 0x3fff) << 4, eight = (descriptor >> 32 & 0x3fff) << 4;
-        const u32 wide = 128 / nbytes;
+        const u32 begin = (descriptor & 0x3fff) << 4, apart = (descriptor >> 16 & 0x3fff) << 4;
+        const u32 eight = (descriptor >> 32 & 0x3fff) << 4, wide = 128 / nbytes;
         const u32 place = turned ? begin + row / wide * apart + k / 8 * eight + k % 8 * 128 + row % wide * nbytes
                                  : begin + row / 8 * eight + row % 8 * 128 + k * nbytes;
         return memory + (place ^ (place >> 3 & 0x70));
@@ -73,7 +74,8 @@ struct Operand {
 template <class Of, class Sum, int COUNT> WORD void multiply_operands(Sum *d, int add, Operand a, Operand b, u32 thread)
 {
     for (u32 index = 0; index < COUNT; ++index) {
-        const u32 row = thread / 32 * 16 + thread % 32 / 4 + index % 4 / 2 * 8, column = index / 4 * 8 + thread % 4 * 2 + index % 2;
+        const u32 row = thread / 32 * 16 + thread % 32 / 4 + index % 4 / 2 * 8;
+        const u32 column = index / 4 * 8 + thread % 4 * 2 + index % 2;
         double sum = add ? d[index] : 0;
         for (u32 k = 0; k < 32 / Of::NBYTES; ++k) sum += Of::value(a.at(row, k)) * Of::value(b.at(column, k));
         d[index] = static_cast<Sum>(sum);

@@ -1,5 +1,5 @@
-// The bodies that the instructions of kernels/cuda/words.cuh have on a host. They do what PTX says of each, as late as it
-// allows or at once, by the schedule; memory that nobody has written is NaN.
+// The bodies that the instructions of kernels/cuda/words.cuh have on a host. They do what PTX says of each, as late as
+// it allows or at once, by the schedule; memory that nobody has written is NaN.
 #pragma once
 #include <cmath>
 
@@ -28,7 +28,8 @@ WORD u32 shared_address(const void *place)
 template <int BYTES> WORD void copy_async(u32 target, const void *source, bool valid)
 {
     u8 *place = host::shared(target, BYTES);
-    if (reinterpret_cast<uintptr_t>(source) % BYTES) host::fail("a copy of " + std::to_string(BYTES) + " bytes from between");
+    if (reinterpret_cast<uintptr_t>(source) % BYTES)
+        host::fail("a copy of " + std::to_string(BYTES) + " bytes from between");
     if (valid && !host::readable(source, BYTES)) host::fail("a copy from outside of the operands");
     const auto copy = [=] {
         valid ? memcpy(place, source, BYTES) : memset(place, 0, BYTES);
@@ -49,7 +50,8 @@ WORD void commit_copies()
 
 template <int LEFT> WORD void wait_for_copies()
 {
-    for (auto &groups = host::own_block().copies[host::current->number].groups; groups.size() > LEFT; groups.pop_front())
+    auto &groups = host::own_block().copies[host::current->number].groups;
+    for (; groups.size() > LEFT; groups.pop_front())
         for (const auto &copy : groups.front()) copy();
 }
 
@@ -98,7 +100,8 @@ WORD void load_matrices_transposed(u32 (&value)[4], u32 address)
     const int lane = host::current->number % host::LANES;
     for (int i = 0; i < 4; ++i) {
         u16 pair[2];
-        for (int k = 0; k < 2; ++k) memcpy(&pair[k], host::shared(shown[8 * i + lane % 4 * 2 + k][0], 16) + lane / 4 * 2, 2);
+        for (int k = 0; k < 2; ++k)
+            memcpy(&pair[k], host::shared(shown[8 * i + lane % 4 * 2 + k][0], 16) + lane / 4 * 2, 2);
         memcpy(&value[i], pair, 4);
     }
 }
@@ -179,7 +182,8 @@ struct OfInt8 {
     WORD double value(const u8 *at) { return static_cast<signed char>(*at); }
 };
 
-// Fragments as words: of A row g, g + 8 and both in the second half of the steps, lane 4 g + t having words t of the row.
+// Fragments as words: of A row g, g + 8 and both in the second half of the steps, lane 4 g + t having words t of the
+// row.
 template <class Of, class Sum> WORD void multiply_fragments(Sum (&c)[4], const u32 (&a)[4], u32 b0, u32 b1)
 {
     const u32 own[6] = {a[0], a[1], a[2], a[3], b0, b1};

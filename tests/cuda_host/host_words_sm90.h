@@ -8,7 +8,10 @@ struct Barrier {
     u32 phase : 1;
 };
 
-WORD Barrier &barrier_of(u32 address, host::Block &block) { return *reinterpret_cast<Barrier *>(host::shared(address, 8, block)); }
+WORD Barrier &barrier_of(u32 address, host::Block &block)
+{
+    return *reinterpret_cast<Barrier *>(host::shared(address, 8, block));
+}
 WORD Barrier &barrier_of(u32 address) { return *reinterpret_cast<Barrier *>(host::shared(address, 8)); }
 
 WORD void end_phase(Barrier &barrier)
@@ -52,7 +55,10 @@ WORD bool phase_ended(const void *barrier, unsigned int parity)
 {
     return static_cast<const Barrier *>(barrier)->phase != parity;
 }
-WORD void wait_for_phase(u32 barrier, u32 parity) { host::wait_until(phase_ended, &barrier_of(barrier), parity, "a phase"); }
+WORD void wait_for_phase(u32 barrier, u32 parity)
+{
+    host::wait_until(phase_ended, &barrier_of(barrier), parity, "a phase");
+}
 
 // How this host describes a tensor where a driver has a form of its own; tests/on_host.py fills it in.
 struct HostMap {
@@ -64,21 +70,22 @@ struct HostMap {
 
 WORD void fetch_map(const TensorMap *) {}
 
-// The elements of a box one after the other, those outside of the tensor 0; a multiple of 16 bytes lies where the swizzle of
-// 128 bytes says.
+// The elements of a box one after the other, those outside of the tensor 0; a multiple of 16 bytes lies where the
+// swizzle of 128 bytes says.
 WORD void bring_box(u8 *memory, u32 target, const HostMap &map, int column, int row)
 {
     memory -= target;
+    const u8 *first = reinterpret_cast<const u8 *>(map.address);
     const u32 wide = map.box[0] * map.element_bytes;
     for (u32 y = 0; y < map.box[1]; ++y)
         for (u32 x = 0; x < map.box[0]; ++x) {
             const i64 at = column + static_cast<i64>(x), line = row + static_cast<i64>(y);
-            const bool inside = at >= 0 && line >= 0 && at < static_cast<i64>(map.dims[0]) && line < static_cast<i64>(map.dims[1]);
+            const bool across = at >= 0 && at < static_cast<i64>(map.dims[0]);
+            const bool inside = across && line >= 0 && line < static_cast<i64>(map.dims[1]);
             u32 place = target + y * wide + x * map.element_bytes;
             if (map.swizzle == 128) place ^= place >> 3 & 0x70;
             if (inside)
-                memcpy(memory + place, reinterpret_cast<const u8 *>(map.address) + line * map.strides[0] + at * map.element_bytes,
-                       map.element_bytes);
+                memcpy(memory + place, first + line * map.strides[0] + at * map.element_bytes, map.element_bytes);
             if (inside && map.rounded) {
                 u32 bits;
                 memcpy(&bits, memory + place, 4);

@@ -1,5 +1,5 @@
-// A kernel made callable: KERNEL_SOURCE is its file, KERNEL_NAME its name; names that the library's headers do not have, or
-// they could not be compiled in advance. Arguments come by their addresses.
+// A kernel made callable: KERNEL_SOURCE is its file, KERNEL_NAME its name; names that the library's headers do not
+// have, or they could not be compiled in advance. Arguments come by their addresses.
 #include KERNEL_SOURCE
 
 template <class... Types, size_t... PLACES>
@@ -19,10 +19,11 @@ template <class... Types> static size_t size_of(void (*)(Types...), size_t place
     return place < sizeof...(Types) ? sizes[place] : 0;
 }
 
-extern "C" const char *run(const void *const *arguments, const unsigned int *grid, unsigned int threads, unsigned int cluster,
-                           size_t nbytes, int schedule)
+extern "C" const char *run(const void *const *arguments, const unsigned int *grid, unsigned int threads,
+                           unsigned int cluster, size_t nbytes, int schedule)
 {
-    return host::launch({grid[0], grid[1], grid[2]}, threads, cluster, nbytes, schedule, [&] { call(KERNEL_NAME, arguments); });
+    const auto kernel = [&] { call(KERNEL_NAME, arguments); };
+    return host::launch({grid[0], grid[1], grid[2]}, threads, cluster, nbytes, schedule, kernel);
 }
 
 // Bytes of an argument, 0 of the one behind the last.
