@@ -3,21 +3,27 @@
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.opcount.products import Product, asked, squares
+from hpcai.opcount.ceilings import ceilings
+from hpcai.opcount.products import Product, asked, squares, types_of_squares
 
 Json = dict[str, Any]
-ENVIRONMENT = {"ranks": 2}
+ENVIRONMENT = {"ranks": 2, "accelerators": 0}
+CEILINGS = {
+    "fma_peak": ("sums100 steps4000", 800_000, 0),
+    "triad": ("length1000", 2000, 24_000),
+    "copy": ("length1000", 0, 16_000),
+}
 
 
-def case_of(*shapes: str, batch: int = 4) -> Case:
-    return Case(3, "kernels", {"SHAPES": shapes, "BATCH": batch, "RESOLUTION": 0})
+def case_of(*shapes: str, batch: int = 4, types: tuple[str, ...] = ("fp32",)) -> Case:
+    return Case(3, "kernels", {"SHAPES": shapes, "BATCH": batch, "RESOLUTION": 0, "PRECISION": types})
 
 
-def raw_of(case: Case, *automatic: int) -> Json:
-    """Custom takes a microsecond for each 1000 operations, the vendor 1.5."""
-    products = [*asked(case.settings), *squares(automatic)]
+def raw_of(case: Case, *automatic: int, accelerated: bool = False) -> Json:
+    """Custom takes a microsecond for each 1000 operations, the vendor 1.5; with the ceilings of a CPU or of GPUs."""
+    products = [*asked(case.settings), *squares(automatic, types_of_squares(case.settings))]
     rows = [measured(product, provider) for product in products for provider in ("custom", "vendor")]
-    return {"threads": 1, "ranks": 2, "missing": [absent()], "rows": [*ceiling_rows(), *rows]}
+    return {"threads": 1, "ranks": 2, "missing": [absent()], "rows": [*ceiling_rows(accelerated), *rows]}
 
 
 def measured(product: Product, provider: str) -> Json:
@@ -33,10 +39,13 @@ def absent() -> Json:
     return {"kernel": "triad", "dtype": "fp64", "provider": "vendor", "why": "PASSED no test"}
 
 
-def ceiling_rows() -> list[Json]:
-    every = [("fma_peak", "fp32"), ("fma_peak", "fp64")]
-    rows = [ceiling(kernel, dtype, "sums100 steps4000", 800_000, 0, "custom") for kernel, dtype in every]
-    return [*rows, ceiling("triad", "fp64", "length1000", 2000, 24_000, "custom")]
+def ceiling_rows(accelerated: bool) -> list[Json]:
+    """Each but the vendor's triad: 8 GFLOP/s of every type, 2.4 GB/s of the triad, 1.6 GB/s of the copy."""
+    rows = []
+    for kernel, dtype, providers in ceilings(accelerated):
+        shape, operations, nbytes = CEILINGS[kernel]
+        rows += [ceiling(kernel, dtype, shape, operations, nbytes, provider) for provider in providers]
+    return [row for row in rows if any(row[name] != value for name, value in absent().items() if name != "why")]
 
 
 def ceiling(kernel: str, dtype: str, shape: str, operations: int, nbytes: int, provider: str) -> Json:

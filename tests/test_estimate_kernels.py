@@ -58,8 +58,23 @@ def test_plans_are_of_the_product_that_needs_most() -> None:
     automatic = kernels_memory(case_of("auto").settings, RANK)
     assert automatic == many
     on_gpu = kernels_memory(case_of("2048").settings, Rank(1, 2**28, accelerated=True))
-    assert on_gpu["operands"] + on_gpu["results"] == 4 * 8 * 2048**2
+    # Each provider has operands of its own there, and a result.
+    assert (on_gpu["operands"], on_gpu["results"]) == (2 * 2 * 8 * 2048**2, 2 * 8 * 2048**2)
     assert "check" not in on_gpu and on_gpu["caches"] == MOST_CACHED
+
+
+def test_types_of_tensor_cores_are_planned_where_they_are_computed() -> None:
+    gpu = Rank(1, 2**40, accelerated=True)
+    (halves,) = of_network("resnet8", 4, dtype="bf16")[:1]
+    (whole,) = of_network("resnet8", 4)[:1]
+    for product, share in ((halves, 0.5), (whole, 1.0)):
+        assert estimate.needs(product, gpu)["operands"] == share * estimate.needs(whole, gpu)["operands"]
+    assert estimate.needs(halves, RANK)["operands"] == estimate.needs(whole, RANK)["operands"], "drawn in fp32"
+    named = case_of("resnet8", types=("fp32", "bf16")).settings
+    plain = case_of("resnet8").settings
+    assert kernels_seconds(named, RANK) == kernels_seconds(plain, RANK)
+    assert kernels_seconds(named, gpu)["checks"] == pytest.approx(2 * kernels_seconds(plain, gpu)["checks"])
+    assert kernels_seconds(plain, gpu)["ceilings"] > kernels_seconds(plain, RANK)["ceilings"]
 
 
 def test_seconds_grow_with_the_work() -> None:

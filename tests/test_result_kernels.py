@@ -42,18 +42,26 @@ def test_shapes_in_words() -> None:
     assert grouped.operations == 2 * 2 * 3 * 8 * 7 * 7
     dense = [p.shape for p in of_network("resnet8", 32)[-3:]]
     assert dense == ["m32 n10 k64", "m32 n64 k10", "m10 n64 k32"]
-    assert [(p.shape, p.dtype, p.nbytes) for p in squares([5])] == [
-        ("m5 n5 k5", "fp32", 300),
-        ("m5 n5 k5", "fp64", 600),
-        ("m5 n5 k5", "int8", 150),
-    ]
+    assert {p.shape for p in squares([5])} == {"m5 n5 k5"}
+    nbytes = {p.dtype: p.nbytes for p in squares([5])}
+    assert nbytes == {"fp32": 300, "fp64": 600, "int8": 150, "tf32": 300, "fp16": 150, "bf16": 150}
 
 
 def test_shapes_that_are_named_twice_are_measured_once() -> None:
-    settings = {"SHAPES": ("16", "resnet8", "16", "resnet8", "auto"), "BATCH": 2, "RESOLUTION": 48}
-    found = asked(settings)
+    case = case_of("16", "resnet8", "16", "resnet8", "auto", batch=2)
+    found = asked({**case.settings, "RESOLUTION": 48})
     assert len(found) == len(set(found)) == 3 + len(of_network("resnet8", 2))
     assert "n2 c3 h48 w48 f16" in found[3].shape
+
+
+def test_layers_have_the_types_of_precision_and_squares_two_more() -> None:
+    named = case_of("resnet8", "5", types=("bf16", "fp32", "bf16")).settings
+    types = [(p.of, p.dtype) for p in asked(named)]
+    layers = len(of_network("resnet8", 4))
+    assert types[:layers] == [("resnet8", "bf16")] * layers
+    assert types[layers : 2 * layers] == [("resnet8", "fp32")] * layers
+    assert types[2 * layers :] == [("square", dtype) for dtype in ("bf16", "fp32", "fp64", "int8")]
+    assert len(asked(case_of("5", types=("fp32",)).settings)) == 3
 
 
 def test_rates_shares_and_ratios() -> None:

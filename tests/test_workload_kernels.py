@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from kernel_rows import case_of
+from kernel_rows import ENVIRONMENT, case_of
 
 from hpcai.inputfile import Case
 from hpcai.report.consistency.kernels import claims
@@ -47,7 +48,7 @@ def measured(case: Case, told: Told | None = None) -> Json:
         raw = kernels.run(case, 1, world, torch.device("cpu"), lambda *words: told.append(words), ending)
         assert isinstance(raw, dict)
         assert world.comm.bcast(raw) == raw
-        assert list(claims(case, raw, {"ranks": world.size})) == []
+        assert list(claims(case, raw, {**ENVIRONMENT, "ranks": world.size})) == []
         assert list(violations(raw, schema.RAW)) == []
     return raw
 
@@ -192,6 +193,18 @@ def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPat
     assert list(shapes) == ["m20 n20 k20", "m512 n512 k512"]
     reason = {"kernel": "gemm", "dtype": "int8", "provider": "vendor", "why": "no bytes on the last rank"}
     assert raw["missing"] == [reason]
+    assert results.verdict(results.rows(case, raw)) == "PASSED"
+
+
+@pytest.mark.parallel(2)
+def test_types_of_tensor_cores_are_not_measured_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_calls(monkeypatch)
+    case = case_of("33", "resnet8", batch=2, types=("bf16", "tf32"))
+    raw = measured(case)
+    assert {row["dtype"] for row in raw["rows"] if row["of"] != "ceiling"} == {"fp64", "int8"}
+    told = {(each["kernel"], each["dtype"], each["provider"]) for each in raw["missing"]}
+    assert told == {*product(("gemm", "conv2d"), ("bf16", "tf32"), ("custom", "vendor"))}
+    assert all(each["why"] == f"{each['dtype']} is measured on GPUs; this is a CPU" for each in raw["missing"])
     assert results.verdict(results.rows(case, raw)) == "PASSED"
 
 

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from hpcai.opcount.products import BYTES, COMPUTED, SQUARE, Product, asked, automatic, squares
+from hpcai.opcount.products import (
+    BYTES,
+    COMPUTED,
+    ON_GPUS,
+    SQUARE,
+    Product,
+    asked,
+    automatic,
+    squares,
+    types_of_squares,
+)
 
 MIB = 2**20
 FP64_BYTES = 8
@@ -13,7 +23,8 @@ SMALLEST, LARGEST_SIDE = 512, 2**16
 LONGEST = 1.0  # seconds of a product of automatic size
 QUARTER = 4  # such a product takes no more than this part of the free memory
 BEYOND = 4  # times the last-level caches: all vectors of a node's ranks together
-VECTOR_BYTES, TRIAD_VECTORS, TRIAD_PART = 24, 4, 8  # an element of three; in memory at once; part of the free memory
+VECTOR_BYTES, TRIAD_PART = 24, 8  # an element of three; part of the free memory
+TRIAD_VECTORS = {False: (2, 2), True: (4, 2)}  # in memory at once: operands, which providers share on a CPU; results
 LEAST_TRIAD = 2**20  # elements
 DEVICE_TRIAD = 2**27  # elements, on a GPU
 # As kernels/verify.py has them.
@@ -23,6 +34,7 @@ BLOCKS = 9  # float64 arrays of a block at once: factors, squares, products, err
 CHANNEL_BLOCKS = 7  # of what all outputs see of one channel, in a weight's gradient
 PASSES = 64  # FLOP of each number of the factors, with what it takes to gather them
 LAYOUTS = 3  # as drawn, which torch takes as well, ours, and channels_last
+WAYS = 2  # of a GPU to multiply bytes by torch, which are tried on results of their own
 PACKED = 24 * MIB  # of a thread: what providers pack blocks into
 CACHED = 256 * MIB  # what a GPU's caches are filled with, at most
 SMALL_OBJECTS = 20 * MIB  # of Python and torch: oneDNN's kernels, by and by, and what malloc wastes
@@ -31,6 +43,7 @@ FASTEST_FP64 = {False: 128e9, True: 70e12}
 SPEED = {False: 40e9, True: 5e12}  # FLOP/s of a thread, of a GPU, about
 # Of the measuring, as workloads/blocks.py has it: rounds, seconds of a block at least, and of its pause.
 ROUNDS, BLOCK_SECONDS, PAUSE_SECONDS = 3, 0.02, 0.01
+CEILING_SECONDS = {False: 2.0, True: 15.0}  # most of it for vectors that come back from a GPU to be checked
 CHECK_SPEED = 5e9  # FLOP/s of the checks in float64, about, with all copies
 
 
@@ -51,7 +64,8 @@ class Rank:
 def triad_length(rank: Rank) -> int:
     """Elements of a vector: together far larger than the caches, but not than a part of the free memory."""
     wanted = DEVICE_TRIAD if rank.accelerated else BEYOND * rank.cache // (VECTOR_BYTES * rank.ranks)
-    return max(1, min(max(wanted, LEAST_TRIAD), rank.free // (TRIAD_PART * FP64_BYTES * TRIAD_VECTORS)))
+    vectors = sum(TRIAD_VECTORS[rank.accelerated])
+    return max(1, min(max(wanted, LEAST_TRIAD), rank.free // (TRIAD_PART * FP64_BYTES * vectors)))
 
 
 def automatic_sizes(rank: Rank, flops: float) -> list[int]:
@@ -72,7 +86,8 @@ def kernels_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
 
     On a GPU bytes of the GPU. Their sum is what is needed at once.
     """
-    vectors = dict.fromkeys(("operands", "results"), FP64_BYTES * TRIAD_VECTORS // 2 * triad_length(rank))
+    operands, results = (count * FP64_BYTES * triad_length(rank) for count in TRIAD_VECTORS[rank.accelerated])
+    vectors = {"operands": operands, "results": results}
     every = [vectors, *(needs(product, rank) for product in _products(settings, rank))]
     largest = max(every, key=lambda needed: sum(needed.values()))
     return {**largest, **({"caches": CACHED} if rank.accelerated else {"small objects": SMALL_OBJECTS})}
@@ -80,19 +95,20 @@ def kernels_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
 
 def kernels_seconds(settings: Mapping[str, Any], rank: Rank) -> dict[str, float]:
     """Seconds of a case on ranks like this one, by phase; with what is compiled already on disk."""
-    products = _products(settings, rank)
+    products = [product for product in _products(settings, rank) if rank.accelerated or product.dtype not in ON_GPUS]
     speed = SPEED[rank.accelerated] * (1 if rank.accelerated else rank.threads)
     taken = [product.operations / speed for product in products]
     blocks = sum(2 * ROUNDS * (PAUSE_SECONDS + max(BLOCK_SECONDS, each) + each) for each in taken)
     checks = sum(2 * _checked(product) / CHECK_SPEED for product in products)
-    return {"ceilings": 2.0, "checks": checks, "kernels": blocks}
+    return {"ceilings": CEILING_SECONDS[rank.accelerated], "checks": checks, "kernels": blocks}
 
 
 def _products(settings: Mapping[str, Any], rank: Rank) -> list[Product]:
     found = asked(settings)
     if automatic(settings):
         flops = FASTEST_FP64[rank.accelerated] * (1 if rank.accelerated else rank.threads)
-        found += [product for product in squares(automatic_sizes(rank, flops)) if product not in found]
+        more = squares(automatic_sizes(rank, flops), types_of_squares(settings))
+        found += [product for product in more if product not in found]
     return found
 
 
@@ -108,17 +124,26 @@ def _every(product: Product) -> bool:
 def needs(product: Product, rank: Rank) -> dict[str, int]:
     """Bytes of one product by purpose, while both providers are measured.
 
-    A convolution's operands lie in three layouts, and its results in two of torch's besides ours.
+    A convolution's operands lie in three layouts, and its results in two of torch's besides ours. On a GPU each
+    provider has operands of its own; on a CPU those that none multiplies there are drawn all the same, in fp32.
     """
-    operand, result = BYTES[product.dtype]
     elements = product.elements
     computed = elements[COMPUTED[product.direction]]
     drawn = sum(elements) - (computed if product.of == SQUARE else 0)
+    if rank.accelerated:
+        return _needs_on_gpu(product, drawn, computed)
+    operand, result = BYTES["fp32" if product.dtype in ON_GPUS else product.dtype]
     copies = 1 if product.kernel == "gemm" else LAYOUTS
     found = {"operands": copies * drawn * operand, "results": max(2, copies) * computed * result}
-    if rank.accelerated:
-        return found
     return {**found, "packed": rank.threads * PACKED, "check": _check_bytes(product)}
+
+
+def _needs_on_gpu(product: Product, drawn: int, computed: int) -> dict[str, int]:
+    """Bytes go to the host as they are, numbers of 16 bits in fp32."""
+    operand, result = BYTES[product.dtype]
+    copies = LAYOUTS if product.kernel == "conv2d" else 1 + WAYS if product.dtype == "int8" else 2
+    brought = BYTES["fp32"][1] if result < BYTES["fp32"][1] else 0
+    return {"operands": copies * drawn * operand, "results": computed * (max(copies, 2) * result + brought)}
 
 
 def _check_bytes(product: Product) -> int:

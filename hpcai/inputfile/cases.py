@@ -6,7 +6,7 @@ from itertools import count, product
 from typing import Any
 
 from hpcai.errors import InputError
-from hpcai.inputfile.keys import BY_NAME, Setting, Value, keys_of
+from hpcai.inputfile.keys import Key, Setting, Value, keys_of
 
 _GRID = ("GROUPS", "DEGREE")
 RECORDED = "file:"
@@ -127,11 +127,11 @@ def _grid(name: str, groups: int, degree: int, ranks: int) -> dict[str, Value] |
 
 
 def _combinations(section: Section) -> Iterator[dict[str, Setting]]:
-    names = [key.name for key in keys_of(section.name) if key.name not in _GRID]
-    for values in product(*(_alternatives(name, section.values[name]) for name in names)):
-        yield dict(zip(names, values, strict=True))
+    keys = [key for key in keys_of(section.name) if key.name not in _GRID]
+    for values in product(*(_alternatives(key, section.values[key.name]) for key in keys)):
+        yield dict(zip([key.name for key in keys], values, strict=True))
 
 
-def _alternatives(name: str, values: tuple[Value, ...]) -> Sequence[Setting]:
+def _alternatives(key: Key, values: tuple[Value, ...]) -> Sequence[Setting]:
     """What a KEY may be in one test: each of its values, or all of them together."""
-    return (values,) if BY_NAME[name].listed else values
+    return (values,) if key.listed else values

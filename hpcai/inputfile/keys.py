@@ -16,20 +16,8 @@ from hpcai.inputfile.key import (
 )
 
 __all__ = [
-    "BY_NAME",
-    "KEYS",
-    "MOST_COLUMNS",
-    "MOST_FOLDER",
-    "MOST_TESTS",
-    "MOST_VALUES",
-    "PATH",
-    "SECTIONS",
-    "TRAINED",
-    "Key",
-    "Setting",
-    "Value",
-    "Workload",
-    "keys_of",
+    "BY_NAME", "KEYS", "MOST_COLUMNS", "MOST_FOLDER", "MOST_TESTS", "MOST_VALUES", "PATH", "SECTIONS", "TRAINED",
+    "Key", "Setting", "Value", "Workload", "keys_of",
 ]
 
 SECTIONS = (
@@ -54,6 +42,8 @@ _SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
 AUTO = "auto"
 _SIZES = tuple(1024 * 4**power for power in range(10))
 _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
+_MULTIPLIED = ("fp32", "tf32", "fp16", "bf16")
+_OF_PRODUCTS = "types of the products; of square matrices fp64 and int8 besides"
 _DETECTING = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
 
 
@@ -177,7 +167,11 @@ KEYS = (
         defaults={"nas": 0.0},
         sections=_PICTURED,
     ),
-    _choice("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16"),
+    _choice(
+        *("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16"),
+        sections=("kernels", *TRAINED),
+        own={"kernels": {"choices": _MULTIPLIED, "sweep": False, "listed": True, "help": _OF_PRODUCTS}},
+    ),
     _choice("WIRE", "type of the gradients when sent", "fp32"),
     _choice("PARALLEL", "what a group divides among its ranks", "data"),
     _choice("ALLREDUCE", "how gradients are summed", "flat"),

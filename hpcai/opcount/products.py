@@ -4,7 +4,7 @@ Operations and bytes are counted here from the shapes alone, so that a result ca
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,7 +17,10 @@ from hpcai.networks.resnet import ARCHITECTURES
 AUTO, SQUARE, PRODUCT = "auto", "square", "product"
 DIRECTIONS = ("forward", "input_gradient", "weight_gradient")
 COMPUTED = {"forward": 2, "input_gradient": 0, "weight_gradient": 1, PRODUCT: 2}  # of input, weights and output
-BYTES = {"fp32": (4, 4), "fp64": (8, 8), "int8": (1, 4)}  # of an element of the operands, and of the result
+# Bytes of an element of the operands, and of the result.
+BYTES = {"fp32": (4, 4), "fp64": (8, 8), "int8": (1, 4), "tf32": (4, 4), "fp16": (2, 2), "bf16": (2, 2)}
+ON_GPUS = ("tf32", "fp16", "bf16")  # types that nobody multiplies on a CPU as tensor cores do
+OF_SQUARES = ("fp64", "int8")  # types that squares have besides those of PRECISION
 IMAGENET, SMALL = (3, 224, 1000), (3, 32, 10)  # channels, pixels a side and classes where the input does not say
 
 
@@ -66,13 +69,14 @@ class Product(NamedTuple):
 
 
 def asked(settings: Mapping[str, Any]) -> list[Product]:
-    """The products that SHAPES, BATCH and RESOLUTION ask for, in their order; without the squares of `auto`."""
+    """The products that the settings ask for, in the order of SHAPES, then of PRECISION; without squares of `auto`."""
     found: dict[Product, None] = {}
     for value in map(str, settings["SHAPES"]):
         if value.isdecimal():
-            found |= dict.fromkeys(squares([int(value)]))
+            found |= dict.fromkeys(squares([int(value)], types_of_squares(settings)))
         elif value != AUTO:
-            found |= dict.fromkeys(of_network(value, settings["BATCH"], settings["RESOLUTION"]))
+            for dtype in settings["PRECISION"]:
+                found |= dict.fromkeys(of_network(value, settings["BATCH"], settings["RESOLUTION"], dtype))
     return list(found)
 
 
@@ -81,16 +85,21 @@ def automatic(settings: Mapping[str, Any]) -> bool:
     return AUTO in map(str, settings["SHAPES"])
 
 
-def squares(sizes: Iterable[int]) -> list[Product]:
-    """The square products of some sizes in every type."""
-    return [Product("gemm", PRODUCT, (n, n, n), SQUARE, 1, dtype) for n in sizes for dtype in BYTES]
+def types_of_squares(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The types that square matrices are multiplied in."""
+    return tuple(dict.fromkeys([*settings["PRECISION"], *OF_SQUARES]))
 
 
-def of_network(name: str, batch: int, resolution: int = 0) -> list[Product]:
-    """The distinct products of a training step in fp32, in the order of the layers."""
+def squares(sizes: Iterable[int], types: Sequence[str] = tuple(BYTES)) -> list[Product]:
+    """The square products of some sizes in some types, or in all."""
+    return [Product("gemm", PRODUCT, (n, n, n), SQUARE, 1, dtype) for n in sizes for dtype in types]
+
+
+def of_network(name: str, batch: int, resolution: int = 0, dtype: str = "fp32") -> list[Product]:
+    """The distinct products of a training step in a type, in the order of the layers."""
     graph = graph_of(name, resolution)
     times = Counter(found for layer in graph.layers for found in _of_layer(graph, layer, batch))
-    return [Product(kernel, direction, sizes, name, n, "fp32") for (kernel, direction, sizes), n in times.items()]
+    return [Product(kernel, direction, sizes, name, n, dtype) for (kernel, direction, sizes), n in times.items()]
 
 
 def graph_of(name: str, resolution: int = 0) -> Graph:

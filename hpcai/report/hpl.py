@@ -7,6 +7,7 @@ from hpcai.inputfile import echo, from_dict
 from hpcai.report import repeat
 from hpcai.report.block import DASHES, LINE
 from hpcai.report.text import free, printed, with_reasons
+from hpcai.result.kernels import PEAKS_ON_GPUS
 
 Json = dict[str, Any]
 
@@ -36,6 +37,8 @@ CEILINGS = {
     "ceiling_gemm_gflops": "gemm",
     "ceiling_convolution_gflops": "convolution",
     "ceiling_triad_gbytes": "triad",
+    "ceiling_copy_gbytes": "copy",
+    **{f"ceiling_{name}_gflops": name for name in PEAKS_ON_GPUS},
     "busbw_gbytes": "all_reduce_bus",
 }
 
@@ -151,7 +154,7 @@ def _summary(result: Json) -> Iterator[str]:
     for name, value in (summary["best"] or {}).items():
         yield f"{name}={value:.7f}" if isinstance(value, float) else f"{name}={value}"
     for name, key in CEILINGS.items():
-        if summary["ceilings"][key] is not None:
+        if summary["ceilings"].get(key) is not None:
             yield f"{name}={summary['ceilings'][key] / 1e9:.7f}"
     for name, value in {**summary.get("weather", {}), **summary.get("search", {})}.items():
         yield f"{name}={value:.7f}" if isinstance(value, float) else f"{name}={value}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hpcai.opcount.ceilings import FMA_PEAK
 from hpcai.opcount.products import SQUARE
 from hpcai.report.layers import layers
 from hpcai.report.text import counted, free, printed
@@ -48,7 +49,8 @@ def _lines(table: Json, rows: Sequence[Json]) -> Iterator[str]:
         yield from map(_row, (row for row in rows if row["of"] == of))
         yield from (_sum(found) for found in sums(rows) if found["of"] == of)
         if of != SQUARE:
-            yield from ("", *(f"  {line}" for line in layers(of, table["settings"], rows)))
+            for dtype in dict.fromkeys(row["dtype"] for row in rows if row["of"] == of):
+                yield from ("", *(f"  {line}" for line in layers(of, table["settings"], rows, dtype)))
     yield from (_missing(each) for each in raw["missing"])
     yield ""
 
@@ -68,27 +70,28 @@ def _title(of: str, settings: Json) -> str:
 
 def _ceiling(row: Json, ranks: int) -> str:
     """A ceiling of one rank, and of all together."""
-    if row["kernel"] == "triad":
-        name, rate, unit = "triad", row["nbytes"] / row["seconds"] / 1e9, "GB/s"
-    else:
-        name, rate, unit = "FMA peak", row["gflops"], "GFLOP/s"
+    name, rate, unit = row["kernel"], row["nbytes"] / row["seconds"] / 1e9, "GB/s"
+    if name == FMA_PEAK:
+        name, rate, unit = "FMA peak", row["gflops"], "Gop/s" if row["dtype"] == "int8" else "GFLOP/s"
     title = f"{name} {row['dtype']}, {row['provider']}"
-    return f"  {title:<26}: {rate:12.2f} {unit} a rank, {ranks * rate:12.2f} all, {_residual(row)} {row['verdict']}"
+    rates = f"{rate:12.2f} {unit} a rank, {ranks * rate:12.2f} all"
+    return f"  {title:<26}: {rates}, {_residual(row)} {row['verdict']}{_way(row)}"
 
 
 def _row(row: Json) -> str:
     shape = row["shape"] + (f" {row['occurrences']} times" if row["occurrences"] > 1 else "")
     numbers = f"{1e3 * row['seconds']:12.4f} {row['gflops']:10.2f} {_or_none(row['ratio'], 7, 3)}"
     shares = f"{_or_none(row['share'], 8, 3)} {_or_none(row['intensity'], 10, 2)} {_residual(row)}"
-    way = "".join(f", {word}" for word in (row["variant"], _how(row)) if word)
     return (
         f"{shape:<{SHAPE}} {row['direction']:<15} {row['dtype']:<5} {row['provider']:<8} {numbers} {shares} "
-        f"{row['verdict']}{way}"
+        f"{row['verdict']}{_way(row)}"
     )
 
 
-def _how(row: Json) -> str:
-    return "" if row["checked"] == "every element" else row["checked"]
+def _way(row: Json) -> str:
+    """By which of several ways, and how it was checked if not by every element."""
+    how = "" if row["checked"] == "every element" else row["checked"]
+    return "".join(f", {word}" for word in (row["variant"], how) if word)
 
 
 def _or_none(value: float | None, width: int, digits: int) -> str:
@@ -104,7 +107,8 @@ def _sum(found: Json) -> str:
     rate = found["operations"] / found["fastest"] / 1e9
     taken = ", ".join(f"{provider} {_milliseconds(found[provider])}" for provider in PROVIDERS)
     compared = "" if found["ratio"] is None else f", ratio {found['ratio']:.3f}"
-    what = f"{NAMES[found['kernel']]}, {found['products']} in a step"
+    inside = "" if found["dtype"] == "fp32" else f" in {found['dtype']}"
+    what = f"{NAMES[found['kernel']]}{inside}, {found['products']} in a step"
     return f"  {what:<36}: {taken}{compared}; the faster ones {rate:.2f} GFLOP/s"
 
 

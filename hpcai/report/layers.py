@@ -24,19 +24,20 @@ ABOVE = f"{'FLOP per byte':>{SHAPE + 8 + 3 * WIDE}}{'share of the roof':>{2 + 3 
 NONE = "-"
 
 
-def layers(name: str, settings: Json, rows: Sequence[Json]) -> Iterator[str]:
-    """Lines on one network of a table of kernels, whose settings and rows are given."""
-    found = ceilings(rows)
+def layers(name: str, settings: Json, rows: Sequence[Json], dtype: str = "fp32") -> Iterator[str]:
+    """Lines on one network of a table of kernels, whose settings and rows are given, in a type."""
+    found = ceilings(rows, dtype)
     peak, memory = found["fma_peak"], found["triad"]
     ridge = peak / memory if peak and memory else None
-    yield f"{name} under the roofline, batch {settings['BATCH']}: {_ridge(peak, memory, ridge)}"
+    inside = "" if dtype == "fp32" else f" in {dtype}"
+    yield f"{name}{inside} under the roofline, batch {settings['BATCH']}: {_ridge(peak, memory, ridge)}"
     yield from (ABOVE, HEAD, "-" * len(HEAD))
-    rates = _rates(rows, name)
-    for products in _layers(of_network(name, settings["BATCH"], settings["RESOLUTION"])):
+    rates = _rates([row for row in rows if row["dtype"] == dtype], name)
+    for products in _layers(of_network(name, settings["BATCH"], settings["RESOLUTION"], dtype)):
         roofs = {product: min(peak, memory * _intensity(product)) if ridge else None for product in products.values()}
         shares = {way: _share(rates.get(_key(product)), roofs[product]) for way, product in products.items()}
         yield _line(products, shares, ridge)
-    yield _moved(traffic.step(graph_of(name, settings["RESOLUTION"]), settings["BATCH"]))
+    yield _moved(traffic.step(graph_of(name, settings["RESOLUTION"]), settings["BATCH"], dtype))
 
 
 def _ridge(peak: float | None, memory: float | None, ridge: float | None) -> str:
@@ -79,7 +80,7 @@ def _line(products: dict[str, Product], shares: dict[str, float | None], ridge: 
 
 
 def _bound(product: Product, ridge: float | None) -> str:
-    """All directions have the same FLOP per byte in fp32: each reads two of input, weights and output, writes one."""
+    """All directions have the same FLOP per byte: each reads two of input, weights and output, and writes one."""
     if ridge is None:
         return NONE
     return roofline.COMPUTE if _intensity(product) >= ridge else roofline.MEMORY

@@ -28,12 +28,18 @@ def lines(test: Json) -> Iterator[str]:
     yield score("GFLOP/s of a rank", found["rate"] / 1e9)
     yield score("FLOP per byte of memory", found["intensity"]["memory"])
     yield score("FLOP per byte all-reduced", found["intensity"]["communication"], "n/a, one rank")
-    for name, words in SHARES.items():
+    for name, words in shares(found).items():
         without = "n/a, one rank" if name == "communication" and alone else UNKNOWN
         yield score(words, found["shares"][name], without)
     for where, rate in test["scores"]["gradient_bandwidth"].items():
         without = "n/a, one rank" if alone else "n/a, none"
         yield score(f"bandwidth of gradients {where} nodes, GB/s", None if rate is None else rate / 1e9, without)
+
+
+def shares(found: Json) -> dict[str, str]:
+    """What a test is held against, by name, in words: ceilings are of fp32 unless their source says otherwise."""
+    dtype = (found["sources"]["kernels"] or {}).get("type", "fp32")
+    return {name: words.replace("fp32", dtype) for name, words in SHARES.items()}
 
 
 def notes(test: Json) -> Iterator[str]:

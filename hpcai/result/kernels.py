@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpcai.inputfile import Case
+from hpcai.opcount.ceilings import COPY, CUSTOM, PEAKS, VENDOR
 from hpcai.opcount.products import DIRECTIONS
 
 Json = dict[str, Any]
 
-CUSTOM, VENDOR = "custom", "vendor"
 PROVIDERS = (CUSTOM, VENDOR)
 CEILING = "ceiling"
 LIMITS = {"int8": 0.0}  # of the residual, by type: whole numbers are exact, else the element-wise measure's limit
 ELEMENTWISE_LIMIT = 1.0
-# What bounds training: the kernel whose rows make each ceiling, and the type that it is measured in.
-SUMMED = {"gemm": ("gemm", "fp32"), "convolution": ("conv2d", "fp32")}
+PEAKS_ON_GPUS = {f"fma_peak_{dtype}": dtype for dtype in PEAKS[True] if dtype != "fp32"}  # members of a table
+SUMMED = {"gemm": "gemm", "convolution": "conv2d"}  # what bounds training: the kernel whose rows make each ceiling
 PRODUCT = ("of", "kernel", "direction", "shape", "dtype")  # what rows of one product have in common
 
 _Seconds = Mapping[tuple[str, ...], float]
@@ -57,17 +57,31 @@ def verdict(rows: Sequence[Json]) -> str:
     return "PASSED" if rows and all(row["verdict"] == "PASSED" for row in rows) else "FAILED"
 
 
-def ceilings(rows: Sequence[Json]) -> Json:
-    """FLOP/s in fp32 and bytes/s of one rank, of rows that PASSED; None where there are none.
+def ceilings(rows: Sequence[Json], dtype: str = "fp32") -> Json:
+    """FLOP/s in a type and bytes/s of one rank, of rows that PASSED; None where there are none.
 
     Products count as often as a step of their network has them, each by the provider that is faster (HPC AI500 V2,
     section on the roofline: convolution and GEMM are the upper bound).
     """
-    sound = [row for row in rows if row["verdict"] == "PASSED"]
-    found: Json = {"fma_peak": _fastest(sound, "fma_peak", "fp32", "operations")}
-    for name, (kernel, dtype) in SUMMED.items():
+    sound = passed(rows)
+    found: Json = {"fma_peak": _fastest(sound, "fma_peak", dtype, "operations")}
+    for name, kernel in SUMMED.items():
         found[name] = _mean_rate([row for row in sound if (row["kernel"], row["dtype"]) == (kernel, dtype)])
     return {**found, "triad": _fastest(sound, "triad", "fp64", "nbytes")}
+
+
+def told_ceilings(rows: Sequence[Json]) -> Json:
+    """Those in fp32 and, of a GPU, what else is measured there: the copy, and multiply-adds of the other types."""
+    if all(row["kernel"] != COPY for row in rows):
+        return ceilings(rows)
+    sound = passed(rows)
+    peaks = {member: _fastest(sound, "fma_peak", dtype, "operations") for member, dtype in PEAKS_ON_GPUS.items()}
+    return {**ceilings(rows), COPY: _fastest(sound, COPY, "fp64", "nbytes"), **peaks}
+
+
+def passed(rows: Sequence[Json]) -> list[Json]:
+    """The rows that may be ceilings."""
+    return [row for row in rows if row["verdict"] == "PASSED"]
 
 
 def _fastest(rows: Sequence[Json], kernel: str, dtype: str, what: str) -> float | None:
@@ -91,17 +105,18 @@ def fastest(rows: Sequence[Json]) -> list[Json]:
 
 
 def sums(rows: Sequence[Json]) -> Iterator[Json]:
-    """Seconds of all products of a kernel in a step of each network, by provider, and of the faster ones."""
-    networks = dict.fromkeys((row["of"], row["kernel"]) for row in rows if row["direction"] in DIRECTIONS)
-    for of, kernel in networks:
-        mine = [row for row in rows if (row["of"], row["kernel"]) == (of, kernel)]
+    """Seconds of a kernel's products in a step of each network and type, by provider, and of the faster ones."""
+    alike = ("of", "kernel", "dtype")
+    networks = dict.fromkeys(tuple(row[name] for name in alike) for row in rows if row["direction"] in DIRECTIONS)
+    for step in networks:
+        mine = [row for row in rows if tuple(row[name] for name in alike) == step]
         products = {product(row) for row in mine}
         by = {provider: [row for row in mine if row["provider"] == provider] for provider in PROVIDERS}
         taken = {who: _seconds(some) if len(some) == len(products) else None for who, some in by.items()}
         best = fastest(mine)
         operations = sum(row["occurrences"] * row["operations"] for row in best)
         count = sum(row["occurrences"] for row in best)
-        whole = {"of": of, "kernel": kernel, "products": count, "operations": operations, **taken}
+        whole = {**dict(zip(alike, step, strict=True)), "products": count, "operations": operations, **taken}
         yield {**whole, "fastest": _seconds(best), "ratio": ratio(taken[CUSTOM], taken[VENDOR])}
 
 

@@ -18,6 +18,7 @@ GRID = ("GROUPS", "DEGREE", "MAPPING")
 PRODUCTS = ("gemm", "convolution")
 CEILINGS = ("fma_peak", *PRODUCTS)  # of computing, in the order in which they are told
 SOURCE = ("test", "triad", "faster")  # what is told of the table of kernels beside its ceilings
+MULTIPLIED = {"pure16": "bf16"}  # values of PRECISION that are no types
 NOTHING: Json = {}
 
 
@@ -26,7 +27,9 @@ def under_roofline(case: Case, raw: Json, rate: float, tables: Sequence[Json]) -
     graph = networks.for_data(case.settings, raw["dataset"]["shape"], raw["dataset"]["classes"])
     gradients = traffic.gradient_bytes(graph)
     step = traffic.step(graph, case["BATCH"], case["PRECISION"], bool(case["MOMENTUM"]))
-    sources = {"kernels": _computing(tables), "comm": _all_reduce(case, raw["backend"], gradients, tables)}
+    dtype = MULTIPLIED.get(case["PRECISION"], case["PRECISION"])
+    reduced = _all_reduce(case, raw["backend"], gradients, tables)
+    sources = {"kernels": _computing(tables, dtype), "comm": reduced}
     own = rate / (case["GROUPS"] * case["DEGREE"])
     return {
         "roofline": placed(own, step, roofline.moved_in_all_reduce(gradients, case["DEGREE"]), sources),
@@ -46,6 +49,8 @@ def placed(rate: float, step: traffic.Traffic, moved: float, sources: Json) -> J
     }
     lowest, binding = roofline.attainable(bounds)
     told = {name: computing[name] for name in SOURCE} if computing else None
+    if told and computing["type"] != "fp32":
+        told["type"] = computing["type"]
     against = {**ceilings, **bounds, "attainable": lowest}
     return {
         "rate": rate,
@@ -57,20 +62,25 @@ def placed(rate: float, step: traffic.Traffic, moved: float, sources: Json) -> J
     }
 
 
-def _computing(tables: Sequence[Json]) -> Json | None:
-    """Ceilings of a rank in the last table of kernels, and how many products are whose in those of products."""
+def _computing(tables: Sequence[Json], wanted: str) -> Json | None:
+    """Ceilings of a rank in the last table of kernels, and how many products are whose in those of products.
+
+    In the type that the test multiplies, where the table has it; else in fp32.
+    """
     table = next((table for table in reversed(tables) if table["workload"] == "kernels"), None)
     if table is None:
         return None
     rows = kernels.rows(_case(table), table["raw"])
-    return {"test": table["index"], **kernels.ceilings(rows), "faster": {name: faster(rows, name) for name in PRODUCTS}}
+    products = [row["dtype"] for row in kernels.passed(rows) if row["kernel"] in kernels.SUMMED.values()]
+    dtype = wanted if wanted in products else "fp32"
+    whose = {name: faster(rows, name, dtype) for name in PRODUCTS}
+    return {"test": table["index"], "type": dtype, **kernels.ceilings(rows, dtype), "faster": whose}
 
 
-def faster(rows: Sequence[Json], ceiling: str) -> dict[str, int]:
+def faster(rows: Sequence[Json], ceiling: str, dtype: str = "fp32") -> dict[str, int]:
     """How many of the distinct products of a ceiling each provider computes faster."""
-    kernel, dtype = kernels.SUMMED[ceiling]
-    sound = [row for row in rows if (row["kernel"], row["dtype"], row["verdict"]) == (kernel, dtype, "PASSED")]
-    providers = [row["provider"] for row in kernels.fastest(sound)]
+    own = [row for row in kernels.passed(rows) if (row["kernel"], row["dtype"]) == (kernels.SUMMED[ceiling], dtype)]
+    providers = [row["provider"] for row in kernels.fastest(own)]
     return {provider: providers.count(provider) for provider in kernels.PROVIDERS}
 
 

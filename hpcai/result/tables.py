@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpcai.inputfile import Case
+from hpcai.opcount.ceilings import COPY
 from hpcai.result import collectives, kernels
 
 Json = dict[str, Any]
@@ -24,10 +25,11 @@ class Table:
 
 
 TABLES = {
-    "kernels": Table("kernels", kernels.rows, kernels.verdict, {"ceilings": kernels.ceilings}),
+    "kernels": Table("kernels", kernels.rows, kernels.verdict, {"ceilings": kernels.told_ceilings}),
     "comm": Table("collectives", collectives.rows, collectives.verdict, {"fits": collectives.fits}),
 }
 CEILINGS, BUS = ("fma_peak", "gemm", "convolution", "triad"), "all_reduce_bus"
+FURTHER = (COPY, *kernels.PEAKS_ON_GPUS)  # ceilings that are measured there only
 MEMBERS = {name: table.member for name, table in TABLES.items()}
 
 
@@ -55,7 +57,9 @@ def rows_of(result: Json, table: Json) -> list[Json]:
 def ceilings(result: Json) -> Json:
     """The highest rates that tables of a result that PASSED have found, in FLOP/s and bytes/s; None where none did."""
     passed = [table for table in result["tables"] if table["verdict"] == "PASSED"]
-    found = {name: [table["ceilings"][name] for table in passed if "ceilings" in table] for name in CEILINGS}
+    told = [table["ceilings"] for table in passed if "ceilings" in table]
+    further = [name for name in FURTHER if any(name in ceilings for ceilings in told)]
+    found = {name: [ceilings.get(name) for ceilings in told] for name in (*CEILINGS, *further)}
     sound = [table["index"] for table in passed]
     found[BUS] = [
         row["busbw"] for row in result["collectives"] if row["test"] in sound and row["collective"] == "all_reduce"

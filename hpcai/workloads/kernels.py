@@ -15,7 +15,7 @@ from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.spec import INPUT_GRADIENT, VENDOR, backend
 from hpcai.kernels.verify import drawn
 from hpcai.machine import caches, memory
-from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares
+from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares, types_of_squares
 from hpcai.workloads import blocks
 from hpcai.workloads.ceilings import ceilings, rate
 from hpcai.workloads.grouped import Measurement, Stopped
@@ -78,7 +78,8 @@ def _tasks(case: Case, team: Team, rank: Rank, table: Measurement) -> Iterator[t
     yield from ((task, number / (len(first) + len(asked_for))) for number, task in enumerate(first))
     if automatic(case.settings):
         sizes = _sizes(team, rank, table)
-        asked_for += [product for product in squares(sizes) if product not in asked_for]
+        more = squares(sizes, types_of_squares(case.settings))
+        asked_for += [product for product in more if product not in asked_for]
     operands = _Operands(team.seed)
     for number, product in enumerate(asked_for, len(first)):
         yield task_of(product, operands), number / (len(first) + len(asked_for))

@@ -12,7 +12,7 @@ from hpcai.data import catalog, places
 from hpcai.data.dataset import ArraySplit
 from hpcai.data.loader import Loader
 from hpcai.inputfile import TRAINED, Case
-from hpcai.kernels import conv2d, gemm, triad
+from hpcai.kernels import conv2d, copy, gemm, triad
 from hpcai.kernels.check import check_convolution
 from hpcai.kernels.spec import CUSTOM, DIRECTIONS, INPUT_GRADIENT, Unavailable, backend
 from hpcai.kernels.verify import drawn
@@ -20,6 +20,7 @@ from hpcai.machine import memory
 from hpcai.models.build import build as built
 from hpcai.models.detection import regions
 from hpcai.models.module import build
+from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD, Ceiling, ceilings
 from hpcai.train.optimisers import sgd
 from hpcai.train.recipe import Recipe
 from hpcai.train.recording import by_class, profiler
@@ -103,10 +104,21 @@ def _kernels(device: torch.device) -> None:
             _product("gemm", matrices, direction, "fp32", device)
             for layer in layers:
                 _product("conv2d", layer, direction, "fp32", device)
-        for dtype in ("fp32", "fp64"):
-            sums = backend("fma_peak", CUSTOM, device.type).shape(dtype, 1, str(device), torch.get_num_threads())
-            _call("fma_peak", sums, "", dtype, device)
-        _call("triad", triad.Shape(SIDE), "", triad.Vectors(np.ones(SIDE), np.ones(SIDE)), device)
+    for ceiling in ceilings(device.type == "cuda"):
+        with suppress(Unavailable):  # of one type: others may have instructions
+            _ceiling(ceiling, device)
+
+
+def _ceiling(ceiling: Ceiling, device: torch.device) -> None:
+    vectors = triad.Vectors(np.ones(SIDE), np.ones(SIDE))
+    if ceiling.kernel == FMA_PEAK:
+        module = backend(FMA_PEAK, CUSTOM, device.type)
+        shape, data = module.shape(ceiling.dtype, 1, str(device), torch.get_num_threads()), ceiling.dtype
+        _call(FMA_PEAK, shape, "", data, device)
+    elif ceiling.kernel == COPY:
+        _call(COPY, copy.Shape(SIDE), "", vectors.b, device)
+    else:
+        _call(TRIAD, triad.Shape(SIDE), "", vectors, device)
 
 
 def _product(kernel: str, shape: Any, direction: str, dtype: str, device: torch.device) -> None:

@@ -10,6 +10,7 @@ from mpi4py import MPI
 from hpcai import clock
 from hpcai.kernels import verify
 from hpcai.kernels.spec import CUSTOM, VENDOR, Prepared, Unavailable, backend
+from hpcai.opcount.products import ON_GPUS
 from hpcai.workloads import blocks
 from hpcai.workloads.residuals import LARGEST
 
@@ -81,11 +82,23 @@ def _prepared(task: Task, provider: str, data: Any, team: Team) -> tuple[list[Pr
     found: list[Prepared] = []
     why = ""
     try:
-        module = backend(task.spec.name, provider, team.device.type)
-        found = module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
+        found = _ways(task, provider, data, team)
     except Unavailable as reason:
         why = str(reason)
     return found, team.largest(why)
+
+
+def _ways(task: Task, provider: str, data: Any, team: Team) -> list[Prepared]:
+    """The ways of a provider on this rank. Unavailable as it says, and on a CPU for types that only GPUs multiply.
+
+    Those would be computed in fp32 there, and pass for what they are not.
+    """
+    dtype = task.names["dtype"]
+    if dtype in ON_GPUS and team.device.type == "cpu":
+        raise Unavailable(f"{dtype} is measured on GPUs; this is a CPU")
+    module = backend(task.spec.name, provider, team.device.type)
+    found: list[Prepared] = module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
+    return found
 
 
 def _fastest(ways: list[Prepared], team: Team) -> Prepared:

@@ -8,27 +8,27 @@ from typing import Any
 
 from hpcai.estimate.kernels import LARGEST_OPERATIONS
 from hpcai.inputfile import Case
-from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, squares
+from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD, ceilings
+from hpcai.opcount.products import ON_GPUS, PRODUCT, SQUARE, Product, asked, automatic, squares, types_of_squares
 from hpcai.result.kernels import CEILING, PROVIDERS
 
 Json = dict[str, Any]
 
 SMALLEST_AUTOMATIC = 512
-CEILINGS = {
-    ("fma_peak", "fp32", "custom"),
-    ("fma_peak", "fp64", "custom"),
-    ("triad", "fp64", "custom"),
-    ("triad", "fp64", "vendor"),
-}
 SHAPE_BY_SHAPE = ("gemm", "int8", "vendor")
-NEVER_MISSING = {("gemm", "fp32", "vendor"), ("gemm", "fp64", "vendor"), ("conv2d", "fp32", "vendor")}
+OF_VECTORS = {TRIAD: (2, 3), COPY: (0, 2)}  # operations of a number, and vectors that are moved
+NEVER_MISSING = {
+    *(("gemm", "fp32", "vendor"), ("gemm", "fp64", "vendor")),
+    *(("conv2d", "fp32", "vendor"), (COPY, "fp64", "vendor")),
+}
 FIELDS = ("kernel", "direction", "shape", "of", "occurrences", "dtype", "operations", "nbytes")
 
 
 def claims(case: Case, raw: Json, environment: Json) -> Iterator[str]:
     """The claims that the raw measurements of a table break; none if all hold."""
     rows = raw["rows"]
-    wanted = _wanted(case, rows)
+    accelerated = environment["accelerators"] > 0
+    wanted, limits = _wanted(case, rows), _every_ceiling(accelerated)
     found = {
         "ranks, of the environment": raw["ranks"] == environment["ranks"],
         "threads >= 1, the same in every row": raw["threads"] >= 1
@@ -36,10 +36,10 @@ def claims(case: Case, raw: Json, environment: Json) -> Iterator[str]:
         "seconds > 0": all(isfinite(row["seconds"]) and row["seconds"] > 0 for row in rows),
         "residuals >= 0, of whole numbers whole": all(_residual_of(row) for row in rows),
         "no row twice": max(Counter((*_fields(row), row["provider"]) for row in rows).values(), default=0) <= 1,
-        "missing: each provider once, of products that it may lack": _missing(raw, wanted),
+        "missing: each provider once, of products that it may lack": _missing(raw, wanted, limits),
         "checked: as the operations of a product ask for": all(row["checked"] == _checked(row) for row in rows),
-        "the products that SHAPES, BATCH and RESOLUTION ask for": _products(raw, wanted),
-        "the ceilings, counted from their shapes": _ceilings(raw),
+        "the products that SHAPES, PRECISION, BATCH and RESOLUTION ask for": _products(raw, wanted, accelerated),
+        "the ceilings, counted from their shapes": _ceilings(raw, limits),
         "squares of auto: 512 and its doubles": _doubled(case, rows),
     }
     yield from (f"kernels: {claim}" for claim, holds in found.items() if not holds)
@@ -49,7 +49,8 @@ def _wanted(case: Case, rows: Sequence[Json]) -> list[tuple[Any, ...]]:
     """The fields of every product asked for; squares of `auto` as far as rows tell their sizes."""
     products = asked(case.settings)
     if automatic(case.settings):
-        products += [each for each in squares(_sizes(rows)) if each not in products]
+        more = squares(_sizes(rows), types_of_squares(case.settings))
+        products += [each for each in more if each not in products]
     return [_declared(product) for product in products]
 
 
@@ -82,25 +83,29 @@ def _left_out(raw: Json) -> set[tuple[str, str, str]]:
     return {(each["kernel"], each["dtype"], each["provider"]) for each in raw["missing"]}
 
 
-def _products(raw: Json, wanted: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether every product has a row of each provider that is not missing, one at least, and no other has."""
+def _products(raw: Json, wanted: Sequence[tuple[Any, ...]], accelerated: bool) -> bool:
+    """Whether every product has a row of each provider that is not missing, and no other has.
+
+    One at least; but types that nobody multiplies on a CPU have none there.
+    """
     measured = {(*_fields(row), row["provider"]) for row in raw["rows"] if row["of"] != CEILING}
     absent = _left_out(raw)
     every = {(*product, provider) for product in wanted for provider in PROVIDERS}
     lacking = every - measured
     excused = all((row[0], row[5], row[-1]) in absent for row in lacking)
-    alone = {row[:-1] for row in measured} == set(wanted)
-    return measured <= every and excused and alone
+    by_somebody = {row[:-1] for row in measured}
+    possible = {product for product in wanted if accelerated or product[5] not in ON_GPUS}
+    return measured <= every and excused and by_somebody == possible
 
 
-def _missing(raw: Json, wanted: Sequence[tuple[Any, ...]]) -> bool:
+def _missing(raw: Json, wanted: Sequence[tuple[Any, ...]], ceilings: set[tuple[str, str, str]]) -> bool:
     """Whether each entry names a provider once, that lacks all rows of that kernel and type, as torch never does.
 
     But torch multiplies bytes of some shapes and not of others.
     """
     entries = [(each["kernel"], each["dtype"], each["provider"]) for each in raw["missing"]]
     wanted_of = Counter((product[0], product[5], provider) for product in wanted for provider in PROVIDERS)
-    wanted_of.update(CEILINGS)
+    wanted_of.update(ceilings)
     measured = Counter((row["kernel"], row["dtype"], row["provider"]) for row in raw["rows"])
     most = {entry: wanted_of[entry] - 1 if entry == SHAPE_BY_SHAPE else 0 for entry in entries}
     possible = not NEVER_MISSING.intersection(entries) and all(wanted_of[entry] for entry in entries)
@@ -117,13 +122,18 @@ def _residual_of(row: Json) -> bool:
     return value >= 0 and (row["dtype"] != "int8" or value == int(value))
 
 
-def _ceilings(raw: Json) -> bool:
+def _every_ceiling(accelerated: bool) -> set[tuple[str, str, str]]:
+    """Kernel, type and provider of all that are measured on a CPU, or on GPUs."""
+    return {(each.kernel, each.dtype, who) for each in ceilings(accelerated) for who in each.providers}
+
+
+def _ceilings(raw: Json, every: set[tuple[str, str, str]]) -> bool:
     """Whether each ceiling is there by each provider that is not missing, with what its shape counts."""
     rows = [row for row in raw["rows"] if row["of"] == CEILING]
     measured = {(row["kernel"], row["dtype"], row["provider"]) for row in rows}
-    whole = measured <= CEILINGS and CEILINGS - measured <= _left_out(raw)
-    counted = all((row["operations"], row["nbytes"]) == _counted(row) and row["operations"] > 0 for row in rows)
-    vectors = {row["shape"] for row in rows if row["kernel"] == "triad"}
+    whole = measured <= every and every - measured <= _left_out(raw)
+    counted = all((row["operations"], row["nbytes"]) == _counted(row) != (0, 0) for row in rows)
+    vectors = {row["shape"] for row in rows if row["kernel"] in OF_VECTORS}
     return whole and counted and len(vectors) <= 1 and all(map(_plain, rows))
 
 
@@ -133,8 +143,9 @@ def _plain(row: Json) -> bool:
 
 def _counted(row: Json) -> tuple[int, int]:
     """Operations and bytes of a ceiling's shape; what no shape has if it is none."""
-    if row["kernel"] == "fma_peak" and (found := re.fullmatch(r"sums(\d{1,12}) steps(\d{1,12})", row["shape"])):
+    if row["kernel"] == FMA_PEAK and (found := re.fullmatch(r"sums(\d{1,12}) steps(\d{1,12})", row["shape"])):
         return 2 * int(found[1]) * int(found[2]), 0
-    if row["kernel"] == "triad" and (found := re.fullmatch(r"length(\d{1,12})", row["shape"])):
-        return 2 * int(found[1]), 3 * 8 * int(found[1])
+    if row["kernel"] in OF_VECTORS and (found := re.fullmatch(r"length(\d{1,12})", row["shape"])):
+        operations, vectors = OF_VECTORS[row["kernel"]]
+        return operations * int(found[1]), 8 * vectors * int(found[1])
     return -1, -1

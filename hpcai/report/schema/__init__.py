@@ -26,7 +26,7 @@ from hpcai.report.schema.test import TESTS
 from hpcai.result import SCHEMA
 from hpcai.result.repeat import QUANTITIES
 from hpcai.result.summary import SEARCHED
-from hpcai.result.tables import BUS, CEILINGS
+from hpcai.result.tables import BUS, CEILINGS, FURTHER
 
 
 def _section(name: str) -> Json:
@@ -73,7 +73,9 @@ SUMMARY = object_of(
         "valid": STATUS,
         "reasons": list_of(TEXT),
         "best": {"anyOf": [BEST, BEST_SEARCH, {"type": "null"}]},
-        "ceilings": object_of(dict.fromkeys((*CEILINGS, BUS), or_null(NUMBER))),
+        "ceilings": object_of(
+            dict.fromkeys((*CEILINGS, BUS), or_null(NUMBER)), dict.fromkeys(FURTHER, or_null(NUMBER))
+        ),
         "repeatability": list_of(REPEATABILITY),
         "fingerprint": SHA256,
     },

@@ -1,5 +1,6 @@
 """The part of the schema that says what was measured of kernels, and what follows from it."""
 
+from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD
 from hpcai.opcount.products import BYTES, DIRECTIONS, PRODUCT
 from hpcai.report.schema.kinds import (
     COUNT,
@@ -12,11 +13,11 @@ from hpcai.report.schema.kinds import (
     object_of,
     or_null,
 )
-from hpcai.result.kernels import CEILING, PROVIDERS
+from hpcai.result.kernels import CEILING, PEAKS_ON_GPUS, PROVIDERS
 
 DTYPE = {"enum": list(BYTES)}
 PROVIDER = {"enum": list(PROVIDERS)}
-KERNEL = {"enum": ["gemm", "conv2d", "fma_peak", "triad"]}
+KERNEL = {"enum": ["gemm", "conv2d", FMA_PEAK, TRIAD, COPY]}
 MEASURED = {
     "kernel": KERNEL,
     "direction": {"enum": [*DIRECTIONS, PRODUCT, CEILING]},
@@ -48,4 +49,7 @@ ROW = object_of(
         "verdict": VERDICT,
     }
 )
-CEILINGS = object_of(dict.fromkeys(("fma_peak", "gemm", "convolution", "triad"), or_null(NUMBER)))
+CEILINGS = object_of(
+    dict.fromkeys(("fma_peak", "gemm", "convolution", "triad"), or_null(NUMBER)),
+    dict.fromkeys((COPY, *PEAKS_ON_GPUS), or_null(NUMBER)),
+)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hpcai.inputfile import KEYS
+from hpcai.inputfile.keys import keys_of
 
 Json = dict[str, Any]
 
@@ -52,5 +52,5 @@ VALUES: Json = {"integer": {"type": "integer"}, "real": NUMBER, "shapes": {"anyO
 
 def settings_of(section: str) -> Json:
     """The settings of a case of a section: one value of each KEY, or all where they belong together."""
-    kinds = {key: VALUES.get(key.kind, TEXT) for key in KEYS if section in key.sections or not key.sections}
+    kinds = {key: VALUES.get(key.kind, TEXT) for key in (*keys_of(""), *keys_of(section))}
     return object_of({key.name: list_of(kind) if key.listed else kind for key, kind in kinds.items()})

@@ -1,6 +1,7 @@
 """The part of the schema that says how a test lies under the roofline of its run."""
 
 from hpcai import roofline
+from hpcai.opcount.products import ON_GPUS
 from hpcai.report.schema.kinds import COUNT, NUMBER, POSITIVE, object_of, or_null
 from hpcai.result.kernels import PROVIDERS
 from hpcai.result.roofline import CEILINGS, PRODUCTS
@@ -9,7 +10,8 @@ BOUNDS = (roofline.COMPUTE, roofline.MEMORY, roofline.COMMUNICATION)
 AGAINST = object_of(dict.fromkeys((*CEILINGS, *BOUNDS, "attainable"), or_null(NUMBER)))
 FASTER = object_of(dict.fromkeys(PROVIDERS, COUNT))
 COMPUTING = object_of(
-    {"test": POSITIVE, "triad": or_null(NUMBER), "faster": object_of(dict.fromkeys(PRODUCTS, FASTER))}
+    {"test": POSITIVE, "triad": or_null(NUMBER), "faster": object_of(dict.fromkeys(PRODUCTS, FASTER))},
+    {"type": {"enum": list(ON_GPUS)}},
 )
 ALL_REDUCE = object_of(
     {

@@ -1,0 +1,22 @@
+"""The ceilings that a table of kernels measures before its products, by what it computes on."""
+
+from typing import NamedTuple
+
+FMA_PEAK, TRIAD, COPY = "fma_peak", "triad", "copy"
+CUSTOM, VENDOR = "custom", "vendor"
+PEAKS = {False: ("fp32", "fp64"), True: ("fp32", "fp64", "tf32", "fp16", "bf16", "int8")}  # on a CPU, on a GPU
+
+
+class Ceiling(NamedTuple):
+    """What is measured, in which type, and by whom."""
+
+    kernel: str
+    dtype: str
+    providers: tuple[str, ...]
+
+
+def ceilings(accelerated: bool) -> list[Ceiling]:
+    """In their order: multiply-adds of each type, which no vendor has, the triad, and on a GPU the copy."""
+    peaks = [Ceiling(FMA_PEAK, dtype, (CUSTOM,)) for dtype in PEAKS[accelerated]]
+    vectors = (TRIAD, COPY) if accelerated else (TRIAD,)
+    return peaks + [Ceiling(kernel, "fp64", (CUSTOM, VENDOR)) for kernel in vectors]
