@@ -220,6 +220,7 @@ def test_no_module_is_named_after_nothing() -> None:
 
 
 def test_kernel_folders_have_the_same_files() -> None:
-    folders = {path.parent for path in KERNELS} - {ROOT / "kernels", ROOT / "kernels/cpu", ROOT / "kernels/cuda"}
+    shared = {ROOT / "kernels", *(ROOT / "kernels" / name for name in ("cpu", "cuda", "operators"))}
+    folders = {path.parent for path in KERNELS} - shared
     names = {folder.name: {path.name for path in folder.glob("*.py")} for folder in folders}
     assert all({"__init__.py", "reference.py"} <= found <= KERNEL_FILES for found in names.values()), names

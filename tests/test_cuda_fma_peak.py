@@ -21,7 +21,7 @@ from hpcai.kernels.fma_peak.reference import compared
 from hpcai.kernels.spec import Unavailable
 
 AMPERE, HOPPER = Target("sm_80", CUBIN, (8, 0)), Target("sm_90a", CUBIN, (9, 0))
-WAYS = [(dtype, engine) for dtype in KINDS for engine in {*engines(dtype, AMPERE), *engines(dtype, HOPPER)}]
+WAYS = [(dtype, engine) for dtype in KINDS for engine in sorted({*engines(dtype, AMPERE), *engines(dtype, HOPPER)})]
 TENSOR_CORES = [dtype for dtype in KINDS if dtype != "fp32"]
 PARTS_OF = {**dict.fromkeys(TENSOR_CORES, 4), "fp64": 2}  # products of tensor cores in a turn
 

@@ -132,8 +132,15 @@ def test_a_right_training_reaches_the_target(right: Training, data: Weather) -> 
     assert quality(right) >= data.target
 
 
+# The longest of these trainings are for `make test-slow`.
 @pytest.mark.parametrize(
-    "fault", [channels_shifted, x_and_y_exchanged, proposals_without_losses], ids=lambda fault: fault.__name__
+    "fault",
+    [
+        channels_shifted,
+        pytest.param(x_and_y_exchanged, marks=pytest.mark.slow),
+        pytest.param(proposals_without_losses, marks=pytest.mark.slow),
+    ],
+    ids=lambda fault: fault.__name__,
 )
 def test_a_wrong_training_stays_below_half_of_the_target(
     case: Case, data: Weather, fault: Callable[[], AbstractContextManager[Any]]

@@ -23,7 +23,8 @@ class Layers(nn.Module):
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         index = {layer.name: position for position, layer in enumerate(graph.layers)}
-        self._steps = [_executable(step, index) for step in plan(graph) if not isinstance(step.layer.op, Softmax)]
+        self.plan = [step for step in plan(graph) if not isinstance(step.layer.op, Softmax)]
+        self.steps = [_executable(step, index) for step in self.plan]
         self._count = len(index)
         for layer in graph.layers:
             if layer.name in graph.parameters:
@@ -33,7 +34,7 @@ class Layers(nn.Module):
         """The images, and room for what each layer makes."""
         return [images] + [None] * (self._count - 1)
 
-    def _execute(self, steps: Sequence["_Executable"], values: list[Any]) -> None:
+    def _execute(self, steps: Sequence["Executable"], values: list[Any]) -> None:
         modules: dict[str, Any] = self._modules  # looked up at each call: a sub-module may have been exchanged
         for name, function, sources, target, frees in steps:
             values[target] = (function or modules[name])(*[values[source] for source in sources])
@@ -52,8 +53,8 @@ class Network(Layers):
 
     def forward(self, images: Tensor) -> Tensor:
         values = self._values(images)
-        self._execute(self._steps, values)
-        output: Tensor = values[self._steps[-1][3]]
+        self._execute(self.steps, values)
+        output: Tensor = values[self.steps[-1][3]]
         return output
 
 
@@ -95,10 +96,10 @@ def _submodule(op: Op, source: Shape) -> nn.Module:
     raise TypeError(f"no module for {op}")
 
 
-_Executable = tuple[str, Callable[..., Tensor] | None, list[int], int, list[int]]
+Executable = tuple[str, Callable[..., Tensor] | None, list[int], int, list[int]]
 
 
-def _executable(step: Step, index: dict[str, int]) -> _Executable:
+def _executable(step: Step, index: dict[str, int]) -> Executable:
     """Name of the sub-module or else a function, positions of what it reads, of what it makes, and of what dies."""
     layer = step.layer
     inputs = sorted(layer.inputs, key=lambda name: name != step.overwrites)  # the one written over comes first

@@ -3,6 +3,7 @@
 The module that trains and the estimate of its memory both follow this plan.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hpcai.networks.graph import Graph, Layer
@@ -40,3 +41,26 @@ def _overwritten(graph: Graph, layer: Layer, ops: dict[str, Op]) -> str | None:
         return None
     own = (name for name in layer.inputs if graph.readers[name] == 1)
     return next((name for name in own if isinstance(ops[name], _REPLACEABLE)), None)
+
+
+def joined(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
+    """The steps in groups that can be computed at once: batch norm, a sum of it and one other, a ReLU of either.
+
+    Nobody else reads what is made within a group.
+    """
+    place = 0
+    while place < len(steps):
+        end = place + 1
+        if isinstance(steps[place].layer.op, BatchNorm):
+            end += _passes_on(steps, end, Add) and len(steps[end].layer.inputs) == 2
+            end += _passes_on(steps, end, Relu)
+        yield tuple(steps[place:end])
+        place = end
+
+
+def _passes_on(steps: Sequence[Step], place: int, kind: type[Op]) -> bool:
+    """Whether the step at a place is of that kind, and the only one that reads what the one before it makes."""
+    if place == len(steps) or not isinstance(steps[place].layer.op, kind):
+        return False
+    made = steps[place - 1].layer.name
+    return steps[place].layer.inputs.count(made) == 1 and made in steps[place].frees

@@ -5,6 +5,7 @@ Each thread has output pixels or filters of its own. A 1 x 1 convolution that ta
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,16 @@ from ..arrays import aligned, poison, poisoned
 from ..cpu import depthwise
 from ..cpu.correlate import correlate
 from ..cpu.operands import Matrix
-from ..cpu.walk import Correlation, forward_works, gradient_works, images, weights
+from ..cpu.walk import Correlation, Lying, forward_works, gradient_works, images, lying, moved, weights
 from ..cpu.weigh import weigh
 from ..cpu.weigh_few import weigh_few
 from ..gemm.numba_cpu import multiply
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors
 from . import Shape
 
+KNOWN = 4096  # layers of which is kept how they are computed
+Kernel = Callable[[Correlation, Any, int], None]
+ORDER = {FORWARD: (0, 1, 2), INPUT_GRADIENT: (2, 1, 0), WEIGHT_GRADIENT: (2, 0, 1)}  # of x, w, y as A, B, C
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
 
 
@@ -45,16 +49,47 @@ def _compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int)
     """One of the three from the other two; y stands for its gradient as well."""
     if depthwise.applies(shape):
         depthwise.compute(direction, x, w, y, shape, threads)
-    elif _takes_every_pixel(shape, x, y):
-        for matrices in _by_group(shape, x, w, y):
-            multiply(x.dtype.type(1), x.dtype.type(0), *_factors(direction, *matrices), threads)
-    else:
-        works = gradient_works(y, w, x, shape) if direction == INPUT_GRADIENT else forward_works(x, w, y, shape)
-        for work in works:
-            _kernel(direction, work)(work, x.dtype.type(1), threads)
+        return
+    places = [lying(array) for array in (x, w, y)]
+    anywhere = (place._replace(address=0) for place in places)
+    planned(direction, *anywhere, shape, x.dtype.type, threads)(*(place.address for place in places))
 
 
-def _kernel(direction: str, work: Correlation) -> Callable[[Correlation, Any, int], None]:
+@lru_cache(KNOWN)
+def planned(
+    direction: str, x: Lying, w: Lying, y: Lying, shape: Shape, kind: type[np.floating[Any]], threads: int
+) -> Callable[[int, int, int], None]:
+    """What computes a direction of arrays that lie like these, called with the addresses of x, w and y.
+
+    Not of a depth-wise convolution. Weights, of their gradient, and pixels of y lie in one piece.
+    """
+    one, zero = kind(1), kind(0)
+    if _takes_every_pixel(shape, x, y):
+        products = [_factors(direction, *matrices) for matrices in _by_group(shape, x, w, y)]
+        return partial(_multiply, products, direction, one, zero, threads)
+    backwards = direction == INPUT_GRADIENT
+    works = gradient_works(y, w, x, shape) if backwards else forward_works(x, w, y, shape)
+    return partial(_correlate, [(_kernel(direction, work), work) for work in works], backwards, one, threads)
+
+
+def _multiply(
+    products: list[tuple[Matrix, Matrix, Matrix]], direction: str, one: Any, zero: Any, threads: int, *at: int
+) -> None:
+    order = ORDER[direction]
+    for matrices in products:
+        a, b, c = (each._replace(address=each.address + at[place]) for each, place in zip(matrices, order, strict=True))
+        multiply(one, zero, a, b, c, threads)
+
+
+def _correlate(
+    works: list[tuple[Kernel, Correlation]], backwards: bool, one: Any, threads: int, x: int, w: int, y: int
+) -> None:
+    source, target = (y, x) if backwards else (x, y)
+    for kernel, work in works:
+        kernel(moved(work, source, w, target), one, threads)
+
+
+def _kernel(direction: str, work: Correlation) -> Kernel:
     if direction != WEIGHT_GRADIENT:
         return correlate
     return weigh_few if work.joined > 1 else weigh
@@ -99,18 +134,18 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     ]
 
 
-def _takes_every_pixel(shape: Shape, *arrays: Any) -> bool:
+def _takes_every_pixel(shape: Shape, *arrays: Lying) -> bool:
     """Whether it is a product of matrices: each output is of one pixel, and the pixels are equally far apart."""
     every = shape.kernel == (1, 1) and shape.stride == (1, 1) and shape.padding == (0, 0)
     return every and all(_equally_far(array) for array in arrays)
 
 
-def _equally_far(array: Any) -> bool:
+def _equally_far(array: Lying) -> bool:
     _, image, row, pixel, _ = images(array, 0, 1)
     return row == array.shape[2] * pixel and image == array.shape[1] * row
 
 
-def _by_group(shape: Shape, x: Any, w: Any, y: Any) -> Iterator[tuple[Matrix, Matrix, Matrix]]:
+def _by_group(shape: Shape, x: Lying, w: Lying, y: Lying) -> Iterator[tuple[Matrix, Matrix, Matrix]]:
     """Pixels by channels, filters by channels, and pixels by filters of each group."""
     for group in range(shape.groups):
         pictures = [images(array, group, shape.groups) for array in (x, y)]

@@ -11,12 +11,13 @@ from .block import sliver_width
 from .blocking import CROWDED, Blocks, blocks, row_pitch, share_of, shares
 from .chunks import TAPS, first_chunk, next_chunk
 from .compiled import compiled, parallel
+from .entries import multiply_places
 from .gather import Pixels, folded
 from .moving import bytes_of, clear, read, write
 from .operands import LINE, Matrix, clear_run, merge, pack_slivers
 from .places import arrange, entries_of, fill, fill_inside, fill_joined, tables, tables_nbytes, targets_of
 from .simd import ROWS
-from .tile import WORD, multiply_places
+from .tile import WORD
 from .walk import Correlation, flat
 from .workspace import workspace
 
@@ -120,14 +121,16 @@ def _pack_chunks(like: Any, target: Any, work: Any, chunk: Any, filter_: Any, fi
 def _multiply_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, filters: Any, slivers: Any) -> None:
     """All tiles of a block with all slivers of a chunk."""
     size, width = bytes_of(like), sliver_width(like)
-    lanes, steps = LINE // size, chunk.taps * chunk.channels if work.joined > 1 else chunk.channels
+    lanes, together = LINE // size, chunk.taps if work.joined > 1 else 1
     _fill_tiles(like, work, chunk, places, tiles, width)
     add = chunk.tap > 0 or chunk.channel > 0
     for column in range(0, filters, width):
         sliver, columns = slivers + column * chunk.taps * chunk.channels * size, min(width, filters - column)
         for tile in range(tiles[0]):
             count, entries = read(0, places.counts + tile * WORD), entries_of(places, tile)
-            targets = targets_of(places, tile)
+            targets, steps = targets_of(places, tile), chunk.channels
+            if tile < tiles[1]:
+                steps *= together
             if add and count == 0:
                 continue
             narrow = columns <= lanes
@@ -143,10 +146,10 @@ def _fill_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, width
     """The entries of all tiles, and how many each has."""
     packs = work.horizontal.step * work.source.pixel % CROWDED == 0
     for tile in range(tiles[0]):
-        inside = tiles[1] <= tile < tiles[2]
-        if work.joined > 1:
-            count = fill_joined(like, work, chunk, places, tile, inside)
-        elif inside and not packs:
+        inside = tile >= tiles[1]
+        if work.joined > 1 and not inside:
+            count = fill_joined(like, work, chunk, places, tile)
+        elif inside and (work.joined > 1 or not packs):
             count = fill_inside(like, work, chunk, places, tile, width)
         else:
             count = fill(like, work, chunk, places, tile, packs, width)

@@ -15,7 +15,7 @@ from .compiled import compiled, parallel
 from .gather import folded, inside
 from .moving import bytes_of, multiply_number, multiply_vector
 from .operands import LINE
-from .walk import Correlation, flat, forward_axis, images, weights
+from .walk import Correlation, flat, forward_axis, images, lying, weights
 from .workspace import workspace
 
 TO_Y, TO_X, TO_W = 0, 1, 2  # which of the three is added to, for loops in Numba
@@ -40,7 +40,8 @@ def compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int) 
 def _work(x: Any, w: Any, y: Any, shape: Shape) -> Correlation:
     """All groups at once."""
     vertical, horizontal = (forward_axis(shape, axis) for axis in (0, 1))
-    return Correlation(shape.batch, vertical, horizontal, 1, images(x, 0, 1), weights(w, 0, 1), images(y, 0, 1))
+    source, own, target = images(lying(x), 0, 1), weights(lying(w), 0, 1), images(lying(y), 0, 1)
+    return Correlation(shape.batch, vertical, horizontal, 1, source, own, target)
 
 
 def _by_tap(w: Any) -> Any:

@@ -7,14 +7,16 @@ After Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
 from typing import Any, NamedTuple
 
 from .compiled import compiled
+from .entries import ENTRY
 from .moving import bytes_of, read, write
 from .operands import LINE, clear_run, copy_run
 from .simd import ROWS, VECTORS
-from .tile import ENTRY, WORD
+from .tile import WORD
 
 NOWHERE = -(2**40)  # a row of the source that no tap reaches
 TILE = VECTORS * LINE  # bytes of a row of a tile
 KINDS = 3  # of outputs along an axis: some taps before the source, all inside, some behind
+INSIDE = 4  # of the kinds of both axes: all inside
 
 
 class Tables(NamedTuple):
@@ -81,31 +83,37 @@ def _span(bounds: Any, kind: Any, outputs: Any) -> Any:
 
 @compiled
 def arrange(work: Any, pixels: Any, tables: Any, filter_bytes: Any) -> Any:
-    """Write down each pixel's source, place and target, like ones together.
+    """Write down each pixel's source, place and target, like ones together, those last whose taps all lie inside.
 
-    How many tiles they make, and from which on up to which all taps of all pixels lie inside.
+    How many tiles they make, and from which on all taps of all pixels lie inside.
     """
-    count, inside, outside = 0, 0, 0
-    for down in range(KINDS):
-        above, below = _span(_bounds(work.vertical), down, work.vertical.outputs)
-        for across in range(KINDS):
-            left, right = _span(_bounds(work.horizontal), across, work.horizontal.outputs)
-            begin, end = max(pixels.first, left), min(pixels.first + pixels.width, right)
-            inside = count if (down, across) == (1, 1) else inside
-            for row in range(pixels.row, pixels.row + pixels.rows):
-                image, output = divmod(row, work.vertical.outputs)
-                if above <= output < below:
-                    count = _write_row(work, tables, count, image, output, begin, end, filter_bytes)
-            outside = count if (down, across) == (1, 1) else outside
-    return _fill_up(tables, count), (inside + ROWS - 1) // ROWS, outside // ROWS
+    count = 0
+    for kind in range(KINDS * KINDS):
+        if kind != INSIDE:
+            count = _write_kind(work, pixels, tables, count, kind, filter_bytes)
+    inside = (count + ROWS - 1) // ROWS
+    return _fill_up(tables, _write_kind(work, pixels, tables, count, INSIDE, filter_bytes)), inside
+
+
+@compiled
+def _write_kind(work: Any, pixels: Any, tables: Any, count: Any, kind: Any, filter_bytes: Any) -> Any:
+    """The pixels of a kind; how many there are then."""
+    above, below = _span(_bounds(work.vertical), kind // KINDS, work.vertical.outputs)
+    left, right = _span(_bounds(work.horizontal), kind % KINDS, work.horizontal.outputs)
+    begin, end = max(pixels.first, left), min(pixels.first + pixels.width, right)
+    for row in range(pixels.row, pixels.row + pixels.rows if begin < end else pixels.row):
+        image, output = divmod(row, work.vertical.outputs)
+        if above <= output < below:
+            count = _write_row(work, tables, count, image, output, begin, end, filter_bytes)
+    return count
 
 
 @compiled
 def _fill_up(tables: Any, count: Any) -> Any:
-    """Rows without pixels, up to a whole tile; the number of tiles."""
+    """Rows without pixels, up to a whole tile, which may see what the last pixel sees; the number of tiles."""
     tiles = (count + ROWS - 1) // ROWS
     for place in range(count, tiles * ROWS):
-        _write_pixel(tables, place, 0, NOWHERE, NOWHERE, tables.waste)
+        _write_pixel(tables, place, read(0, tables.pixels + (count - 1) * WORD), NOWHERE, NOWHERE, tables.waste)
     for row in range(ROWS):
         write(tables.waste + row * TILE, tables.beside + row * WORD)
     return tiles
@@ -140,7 +148,7 @@ def fill_inside(like: Any, work: Any, chunk: Any, tables: Any, tile: Any, width:
     """The entries of a tile whose pixels see something by all taps, as it lies; how many."""
     size, rows = bytes_of(like), tables.pixels + tile * ROWS * WORD
     for tap in range(chunk.taps):
-        down, right = divmod(chunk.tap + tap, work.horizontal.taps)
+        down, right = divmod(chunk.tap + tap, work.horizontal.taps // work.joined)
         behind = down * work.vertical.apart * work.source.row + right * work.horizontal.apart * work.source.pixel
         to = entries_of(tables, tile) + tap * ENTRY * WORD
         _write_entry(to, rows, behind + chunk.channel * size, tap * chunk.channels * width * size)
@@ -190,20 +198,13 @@ def _seen(like: Any, work: Any, chunk: Any, tables: Any, place: Any, tap: Any, p
 
 
 @compiled
-def fill_joined(like: Any, work: Any, chunk: Any, tables: Any, tile: Any, inside: Any) -> Any:
-    """One entry, of copies of all that taps which are joined see: rows of a tile need no places then."""
-    size, down = bytes_of(like), work.vertical.apart * work.source.row
+def fill_joined(like: Any, work: Any, chunk: Any, tables: Any, tile: Any) -> Any:
+    """One entry, of copies of all that taps which are joined see, with zeros where that is nothing."""
     rows = tables.rows + tile * tables.taps * ROWS * WORD
     for row in range(ROWS):
-        place = tile * ROWS + row
-        copy = tables.packed + place * tables.pitch
+        copy = tables.packed + (tile * ROWS + row) * tables.pitch
         write(copy, rows + row * WORD)
-        if inside:
-            there = read(0, tables.pixels + place * WORD) + chunk.tap * down + chunk.channel * size
-            for tap in range(chunk.taps):
-                copy_run(like, copy + tap * chunk.channels * size, there + tap * down, chunk.channels)
-        else:
-            _copy_seen(like, work, chunk, tables, place, copy)
+        _copy_seen(like, work, chunk, tables, tile * ROWS + row, copy)
     _write_entry(entries_of(tables, tile), rows, 0, 0)
     return 1
 
@@ -218,8 +219,10 @@ def _copy_seen(like: Any, work: Any, chunk: Any, tables: Any, place: Any, copy: 
     count = min(chunk.channel + chunk.channels, (work.horizontal.size - x) * run) - begin
     there = read(0, at) + begin * size
     for tap in range(chunk.tap, chunk.tap + chunk.taps):
-        to = copy + (tap - chunk.tap) * chunk.channels * size
-        clear_run(like, to, chunk.channels)
-        if count > 0 and 0 <= y + tap * vertical.apart < vertical.size:
+        to, row = copy + (tap - chunk.tap) * chunk.channels * size, y + tap * vertical.apart
+        seen = 0 <= row < vertical.size
+        if not seen or count < chunk.channels:
+            clear_run(like, to, chunk.channels)
+        if seen and count > 0:
             source = there + tap * vertical.apart * work.source.row
             copy_run(like, to + (begin - chunk.channel) * size, source, count)

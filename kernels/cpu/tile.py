@@ -5,20 +5,19 @@ column of A is spread over the lanes and multiplied with them. B lies as a slive
 rows, anywhere in memory, or as a panel, its columns one after the other. docs/KERNELS.md walks through it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
 from .compiled import compiled
-from .moving import bytes_of
 from .simd import I8, I64, LINE, ROWS, VECTORS, Code, Value, Vectors, instruction
 
 UNROLLED = 4  # steps of the loop in one turn
+LONG = 8  # steps in one turn where rows lie anywhere and a tile is one vector wide
 WORD = 8  # bytes of an address
 HEIGHTS = ROWS, max(1, 2 * ROWS // 3), max(1, ROWS // 3 + 1)  # of tiles: the last of a block may have few rows
-ENTRY = 3  # words of an entry of `multiply_places`
 Column = Callable[[int, int], Value]  # spread number of a step of the turn, and of a row
 Row = Callable[[Value], Value]  # pointer to a row of C
 
@@ -33,15 +32,15 @@ def _rows_of(height: int, fetches: bool = False) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
             factor, steps, first, lda, b, c, ldc, add, ahead = arguments
-            rows, coming = [_row_of(code, first, lda)(I64(row)) for row in range(height)], code.pointer(ahead)
+            rows, coming = [row_of(code, first, lda)(I64(row)) for row in range(height)], code.pointer(ahead)
 
             def columns(index: Value) -> Column:
                 if fetches:
                     code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
-                return _columns(code, rows, I64(code.itemsize))(index)
+                return columns_of(code, rows, I64(code.itemsize))(index)
 
-            row = _row_of(code, c, ldc)
-            _store(code, _sums(code, steps, columns, b, _nothing(code, height), row), factor, row, add)
+            row = row_of(code, c, ldc)
+            stored(code, summed(code, steps, columns, b, nothing(code, height), row, UNROLLED), factor, row, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 6, types.boolean, types.intp), generate
@@ -65,8 +64,8 @@ def _panel_of(height: int, fetches: bool = False) -> Any:
                     code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
 
-            row = _row_of(code, c, ldc)
-            _store(code, _sums(code, steps, columns, b, _nothing(code, height), row), factor, row, add)
+            row = row_of(code, c, ldc)
+            stored(code, summed(code, steps, columns, b, nothing(code, height), row, UNROLLED), factor, row, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 5, types.boolean, types.intp), generate
@@ -120,105 +119,61 @@ def made(height: Any) -> Any:
     return ROWS if height > MOST else MOST if height > FEW else FEW
 
 
-def _places_of(vectors: int, side_by_side: bool) -> Any:
-    """The instruction for the first vectors of a tile's rows, made of numbers of A that lie side by side or apart."""
-
-    @instruction
-    def multiply(
-        typingctx: Any, alpha: Any, inner: Any, apart: Any, entries: Any, count: Any,
-        b: Any, c: Any, right: Any, add: Any,
-    ) -> Any:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-            code = Code(builder, alpha)
-            factor, steps, apart, entries, count, b, c, right, add = arguments
-            apart = I64(code.itemsize) if side_by_side else apart
-
-            def entry(index: Value, sums: Vectors) -> Vectors:
-                here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
-                table, behind, sliver = code.numbers(here, ENTRY)
-                rows = [code.pointer(builder.add(row, behind)) for row in code.numbers(code.pointer(table), ROWS)]
-                return _sums(code, steps, _columns(code, rows, apart), builder.add(b, sliver), sums, target)
-
-            def target(row: Value) -> Value:
-                address = code.numbers(code.at(code.pointer(c), builder.mul(row, I64(WORD)), I8), 1)[0]
-                return code.pointer(builder.add(address, right))
-
-            sums = code.repeat(I64(0), count, 1, _nothing(code, ROWS, vectors), entry)[1]
-            _store(code, sums, factor, target, add)
-            return context.get_dummy_value()
-
-        return types.void(alpha, *[types.intp] * 7, types.boolean), generate
-
-    return multiply
-
-
-_all_vectors, _first_vector = (_places_of(vectors, True) for vectors in (VECTORS, 1))
-_all_of_spread, _first_of_spread = (_places_of(vectors, False) for vectors in (VECTORS, 1))
-
-
-@compiled
-def multiply_places(
-    alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, b: Any, c: Any, right: Any, add: Any, narrow: Any
-) -> None:
-    """C = alpha A B, or + C, summed over `count` entries of `inner` steps each, whose rows may lie anywhere.
-
-    Numbers of a row are `apart` bytes from each other. An entry says where ROWS addresses of rows of A stand, how many
-    bytes behind these the rows begin, and how many bytes from `b` on its part of the sliver. c: ROWS addresses of rows
-    of C, whose tile begins `right` bytes on. A narrow tile is one vector wide, of a sliver as wide as others.
-    """
-    if apart == bytes_of(alpha):
-        if narrow:
-            _first_vector(alpha, inner, apart, entries, count, b, c, right, add)
-        else:
-            _all_vectors(alpha, inner, apart, entries, count, b, c, right, add)
-    elif narrow:
-        _first_of_spread(alpha, inner, apart, entries, count, b, c, right, add)
-    else:
-        _all_of_spread(alpha, inner, apart, entries, count, b, c, right, add)
-
-
-def _columns(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], Column]:
+def columns_of(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], Column]:
     """Columns of A whose rows begin at these pointers, each number `apart` bytes from the next."""
 
     def columns(index: Value) -> Column:
-        offsets = [code.builder.mul(code.builder.add(index, I64(step)), apart) for step in range(UNROLLED)]
+        offsets = [code.builder.mul(code.builder.add(index, I64(step)), apart) for step in range(LONG)]
         return lambda step, row: code.broadcast(rows[row], offsets[step])
 
     return columns
 
 
-def _nothing(code: Code, height: int, vectors: int = VECTORS) -> Vectors:
+def nothing(code: Code, height: int, vectors: int = VECTORS) -> Vectors:
     return [[code.zero] * vectors for _ in range(height)]
 
 
-def _row_of(code: Code, first: Value, apart: Value) -> Row:
+def row_of(code: Code, first: Value, apart: Value) -> Row:
     return lambda row: code.pointer(code.builder.add(first, code.builder.mul(apart, row)))
 
 
-def _sums(
-    code: Code, steps: Value, columns: Callable[[Value], Column], b: Value, sums: Vectors, target: Row
+def summed(
+    code: Code, steps: Value, columns: Callable[[Value], Column], b: Value, sums: Vectors, target: Row, unrolled: int
 ) -> Vectors:
-    """The tile's sums and those over all steps: UNROLLED at a time, then one by one."""
+    """The tile's sums and those over all steps: so many at a time, then one by one."""
     vector_nbytes = code.lanes * code.itemsize
     width, sliver = VECTORS * vector_nbytes, code.pointer(b)
 
     def turn(count: int) -> Callable[[Value, Vectors], Vectors]:
         def body(index: Value, sums: Vectors) -> Vectors:
-            if count == UNROLLED:
+            if count == unrolled:
                 _fetch(code, index, sums, target)
             b, column = code.at(sliver, code.builder.mul(index, I64(width)), I8), columns(index)
-            for step in range(count):
-                row_of_b = [code.load(b, step * width + place * vector_nbytes) for place in range(len(sums[0]))]
-                sums = [
-                    [code.multiply_add(number, vector, sum_) for vector, sum_ in zip(row_of_b, row, strict=True)]
-                    for row, number in zip(sums, (column(step, row) for row in range(len(sums))), strict=True)
+            rows_of_b: list[Vectors] = []
+            sums = list(sums)
+            for step, row in _order(count, len(sums), unrolled):
+                if step == len(rows_of_b):
+                    places = range(len(sums[0]))
+                    rows_of_b.append([code.load(b, step * width + place * vector_nbytes) for place in places])
+                number = column(step, row)
+                sums[row] = [
+                    code.multiply_add(number, vector, sum_)
+                    for vector, sum_ in zip(rows_of_b[step], sums[row], strict=True)
                 ]
             return sums
 
         return body
 
-    index, sums = code.repeat(I64(0), steps, UNROLLED, sums, turn(UNROLLED))
+    index, sums = code.repeat(I64(0), steps, unrolled, sums, turn(unrolled))
     return code.repeat(index, steps, 1, sums, turn(1))[1]
+
+
+def _order(steps: int, rows: int, unrolled: int) -> Iterator[tuple[int, int]]:
+    """Steps and rows of a turn. In a long one a row's steps follow one another, so that its address is read once; in
+    two halves, as a sum waits for the one before."""
+    at_once = rows if unrolled < LONG else rows // 2
+    for first in range(0, rows, at_once):
+        yield from ((step, row) for step in range(steps) for row in range(first, min(first + at_once, rows)))
 
 
 def _fetch(code: Code, index: Value, sums: Vectors, target: Row) -> None:
@@ -229,7 +184,7 @@ def _fetch(code: Code, index: Value, sums: Vectors, target: Row) -> None:
         code.fetch(row, place * code.lanes * code.itemsize)
 
 
-def _store(code: Code, sums: Vectors, alpha: Value, target: Row, add: Value) -> None:
+def stored(code: Code, sums: Vectors, alpha: Value, target: Row, add: Value) -> None:
     """Scale the sums, and store them in the rows of C or add them to what these hold."""
     factor = code.spread(alpha)
 

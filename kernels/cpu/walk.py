@@ -9,6 +9,20 @@ from ..conv2d import Shape
 FEW_CHANNELS = 32  # taps of no more are joined where they lie side by side
 
 
+class Lying(NamedTuple):
+    """Where an array lies in memory, and how; an address of 0 stands for any."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # bytes
+    itemsize: int
+
+
+def lying(array: Any) -> Lying:
+    """Of an array, which must stay there."""
+    return Lying(array.ctypes.data, array.shape, array.strides, array.itemsize)
+
+
 class Axis(NamedTuple):
     """One direction: tap t of output o sees source o * step + start + t * apart, where 0 <= that < size."""
 
@@ -70,7 +84,16 @@ class Chunk(NamedTuple):
     channels: int
 
 
-def forward_works(x: Any, w: Any, y: Any, shape: Shape) -> Iterator[Correlation]:
+def moved(work: Correlation, source: int, weights_: int, target: int) -> Correlation:
+    """The same, of arrays that lie so many bytes further on."""
+    return work._replace(
+        source=work.source._replace(address=work.source.address + source),
+        weights=work.weights._replace(address=work.weights.address + weights_),
+        target=work.target._replace(address=work.target.address + target),
+    )
+
+
+def forward_works(x: Lying, w: Lying, y: Lying, shape: Shape) -> Iterator[Correlation]:
     """The forward pass, a correlation for each group."""
     vertical, horizontal = (forward_axis(shape, axis) for axis in (0, 1))
     for group in range(shape.groups):
@@ -79,7 +102,7 @@ def forward_works(x: Any, w: Any, y: Any, shape: Shape) -> Iterator[Correlation]
         yield joined(Correlation(shape.batch, vertical, horizontal, 1, source, own, target), x)
 
 
-def gradient_works(g: Any, w: Any, dx: Any, shape: Shape) -> Iterator[Correlation]:
+def gradient_works(g: Lying, w: Lying, dx: Lying, shape: Shape) -> Iterator[Correlation]:
     """The input's gradient: for each group and each phase of the pixels, what its taps see of the output's."""
     phases = [(down, right) for down in gradient_phases(shape, 0) for right in gradient_phases(shape, 1)]
     for group in range(shape.groups):
@@ -97,7 +120,7 @@ def gradient_works(g: Any, w: Any, dx: Any, shape: Shape) -> Iterator[Correlatio
             yield Correlation(shape.batch, down.axis, right.axis, 1, source, reached, target)
 
 
-def joined(work: Correlation, x: Any) -> Correlation:
+def joined(work: Correlation, x: Lying) -> Correlation:
     """The same, with the taps of a row as one where they have few channels and lie side by side."""
     channels, size = work.source.channels, x.itemsize
     side_by_side = work.horizontal.apart == 1 and work.source.pixel == channels * size
@@ -105,14 +128,14 @@ def joined(work: Correlation, x: Any) -> Correlation:
     return work._replace(joined=work.horizontal.taps) if side_by_side and few else work
 
 
-def images(array: Any, group: int, groups: int) -> Images:
+def images(array: Lying, group: int, groups: int) -> Images:
     """A group's channels of pictures [N, H, W, C]."""
     channels = array.shape[3] // groups
     image, row, pixel, _ = _strides(array)
-    return Images(array.ctypes.data + group * channels * array.itemsize, image, row, pixel, channels)
+    return Images(array.address + group * channels * array.itemsize, image, row, pixel, channels)
 
 
-def _strides(array: Any) -> list[int]:
+def _strides(array: Lying) -> list[int]:
     """Bytes from one to the next of each kind; where there is only one NumPy says anything, so what follows counts."""
     strides = [array.itemsize]
     for size, inner, stride in zip(array.shape[-2::-1], array.shape[:0:-1], array.strides[-2::-1], strict=True):
@@ -120,10 +143,10 @@ def _strides(array: Any) -> list[int]:
     return strides
 
 
-def weights(array: Any, group: int, groups: int) -> Weights:
+def weights(array: Lying, group: int, groups: int) -> Weights:
     """A group's filters of [F, Kh, Kw, C / groups]."""
     each, down, right, _ = _strides(array)
-    return Weights(array.ctypes.data + group * (array.shape[0] // groups) * each, down, right, array.itemsize, each)
+    return Weights(array.address + group * (array.shape[0] // groups) * each, down, right, array.itemsize, each)
 
 
 def forward_axis(shape: Shape, axis: int) -> Axis:

@@ -11,11 +11,12 @@ from numba import prange
 from .block import sliver_width
 from .blocking import LINE, blocks, share_of
 from .compiled import compiled, parallel
+from .entries import STRIP, TALL, multiply_strip
 from .gather import folded
 from .moving import bytes_of, read, write
 from .operands import Matrix, clear_run, copy_run, pack_slivers
 from .simd import ROWS, VECTORS, lanes
-from .tile import ENTRY, WORD, multiply_places
+from .tile import WORD
 from .walk import Correlation, flat
 from .workspace import workspace
 
@@ -27,11 +28,10 @@ class Room(NamedTuple):
 
     rows: int
     columns: int  # numbers of a row of a picture with the zeros around it
+    tall: int  # rows of the sums of a row of taps, in whole tiles
     pictures: int
     slivers: int
     entries: int
-    addresses: int
-    targets: int
     nbytes: int
 
 
@@ -39,8 +39,11 @@ def weigh_few(work: Correlation, one: Any, threads: int) -> None:
     """Like `weigh`, of a correlation whose taps are joined."""
     room = _room(work, one.itemsize)
     memory = workspace(threads * room.nbytes)
-    _weigh_few_on_threads(threads, one, flat(work), memory, room)
-    _bring(one, work, memory, room.nbytes, threads)
+    if threads == 1:
+        _weigh_few(one, work, 0, work.images * work.vertical.outputs, memory, room)
+    else:
+        _weigh_few_on_threads(threads, one, flat(work), memory, room)
+    _bring(one, work, memory, room.nbytes, threads, room.tall)
 
 
 def _room(work: Correlation, size: int) -> Room:
@@ -50,11 +53,13 @@ def _room(work: Correlation, size: int) -> Room:
     columns = ((outputs - 1) * work.horizontal.step + work.horizontal.taps) * work.source.channels
     seen = (rows - 1) * vertical.step + (taps - 1) * vertical.apart + 1
     filters = -(-work.target.channels // width) * width
-    tall = -(-taps * run // ROWS) * ROWS
-    parts = [tall * filters * size, seen * columns * size + LINE, rows * outputs * filters * size + LINE]
-    parts += [rows * ENTRY * WORD, ROWS * WORD, ROWS * WORD]
+    high = TALL if filters == width and work.target.channels <= lanes(size) else ROWS
+    tall = -(-run // high) * high
+    beyond = high * size  # what a tile sees where its taps have fewer rows
+    parts = [taps * tall * filters * size, seen * columns * size + beyond, rows * outputs * filters * size + LINE]
+    parts += [rows * STRIP * WORD]
     ends = [sum(-(-part // LINE) * LINE for part in parts[: index + 1]) for index in range(len(parts))]
-    return Room(rows, columns, *ends)
+    return Room(rows, columns, tall, *ends)
 
 
 def _rows_of_weights(work: Correlation) -> tuple[int, int]:
@@ -112,35 +117,34 @@ def _pack_gradient(like: Any, work: Any, image: Any, output: Any, rows: Any, tar
 
 @compiled
 def _multiply(like: Any, work: Any, rows: Any, memory: Any, room: Any) -> None:
-    """Add the products of some rows of outputs to the sums, tile by tile."""
+    """Add the products of some rows of outputs to the sums, tile by tile; none has rows of two taps."""
     size, width, outputs = bytes_of(like), sliver_width(like), work.horizontal.outputs
     run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
-    entries, targets = memory + room.entries, memory + room.targets
     below, apart = work.vertical.step * room.columns * size, work.horizontal.step * work.source.pixel
-    for row in range(rows):
-        write(memory + room.addresses, entries + row * ENTRY * WORD)
-        write(row * below, entries + (row * ENTRY + 1) * WORD)
-        write(row * outputs * width * size, entries + (row * ENTRY + 2) * WORD)
-    for first in range(0, work.vertical.taps * run, ROWS):
-        for row in range(ROWS):
-            tap, number = divmod(min(first + row, work.vertical.taps * run - 1), run)
-            place = tap * work.vertical.apart * room.columns + number
-            write(memory + room.pictures + place * size, memory + room.addresses + row * WORD)
-            write(memory + (first + row) * filters * size, targets + row * WORD)
-        for column in range(0, filters, width):
-            narrow = work.target.channels - column <= LINE // size
-            sliver = memory + room.slivers + column * rows * outputs * size
-            multiply_places(like, outputs, apart, entries, rows, sliver, targets, column * size, True, narrow)
+    narrow, entries = work.target.channels <= LINE // size, memory + room.entries
+    high = TALL if narrow else ROWS
+    for tap in range(work.vertical.taps):
+        tile = memory + tap * room.tall * filters * size
+        for first in range(0, run, high):
+            seen = memory + room.pictures + (tap * work.vertical.apart * room.columns + first) * size
+            for row in range(rows):
+                write(seen + row * below, entries + row * STRIP * WORD)
+                write(row * outputs * width * size, entries + (row * STRIP + 1) * WORD)
+            for column in range(0, filters, width):
+                sliver, to = memory + room.slivers + column * rows * outputs * size, tile + column * size
+                multiply_strip(like, outputs, apart, entries, rows, sliver, to, filters * size, narrow)
+            tile += high * filters * size
 
 
 @compiled
-def _bring(like: Any, work: Any, memory: Any, apart: Any, threads: Any) -> None:
+def _bring(like: Any, work: Any, memory: Any, apart: Any, threads: Any, tall: Any) -> None:
     """The sums of all threads, transposed, to where the weights belong."""
     size, width = bytes_of(like), sliver_width(like)
     run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
     for filter_ in range(work.target.channels):
         for row in range(work.vertical.taps * run):
+            tap, number = divmod(row, run)
             total = like - like
             for thread in range(threads):
-                total += read(like, memory + thread * apart + (row * filters + filter_) * size)
+                total += read(like, memory + thread * apart + ((tap * tall + number) * filters + filter_) * size)
             write(total, work.weights.address + filter_ * work.weights.filter + row * size)

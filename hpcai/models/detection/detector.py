@@ -45,7 +45,7 @@ class Detector(Layers):
         `draw`, an integer from 0, says which anchors and regions are sampled. Both for training mode only.
         """
         values = self._values(images)
-        self._execute(self._steps[: self._said], values)
+        self._execute(self.steps[: self._said], values)
         levels = self._what_is_said(values)
         regions, there = proposals(levels, self._image, self._proposals.before, self._proposals.after)
         if not self.training:
@@ -62,7 +62,7 @@ class Detector(Layers):
 
     def _what_is_said(self, values: list[Any]) -> list[Level]:
         """Of each level by the head of the proposals, a row for each anchor."""
-        maps = [values[place].float().permute(0, 2, 3, 1) for place in self._steps[self._said][2]]
+        maps = [values[place].float().permute(0, 2, 3, 1) for place in self.steps[self._said][2]]
         half = len(maps) // 2
         return [
             Level(anchors, scores.flatten(1), offsets.reshape(len(offsets), -1, 4))
@@ -73,7 +73,7 @@ class Detector(Layers):
 
     def _of_regions(self, regions: Tensor, values: list[Any]) -> tuple[Tensor, Tensor]:
         """What the head of the boxes says of regions float32[N, R, 4]: scores and offsets, in fp32."""
-        _, _, (_, *sources), target, frees = self._steps[self._read]
+        _, _, (_, *sources), target, frees = self.steps[self._read]
         maps = [values[place] for place in sources]
         for dead in frees:
             values[dead] = None
@@ -81,8 +81,8 @@ class Detector(Layers):
         scales = [1 / stride for stride in self._levels.strides[: len(maps)]]
         aligned = roi_align(maps, regions, level, scales, self._align.side, self._align.samples)
         values[target] = aligned.permute(0, 2, 3, 1).flatten(1)
-        self._execute(self._steps[self._read + 1 : self._found], values)
-        said = (values[place].float() for place in self._steps[self._found][2][:2])
+        self._execute(self.steps[self._read + 1 : self._found], values)
+        said = (values[place].float() for place in self.steps[self._found][2][:2])
         scores, offsets = (table.unflatten(0, regions.shape[:2]) for table in said)
         return scores, offsets.unflatten(2, (-1, 4))
 

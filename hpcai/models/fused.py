@@ -1,0 +1,75 @@
+"""Batch norm computed by our kernels together with the sum and the ReLU that follow it: less memory is moved.
+
+Where there is no kernel, for a type, a device or a number of channels, torch computes one after the other.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hpcai.kernels.operators import normalising
+from hpcai.models.module import Executable, Layers
+from hpcai.networks.layers import BatchNorm, Relu
+from hpcai.networks.plan import Step, joined
+
+
+def fuse(network: Layers) -> None:
+    """Change how a network is executed, not what it computes; its steps keep their places."""
+    place = 0
+    for group in joined(network.plan):
+        end = place + len(group)
+        if isinstance(group[0].layer.op, BatchNorm):
+            network.steps[place:end] = _at_once(network, group, network.steps[place:end])
+        place = end
+
+
+def _at_once(network: Layers, group: tuple[Step, ...], steps: list[Executable]) -> list[Executable]:
+    """Nothing in place of all steps of a group but the last, which computes them all."""
+    name, _, (source,), _, _ = steps[0]
+    inner = {target for _, _, _, target, _ in steps[:-1]}
+    others = [read for _, _, sources, _, _ in steps[1:] for read in sources if read not in inner]
+    frees = [dead for *_, dying in steps for dead in dying if dead not in inner]
+    relu = isinstance(group[-1].layer.op, Relu)
+    part: Any = network.get_submodule(name)
+    function = partial(_normalised, part, relu)
+    last = (name, function, [source, *others], steps[-1][3], frees)
+    return [*((name, _nothing, [], target, []) for _, _, _, target, _ in steps[:-1]), last]
+
+
+def _nothing() -> Any:
+    """What is computed with what follows."""
+
+
+def _normalised(part: nn.BatchNorm2d, relu: bool, x: Tensor, other: Tensor | None = None) -> Tensor:
+    """What batch norm, the sum and the ReLU make; running statistics as torch keeps them."""
+    if not normalising.applies(x, part.weight) or (other is not None and other.dtype != x.dtype):
+        return _one_by_one(part, relu, x, other)
+    if part.training:
+        y, mean, variance = torch.ops.hpcai.batch_norm(x, other, part.weight, part.bias, part.eps, relu)
+        _keep_moments(part, mean, variance, x.numel() // x.shape[1])
+        made: Tensor = y
+        return made
+    if torch.is_grad_enabled():
+        return _one_by_one(part, relu, x, other)
+    known = (part.weight, part.bias, part.running_mean, part.running_var, part.eps)
+    made = torch.ops.hpcai.batch_norm_known(x, other, *known, relu)
+    return made
+
+
+def _one_by_one(part: nn.BatchNorm2d, relu: bool, x: Tensor, other: Tensor | None) -> Tensor:
+    y: Tensor = part(x)
+    if other is not None:
+        y = y.add_(other)
+    return torch.relu_(y) if relu else y
+
+
+@torch.no_grad()
+def _keep_moments(part: nn.BatchNorm2d, mean: Tensor, variance: Tensor, pixels: int) -> None:
+    """Running mean and variance move towards these by the layer's momentum; the variance as that of a sample."""
+    assert part.momentum is not None and part.running_mean is not None and part.running_var is not None
+    part.running_mean.lerp_(mean, part.momentum)
+    part.running_var.lerp_(variance * (pixels / max(pixels - 1, 1)), part.momentum)
+    if part.num_batches_tracked is not None:
+        part.num_batches_tracked.add_(1)

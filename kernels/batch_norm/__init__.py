@@ -1,0 +1,50 @@
+"""Batch normalisation of pictures with what follows it: something added, if anything, and a ReLU, if any.
+
+Ioffe and Szegedy, Batch Normalization, ICML 2015, algorithm 1: over all pixels of all pictures, of each channel
+y = weight (x - mean) / sqrt(variance + eps) + bias, the variance divided by their number. Then y + other; then at
+least 0. Arrays are [pixels, channels].
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..spec import Float64, Spec, fp32_tolerance
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`pixels` of all pictures together, of so many channels; with something added, and a ReLU, or without."""
+
+    pixels: int
+    channels: int
+    added: bool = False
+    relu: bool = True
+
+
+class Gradients(NamedTuple):
+    """Of x, of what is added (None without), of weight and of bias."""
+
+    x: Float64
+    other: Float64 | None
+    weight: Float64
+    bias: Float64
+
+
+def operations(shape: Shape) -> int:
+    """FLOP of the forward pass, at most."""
+    # a pixel of a channel: mean (1), variance (3), centred (1), scaled and shifted (2); added (1), ReLU (1)
+    return (7 + shape.added + shape.relu) * shape.pixels * shape.channels
+
+
+def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
+    """Bytes of the forward pass: x is read twice, as its mean has to be known first."""
+    return {"fp32": 4, "fp64": 8}[dtype] * (3 + shape.added) * shape.pixels * shape.channels
+
+
+SPEC = Spec[Shape](
+    name="batch_norm",
+    operations=operations,
+    nbytes=nbytes,
+    tolerance=fp32_tolerance,
+    backends=("numba_cpu",),
+)

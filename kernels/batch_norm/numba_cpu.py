@@ -1,0 +1,218 @@
+"""Batch normalisation in Numba: pixels once for the sums, once more for the result, whatever follows included."""
+
+import math
+from typing import Any, NamedTuple
+
+from numba import prange
+
+from ..cpu.channels import (
+    APPLY,
+    APPLY_WITH,
+    FACTOR,
+    GRADIENT,
+    GRADIENT_WITH,
+    LEVEL,
+    MEAN,
+    MOMENTS,
+    ROWS,
+    SHIFT,
+    SLOPE,
+    SUM,
+    SUM_WITH,
+    TILT,
+    over_channels,
+)
+from ..cpu.compiled import compiled, parallel
+from ..cpu.moving import bytes_of, read, write
+from ..cpu.operands import copy_run
+from ..cpu.simd import lanes
+from ..cpu.workspace import workspace
+
+BLOCK = 2**18  # bytes of pixels that are summed in their own type; blocks are added up in fp64
+DOUBLE = 8  # bytes
+
+
+class Layer(NamedTuple):
+    """Pixels and channels, and the addresses of the channels' weights and biases, and of where their moments go."""
+
+    pixels: int
+    channels: int
+    weight: int
+    bias: int
+    mean: int
+    variance: int
+    eps: float
+
+
+class Room(NamedTuple):
+    """Of the workspace: the table, then of each thread the sums of a block, and all its sums in fp64."""
+
+    table: int
+    apart: int
+    block: int
+    sums: int
+    nbytes: int  # from one thread's to the next
+
+
+def applies(channels: int, itemsize: int) -> bool:
+    """Whether the channels are whole vectors."""
+    return channels > 0 and channels % lanes(itemsize) == 0
+
+
+def forward(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
+    """Fill y, mean and variance; arrays by their addresses, all of the type of `one`, other = 0 if nothing is added."""
+    room = _room(layer, one.itemsize, threads)
+    arrays = (x, other, y, 0, 0)
+    _begin(one, layer, x, room)
+    _sum(threads, MOMENTS, _floor(one, False), layer, room, arrays)
+    _know_moments(one, layer, room, threads)
+    _pass(threads, APPLY_WITH if other else APPLY, _floor(one, relu), layer, room, arrays)
+
+
+def evaluate(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
+    """Fill y by the mean and variance that are given."""
+    room = _room(layer, one.itemsize, threads)
+    _know(one, layer, room)
+    _pass(threads, APPLY_WITH if other else APPLY, _floor(one, relu), layer, room, (x, other, y, 0, 0))
+
+
+def backward(
+    layer: Layer, one: Any, g: int, x: int, y: int, dx: int, dother: int, dweight: int, dbias: int,
+    relu: bool, threads: int,
+) -> None:
+    """Fill dx, dweight and dbias, and dother unless it is 0, which needs y; the layer's moments are those of x."""
+    room = _room(layer, one.itemsize, threads)
+    arrays = (x, g, y, dx, dother)
+    _know(one, layer, room)
+    _sum(threads, SUM_WITH if dother else SUM, _floor(one, relu), layer, room, arrays)
+    _know_gradients(one, layer, room, threads, dweight, dbias)
+    _pass(threads, GRADIENT_WITH if dother else GRADIENT, _floor(one, relu), layer, room, arrays)
+
+
+def _floor(one: Any, relu: bool) -> Any:
+    """What results are at least."""
+    return one - one if relu else -math.inf * one
+
+
+def _room(layer: Layer, itemsize: int, threads: int) -> Room:
+    apart = layer.channels * itemsize
+    own = 2 * apart + 2 * layer.channels * DOUBLE
+    table = workspace(len(ROWS) * apart + threads * own)
+    block = table + len(ROWS) * apart
+    return Room(table, apart, block, block + 2 * apart, own)
+
+
+@compiled
+def _begin(like: Any, layer: Any, x: Any, room: Any) -> None:
+    """Sums are of distances from the first pixel, so that little is lost where a channel is far from 0."""
+    copy_run(like, room.table + MEAN * room.apart, x, layer.channels)
+
+
+def _sum(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> None:
+    """All pixels' sums, by each thread of its own."""
+    if threads == 1:
+        _sum_blocks(kind, floor, layer, room, arrays, 0, layer.pixels, 0)
+    else:
+        _sum_on_threads(threads, kind, floor, layer, room, arrays)
+
+
+@parallel
+def _sum_on_threads(threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+    share = (layer.pixels + threads - 1) // threads
+    for thread in prange(threads):
+        first = min(thread * share, layer.pixels)
+        _sum_blocks(kind, floor, layer, room, arrays, first, min(share, layer.pixels - first), thread * room.nbytes)
+
+
+@compiled
+def _sum_blocks(
+    kind: Any, floor: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any, further: Any
+) -> None:
+    """The sums of some pixels, block by block, into those of a thread."""
+    channels, block, sums = layer.channels, room.block + further, room.sums + further
+    for place in range(2 * channels):
+        write(0.0, sums + place * DOUBLE)
+    at_once = max(1, BLOCK // room.apart)
+    for pixel in range(first, first + count, at_once):
+        at = pixel * room.apart
+        here = (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
+        pixels = min(at_once, first + count - pixel)
+        over_channels(kind, floor, pixels, room.apart, channels, room.table, room.apart, here, block)
+        for place in range(2 * channels):
+            to = sums + place * DOUBLE
+            write(read(0.0, to) + read(floor, block + place * bytes_of(floor)), to)
+
+
+def _pass(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> None:
+    """A pass that sums nothing."""
+    if threads == 1:
+        one_room = (room.apart, layer.channels, room.table, room.apart)
+        over_channels(kind, floor, layer.pixels, *one_room, arrays, room.block)
+    else:
+        _pass_on_threads(threads, kind, floor, layer, room, arrays)
+
+
+@parallel
+def _pass_on_threads(threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+    share = (layer.pixels + threads - 1) // threads
+    for thread in prange(threads):
+        first = min(thread * share, layer.pixels)
+        at = first * room.apart
+        here = (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
+        count = min(share, layer.pixels - first)
+        over_channels(kind, floor, count, room.apart, layer.channels, room.table, room.apart, here, room.block)
+
+
+@compiled
+def _know_moments(like: Any, layer: Any, room: Any, threads: Any) -> None:
+    """Mean and variance from the sums, then the table from them."""
+    size = bytes_of(like)
+    for channel in range(layer.channels):
+        mean = _total(room, layer, threads, channel) / layer.pixels
+        square = _total(room, layer, threads, layer.channels + channel) / layer.pixels
+        _write(like, read(like, room.table + MEAN * room.apart + channel * size) + mean, layer.mean + channel * size)
+        _write(like, max(square - mean * mean, 0.0), layer.variance + channel * size)
+    _know(like, layer, room)
+
+
+@compiled
+def _know(like: Any, layer: Any, room: Any) -> None:
+    """What the forward pass is made with."""
+    size = bytes_of(like)
+    for channel in range(layer.channels):
+        at = channel * size
+        root = math.sqrt(read(like, layer.variance + at) + layer.eps)
+        _write(like, read(like, layer.mean + at), room.table + MEAN * room.apart + at)
+        _write(like, read(like, layer.weight + at) / root, room.table + FACTOR * room.apart + at)
+        _write(like, read(like, layer.bias + at), room.table + SHIFT * room.apart + at)
+
+
+@compiled
+def _know_gradients(like: Any, layer: Any, room: Any, threads: Any, dweight: Any, dbias: Any) -> None:
+    """The gradients of weight and bias from the sums, and what that of x is made with."""
+    size = bytes_of(like)
+    for channel in range(layer.channels):
+        at = channel * size
+        plain = _total(room, layer, threads, channel)
+        centred = _total(room, layer, threads, layer.channels + channel)
+        square = read(like, layer.variance + at) + layer.eps
+        slope = read(like, layer.weight + at) / math.sqrt(square)
+        _write(like, plain, dbias + at)
+        _write(like, centred / math.sqrt(square), dweight + at)
+        _write(like, slope, room.table + SLOPE * room.apart + at)
+        _write(like, -slope * centred / (square * layer.pixels), room.table + TILT * room.apart + at)
+        _write(like, -slope * plain / layer.pixels, room.table + LEVEL * room.apart + at)
+
+
+@compiled
+def _total(room: Any, layer: Any, threads: Any, place: Any) -> Any:
+    """All threads' sums."""
+    total = 0.0
+    for thread in range(threads):
+        total += read(0.0, room.sums + thread * room.nbytes + place * DOUBLE)
+    return total
+
+
+@compiled
+def _write(like: Any, number: Any, address: Any) -> None:
+    write(type(like)(number), address)

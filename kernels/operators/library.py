@@ -1,0 +1,151 @@
+"""What torch has to know of our operators: their forms, gradients, types under autocast, and operations."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.library import Library, register_autograd, register_fake
+from torch.utils.flop_counter import register_flop_formula
+
+from ..spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from . import products
+
+NAME = "hpcai"
+WINDOW = "SymInt[2] stride, SymInt[2] padding, SymInt[2] dilation, SymInt groups"
+FORMS = (
+    f"convolution(Tensor x, Tensor w, {WINDOW}, int ours) -> Tensor",
+    f"convolution_input(Tensor g, Tensor w, SymInt[4] size, {WINDOW}) -> Tensor",
+    f"convolution_weight(Tensor x, Tensor g, SymInt[4] size, {WINDOW}) -> Tensor",
+    "dense(Tensor x, Tensor w, int ours) -> Tensor",
+    "dense_input(Tensor g, Tensor w) -> Tensor",
+    "dense_weight(Tensor x, Tensor g) -> Tensor",
+)
+LAST = torch.channels_last
+_BITS = {direction: 1 << place for place, direction in enumerate(DIRECTIONS)}
+_library = Library(NAME, "DEF")
+_ours: Any = torch.ops.hpcai
+
+
+def bits(directions: Collection[str]) -> int:
+    """A set of directions as operators are told it."""
+    return sum(_BITS[direction] for direction in directions)
+
+
+def has(ours: int, direction: str) -> bool:
+    """Whether a direction is in the set."""
+    return bool(ours & _BITS[direction])
+
+
+def _convolved(x: Tensor, w: Tensor, *window: Any) -> Tensor:
+    """What `convolution` has the form of: sizes only."""
+    stride, padding, dilation = window[:3]
+    taps = [each * (size - 1) + 1 for each, size in zip(dilation, w.shape[2:], strict=True)]
+    sides = zip(x.shape[2:], taps, stride, padding, strict=True)
+    size = [(whole + 2 * around - span) // step + 1 for whole, span, step, around in sides]
+    return torch.empty((x.shape[0], w.shape[0], *size), dtype=x.dtype, device=x.device, memory_format=LAST)
+
+
+def _like_given(one: Tensor, other: Tensor, size: Any, *window: Any) -> Tensor:
+    return torch.empty(tuple(size), dtype=one.dtype, device=one.device, memory_format=LAST)
+
+
+_SIZES: dict[str, Callable[..., Tensor]] = {
+    "convolution": _convolved,
+    "convolution_input": _like_given,
+    "convolution_weight": _like_given,
+    "dense": lambda x, w, ours: x.new_empty(x.shape[0], w.shape[0]),
+    "dense_input": lambda g, w: g.new_empty(g.shape[0], w.shape[1]),
+    "dense_weight": lambda x, g: x.new_empty(g.shape[1], x.shape[1]),
+}
+
+
+def _computed(x: Tensor, w: Tensor, *rest: Any) -> Tensor:
+    *window, ours = rest
+    return products.convolution(x, w, *window) if has(ours, FORWARD) else products.by_torch(x, w, *window)
+
+
+def _multiplied(x: Tensor, w: Tensor, ours: int) -> Tensor:
+    return products.dense(x, w) if has(ours, FORWARD) else x @ w.t()
+
+
+_COMPUTED: dict[str, Callable[..., Tensor]] = {
+    "convolution": _computed,
+    "convolution_input": products.convolution_input,
+    "convolution_weight": products.convolution_weight,
+    "dense": _multiplied,
+    "dense_input": products.dense_input,
+    "dense_weight": products.dense_weight,
+}
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, w, *ctx.rest = inputs
+    ctx.save_for_backward(x, w)
+
+
+def _of_convolution(context: Any, g: Tensor) -> tuple[Any, ...]:
+    (x, w), (*window, ours), wanted = context.saved_tensors, context.rest, context.needs_input_grad[:2]
+    mine = [want and has(ours, way) for want, way in zip(wanted, (INPUT_GRADIENT, WEIGHT_GRADIENT), strict=True)]
+    theirs = [want and not own for want, own in zip(wanted, mine, strict=True)]
+    dx, dw = products.gradients_by_torch(g, x, w, *window, theirs) if any(theirs) else (None, None)
+    if mine[0]:
+        dx = _ours.convolution_input(g, w, x.shape, *window)
+    if mine[1]:
+        dw = _ours.convolution_weight(x, g, w.shape, *window)
+    return dx, dw, *[None] * len(context.rest)
+
+
+def _of_dense(context: Any, g: Tensor) -> tuple[Any, ...]:
+    (x, w), (ours,), (of_x, of_w, _) = context.saved_tensors, context.rest, context.needs_input_grad
+    dx = dw = None
+    if of_x:
+        dx = _ours.dense_input(g, w) if has(ours, INPUT_GRADIENT) else g @ w
+    if of_w:
+        dw = _ours.dense_weight(x, g) if has(ours, WEIGHT_GRADIENT) else g.t() @ x
+    return dx, dw, None
+
+
+def _cast(name: str, device: str) -> Callable[..., Tensor]:
+    """The operator under autocast: of operands in the type that products have there."""
+
+    def under_autocast(one: Tensor, other: Tensor, *rest: Any) -> Tensor:
+        kind = torch.get_autocast_dtype(device)
+        with torch.autocast(device, enabled=False):
+            found: Tensor = getattr(_ours, name)(one.to(kind), other.to(kind), *rest)
+        return found
+
+    return under_autocast
+
+
+def _operations(name: str) -> Callable[..., int]:
+    """FLOP of an operator from the sizes of its operands and result: each of its weights meets each place of y once."""
+
+    def of_convolution(x: Any, w: Any, *rest: Any, out_shape: Any, **_: Any) -> int:
+        of_y, of_w = {
+            "convolution": (out_shape, w), "convolution_input": (x, w), "convolution_weight": (w, out_shape)
+        }[name]
+        return 2 * of_y[0] * of_y[2] * of_y[3] * of_w.numel()
+
+    def of_product(one: Any, other: Any, *rest: Any, out_shape: Any, **_: Any) -> int:
+        inner = {"dense": one[1], "dense_input": one[1], "dense_weight": one[0]}[name]
+        return 2 * int(inner) * out_shape[0] * out_shape[1]
+
+    return of_convolution if name.startswith("convolution") else of_product
+
+
+def _register() -> None:
+    for form in FORMS:
+        name = form.partition("(")[0]
+        _library.define(form)
+        for device in ("CPU", "CUDA"):
+            _library.impl(name, _COMPUTED[name], device)
+        register_fake(f"{NAME}::{name}", _SIZES[name], lib=_library)
+        register_flop_formula(getattr(_ours, name))(_operations(name))
+    for name, backward in (("convolution", _of_convolution), ("dense", _of_dense)):
+        register_autograd(f"{NAME}::{name}", backward, setup_context=_keep, lib=_library)
+        for key, device in (("AutocastCPU", "cpu"), ("AutocastCUDA", "cuda")):
+            _library.impl(name, _cast(name, device), key)
+
+
+_register()

@@ -1,0 +1,137 @@
+"""Batch normalisation with what follows it as operators of torch, on CPUs: pictures with their channels last.
+
+fp32 and fp64, of channels that are whole vectors (`applies`); of others torch's own operators are to be called.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.library import Library, register_autograd, register_fake
+
+from .library import LAST, NAME
+
+KINDS = {torch.float32: np.float32, torch.float64: np.float64}
+_library = Library(NAME, "FRAGMENT")
+_ours: Any = torch.ops.hpcai
+FORMS = (
+    "batch_norm(Tensor x, Tensor? other, Tensor weight, Tensor bias, float eps, bool relu) -> (Tensor, Tensor, Tensor)",
+    "batch_norm_known(Tensor x, Tensor? other, Tensor weight, Tensor bias, Tensor mean, Tensor variance, float eps,"
+    " bool relu) -> Tensor",
+    "batch_norm_backward(Tensor g, Tensor x, Tensor? y, Tensor weight, Tensor bias, Tensor mean, Tensor variance,"
+    " float eps, bool relu) -> (Tensor, Tensor, Tensor, Tensor)",
+)
+
+
+def applies(x: Tensor, weight: Tensor) -> bool:
+    """Whether there is a kernel for these pictures and weights."""
+    return (
+        x.device.type == "cpu"
+        and x.dtype in KINDS
+        and weight.dtype == x.dtype
+        and _numba().applies(x.shape[1], x.itemsize)
+    )
+
+
+@cache
+def _numba() -> Any:
+    from ..batch_norm import numba_cpu
+
+    return numba_cpu
+
+
+def _batch_norm(
+    x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, eps: float, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y, and the mean and the variance of each channel."""
+    mean, variance = torch.empty_like(weight), torch.empty_like(weight)
+    y = _made("forward", x, other, weight, bias, mean, variance, eps, relu)
+    return y, mean, variance
+
+
+def _batch_norm_known(x: Tensor, other: Tensor | None, *known: Any) -> Tensor:
+    """y by a mean and a variance that are given."""
+    return _made("evaluate", x, other, *known)
+
+
+def _made(name: str, x: Tensor, other: Tensor | None, *rest: Any) -> Tensor:
+    *vectors, eps, relu = rest
+    x, other = _in_order(x), None if other is None else _in_order(other)
+    y = torch.empty_like(x)
+    layer, one, vectors = _layer(x, eps, *vectors)
+    pointer = 0 if other is None else other.data_ptr()
+    getattr(_numba(), name)(layer, one, x.data_ptr(), pointer, y.data_ptr(), relu, torch.get_num_threads())
+    return y
+
+
+def _batch_norm_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of x, of what was added (empty unless y is given), of weight and of bias."""
+    *vectors, eps, relu = rest
+    g, x = _in_order(g), _in_order(x)
+    dx = torch.empty_like(x)
+    dother = x.new_empty(0) if y is None else torch.empty_like(x)
+    layer, one, (weight, *_) = _layer(x, eps, *vectors)
+    dweight, dbias = torch.empty_like(weight), torch.empty_like(weight)
+    arrays = (g, x, dx if y is None else y, dx)
+    addresses = [each.data_ptr() for each in arrays] + [0 if y is None else dother.data_ptr()]
+    sums = (dweight.data_ptr(), dbias.data_ptr())
+    _numba().backward(layer, one, *addresses, *sums, relu, torch.get_num_threads())
+    return dx, dother, dweight, dbias
+
+
+def _in_order(tensor: Tensor) -> Tensor:
+    return tensor.contiguous(memory_format=LAST)
+
+
+def _layer(x: Tensor, eps: float, *vectors: Tensor) -> tuple[Any, Any, list[Tensor]]:
+    """The layer, 1 in its type, and the vectors, which are to be kept as long as it is used."""
+    kept = [vector.contiguous() for vector in vectors]
+    if any(vector.shape != x.shape[1:2] or vector.dtype != x.dtype for vector in kept) or x.ndim != 4:
+        sizes = [(tuple(vector.shape), vector.dtype) for vector in kept]
+        raise RuntimeError(f"batch norm of {tuple(x.shape)}, {x.dtype}, by {sizes}; allowed: a number a channel")
+    addresses = (vector.data_ptr() for vector in kept)
+    return _numba().Layer(x.numel() // x.shape[1], x.shape[1], *addresses, eps), KINDS[x.dtype](1), kept
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    (x, other, weight, bias, ctx.eps, ctx.relu), (y, mean, variance) = inputs, output
+    ctx.mark_non_differentiable(mean, variance)
+    ctx.added = other is not None
+    ctx.save_for_backward(x, y if ctx.added and ctx.relu else None, weight, bias, mean, variance)
+
+
+def _backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Any, ...]:
+    x, y, *vectors = ctx.saved_tensors
+    dx, dother, dweight, dbias = _ours.batch_norm_backward(g, x, y, *vectors, ctx.eps, ctx.relu)
+    of_other = None if not ctx.added else dother if y is not None else g
+    return dx, of_other, dweight, dbias, None, None
+
+
+def _register() -> None:
+    computed = {
+        "batch_norm": _batch_norm, "batch_norm_known": _batch_norm_known, "batch_norm_backward": _batch_norm_backward
+    }
+    for form in FORMS:
+        name = form.partition("(")[0]
+        _library.define(form)
+        _library.impl(name, computed[name], "CPU")
+    sizes: dict[str, Callable[..., Any]] = {
+        "batch_norm": lambda x, other, weight, *_: (_like(x), *(torch.empty_like(weight) for _ in range(2))),
+        "batch_norm_known": lambda x, *_: _like(x),
+        "batch_norm_backward": lambda g, x, y, weight, *_: (
+            _like(x), x.new_empty(0) if y is None else _like(x), *(torch.empty_like(weight) for _ in range(2))
+        ),
+    }
+    for name, size in sizes.items():
+        register_fake(f"{NAME}::{name}", size, lib=_library)
+    register_autograd(f"{NAME}::batch_norm", _backward, setup_context=_keep, lib=_library)
+
+
+def _like(x: Tensor) -> Tensor:
+    return torch.empty_like(x, memory_format=LAST)
+
+
+_register()

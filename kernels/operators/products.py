@@ -1,0 +1,115 @@
+"""The products behind the operators: memory for results, and whose kernels fill it."""
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..conv2d import Shape
+from ..spec import CUSTOM_BACKENDS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+
+LAST = torch.channels_last
+KNOWN = 4096  # layers whose shapes are kept
+Size = tuple[int, ...]
+
+
+def convolution(x: Tensor, w: Tensor, *window: Any) -> Tensor:
+    """y of x and w; as `operators.convolution`."""
+    return _convolved(FORWARD, x, w, _shape(x.shape, w.shape, *map(_hashed, window)))
+
+
+def convolution_input(g: Tensor, w: Tensor, size: Sequence[int], *window: Any) -> Tensor:
+    """The gradient of x, which has that size, of g, the gradient of y."""
+    return _convolved(INPUT_GRADIENT, g, w, _shape(tuple(size), w.shape, *map(_hashed, window)))
+
+
+def convolution_weight(x: Tensor, g: Tensor, size: Sequence[int], *window: Any) -> Tensor:
+    """The gradient of w, which has that size."""
+    return _convolved(WEIGHT_GRADIENT, x, g, _shape(x.shape, tuple(size), *map(_hashed, window)))
+
+
+def dense(x: Tensor, w: Tensor) -> Tensor:
+    """x w^T; as `operators.dense`, of two dimensions."""
+    return _multiplied(x, w.t())
+
+
+def dense_input(g: Tensor, w: Tensor) -> Tensor:
+    """The gradient of x, g w."""
+    return _multiplied(g, w)
+
+
+def dense_weight(x: Tensor, g: Tensor) -> Tensor:
+    """The gradient of w, g^T x."""
+    return _multiplied(g.t(), x)
+
+
+def by_torch(x: Tensor, w: Tensor, *window: Any) -> Tensor:
+    """The same as `convolution`, by torch; on CPUs, of 16 bits, from and to these in fp32."""
+    kind = _summed(x)
+    y: Tensor = torch.ops.aten.convolution(x.to(kind), w.to(kind), None, *window[:3], False, (0, 0), window[3])
+    return y.to(x.dtype)
+
+
+def gradients_by_torch(g: Tensor, x: Tensor, w: Tensor, *rest: Any) -> tuple[Tensor | None, Tensor | None]:
+    """Those of the gradients of x and w that are wanted, as the last argument says; None for the others."""
+    *window, wanted = rest
+    kind = _summed(x)
+    operands = (each.to(kind) for each in (g, x, w))
+    found = torch.ops.aten.convolution_backward(
+        *operands, None, *window[:3], False, (0, 0), window[3], [*wanted, False]
+    )
+    dx, dw = (each.to(x.dtype) if want else None for each, want in zip(found, wanted, strict=False))
+    return dx, dw
+
+
+def _summed(x: Tensor) -> torch.dtype:
+    return torch.float32 if x.device.type == "cpu" and x.itemsize == 2 else x.dtype
+
+
+def _hashed(value: Any) -> Any:
+    return value if isinstance(value, int) else tuple(value)
+
+
+@lru_cache(KNOWN)
+def _shape(x: Size, w: Size, stride: Any, padding: Any, dilation: Any, groups: int) -> Shape:
+    batch, channels, height, width = x
+    filters, _, down, across = w
+    shape = Shape(batch, channels, height, width, filters, (down, across), stride, padding, dilation, groups)
+    if shape.w != tuple(w):
+        raise RuntimeError(f"convolution of {tuple(x)} by weights {tuple(w)} in {groups} groups; allowed: {shape.w}")
+    return shape
+
+
+def _convolved(direction: str, one: Tensor, other: Tensor, shape: Shape) -> Tensor:
+    _check(one, other)
+    wanted = {FORWARD: (shape.x, shape.w), INPUT_GRADIENT: (shape.y, shape.w), WEIGHT_GRADIENT: (shape.x, shape.y)}
+    if (one.shape, other.shape) != wanted[direction]:
+        raise RuntimeError(
+            f"{direction} of a convolution of {tuple(one.shape)} and {tuple(other.shape)}; allowed: {wanted[direction]}"
+        )
+    result = torch.empty(shape.result(direction), dtype=one.dtype, device=one.device, memory_format=LAST)
+    _backend(one.device.type).convolve(direction, one, other, result, shape)
+    return result
+
+
+def _multiplied(a: Tensor, b: Tensor) -> Tensor:
+    _check(a, b)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"a product of {tuple(a.shape)} and {tuple(b.shape)}; allowed: (m, k) and (k, n)")
+    result = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+    _backend(a.device.type).multiply(a, b, result)
+    return result
+
+
+def _check(one: Tensor, other: Tensor) -> None:
+    if one.dtype != other.dtype or one.device != other.device:
+        given = f"{one.dtype} on {one.device} and {other.dtype} on {other.device}"
+        raise RuntimeError(f"a product of tensors of {given}; allowed: of one type, on one device")
+
+
+@cache
+def _backend(device: str) -> Any:
+    return import_module(f"{__package__}.{CUSTOM_BACKENDS[device]}")
