@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -88,7 +89,9 @@ def built(program: Program, source: Path) -> ctypes.CDLL:
     target = _place() / f"{_digest(source, defined)}.so"
     if not target.exists():
         objects = [HERE / "run.cpp", *(_ahead() / f"{name}.o" for name in SHARED)]
-        _compile(program.source, "-shared", "-include", "common.h", *folders, *defined, "-o", target, *objects)
+        own = target.with_suffix(f".{threading.get_ident()}")  # another thread may be building the same
+        _compile(program.source, "-shared", "-include", "common.h", *folders, *defined, "-o", own, *objects)
+        own.replace(target)
     library = ctypes.CDLL(str(target))
     library.run.restype = ctypes.c_char_p
     library.nbytes.restype, library.nbytes.argtypes = ctypes.c_size_t, [ctypes.c_size_t]

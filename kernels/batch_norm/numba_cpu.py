@@ -28,7 +28,7 @@ from ..cpu.operands import copy_run
 from ..cpu.simd import lanes
 from ..cpu.workspace import workspace
 
-BLOCK = 2**18  # bytes of pixels that are summed in their own type; blocks are added up in fp64
+BLOCK = 2**15  # bytes of pixels that are summed in their own type; blocks are added up in fp64
 DOUBLE = 8  # bytes
 
 

@@ -147,7 +147,8 @@ def summed(
     def turn(count: int) -> Callable[[Value, Vectors], Vectors]:
         def body(index: Value, sums: Vectors) -> Vectors:
             if count == unrolled:
-                _fetch(code, index, sums, target)
+                for steps_on in range(0, unrolled, UNROLLED):
+                    _fetch(code, code.builder.add(index, I64(steps_on)), sums, target)
             b, column = code.at(sliver, code.builder.mul(index, I64(width)), I8), columns(index)
             rows_of_b: list[Vectors] = []
             sums = list(sums)
@@ -177,7 +178,7 @@ def _order(steps: int, rows: int, unrolled: int) -> Iterator[tuple[int, int]]:
 
 
 def _fetch(code: Code, index: Value, sums: Vectors, target: Row) -> None:
-    """Each turn has a row of C brought near that will be written: all at once would keep A and B waiting."""
+    """Every UNROLLED steps a row of C is brought near that will be written: all at once would keep A and B waiting."""
     turn, last = code.builder.udiv(index, I64(UNROLLED)), I64(len(sums) - 1)
     row = target(code.builder.select(code.builder.icmp_signed("<", turn, last), turn, last))
     for place in range(len(sums[0])):

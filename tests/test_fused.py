@@ -1,0 +1,101 @@
+"""Batch norm computed with what follows: the same network, its steps at their places, and where there is no kernel."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from hpcai import networks
+from hpcai.kernels.cpu.simd import lanes
+from hpcai.models.fused import fuse
+from hpcai.models.module import Network, build
+from hpcai.networks.layers import Add, BatchNorm, Conv, Relu
+from hpcai.networks.plan import joined, plan
+from hpcai.train.providers import take_over
+
+GRAPHS = {name: networks.build(name, (20, 20), 3, 10) for name in ("resnet14", "resnet18", "resnet50")}
+
+
+def pair(name: str, dtype: torch.dtype = torch.float64) -> tuple[Network, Network]:
+    """A network in its usual form, and a copy for our kernels."""
+    network = build(GRAPHS[name], 3).to(dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network, deepcopy(network)
+
+
+def images(dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(4, 3, 20, 20, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+def gradients(network: nn.Module, x: Tensor) -> list[Tensor]:
+    loss = cross_entropy(network(x), torch.arange(len(x)))
+    return [loss, *torch.autograd.grad(loss, list(network.parameters()))]
+
+
+@pytest.mark.parametrize("take", [fuse, take_over], ids=["fused", "all ours"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_step_is_the_same(name: str, take: Any) -> None:
+    plain, other = pair(name)
+    take(other)
+    for own, right in zip(gradients(other, images()), gradients(plain, images()), strict=True):
+        torch.testing.assert_close(own, right, rtol=1e-7, atol=1e-9)
+    for own, right in zip(other.state_dict().values(), plain.state_dict().values(), strict=True):
+        torch.testing.assert_close(own, right, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_judging_is_the_same_with_gradients_and_without(name: str) -> None:
+    plain, other = pair(name)
+    take_over(other)
+    for network in (plain, other):
+        gradients(network, images())  # statistics that are not the first ones
+        network.eval()
+    right = plain(images())
+    torch.testing.assert_close(other(images()), right)
+    with torch.inference_mode():
+        torch.testing.assert_close(other(images()), right)
+
+
+def test_a_deep_copy_computes_with_its_own_layers() -> None:
+    _, other = pair("resnet14")
+    take_over(other)
+    copy = deepcopy(other)
+    for parameter in copy.parameters():
+        nn.init.zeros_(parameter)
+    assert copy(images()).abs().max() == 0 < other(images()).abs().max()
+
+
+def test_groups_take_in_the_sum_and_the_relu_of_what_nobody_else_reads() -> None:
+    steps = plan(GRAPHS["resnet18"])
+    groups = list(joined(steps))
+    assert [step for group in groups for step in group] == list(steps)
+    kinds = [tuple(type(step.layer.op) for step in group) for group in groups]
+    assert kinds.count((BatchNorm, Add, Relu)) == 8  # two of each of four stages
+    assert kinds.count((BatchNorm, Relu)) == 9  # the first layer's, and the first of each block
+    assert kinds.count((BatchNorm,)) == 3  # shortcuts that change the size, unless they come last
+    assert (Conv,) in kinds and (Relu,) not in kinds
+
+
+def test_steps_keep_their_places_and_drop_what_is_dead() -> None:
+    _, other = pair("resnet18")
+    before = [(target, sorted(frees)) for _, _, _, target, frees in other.steps]
+    fuse(other)
+    assert [target for _, _, _, target, _ in other.steps] == [target for target, _ in before]
+    made = {target for _, function, _, target, _ in other.steps if getattr(function, "__name__", "") == "_nothing"}
+    dead = sorted(place for _, _, _, _, frees in other.steps for place in frees)
+    assert dead == sorted(place for _, frees in before for place in frees if place not in made)
+
+
+@pytest.mark.parametrize("case", ["bfloat16", "channels"])
+def test_where_there_is_no_kernel_torch_computes_one_after_the_other(case: str) -> None:
+    dtype = torch.bfloat16 if case == "bfloat16" else torch.float32
+    part = nn.BatchNorm2d(lanes(4) + (case == "channels")).to(dtype)
+    network, _ = pair("resnet14")
+    fuse(network)
+    function: Any = next(function for _, function, _, _, _ in network.steps if hasattr(function, "func"))
+    x = torch.randn(2, part.num_features, 3, 3).to(dtype)
+    right = torch.relu(deepcopy(part)(x))
+    assert torch.equal(function.func(part, True, x), right)
+    assert part.num_batches_tracked is not None and part.num_batches_tracked.item() == 1

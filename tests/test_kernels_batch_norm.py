@@ -1,0 +1,131 @@
+"""Batch normalisation with what follows: every element against float64, and as an operator of torch."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from hpcai.kernels.arrays import aligned
+from hpcai.kernels.batch_norm import SPEC, Shape, numba_cpu, reference
+from hpcai.kernels.cpu.simd import lanes
+from hpcai.kernels.operators import normalising
+
+EPS = 1e-5
+SIZES = [(1000, 16), (777, 80), (3, 64), (1, 32), (9000, 48)]
+ours: Any = torch.ops.hpcai
+
+
+def drawn(pixels: int, channels: int, kind: str) -> list[Any]:
+    """x, what is added, g; weight and bias: channels far from 0, of spreads of their own."""
+    generator = np.random.default_rng(pixels)
+    x, other, g = (generator.standard_normal((pixels, channels)) for _ in range(3))
+    weight, bias = generator.standard_normal((2, channels))
+    return [aligned(each.astype(kind)) for each in (3 * x + 5 * bias, other, g, weight, bias)]
+
+
+def address(array: Any) -> int:
+    return 0 if array is None else int(array.ctypes.data)
+
+
+@pytest.mark.parametrize("added", [False, True], ids=["alone", "added"])
+@pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize(("pixels", "channels"), SIZES)
+def test_it_is_exact_to_rounding(
+    pixels: int, channels: int, kind: str, threads: int, relu: bool, added: bool
+) -> None:
+    x, other, g, weight, bias = drawn(pixels, channels, kind)
+    other = other if added else None
+    y, dx, dother = (np.full_like(x, np.nan) for _ in range(3))
+    mean, variance, dweight, dbias = (np.full_like(weight, np.nan) for _ in range(4))
+    layer = numba_cpu.Layer(pixels, channels, *map(address, (weight, bias, mean, variance)), EPS)
+    one = x.dtype.type(1)
+    numba_cpu.forward(layer, one, address(x), address(other), address(y), relu, threads)
+    told = address(dother) if added and relu else 0
+    arrays = map(address, (g, x, y, dx))
+    numba_cpu.backward(layer, one, *arrays, told, address(dweight), address(dbias), relu, threads)
+
+    doubles = [None if each is None else each.astype(np.float64) for each in (x, other, weight, bias)]
+    right = reference.forward(*doubles, EPS, relu)
+    gradients = reference.backward(g.astype(np.float64), *doubles, EPS, relu)
+    unit, root = np.finfo(kind).eps / 2, np.sqrt(right[2] + EPS)
+    at_zero = np.abs(right[0]) < 1e3 * unit if relu else np.zeros(x.shape, bool)  # there a ReLU may decide otherwise
+    scale = 1 + np.abs(doubles[0]).max() / root  # mean and x are rounded, and then multiplied by 1 / root
+    assert (np.abs(y - right[0]) <= 16 * unit * scale * (1 + np.abs(doubles[2]))).all()
+    # Sums grow by the distance of the first pixel, up to 4 deviations; rounding of each is a step of a random walk.
+    alike = pixels if kind == "float64" else min(pixels, numba_cpu.BLOCK // weight.nbytes)  # added in that type
+    walk = 2 * np.sqrt(alike)
+    assert (np.abs(mean - right[1]) <= unit * (walk * 4 * root + 8 * np.abs(right[1]))).all()
+    assert (np.abs(variance - right[2]) <= 64 * unit * (1 + right[2])).all()
+    slack = 64 * unit * np.sqrt(pixels) * scale * (1 + np.abs(g).max()) + at_zero.sum(axis=0) * np.abs(g).max()
+    assert (np.abs(dweight - gradients.weight) <= slack * 4).all()
+    assert (np.abs(dbias - gradients.bias) <= slack).all()
+    if not at_zero.any():
+        assert (np.abs(dx - gradients.x) <= 64 * unit * scale**2 * np.abs(doubles[2] / root) * 8 + 1e-30).all()
+    if told and not at_zero.any():
+        assert np.array_equal(dother, gradients.other)
+
+
+def pictures(dtype: torch.dtype = torch.float64, channels: int = 16) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    x, other = (torch.randn(2, channels, 3, 5, generator=generator).to(dtype) for _ in range(2))
+    weight, bias = (torch.randn(channels, generator=generator).to(dtype) for _ in range(2))
+    return [each.requires_grad_() for each in (x, other, weight, bias)]
+
+
+@pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
+@pytest.mark.parametrize("added", [False, True], ids=["alone", "added"])
+def test_gradients_are_those_of_the_function(relu: bool, added: bool) -> None:
+    x, other, weight, bias = pictures()
+
+    def first(x: Tensor, other: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        y: Tensor = ours.batch_norm(x, other if added else None, weight, bias, EPS, relu)[0]
+        return y
+
+    assert torch.autograd.gradcheck(first, (x, other, weight, bias))
+
+
+@pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
+def test_it_equals_torchs(relu: bool) -> None:
+    x, other, weight, bias = pictures()
+    y, mean, variance = ours.batch_norm(x, other, weight, bias, EPS, relu)
+    right = functional.batch_norm(x, None, None, weight, bias, training=True, eps=EPS) + other
+    torch.testing.assert_close(y, torch.relu(right) if relu else right)
+    torch.testing.assert_close(variance, x.var((0, 2, 3), correction=0))
+    known = ours.batch_norm_known(x, None, weight, bias, mean + 1, variance * 2, EPS, relu)
+    right = functional.batch_norm(x, mean + 1, variance * 2, weight, bias, eps=EPS)
+    torch.testing.assert_close(known, torch.relu(right) if relu else right)
+
+
+def test_what_is_no_number_stays_so() -> None:
+    x, other, weight, bias = (each.detach() for each in pictures())
+    x[0, 3, 1, 2] = torch.nan
+    y = ours.batch_norm(x, other, weight, bias, EPS, True)[0]
+    assert y[:, 3].isnan().all() and not y[:, 4].isnan().any()
+
+
+def test_torch_finds_it_well_formed_and_compiles_it() -> None:
+    inputs = (*pictures(torch.float32), EPS, True)
+    torch.library.opcheck(ours.batch_norm.default, inputs)
+    compiled: Any = torch.compile(lambda *given: ours.batch_norm(*given)[0] * 2, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(*inputs), 2 * ours.batch_norm(*inputs)[0])
+
+
+def test_only_whole_vectors_of_known_types_apply_and_sizes_are_checked() -> None:
+    whole = lanes(4)
+    weight = torch.ones(whole)
+    assert normalising.applies(torch.ones(1, whole, 2, 2), weight)
+    assert not normalising.applies(torch.ones(1, whole + 1, 2, 2), torch.ones(whole + 1))
+    assert not normalising.applies(torch.ones(1, whole, 2, 2).bfloat16(), weight)
+    with pytest.raises(RuntimeError, match="allowed: a number a channel"):
+        ours.batch_norm(torch.ones(1, whole, 2, 2), None, torch.ones(whole + 1), weight, EPS, False)
+
+
+def test_counts() -> None:
+    shape = Shape(10, 16, added=True)
+    assert SPEC.operations(shape) == (1 + 3 + 1 + 2 + 1 + 1) * 160
+    assert SPEC.nbytes(shape) == 4 * (2 + 1 + 1) * 160
