@@ -49,9 +49,10 @@ def test_it_is_exact_to_rounding(
     arrays = map(address, (g, x, y, dx))
     numba_cpu.backward(layer, one, *arrays, told, address(dweight), address(dbias), relu, threads)
 
-    doubles = [None if each is None else each.astype(np.float64) for each in (x, other, weight, bias)]
+    # NumPy adds up along an axis one by one: in fp64 that is no better than what is tested.
+    doubles: Any = [None if each is None else each.astype(np.longdouble) for each in (x, other, weight, bias)]
     right = reference.forward(*doubles, EPS, relu)
-    gradients = reference.backward(g.astype(np.float64), *doubles, EPS, relu)
+    gradients = reference.backward(g.astype(np.longdouble), *doubles, EPS, relu)
     unit, root = np.finfo(kind).eps / 2, np.sqrt(right[2] + EPS)
     at_zero = np.abs(right[0]) < 1e3 * unit if relu else np.zeros(x.shape, bool)  # there a ReLU may decide otherwise
     scale = 1 + np.abs(doubles[0]).max() / root  # mean and x are rounded, and then multiplied by 1 / root
