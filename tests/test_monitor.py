@@ -56,7 +56,7 @@ def test_nodes_are_brought_together() -> None:
     watch = monitor(World(comm, comm.Split(rank), f"node {rank}"))
     gpus = None if rank == size - 1 else 0.5
     own: Values = ((1 + rank) / 10, 100 * (1 + rank), gpus, 7)
-    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: own)
+    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: own, joules=lambda: None)
     with watch.watching():
         threading.Event().wait(0.01)
     seen = watch.measured()
@@ -108,3 +108,24 @@ def test_a_second_test_is_sampled_anew() -> None:
             threading.Event().wait(seconds)
         lengths.append(watch.measured()["samples"])
     assert lengths[1] == (1 if MPI.COMM_WORLD.rank == 0 else 0) <= lengths[0]
+
+
+@pytest.mark.parallel(3)
+@pytest.mark.parametrize("silent", [None, 0, 2], ids=str)
+def test_energy_is_that_of_all_nodes_or_of_none(silent: int | None) -> None:
+    from mpi4py import MPI
+
+    from hpcai.comm.world import World
+
+    comm = MPI.COMM_WORLD
+    watch = monitor(World(comm, comm.Split(comm.rank), f"node {comm.rank}"))
+    joules = None if comm.rank == silent else 10.0 * (1 + comm.rank)
+    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: (None,) * len(NAMES), joules=lambda: joules)
+    with watch.watching():
+        threading.Event().wait(0.3)
+    seen = watch.measured()
+    if silent is None:
+        assert seen["gpu_joules"] == sum(10.0 * (1 + rank) for rank in range(comm.size))
+        assert seen["gpu_watts"] == pytest.approx(seen["gpu_joules"] / comm.bcast(seen["series"][-1][0]))
+    else:
+        assert "gpu_joules" not in seen and "gpu_watts" not in seen or silent >= comm.size

@@ -6,6 +6,7 @@ import pytest
 from made_library import library
 
 from hpcai.machine import device as devices
+from hpcai.machine.gauges import Gauges
 from hpcai.machine.nvml import Gpus, driver_version
 
 # Two GPUs and a part of one (first, second, part), the part without utilisation; handles are pointers to their numbers.
@@ -26,6 +27,13 @@ int nvmlDeviceGetUtilizationRates(void *handle, utilisation *found) {
     found->gpu = number ? 40 : 100;
     found->memory = 99;
     return number == 2 ? 3 : 0;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *found) {
+    static unsigned long long taken[2];
+    int number = *(int *)handle;
+    if (number == 2) return 3;
+    *found = 1000000 + (taken[number] += 2500);
+    return 0;
 }
 int nvmlSystemGetDriverVersion(char *told, unsigned length) { strncpy(told, "580.65.06", length); return LENT; }
 int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
@@ -52,6 +60,31 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
 def test_means_of_the_gpus_if_all_tell(identities: list[str], share: float, used: float, tmp_path: Path) -> None:
     gpus = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
     assert (gpus.utilisation(), gpus.used_bytes()) == (share, used)
+
+
+@pytest.mark.parametrize(
+    ("identities", "joules"),
+    [(["GPU-first"], 2.5), (["GPU-first", "GPU-second"], 5.0), (["GPU-first", "MIG-part"], None), ([], None)],
+)
+def test_energy_is_that_since_the_beginning_if_all_tell(
+    identities: list[str], joules: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
+    monkeypatch.setattr("hpcai.machine.gauges.Gpus", lambda _: made)
+    gauges = Gauges([0], identities)
+    for _ in range(2):
+        gauges.begin()
+        assert gauges.joules() == joules
+
+
+def test_energy_of_a_driver_that_began_anew_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iter([1000.0, 1000.0, 3.0])
+    made = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=0, LENT=0))
+    monkeypatch.setattr(made, "joules", lambda: next(told))
+    monkeypatch.setattr("hpcai.machine.gauges.Gpus", lambda _: made)
+    gauges = Gauges([0], ["GPU-first"])
+    gauges.begin()
+    assert gauges.joules() is None
 
 
 def test_a_library_that_does_not_start_tells_nothing(tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ def of_many_samples(seen: Json) -> None:
     [
         ("0 <= averages <= maxima", lambda seen: seen["average"].update(processors=1.01)),
         ("0 <= averages <= maxima", lambda seen: seen["average"].update(processors=None)),
+        ("energy >= 0", lambda seen: seen.update(gpu_joules=-1.0)),
+        ("energy >= 0", lambda seen: seen.update(gpu_joules=9.0, gpu_watts=1.0)),
         ("shares <= 1", lambda seen: seen["maximum"].update(processors=1.01)),
         ("time goes on in the series", lambda seen: seen["series"].append(seen["series"][-1])),
         ("samples, of the series", of_many_samples),
@@ -129,6 +131,7 @@ def of_many_samples(seen: Json) -> None:
         ("one node: maxima of its series", lambda seen: seen["maximum"].update(memory_bytes=2**60)),
         ("nodes of the job", lambda seen: seen.update(nodes=2)),
         ("memory that a node has", lambda seen: seen["maximum"].update(memory_bytes=2**60)),
+        ("of GPUs only where there are some", lambda seen: seen.update(gpu_joules=5.0)),
         ("of GPUs only where there are some", lambda seen: seen["maximum"].update(gpus=0.5)),
     ],
 )  # fmt: skip

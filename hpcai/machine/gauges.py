@@ -29,8 +29,14 @@ class Gauges:
         self.begin()
 
     def begin(self) -> None:
-        """Let the processors' time of the next reading begin now."""
+        """Let the processors' time of the next reading, and the energy, begin now."""
         self._ticks = self._counted()
+        self._joules = self._gpus.joules()
+
+    def joules(self) -> float | None:
+        """Energy that the GPUs have taken since `begin`; None unless all tell it, and of a driver that began anew."""
+        now = self._gpus.joules()
+        return now - self._joules if now is not None and self._joules is not None and now >= self._joules else None
 
     def read(self) -> Values:
         """The quantities of NAMES: processors since the last reading, all others now."""

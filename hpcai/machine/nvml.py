@@ -3,7 +3,8 @@
 It makes no context. GPUs are asked for by their identities (hpcai.machine.driver): NVML's own numbers are not those of
 CUDA, which CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER change.
 
-Source: NVML API reference, `nvmlDeviceGetHandleByUUID`, `nvmlDeviceGetUtilizationRates`, `nvmlDeviceGetMemoryInfo`.
+Source: NVML API reference, `nvmlDeviceGetHandleByUUID`, `nvmlDeviceGetUtilizationRates`, `nvmlDeviceGetMemoryInfo`,
+`nvmlDeviceGetTotalEnergyConsumption` (compute capability 7.0 and newer).
 """
 
 import ctypes
@@ -66,6 +67,11 @@ class Gpus:
         """Bytes of a GPU that are in use, by whomever, mean of the GPUs."""
         found = self._asked("nvmlDeviceGetMemoryInfo", _Memory)
         return sum(one.used for one in found) / len(found) if found else None
+
+    def joules(self) -> float | None:
+        """Energy that the GPUs have taken since the driver was loaded, all together; None of a part of a GPU."""
+        found = self._asked("nvmlDeviceGetTotalEnergyConsumption", c_ulonglong)  # millijoules
+        return sum(one.value for one in found) / 1000 if found else None
 
     def _asked(self, function: str, kind: type[Any]) -> list[Any]:
         """What a function of NVML says of each GPU; nothing unless it does of all."""

@@ -16,6 +16,8 @@ def lines(test: Json) -> Iterator[str]:
     for name in ("processors", "gpus"):
         words = "GPUs" if name == "gpus" else name
         yield score(f"utilisation of the {words}, average", seen and seen["average"][name], _why_not(test, name))
+    if seen and "gpu_joules" in seen:
+        yield score("energy of the GPUs, J", seen["gpu_joules"])
 
 
 def _why_not(test: Json, name: str) -> str:
@@ -36,6 +38,8 @@ def note(test: Json) -> str:
         f"GPUs {_share(seen, 'gpus')}",
         f"memory of a GPU {_mebibytes(seen, 'gpu_memory_bytes')}",
     ]
+    if "gpu_joules" in seen:
+        parts.append(f"energy of the GPUs {seen['gpu_joules']:.0f} J, {seen['gpu_watts']:.1f} W on average")
     taken = f"{counted(seen['samples'], 'sample')}, at most {seen['interval']:.2f} s apart, of each of"
     return f"Telemetry: {'; '.join(parts)}; {taken} {counted(seen['nodes'], 'node')}"
 

@@ -27,6 +27,7 @@ class Monitor:
         gpus = {*gather_all(world.node, devices.identity(device))} - {devices.CPU}
         self._world, self._interval = world, interval
         self._series = Series()
+        self._joules: float | None = None
         samples = interval > 0 and world.node.rank == 0
         self._gauges = Gauges(sorted(cpus), sorted(gpus)) if samples else None
 
@@ -41,7 +42,7 @@ class Monitor:
         try:
             yield
         finally:
-            self._series = sampler.end()
+            self._series, self._joules = sampler.end(), self._gauges.joules()
 
     def measured(self) -> Json | None:
         """What was sampled last: over time and nodes, and rank 0's node over time; None where nothing is sampled.
@@ -61,7 +62,21 @@ class Monitor:
             "average": {name: value / nodes if isfinite(value) else None for name, value in totals.items()},
             "maximum": {name: _typed(name, value) if isfinite(value) else None for name, value in most.items()},
             "series": rows,
+            **self._energy(),
         }
+
+    def _energy(self) -> dict[str, float]:
+        """Of all nodes' GPUs while the block ran; nothing unless each node tells of its own."""
+        own = nan if self._gauges is not None and self._joules is None else self._joules or 0.0
+        joules = self._world.comm.allreduce(own)
+        if not isfinite(joules) or not self._tells_energy():
+            return {}
+        seconds = self._world.comm.bcast(self._series.seconds)
+        return {"gpu_joules": joules, "gpu_watts": joules / seconds} if seconds else {}
+
+    def _tells_energy(self) -> bool:
+        """Whether any node has told of GPUs; the same on every rank."""
+        return bool(self._world.comm.allreduce(int(self._joules is not None)))
 
     def _over_nodes(self, own: list[float], nothing: float, operator: MPI.Op) -> dict[str, float]:
         """The quantities of all nodes brought together; `nothing` stands for ranks that do not sample."""

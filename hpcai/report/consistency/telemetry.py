@@ -23,10 +23,19 @@ def telemetry(case: Case, raw: Json) -> dict[str, bool]:
     return {
         "telemetry: only where TELEMETRY > 0": case["TELEMETRY"] > 0,
         "telemetry: 0 <= averages <= maxima": all(map(_ordered, _of(seen, "average"), _of(seen, "maximum"))),
+        "telemetry: energy >= 0, of the power": _energy(seen),
         "telemetry: shares <= 1": all((seen["maximum"][name] or 0) <= 1 for name in SHARES),
         **_series(case, raw, seen["series"]),
         **_one_node(seen),
     }
+
+
+def _energy(seen: Json) -> bool:
+    """Power over the time of the series, which is that of rank 0's node."""
+    joules, watts = seen.get("gpu_joules"), seen.get("gpu_watts")
+    if joules is None or watts is None:
+        return joules is watts
+    return bool(seen["series"]) and joules >= 0 and isclose(joules, watts * seen["series"][-1][0], rel_tol=1e-6)
 
 
 def _of(seen: Json, member: str) -> Numbers:
@@ -100,5 +109,6 @@ def of_machine(raw: Json, environment: Json) -> dict[str, bool]:
     return {
         "telemetry: nodes of the job": seen["nodes"] == nodes,
         "telemetry: memory that a node has": nodes > 1 or (seen["maximum"]["memory_bytes"] or 0) <= installed,
-        "telemetry: of GPUs only where there are some": accelerated or not told,
+        "telemetry: of GPUs only where there are some": accelerated
+        or not (told or "gpu_joules" in seen),
     }

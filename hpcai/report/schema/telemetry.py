@@ -15,5 +15,6 @@ TELEMETRY = object_of(
         "average": QUANTITIES,
         "maximum": QUANTITIES,
         "series": {"type": "array", "items": SAMPLE, "maxItems": KEPT},
-    }
+    },
+    {"gpu_joules": NUMBER, "gpu_watts": NUMBER},
 )
