@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from ..conv2d import Shape
-from ..spec import CUSTOM_BACKENDS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 LAST = torch.channels_last
 KNOWN = 4096  # layers whose shapes are kept
+BACKENDS = {"cpu": "on_cpu", "cuda": "on_gpu"}
 Size = tuple[int, ...]
 
 
@@ -112,4 +113,4 @@ def _check(one: Tensor, other: Tensor) -> None:
 
 @cache
 def _backend(device: str) -> Any:
-    return import_module(f"{__package__}.{CUSTOM_BACKENDS[device]}")
+    return import_module(f"{__package__}.{BACKENDS[device]}")
