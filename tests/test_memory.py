@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from job_folder import START, listing, prepared
 from launch import BENCH, ROOT, run_job
