@@ -7,7 +7,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from . import conv2d, gemm
+from . import conv2d, gemm, operators
 from .arrays import rounded
 from .conv2d import reference as conv2d_reference
 from .conv2d import vendor as conv2d_vendor
@@ -43,10 +43,15 @@ def check_convolution(
     seed: int,
     directions: Collection[str] = DIRECTIONS,
     arithmetic: Arithmetic = FP32,
+    custom: bool = False,
 ) -> tuple[Residuals, ...]:
     """Residuals of the convolution in channels_last that training runs, one entry a direction; see `check`."""
-    run = partial(conv2d_vendor.run, converted=converts(device, arithmetic))
-    provider = Provider(run, conv2d_vendor.slack)
+    if custom:
+        provider = Provider[conv2d.Shape](partial(conv2d_vendor.run, compute=operators.convolution))
+    else:
+        compute = partial(conv2d_vendor.convolve, bias=None, converted=converts(device, arithmetic))
+        run = partial(conv2d_vendor.run, compute=lambda x, w, shape: compute(x, w, shape=shape))
+        provider = Provider(run, conv2d_vendor.slack)
     return check(conv2d.SPEC, shape, provider, conv2d_reference.blocks, device, seed, directions, arithmetic)
 
 
@@ -56,11 +61,11 @@ def check_gemm(
     seed: int,
     directions: Collection[str] = DIRECTIONS,
     arithmetic: Arithmetic = FP32,
+    custom: bool = False,
 ) -> tuple[Residuals, ...]:
-    """Residuals of torch's matrix product, one entry a direction; see `check`."""
-    return check(
-        gemm.SPEC, shape, Provider(gemm_vendor.run), gemm_reference.blocks, device, seed, directions, arithmetic
-    )
+    """Residuals of torch's matrix product, or of ours, one entry a direction; see `check`."""
+    run = partial(gemm_vendor.run, compute=operators.dense) if custom else gemm_vendor.run
+    return check(gemm.SPEC, shape, Provider(run), gemm_reference.blocks, device, seed, directions, arithmetic)
 
 
 def check(

@@ -24,7 +24,8 @@ class Layers(nn.Module):
         super().__init__()
         index = {layer.name: position for position, layer in enumerate(graph.layers)}
         self.plan = [step for step in plan(graph) if not isinstance(step.layer.op, Softmax)]
-        self.steps = [_executable(step, index) for step in self.plan]
+        self.as_planned = tuple(_executable(step, index) for step in self.plan)
+        self.steps = list(self.as_planned)
         self._count = len(index)
         for layer in graph.layers:
             if layer.name in graph.parameters:

@@ -56,6 +56,8 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield score("epochs to quality, mean", scores["epochs_to_quality_mean"], "not reached")
     yield score("parallel efficiency", scores["efficiency"])
     yield from precision.lines(test)
+    if "kernels_speed" in scores:
+        yield score("throughput by our kernels, of the vendor's", scores["kernels_speed"])
     yield score(f"{SAMPLES[test['workload']]}/s", scores["images_per_second"])
     yield from memory.lines(test)
     yield from telemetry.lines(test)

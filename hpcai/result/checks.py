@@ -4,7 +4,7 @@ from typing import Any
 
 from hpcai import score
 from hpcai.inputfile import Case
-from hpcai.result import quality
+from hpcai.result import beside, quality
 
 Json = dict[str, Any]
 
@@ -27,6 +27,7 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
     found = [
         at_most(RESIDUAL, raw["residuals"]["scaled"]["value"], case["RESIDUAL"]),
         at_most(ELEMENTWISE[case["PRECISION"] in ROUNDED], raw["residuals"]["elementwise"]["value"], 1),
+        *beside_the_vendor(raw),
         at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),
         at_most("parameters and statistics: differing ranks", raw["differing_ranks"], 0),
         *audited(raw["audit"], "models"),
@@ -40,6 +41,11 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
         verdict = "PASSED" if apart > 0 else "FAILED"
         found.append({"name": "pairwise disagreement of models, not 0", "value": apart, "limit": 0, "verdict": verdict})
     return found
+
+
+def beside_the_vendor(raw: Json) -> list[Json]:
+    """Whether our kernels learn what the vendor's do, where ours train."""
+    return [at_most(beside.SHARE, beside.share(raw["beside"]["losses"]), 1)] if "beside" in raw else []
 
 
 def audited(audit: Json, whose: str) -> list[Json]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from hpcai import score
 from hpcai.inputfile import Case
+from hpcai.result import beside
 from hpcai.result.loading import loading
 from hpcai.result.memory import memory
 from hpcai.result.precision import gains
@@ -37,6 +38,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json], tables: 
         **times(raw),
         **loading(case, raw),
         **staging(raw),
+        **beside.pace(raw),
         **under_roofline(case, raw, rate, tables),
     }
 

@@ -16,11 +16,12 @@ _TABLE = {
     CONVOLUTION: """
         conv1d conv2d conv3d convolution convolution_overrideable conv_depthwise2d mkldnn_convolution
         cudnn_convolution cudnn_convolution_relu cudnn_convolution_add_relu miopen_convolution
+        convolution_input convolution_weight GeneratedBackwardFor_hpcai_convolution_default
         miopen_depthwise_convolution slow_conv2d slow_conv2d_forward thnn_conv2d nnpack_available
         nnpack_spatial_convolution convolution_pointwise""",
     MATRIX: """
         linear linear_pointwise mkldnn_linear mkl_linear matmul mm addmm addmm_activation addmv mv bmm baddbmm
-        scaled_mm int_mm""",
+        scaled_mm int_mm dense dense_input dense_weight GeneratedBackwardFor_hpcai_dense_default""",
     ELEMENTWISE: """
         add sub rsub mul div neg addcmul addcdiv lerp relu threshold clamp clamp_min clamp_max masked_fill where
         maximum minimum abs sign reciprocal sqrt rsqrt square pow exp log log2 floor remainder nan_to_num
@@ -31,6 +32,7 @@ _TABLE = {
         batch_norm batch_norm_impl_index batch_norm_stats batch_norm_elemt batch_norm_update_stats
         batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_with_update batch_norm_no_update
         native_batch_norm native_batch_norm_legit cudnn_batch_norm miopen_batch_norm sync_batch_norm
+        batch_norm_known GeneratedBackwardFor_hpcai_batch_norm_default
         layer_norm native_layer_norm group_norm native_group_norm instance_norm""",
     OTHER: """
         max_pool2d max_pool2d_with_indices mkldnn_max_pool2d avg_pool2d adaptive_avg_pool2d mean

@@ -16,6 +16,7 @@ from hpcai.data.philox import Purpose, below, seed_of, stream
 from hpcai.data.weather.dataset import Weather
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
+from hpcai.kernels.spec import CUSTOM
 from hpcai.machine import memory
 from hpcai.models.module import Layers, Network, build
 from hpcai.networks.graph import Graph
@@ -28,6 +29,7 @@ from hpcai.train.execution import executed_as
 from hpcai.train.loop import WARMUP_STEPS, Training
 from hpcai.train.optimisers import sgd
 from hpcai.train.proof import NONE, noise
+from hpcai.train.providers import take_over
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import TrainingState
 
@@ -87,6 +89,8 @@ def placed(module: Module, case: Case, device: torch.device) -> Module:
     module.to(device)
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a form torch does not declare
     precisions.apply(case["PRECISION"], module, device)
+    if case["KERNELS"] == CUSTOM:
+        take_over(module)
     return module
 
 

@@ -48,8 +48,10 @@ def checked_operations(product: Product) -> int:
     return len(directions) * gemm.operations(affordable(gemm.SPEC, shape))
 
 
-def check(product: Product, device: torch.device, seed: int, arithmetic: Arithmetic = FP32) -> tuple[Residuals, ...]:
-    """Residuals of each direction that training runs."""
+def check(
+    product: Product, device: torch.device, seed: int, arithmetic: Arithmetic = FP32, custom: bool = False
+) -> tuple[Residuals, ...]:
+    """Residuals of each direction that training runs, by the vendor's kernels or by ours."""
     shape, directions = product
     run = check_convolution if isinstance(shape, ConvolutionShape) else check_gemm
-    return tuple(run(shape, str(device), seed, directions, arithmetic))
+    return tuple(run(shape, str(device), seed, directions, arithmetic, custom))

@@ -9,7 +9,7 @@ from hpcai.clock import Phases
 from hpcai.comm.grid import Group
 from hpcai.inputfile import Case
 from hpcai.kernels.residual import Residuals
-from hpcai.kernels.spec import FP32, Arithmetic
+from hpcai.kernels.spec import CUSTOM, FP32, Arithmetic
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
 from hpcai.train.parallel import wrong_sums
@@ -28,7 +28,8 @@ def checks_before(
     found: dict[str, Any] = {"wrong_sums": comm.allreduce(wrong_sums(group, device, sum(graph.parameters.values())))}
     with phases.measure("residuals"):
         arithmetic = PRECISIONS[precision].arithmetic
-        found["residuals"] = worst_residuals(graph, case["BATCH"], comm, device, seed, arithmetic)
+        custom = case["KERNELS"] == CUSTOM
+        found["residuals"] = worst_residuals(graph, case["BATCH"], comm, device, seed, arithmetic, custom)
     if precision != "fp32":  # which others are compared with
         memory.give_back()  # what the residuals needed
         with phases.measure("probe"):
@@ -38,16 +39,23 @@ def checks_before(
 
 
 def worst_residuals(
-    graph: Graph, batch: int, comm: MPI.Comm, device: torch.device, seed: int, arithmetic: Arithmetic = FP32
+    graph: Graph,
+    batch: int,
+    comm: MPI.Comm,
+    device: torch.device,
+    seed: int,
+    arithmetic: Arithmetic = FP32,
+    custom: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """The worst of each residual over all shapes and directions, with where it was found; the same on every rank.
 
-    Products are computed in `arithmetic`; for tf32 the caller has switched it on (hpcai.train.precision). The shapes
-    are dealt out to the ranks of `comm` in turn, so that each shape and each rank has at least one.
+    Products are computed in `arithmetic`, by our kernels if `custom`; for tf32 the caller has switched it on
+    (hpcai.train.precision). The shapes are dealt out to the ranks of `comm` in turn, so that each shape and each rank
+    has at least one.
     """
     shapes = products(graph, batch)
     mine = shapes[comm.rank :: comm.size] or [shapes[comm.rank % len(shapes)]]
-    found = [residuals for product in mine for residuals in check(product, device, seed, arithmetic)]
+    found = [residuals for product in mine for residuals in check(product, device, seed, arithmetic, custom)]
     return {measure: _worst(measure, found, comm) for measure in ("scaled", "elementwise")}
 
 

@@ -18,6 +18,7 @@ PHASES = (
     "set-up",
     "residuals",
     "probe",
+    "beside",
     "warm-up",
     "training",
     "data wait",

@@ -1,6 +1,6 @@
 """Convolution by torch, hence oneDNN or cuDNN, in channels_last: forward and backward as training calls them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -40,18 +40,19 @@ def run(
     device: str,
     directions: Collection[str],
     stored: str = "float32",
-    converted: bool = False,
+    compute: Callable[[Tensor, Tensor, Shape], Tensor] | None = None,
 ) -> dict[str, Float32]:
     """y, dx, dw by direction, computed from and to the type `stored`, back on the host in fp32, NCHW or OIHW.
 
-    tf32 and other switches are as the caller set them.
+    `compute` makes y and knows its gradients; by default torch's convolution does. tf32 and other switches are as the
+    caller set them.
     """
     kind = getattr(torch, stored)
     x, w, g = (torch.from_numpy(tensor).to(device, kind, memory_format=torch.channels_last) for tensor in data)
     x.requires_grad_(INPUT_GRADIENT in directions)
     w.requires_grad_(WEIGHT_GRADIENT in directions)
     with torch.enable_grad():
-        y = convolve(x, w, None, shape, converted)
+        y = compute(x, w, shape) if compute else convolve(x, w, None, shape, converted=False)
     if y.requires_grad:
         torch.autograd.backward(y, g)
     results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}

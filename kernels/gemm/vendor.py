@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from ..arrays import poison, poisoned
 from ..spec import (
@@ -23,9 +24,16 @@ from . import Shape
 
 
 def run(
-    data: Tensors, shape: Shape, device: str, directions: Collection[str], stored: str = "float32"
+    data: Tensors,
+    shape: Shape,
+    device: str,
+    directions: Collection[str],
+    stored: str = "float32",
+    compute: Callable[[Tensor, Tensor], Tensor] = functional.linear,
 ) -> dict[str, Float32]:
     """y, dx, dw by direction, computed from and to the type `stored`, back on the host in fp32.
+
+    `compute` makes y and knows its gradients.
 
     tf32 and other switches are as the caller set them.
     """
@@ -33,7 +41,7 @@ def run(
     x.requires_grad_(INPUT_GRADIENT in directions)
     w.requires_grad_(WEIGHT_GRADIENT in directions)
     with torch.enable_grad():
-        y = torch.matmul(x, w.t())
+        y = compute(x, w)
     if y.requires_grad:
         torch.autograd.backward(y, g)
     results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}

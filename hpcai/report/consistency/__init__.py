@@ -8,6 +8,7 @@ from typing import Any
 
 from hpcai.inputfile import Case
 from hpcai.report.consistency import (
+    beside,
     dataset,
     execution,
     findings,
@@ -38,6 +39,7 @@ TRAINING = (
     work.bags,
     seconds.seconds,
     staging.staging,
+    beside.beside,
     precision.precision,
     times.steps,
     times.ranks,

@@ -14,7 +14,7 @@ TICK = 0.011  # seconds: the operating system tells when a process began to its 
 def seconds(case: Case, raw: Json) -> dict[str, bool]:
     """Phases of the slowest rank, and the end of the first model's curve."""
     phases, end = raw["phases"], raw["curve"][-1]["seconds"]
-    before = [phases.get(phase, 0) for phase in ("staging", "set-up", "residuals", "probe", "warm-up")]
+    before = [phases.get(phase, 0) for phase in ("staging", "set-up", "residuals", "probe", "beside", "warm-up")]
     longest = max(phases["training"], phases["validation"])
     return {
         "phases >= 0": all(seconds >= 0 for seconds in phases.values()),

@@ -32,8 +32,8 @@ PHASES = dict.fromkeys(
     ),
     SECONDS,
 )
-# of the first test, of those whose data are staged, and of precisions other than fp32
-FIRST_PHASE = dict.fromkeys(("start-up", "staging", "probe"), SECONDS)
+# of the first test, of those whose data are staged, of precisions other than fp32, and of kernels of ours
+FIRST_PHASE = dict.fromkeys(("start-up", "staging", "probe", "beside"), SECONDS)
 DATASET = object_of(
     {
         "name": NAME,
@@ -73,6 +73,14 @@ TRAINING_MEMORY = object_of(
     {**MEMORY, "data_bytes": COUNT, "samples": COUNT, "picture_bytes": COUNT, "converted": FLAG}
 )
 PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
+LOSSES = {"type": "array", "items": NUMBER, "minItems": 4, "maxItems": 4}
+BESIDE = object_of(
+    {
+        "losses": object_of({"custom": LOSSES, "vendor": LOSSES, "nudged": list_of(LOSSES)}),
+        "custom_seconds": NUMBER,
+        "vendor_seconds": NUMBER,
+    }
+)
 COUNTED = (
     "steps_per_epoch",
     "warmup_steps",
@@ -128,7 +136,7 @@ ALL = {
     "operation_seconds": OPERATION_SECONDS,
     "memory": TRAINING_MEMORY,
 }
-SOME = {"staging": STAGING, "probe": PROBE, "models_between_nodes": COUNT, "telemetry": TELEMETRY}
+SOME = {"staging": STAGING, "probe": PROBE, "beside": BESIDE, "models_between_nodes": COUNT, "telemetry": TELEMETRY}
 RAW = {
     "ensemble": object_of({**ALL, **OF_PICTURES}, SOME),
     "weather": object_of({**ALL, **OF_WEATHER}, SOME),

@@ -66,7 +66,7 @@ OF_WEATHER = {
         }
     ),
 }
-STAGED = {"staging_rate": NUMBER}
+STAGED = {"staging_rate": NUMBER, "kernels_speed": NUMBER}
 SCORES = {
     "ensemble": object_of(EVERY_SCORE, STAGED),
     "weather": object_of({**EVERY_SCORE, **OF_WEATHER}, STAGED),

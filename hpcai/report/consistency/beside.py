@@ -1,0 +1,24 @@
+"""What steps by our kernels beside the vendor's owe the input and the phases."""
+
+from typing import Any
+
+from hpcai.inputfile import Case
+
+Json = dict[str, Any]
+
+
+def beside(case: Case, raw: Json) -> dict[str, bool]:
+    found, phase = raw.get("beside"), raw["phases"].get("beside")
+    ours = case["KERNELS"] != "vendor"
+    claims = {"beside if, and only if, KERNELS is not vendor": (found is not None) == (phase is not None) == ours}
+    if not found or phase is None:
+        return claims
+    passes = found["custom_seconds"], found["vendor_seconds"]
+    losses = found["losses"]
+    return {
+        **claims,
+        "beside: seconds > 0": min(passes) > 0,
+        "beside: within its phase": 2 * max(passes) <= phase,
+        "beside: nudged weights have other losses": len(losses["nudged"]) > 1
+        and losses["vendor"] not in losses["nudged"],
+    }
