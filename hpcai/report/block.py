@@ -56,8 +56,7 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield score("epochs to quality, mean", scores["epochs_to_quality_mean"], "not reached")
     yield score("parallel efficiency", scores["efficiency"])
     yield from precision.lines(test)
-    if "kernels_speed" in scores:
-        yield score("throughput by our kernels, of the vendor's", scores["kernels_speed"])
+    yield from kernels_line(scores)
     yield score(f"{SAMPLES[test['workload']]}/s", scores["images_per_second"])
     yield from memory.lines(test)
     yield from telemetry.lines(test)
@@ -65,6 +64,12 @@ def _score_lines(test: Json) -> Iterator[str]:
     yield from weather.lines(test)
     yield from times.lines(test)
     yield from roofline.lines(test)
+
+
+def kernels_line(scores: Json) -> Iterator[str]:
+    """How fast a pass is by kernels that are not the vendor's, where such train."""
+    if "kernels_speed" in scores:
+        yield score("throughput by our kernels, of the vendor's", scores["kernels_speed"])
 
 
 def staging_line(scores: Json) -> Iterator[str]:
@@ -110,6 +115,11 @@ def proof_notes(raw: Json) -> Iterator[str]:
     """Where the worst of the residuals and of the repeated steps were."""
     for measure in ("scaled", "elementwise"):
         yield f"Residual: worst {measure}: {raw['residuals'][measure]['where']}"
+    if found := raw.get("beside"):
+        yield (
+            f"Beside  : furthest from the vendor's are gradients of {found['gradient']['where']} "
+            f"and statistics of {found['statistics']['where']}"
+        )
     for measure in ("deviation", "lost"):
         yield f"Audit   : {raw['audit']['steps']} steps, largest {measure}: {raw['audit'][measure]['where']}"
 

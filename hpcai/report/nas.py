@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hpcai.report import memory, precision, telemetry, trials
-from hpcai.report.block import check_lines, data_notes, head, network_note, proof_notes, staging_line
+from hpcai.report.block import check_lines, data_notes, head, kernels_line, network_note, proof_notes, staging_line
 from hpcai.report.text import counted, printed, score, with_reasons
 
 Json = dict[str, Any]
@@ -47,6 +47,7 @@ def _score_lines(test: Json) -> Iterator[str]:
         yield score(f"idle time of a group, {name}, s", raw["group_seconds"]["idle"][name])
     yield from _answers(test)
     yield score("speed of the precision in a probe, of fp32", scores["precision_speed"], "n/a, fp32")
+    yield from kernels_line(scores)
     yield from memory.lines(test)
     yield from telemetry.lines(test)
     yield from staging_line(scores)

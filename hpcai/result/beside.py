@@ -1,33 +1,60 @@
 """What follows from steps by our kernels beside the same by the vendor's: do they learn the same, and how fast."""
 
-from math import inf, isfinite, sqrt
-from statistics import fmean
+from math import isfinite
 from typing import Any
+
+from hpcai.result.precision import NOISE
 
 Json = dict[str, Any]
 
-NUDGED = "nudged"  # losses of the vendor's kernels from weights that were changed by what rounding may be
-FACTOR = 8.0  # times what a draw of that makes: differences are draws as well
-SHARE = "loss off the vendor's, of what rounding makes"
-LARGEST = 9999999.0  # stands for a share that is infinite or no number
-ROUNDOFF = 2.0**-22  # of a loss: what it is rounded to, and a sum of few such roundings, is no difference
+FACTOR = 8.0  # times what rounding makes: of draws of chance one may be much larger than some others
+LOSS = "loss off the vendor's, of what rounding makes"
+GRADIENT = "gradient off the vendor's, of what is allowed"
+STATISTICS = "statistics off the vendor's, of what is allowed"
+LARGEST = 9999999.0  # stands for what is infinite or no number
+ROUNDOFF = 2.0**-22  # of a value: what it is rounded to, and a sum of few such roundings, is no difference
 
 
-def share(losses: Json) -> float:
-    """The largest difference of ours from the vendor's, of FACTOR times what rounding may make in the mean."""
+def loss_share(losses: Json) -> float:
+    """The largest difference of our losses from the vendor's, of what it may be."""
     theirs = losses["vendor"]
-    found = _furthest(losses["custom"], theirs)
-    nudged = sqrt(fmean(_furthest(each, theirs) ** 2 for each in losses[NUDGED]))
-    return found / (FACTOR * max(nudged, ROUNDOFF * max(map(abs, theirs)))) if isfinite(found + nudged) else LARGEST
+    return share(furthest(losses["custom"], theirs), losses["rounding"], max(map(abs, theirs)))
 
 
-def _furthest(losses: list[float], theirs: list[float]) -> float:
-    """The largest difference; infinite if one is no number."""
-    differences = [abs(one - other) for one, other in zip(losses, theirs, strict=True)]
-    return max(differences) if all(map(isfinite, differences)) else inf
+def statistics_share(layer: Json) -> float:
+    """The distance of a layer's statistics from the vendor's, of what it may be."""
+    return share(layer["off"], layer["rounding"], layer["size"])
+
+
+def gradient_share(layer: Json, precision: str) -> float:
+    """The distance of a layer's gradients from the vendor's, of what it may be."""
+    return share(layer["off"], layer["rounding"], layer["size"], NOISE[precision])
+
+
+def share(off: float, rounding: float, size: float, noise: float = 0.0) -> float:
+    """A difference, of FACTOR times what rounding makes of values of that size, or of `noise` of them if that is more.
+
+    LARGEST if one is no number.
+    """
+    if max(off, rounding, size) >= LARGEST:
+        return LARGEST
+    allowed = max(FACTOR * max(rounding, ROUNDOFF * size), noise * size)
+    return min(off / allowed, LARGEST) if allowed else LARGEST * (off > 0)
+
+
+def furthest(one: list[float], other: list[float]) -> float:
+    """The largest difference of losses; LARGEST if one is no number."""
+    if max(*one, *other) >= LARGEST:
+        return LARGEST
+    return max(abs(own - right) for own, right in zip(one, other, strict=True))
+
+
+def finite(value: float) -> float:
+    """The value, or LARGEST in place of one that is larger or no number."""
+    return value if isfinite(value) and abs(value) < LARGEST else LARGEST
 
 
 def pace(raw: Json) -> Json:
-    """Passes by our kernels in the time of one by the vendor's, in the same run; nothing where these train."""
+    """Passes by our kernels in the time of one by the vendor's, in the same run; nothing where the vendor's train."""
     found = raw.get("beside")
     return {"kernels_speed": found["vendor_seconds"] / found["custom_seconds"]} if found else {}

@@ -27,7 +27,7 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
     found = [
         at_most(RESIDUAL, raw["residuals"]["scaled"]["value"], case["RESIDUAL"]),
         at_most(ELEMENTWISE[case["PRECISION"] in ROUNDED], raw["residuals"]["elementwise"]["value"], 1),
-        *beside_the_vendor(raw),
+        *beside_the_vendor(case, raw),
         at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),
         at_most("parameters and statistics: differing ranks", raw["differing_ranks"], 0),
         *audited(raw["audit"], "models"),
@@ -43,9 +43,16 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
     return found
 
 
-def beside_the_vendor(raw: Json) -> list[Json]:
+def beside_the_vendor(case: Case, raw: Json) -> list[Json]:
     """Whether our kernels learn what the vendor's do, where ours train."""
-    return [at_most(beside.SHARE, beside.share(raw["beside"]["losses"]), 1)] if "beside" in raw else []
+    found = raw.get("beside")
+    if not found:
+        return []
+    return [
+        at_most(beside.LOSS, beside.loss_share(found["losses"]), 1),
+        at_most(beside.GRADIENT, beside.gradient_share(found["gradient"], case["PRECISION"]), 1),
+        at_most(beside.STATISTICS, beside.statistics_share(found["statistics"]), 1),
+    ]
 
 
 def audited(audit: Json, whose: str) -> list[Json]:

@@ -7,6 +7,7 @@ from typing import Any
 from hpcai import searchscore
 from hpcai.inputfile import Case
 from hpcai.prediction import FAILED, WHOLE
+from hpcai.result import beside
 from hpcai.result.memory import memory
 from hpcai.result.precision import speed
 from hpcai.result.scores import efficiency, staging
@@ -41,6 +42,7 @@ def scores(
         "ends": {end: ends[end] for end in ENDS},
         "failed_trials": sum(ends[end] for end in FAILED),
         "precision_speed": speed(raw),
+        **beside.pace(raw),
         **memory(raw),
         **staging(raw),
     }

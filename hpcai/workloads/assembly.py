@@ -58,6 +58,15 @@ def assembled(case: Case, seed: int, group: Group, device: torch.device, dataset
     return training_of(case, seed, group, device, dataset, module, draws, Recipe.of(case.settings))
 
 
+def assembled_first(
+    case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph
+) -> Training:
+    """A training of the network that a search begins with, on all samples. Collective over the group."""
+    module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, 0)), case, device)
+    draws = Whole(len(dataset.train))
+    return training_of(case, seed, group, device, dataset, module, draws, Recipe.of(case.settings), losses=True)
+
+
 def assembled_trial(
     case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, plan: Plan, child: Child
 ) -> Training:

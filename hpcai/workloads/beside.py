@@ -1,35 +1,44 @@
 """The first steps by our kernels, beside the same steps by the vendor's: do they learn the same, and how fast?
 
-Both begin with the same weights, on the same samples. Rounding alone makes them differ, and steps make differences
-grow. How far it may bring them is found by more trainings by the vendor's kernels, whose weights are nudged at the
-beginning: each by the error that the element-wise check allows a sum of so many terms, 8 sqrt(N) u, or by half a unit
-of the type that products are made of if that is more, up or down by chance.
+All begin with the same weights, on the same samples. Rounding alone makes them differ, and steps make differences grow.
+How far it may bring them is found by more trainings by the vendor's kernels, whose weights are nudged at the beginning:
+each by the error that the element-wise check allows a sum of so many terms, 8 sqrt(N) u, or by half a unit of the type
+that products are made of if that is more, up or down by chance. What these differ by at most, on any rank, is what
+rounding makes.
+
+Compared are the losses of some steps on a few samples, and what one pass over a full batch leaves in each layer:
+gradients, and statistics of batch norm.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from mpi4py import MPI
+from torch import Tensor, nn
 
 from hpcai import clock
 from hpcai.comm import reduce
 from hpcai.inputfile import Case
-from hpcai.kernels.spec import CUSTOM, VENDOR, fp32_tolerance
+from hpcai.kernels.spec import VENDOR, fp32_tolerance
+from hpcai.machine import memory
 from hpcai.models.module import Layers
-from hpcai.result.beside import NUDGED, share
+from hpcai.result.beside import finite, furthest, gradient_share, statistics_share
 from hpcai.train.loop import Training
 from hpcai.train.precision import PRECISIONS
 from hpcai.train.providers import give_back
 
 Json = dict[str, Any]
-Batch = tuple[torch.Tensor, torch.Tensor]
+Batch = tuple[Tensor, Tensor]
+Left = dict[str, Tensor]  # what a pass leaves in each layer, by its name; vectors
 
 STEPS = 4
-NUDGES = 3
 RATE = 0.1  # of the recipe's highest: no warm-up, which would leave the weights as they are, and no divergence
-SAMPLES = 16  # of a batch, at most, whose losses are compared
+SAMPLES = 8  # of a batch, at most, in these steps
+DRAWS = 7  # of a loss, which is one number; of a layer's many
+DRAWS_OF_LAYERS = 2
 ROUNDS, SECONDS = 5, 4.0  # of the timing, at most, after a round that does not count
 
 
@@ -40,24 +49,33 @@ class _Trial:
     module: Layers
     training: Training
 
-    def step(self, batch: Batch) -> torch.Tensor:
+    def step(self, batch: Batch) -> Tensor:
         """Loss of a batch; then its gradients are there."""
         x, y = batch
-        loss: torch.Tensor = self.training.objective(self.module, x, y, 0)
+        loss: Tensor = self.training.objective(self.module, x, y, 0)
         self.module.zero_grad(set_to_none=True)
         loss.backward()
         return loss.detach()
 
     def losses(self, batch: Batch) -> list[float]:
         """Of STEPS steps of plain gradient descent."""
-        found = []
+        found, moving = [], _moving(self.module)
         for _ in range(STEPS):
-            found.append(float(self.step(batch)))
+            found.append(finite(float(self.step(batch))))
             with torch.no_grad():
-                for parameter in self.module.parameters():
+                for parameter in moving:
                     assert parameter.grad is not None, "every parameter takes part in every call"
                     parameter.sub_(parameter.grad, alpha=RATE * self.training.recipe.peak_rate)
         return found
+
+    def left(self, batch: Batch) -> tuple[Left, Left]:
+        """Gradients and statistics of each layer after a pass."""
+        self.step(batch)
+        gradients, statistics = {}, {}
+        for name, part in self.module.named_modules():
+            gradients[name] = [parameter.grad for parameter in part.parameters(recurse=False)]
+            statistics[name] = [buffer for buffer in part.buffers(recurse=False) if buffer.is_floating_point()]
+        return _joined(gradients), _joined(statistics)
 
     def seconds(self, batch: Batch, device: torch.device) -> float:
         """Of one forward and backward pass."""
@@ -68,22 +86,91 @@ class _Trial:
         return clock.now() - begin
 
 
-def beside(case: Case, training: Training, comm: MPI.Comm, device: torch.device) -> Json:
-    """Losses of the rank that differs most, and seconds of a pass of the slowest one; the same on all ranks of `comm`.
+def beside_the_vendor(
+    case: Case, assemble: Callable[[], Training], comm: MPI.Comm, device: torch.device, phases: clock.Phases
+) -> Json:
+    """`beside` as a part of a measurement, with its phase; nothing where the vendor's kernels train. Collective.
 
-    The training is left as it was. Collective over `comm`.
+    `assemble` gives a training from its beginning.
+    """
+    if case["KERNELS"] == VENDOR:
+        return {}
+    with phases.measure("beside"):
+        found = {"beside": beside(case, assemble(), comm, device)}
+    memory.give_back()
+    return found
+
+
+def beside(case: Case, training: Training, comm: MPI.Comm, device: torch.device) -> Json:
+    """Losses of the rank that differs most, the layer that does, and seconds of a pass of the slowest rank.
+
+    The training is left as it was. Collective over `comm`, the same on all its ranks.
     """
     ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
-    few = x[:SAMPLES], y[:SAMPLES]
-    losses = {
-        CUSTOM: _Trial(_copied(training), training).losses(few),
-        VENDOR: _Trial(_vendors(training), training).losses(few),
-        NUDGED: [
-            _Trial(_nudged(_vendors(training), case["PRECISION"], draw), training).losses(few) for draw in range(NUDGES)
-        ],
+    precision = case["PRECISION"]
+    return {
+        "losses": _losses(training, (x[:SAMPLES], y[:SAMPLES]), precision, comm),
+        **_layers(training, (x, y), precision, comm),
+        **_paces(training, (x, y), comm, device),
     }
-    _, worst = comm.allreduce((share(losses), comm.rank), MPI.MAX)
-    return {"losses": comm.bcast(losses, worst), **_paces(training, (x, y), comm, device)}
+
+
+def _losses(training: Training, batch: Batch, precision: str, comm: MPI.Comm) -> Json:
+    theirs = _Trial(_vendors(training), training).losses(batch)
+    own = _Trial(_copied(training), training).losses(batch)
+    nudged = [_Trial(_nudged(_vendors(training), precision, draw), training).losses(batch) for draw in range(DRAWS)]
+    _, worst = comm.allreduce((furthest(own, theirs), comm.rank), MPI.MAX)
+    made = comm.allreduce(max(furthest(each, theirs) for each in nudged), MPI.MAX)
+    return {"custom": comm.bcast(own, worst), "vendor": comm.bcast(theirs, worst), "rounding": made}
+
+
+def _layers(training: Training, batch: Batch, precision: str, comm: MPI.Comm) -> Json:
+    """The layer whose gradients differ most from the vendor's, and the one whose statistics do."""
+    theirs = _Trial(_vendors(training), training).left(batch)
+    own = _Trial(_copied(training), training).left(batch)
+    nudged = [
+        _Trial(_nudged(_vendors(training), precision, draw), training).left(batch) for draw in range(DRAWS_OF_LAYERS)
+    ]
+    gradients, statistics = (
+        [
+            _compared(name, vector, own[kind][name], [each[kind][name] for each in nudged], comm)
+            for name, vector in left.items()
+        ]
+        for kind, left in enumerate(theirs)
+    )
+    return {
+        "gradient": max(gradients, key=lambda layer: gradient_share(layer, precision)),
+        "statistics": max(statistics, key=statistics_share),
+    }
+
+
+def _compared(name: str, theirs: Tensor, own: Tensor, nudged: list[Tensor], comm: MPI.Comm) -> Json:
+    """By how much a layer is off, by how much rounding may bring it, and how large it is."""
+    return {
+        "where": name,
+        "off": comm.allreduce(_norm(own.double() - theirs), MPI.MAX),
+        "rounding": comm.allreduce(max(_norm(each.double() - theirs) for each in nudged), MPI.MAX),
+        "size": comm.allreduce(_norm(theirs.double()), MPI.MAX),
+    }
+
+
+def _joined(parts: dict[str, list[Any]]) -> Left:
+    """One vector of each layer that has any."""
+    return {name: torch.cat([each.flatten() for each in tensors]) for name, tensors in parts.items() if tensors}
+
+
+def _norm(vector: Tensor) -> float:
+    return finite(float(vector.norm()))
+
+
+def _moving(module: Layers) -> list[nn.Parameter]:
+    """The parameters that steps change: not those of layers without any weights yet.
+
+    Such are those of a detector that propose regions: by scores that are nearly alike, of which rounding would choose.
+    """
+    parts = (part for part in module.modules() if not isinstance(part, Layers))
+    weighted = (part for part in parts if any(bool(each.any()) for each in part.parameters(recurse=False)))
+    return [parameter for part in weighted for parameter in part.parameters(recurse=False)]
 
 
 def _copied(training: Training) -> Layers:

@@ -38,7 +38,8 @@ from hpcai.search.errand import Errand
 from hpcai.search.nursery import Nursery
 from hpcai.search.room import Room
 from hpcai.search.squad import Leader, Squad
-from hpcai.workloads.assembly import assembled_trial, same_data
+from hpcai.workloads.assembly import assembled_first, assembled_trial, same_data
+from hpcai.workloads.beside import beside_the_vendor
 from hpcai.workloads.grouped import Measurement, Stopped, in_groups
 from hpcai.workloads.needs import facts
 from hpcai.workloads.planning import limit_of_rank
@@ -127,12 +128,14 @@ class _Search:
     def prepare(self) -> Measurement:
         """The checks before the clock starts."""
         checked = checks_before(self.case, self.seed, self.group, self.device, self.initial, self.phases)
+        first = partial(assembled_first, self.case, self.seed, self.group, self.device, self.dataset, self.initial)
         shard = Shard(len(self.dataset.train), 0, self.case["DEGREE"], self.case["BATCH"])
         return {
             "dataset": description(self.dataset),
             "target": self.case["TARGET"] or self.dataset.target,
             "sharding": shard.rule,
             **checked,
+            **beside_the_vendor(self.case, first, self.group.active, self.device, self.phases),
         }
 
     def run(self, ending: Ending) -> Squad:

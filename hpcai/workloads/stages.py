@@ -11,14 +11,13 @@ from hpcai.comm.grid import Group
 from hpcai.comm.world import World
 from hpcai.data.stage import Staged
 from hpcai.inputfile import Case
-from hpcai.kernels.spec import VENDOR
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
 from hpcai.train.loop import Training
 from hpcai.train.state import Progress
 from hpcai.workloads import seconds
 from hpcai.workloads.assembly import same_data
-from hpcai.workloads.beside import beside
+from hpcai.workloads.beside import beside_the_vendor
 from hpcai.workloads.grouped import Measurement, Stopped, in_groups
 from hpcai.workloads.prepare import network
 from hpcai.workloads.residuals import checks_before
@@ -101,10 +100,7 @@ class _Stages:
     def preparation(self, tell: Tell, ending: Ending) -> Measurement:
         """Everything before the clock: the collectives, the provider and the precision are tried, and warmed up."""
         checked = checks_before(self.case, self.seed, self.group, self.device, self.graph, self.phases)
-        if self.case["KERNELS"] != VENDOR:
-            with self.phases.measure("beside"):
-                checked["beside"] = beside(self.case, self.trained, self.group.active, self.device)
-            memory.give_back()
+        checked |= beside_the_vendor(self.case, lambda: self.trained, self.group.active, self.device, self.phases)
         with self.phases.measure("warm-up"):
             warmup_steps = self.trained.warm_up()
         return {

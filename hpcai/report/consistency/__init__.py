@@ -76,6 +76,7 @@ SEARCH = (
     search.memory,
     telemetry.telemetry,
     staging.staging,
+    beside.beside,
 )
 TOPICS = {"ensemble": ENSEMBLE, "weather": WEATHER, "nas": SEARCH}
 

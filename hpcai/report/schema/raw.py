@@ -74,9 +74,12 @@ TRAINING_MEMORY = object_of(
 )
 PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
 LOSSES = {"type": "array", "items": NUMBER, "minItems": 4, "maxItems": 4}
+LAYER = object_of({"where": NAME, "off": NUMBER, "rounding": NUMBER, "size": NUMBER})
 BESIDE = object_of(
     {
-        "losses": object_of({"custom": LOSSES, "vendor": LOSSES, "nudged": list_of(LOSSES)}),
+        "losses": object_of({"custom": LOSSES, "vendor": LOSSES, "rounding": NUMBER}),
+        "gradient": LAYER,
+        "statistics": LAYER,
         "custom_seconds": NUMBER,
         "vendor_seconds": NUMBER,
     }

@@ -15,7 +15,7 @@ from hpcai.report.schema.kinds import (
     or_null,
     settings_of,
 )
-from hpcai.report.schema.raw import AUDIT, DATASET, FIRST_PHASE, PROBE, STAGING, WORST
+from hpcai.report.schema.raw import AUDIT, BESIDE, DATASET, FIRST_PHASE, PROBE, STAGING, WORST
 from hpcai.report.schema.telemetry import TELEMETRY
 from hpcai.report.schema.test import CHECK, OPERATIONS
 from hpcai.report.schema.trial import ROW, TRIAL
@@ -60,7 +60,7 @@ RAW = object_of(
         "ended_by": {"enum": list(ENDED_BY)},
         "memory": USED,
     },
-    {"staging": STAGING, "probe": PROBE, "models_between_nodes": COUNT, "telemetry": TELEMETRY},
+    {"staging": STAGING, "probe": PROBE, "beside": BESIDE, "models_between_nodes": COUNT, "telemetry": TELEMETRY},
 )
 POINT = object_of(
     {
@@ -104,9 +104,9 @@ SCORES = object_of(
         "failed_trials": COUNT,
         "precision_speed": or_null(NUMBER),
     },
-    {"staging_rate": NUMBER},
+    {"staging_rate": NUMBER, "kernels_speed": NUMBER},
 )
-UNFINISHED = object_of({**MEASURED, "where": {"const": "search"}, "ended_by": TEXT}, {"probe": PROBE})
+UNFINISHED = object_of({**MEASURED, "where": {"const": "search"}, "ended_by": TEXT}, {"probe": PROBE, "beside": BESIDE})
 SEARCH = object_of(
     {
         "index": POSITIVE,
