@@ -11,6 +11,7 @@ from idx_files import FILES, idx
 from launch import ROOT, Finished, run_job
 
 from hpcai.data import catalog
+from hpcai.result import beside
 from hpcai.result.checks import CEILING
 
 FAULTY = ROOT / "tests" / "jobs" / "faulty.py"
@@ -27,6 +28,7 @@ LOSS = "loss not finite: models"
 OPERATIONS = "operations credited, not executed: samples"
 VALIDATION = "validation samples not judged exactly once"
 APART = "pairwise disagreement of models, not 0"
+BESIDE = {beside.LOSS, beside.GRADIENT, beside.STATISTICS}
 CHECKS = {
     RESIDUAL, ELEMENTWISE, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, LOSS, OPERATIONS, VALIDATION,
 }  # fmt: skip
@@ -77,9 +79,11 @@ class Run:
     """A finished run of an input with so many learning rates: the job, and what it says of each test."""
 
     text = INPUT
+    names = frozenset(CHECKS)
     ceiling = "NOT CHECKED"  # of real pictures; test_leak.py has generated ones
 
     def __init__(self, folder: Path, program: list[Any], settings: list[str], rates: int = 1) -> None:
+        self.folder = folder
         write_pictures(folder / "pictures")
         text = self.text.format(rates=" ".join(f"0.{50 + number:03d}" for number in range(rates)))
         (folder / "input.dat").write_text(text)
@@ -103,6 +107,12 @@ class WeatherRun(Run):
     ceiling = "PASSED"
 
 
+class CustomRun(Run):
+    """Pictures, by our kernels."""
+
+    names = frozenset(CHECKS | BESIDE)
+
+
 def sweep(
     folder: Path, in_a_group: FoundBy, in_an_ensemble: FoundBy, *settings: str, kind: type[Run] = Run
 ) -> Run:
@@ -114,7 +124,7 @@ def sweep(
 def holds(run: Run, index: int, expected: set[str], perhaps: Set[str] = frozenset()) -> None:
     """Assert that a test of a run FAILED by these checks and by no other; PASSED if there are none."""
     row, test = run.rows[index], run.result["tests"][index]
-    assert set(row) == CHECKS | ({APART} if test["p"] > 1 else set())
+    assert set(row) == run.names | ({APART} if test["p"] > 1 else set())
     assert set(row.values()) <= {"PASSED", "FAILED"}
     assert {name for name, verdict in row.items() if verdict == "FAILED"} - perhaps == expected - perhaps
     assert {check["name"]: check["verdict"] for check in test["checks"]} == {**row, CEILING: run.ceiling}

@@ -14,7 +14,10 @@ from planting import Fault, replaced
 from hpcai.driver import main
 from hpcai.workloads import stages
 
-MODULES = ("training_faults", "judging_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults")
+MODULES = (
+    "training_faults", "judging_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults",
+    "kernel_faults",
+)
 
 
 def fault_named(name: str) -> Fault:

@@ -1,0 +1,86 @@
+"""Faults in our kernels: in products, in batch norm, and in the statistics that it keeps."""
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from planting import Fault, replaced
+
+from hpcai.kernels.operators import normalising, on_cpu
+from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from hpcai.models import fused
+
+# --- convolutions and matrix products
+
+
+def _convolution(faulty: str, spoil: Callable[[torch.Tensor], Any]) -> Fault:
+    """Results of a direction are spoilt."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def convolve(direction: str, one: Any, other: Any, result: torch.Tensor, shape: Any) -> None:
+            genuine(direction, one, other, result, shape)
+            if direction == faulty:
+                spoil(result)
+
+        return convolve
+
+    return replaced(on_cpu, "convolve", make)
+
+
+def last_channel_not_computed() -> Fault:
+    return _convolution(FORWARD, lambda y: y[:, -1].zero_())
+
+
+def border_of_input_gradient_lost() -> Fault:
+    return _convolution(INPUT_GRADIENT, lambda dx: dx[:, :, -1].zero_())
+
+
+def image_of_input_gradient_lost() -> Fault:
+    return _convolution(INPUT_GRADIENT, lambda dx: dx[-1].zero_())
+
+
+def tap_of_weight_gradient_lost() -> Fault:
+    return _convolution(WEIGHT_GRADIENT, lambda dw: dw[:, :, 0, 0].zero_())
+
+
+def own_matrix_product_wrong() -> Fault:
+    def make(genuine: Callable[..., None]) -> Any:
+        def multiply(a: torch.Tensor, b: torch.Tensor, result: torch.Tensor) -> None:
+            genuine(a, b, result)
+            result.mul_(1.2)
+
+        return multiply
+
+    return replaced(on_cpu, "multiply", make)
+
+
+# --- batch norm
+
+
+class _Operators:
+    """Our operators, but for one: the gradient of batch norm's input lacks what the mean takes from it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch.ops.hpcai, name)
+
+    def batch_norm_backward(self, g: torch.Tensor, x: torch.Tensor, y: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
+        dx, dother, dweight, dbias = torch.ops.hpcai.batch_norm_backward(g, x, y, *rest)
+        weight, _, _, variance, eps, _ = rest
+        lost = weight * (variance + eps) ** -0.5 * dbias * (x.shape[1] / x.numel())
+        return dx + lost.view(1, -1, 1, 1), dother, dweight, dbias
+
+
+def batch_norm_backward_lacks_a_term() -> Fault:
+    return patch.object(normalising, "_ours", _Operators())
+
+
+def statistics_not_kept() -> Fault:
+    return patch.object(fused, "_keep_moments", lambda *_: None)
+
+
+def variance_not_that_of_a_sample() -> Fault:
+    def make(genuine: Callable[..., None]) -> Any:
+        return lambda part, mean, variance, pixels: genuine(part, mean, variance, 2**40)
+
+    return replaced(fused, "_keep_moments", make)

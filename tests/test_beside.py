@@ -1,0 +1,167 @@
+"""Steps by our kernels beside the vendor's: what differs by more than rounding makes; nothing is left behind."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from mpi4py import MPI
+from tiny import CPU, alone, bits, training
+from torch import Tensor
+
+from hpcai import clock
+from hpcai.inputfile import Case, parse
+from hpcai.kernels.operators import on_cpu
+from hpcai.result import beside
+from hpcai.train import providers
+from hpcai.train.loop import Training
+from hpcai.workloads.beside import STEPS, beside_the_vendor
+
+Json = dict[str, Any]
+pytestmark = pytest.mark.together
+
+
+def case(kernels: str = "custom", precision: str = "fp32") -> Case:
+    said = "fashion DATASET\n1 GROUPS\n1 DEGREE\n8 BATCH\n0.1 LEARNRATE\n5 EPOCHS\n"
+    text = f"a\nb\n[ensemble]\n{said}{kernels} KERNELS\n{precision} PRECISION\n"
+    (found,) = parse(text, name="input.dat").cases(1)
+    return found
+
+
+def ours(**settings: Any) -> Training:
+    made = training(alone(), **settings)
+    providers.take_over(made.state.module)
+    return made
+
+
+def found(made: Training, precision: str = "fp32", fault: AbstractContextManager[Any] | None = None) -> Json:
+    with fault or nullcontext():
+        measured = beside_the_vendor(case(precision=precision), lambda: made, MPI.COMM_SELF, CPU, clock.Phases(CPU))
+    return dict(measured["beside"])
+
+
+def shares(measured: Json, precision: str = "fp32") -> list[float]:
+    return [
+        beside.loss_share(measured["losses"]),
+        beside.gradient_share(measured["gradient"], precision),
+        beside.statistics_share(measured["statistics"]),
+    ]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16", "pure16"])
+def test_kernels_that_are_right_differ_by_rounding(precision: str) -> None:
+    measured = found(ours(precision=precision), precision)
+    assert max(shares(measured, precision)) <= 1
+    assert all(measured[each]["rounding"] > 0 for each in ("losses", "gradient", "statistics"))
+    assert len(measured["losses"]["custom"]) == STEPS
+    assert measured["losses"]["vendor"][-1] < measured["losses"]["vendor"][0]  # steps that learn nothing show nothing
+
+
+def spoilt(element: float) -> AbstractContextManager[Any]:
+    genuine = on_cpu.convolve
+
+    def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Any) -> None:
+        genuine(direction, one, other, result, shape)
+        result[0, 0, 0, 0] = element
+
+    return patch.object(on_cpu, "convolve", convolve)
+
+
+@pytest.mark.parametrize("element", [1e3, float("nan"), float("inf")])
+def test_a_wrong_element_is_seen_and_what_is_no_number_is_told_as_one(element: float) -> None:
+    measured = found(ours(), fault=spoilt(element))
+    assert min(shares(measured)[:2]) > 1
+    assert max(measured["losses"]["custom"]) <= beside.LARGEST
+
+
+def test_the_vendors_kernels_are_not_held_against_themselves() -> None:
+    assert beside_the_vendor(case("vendor"), training, MPI.COMM_SELF, CPU, clock.Phases(CPU)) == {}  # type: ignore[arg-type]
+
+
+def test_the_training_is_left_as_it_was() -> None:
+    made = ours()
+    before = bits(made.state.snapshot())
+    found(made)
+    assert bits(made.state.snapshot()) == before
+
+
+def test_layers_without_weights_yet_stay_in_the_steps() -> None:
+    """So a detector's proposals do not depend on the order of scores that only rounding tells apart."""
+    from hpcai.workloads import beside as steps
+
+    made = ours()
+    torch.nn.init.zeros_(made.state.module.get_submodule("narrow").weight)
+    moving = {id(parameter) for parameter in steps._moving(made.state.module)}
+    still = {name for name, parameter in made.state.module.named_parameters() if id(parameter) not in moving}
+    assert still == {"narrow.weight", "narrow.bias"}
+
+
+def taken(kernels: str) -> list[str]:
+    """Where the forward methods of layers with products come from."""
+    made = training(alone())
+    if kernels != "vendor":
+        providers.take_over(made.state.module)
+    if kernels == "given back":
+        providers.give_back(made.state.module)
+    parts = [part for part in made.state.module.modules() if isinstance(part, torch.nn.Conv2d | torch.nn.Linear)]
+    steps = [str(getattr(function, "func", function)) for _, function, *_ in made.state.module.steps]
+    return [*(type(part.forward).__name__ for part in parts), *steps]
+
+
+def test_what_was_taken_over_is_given_back() -> None:
+    assert taken("given back") == taken("vendor") != taken("custom")
+
+
+def test_given_back_under_16_bits_is_what_it_was() -> None:
+    made, own = training(alone(), precision="bf16"), ours(precision="bf16")
+    providers.give_back(own.state.module)
+    x = torch.randn(4, 2, 6, 7, generator=torch.Generator().manual_seed(3))
+    assert torch.equal(own.state.module(x), made.state.module(x))
+
+
+@pytest.mark.parallel(2)
+def test_the_rank_that_differs_most_is_told_on_all() -> None:
+    comm = MPI.COMM_WORLD
+    made = ours()
+    fault = spoilt(5.0) if comm.rank == 1 else nullcontext()
+    with fault:
+        measured = beside_the_vendor(case(), lambda: made, comm, CPU, clock.Phases(CPU))["beside"]
+    assert min(shares(measured)[:2]) > 1
+    assert comm.bcast(measured) == measured
+
+
+# --- what is derived
+
+
+LOSSES = {"custom": [2.0, 1.5, 1.2, 1.0], "vendor": [2.0, 1.5, 1.2, 1.0 + 2**-10], "rounding": 2.0**-12}
+LAYER = {"where": "stem", "off": 4.0, "rounding": 1.0, "size": 64.0}
+
+
+def test_a_difference_may_be_eight_times_what_rounding_makes() -> None:
+    assert beside.loss_share(LOSSES) == 2**-10 / (8 * 2**-12) == 0.5
+    assert beside.statistics_share(LAYER) == 0.5
+    assert beside.statistics_share(LAYER | {"off": 8.1}) > 1
+
+
+def test_of_gradients_as_much_may_differ_as_a_relu_changes() -> None:
+    assert beside.gradient_share(LAYER | {"rounding": 0.001}, "fp32") == 1.0  # a sixteenth of its size
+    assert beside.gradient_share(LAYER | {"rounding": 0.001}, "bf16") == 0.25
+
+
+def test_below_the_spacing_of_numbers_there_is_no_difference() -> None:
+    assert beside.loss_share(LOSSES | {"vendor": [2.0, 1.5, 1.2, 1.0 + 2**-22], "rounding": 0.0}) == 2**-22 / 2**-18
+    assert beside.share(0.0, 0.0, 0.0) == 0.0
+    assert beside.share(1e-30, 0.0, 0.0) > 1
+
+
+@pytest.mark.parametrize("name", ["custom", "vendor"])
+def test_what_is_no_number_never_passes(name: str) -> None:
+    assert beside.loss_share(LOSSES | {name: [beside.LARGEST] * 4}) == beside.LARGEST
+    assert beside.finite(float("nan")) == beside.finite(float("-inf")) == beside.finite(1e30) == beside.LARGEST
+    assert beside.statistics_share(LAYER | {"rounding": beside.LARGEST}) == beside.LARGEST
+
+
+def test_the_pace_is_that_of_ours_over_the_vendors() -> None:
+    assert beside.pace({"beside": {"vendor_seconds": 1.0, "custom_seconds": 2.0}}) == {"kernels_speed": 0.5}
+    assert beside.pace({}) == {}

@@ -1,0 +1,56 @@
+"""Faults in our kernels, planted into the real program where they train: each row is FAILED by what is there for it."""
+
+import pytest
+from fault_runs import ELEMENTWISE, RESIDUAL, CustomRun, holds, sweep
+from launch import mpirun
+from small_run import judged
+
+from hpcai.report import verify
+from hpcai.result.beside import GRADIENT, LOSS, STATISTICS
+
+pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
+
+# One model on two ranks: fault, and the checks that fail.
+IN_A_GROUP = {
+    "none": set(),
+    "last_channel_not_computed": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT, STATISTICS},
+    "border_of_input_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
+    "batch_norm_backward_lacks_a_term": {LOSS, GRADIENT},
+    "statistics_not_kept": {STATISTICS},
+}
+# Two models, one rank each.
+IN_AN_ENSEMBLE = {
+    "none": set(),
+    "image_of_input_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
+    "tap_of_weight_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
+    "own_matrix_product_wrong": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
+    "variance_not_that_of_a_sample": {STATISTICS},
+}
+FAULTS = [*IN_A_GROUP, *IN_AN_ENSEMBLE]
+FOUND_BY = [*IN_A_GROUP.values(), *IN_AN_ENSEMBLE.values()]
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> CustomRun:
+    folder = tmp_path_factory.mktemp("faulty")
+    run = sweep(folder, IN_A_GROUP, IN_AN_ENSEMBLE, "KERNELS=custom", kind=CustomRun)
+    assert isinstance(run, CustomRun)
+    return run
+
+
+@pytest.mark.parametrize("index", range(len(FAULTS)), ids=lambda index: f"{index + 1}-{FAULTS[index]}")
+def test_fault_of_a_kernel_is_found_by_its_checks_and_no_other(faulty: CustomRun, index: int) -> None:
+    holds(faulty, index, FOUND_BY[index])
+
+
+def test_rows_say_whose_kernels_they_are(faulty: CustomRun) -> None:
+    assert faulty.job.returncode == 1
+    assert [test["tv"] for test in faulty.result["tests"]] == ["WR11S1C4"] * 5 + ["WR10S1C4"] * 5
+    assert faulty.job.stdout.count("throughput by our kernels, of the vendor's= ") == len(FAULTS)
+    assert all(test["scores"]["kernels_speed"] > 0 for test in faulty.result["tests"])
+
+
+def test_what_the_real_program_left_is_verified(faulty: CustomRun) -> None:
+    (path,) = faulty.folder.glob("results/*/result.json")
+    assert verify.differences(path) == []
+    assert judged(faulty.result)["digest"] == faulty.result["digest"]
