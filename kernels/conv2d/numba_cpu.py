@@ -14,6 +14,7 @@ from ..arrays import aligned, poison, poisoned
 from ..cpu import depthwise
 from ..cpu.correlate import correlate
 from ..cpu.operands import Matrix
+from ..cpu.slide import slide, slides
 from ..cpu.walk import Correlation, Lying, forward_works, gradient_works, images, lying, moved, weights
 from ..cpu.weigh import weigh
 from ..cpu.weigh_few import weigh_few
@@ -69,7 +70,8 @@ def planned(
         return partial(_multiply, products, direction, one, zero, threads)
     backwards = direction == INPUT_GRADIENT
     works = gradient_works(y, w, x, shape) if backwards else forward_works(x, w, y, shape)
-    return partial(_correlate, [(_kernel(direction, work), work) for work in works], backwards, one, threads)
+    kernels = [(_kernel(direction, work, one.itemsize), work) for work in works]
+    return partial(_correlate, kernels, backwards, one, threads)
 
 
 def _multiply(
@@ -89,9 +91,9 @@ def _correlate(
         kernel(moved(work, source, w, target), one, threads)
 
 
-def _kernel(direction: str, work: Correlation) -> Kernel:
+def _kernel(direction: str, work: Correlation, size: int) -> Kernel:
     if direction != WEIGHT_GRADIENT:
-        return correlate
+        return slide if slides(work, size) else correlate
     return weigh_few if work.joined > 1 else weigh
 
 

@@ -1,0 +1,82 @@
+"""Rows of a picture, copied with zeros around them as long as taps see them: each pixel in lines of the cache.
+
+A row has a part for each line of a pixel's channels, and of these one for each phase of the pixels, which are those
+that the outputs, one after the other, see by the same tap: so tiles find what any tap sees side by side.
+"""
+
+from typing import Any, NamedTuple
+
+from .compiled import compiled
+from .moving import bytes_of
+from .operands import clear_run, copy_run
+from .simd import LINE
+from .walk import Axis, Correlation
+
+
+class Ring(NamedTuple):
+    """Where rows lie: row y in place y modulo `rows`. Bytes to the next row, line and phase; the pixels of a phase."""
+
+    address: int
+    rows: int
+    row: int
+    line: int
+    phase: int
+    pixels: int
+    first: int  # output that would see the first of them by a tap with no offset
+
+
+def ring_of(address: int, work: Correlation, size: int) -> Ring:
+    """For what a row of outputs sees, of numbers of `size` bytes; see `nbytes_of`."""
+    vertical, horizontal = work.vertical, work.horizontal
+    offsets = [(horizontal.start + tap * horizontal.apart) // horizontal.step for tap in range(horizontal.taps)]
+    pixels = horizontal.outputs + max(offsets) - min(offsets)
+    phase = pixels * LINE
+    line = horizontal.step * phase
+    row = work.source.channels * size // LINE * line
+    return Ring(address, (vertical.taps - 1) * abs(vertical.apart) + 1, row, line, phase, pixels, min(offsets))
+
+
+def nbytes_of(ring: Ring) -> int:
+    """Bytes of all rows."""
+    return ring.rows * ring.row
+
+
+@compiled
+def place_of(ring: Any, axis: Any, tap: Any) -> Any:
+    """Bytes in a row to what the first output sees by a tap, in its first line."""
+    offset, phase = divmod(axis.start + tap * axis.apart, axis.step)
+    return phase * ring.phase + (offset - ring.first) * LINE
+
+
+@compiled
+def fill_row(like: Any, work: Any, ring: Any, image: Any, y: Any) -> None:
+    """Copy a row of a picture."""
+    horizontal = work.horizontal
+    source = work.source.address + image * work.source.image + y * work.source.row
+    for phase in range(horizontal.step):
+        if _is_seen(horizontal, phase):
+            to = ring.address + y % ring.rows * ring.row + phase * ring.phase
+            _fill_phase(like, work, ring, to, source, phase)
+
+
+@compiled
+def _is_seen(axis: Any, phase: Any) -> Any:
+    """Whether any tap sees pixels of a phase."""
+    for tap in range(axis.taps):
+        if (axis.start + tap * axis.apart) % axis.step == phase:
+            return True
+    return False
+
+
+@compiled
+def _fill_phase(like: Any, work: Any, ring: Any, target: Any, source: Any, phase: Any) -> None:
+    size, step, whole = bytes_of(like), work.horizontal.step, work.horizontal.size
+    numbers = LINE // size
+    lines = work.source.channels // numbers
+    for place in range(ring.pixels):
+        pixel, to = (place + ring.first) * step + phase, target + place * LINE
+        for line in range(lines):
+            if 0 <= pixel < whole:
+                copy_run(like, to + line * ring.line, source + pixel * work.source.pixel + line * LINE, numbers)
+            else:
+                clear_run(like, to + line * ring.line, numbers)

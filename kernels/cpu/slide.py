@@ -1,0 +1,150 @@
+"""A correlation of few channels in Numba: row by row of outputs, tiles slide along rows of the source that are copied.
+
+Channels fill lines of the cache, and a row has pixels for a tile. Threads share the rows of outputs out.
+"""
+
+from typing import Any, NamedTuple
+
+from numba import prange
+
+from .block import sliver_width
+from .blocking import share_of
+from .compiled import compiled, parallel
+from .gather import folded
+from .moving import bytes_of, write
+from .operands import Matrix, pack_slivers
+from .pixels import ENTRY, HEIGHTS, multiply_pixels
+from .ring import Ring, fill_row, nbytes_of, place_of, ring_of
+from .simd import LINE, OWN, VECTORS
+from .tile import WORD
+from .walk import Correlation, flat
+from .workspace import workspace
+
+MOST = 2**18  # bytes of the weights, and of the rows that are copied: they stay in the second cache
+LEAST = HEIGHTS[1][-1]  # pixels of the lowest tile
+_share = compiled(share_of)
+
+
+class Plan(NamedTuple):
+    """Of a thread: pixels of a tile, of whole slivers and of one vector; bytes to its parts, of which weights are first."""
+
+    wide: int
+    narrow: int
+    entries: int
+    ring: int
+    nbytes: int
+
+
+def slides(work: Correlation, size: int) -> bool:
+    """Whether `slide` computes a correlation of numbers of `size` bytes."""
+    lines = work.source.channels * size % LINE == 0 and work.target.channels * size % OWN.nbytes == 0
+    taps, outputs = work.vertical.taps * work.horizontal.taps, work.horizontal.outputs
+    if not (lines and taps and outputs >= LEAST and work.vertical.apart > 0):
+        return False
+    plan = _plan(work, ring_of(0, work, size), size)
+    return plan.nbytes <= MOST
+
+
+def slide(work: Correlation, one: Any, threads: int) -> None:
+    """Fill the target of a correlation that slides, whose numbers are like `one`."""
+    ring = ring_of(0, work, one.itemsize)
+    plan = _plan(work, ring, one.itemsize)
+    memory = workspace(threads * plan.nbytes)
+    if threads == 1:
+        _slide(one, work, ring, plan, 0, work.images * work.vertical.outputs, memory)
+    else:
+        _slide_on_threads(threads, one, flat(work), ring, plan, memory)
+
+
+def _plan(work: Correlation, ring: Ring, size: int) -> Plan:
+    width = VECTORS * OWN.nbytes
+    filters = -(-work.target.channels * size // width) * width
+    taps = work.vertical.taps * work.horizontal.taps
+    entries = taps * work.source.channels * filters
+    rows = entries + -(-taps * (work.source.channels * size // LINE) * ENTRY * WORD // LINE) * LINE
+    outputs = work.horizontal.outputs
+    return Plan(_height(VECTORS, outputs), _height(1, outputs), entries, rows, rows + nbytes_of(ring))
+
+
+def _height(vectors: int, outputs: int) -> int:
+    """Of a tile: pixels are computed twice where tiles do not fill a row, and low tiles are slower."""
+    return min((height for height in HEIGHTS[vectors] if height <= outputs), key=lambda each: -(-outputs // each) * each)
+
+
+@parallel
+def _slide_on_threads(threads: Any, like: Any, numbers: Any, ring: Any, plan: Any, memory: Any) -> None:
+    work = folded(numbers)
+    rows = work.images * work.vertical.outputs
+    tall = _share(rows, threads, 1)
+    for thread in prange(threads):
+        if thread * tall < rows:
+            own = memory + thread * plan.nbytes
+            _slide(like, folded(numbers), ring, plan, thread * tall, min(tall, rows - thread * tall), own)
+
+
+@compiled
+def _slide(like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, memory: Any) -> None:
+    """Some rows of outputs, by one thread."""
+    _pack(like, work, memory)
+    own = Ring(memory + plan.ring, ring.rows, ring.row, ring.line, ring.phase, ring.pixels, ring.first)
+    vertical, filled = work.vertical, 0
+    for row in range(first, first + count):
+        image, output = divmod(row, vertical.outputs)
+        begin = output * vertical.step + vertical.start
+        end = begin + (vertical.taps - 1) * vertical.apart + 1
+        filled = max(0, begin) if output == 0 or row == first else max(filled, begin)
+        for y in range(filled, min(end, vertical.size)):
+            fill_row(like, work, own, image, y)
+        filled = max(filled, end)
+        entries = _write_entries(like, work, own, begin, memory + plan.entries)
+        _multiply(like, work, own, plan, image, output, entries, memory)
+
+
+@compiled
+def _pack(like: Any, work: Any, target: Any) -> None:
+    """Slivers of the weights, tap by tap."""
+    size, width, channels = bytes_of(like), sliver_width(like), work.source.channels
+    taps = work.vertical.taps * work.horizontal.taps
+    for tap in range(taps):
+        down, right = divmod(tap, work.horizontal.taps)
+        there = work.weights.address + down * work.weights.down + right * work.weights.right
+        matrix = Matrix(there, channels, work.target.channels, work.weights.channel, work.weights.filter)
+        pack_slivers(like, target + tap * channels * width * size, width, matrix, taps * channels)
+
+
+@compiled
+def _write_entries(like: Any, work: Any, ring: Any, begin: Any, entries: Any) -> Any:
+    """An entry for each line that a row of outputs sees by each tap that is not outside; how many."""
+    nbytes = LINE * sliver_width(like)
+    lines, sliver, count = work.source.channels * bytes_of(like) // LINE, 0, 0
+    for down in range(work.vertical.taps):
+        y = begin + down * work.vertical.apart
+        for right in range(work.horizontal.taps):
+            seen = y % ring.rows * ring.row + place_of(ring, work.horizontal, right)
+            for line in range(lines):
+                if 0 <= y < work.vertical.size:
+                    write(seen + line * ring.line, entries + count * ENTRY * WORD)
+                    write(sliver, entries + (count * ENTRY + 1) * WORD)
+                    count += 1
+                sliver += nbytes
+    return count
+
+
+@compiled
+def _multiply(
+    like: Any, work: Any, ring: Any, plan: Any, image: Any, output: Any, count: Any, memory: Any
+) -> None:
+    """A row of outputs: the last tile ends where the row does."""
+    size, width, target = bytes_of(like), sliver_width(like), work.target
+    taps = work.vertical.taps * work.horizontal.taps
+    to = target.address + image * target.image + output * target.row
+    for column in range(0, target.channels, width):
+        narrow = target.channels - column < width
+        height = plan.narrow if narrow else plan.wide
+        sliver = memory + column * taps * work.source.channels * size
+        for begin in range(0, work.horizontal.outputs, height):
+            first = min(begin, work.horizontal.outputs - height)
+            seen, there = ring.address + first * LINE, to + first * target.pixel + column * size
+            multiply_pixels(
+                like, seen, memory + plan.entries, count, sliver, there, target.pixel, height, narrow
+            )
