@@ -13,6 +13,7 @@ from .simd import I8, I64, LINE, OWN, VECTORS, Code, Value, Vectors, instruction
 from .tile import WORD, nothing, row_of
 
 ENTRY = 2  # words
+FETCHED = 4  # lines that an entry brings near
 LOW, WIDE, TALL = OWN.count // 4, (OWN.count - 4) // 2, OWN.count // 2  # pixels of a tile
 HEIGHTS = {1: (TALL, WIDE, LOW), VECTORS: (WIDE, LOW)}  # by the vectors of a pixel: as many sums as there are registers
 # Steps in one turn, by the vectors as well: LLVM reads the numbers of several steps at once, which then need registers
@@ -24,15 +25,18 @@ def _pixels_of(height: int, vectors: int) -> Any:
     """The instruction for so many pixels and vectors of filters."""
 
     @instruction
-    def multiply(typingctx: Any, like: Any, a: Any, entries: Any, count: Any, b: Any, c: Any, apart: Any) -> Any:
+    def multiply(
+        typingctx: Any, like: Any, a: Any, entries: Any, count: Any, b: Any, c: Any, apart: Any, ahead: Any, on: Any
+    ) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, like)
-            _, a, entries, count, b, c, apart = arguments
+            _, a, entries, count, b, c, apart, ahead, on = arguments
             target = row_of(code, c, apart)
 
             def entry(index: Value, sums: Vectors) -> Vectors:
                 here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
                 seen, sliver = code.numbers(here, ENTRY)
+                code.expect(code.at(code.pointer(ahead), builder.mul(index, on), I8), FETCHED)
                 return _line(code, code.pointer(builder.add(a, seen)), code.pointer(builder.add(b, sliver)), sums)
 
             sums = code.repeat(I64(0), count, 1, nothing(code, height, vectors), entry)[1]
@@ -41,7 +45,7 @@ def _pixels_of(height: int, vectors: int) -> Any:
                     code.store(vector, target(I64(row)), place * OWN.nbytes)
             return context.get_dummy_value()
 
-        return types.void(like, *[types.intp] * 6), generate
+        return types.void(like, *[types.intp] * 8), generate
 
     return multiply
 
@@ -71,7 +75,7 @@ _all_wide, _all_low = (_pixels_of(height, VECTORS) for height in HEIGHTS[VECTORS
 
 @compiled
 def multiply_pixels(
-    like: Any, a: Any, entries: Any, count: Any, b: Any, c: Any, apart: Any, height: Any, narrow: Any
+    like: Any, a: Any, entries: Any, count: Any, b: Any, c: Any, apart: Any, height: Any, narrow: Any, ahead: Any, on: Any
 ) -> None:
     """C = A B of `height` pixels, one of HEIGHTS, summed over `count` entries of a line of each pixel.
 
@@ -81,12 +85,12 @@ def multiply_pixels(
     """
     if narrow:
         if height == TALL:
-            _one_tall(like, a, entries, count, b, c, apart)
+            _one_tall(like, a, entries, count, b, c, apart, ahead, on)
         elif height == WIDE:
-            _one_wide(like, a, entries, count, b, c, apart)
+            _one_wide(like, a, entries, count, b, c, apart, ahead, on)
         else:
-            _one_low(like, a, entries, count, b, c, apart)
+            _one_low(like, a, entries, count, b, c, apart, ahead, on)
     elif height == WIDE:
-        _all_wide(like, a, entries, count, b, c, apart)
+        _all_wide(like, a, entries, count, b, c, apart, ahead, on)
     else:
-        _all_low(like, a, entries, count, b, c, apart)
+        _all_low(like, a, entries, count, b, c, apart, ahead, on)

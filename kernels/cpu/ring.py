@@ -70,13 +70,14 @@ def _is_seen(axis: Any, phase: Any) -> Any:
 
 @compiled
 def _fill_phase(like: Any, work: Any, ring: Any, target: Any, source: Any, phase: Any) -> None:
-    size, step, whole = bytes_of(like), work.horizontal.step, work.horizontal.size
-    numbers = LINE // size
-    lines = work.source.channels // numbers
-    for place in range(ring.pixels):
-        pixel, to = (place + ring.first) * step + phase, target + place * LINE
-        for line in range(lines):
-            if 0 <= pixel < whole:
-                copy_run(like, to + line * ring.line, source + pixel * work.source.pixel + line * LINE, numbers)
-            else:
-                clear_run(like, to + line * ring.line, numbers)
+    """Zeros, the pixels of a phase, and zeros."""
+    numbers, step, whole = LINE // bytes_of(like), work.horizontal.step, work.horizontal.size
+    begin = min(max(-ring.first, 0), ring.pixels)
+    end = max(begin, min((whole - 1 - phase) // step + 1 - ring.first, ring.pixels))
+    apart = step * work.source.pixel
+    for line in range(work.source.channels // numbers):
+        to, come = target + line * ring.line, source + phase * work.source.pixel + line * LINE
+        clear_run(like, to, begin * numbers)
+        for place in range(begin, end):
+            copy_run(like, to + place * LINE, come + (place + ring.first) * apart, numbers)
+        clear_run(like, to + end * LINE, (ring.pixels - end) * numbers)

@@ -11,7 +11,7 @@ from .block import sliver_width
 from .blocking import share_of
 from .compiled import compiled, parallel
 from .gather import folded
-from .moving import bytes_of, write
+from .moving import bytes_of, read, write
 from .operands import Matrix, pack_slivers
 from .pixels import ENTRY, HEIGHTS, multiply_pixels
 from .ring import Ring, fill_row, nbytes_of, place_of, ring_of
@@ -30,6 +30,7 @@ class Plan(NamedTuple):
 
     wide: int
     narrow: int
+    places: int
     entries: int
     ring: int
     nbytes: int
@@ -60,10 +61,12 @@ def _plan(work: Correlation, ring: Ring, size: int) -> Plan:
     width = VECTORS * OWN.nbytes
     filters = -(-work.target.channels * size // width) * width
     taps = work.vertical.taps * work.horizontal.taps
-    entries = taps * work.source.channels * filters
-    rows = entries + -(-taps * (work.source.channels * size // LINE) * ENTRY * WORD // LINE) * LINE
+    lines = taps * (work.source.channels * size // LINE)
+    places = lines * LINE * filters // size
+    entries = places + lines * WORD
+    rows = -(-(entries + lines * ENTRY * WORD) // LINE) * LINE
     outputs = work.horizontal.outputs
-    return Plan(_height(VECTORS, outputs), _height(1, outputs), entries, rows, rows + nbytes_of(ring))
+    return Plan(_height(VECTORS, outputs), _height(1, outputs), places, entries, rows, rows + nbytes_of(ring))
 
 
 def _height(vectors: int, outputs: int) -> int:
@@ -85,8 +88,9 @@ def _slide_on_threads(threads: Any, like: Any, numbers: Any, ring: Any, plan: An
 @compiled
 def _slide(like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, memory: Any) -> None:
     """Some rows of outputs, by one thread."""
-    _pack(like, work, memory)
     own = Ring(memory + plan.ring, ring.rows, ring.row, ring.line, ring.phase, ring.pixels, ring.first)
+    _pack(like, work, memory)
+    _write_places(like, work, own, memory + plan.places)
     vertical, filled = work.vertical, 0
     for row in range(first, first + count):
         image, output = divmod(row, vertical.outputs)
@@ -96,8 +100,11 @@ def _slide(like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, m
         for y in range(filled, min(end, vertical.size)):
             fill_row(like, work, own, image, y)
         filled = max(filled, end)
-        entries = _write_entries(like, work, own, begin, memory + plan.entries)
-        _multiply(like, work, own, plan, image, output, entries, memory)
+        entries = _write_entries(like, work, own, begin, memory + plan.places, memory + plan.entries)
+        ahead = work.source.address + image * work.source.image + filled * work.source.row
+        if filled >= vertical.size:
+            ahead = work.source.address + (image + 1) * work.source.image
+        _multiply(like, work, own, plan, image, output, entries, memory, ahead)
 
 
 @compiled
@@ -113,31 +120,48 @@ def _pack(like: Any, work: Any, target: Any) -> None:
 
 
 @compiled
-def _write_entries(like: Any, work: Any, ring: Any, begin: Any, entries: Any) -> Any:
+def _write_places(like: Any, work: Any, ring: Any, places: Any) -> None:
+    """Where in a row of the source each line that a tap sees lies, tap by tap."""
+    for right in range(work.horizontal.taps):
+        seen = place_of(ring, work.horizontal, right)
+        for line in range(_lines(like, work)):
+            write(seen + line * ring.line, places)
+            places += WORD
+
+
+@compiled
+def _lines(like: Any, work: Any) -> Any:
+    """Of a pixel."""
+    return work.source.channels * bytes_of(like) // LINE
+
+
+@compiled
+def _write_entries(like: Any, work: Any, ring: Any, begin: Any, places: Any, entries: Any) -> Any:
     """An entry for each line that a row of outputs sees by each tap that is not outside; how many."""
-    nbytes = LINE * sliver_width(like)
-    lines, sliver, count = work.source.channels * bytes_of(like) // LINE, 0, 0
+    nbytes, each = LINE * sliver_width(like), work.horizontal.taps * _lines(like, work)
+    count = 0
     for down in range(work.vertical.taps):
         y = begin + down * work.vertical.apart
-        for right in range(work.horizontal.taps):
-            seen = y % ring.rows * ring.row + place_of(ring, work.horizontal, right)
-            for line in range(lines):
-                if 0 <= y < work.vertical.size:
-                    write(seen + line * ring.line, entries + count * ENTRY * WORD)
-                    write(sliver, entries + (count * ENTRY + 1) * WORD)
-                    count += 1
-                sliver += nbytes
+        if 0 <= y < work.vertical.size:
+            row = y % ring.rows * ring.row
+            for place in range(each):
+                write(row + read(0, places + place * WORD), entries + count * ENTRY * WORD)
+                write((down * each + place) * nbytes, entries + (count * ENTRY + 1) * WORD)
+                count += 1
     return count
 
 
 @compiled
 def _multiply(
-    like: Any, work: Any, ring: Any, plan: Any, image: Any, output: Any, count: Any, memory: Any
+    like: Any, work: Any, ring: Any, plan: Any, image: Any, output: Any, count: Any, memory: Any, ahead: Any
 ) -> None:
     """A row of outputs: the last tile ends where the row does."""
     size, width, target = bytes_of(like), sliver_width(like), work.target
     taps = work.vertical.taps * work.horizontal.taps
     to = target.address + image * target.image + output * target.row
+    wanted = min(work.vertical.step, work.vertical.taps) * work.source.row
+    tiles = max(1, work.horizontal.outputs // plan.narrow * ((target.channels + width - 1) // width))
+    on = (wanted // (tiles * max(count, 1)) + LINE - 1) // LINE * LINE
     for column in range(0, target.channels, width):
         narrow = target.channels - column < width
         height = plan.narrow if narrow else plan.wide
@@ -145,6 +169,8 @@ def _multiply(
         for begin in range(0, work.horizontal.outputs, height):
             first = min(begin, work.horizontal.outputs - height)
             seen, there = ring.address + first * LINE, to + first * target.pixel + column * size
+            near = ahead
+            ahead += on * count
             multiply_pixels(
-                like, seen, memory + plan.entries, count, sliver, there, target.pixel, height, narrow
+                like, seen, memory + plan.entries, count, sliver, there, target.pixel, height, narrow, near, on
             )
