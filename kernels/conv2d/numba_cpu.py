@@ -15,7 +15,7 @@ from ..cpu import depthwise
 from ..cpu.correlate import correlate
 from ..cpu.operands import Matrix
 from ..cpu.slide import slide, slides
-from ..cpu.walk import Correlation, Lying, forward_works, gradient_works, images, lying, moved, weights
+from ..cpu.walk import Correlation, Lying, forward_works, gradient_works, images, lying, moved, side_by_side, weights
 from ..cpu.weigh import weigh
 from ..cpu.weigh_few import weigh_few
 from ..gemm.numba_cpu import multiply
@@ -94,7 +94,7 @@ def _correlate(
 def _kernel(direction: str, work: Correlation, size: int) -> Kernel:
     if direction != WEIGHT_GRADIENT:
         return slide if slides(work, size) else correlate
-    return weigh_few if work.joined > 1 else weigh
+    return weigh_few if side_by_side(work, size) else weigh
 
 
 def _factors(direction: str, x: Matrix, w: Matrix, y: Matrix) -> tuple[Matrix, Matrix, Matrix]:

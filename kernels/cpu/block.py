@@ -44,7 +44,7 @@ NOTHING = Ahead(0, 0, 0, 0)
 
 
 @compiled
-def _next_of(ahead: Any, fetched: Any) -> Any:
+def next_of(ahead: Any, fetched: Any) -> Any:
     """Where to go on after so many bytes; 0 at the end."""
     if fetched < ahead.first_nbytes:
         return ahead.first + fetched
@@ -70,7 +70,7 @@ def multiply_block(
             tile = part(c, row, column, ROWS, width)
             whole = tile.rows == made(tile.rows) and tile.columns == width and c.right == size
             target, down = (tile.address, tile.down) if whole else (beside, width * size)
-            near = _next_of(ahead, fetched)
+            near = next_of(ahead, fetched)
             fetched += steps * FETCHED * (tile.rows == ROWS)
             if left.in_panels:
                 multiply_panel(alpha, steps, a, sliver, target, down, add and whole, tile.rows, near)

@@ -8,11 +8,12 @@ from numba import types
 
 from .compiled import compiled
 from .moving import bytes_of
-from .simd import I8, I64, OWN, ROWS, VECTORS, Code, Value, Vectors, instruction
+from .simd import I8, I64, LINE, OWN, ROWS, VECTORS, Code, Value, Vectors, instruction
 from .tile import LONG, UNROLLED, WORD, Column, columns_of, nothing, row_of, stored, summed
 
 ENTRY, STRIP = 3, 2  # words of an entry of `multiply_places`, of `multiply_strip`
 TALL = OWN.count - 2 * UNROLLED  # rows of a tile one vector wide whose columns lie in one piece
+SHORT = TALL // 2
 
 
 def _places_of(vectors: int, side_by_side: bool) -> Any:
@@ -78,49 +79,56 @@ def _strip_of(height: int, vectors: int) -> Any:
 
     @instruction
     def multiply(
-        typingctx: Any, alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, b: Any, c: Any, ldc: Any
+        typingctx: Any, alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, pitch: Any, c: Any, ldc: Any,
+        ahead: Any,
     ) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
-            factor, steps, apart, entries, count, b, c, ldc = arguments
+            factor, steps, apart, entries, count, pitch, c, ldc, ahead = arguments
             target = row_of(code, c, ldc)
 
             def entry(index: Value, sums: Vectors) -> Vectors:
                 here = code.at(code.pointer(entries), builder.mul(index, I64(STRIP * WORD)), I8)
-                first, sliver = code.numbers(here, STRIP)
-                return summed(code, steps, _strip(code, first, apart), builder.add(b, sliver), sums, target, UNROLLED)
+                first, b = code.numbers(here, STRIP)
+                near = code.at(code.pointer(ahead), builder.mul(builder.mul(index, steps), I64(LINE)), I8)
+                columns = _strip(code, first, apart, near)
+                return summed(code, steps, columns, b, sums, target, UNROLLED, pitch)
 
             sums = code.repeat(I64(0), count, 1, nothing(code, height, vectors), entry)[1]
             stored(code, sums, factor, target, ir.Constant(ir.IntType(1), 1))
             return context.get_dummy_value()
 
-        return types.void(alpha, *[types.intp] * 7), generate
+        return types.void(alpha, *[types.intp] * 8), generate
 
     return multiply
 
 
-_wide_strip, _narrow_strip = _strip_of(ROWS, VECTORS), _strip_of(TALL, 1)
+_wide_strip, _narrow_strip, _short_strip = _strip_of(ROWS, VECTORS), _strip_of(TALL, 1), _strip_of(SHORT, 1)
 
 
 @compiled
 def multiply_strip(
-    alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, b: Any, c: Any, ldc: Any, narrow: Any
+    alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, pitch: Any, c: Any, ldc: Any, height: Any, ahead: Any
 ) -> None:
     """C += alpha A B over `count` entries of `inner` steps, of which each has its column of A in one piece.
 
-    An entry says where its first column begins, and how many bytes from `b` on its part of the sliver. A tile has ROWS
-    rows or, if it is narrow, which is one vector wide, TALL.
+    An entry says where its first column and its first row of B begin; columns are `apart` bytes apart, rows of B
+    `pitch`. A tile has ROWS rows or, if it is one vector wide, TALL or SHORT. Each step has a line brought near that
+    will be wanted next, from `ahead` on.
     """
-    if narrow:
-        _narrow_strip(alpha, inner, apart, entries, count, b, c, ldc)
+    if height == ROWS:
+        _wide_strip(alpha, inner, apart, entries, count, pitch, c, ldc, ahead)
+    elif height == TALL:
+        _narrow_strip(alpha, inner, apart, entries, count, pitch, c, ldc, ahead)
     else:
-        _wide_strip(alpha, inner, apart, entries, count, b, c, ldc)
+        _short_strip(alpha, inner, apart, entries, count, pitch, c, ldc, ahead)
 
 
-def _strip(code: Code, first: Value, apart: Value) -> Callable[[Value], Column]:
+def _strip(code: Code, first: Value, apart: Value, near: Value) -> Callable[[Value], Column]:
     """Columns of A that lie in one piece each, so many bytes apart."""
 
     def columns(index: Value) -> Column:
+        code.expect(code.at(near, code.builder.mul(index, I64(LINE)), I8), UNROLLED)
         places = [code.builder.mul(code.builder.add(index, I64(step)), apart) for step in range(UNROLLED)]
         starts = [code.at(code.pointer(first), place, I8) for place in places]
         return lambda step, row: code.broadcast(starts[step], row * code.itemsize)

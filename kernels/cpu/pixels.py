@@ -75,13 +75,15 @@ _all_wide, _all_low = (_pixels_of(height, VECTORS) for height in HEIGHTS[VECTORS
 
 @compiled
 def multiply_pixels(
-    like: Any, a: Any, entries: Any, count: Any, b: Any, c: Any, apart: Any, height: Any, narrow: Any, ahead: Any, on: Any
+    like: Any, a: Any, entries: Any, count: Any, b: Any, c: Any, apart: Any, height: Any, narrow: Any, ahead: Any,
+    on: Any,
 ) -> None:
     """C = A B of `height` pixels, one of HEIGHTS, summed over `count` entries of a line of each pixel.
 
     An entry says how many bytes from `a` on the first pixel's line lies, the others' after it, and how many from `b`
     on its part of the sliver. Pixels of C lie `apart` bytes apart. A narrow tile is one vector wide, of a sliver as
-    wide as others.
+    wide as others. Each entry has FETCHED lines brought near that will be wanted next, from `ahead` on, `on` bytes
+    after those of the entry before.
     """
     if narrow:
         if height == TALL:

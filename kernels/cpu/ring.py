@@ -10,7 +10,7 @@ from .compiled import compiled
 from .moving import bytes_of
 from .operands import clear_run, copy_run
 from .simd import LINE
-from .walk import Axis, Correlation
+from .walk import Correlation
 
 
 class Ring(NamedTuple):
@@ -62,10 +62,10 @@ def fill_row(like: Any, work: Any, ring: Any, image: Any, y: Any) -> None:
 @compiled
 def _is_seen(axis: Any, phase: Any) -> Any:
     """Whether any tap sees pixels of a phase."""
+    seen = False
     for tap in range(axis.taps):
-        if (axis.start + tap * axis.apart) % axis.step == phase:
-            return True
-    return False
+        seen = seen or (axis.start + tap * axis.apart) % axis.step == phase
+    return seen
 
 
 @compiled

@@ -26,7 +26,7 @@ _share = compiled(share_of)
 
 
 class Plan(NamedTuple):
-    """Of a thread: pixels of a tile, of whole slivers and of one vector; bytes to its parts, of which weights are first."""
+    """Of a thread: pixels of a tile, of whole slivers and of one vector; bytes to its parts, the first is weights."""
 
     wide: int
     narrow: int
@@ -71,7 +71,8 @@ def _plan(work: Correlation, ring: Ring, size: int) -> Plan:
 
 def _height(vectors: int, outputs: int) -> int:
     """Of a tile: pixels are computed twice where tiles do not fill a row, and low tiles are slower."""
-    return min((height for height in HEIGHTS[vectors] if height <= outputs), key=lambda each: -(-outputs // each) * each)
+    fitting = (height for height in HEIGHTS[vectors] if height <= outputs)
+    return min(fitting, key=lambda each: -(-outputs // each) * each)
 
 
 @parallel
@@ -101,10 +102,15 @@ def _slide(like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, m
             fill_row(like, work, own, image, y)
         filled = max(filled, end)
         entries = _write_entries(like, work, own, begin, memory + plan.places, memory + plan.entries)
-        ahead = work.source.address + image * work.source.image + filled * work.source.row
-        if filled >= vertical.size:
-            ahead = work.source.address + (image + 1) * work.source.image
-        _multiply(like, work, own, plan, image, output, entries, memory, ahead)
+        _multiply(like, work, own, plan, image, output, entries, memory, _after(work, image, filled))
+
+
+@compiled
+def _after(work: Any, image: Any, y: Any) -> Any:
+    """Where the row of the source that will be copied next begins."""
+    if y >= work.vertical.size:
+        image, y = image + 1, 0
+    return work.source.address + image * work.source.image + y * work.source.row
 
 
 @compiled
@@ -155,22 +161,28 @@ def _write_entries(like: Any, work: Any, ring: Any, begin: Any, places: Any, ent
 def _multiply(
     like: Any, work: Any, ring: Any, plan: Any, image: Any, output: Any, count: Any, memory: Any, ahead: Any
 ) -> None:
-    """A row of outputs: the last tile ends where the row does."""
+    """A row of outputs: the last tile ends where the row does. What is `ahead` is brought near meanwhile."""
     size, width, target = bytes_of(like), sliver_width(like), work.target
-    taps = work.vertical.taps * work.horizontal.taps
+    nbytes = work.vertical.taps * work.horizontal.taps * work.source.channels * size
     to = target.address + image * target.image + output * target.row
-    wanted = min(work.vertical.step, work.vertical.taps) * work.source.row
-    tiles = max(1, work.horizontal.outputs // plan.narrow * ((target.channels + width - 1) // width))
-    on = (wanted // (tiles * max(count, 1)) + LINE - 1) // LINE * LINE
+    on = _pace(like, work, plan, count)
     for column in range(0, target.channels, width):
         narrow = target.channels - column < width
         height = plan.narrow if narrow else plan.wide
-        sliver = memory + column * taps * work.source.channels * size
         for begin in range(0, work.horizontal.outputs, height):
             first = min(begin, work.horizontal.outputs - height)
             seen, there = ring.address + first * LINE, to + first * target.pixel + column * size
-            near = ahead
-            ahead += on * count
             multiply_pixels(
-                like, seen, memory + plan.entries, count, sliver, there, target.pixel, height, narrow, near, on
+                like, seen, memory + plan.entries, count, memory + column * nbytes, there, target.pixel, height,
+                narrow, ahead, on,
             )
+            ahead += on * count
+
+
+@compiled
+def _pace(like: Any, work: Any, plan: Any, count: Any) -> Any:
+    """Bytes of what is ahead for each entry of each tile of a row: whole lines."""
+    width = sliver_width(like)
+    rows = min(work.vertical.step, work.vertical.taps)
+    tiles = max(1, work.horizontal.outputs // plan.narrow * ((work.target.channels + width - 1) // width))
+    return (rows * work.source.row // (tiles * max(1, count)) + LINE - 1) // LINE * LINE

@@ -138,24 +138,31 @@ def row_of(code: Code, first: Value, apart: Value) -> Row:
 
 
 def summed(
-    code: Code, steps: Value, columns: Callable[[Value], Column], b: Value, sums: Vectors, target: Row, unrolled: int
+    code: Code, steps: Value, columns: Callable[[Value], Column], b: Value, sums: Vectors, target: Row, unrolled: int,
+    pitch: Value | None = None,
 ) -> Vectors:
-    """The tile's sums and those over all steps: so many at a time, then one by one."""
+    """The tile's sums and those over all steps: so many at a time, then one by one. Rows of B are `pitch` bytes apart;
+    without, they are a sliver's."""
     vector_nbytes = code.lanes * code.itemsize
     width, sliver = VECTORS * vector_nbytes, code.pointer(b)
+
+    def row_of_b(index: Value, step: int) -> Value:
+        if pitch is None:
+            return code.at(sliver, code.builder.add(code.builder.mul(index, I64(width)), I64(step * width)), I8)
+        return code.at(sliver, code.builder.mul(code.builder.add(index, I64(step)), pitch), I8)
 
     def turn(count: int) -> Callable[[Value, Vectors], Vectors]:
         def body(index: Value, sums: Vectors) -> Vectors:
             if count == unrolled:
                 for steps_on in range(0, unrolled, UNROLLED):
                     _fetch(code, code.builder.add(index, I64(steps_on)), sums, target)
-            b, column = code.at(sliver, code.builder.mul(index, I64(width)), I8), columns(index)
+            column = columns(index)
             rows_of_b: list[Vectors] = []
             sums = list(sums)
             for step, row in _order(count, len(sums), unrolled):
                 if step == len(rows_of_b):
-                    places = range(len(sums[0]))
-                    rows_of_b.append([code.load(b, step * width + place * vector_nbytes) for place in places])
+                    here = row_of_b(index, step)
+                    rows_of_b.append([code.load(here, place * vector_nbytes) for place in range(len(sums[0]))])
                 number = column(step, row)
                 sums[row] = [
                     code.multiply_add(number, vector, sum_)

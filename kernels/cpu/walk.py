@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..conv2d import Shape
 
-FEW_CHANNELS = 32  # taps of no more are joined where they lie side by side
+FEW_CHANNELS = 64  # taps of no more are joined where they lie side by side
 
 
 class Lying(NamedTuple):
@@ -99,7 +99,7 @@ def forward_works(x: Lying, w: Lying, y: Lying, shape: Shape) -> Iterator[Correl
     for group in range(shape.groups):
         source, target = images(x, group, shape.groups), images(y, group, shape.groups)
         own = weights(w, group, shape.groups)
-        yield joined(Correlation(shape.batch, vertical, horizontal, 1, source, own, target), x)
+        yield joined(Correlation(shape.batch, vertical, horizontal, 1, source, own, target), x.itemsize)
 
 
 def gradient_works(g: Lying, w: Lying, dx: Lying, shape: Shape) -> Iterator[Correlation]:
@@ -120,12 +120,17 @@ def gradient_works(g: Lying, w: Lying, dx: Lying, shape: Shape) -> Iterator[Corr
             yield Correlation(shape.batch, down.axis, right.axis, 1, source, reached, target)
 
 
-def joined(work: Correlation, x: Lying) -> Correlation:
+def joined(work: Correlation, size: int) -> Correlation:
     """The same, with the taps of a row as one where they have few channels and lie side by side."""
-    channels, size = work.source.channels, x.itemsize
-    side_by_side = work.horizontal.apart == 1 and work.source.pixel == channels * size
-    few = channels <= FEW_CHANNELS and work.weights.right == channels * work.weights.channel
-    return work._replace(joined=work.horizontal.taps) if side_by_side and few else work
+    every = work._replace(joined=work.horizontal.taps)
+    return every if work.horizontal.apart == 1 and side_by_side(every, size) else work
+
+
+def side_by_side(work: Correlation, size: int) -> bool:
+    """Whether the few channels of all taps of a row lie in one piece, of numbers of `size` bytes."""
+    channels, taps = work.source.channels, work.horizontal.taps
+    in_one_piece = work.source.pixel == channels * size and work.weights.right == channels * work.weights.channel
+    return channels <= FEW_CHANNELS and work.joined == taps and in_one_piece
 
 
 def images(array: Lying, group: int, groups: int) -> Images:

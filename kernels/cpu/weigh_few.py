@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from numba import prange
 
-from .block import sliver_width
-from .blocking import LINE, blocks, share_of
+from .block import Ahead, next_of, sliver_width
+from .blocking import LINE, caches, share_of
 from .compiled import compiled, parallel
-from .entries import STRIP, TALL, multiply_strip
+from .entries import SHORT, STRIP, TALL, multiply_strip
 from .gather import folded
 from .moving import bytes_of, read, write
 from .operands import Matrix, clear_run, copy_run, pack_slivers
@@ -28,6 +28,7 @@ class Room(NamedTuple):
 
     rows: int
     columns: int  # numbers of a row of a picture with the zeros around it
+    high: int  # rows of a tile
     tall: int  # rows of the sums of a row of taps, in whole tiles
     pictures: int
     slivers: int
@@ -49,17 +50,22 @@ def weigh_few(work: Correlation, one: Any, threads: int) -> None:
 def _room(work: Correlation, size: int) -> Room:
     width, (taps, run) = VECTORS * lanes(size), _rows_of_weights(work)
     outputs, vertical = work.horizontal.outputs, work.vertical
-    rows = min(vertical.outputs, max(1, blocks(size).steps // outputs))
+    near = caches()[1] * 2 // 3 // ((work.source.channels + work.target.channels) * size)
+    rows = min(vertical.outputs, max(1, near // outputs))
     columns = ((outputs - 1) * work.horizontal.step + work.horizontal.taps) * work.source.channels
     seen = (rows - 1) * vertical.step + (taps - 1) * vertical.apart + 1
     filters = -(-work.target.channels // width) * width
-    high = TALL if filters == width and work.target.channels <= lanes(size) else ROWS
+    high = _height(run, work.target.channels <= lanes(size))
     tall = -(-run // high) * high
     beyond = high * size  # what a tile sees where its taps have fewer rows
     parts = [taps * tall * filters * size, seen * columns * size + beyond, rows * outputs * filters * size + LINE]
     parts += [rows * STRIP * WORD]
     ends = [sum(-(-part // LINE) * LINE for part in parts[: index + 1]) for index in range(len(parts))]
-    return Room(rows, columns, tall, *ends)
+    return Room(rows, columns, high, tall, *ends)
+
+
+def _height(run: int, narrow: bool) -> int:
+    return ROWS if not narrow else TALL if run > SHORT else SHORT
 
 
 def _rows_of_weights(work: Correlation) -> tuple[int, int]:
@@ -85,9 +91,11 @@ def _weigh_few(like: Any, work: Any, first: Any, count: Any, memory: Any, room: 
         image, output = divmod(row, work.vertical.outputs)
         rows = min(room.rows, end - row, work.vertical.outputs - output)
         _copy_picture(like, work, image, output, rows, memory + room.pictures, room)
-        _pack_gradient(like, work, image, output, rows, memory + room.slivers)
-        _multiply(like, work, rows, memory, room)
+        if not _fits(like, work):
+            _pack_gradient(like, work, image, output, rows, memory + room.slivers)
+        _write_entries(like, work, image, output, rows, memory, room)
         row += rows
+        _multiply(like, work, rows, memory, room, _after(work, image, output + rows, rows))
 
 
 @compiled
@@ -116,24 +124,69 @@ def _pack_gradient(like: Any, work: Any, image: Any, output: Any, rows: Any, tar
 
 
 @compiled
-def _multiply(like: Any, work: Any, rows: Any, memory: Any, room: Any) -> None:
+def _fits(like: Any, work: Any) -> Any:
+    """Whether pixels of the output's gradient are rows of slivers as they lie."""
+    nbytes = work.target.channels * bytes_of(like)
+    return nbytes == LINE or nbytes % (sliver_width(like) * bytes_of(like)) == 0
+
+
+@compiled
+def _after(work: Any, image: Any, output: Any, rows: Any) -> Any:
+    """What is wanted after these rows: so many more of this picture, or of the next."""
+    if output >= work.vertical.outputs:
+        image, output = image + 1, 0
+    seen = work.source.address + image * work.source.image
+    seen += max(0, output * work.vertical.step + work.vertical.start) * work.source.row
+    gradient = work.target.address + image * work.target.image + output * work.target.row
+    return Ahead(seen, rows * work.vertical.step * work.source.row, gradient, rows * work.target.row)
+
+
+@compiled
+def _write_entries(like: Any, work: Any, image: Any, output: Any, rows: Any, memory: Any, room: Any) -> None:
+    """Of each row of outputs where the pixels that the first tap sees begin, and the gradient."""
+    size = bytes_of(like)
+    gradient, down = memory + room.slivers, work.horizontal.outputs * sliver_width(like) * size
+    if _fits(like, work):
+        gradient = work.target.address + image * work.target.image + output * work.target.row
+        down = work.target.row
+    for row in range(rows):
+        entry = memory + room.entries + row * STRIP * WORD
+        write(memory + room.pictures + row * work.vertical.step * room.columns * size, entry)
+        write(gradient + row * down, entry + WORD)
+
+
+@compiled
+def _multiply(like: Any, work: Any, rows: Any, memory: Any, room: Any, ahead: Any) -> None:
     """Add the products of some rows of outputs to the sums, tile by tile; none has rows of two taps."""
     size, width, outputs = bytes_of(like), sliver_width(like), work.horizontal.outputs
     run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
-    below, apart = work.vertical.step * room.columns * size, work.horizontal.step * work.source.pixel
-    narrow, entries = work.target.channels <= LINE // size, memory + room.entries
-    high = TALL if narrow else ROWS
+    apart, pitch = work.horizontal.step * work.source.pixel, width * size
+    to_sliver = rows * outputs * size
+    if _fits(like, work):
+        pitch, to_sliver = work.target.pixel, size
+    fetched, entries = 0, memory + room.entries
     for tap in range(work.vertical.taps):
         tile = memory + tap * room.tall * filters * size
-        for first in range(0, run, high):
-            seen = memory + room.pictures + (tap * work.vertical.apart * room.columns + first) * size
-            for row in range(rows):
-                write(seen + row * below, entries + row * STRIP * WORD)
-                write(row * outputs * width * size, entries + (row * STRIP + 1) * WORD)
+        for _ in range(0, run, room.high):
             for column in range(0, filters, width):
-                sliver, to = memory + room.slivers + column * rows * outputs * size, tile + column * size
-                multiply_strip(like, outputs, apart, entries, rows, sliver, to, filters * size, narrow)
-            tile += high * filters * size
+                near = next_of(ahead, fetched)
+                fetched += rows * outputs * LINE
+                multiply_strip(
+                    like, outputs, apart, entries, rows, pitch, tile + column * size, filters * size, room.high, near
+                )
+                _shift(entries, rows, 0, width * to_sliver)
+            _shift(entries, rows, room.high * size, -filters * to_sliver)
+            tile += room.high * filters * size
+        back = (run + room.high - 1) // room.high * room.high * size
+        _shift(entries, rows, work.vertical.apart * room.columns * size - back, 0)
+
+
+@compiled
+def _shift(entries: Any, rows: Any, seen: Any, gradient: Any) -> None:
+    """All entries lead so many bytes further on."""
+    for entry in range(entries, entries + rows * STRIP * WORD, STRIP * WORD):
+        write(read(0, entry) + seen, entry)
+        write(read(0, entry + WORD) + gradient, entry + WORD)
 
 
 @compiled
