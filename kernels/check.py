@@ -29,12 +29,21 @@ Blocks = Callable[[str, Tensors, Float32, S], Iterator[Block]]
 class Provider(Generic[S]):
     """Who computes a layer's products.
 
-    `run` makes y, dx and dw, `slack` is by how much the provider's algorithms may exceed the error of direct sums.
+    `run` makes y, dx and dw, `slack` is by how much the provider's algorithms may exceed the error of direct sums; in
+    the directions that are `ours` they do not.
     """
 
-    def __init__(self, run: Callable[..., dict[str, Float32]], slack: Callable[[S, str], float] | None = None) -> None:
-        self.run = run
-        self.slack = slack or (lambda shape, device: 1.0)
+    def __init__(
+        self,
+        run: Callable[..., dict[str, Float32]],
+        slack: Callable[[S, str], float] | None = None,
+        ours: Collection[str] = (),
+    ) -> None:
+        self.run, self._slack, self._ours = run, slack, ours
+
+    def slack(self, shape: S, device: str, direction: str) -> float:
+        """Of a direction."""
+        return 1.0 if self._slack is None or direction in self._ours else self._slack(shape, device)
 
 
 def check_convolution(
@@ -43,11 +52,15 @@ def check_convolution(
     seed: int,
     directions: Collection[str] = DIRECTIONS,
     arithmetic: Arithmetic = FP32,
-    custom: bool = False,
+    ours: Collection[str] = (),
 ) -> tuple[Residuals, ...]:
-    """Residuals of the convolution in channels_last that training runs, one entry a direction; see `check`."""
-    if custom:
-        provider = Provider[conv2d.Shape](partial(conv2d_vendor.run, compute=operators.convolution))
+    """Residuals of the convolution in channels_last that training runs, one entry a direction; see `check`.
+
+    `ours` are the directions that our kernels compute; the others are torch's.
+    """
+    if ours:
+        run = partial(conv2d_vendor.run, compute=partial(operators.convolution, ours=ours))
+        provider = Provider(run, conv2d_vendor.slack, ours)
     else:
         compute = partial(conv2d_vendor.convolve, bias=None, converted=converts(device, arithmetic))
         run = partial(conv2d_vendor.run, compute=lambda x, w, shape: compute(x, w, shape=shape))
@@ -61,10 +74,10 @@ def check_gemm(
     seed: int,
     directions: Collection[str] = DIRECTIONS,
     arithmetic: Arithmetic = FP32,
-    custom: bool = False,
+    ours: Collection[str] = (),
 ) -> tuple[Residuals, ...]:
-    """Residuals of torch's matrix product, or of ours, one entry a direction; see `check`."""
-    run = partial(gemm_vendor.run, compute=operators.dense) if custom else gemm_vendor.run
+    """Residuals of torch's matrix product, in the directions that are `ours` of that; see `check`."""
+    run = partial(gemm_vendor.run, compute=partial(operators.dense, ours=ours)) if ours else gemm_vendor.run
     return check(gemm.SPEC, shape, Provider(run), gemm_reference.blocks, device, seed, directions, arithmetic)
 
 
@@ -94,7 +107,7 @@ def check(
         assert results[direction].shape == checked.result(direction), direction
         inner = checked.inner(direction)
         parts = blocks(direction, data, results[direction], checked)
-        tolerance = provider.slack(checked, device) * spec.tolerance(inner) * arithmetic.unit / FP32.unit
+        tolerance = provider.slack(checked, device, direction) * spec.tolerance(inner) * arithmetic.unit / FP32.unit
         values = measure(parts, inner, tolerance, seed, arithmetic)
         return Residuals(spec.name, direction, shape, checked.batch, inner, *values)
 

@@ -66,7 +66,7 @@ def test_every_shape_and_every_rank_has_its_check_and_the_worst_is_known_to_all(
     elementwise[expected[1]] = math.inf
     checked: list[Any] = []
 
-    def check(product: Any, device: Any, seed: int, arithmetic: Any) -> tuple[Residuals, ...]:
+    def check(product: Any, device: Any, seed: int, arithmetic: Any, ours: Any) -> tuple[Residuals, ...]:
         checked.append(product)
         kernel = "conv2d" if isinstance(product[0], ConvolutionShape) else "gemm"
         result = Residuals(kernel, FORWARD, product[0], BATCH, 9, scaled[product], elementwise[product])

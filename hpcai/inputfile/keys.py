@@ -175,7 +175,11 @@ KEYS = (
     _choice("WIRE", "type of the gradients when sent", "fp32"),
     _choice("PARALLEL", "what a group divides among its ranks", "data"),
     _choice("ALLREDUCE", "how gradients are summed", "flat"),
-    _choice("KERNELS", "whose kernels compute: torch's libraries', or ours", "vendor", "custom"),
+    _choice(
+        *("KERNELS", "whose kernels compute: torch's libraries', ours, or of each layer the faster ones"),
+        *("vendor", "custom", "auto"),
+        own={"nas": {"choices": ("vendor", "custom"), "help": "whose kernels compute: torch's libraries', or ours"}},
+    ),
     _choice("COMPILE", "how the network is executed", "off", "torch", "graphs", sections=("ensemble",)),
     _choice("STAGE", "copy the data to each node first; keep = leave the copy there", "none", "local", "keep"),
     _choice("SAMPLER", "bootstrap of the base models", "multinomial", "poisson", sections=_BAGGED),

@@ -3,6 +3,7 @@
 Where there is no kernel, for a type, a device or a number of channels, torch computes one after the other.
 """
 
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,14 +16,24 @@ from hpcai.networks.layers import BatchNorm, Relu
 from hpcai.networks.plan import Step, joined
 
 
-def fuse(network: Layers) -> None:
-    """Change how a network is executed, not what it computes; its steps keep their places."""
+def fuse(network: Layers, names: Collection[str] | None = None) -> None:
+    """Change how a network is executed, not what it computes; its steps keep their places.
+
+    Of the batch norms with these names, or of all.
+    """
+    for place, group in normalised(network):
+        if names is None or group[0].layer.name in names:
+            end = place + len(group)
+            network.steps[place:end] = _at_once(network, group, network.steps[place:end])
+
+
+def normalised(network: Layers) -> Iterator[tuple[int, tuple[Step, ...]]]:
+    """The batch norms with what can be computed at once with them, and their places among a network's steps."""
     place = 0
     for group in joined(network.plan):
-        end = place + len(group)
         if isinstance(group[0].layer.op, BatchNorm):
-            network.steps[place:end] = _at_once(network, group, network.steps[place:end])
-        place = end
+            yield place, group
+        place += len(group)
 
 
 def _at_once(network: Layers, group: tuple[Step, ...], steps: list[Executable]) -> list[Executable]:

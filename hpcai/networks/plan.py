@@ -43,6 +43,12 @@ def _overwritten(graph: Graph, layer: Layer, ops: dict[str, Op]) -> str | None:
     return next((name for name in own if isinstance(ops[name], _REPLACEABLE)), None)
 
 
+def in_words(group: Sequence[Step], size: Sequence[int]) -> str:
+    """A batch norm of pictures of that size (images, channels, rows, columns), and what is computed at once with it."""
+    numbers = " ".join(f"{letter}{number}" for letter, number in zip("nchw", size, strict=True))
+    return " ".join([numbers, *(step.layer.op.kind for step in group[1:])])
+
+
 def joined(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
     """The steps in groups that can be computed at once: batch norm, a sum of it and one other, a ReLU of either.
 

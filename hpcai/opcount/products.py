@@ -114,6 +114,17 @@ def graph_of(name: str, resolution: int = 0) -> Graph:
     return networks.build(name, (resolution or side,) * 2, channels, classes)
 
 
+def layers_of(graph: Graph, batch: int) -> Counter[tuple[str, str, bool]]:
+    """How many layers a network has of each kernel and shape in words, with a gradient of the input or without one."""
+    found: Counter[tuple[str, str, bool]] = Counter()
+    for layer in graph.layers:
+        if isinstance(layer.op, Conv | Dense):
+            kernel, sizes = _sizes(layer.op, graph.shapes[layer.inputs[0]], batch)
+            shape = Product(kernel, DIRECTIONS[0], sizes, "", 1, "fp32").shape
+            found[kernel, shape, not graph.trained.isdisjoint(layer.inputs)] += 1
+    return found
+
+
 def _of_layer(graph: Graph, layer: Layer, batch: int) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     op = layer.op
     if isinstance(op, Conv | Dense):

@@ -67,7 +67,10 @@ def _score_lines(test: Json) -> Iterator[str]:
 
 
 def kernels_line(scores: Json) -> Iterator[str]:
-    """How fast a pass is by kernels that are not the vendor's, where such train."""
+    """How much of a network is computed by kernels that are not the vendor's, where such train, and how fast a pass is."""
+    if "kernels_ours" in scores:
+        yield score("products of the layers by our kernels, share", scores["kernels_ours"]["directions"])
+        yield score("batch norms by our kernels, share", scores["kernels_ours"]["normalisations"])
     if "kernels_speed" in scores:
         yield score("throughput by our kernels, of the vendor's", scores["kernels_speed"])
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hpcai import score
 from hpcai.inputfile import Case
-from hpcai.result import beside
+from hpcai.result import beside, choice
 from hpcai.result.loading import loading
 from hpcai.result.memory import memory
 from hpcai.result.precision import gains
@@ -39,6 +39,7 @@ def scores(case: Case, raw: Json, rate: float, earlier: Sequence[Json], tables: 
         **loading(case, raw),
         **staging(raw),
         **beside.pace(raw),
+        **choice.ours(raw),
         **under_roofline(case, raw, rate, tables),
     }
 

@@ -7,7 +7,8 @@ Json = dict[str, Any]
 
 TRAINING_PARTS = ("compute", "exposed communication", "data wait", "idle")
 WITHIN_TRAINING = ("data wait", "exposed communication")  # phases that are part of `training`
-UP_TO_TRAINING = ("staging", "set-up", "residuals", "probe", "beside", "warm-up")  # phases that are part of `start-up`
+# Phases that are part of `start-up`.
+UP_TO_TRAINING = ("staging", "set-up", "choice", "residuals", "probe", "beside", "warm-up")
 
 
 def times(raw: Json) -> Json:

@@ -4,6 +4,7 @@ With ours, batch norm is computed together with the sum and the ReLU that follow
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,19 +16,33 @@ from hpcai.models.fused import fuse
 from hpcai.models.module import Layers
 
 Forward = Callable[[Tensor], Tensor]
-Choice = Mapping[str, Collection[str]]  # by the name of a layer the directions that are ours; all of those not named
+Size = tuple[int, ...]  # of a layer's input, without its batch
+Directions = Mapping[Size, Collection[str]]  # of a layer those that are ours, by its input
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is ours: by the name of a layer and the size of its input the directions, and batch norms by their names."""
+
+    products: Mapping[str, Directions]
+    normalisations: Collection[str]
 
 
 def take_over(module: Layers, choice: Choice | None = None) -> None:
-    """Have our kernels compute a network; once it is placed and in its precision, before its replica is made."""
+    """Have our kernels compute a network, or what is chosen of it; once it is placed and in its precision.
+
+    Before its first step. A layer of which nothing is ours stays the vendor's as it is.
+    """
     for name, part in module.named_modules():
-        ours = frozenset((choice or {}).get(name, DIRECTIONS))
+        ours = None if choice is None else choice.products.get(name, {})
+        if ours is not None and not any(ours.values()):
+            continue
         # Partial functions, not closures: a deep copy of the module has to compute with its own layers.
-        if ours and isinstance(part, nn.Conv2d):
+        if isinstance(part, nn.Conv2d):
             part.forward = partial(_convolved, part, ours, part.forward)  # type: ignore[method-assign]
-        elif ours and isinstance(part, nn.Linear):
+        elif isinstance(part, nn.Linear):
             part.forward = partial(_multiplied, part, ours, part.forward)  # type: ignore[method-assign]
-    fuse(module)
+    fuse(module, None if choice is None else choice.normalisations)
 
 
 def give_back(module: Layers) -> None:
@@ -39,11 +54,17 @@ def give_back(module: Layers) -> None:
     module.steps = list(module.as_planned)
 
 
-def _convolved(part: nn.Conv2d, ours: frozenset[str], vendors: Forward, images: Tensor) -> Tensor:
+def _convolved(part: nn.Conv2d, of: Directions | None, vendors: Forward, images: Tensor) -> Tensor:
+    ours = DIRECTIONS if of is None else of.get(tuple(images.shape[1:]), ())
+    if not ours:
+        return vendors(images)
     y = operators.convolution(images, part.weight, part, ours)
     return y if part.bias is None else y.add_(part.bias.view(1, -1, 1, 1))
 
 
-def _multiplied(part: nn.Linear, ours: frozenset[str], vendors: Forward, rows: Tensor) -> Tensor:
+def _multiplied(part: nn.Linear, of: Directions | None, vendors: Forward, rows: Tensor) -> Tensor:
+    ours = DIRECTIONS if of is None else of.get(tuple(rows.shape[1:]), ())
+    if not ours:
+        return vendors(rows)
     y = operators.dense(rows, part.weight, ours)
     return y if part.bias is None else y.add_(part.bias)

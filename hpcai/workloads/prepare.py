@@ -19,6 +19,7 @@ from hpcai.machine import compilers
 from hpcai.models.detection import regions
 from hpcai.networks.graph import Graph
 from hpcai.opcount import products
+from hpcai.result.choice import AUTO
 from hpcai.train import precision
 
 if TYPE_CHECKING:
@@ -80,9 +81,16 @@ def _refused_here(case: Case, device: torch.device) -> str:
     how = str(case.settings.get("COMPILE", "off"))
     return (
         compilers.refusal(how, case["DEGREE"], device.type == "cuda")
+        or _refused_choice(case["KERNELS"], how)
         or precision.refusal(case["PRECISION"], device)
         or (regions.refusal(device) if case.workload == "weather" else "")
     )
+
+
+def _refused_choice(kernels: str, how: str) -> str:
+    if kernels == AUTO and how == "torch":
+        return "KERNELS auto with COMPILE torch: layers are timed one by one; allowed: COMPILE off, or KERNELS custom"
+    return ""
 
 
 def opened(case: Case) -> Dataset | Weather:

@@ -1,10 +1,12 @@
 """The products that training a network runs, by the shapes of its layers; without MPI."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import fields
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor, nn
 
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.check import affordable, check_convolution, check_gemm
@@ -14,6 +16,7 @@ from hpcai.kernels.residual import Residuals
 from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, Arithmetic
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv, Dense
+from hpcai.opcount import products as opcount
 
 LayerShape: TypeAlias = "ConvolutionShape | ProductShape"
 Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directions that training runs
@@ -49,9 +52,26 @@ def checked_operations(product: Product) -> int:
 
 
 def check(
-    product: Product, device: torch.device, seed: int, arithmetic: Arithmetic = FP32, custom: bool = False
+    product: Product, device: torch.device, seed: int, arithmetic: Arithmetic = FP32, ours: Collection[str] = ()
 ) -> tuple[Residuals, ...]:
-    """Residuals of each direction that training runs, by the vendor's kernels or by ours."""
+    """Residuals of each direction that training runs, by our kernels in those that are `ours`, else the vendor's."""
     shape, directions = product
     run = check_convolution if isinstance(shape, ConvolutionShape) else check_gemm
-    return tuple(run(shape, str(device), seed, directions, arithmetic, custom))
+    return tuple(run(shape, str(device), seed, directions, arithmetic, ours))
+
+
+def seen(part: nn.Conv2d | nn.Linear, x: Tensor) -> Product:
+    """The product of a layer that is called with x in a training step."""
+    unwanted = None if x.requires_grad else INPUT_GRADIENT
+    directions = tuple(direction for direction in DIRECTIONS if direction != unwanted)
+    if isinstance(part, nn.Linear):
+        return ProductShape(prod(x.shape[:-1]), part.in_features, part.out_features), directions
+    window: list[Any] = [part.kernel_size, part.stride, part.padding, part.dilation]
+    return ConvolutionShape(*x.shape, part.out_channels, *window, part.groups), directions
+
+
+def in_words(shape: LayerShape) -> tuple[str, str]:
+    """The kernel, and the shape as the table of kernels has it."""
+    kernel = "conv2d" if isinstance(shape, ConvolutionShape) else "gemm"
+    sizes = tuple(getattr(shape, each.name) for each in fields(shape))
+    return kernel, opcount.Product(kernel, DIRECTIONS[0], sizes, "", 1, "fp32").shape

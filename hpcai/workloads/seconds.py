@@ -16,6 +16,7 @@ PHASES = (
     "start-up",
     "staging",
     "set-up",
+    "choice",
     "residuals",
     "probe",
     "beside",

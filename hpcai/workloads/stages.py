@@ -1,6 +1,6 @@
 """The stages of a case in which P models are trained and judged together, whatever they learn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -13,13 +13,17 @@ from hpcai.data.stage import Staged
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
+from hpcai.result.choice import AUTO
 from hpcai.train.loop import Training
+from hpcai.train.providers import take_over
 from hpcai.train.state import Progress
 from hpcai.workloads import seconds
 from hpcai.workloads.assembly import same_data
 from hpcai.workloads.beside import beside_the_vendor
+from hpcai.workloads.choosing import choose
 from hpcai.workloads.grouped import Measurement, Stopped, in_groups
 from hpcai.workloads.prepare import network
+from hpcai.workloads.products import Product
 from hpcai.workloads.residuals import checks_before
 from hpcai.workloads.totals import members, so_far, totals
 
@@ -99,7 +103,9 @@ class _Stages:
 
     def preparation(self, tell: Tell, ending: Ending) -> Measurement:
         """Everything before the clock: the collectives, the provider and the precision are tried, and warmed up."""
-        checked = checks_before(self.case, self.seed, self.group, self.device, self.graph, self.phases)
+        chosen, ours = self._choice() if self.case["KERNELS"] == AUTO else ({}, None)
+        found = checks_before(self.case, self.seed, self.group, self.device, self.graph, self.phases, ours)
+        checked = chosen | found
         checked |= beside_the_vendor(self.case, lambda: self.trained, self.group.active, self.device, self.phases)
         with self.phases.measure("warm-up"):
             warmup_steps = self.trained.warm_up()
@@ -111,6 +117,15 @@ class _Stages:
             "warmup_steps": warmup_steps,
             **checked,
         }
+
+    def _choice(self) -> tuple[Measurement, Mapping[Product, Collection[str]]]:
+        """Have the faster kernels compute each layer from now on; what was timed, and which directions are ours."""
+        module: Any = self.trained.state.module
+        with self.phases.measure("choice"):
+            found = choose(self.trained, self.group.active, self.device)
+            take_over(module, found.choice)
+        memory.give_back()
+        return {"choice": found.measured}, found.products
 
     def training(self, tell: Tell, ending: Ending) -> Measurement:
         """The timed region, and the validations between."""

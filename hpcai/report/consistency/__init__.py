@@ -9,6 +9,7 @@ from typing import Any
 from hpcai.inputfile import Case
 from hpcai.report.consistency import (
     beside,
+    choice,
     dataset,
     execution,
     findings,
@@ -40,6 +41,7 @@ TRAINING = (
     seconds.seconds,
     staging.staging,
     beside.beside,
+    choice.choice,
     precision.precision,
     times.steps,
     times.ranks,

@@ -5,6 +5,7 @@ from typing import Any
 
 from hpcai.inputfile import Case
 from hpcai.report.consistency.rounding import at_most, elapsed
+from hpcai.result.times import UP_TO_TRAINING
 
 Json = dict[str, Any]
 
@@ -14,7 +15,7 @@ TICK = 0.011  # seconds: the operating system tells when a process began to its 
 def seconds(case: Case, raw: Json) -> dict[str, bool]:
     """Phases of the slowest rank, and the end of the first model's curve."""
     phases, end = raw["phases"], raw["curve"][-1]["seconds"]
-    before = [phases.get(phase, 0) for phase in ("staging", "set-up", "residuals", "probe", "beside", "warm-up")]
+    before = [phases.get(phase, 0) for phase in UP_TO_TRAINING]
     longest = max(phases["training"], phases["validation"])
     return {
         "phases >= 0": all(seconds >= 0 for seconds in phases.values()),

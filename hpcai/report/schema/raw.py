@@ -15,6 +15,7 @@ from hpcai.report.schema.kinds import (
     or_null,
 )
 from hpcai.report.schema.telemetry import TELEMETRY
+from hpcai.result.choice import FORWARD, GRADIENTS
 from hpcai.train.operators import CLASSES
 
 PHASES = dict.fromkeys(
@@ -33,7 +34,7 @@ PHASES = dict.fromkeys(
     SECONDS,
 )
 # of the first test, of those whose data are staged, of precisions other than fp32, and of kernels of ours
-FIRST_PHASE = dict.fromkeys(("start-up", "staging", "probe", "beside"), SECONDS)
+FIRST_PHASE = dict.fromkeys(("start-up", "staging", "choice", "probe", "beside"), SECONDS)
 DATASET = object_of(
     {
         "name": NAME,
@@ -82,6 +83,28 @@ BESIDE = object_of(
         "statistics": LAYER,
         "custom_seconds": NUMBER,
         "vendor_seconds": NUMBER,
+    }
+)
+PASSES = ("vendor", "mixed", "custom")
+CHOICE = object_of(
+    {
+        "rounds": POSITIVE,
+        "products": list_of(
+            object_of(
+                {
+                    "kernel": {"enum": ["conv2d", "gemm"]},
+                    "shape": TEXT,
+                    "layers": POSITIVE,
+                    "forward": object_of(dict.fromkeys(PASSES, NUMBER)),
+                    "backward": object_of(dict.fromkeys(PASSES, NUMBER), dict.fromkeys(GRADIENTS, NUMBER)),
+                    "ours": list_of({"enum": [FORWARD, *GRADIENTS]}),
+                }
+            )
+        ),
+        "normalisations": list_of(
+            object_of({"shape": TEXT, "layers": POSITIVE, "vendor": NUMBER, "custom": NUMBER, "ours": FLAG})
+        ),
+        "whole": or_null(object_of({"vendor": NUMBER, "chosen": NUMBER})),
     }
 )
 COUNTED = (
@@ -139,7 +162,8 @@ ALL = {
     "operation_seconds": OPERATION_SECONDS,
     "memory": TRAINING_MEMORY,
 }
-SOME = {"staging": STAGING, "probe": PROBE, "beside": BESIDE, "models_between_nodes": COUNT, "telemetry": TELEMETRY}
+SOME = {"staging": STAGING, "probe": PROBE, "beside": BESIDE, "choice": CHOICE}
+SOME |= {"models_between_nodes": COUNT, "telemetry": TELEMETRY}
 RAW = {
     "ensemble": object_of({**ALL, **OF_PICTURES}, SOME),
     "weather": object_of({**ALL, **OF_WEATHER}, SOME),

@@ -66,7 +66,11 @@ OF_WEATHER = {
         }
     ),
 }
-STAGED = {"staging_rate": NUMBER, "kernels_speed": NUMBER}
+STAGED = {
+    "staging_rate": NUMBER,
+    "kernels_speed": NUMBER,
+    "kernels_ours": object_of({"directions": NUMBER, "normalisations": NUMBER}),
+}
 SCORES = {
     "ensemble": object_of(EVERY_SCORE, STAGED),
     "weather": object_of({**EVERY_SCORE, **OF_WEATHER}, STAGED),

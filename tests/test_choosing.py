@@ -1,0 +1,184 @@
+"""Layers timed within steps of a network: the slower kernels are not chosen, whichever these are."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import rectangles
+import torch
+from mpi4py import MPI
+from tiny import CPU, GRAPH, bits, training
+from tiny import alone as group_alone
+
+from hpcai.kernels.operators import on_cpu, products
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from hpcai.models import fused
+from hpcai.opcount.products import layers_of
+from hpcai.train.loop import Training
+from hpcai.train.providers import Choice, give_back, take_over
+from hpcai.workloads import choosing, residuals
+from hpcai.workloads.choosing import Chosen, choose
+from hpcai.workloads.places import survey
+from hpcai.workloads.products import in_words
+from hpcai.workloads.products import products as products_of
+
+NAP = 0.004  # seconds, far more than a layer takes
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "MOST", 2)
+
+
+@contextmanager
+def slow(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, wanted: Callable[..., bool]) -> Iterator[None]:
+    """While the block runs, calls of `owner.name` that are wanted take a nap more."""
+    true = getattr(owner, name)
+
+    def napping(*arguments: Any) -> Any:
+        time.sleep(NAP * wanted(*arguments))
+        return true(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, napping)
+        yield
+
+
+def always(*arguments: Any) -> bool:
+    return True
+
+
+def ours(found: Chosen) -> list[set[str]]:
+    return [set(entry["ours"]) for entry in found.measured["products"]]
+
+
+def chosen(trained: Training) -> Chosen:
+    return choose(trained, MPI.COMM_SELF, CPU)
+
+
+def test_what_is_timed_are_the_products_of_the_network_and_the_training_is_left_as_it_was() -> None:
+    trained = training(group_alone())
+    before, forwards = bits(trained.state.module.state_dict()), [vars(part) for part in trained.state.module.modules()]
+    found = chosen(trained)
+    assert list(found.products) == products_of(GRAPH, 8)
+    assert bits(trained.state.module.state_dict()) == before
+    assert not any("forward" in each for each in forwards)
+    assert all(parameter.grad is None for parameter in trained.state.module.parameters())
+    for entry in found.measured["products"]:
+        assert min(entry["forward"].values()) > 0 < min(entry["backward"].values())
+
+
+def test_where_ours_are_slow_nothing_is_ours_and_no_layer_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = training(group_alone())
+    with slow(monkeypatch, on_cpu, "convolve", always), slow(monkeypatch, on_cpu, "multiply", always):
+        found = chosen(trained)
+    assert ours(found) == [set()] * 4 and not any(found.products.values())
+    module: Any = trained.state.module
+    take_over(module, found.choice)
+    assert not any("forward" in vars(part) for part in module.modules())
+    assert module.steps == list(module.as_planned) or found.choice.normalisations
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_where_the_vendors_are_slow_ours_are_chosen(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the gradients one kernel of ours is slow: then the other one is ours."""
+    trained = training(group_alone())
+    if direction == FORWARD:
+        with slow(monkeypatch, torch.nn.Conv2d, "_conv_forward", always):
+            found = chosen(trained)
+        assert all(FORWARD in mine for mine in ours(found)[:3])
+        return
+    other = {INPUT_GRADIENT: WEIGHT_GRADIENT, WEIGHT_GRADIENT: INPUT_GRADIENT}[direction]
+
+    class Napping(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, y: Any) -> Any:
+            return y.view_as(y)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            time.sleep(2 * NAP)
+            return gradients[0]
+
+    true = torch.nn.Conv2d._conv_forward
+    monkeypatch.setattr(torch.nn.Conv2d, "_conv_forward", lambda *given: Napping.apply(true(*given)))
+    with slow(monkeypatch, on_cpu, "convolve", lambda way, *rest: way == other):
+        found = chosen(trained)
+    assert all(direction in mine and other not in mine for mine in ours(found)[1:3])
+
+
+def test_a_choice_that_makes_the_step_slower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_whole", lambda *given: {"vendor": 1.0, "chosen": 1.01})
+    with slow(monkeypatch, torch.nn.Conv2d, "_conv_forward", always):
+        found = chosen(training(group_alone()))
+    assert any(ours(found))
+    assert not any(found.products.values())
+    assert not found.choice.products and not found.choice.normalisations
+
+
+def test_layers_of_a_detector_are_those_of_its_graph() -> None:
+    """Its heads are called at several levels, and for regions."""
+    module, (x, targets) = rectangles.detector(), rectangles.fields(3, 0)
+    places = survey(module, lambda: module(x, targets, 0).sum().backward())
+    assert set(places.products.values()) == set(products_of(rectangles.GRAPH, 3))
+    assert Counter(
+        (*in_words(shape), INPUT_GRADIENT in directions) for shape, directions in places.products.values()
+    ) == layers_of(rectangles.GRAPH, 3)
+
+
+def test_a_small_set_is_repeated_to_a_full_batch() -> None:
+    found = chosen(training(group_alone(), samples=5))
+    assert [entry["shape"].split()[0] for entry in found.measured["products"]] == ["n8", "n8", "n8", "m8"]
+
+
+@pytest.mark.parallel(2)
+def test_all_ranks_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our kernels are slow on one rank: so they are nobody's."""
+    world = MPI.COMM_WORLD
+    monkeypatch.setattr(choosing, "MOST", 2)
+    with slow(monkeypatch, on_cpu, "convolve", lambda *given: world.rank == 1):
+        found = choose(training(group_alone()), world, CPU)
+    assert world.allgather(found.measured) == [found.measured] * 2
+    assert ours(found)[:3] == [set()] * 3
+
+
+def module_of(choice: Choice | None = None) -> Any:
+    module = training(group_alone()).state.module
+    take_over(module, choice)  # type: ignore[arg-type]
+    return module
+
+
+def test_only_what_is_chosen_is_ours_for_inputs_of_that_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    true = products._convolved
+    monkeypatch.setattr(products, "_convolved", lambda way, *rest: made.append((way, rest[2].x)) or true(way, *rest))
+    mine = {"stem": {(2, 6, 7): {WEIGHT_GRADIENT}}, "branch": {(4, 1, 1): set(DIRECTIONS)}}
+    module = module_of(Choice(mine, {"stem_norm"}))
+    assert "forward" not in vars(module.get_submodule("narrow"))
+    module(torch.randn(3, 2, 6, 7)).sum().backward()
+    assert made == [(WEIGHT_GRADIENT, (3, 2, 6, 7))]
+    normalised = [name for name, function, *_ in module.steps if getattr(function, "func", None) is fused._normalised]
+    assert len(normalised) == 1
+    give_back(module)
+    assert module.steps == list(module.as_planned)
+    module(torch.randn(3, 2, 6, 7)).sum().backward()
+    assert len(made) == 1
+
+
+def test_residuals_are_of_the_kernels_that_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our weight gradient drops a number: that is seen where it is chosen, and only there."""
+    true = on_cpu.convolve
+
+    def faulty(direction: str, one: Any, other: Any, result: Any, shape: Any) -> None:
+        true(direction, one, other, result, shape)
+        if direction == WEIGHT_GRADIENT:
+            result[0, 0, 0, 0] = 0
+
+    monkeypatch.setattr(on_cpu, "convolve", faulty)
+    for mine, seen in (({FORWARD, INPUT_GRADIENT}, False), ({WEIGHT_GRADIENT}, True), ((), False)):
+        worst = residuals.worst_residuals(GRAPH, 8, MPI.COMM_SELF, CPU, 1, ours=lambda product, mine=mine: mine)
+        assert (worst["elementwise"]["value"] > 1) == seen
+        assert not seen or "weight_gradient" in worst["elementwise"]["where"]
