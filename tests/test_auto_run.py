@@ -62,11 +62,17 @@ def toggled(entry: Json) -> None:
     entry["ours"] = [] if entry["ours"] else ["forward"]
 
 
+def outrun(entry: Json) -> None:
+    """The others were faster."""
+    for passed in ("forward", "backward"):
+        entry[passed][choice.VENDOR if entry["ours"] else choice.CUSTOM] = 1e-9
+
+
 @pytest.mark.parametrize(
     ("alter", "claim"),
     [
         (lambda raw, found: toggled(found["products"][1]), "what the timings say"),
-        (lambda raw, found: found["products"][1]["forward"].update(custom=1e-9), "what the timings say"),
+        (lambda raw, found: outrun(found["products"][1]), "what the timings say"),
         (lambda raw, found: found["products"].pop(), "the products of the network"),
         (lambda raw, found: found["products"].append(found["products"][0]), "the products of the network"),
         (lambda raw, found: found["products"][1].update(layers=7), "the products of the network"),
