@@ -67,7 +67,7 @@ def _score_lines(test: Json) -> Iterator[str]:
 
 
 def kernels_line(scores: Json) -> Iterator[str]:
-    """How much of a network is computed by kernels that are not the vendor's, where such train, and how fast a pass is."""
+    """How much of a network is computed by kernels that are not the vendor's, and how fast a pass is by them."""
     if "kernels_ours" in scores:
         yield score("products of the layers by our kernels, share", scores["kernels_ours"]["directions"])
         yield score("batch norms by our kernels, share", scores["kernels_ours"]["normalisations"])
