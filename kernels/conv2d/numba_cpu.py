@@ -5,6 +5,7 @@ Each thread has output pixels or filters of its own. A 1 x 1 convolution that ta
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 
 from ..arrays import aligned, poison, poisoned
 from ..cpu import depthwise
+from ..cpu.bytes import WORD
 from ..cpu.correlate import correlate
 from ..cpu.operands import Matrix
+from ..cpu.simd import OWN
 from ..cpu.slide import slide, slides
 from ..cpu.walk import Correlation, Lying, forward_works, gradient_works, images, lying, moved, side_by_side, weights
 from ..cpu.weigh import weigh
@@ -23,6 +26,7 @@ from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors
 from . import Shape
 
 KNOWN = 4096  # layers of which is kept how they are computed
+EXACT_FP32, MOST_OF_BYTES = 2**24, 255 * 128  # whole numbers up to the first; the largest product of two bytes
 Kernel = Callable[[Correlation, Any, int], None]
 ORDER = {FORWARD: (0, 1, 2), INPUT_GRADIENT: (2, 1, 0), WEIGHT_GRADIENT: (2, 0, 1)}  # of x, w, y as A, B, C
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
@@ -102,6 +106,34 @@ def _factors(direction: str, x: Matrix, w: Matrix, y: Matrix) -> tuple[Matrix, M
     if direction == FORWARD:
         return x, _transposed(w), y
     return (y, w, x) if direction == INPUT_GRADIENT else (_transposed(y), x, w)
+
+
+def forward_bytes(x: Any, w: Any, y: Any, shape: Shape, threads: int = 1) -> None:
+    """y, int32[N, Ho, Wo, F], of x, uint8[N, H, W, C], and w, int8[F, Kh, Kw, C / groups]: sums, modulo 2^32.
+
+    Each group's channels are a multiple of four, so that four bytes are a number of a tile; no padding.
+    """
+    if not OWN.multiplies_bytes:
+        _forward_bytes_by_floats(x, w, y, shape, threads)
+        return
+    words = [array.view(np.int32) for array in (x, w)]
+    places = [lying(array) for array in (*words, y)]
+    anywhere = (place._replace(address=0) for place in places)
+    for work in _works_of_bytes(*anywhere, shape):
+        correlate(moved(work, *(place.address for place in places)), np.int32(1), threads)
+
+
+@lru_cache(KNOWN)
+def _works_of_bytes(x: Lying, w: Lying, y: Lying, shape: Shape) -> list[Correlation]:
+    return list(forward_works(x, w, y, replace(shape, channels=shape.channels // WORD)))
+
+
+def _forward_bytes_by_floats(x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:
+    """Where the processor multiplies no bytes: in the shorter type that has all sums exactly."""
+    kind = np.float32 if shape.inner(FORWARD) * MOST_OF_BYTES < EXACT_FP32 else np.float64
+    sums = np.empty(y.shape, kind)
+    forward(x.astype(kind), w.astype(kind), sums, shape, threads)
+    y[:] = sums.astype(np.int64).astype(np.int32)
 
 
 def run(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..spec import DIRECTIONS
-from . import library
+from . import library, of_bytes  # noqa: F401 - which makes its operators known
 
 ALL = frozenset(DIRECTIONS)
 
@@ -31,4 +31,22 @@ def dense(x: Tensor, w: Tensor, ours: Collection[str] = ALL) -> Tensor:
     """float[..., outputs] of float[..., features] and float[outputs, features]; types as of `convolution`."""
     rows = x.reshape(-1, x.shape[-1])
     found: Tensor = torch.ops.hpcai.dense(rows, w, library.bits(ours))
+    return found.view(*x.shape[:-1], -1)
+
+
+def convolution_int8(x: Tensor, w: Tensor, window: Any, ours: Collection[str] = ALL) -> Tensor:
+    """As `convolution`, of float32, by a product of bytes; `ours` are gradients, for the forward product is always ours.
+
+    A scale of its own has each picture and each filter. The gradients are in fp32, as if nothing had been rounded, of
+    the product of what the bytes stand for. RuntimeError if the sizes do not fit, or int32 does not hold the sums.
+    """
+    sides = (window.stride, window.padding, window.dilation, window.groups)
+    found: Tensor = torch.ops.hpcai.convolution_int8(x, w, *sides, library.bits(ours))[0]
+    return found
+
+
+def dense_int8(x: Tensor, w: Tensor, ours: Collection[str] = ALL) -> Tensor:
+    """As `dense`, of float32, by a product of bytes: each row and each output has a scale. See `convolution_int8`."""
+    rows = x.reshape(-1, x.shape[-1])
+    found: Tensor = torch.ops.hpcai.dense_int8(rows, w, library.bits(ours))[0]
     return found.view(*x.shape[:-1], -1)

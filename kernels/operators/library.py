@@ -1,6 +1,6 @@
 """What torch has to know of our operators: their forms, gradients, types under autocast, and operations."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ def has(ours: int, direction: str) -> bool:
     return bool(ours & _BITS[direction])
 
 
-def _convolved(x: Tensor, w: Tensor, *window: Any) -> Tensor:
+def convolved(x: Tensor, w: Tensor, *window: Any) -> Tensor:
     """What `convolution` has the form of: sizes only."""
     stride, padding, dilation = window[:3]
     taps = [each * (size - 1) + 1 for each, size in zip(dilation, w.shape[2:], strict=True)]
@@ -51,7 +51,7 @@ def _like_given(one: Tensor, other: Tensor, size: Any, *window: Any) -> Tensor:
 
 
 _SIZES: dict[str, Callable[..., Tensor]] = {
-    "convolution": _convolved,
+    "convolution": convolved,
     "convolution_input": _like_given,
     "convolution_weight": _like_given,
     "dense": lambda x, w, ours: x.new_empty(x.shape[0], w.shape[0]),
@@ -85,7 +85,15 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _of_convolution(context: Any, g: Tensor) -> tuple[Any, ...]:
-    (x, w), (*window, ours), wanted = context.saved_tensors, context.rest, context.needs_input_grad[:2]
+    (*window, ours), wanted = context.rest, context.needs_input_grad[:2]
+    found = gradients_of_convolution(g, *context.saved_tensors, window, ours, wanted)
+    return *found, *[None] * len(context.rest)
+
+
+def gradients_of_convolution(
+    g: Tensor, x: Tensor, w: Tensor, window: Sequence[Any], ours: int, wanted: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Those of the gradients of x and w that are wanted, each by our kernels or torch's."""
     mine = [want and has(ours, way) for want, way in zip(wanted, (INPUT_GRADIENT, WEIGHT_GRADIENT), strict=True)]
     theirs = [want and not own for want, own in zip(wanted, mine, strict=True)]
     dx, dw = products.gradients_by_torch(g, x, w, *window, theirs) if any(theirs) else (None, None)
@@ -93,17 +101,23 @@ def _of_convolution(context: Any, g: Tensor) -> tuple[Any, ...]:
         dx = _ours.convolution_input(g, w, x.shape, *window)
     if mine[1]:
         dw = _ours.convolution_weight(x, g, w.shape, *window)
-    return dx, dw, *[None] * len(context.rest)
+    return dx, dw
 
 
 def _of_dense(context: Any, g: Tensor) -> tuple[Any, ...]:
-    (x, w), (ours,), (of_x, of_w, _) = context.saved_tensors, context.rest, context.needs_input_grad
+    return *gradients_of_dense(g, *context.saved_tensors, *context.rest, context.needs_input_grad[:2]), None
+
+
+def gradients_of_dense(
+    g: Tensor, x: Tensor, w: Tensor, ours: int, wanted: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """The same of x w^T."""
     dx = dw = None
-    if of_x:
+    if wanted[0]:
         dx = _ours.dense_input(g, w) if has(ours, INPUT_GRADIENT) else g @ w
-    if of_w:
+    if wanted[1]:
         dw = _ours.dense_weight(x, g) if has(ours, WEIGHT_GRADIENT) else g.t() @ x
-    return dx, dw, None
+    return dx, dw
 
 
 def _cast(name: str, device: str) -> Callable[..., Tensor]:

@@ -1,6 +1,7 @@
 """The operators' products on a CPU: the Numba kernels on torch's memory, with as many threads as torch has."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,9 +14,11 @@ from ..cpu import depthwise
 from ..cpu.operands import Matrix
 from ..cpu.walk import Lying
 from ..gemm.numba_cpu import multiply as multiply_matrices
+from ..quantise import numba_cpu as rounding
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 LAST = torch.channels_last
+Quantised = tuple[Tensor, Tensor, Tensor]
 KINDS: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.float64}
 SIXTEEN = (torch.float16, torch.bfloat16)  # computed in fp32, from and to these
 COMPUTED = {
@@ -79,3 +82,44 @@ def multiply(a: Tensor, b: Tensor, result: Tensor) -> None:
 def _matrix(tensor: Tensor) -> Matrix:
     (rows, columns), (down, right), size = tensor.shape, tensor.stride(), tensor.itemsize
     return Matrix(tensor.data_ptr(), rows, columns, down * size, right * size)
+
+
+def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
+    """y, and the scales of the pictures and of the filters: the product of both as bytes."""
+    x, w = x.contiguous(memory_format=LAST), w.contiguous(memory_format=LAST)
+    threads, (down, right) = torch.get_num_threads(), shape.padding
+    (count, channels, height, width), (filters, own, *taps) = shape.x, shape.w
+    pictures = rounding.Pictures(count, height, width, channels, shape.groups, down, right)
+    q, scales = _bytes(x, pictures, False, threads)
+    by, by_filter = _bytes(w, rounding.Pictures(filters, *taps, own), True, threads)
+    sums, together = np.empty(filters, np.int32), q.shape[3]
+    rounding.sums_of_filters(by.reshape(filters, -1), sums)
+    y = torch.empty(shape.y, dtype=torch.float32, memory_format=LAST)
+    whole = replace(shape, channels=together, height=q.shape[1], width=q.shape[2], padding=(0, 0))
+    numba_cpu.forward_bytes(q, by, _array(y).view(np.int32), whole, threads)
+    rounding.scale(y.data_ptr(), count, shape.y[2] * shape.y[3], scales, by_filter, sums, threads)
+    return y, torch.from_numpy(scales), torch.from_numpy(by_filter)
+
+
+def _bytes(tensor: Tensor, pictures: rounding.Pictures, signed: bool, threads: int) -> tuple[Any, Any]:
+    q = np.empty(pictures.bytes_size, np.int8 if signed else np.uint8)
+    scales = np.empty(pictures.count, np.float32)
+    rounding.quantise(pictures, tensor.data_ptr(), q, scales, signed, threads)
+    return q, scales
+
+
+def multiply_bytes(x: Tensor, w: Tensor) -> Quantised:
+    """The same of x w^T: rows are pictures of one pixel."""
+    rows, outputs = len(x), len(w)
+    shape = Shape(rows, x.shape[1], 1, 1, outputs, (1, 1))
+    y, scales, by_output = convolve_bytes(x[:, :, None, None], w[:, :, None, None], shape)
+    return y.view(rows, outputs), scales, by_output
+
+
+def nearest(x: Tensor, scales: Tensor) -> Tensor:
+    """What the bytes of x stand for, by the scales of its parts along the first dimension."""
+    x = x.contiguous(memory_format=LAST) if x.ndim == 4 else x.contiguous()
+    result = torch.empty_like(x)
+    threads = torch.get_num_threads()
+    rounding.nearest(x.data_ptr(), result.data_ptr(), scales.numpy(), x.numel() // max(len(x), 1), threads)
+    return result

@@ -8,8 +8,11 @@ from torch import Tensor
 from ..conv2d import Shape, cupy_gpu
 from ..cuda.convolution_tensors import Window
 from ..gemm.cupy_gpu import gemm
+from ..quantise import HIGHEST, LEAST
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
+LAST = torch.channels_last
+Quantised = tuple[Tensor, Tensor, Tensor]
 Computed = Callable[[Tensor, Tensor, Tensor, str, Window], None]
 TYPES = {torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16"}
 COMPUTED: dict[str, Computed] = {
@@ -37,3 +40,40 @@ def _type(tensor: Tensor) -> str:
     if tensor.dtype not in TYPES:
         raise RuntimeError(f"products of {tensor.dtype}; allowed: torch.float32, {', '.join(map(str, TYPES))}")
     return TYPES[tensor.dtype]
+
+
+def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
+    """y, and the scales of the pictures and of the filters: the product of both as bytes."""
+    (q, scales), (by, by_filter) = _quantised(x), _quantised(w)
+    sums = torch.empty(shape.y, dtype=torch.int32, device=x.device, memory_format=LAST)
+    cupy_gpu.forward(q, by, sums, "int8", Window(shape.stride, shape.padding, shape.dilation, shape.groups))
+    return sums * (scales[:, None] * by_filter)[:, :, None, None], scales, by_filter
+
+
+def multiply_bytes(x: Tensor, w: Tensor) -> Quantised:
+    """The same of x w^T."""
+    (q, scales), (by, by_output) = _quantised(x), _quantised(w)
+    sums = torch.empty(len(x), len(w), dtype=torch.int32, device=x.device)
+    gemm(q, by.t(), sums, "int8")
+    return sums * (scales[:, None] * by_output), scales, by_output
+
+
+def _quantised(x: Tensor) -> tuple[Tensor, Tensor]:
+    """int8, and the scales of the parts along the first dimension; see kernels/quantise. NaN has the scale NaN."""
+    largest = torch.linalg.vector_norm(x, float("inf"), dim=tuple(range(1, x.ndim)))
+    scales = torch.where(largest < LEAST, 0.0, largest / HIGHEST)
+    return _whole(x, scales).to(torch.int8), scales
+
+
+def _whole(x: Tensor, scales: Tensor) -> Tensor:
+    factors = torch.where(scales == 0, 0.0, 1.0 / scales)
+    return (x * _along(factors, x)).round_()
+
+
+def nearest(x: Tensor, scales: Tensor) -> Tensor:
+    """What the bytes of x stand for, by the scales of its parts along the first dimension."""
+    return _whole(x, scales).mul_(_along(scales, x))
+
+
+def _along(vector: Tensor, x: Tensor) -> Tensor:
+    return vector.view(-1, *[1] * (x.ndim - 1))

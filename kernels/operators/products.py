@@ -47,6 +47,27 @@ def dense_weight(x: Tensor, g: Tensor) -> Tensor:
     return _multiplied(g.t(), x)
 
 
+def convolution_bytes(x: Tensor, w: Tensor, *window: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """y of x and w as bytes, and their scales; as `operators.convolution_int8`."""
+    _check(x, w)
+    shape = _shape(x.shape, w.shape, *map(_hashed, window))
+    y, *scales = _backend(x.device.type).convolve_bytes(x, w, shape)
+    return y, *scales
+
+
+def dense_bytes(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of x w^T, of two dimensions."""
+    _check_matrices(x, w.t())
+    y, *scales = _backend(x.device.type).multiply_bytes(x, w)
+    return y, *scales
+
+
+def nearest(x: Tensor, scales: Tensor) -> Tensor:
+    """The nearest numbers that bytes of these scales stand for, which are those of x along its first dimension."""
+    found: Tensor = _backend(x.device.type).nearest(x, scales)
+    return found
+
+
 def by_torch(x: Tensor, w: Tensor, *window: Any) -> Tensor:
     """The same as `convolution`, by torch; on CPUs, of 16 bits, from and to these in fp32."""
     kind = _summed(x)
@@ -97,12 +118,16 @@ def _convolved(direction: str, one: Tensor, other: Tensor, shape: Shape) -> Tens
 
 
 def _multiplied(a: Tensor, b: Tensor) -> Tensor:
-    _check(a, b)
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-        raise RuntimeError(f"a product of {tuple(a.shape)} and {tuple(b.shape)}; allowed: (m, k) and (k, n)")
+    _check_matrices(a, b)
     result = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
     _backend(a.device.type).multiply(a, b, result)
     return result
+
+
+def _check_matrices(a: Tensor, b: Tensor) -> None:
+    _check(a, b)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"a product of {tuple(a.shape)} and {tuple(b.shape)}; allowed: (m, k) and (k, n)")
 
 
 def _check(one: Tensor, other: Tensor) -> None:

@@ -1,0 +1,108 @@
+"""Products of bytes as operators of torch: fp32 from outside, with gradients as if nothing had been rounded.
+
+Forward, pictures (rows of a matrix) and filters become bytes with a scale each (kernels/quantise), the sums are exact.
+Backward, rounding counts as the identity (straight-through: Bengio and others, arXiv:1308.3432, section 4), and the
+gradients are fp32 products with what the bytes stand for: those of the function that was computed.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.library import Library, register_autograd, register_fake
+from torch.utils.flop_counter import register_flop_formula
+
+from ..quantise import MOST_TERMS
+from . import library, products
+from .library import NAME, WINDOW
+
+RESULT = "(Tensor, Tensor, Tensor)"  # y, the scales of x and those of w
+FORMS = (
+    f"convolution_int8(Tensor x, Tensor w, {WINDOW}, int ours) -> {RESULT}",
+    f"dense_int8(Tensor x, Tensor w, int ours) -> {RESULT}",
+    "nearest(Tensor x, Tensor scales) -> Tensor",
+)
+_library = Library(NAME, "FRAGMENT")
+_ours: Any = torch.ops.hpcai
+Three = tuple[Tensor, Tensor, Tensor]
+
+
+def _convolved(x: Tensor, w: Tensor, *rest: Any) -> Three:
+    *window, _ = rest
+    _check(x, w)
+    return products.convolution_bytes(x, w, *window)
+
+
+def _multiplied(x: Tensor, w: Tensor, ours: int) -> Three:
+    _check(x, w)
+    return products.dense_bytes(x, w)
+
+
+def _check(x: Tensor, w: Tensor) -> None:
+    if x.dtype != torch.float32 or w.dtype != torch.float32:
+        raise RuntimeError(f"int8 products of {x.dtype} and {w.dtype}; allowed: torch.float32, which is rounded")
+    if (terms := w[0].numel()) > MOST_TERMS:
+        raise RuntimeError(f"int8 products of {terms} terms; allowed: at most {MOST_TERMS}, whose sums int32 holds")
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Three) -> None:
+    x, w, *ctx.rest = inputs
+    _, *scales = output
+    ctx.mark_non_differentiable(*scales)
+    ctx.save_for_backward(x, w, *scales)
+
+
+def _seen(context: Any) -> tuple[Tensor, Tensor]:
+    """x and w as the product saw them, where a gradient needs that."""
+    (x, w, of_x, of_w), (wants_x, wants_w, *_) = context.saved_tensors, context.needs_input_grad
+    return _ours.nearest(x, of_x) if wants_w else x, _ours.nearest(w, of_w) if wants_x else w
+
+
+def _of_convolution(context: Any, g: Tensor, *_: Any) -> tuple[Any, ...]:
+    *window, ours = context.rest
+    found = library.gradients_of_convolution(g, *_seen(context), window, ours, context.needs_input_grad[:2])
+    return *found, *[None] * len(context.rest)
+
+
+def _of_dense(context: Any, g: Tensor, *_: Any) -> tuple[Any, ...]:
+    return *library.gradients_of_dense(g, *_seen(context), *context.rest, context.needs_input_grad[:2]), None
+
+
+def _with_scales(y: Tensor, x: Tensor, w: Tensor) -> Three:
+    return y, x.new_empty(x.shape[0]), x.new_empty(w.shape[0])
+
+
+_COMPUTED: dict[str, Callable[..., Any]] = {
+    "convolution_int8": _convolved, "dense_int8": _multiplied, "nearest": products.nearest
+}
+_SIZES: dict[str, Callable[..., Any]] = {
+    "convolution_int8": lambda x, w, *rest: _with_scales(library.convolved(x, w, *rest), x, w),
+    "dense_int8": lambda x, w, ours: _with_scales(x.new_empty(x.shape[0], w.shape[0]), x, w),
+    "nearest": lambda x, scales: torch.empty_like(x, memory_format=_format(x)),
+}
+
+
+def _format(x: Tensor) -> torch.memory_format:
+    return library.LAST if x.ndim == 4 else torch.contiguous_format
+
+
+def _operations(x: Sequence[int], w: Sequence[int], *rest: Any, out_shape: Any, **_: Any) -> int:
+    """FLOP of the product, which is made of whole numbers: each weight meets each place of y once."""
+    images, _, *places = out_shape[0]
+    return 2 * int(images * torch.Size(places).numel() * torch.Size(w).numel())
+
+
+def _register() -> None:
+    for form in FORMS:
+        name = form.partition("(")[0]
+        _library.define(form)
+        for device in ("CPU", "CUDA"):
+            _library.impl(name, _COMPUTED[name], device)
+        register_fake(f"{NAME}::{name}", _SIZES[name], lib=_library)
+    for name, backward in (("convolution_int8", _of_convolution), ("dense_int8", _of_dense)):
+        register_flop_formula(getattr(_ours, name))(_operations)
+        register_autograd(f"{NAME}::{name}", backward, setup_context=_keep, lib=_library)
+
+
+_register()

@@ -1,0 +1,200 @@
+"""Bytes and scales in Numba: a picture is read for its largest number, and once more from the cache to be rounded."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+
+from ..cpu.compiled import compiled, parallel
+from ..cpu.moving import read, write
+from ..cpu.rounding import AT_ONCE, MAGNITUDE, bytes_of_run, largest_bits, nearest_of_run, scaled_run
+from ..cpu.simd import lanes
+from . import HIGHEST, LEAST
+
+WORD = 4  # bytes that are multiplied at once: so many channels, the last ones 0, stand side by side
+UNSIGNED = 128  # what makes a byte unsigned when its highest bit is flipped
+FLOAT = 4  # bytes
+TURN = AT_ONCE * lanes(FLOAT)  # numbers that `largest_bits` looks at together
+
+
+class Pictures(NamedTuple):
+    """Pictures of float32 with the channels last, in one piece, and the borders of 0 that their bytes get."""
+
+    count: int
+    height: int
+    width: int
+    channels: int
+    groups: int = 1
+    down: int = 0
+    right: int = 0
+
+    @property
+    def bytes_size(self) -> tuple[int, int, int, int]:
+        """Of the bytes: the channels of each group made up to whole words."""
+        together = self.groups * WORD * -(-self.channels // (self.groups * WORD))
+        return self.count, self.height + 2 * self.down, self.width + 2 * self.right, together
+
+
+def quantise(pictures: Pictures, x: int, q: Any, scales: Any, signed: bool, threads: int) -> None:
+    """Fill q, int8 or uint8 of `bytes_size`, which are number + 128, and float32[count], a scale a picture.
+
+    x: the address of the pictures.
+    """
+    flipped = np.uint8(0 if signed else UNSIGNED)
+    numbers = (*pictures, *q.shape[1:])
+    if threads == 1:
+        _quantise(numbers, x, q.ctypes.data, scales, flipped, 0, pictures.count)
+    else:
+        _quantise_on_threads(threads, numbers, x, q.ctypes.data, scales, flipped)
+
+
+@parallel
+def _quantise_on_threads(threads: Any, numbers: Any, x: Any, q: Any, scales: Any, flipped: Any) -> None:
+    share = (numbers[0] + threads - 1) // threads
+    for thread in prange(threads):
+        first = min(thread * share, numbers[0])
+        _quantise(numbers, x, q, scales, flipped, first, min(first + share, numbers[0]))
+
+
+@compiled
+def _quantise(numbers: Any, x: Any, q: Any, scales: Any, flipped: Any, first: Any, last: Any) -> None:
+    """Some of the pictures."""
+    count, height, width, channels, groups, down, right, rows, columns, together = numbers
+    size = height * width * channels
+    for picture in range(first, last):
+        source, target = x + picture * size * FLOAT, q + picture * rows * columns * together
+        scales[picture] = _scale_of(source, size)
+        factor = _factor_of(scales[picture])
+        if rows > height or columns > width or together > channels:
+            _fill(target, rows * columns * together, flipped)
+        for row in range(height):
+            come = source + row * width * channels * FLOAT
+            to = target + ((row + down) * columns + right) * together
+            if together == channels:
+                _bytes(to, come, width * channels, factor, flipped)
+            else:
+                _apart(to, come, width, channels // groups, groups, together // groups, factor, flipped)
+
+
+@compiled
+def _scale_of(source: Any, size: Any) -> Any:
+    """Bits of magnitudes are in the order of these, NaN above all."""
+    bits = largest_bits(source, size)
+    for place in range(size // TURN * TURN, size):
+        bits = max(bits, read(np.int32(0), source + place * FLOAT) & MAGNITUDE)
+    largest = np.int32(bits).view(np.float32)
+    return np.float32(0.0) if largest < np.float32(LEAST) else largest / np.float32(HIGHEST)
+
+
+@compiled
+def _factor_of(scale: Any) -> Any:
+    return np.float32(0.0) if scale == 0 else np.float32(1.0) / scale
+
+
+@compiled
+def _fill(target: Any, nbytes: Any, value: Any) -> None:
+    words = nbytes // 8
+    word = np.int64(value) * np.int64(0x0101010101010101)
+    for place in range(words):
+        write(word, target + place * 8)
+    for place in range(words * 8, nbytes):
+        write(value, target + place)
+
+
+@compiled
+def _bytes(target: Any, source: Any, count: Any, factor: Any, flipped: Any) -> None:
+    """Numbers side by side."""
+    for place in range(bytes_of_run(target, source, count, factor, flipped), count):
+        write(_byte(source + place * FLOAT, factor, flipped), target + place)
+
+
+@compiled
+def _byte(source: Any, factor: Any, flipped: Any) -> Any:
+    return np.uint8((np.int32(np.rint(read(np.float32(0), source) * factor)) ^ flipped) & 255)
+
+
+@compiled
+def _apart(
+    target: Any, source: Any, pixels: Any, channels: Any, groups: Any, apart: Any, factor: Any, flipped: Any
+) -> None:
+    """Groups of channels, so many bytes apart."""
+    for place in range(pixels * groups):
+        _bytes(target + place * apart, source + place * channels * FLOAT, channels, factor, flipped)
+
+
+def nearest(x: int, result: int, scales: Any, size: int, threads: int) -> None:
+    """What bytes stand for: of float32[count, size] at x, each row by its scale, q * scale at `result`."""
+    if threads == 1:
+        _nearest(x, result, scales, size, 0, len(scales))
+    else:
+        _nearest_on_threads(threads, x, result, scales, size)
+
+
+@parallel
+def _nearest_on_threads(threads: Any, x: Any, result: Any, scales: Any, size: Any) -> None:
+    share = (len(scales) + threads - 1) // threads
+    for thread in prange(threads):
+        first = min(thread * share, len(scales))
+        _nearest(x, result, scales, size, first, min(first + share, len(scales)))
+
+
+@compiled
+def _nearest(x: Any, result: Any, scales: Any, size: Any, first: Any, last: Any) -> None:
+    for row in range(first, last):
+        come, to = x + row * size * FLOAT, result + row * size * FLOAT
+        factor = _factor_of(scales[row])
+        for place in range(nearest_of_run(to, come, size, factor, scales[row]), size):
+            whole = np.rint(read(np.float32(0), come + place * FLOAT) * factor)
+            write(whole * scales[row], to + place * FLOAT)
+
+
+@compiled
+def sums_of_filters(q: Any, sums: Any) -> None:
+    """int32[F], 128 times the sum of each filter's bytes int8[F, K]: what unsigned bytes of pictures add too much."""
+    for row in range(q.shape[0]):
+        total = 0
+        for place in range(q.shape[1]):
+            total += q[row, place]
+        sums[row] = UNSIGNED * total
+
+
+def scale(y: int, pictures: int, pixels: int, scales: Any, by_filter: Any, sums: Any, threads: int) -> None:
+    """In place: int32[pictures, pixels, F] at y become float32, (sum - sums[F]) * (scales[picture] * by_filter[F])."""
+    factors = np.empty((threads, len(sums)), np.float32)
+    if threads == 1:
+        _scale(y, pixels, scales, by_filter, sums, factors[0], 0, pictures * pixels)
+    else:
+        _scale_on_threads(threads, y, pictures * pixels, pixels, scales, by_filter, sums, factors)
+
+
+@parallel
+def _scale_on_threads(
+    threads: Any, y: Any, whole: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any
+) -> None:
+    share = (whole + threads - 1) // threads
+    for thread in prange(threads):
+        first = min(thread * share, whole)
+        _scale(y, pixels, scales, by_filter, sums, factors[thread], first, min(first + share, whole))
+
+
+@compiled
+def _scale(
+    y: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any, first: Any, last: Any
+) -> None:
+    """Some of the pixels, counted through all pictures."""
+    pixel = first
+    while pixel < last:
+        picture = pixel // pixels
+        end = min(last, (picture + 1) * pixels)
+        for place in range(len(sums)):
+            factors[place] = scales[picture] * by_filter[place]
+        for here in range(pixel, end):
+            _scale_pixel(y + here * len(sums) * FLOAT, sums, factors)
+        pixel = end
+
+
+@compiled
+def _scale_pixel(at: Any, sums: Any, factors: Any) -> None:
+    for place in range(scaled_run(at, sums.ctypes.data, factors.ctypes.data, len(sums)), len(sums)):
+        number = np.float32(np.int32(read(np.int32(0), at + place * FLOAT) - sums[place]))
+        write(number * factors[place], at + place * FLOAT)
