@@ -28,7 +28,7 @@ from ..cpu.operands import copy_run
 from ..cpu.simd import lanes
 from ..cpu.workspace import workspace
 
-BLOCK = 2**15  # bytes of pixels that are summed in their own type; blocks are added up in fp64
+BLOCK = 2**14  # bytes of pixels that are summed in their own type; blocks are added up in fp64
 DOUBLE = 8  # bytes
 
 
@@ -134,9 +134,7 @@ def _sum_blocks(
         write(0.0, sums + place * DOUBLE)
     at_once = max(1, BLOCK // room.apart)
     for pixel in range(first, first + count, at_once):
-        at = pixel * room.apart
-        here = (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
-        pixels = min(at_once, first + count - pixel)
+        pixels, here = min(at_once, first + count - pixel), _from(arrays, pixel * room.apart)
         over_channels(kind, floor, pixels, room.apart, channels, room.table, room.apart, here, block)
         for place in range(2 * channels):
             to = sums + place * DOUBLE
@@ -146,8 +144,7 @@ def _sum_blocks(
 def _pass(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> None:
     """A pass that sums nothing."""
     if threads == 1:
-        one_room = (room.apart, layer.channels, room.table, room.apart)
-        over_channels(kind, floor, layer.pixels, *one_room, arrays, room.block)
+        _pass_blocks(kind, floor, layer, room, arrays, 0, layer.pixels)
     else:
         _pass_on_threads(threads, kind, floor, layer, room, arrays)
 
@@ -157,10 +154,22 @@ def _pass_on_threads(threads: Any, kind: Any, floor: Any, layer: Any, room: Any,
     share = (layer.pixels + threads - 1) // threads
     for thread in prange(threads):
         first = min(thread * share, layer.pixels)
-        at = first * room.apart
-        here = (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
-        count = min(share, layer.pixels - first)
-        over_channels(kind, floor, count, room.apart, layer.channels, room.table, room.apart, here, room.block)
+        _pass_blocks(kind, floor, layer, room, arrays, first, min(share, layer.pixels - first))
+
+
+@compiled
+def _pass_blocks(kind: Any, floor: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any) -> None:
+    """Some pixels, block by block: all their channels while they are near."""
+    at_once = max(1, BLOCK // room.apart)
+    for pixel in range(first, first + count, at_once):
+        pixels, here = min(at_once, first + count - pixel), _from(arrays, pixel * room.apart)
+        over_channels(kind, floor, pixels, room.apart, layer.channels, room.table, room.apart, here, room.block)
+
+
+@compiled
+def _from(arrays: Any, at: Any) -> Any:
+    """The arrays from so many bytes on."""
+    return (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
 
 
 @compiled

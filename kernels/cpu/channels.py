@@ -17,6 +17,7 @@ from .simd import I8, I64, Code, Value, Vectors, instruction
 ROWS = MEAN, FACTOR, SHIFT, SLOPE, TILT, LEVEL = range(6)  # what the table has of each channel
 ARRAYS = X, OTHER, Y, DX, DOTHER = range(5)  # `OTHER` is what is added to x, and backwards the gradient of y
 MOMENTS, APPLY, APPLY_WITH, SUM, SUM_WITH, GRADIENT, GRADIENT_WITH = range(7)  # passes; with what is added, or without
+AHEAD = 1024  # bytes: what will be read is brought near, also where a page of memory ends
 WIDE = 4  # vectors of channels at a time
 
 
@@ -28,6 +29,7 @@ class Pixel:
         self._here, self._at = here, at
 
     def load(self, array: int) -> Value:
+        self.code.expect(self.code.at(self._here[array], self._at + AHEAD, I8), 1)
         return self.code.load(self._here[array], self._at)
 
     def store(self, value: Value, array: int) -> None:
