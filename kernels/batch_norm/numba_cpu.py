@@ -28,7 +28,8 @@ from ..cpu.operands import copy_run
 from ..cpu.simd import lanes
 from ..cpu.workspace import workspace
 
-BLOCK = 2**14  # bytes of pixels that are summed in their own type; blocks are added up in fp64
+BLOCK = 2**15  # bytes of pixels that are summed in their own type; blocks are added up in fp64
+NEAR = 2**14  # bytes of pixels whose channels are all computed before the next ones are
 DOUBLE = 8  # bytes
 
 
@@ -160,7 +161,7 @@ def _pass_on_threads(threads: Any, kind: Any, floor: Any, layer: Any, room: Any,
 @compiled
 def _pass_blocks(kind: Any, floor: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any) -> None:
     """Some pixels, block by block: all their channels while they are near."""
-    at_once = max(1, BLOCK // room.apart)
+    at_once = max(1, NEAR // room.apart)
     for pixel in range(first, first + count, at_once):
         pixels, here = min(at_once, first + count - pixel), _from(arrays, pixel * room.apart)
         over_channels(kind, floor, pixels, room.apart, layer.channels, room.table, room.apart, here, room.block)
