@@ -141,4 +141,4 @@ def test_the_report_says_where_and_how_fast() -> None:
     tests = len(rows())
     where = "gradients of stem_conv and statistics of stem_norm"
     assert text.count(f"Beside  : furthest from the vendor's are {where}") == tests
-    assert text.count("throughput by our kernels, of the vendor's=        0.7500000") == tests
+    assert text.count("throughput by these kernels, of the vendor's=        0.7500000") == tests

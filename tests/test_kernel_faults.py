@@ -46,7 +46,7 @@ def test_fault_of_a_kernel_is_found_by_its_checks_and_no_other(faulty: CustomRun
 def test_rows_say_whose_kernels_they_are(faulty: CustomRun) -> None:
     assert faulty.job.returncode == 1
     assert [test["tv"] for test in faulty.result["tests"]] == ["WR11S1C4"] * 5 + ["WR10S1C4"] * 5
-    assert faulty.job.stdout.count("throughput by our kernels, of the vendor's= ") == len(FAULTS)
+    assert faulty.job.stdout.count("throughput by these kernels, of the vendor's= ") == len(FAULTS)
     assert all(test["scores"]["kernels_speed"] > 0 for test in faulty.result["tests"])
 
 

@@ -9,7 +9,7 @@ from hpcai.errors import InputError
 from hpcai.inputfile.keys import Key, Setting, Value, keys_of
 
 _GRID = ("GROUPS", "DEGREE")
-RECORDED = "file:"
+FILE = "file:"
 SEEDS = 2**63  # the seeds of repetitions go round
 
 
@@ -35,7 +35,18 @@ class Case:
     def recording(self) -> str:
         """Path of the recorded search that is tried again; empty where there is none."""
         replay = str(self.settings.get("REPLAY", ""))
-        return replay.removeprefix(RECORDED) if replay.startswith(RECORDED) else ""
+        return replay.removeprefix(FILE) if replay.startswith(FILE) else ""
+
+    @property
+    def own_kernels(self) -> str:
+        """Path of the file whose kernels compute; empty where there is none."""
+        kernels = str(self.settings.get("KERNELS", ""))
+        return kernels.removeprefix(FILE) if kernels.startswith(FILE) else ""
+
+    @property
+    def all_ours(self) -> bool:
+        """Whether all layers are computed by kernels of ours, or by those of a file in their place."""
+        return self.settings["KERNELS"] == "custom" or bool(self.own_kernels)
 
     @property
     def data_settings(self) -> Mapping[str, Setting]:

@@ -42,6 +42,7 @@ _SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
 AUTO = "auto"
 _SIZES = tuple(1024 * 4**power for power in range(10))
 _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
+_WHOSE = "whose kernels compute: torch's libraries'"
 _MULTIPLIED = ("fp32", "tf32", "fp16", "bf16")
 _OF_PRODUCTS = "types of the products; of square matrices fp64 and int8 besides"
 _DETECTING = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
@@ -175,10 +176,13 @@ KEYS = (
     _choice("WIRE", "type of the gradients when sent", "fp32"),
     _choice("PARALLEL", "what a group divides among its ranks", "data"),
     _choice("ALLREDUCE", "how gradients are summed", "flat"),
-    _choice(
-        *("KERNELS", "whose kernels compute: torch's libraries', ours, or of each layer the faster ones"),
-        *("vendor", "custom", "auto"),
-        own={"nas": {"choices": ("vendor", "custom"), "help": "whose kernels compute: torch's libraries', or ours"}},
+    _trains(
+        "KERNELS",
+        "dataset",
+        f"{_WHOSE}, ours, of each layer the faster ones, or those of a file",
+        choices=("vendor", "custom", "auto", "file:PATH"),
+        default="vendor",
+        own={"nas": {"choices": ("vendor", "custom", "file:PATH"), "help": f"{_WHOSE}, ours, or those of a file"}},
     ),
     _choice("COMPILE", "how the network is executed", "off", "torch", "graphs", sections=("ensemble",)),
     _choice("STAGE", "copy the data to each node first; keep = leave the copy there", "none", "local", "keep"),

@@ -72,7 +72,7 @@ def kernels_line(scores: Json) -> Iterator[str]:
         yield score("products of the layers by our kernels, share", scores["kernels_ours"]["directions"])
         yield score("batch norms by our kernels, share", scores["kernels_ours"]["normalisations"])
     if "kernels_speed" in scores:
-        yield score("throughput by our kernels, of the vendor's", scores["kernels_speed"])
+        yield score("throughput by these kernels, of the vendor's", scores["kernels_speed"])
 
 
 def staging_line(scores: Json) -> Iterator[str]:
@@ -118,6 +118,9 @@ def proof_notes(raw: Json) -> Iterator[str]:
     """Where the worst of the residuals and of the repeated steps were."""
     for measure in ("scaled", "elementwise"):
         yield f"Residual: worst {measure}: {raw['residuals'][measure]['where']}"
+    if found := raw.get("own_kernels"):
+        computed = " and ".join(found["computes"])
+        yield f"Kernels : {computed} of a file, sha256 {found['sha256']}; all else is ours"
     if found := raw.get("beside"):
         yield (
             f"Beside  : furthest from the vendor's are gradients of {found['gradient']['where']} "

@@ -58,7 +58,7 @@ def tv(settings: Mapping[str, Any], workload: str = "ensemble") -> str:
     reduction = 0 if settings["DEGREE"] == 1 else {"flat": 1}[settings["ALLREDUCE"]]
     precision = LETTERS[settings["PRECISION"]]
     mode = {"data": 1}[settings["PARALLEL"]]
-    kernels = {"vendor": "V", "custom": "C", "auto": "A"}[settings["KERNELS"]]
+    kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[settings["KERNELS"].partition(":")[0]]
     wire = {"fp32": 4}[settings["WIRE"]]
     return f"W{order}{DIGITS[workload]}{reduction}{precision}{mode}{kernels}{wire}"
 

@@ -16,7 +16,6 @@ from hpcai.data.philox import Purpose, below, seed_of, stream
 from hpcai.data.weather.dataset import Weather
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
-from hpcai.kernels.spec import CUSTOM
 from hpcai.machine import memory
 from hpcai.models.module import Layers, Network, build
 from hpcai.networks.graph import Graph
@@ -98,7 +97,7 @@ def placed(module: Module, case: Case, device: torch.device) -> Module:
     module.to(device)
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a form torch does not declare
     precisions.apply(case["PRECISION"], module, device)
-    if case["KERNELS"] == CUSTOM:
+    if case.all_ours:
         take_over(module)
     return module
 

@@ -12,6 +12,7 @@ from hpcai.comm.rendezvous import process_group
 from hpcai.comm.world import World
 from hpcai.data.stage import Staged, staged
 from hpcai.inputfile import Case
+from hpcai.train import own
 from hpcai.train import precision as precisions
 from hpcai.workloads.totals import between_nodes
 
@@ -39,9 +40,14 @@ def in_groups(
     measurement: Measurement | Stopped | None = None
     with staged(case, seed, group, world, ending) as copy:
         if group is not None:
-            with process_group(group, world.host, device) as backend, precisions.switched(case["PRECISION"]):
+            with (
+                process_group(group, world.host, device) as backend,
+                precisions.switched(case["PRECISION"]),
+                own.in_use(case),
+            ):
                 measurement = measure(group, copy)
             if not isinstance(measurement, Stopped):
+                measurement |= own.described(case, group.active)
                 measurement |= {"backend": backend, **between_nodes(group, node)}
                 if copy is not None:
                     measurement["staging"] = copy.measured

@@ -20,7 +20,7 @@ from hpcai.models.detection import regions
 from hpcai.networks.graph import Graph
 from hpcai.opcount import products
 from hpcai.result.choice import AUTO
-from hpcai.train import precision
+from hpcai.train import own, precision
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -83,6 +83,7 @@ def _refused_here(case: Case, device: torch.device) -> str:
         compilers.refusal(how, case["DEGREE"], device.type == "cuda")
         or _refused_choice(case["KERNELS"], how)
         or precision.refusal(case["PRECISION"], device)
+        or own.refusal(case)
         or (regions.refusal(device) if case.workload == "weather" else "")
     )
 

@@ -10,7 +10,7 @@ from hpcai.clock import Phases
 from hpcai.comm.grid import Group
 from hpcai.inputfile import Case
 from hpcai.kernels.residual import Residuals
-from hpcai.kernels.spec import CUSTOM, DIRECTIONS, FP32, Arithmetic
+from hpcai.kernels.spec import DIRECTIONS, FP32, Arithmetic
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
 from hpcai.train.parallel import wrong_sums
@@ -41,7 +41,7 @@ def checks_before(
     with phases.measure("residuals"):
         arithmetic = PRECISIONS[precision].arithmetic
         ours = _vendors if chosen is None else chosen.__getitem__
-        if case["KERNELS"] == CUSTOM:
+        if case.all_ours:
             ours = _all_ours
         found["residuals"] = worst_residuals(graph, case["BATCH"], comm, device, seed, arithmetic, ours)
     if precision != "fp32":  # which others are compared with

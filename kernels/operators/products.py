@@ -1,6 +1,7 @@
 """The products behind the operators: memory for results, and whose kernels fill it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
@@ -14,7 +15,19 @@ from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 LAST = torch.channels_last
 KNOWN = 4096  # layers whose shapes are kept
 BACKENDS = {"cpu": "on_cpu", "cuda": "on_gpu"}
+REPLACEABLE = ("convolve", "multiply")
 Size = tuple[int, ...]
+_sites: dict[str, Callable[..., None]] = {}  # functions that a site has put in the place of ours
+
+
+@contextmanager
+def replaced(functions: Mapping[str, Callable[..., None]]) -> Iterator[None]:
+    """While the block runs, these fill results, by the names that REPLACEABLE has; then ours again."""
+    _sites.update(functions)
+    try:
+        yield
+    finally:
+        _sites.clear()
 
 
 def convolution(x: Tensor, w: Tensor, *window: Any) -> Tensor:
@@ -113,14 +126,14 @@ def _convolved(direction: str, one: Tensor, other: Tensor, shape: Shape) -> Tens
             f"{direction} of a convolution of {tuple(one.shape)} and {tuple(other.shape)}; allowed: {wanted[direction]}"
         )
     result = torch.empty(shape.result(direction), dtype=one.dtype, device=one.device, memory_format=LAST)
-    _backend(one.device.type).convolve(direction, one, other, result, shape)
+    _kernel("convolve", one.device.type)(direction, one, other, result, shape)
     return result
 
 
 def _multiplied(a: Tensor, b: Tensor) -> Tensor:
     _check_matrices(a, b)
     result = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
-    _backend(a.device.type).multiply(a, b, result)
+    _kernel("multiply", a.device.type)(a, b, result)
     return result
 
 
@@ -134,6 +147,11 @@ def _check(one: Tensor, other: Tensor) -> None:
     if one.dtype != other.dtype or one.device != other.device:
         given = f"{one.dtype} on {one.device} and {other.dtype} on {other.device}"
         raise RuntimeError(f"a product of tensors of {given}; allowed: of one type, on one device")
+
+
+def _kernel(name: str, device: str) -> Callable[..., None]:
+    """What fills a result: a site's function where one is put in, else ours."""
+    return _sites.get(name) or getattr(_backend(device), name)
 
 
 @cache

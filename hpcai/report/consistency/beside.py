@@ -10,7 +10,8 @@ Json = dict[str, Any]
 def beside(case: Case, raw: Json) -> dict[str, bool]:
     found, phase = raw.get("beside"), raw["phases"].get("beside")
     ours = case["KERNELS"] != "vendor"
-    claims = {"beside if, and only if, KERNELS is not vendor": (found is not None) == (phase is not None) == ours}
+    claims = {"own_kernels if, and only if, KERNELS names a file": ("own_kernels" in raw) == bool(case.own_kernels)}
+    claims |= {"beside if, and only if, KERNELS is not vendor": (found is not None) == (phase is not None) == ours}
     if not found or phase is None:
         return claims
     passes = found["custom_seconds"], found["vendor_seconds"]

@@ -107,6 +107,9 @@ CHOICE = object_of(
         "whole": or_null(object_of({"vendor": NUMBER, "chosen": NUMBER})),
     }
 )
+OWN_KERNELS = {
+    "own_kernels": object_of({"sha256": SHA256, "computes": list_of({"enum": ["convolve", "multiply"]})})
+}
 COUNTED = (
     "steps_per_epoch",
     "warmup_steps",
@@ -162,7 +165,7 @@ ALL = {
     "operation_seconds": OPERATION_SECONDS,
     "memory": TRAINING_MEMORY,
 }
-SOME = {"staging": STAGING, "probe": PROBE, "beside": BESIDE, "choice": CHOICE}
+SOME = {"staging": STAGING, "probe": PROBE, "beside": BESIDE, "choice": CHOICE, **OWN_KERNELS}
 SOME |= {"models_between_nodes": COUNT, "telemetry": TELEMETRY}
 RAW = {
     "ensemble": object_of({**ALL, **OF_PICTURES}, SOME),
