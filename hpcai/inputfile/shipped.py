@@ -1,13 +1,13 @@
-"""The shipped problem: what bounds training, training on real pictures both ways to use two ranks, weather, search."""
+"""The shipped problem: what bounds training, pictures both ways to use two ranks, by our kernels, weather, search."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from hpcai.inputfile.echo import setting
 from hpcai.inputfile.keys import SECTIONS, Key, Value, keys_of
 
 HEADERS = (
     "HPCAI benchmark input file",
-    "Shipped problem: kernels, collectives, pictures on two grids, weather, a search; under four minutes on two cores",
+    "Shipped problem: ceilings, pictures on two grids and by our kernels, weather, a search; five minutes on two cores",
 )
 VALUES: dict[str, dict[str, tuple[Value, ...]]] = {
     "": {},
@@ -47,23 +47,35 @@ VALUES: dict[str, dict[str, tuple[Value, ...]]] = {
         "DURATION": (30.0,),
     },
 }
+# Of sections that stand twice.
+AGAIN: dict[str, dict[str, tuple[Value, ...]]] = {
+    "ensemble": {
+        "DATASET": ("fashion",),
+        "GROUPS": (1,),
+        "DEGREE": (2,),
+        "BATCH": (32,),
+        "EPOCHS": (2,),
+        "LEARNRATE": (1.0,),
+        "DECAY": (5e-4,),
+        "KERNELS": ("custom",),
+        "TARGET": (0.75,),
+    }
+}
 
 
 def shipped_text() -> str:
     """The shipped input.dat, every KEY of its sections with its values and what they may be."""
-    lines = [*HEADERS, *_settings("")]
+    lines = [*HEADERS, *_settings("", VALUES[""])]
     for section in SECTIONS:
         if section.name in VALUES:
-            lines += ["", f"{f'[{section.name}]':<27} {section.help}", *_settings(section.name)]
+            lines += ["", f"{f'[{section.name}]':<27} {section.help}", *_settings(section.name, VALUES[section.name])]
+        if section.name in AGAIN:
+            lines += ["", f"{f'[{section.name}]':<27} the same, trained by our kernels", *_settings(section.name, AGAIN[section.name])]
     return "\n".join(lines) + "\n"
 
 
-def _settings(section: str) -> list[str]:
-    return [setting(_values(section, key), key.name, _remark(key)) for key in keys_of(section)]
-
-
-def _values(section: str, key: Key) -> Sequence[Value]:
-    return VALUES[section].get(key.name, key.default_in(section))
+def _settings(section: str, given: Mapping[str, tuple[Value, ...]]) -> list[str]:
+    return [setting(given.get(key.name, key.default_in(section)), key.name, _remark(key)) for key in keys_of(section)]
 
 
 def _remark(key: Key) -> str:

@@ -1,8 +1,10 @@
 """What follows from steps by our kernels beside the same by the vendor's: do they learn the same, and how fast."""
 
-from math import isfinite
+from math import isfinite, prod, sqrt
 from typing import Any
 
+from hpcai.inputfile import Case
+from hpcai.networks.graph import Graph
 from hpcai.result.precision import NOISE
 
 Json = dict[str, Any]
@@ -12,6 +14,7 @@ LOSS = "loss off the vendor's, of what rounding makes"
 GRADIENT = "gradient off the vendor's, of what is allowed"
 STATISTICS = "statistics off the vendor's, of what is allowed"
 LARGEST = 9999999.0  # stands for what is infinite or no number
+UNIT_ROUNDOFF = 2.0**-24
 ROUNDOFF = 2.0**-22  # of a value: what it is rounded to, and a sum of few such roundings, is no difference
 
 
@@ -21,9 +24,14 @@ def loss_share(losses: Json) -> float:
     return share(furthest(losses["custom"], theirs), losses["rounding"], max(map(abs, theirs)))
 
 
-def statistics_share(layer: Json) -> float:
-    """The distance of a layer's statistics from the vendor's, of what it may be."""
-    return share(layer["off"], layer["rounding"], layer["size"])
+def statistics_share(layer: Json, pixels: int) -> float:
+    """The distance of a layer's statistics, sums over so many pixels, from the vendor's, of what it may be."""
+    return share(layer["off"], layer["rounding"], layer["size"], FACTOR * sqrt(pixels) * UNIT_ROUNDOFF)
+
+
+def pixels(case: Case, graph: Graph, name: str) -> int:
+    """Of a full batch in a layer."""
+    return int(case["BATCH"]) * prod(graph.shapes[name][1:])
 
 
 def gradient_share(layer: Json, precision: str) -> float:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hpcai import score
+from hpcai import networks, score
 from hpcai.inputfile import Case
 from hpcai.result import beside, quality
 
@@ -48,10 +48,13 @@ def beside_the_vendor(case: Case, raw: Json) -> list[Json]:
     found = raw.get("beside")
     if not found:
         return []
+    data, statistics = raw["dataset"], found["statistics"]
+    graph = networks.for_data(case.settings, data["shape"], data["classes"])
+    pixels = beside.pixels(case, graph, statistics["where"])
     return [
         at_most(beside.LOSS, beside.loss_share(found["losses"]), 1),
         at_most(beside.GRADIENT, beside.gradient_share(found["gradient"], case["PRECISION"]), 1),
-        at_most(beside.STATISTICS, beside.statistics_share(found["statistics"]), 1),
+        at_most(beside.STATISTICS, beside.statistics_share(statistics, pixels), 1),
     ]
 
 

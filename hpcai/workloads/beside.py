@@ -25,7 +25,8 @@ from hpcai.inputfile import Case
 from hpcai.kernels.spec import VENDOR, fp32_tolerance
 from hpcai.machine import memory
 from hpcai.models.module import Layers
-from hpcai.result.beside import finite, furthest, gradient_share, statistics_share
+from hpcai.networks.graph import Graph
+from hpcai.result.beside import finite, furthest, gradient_share, pixels, statistics_share
 from hpcai.train.loop import Training
 from hpcai.train.precision import PRECISIONS
 from hpcai.train.providers import give_back
@@ -87,30 +88,34 @@ class _Trial:
 
 
 def beside_the_vendor(
-    case: Case, assemble: Callable[[], Training], comm: MPI.Comm, device: torch.device, phases: clock.Phases
+    case: Case,
+    graph: Graph,
+    assemble: Callable[[], Training],
+    comm: MPI.Comm,
+    device: torch.device,
+    phases: clock.Phases,
 ) -> Json:
     """`beside` as a part of a measurement, with its phase; nothing where the vendor's kernels train. Collective.
 
-    `assemble` gives a training from its beginning.
+    `assemble` gives a training of the graph's network from its beginning.
     """
     if case["KERNELS"] == VENDOR:
         return {}
     with phases.measure("beside"):
-        found = {"beside": beside(case, assemble(), comm, device)}
+        found = {"beside": beside(case, graph, assemble(), comm, device)}
     memory.give_back()
     return found
 
 
-def beside(case: Case, training: Training, comm: MPI.Comm, device: torch.device) -> Json:
+def beside(case: Case, graph: Graph, training: Training, comm: MPI.Comm, device: torch.device) -> Json:
     """Losses of the rank that differs most, the layer that does, and seconds of a pass of the slowest rank.
 
     The training is left as it was. Collective over `comm`, the same on all its ranks.
     """
     ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
-    precision = case["PRECISION"]
     return {
-        "losses": _losses(training, (x[:SAMPLES], y[:SAMPLES]), precision, comm),
-        **_layers(training, (x, y), precision, comm),
+        "losses": _losses(training, (x[:SAMPLES], y[:SAMPLES]), case["PRECISION"], comm),
+        **_layers(case, graph, training, (x, y), comm),
         **_paces(training, (x, y), comm, device),
     }
 
@@ -124,8 +129,9 @@ def _losses(training: Training, batch: Batch, precision: str, comm: MPI.Comm) ->
     return {"custom": comm.bcast(own, worst), "vendor": comm.bcast(theirs, worst), "rounding": made}
 
 
-def _layers(training: Training, batch: Batch, precision: str, comm: MPI.Comm) -> Json:
+def _layers(case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm) -> Json:
     """The layer whose gradients differ most from the vendor's, and the one whose statistics do."""
+    precision = case["PRECISION"]
     theirs = _Trial(_vendors(training), training).left(batch)
     own = _Trial(_copied(training), training).left(batch)
     nudged = [
@@ -140,7 +146,7 @@ def _layers(training: Training, batch: Batch, precision: str, comm: MPI.Comm) ->
     )
     return {
         "gradient": max(gradients, key=lambda layer: gradient_share(layer, precision)),
-        "statistics": max(statistics, key=statistics_share),
+        "statistics": max(statistics, key=lambda layer: statistics_share(layer, pixels(case, graph, layer["where"]))),
     }
 
 

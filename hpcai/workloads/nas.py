@@ -135,7 +135,7 @@ class _Search:
             "target": self.case["TARGET"] or self.dataset.target,
             "sharding": shard.rule,
             **checked,
-            **beside_the_vendor(self.case, first, self.group.active, self.device, self.phases),
+            **beside_the_vendor(self.case, self.initial, first, self.group.active, self.device, self.phases),
         }
 
     def run(self, ending: Ending) -> Squad:

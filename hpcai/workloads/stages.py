@@ -106,7 +106,8 @@ class _Stages:
         chosen, ours = self._choice() if self.case["KERNELS"] == AUTO else ({}, None)
         found = checks_before(self.case, self.seed, self.group, self.device, self.graph, self.phases, ours)
         checked = chosen | found
-        checked |= beside_the_vendor(self.case, lambda: self.trained, self.group.active, self.device, self.phases)
+        active, trained = self.group.active, self.trained
+        checked |= beside_the_vendor(self.case, self.graph, lambda: trained, active, self.device, self.phases)
         with self.phases.measure("warm-up"):
             warmup_steps = self.trained.warm_up()
         return {
