@@ -68,10 +68,14 @@ def shipped_text() -> str:
     lines = [*HEADERS, *_settings("", VALUES[""])]
     for section in SECTIONS:
         if section.name in VALUES:
-            lines += ["", f"{f'[{section.name}]':<27} {section.help}", *_settings(section.name, VALUES[section.name])]
+            lines += _section(section.name, section.help, VALUES[section.name])
         if section.name in AGAIN:
-            lines += ["", f"{f'[{section.name}]':<27} the same, trained by our kernels", *_settings(section.name, AGAIN[section.name])]
+            lines += _section(section.name, "the same, trained by our kernels", AGAIN[section.name])
     return "\n".join(lines) + "\n"
+
+
+def _section(name: str, help: str, given: Mapping[str, tuple[Value, ...]]) -> list[str]:
+    return ["", f"{f'[{name}]':<27} {help}", *_settings(name, given)]
 
 
 def _settings(section: str, given: Mapping[str, tuple[Value, ...]]) -> list[str]:
