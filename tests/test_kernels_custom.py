@@ -37,6 +37,12 @@ LAYERS = [
     Shape(2, 8, 9, 9, 8, (2, 2), (3, 3)),
     Shape(2, 40, 9, 9, 8, (3, 3), (2, 2), (4, 4)),  # outputs that see padding only
     Shape(1, 4, 9, 9, 4, (3, 3), (2, 2), (1, 1), (2, 2)),
+    # along whose rows tiles slide: of one vector of filters, of two, and of both
+    Shape(2, 16, 5, 32, 16, (3, 3), (1, 1), (1, 1)),
+    Shape(2, 16, 9, 28, 32, (3, 3), (1, 1), (1, 1)),
+    Shape(1, 32, 11, 31, 48, (3, 3), (2, 2), (1, 1)),
+    Shape(1, 32, 12, 19, 64, (3, 3), (1, 1), (2, 2), (2, 2), 2),
+    Shape(1, 64, 17, 40, 80, (5, 3), (3, 2), (1, 4)),
 ]
 
 
