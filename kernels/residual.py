@@ -13,7 +13,10 @@ ELEMENTWISE_LIMIT = 1.0
 
 @dataclass(frozen=True)
 class Residuals:
-    """Both measures of one direction of one layer; `images` of the shape's batch were computed and checked."""
+    """Both measures of one direction of one layer; `images` of the shape's batch were computed and checked.
+
+    `wrong`: elements that are not exact, of products whose sums are (kernels/check_int8.py).
+    """
 
     kernel: str
     direction: str
@@ -22,6 +25,7 @@ class Residuals:
     inner: int
     scaled: float
     elementwise: float
+    wrong: int = 0
 
 
 def signs(length: int, seed: int) -> Float64:

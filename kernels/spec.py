@@ -48,6 +48,7 @@ FP32 = Arithmetic("fp32", "float32", 24, 0.0, 2.0**-126)
 TF32 = Arithmetic("tf32", "float32", 11, 0.0, 2.0**-126)
 FP16 = Arithmetic("fp16", "float16", 11, 2.0**-11, 2.0**-14)
 BF16 = Arithmetic("bf16", "bfloat16", 8, 2.0**-8, 2.0**-126)
+INT8 = Arithmetic("int8", "float32", 8, 0.0, 2.0**-126)  # forward; from and to fp32, in which gradients are computed
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]

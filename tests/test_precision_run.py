@@ -12,20 +12,22 @@ from small_run import cases_of
 
 from hpcai import result as results
 from hpcai.report import consistency, verify
+from hpcai.report.precision import OF_BYTES
+from hpcai.result.checks import WRONG
 from hpcai.result.judge import tv
 from hpcai.result.precision import emulated
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: PRECISIONS NOT RUN")
 
 Json = dict[str, Any]
-PRECISIONS = ("fp32", "fp16", "bf16", "pure16")
+PRECISIONS = ("fp32", "fp16", "bf16", "pure16", "int8")
 ROUNDED = "max|C-LR|/(8*sqrt(N)*u*sqrt((LoL)(RoR))+v*|LR|)"
 ONE_MODEL = ["GROUPS=1", "DEGREE=2"]
 
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """One model on two ranks, in the four precisions that any CPU has."""
+    """One model on two ranks, in the five precisions that any CPU has."""
     return Run(tmp_path_factory.mktemp("sweep"), [BENCH], [f"PRECISION={','.join(PRECISIONS)}", *ONE_MODEL])
 
 
@@ -46,10 +48,20 @@ def printed(run: Run, index: int, start: str) -> str:
 
 def test_all_precisions_pass(sweep: Run) -> None:
     assert sweep.job.returncode == 0, sweep.job.stdout
-    assert [set(row.values()) for row in sweep.rows] == [{"PASSED"}] * 4
-    assert [ROUNDED in row for row in sweep.rows] == [False, True, True, True]
-    assert [test["tv"] for test in sweep.result["tests"]] == ["WR11S1V4", "WR11H1V4", "WR11B1V4", "WR11P1V4"]
-    assert {test["status"] for test in sweep.result["tests"]} == {"UNOFFICIAL"}
+    assert [set(row.values()) for row in sweep.rows] == [{"PASSED"}] * 5
+    assert [ROUNDED in row for row in sweep.rows] == [False, True, True, True, False]
+    assert [WRONG in row for row in sweep.rows] == [False] * 4 + [True]
+    assert [test["tv"] for test in sweep.result["tests"]] == [f"WR11{letter}1V4" for letter in "SHBPI"]
+    assert [test["status"] for test in sweep.result["tests"]] == ["UNOFFICIAL"] * 4 + ["INVALID"]
+
+
+def test_fewer_than_16_bits_are_not_valid_and_the_row_says_so(sweep: Run) -> None:
+    reason = "precision 8 bits, official at least 16"
+    assert sweep.result["tests"][4]["reasons"][0] == reason
+    assert printed(sweep, 4, "Status  : ").startswith(f"INVALID; {reason}; ")
+    assert printed(sweep, 4, "Precision: int8, ").endswith(OF_BYTES)
+    assert sweep.result["summary"]["valid"] == "INVALID"
+    assert "Final Summary::HPCAI result is INVALID; precision 8 bits" in sweep.job.stdout
 
 
 def test_each_row_says_what_the_probe_found(sweep: Run) -> None:
@@ -62,7 +74,7 @@ def test_each_row_says_what_the_probe_found(sweep: Run) -> None:
         kind = "emulated" if probe["converted"] or probe["seconds"] > probe["fp32_seconds"] else "native"
         ratio = probe["fp32_seconds"] / probe["seconds"]
         assert line.startswith(f"{PRECISIONS[index]}, {kind} ({ratio:.2f} of fp32 in a probe")
-        assert line.endswith("; convolutions in fp32 from and to 16 bits)") == probe["converted"]
+        assert line.removesuffix(OF_BYTES).endswith("; convolutions in fp32 from and to 16 bits)") == probe["converted"]
         assert float(printed(sweep, index, "speed of the precision in a probe, of fp32=")) == pytest.approx(ratio)
 
 
@@ -141,9 +153,22 @@ def test_claims_of_a_precision(sweep: Run) -> None:
     assert altered(sweep, 2, skipped_steps=1, skipped_samples=16) == {"skipped_steps: in fp16 only"}
 
 
+def test_wrong_elements_are_counted_in_int8_and_nowhere_else(sweep: Run) -> None:
+    residuals, of_bytes = (sweep.result["tests"][index]["raw"]["residuals"] for index in (1, 4))
+    counted = "wrong elements: counted in int8 only"
+    assert altered(sweep, 4) == set()
+    assert altered(sweep, 1, residuals={**residuals, "wrong": of_bytes["wrong"]}) == {counted}
+    assert altered(sweep, 4, residuals={name: of_bytes[name] for name in ("scaled", "elementwise")}) == {counted}
+    raw = sweep.result["tests"][4]["raw"]
+    wrong = {**raw, "residuals": {**of_bytes, "wrong": {**of_bytes["wrong"], "value": 1}}}
+    judged = results.judge(cases_of(sweep.result)[4], wrong, [])
+    assert judged["verdict"] == "FAILED"
+    assert [check["name"] for check in judged["checks"] if check["verdict"] == "FAILED"] == [WRONG]
+
+
 def test_letters_and_what_is_emulated(sweep: Run) -> None:
     settings = dict(cases_of(sweep.result)[0].settings)
-    assert [tv({**settings, "PRECISION": name})[4] for name in (*PRECISIONS, "tf32")] == ["S", "H", "B", "P", "T"]
+    assert [tv({**settings, "PRECISION": name})[4] for name in (*PRECISIONS, "tf32")] == [*"SHBPIT"]
     for fp32, seconds, converted, expected in ((2, 1, False, False), (1, 2, False, True), (2, 1, True, True)):
         assert emulated({"probe": {"fp32_seconds": fp32, "seconds": seconds, "converted": converted}}) is expected
     assert not emulated({})

@@ -19,13 +19,15 @@ MATCHING_BYTES = 400  # for an anchor: its overlap with each of 15 boxes, a few 
 class Storage:
     """Bytes of an element of activations and of parameters; `converted`: convolutions keep an fp32 copy of their input.
 
-    `gradients`: a step makes its parameters' gradients anew; else they lie in buckets that stay.
+    `gradients`: a step makes its parameters' gradients anew; else they lie in buckets that stay. `rounded`: products
+    make bytes of their input forward, and an fp32 copy of it, rounded, backward.
     """
 
     activation: int = 4
     parameter: int = 4
     converted: bool = False
     gradients: bool = True
+    rounded: bool = False
 
 
 def running_statistics(graph: Graph) -> int:
@@ -104,11 +106,15 @@ def _scratch(graph: Graph, layer: Layer, batch: int, storage: Storage) -> int:
     if isinstance(layer.op, Detections):
         scores = layer.inputs[2 : 1 + len(layer.inputs) // 2]
         return MATCHING_BYTES * batch * sum(prod(graph.shapes[name]) for name in scores)
-    if not isinstance(layer.op, Conv):
+    if not isinstance(layer.op, Conv | Dense):
         return 0
+    source = batch * prod(graph.shapes[layer.inputs[0]])
+    copied = (source + graph.weights[layer.name]) * (FP32_BYTES + 1) * storage.rounded
+    if isinstance(layer.op, Dense):
+        return copied
     weights = graph.weights[layer.name] * storage.parameter
     output = batch * prod(graph.shapes[layer.name]) * FP32_BYTES
-    return weights * (2 if storage.converted else 1) + output * storage.converted
+    return weights * (2 if storage.converted else 1) + output * storage.converted + copied
 
 
 @dataclass

@@ -12,7 +12,7 @@ from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
 
 MIB = 2**20
-HALVES = {"fp32": (4, 4), "tf32": (4, 4), "fp16": (2, 4), "bf16": (2, 4), "pure16": (2, 2)}
+HALVES = {"fp32": (4, 4), "tf32": (4, 4), "fp16": (2, 4), "bf16": (2, 4), "pure16": (2, 2), "int8": (4, 4)}
 BATCHES_AHEAD = 4  # in the queue, being made, just taken
 BATCHES_BEHIND = 3  # more on a GPU: of steps that it is given before it comes to them (hpcai.data.transfer)
 # What malloc adds where large blocks of many sizes come and go, with small ones between them, as shares of the step's
@@ -28,6 +28,7 @@ LIBRARIES = 128 * MIB  # of cuBLAS to work in, and what torch rounds up
 CHECKS, JUDGEMENT = ("residuals",), ("judgement",)
 STEPS = ("snapshot", "batches", "step", "profile")
 TRAINING = ("optimiser", "buckets")
+CHECKED = {False: 1, True: 2}  # times what the residuals need: of bytes each sum besides
 JUDGED_VECTORS = 21  # in float64, of two of the largest tensors: the step's parts, and what they are compared with
 SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
 # Of the pass that tells whether a precision is native, as workloads/probe.py has them; and how many tensors it keeps.
@@ -59,7 +60,9 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     degree, batch = settings["DEGREE"], settings["BATCH"]
     parameters = sum(graph.parameters.values())
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
-    step = step_bytes(graph, batch, Storage(activation, parameter, facts.converted, gradients=degree == 1))
+    rounded = settings["PRECISION"] == "int8"
+    storage = Storage(activation, parameter, facts.converted, gradients=degree == 1, rounded=rounded)
+    step, checked = step_bytes(graph, batch, storage), CHECKED[rounded] * residual_bytes(graph, batch)
     momentum, on_gpu = bool(settings["MOMENTUM"]), facts.accelerated
     captured = settings.get("COMPILE") == "graphs"  # the two graphs keep the memory that they were captured with
     return {
@@ -73,7 +76,7 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
         "batches": _batches(graph, batch, facts),
         "step": round(FRAGMENTATION * step) + step * captured,
         "judgement": parameters * parameter + JUDGED_VECTORS * FP64_BYTES * max(graph.parameters.values()),
-        "residuals": max(residual_bytes(graph, batch), _summed(parameters, degree), _probed(graph, settings, facts)),
+        "residuals": max(checked, _summed(parameters, degree), _probed(graph, settings, facts)),
         "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
         "other": LIBRARIES if on_gpu else SMALL_OBJECTS,
     }

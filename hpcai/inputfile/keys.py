@@ -169,7 +169,7 @@ KEYS = (
         sections=_PICTURED,
     ),
     _choice(
-        *("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16"),
+        *("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16", "int8"),
         sections=("kernels", *TRAINED),
         own={"kernels": {"choices": _MULTIPLIED, "sweep": False, "listed": True, "help": _OF_PRODUCTS}},
     ),

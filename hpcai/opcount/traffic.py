@@ -77,6 +77,7 @@ class _Stored:
     batch: int
     element: int
     weight: int
+    rounded: bool = False  # forward, products read bytes that are made of maps and weights
 
     @property
     def copy(self) -> int:
@@ -91,7 +92,7 @@ class _Stored:
 def step(graph: Graph, batch: int, precision: str = "fp32", momentum: bool = True) -> Traffic:
     """What one rank moves in an optimiser step of `batch` samples under a value of PRECISION; same on every rank."""
     element, weight = HALVES[precision]
-    stored = _Stored(batch, element, weight)
+    stored = _Stored(batch, element, weight, precision == "int8")
     layers = tuple(_layer(graph, seen, stored) for seen in walk(graph))
     return Traffic(layers, _update(graph, stored, momentum))
 
@@ -142,10 +143,11 @@ def _moved(seen: Seen, stored: _Stored, parameters: int) -> Triple:
 
 
 def _product(source: int, output: int, parameters: int, stored: _Stored) -> Triple:
-    """x and w to y; dy and w to dx; x and dy to dw. Short copies of weights and long ones of gradients besides."""
+    """x and w to y; dy and w to dx; x and dy to dw. Short copies of weights, long ones of gradients, bytes besides."""
     weights = parameters * stored.element
+    as_bytes = 2 * (source + weights) // stored.element * stored.rounded  # written, and read
     return (
-        source + weights + output + parameters * stored.copy,
+        source + weights + output + parameters * stored.copy + as_bytes,
         output + weights + source,
         source + output + weights + parameters * stored.copy,
     )

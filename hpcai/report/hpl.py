@@ -15,7 +15,7 @@ EXPLANATION = """\
 An explanation of the input/output parameters follows:
 T/V    : how the row was made: W, the mapping of groups (R by row, C by column), the
          workload (1 ensemble, 2 weather, 3 nas), the all-reduce (0 none, 1 flat), the precision
-         (S fp32, T tf32, H fp16, B bf16, P pure16), the parallel mode (1 data), the
+         (S fp32, T tf32, H fp16, B bf16, P pure16, I int8), the parallel mode (1 data), the
          kernels (V vendor, C custom, A auto, F a file), bytes per gradient element.
 N      : training samples credited over all groups in the timed region.
 NB     : training samples per rank and step; of nas those that a search begins with.

@@ -8,6 +8,8 @@ from hpcai.result import precision
 
 Json = dict[str, Any]
 
+OF_BYTES = "; forward products of 8 bits, by our kernels, gradients in fp32; below 16 bits nothing is VALID"
+
 
 def lines(test: Json) -> Iterator[str]:
     """Speed-up and quality difference against the sweep's first case, and the speed in the probe."""
@@ -24,7 +26,8 @@ def note(test: Json) -> str:
         return f"Precision: {name}"
     kind = "emulated" if precision.emulated(raw) else "native"
     how = "; convolutions in fp32 from and to 16 bits" if raw["probe"]["converted"] else ""
-    return f"Precision: {name}, {kind} ({test['scores']['precision_speed']:.2f} of fp32 in a probe{how})"
+    more = OF_BYTES if name == "int8" else ""
+    return f"Precision: {name}, {kind} ({test['scores']['precision_speed']:.2f} of fp32 in a probe{how}){more}"
 
 
 def skipped(raw: Json) -> str:

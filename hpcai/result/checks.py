@@ -14,6 +14,7 @@ ELEMENTWISE = (
     "max|C-LR|/(8*sqrt(N)*u*sqrt((LoL)(RoR))+v*|LR|)",  # of results that are stored in 16 bits
 )
 ROUNDED = ("fp16", "bf16", "pure16")
+WRONG = "forward products of int8: wrong elements"
 
 TERM_LOST = 0.25  # of a term of the update: half of one rank's gradient is found, as is a zeroed layer
 
@@ -27,6 +28,7 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
     found = [
         at_most(RESIDUAL, raw["residuals"]["scaled"]["value"], case["RESIDUAL"]),
         at_most(ELEMENTWISE[case["PRECISION"] in ROUNDED], raw["residuals"]["elementwise"]["value"], 1),
+        *exact(raw),
         *beside_the_vendor(case, raw),
         at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),
         at_most("parameters and statistics: differing ranks", raw["differing_ranks"], 0),
@@ -41,6 +43,11 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
         verdict = "PASSED" if apart > 0 else "FAILED"
         found.append({"name": "pairwise disagreement of models, not 0", "value": apart, "limit": 0, "verdict": verdict})
     return found
+
+
+def exact(raw: Json) -> list[Json]:
+    """Whether sums of whole numbers are those, where products are made of bytes."""
+    return [at_most(WRONG, raw["residuals"]["wrong"]["value"], 0)] if "wrong" in raw["residuals"] else []
 
 
 def beside_the_vendor(case: Case, raw: Json) -> list[Json]:

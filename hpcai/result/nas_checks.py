@@ -8,7 +8,7 @@ from typing import Any
 from hpcai import score
 from hpcai.inputfile import Case
 from hpcai.judged import expected_fingerprint
-from hpcai.result.checks import ELEMENTWISE, RESIDUAL, ROUNDED, at_most, audited, beside_the_vendor, leak
+from hpcai.result.checks import ELEMENTWISE, RESIDUAL, ROUNDED, at_most, audited, beside_the_vendor, exact, leak
 from hpcai.rounds import number
 
 Json = dict[str, Any]
@@ -26,6 +26,7 @@ def checks(case: Case, raw: Json, model: Mapping[int, int], initial: int) -> lis
     return [
         at_most(RESIDUAL, raw["residuals"]["scaled"]["value"], case["RESIDUAL"]),
         at_most(ELEMENTWISE[case["PRECISION"] in ROUNDED], raw["residuals"]["elementwise"]["value"], 1),
+        *exact(raw),
         *beside_the_vendor(case, raw),
         at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),
         at_most("parameters and statistics: differing ranks", raw["differing_ranks"], 0),

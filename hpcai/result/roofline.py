@@ -65,14 +65,14 @@ def placed(rate: float, step: traffic.Traffic, moved: float, sources: Json) -> J
 def _computing(tables: Sequence[Json], wanted: str) -> Json | None:
     """Ceilings of a rank in the last table of kernels, and how many products are whose in those of products.
 
-    In the type that the test multiplies, where the table has it; else in fp32.
+    In the type that the test multiplies, where the table has it; else in fp32. That of int8 would be no ceiling.
     """
     table = next((table for table in reversed(tables) if table["workload"] == "kernels"), None)
     if table is None:
         return None
     rows = kernels.rows(_case(table), table["raw"])
     products = [row["dtype"] for row in kernels.passed(rows) if row["kernel"] in kernels.SUMMED.values()]
-    dtype = wanted if wanted in products else "fp32"
+    dtype = wanted if wanted in products or wanted == "int8" else "fp32"
     whose = {name: faster(rows, name, dtype) for name in PRODUCTS}
     return {"test": table["index"], "type": dtype, **kernels.ceilings(rows, dtype), "faster": whose}
 

@@ -17,8 +17,9 @@ from torch.nn.functional import cross_entropy
 from hpcai.clock import synchronise
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
-from hpcai.kernels.spec import BF16, FP16, FP32, TF32, Arithmetic
+from hpcai.kernels.spec import BF16, FP16, FP32, INT8, TF32, Arithmetic, Unavailable
 from hpcai.machine import device as devices
+from hpcai.train import quantised
 
 Forward = Callable[..., Tensor]
 TF32_SIZE = 256  # of the product that shows whether there is tf32
@@ -47,6 +48,7 @@ PRECISIONS = {
     "fp16": Precision(FP16, scaled=True),
     "bf16": Precision(BF16),
     "pure16": Precision(BF16, pure=True),
+    "int8": Precision(INT8),
 }
 
 
@@ -67,6 +69,8 @@ def apply(name: str, module: nn.Module, device: torch.device) -> None:
     what trains. Normalisation keeps its parameters and statistics in fp32 in every precision.
     """
     precision = PRECISIONS[name]
+    if precision.arithmetic is INT8:
+        quantised.quantise(module)
     if precision.kind == torch.float32:
         return
     if precision.pure:
@@ -161,10 +165,14 @@ def scaler(name: str, optimiser: torch.optim.Optimizer, device: torch.device) ->
 def refusal(name: str, device: torch.device) -> str:
     """Why a precision cannot be had on this device, found by trying; empty if it can."""
     where, wanted = f"PRECISION {name} on {devices.name(device)}", PRECISIONS[name].arithmetic
+    if wanted is INT8 and device.type == "cpu":
+        return ""  # our kernels, which any CPU runs and which are compiled when they are first used
     try:
         with switched(name):
             _try(name, device)
             rounds = wanted in (FP32, TF32) and _rounds_to_tf32(device)
+    except Unavailable as error:
+        return f"{where}: {error}"
     except RuntimeError as error:
         return f"{where}: torch says {str(error).splitlines()[0]}"
     if wanted is TF32 and not rounds:

@@ -14,6 +14,7 @@ from hpcai.kernels import operators
 from hpcai.kernels.spec import DIRECTIONS
 from hpcai.models.fused import fuse
 from hpcai.models.module import Layers
+from hpcai.train import quantised
 
 Forward = Callable[[Tensor], Tensor]
 Size = tuple[int, ...]  # of a layer's input, without its batch
@@ -38,7 +39,9 @@ def take_over(module: Layers, choice: Choice | None = None) -> None:
         if ours is not None and not any(ours.values()):
             continue
         # Partial functions, not closures: a deep copy of the module has to compute with its own layers.
-        if isinstance(part, nn.Conv2d):
+        if quantised.is_quantised(part):
+            quantised.set_gradients(part, DIRECTIONS)
+        elif isinstance(part, nn.Conv2d):
             part.forward = partial(_convolved, part, ours, part.forward)  # type: ignore[method-assign]
         elif isinstance(part, nn.Linear):
             part.forward = partial(_multiplied, part, ours, part.forward)  # type: ignore[method-assign]
@@ -48,6 +51,8 @@ def take_over(module: Layers, choice: Choice | None = None) -> None:
 def give_back(module: Layers) -> None:
     """Have the vendor's kernels compute a network that ours have taken over."""
     for part in module.modules():
+        if quantised.is_quantised(part):
+            quantised.set_gradients(part, ())
         forward: Any = getattr(part, "forward", None)
         if isinstance(forward, partial) and forward.func in (_convolved, _multiplied):
             part.forward = forward.args[2]

@@ -14,6 +14,7 @@ from hpcai.data.loader import Loader
 from hpcai.inputfile import TRAINED, Case
 from hpcai.kernels import conv2d, copy, gemm, triad
 from hpcai.kernels.check import check_convolution
+from hpcai.kernels.check_int8 import check_convolution_of_bytes
 from hpcai.kernels.spec import CUSTOM, DIRECTIONS, INPUT_GRADIENT, Unavailable, backend
 from hpcai.kernels.verify import drawn
 from hpcai.machine import memory
@@ -47,6 +48,8 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     if trained:
         _train(trained[0], device)
         check_convolution(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
+    if compiled and any(map(_of_bytes, trained)):
+        check_convolution_of_bytes(conv2d.Shape(1, MANY, SIDE, SIDE, 1, (3, 3)), str(device), 1)
     if any(case.workload == "nas" for case in cases):
         _search()
     if any(case.workload == "weather" for case in cases):
@@ -59,11 +62,16 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
 
 def compiles(cases: Sequence[Case], device: torch.device) -> bool:
     """Whether `load` has to compile our kernels, which takes a minute or two; processes may find different things."""
-    if device.type != "cpu" or all(case.workload not in COMPILED for case in cases):
+    if device.type != "cpu" or not any(case.workload in COMPILED or _of_bytes(case) for case in cases):
         return False
     from hpcai.kernels.cpu.compiled import kept
 
     return not kept()
+
+
+def _of_bytes(case: Case) -> bool:
+    """Whether a case trains by products of bytes, which are always ours."""
+    return bool(case.settings.get("PRECISION") == "int8")
 
 
 def _detect(device: torch.device) -> None:

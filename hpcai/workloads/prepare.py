@@ -81,14 +81,16 @@ def _refused_here(case: Case, device: torch.device) -> str:
     how = str(case.settings.get("COMPILE", "off"))
     return (
         compilers.refusal(how, case["DEGREE"], device.type == "cuda")
-        or _refused_choice(case["KERNELS"], how)
+        or _refused_choice(case["KERNELS"], how, case["PRECISION"])
         or precision.refusal(case["PRECISION"], device)
         or own.refusal(case)
         or (regions.refusal(device) if case.workload == "weather" else "")
     )
 
 
-def _refused_choice(kernels: str, how: str) -> str:
+def _refused_choice(kernels: str, how: str, precision: str) -> str:
+    if kernels == AUTO and precision == "int8":
+        return "KERNELS auto with PRECISION int8: forward products are ours anyway; allowed: KERNELS vendor, custom or file:PATH"
     if kernels == AUTO and how == "torch":
         return "KERNELS auto with COMPILE torch: layers are timed one by one; allowed: COMPILE off, or KERNELS custom"
     return ""

@@ -9,9 +9,10 @@ from mpi4py import MPI
 
 from hpcai import clock
 from hpcai.comm import reduce
-from hpcai.kernels import conv2d, gemm
+from hpcai.kernels import conv2d, gemm, operators
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
+from hpcai.kernels.spec import INT8
 from hpcai.networks.graph import Graph
 from hpcai.train.precision import PRECISIONS, switched
 from hpcai.workloads.products import LayerShape, products
@@ -54,12 +55,20 @@ class _Pass:
         return clock.now() - begin
 
     def _run(self) -> None:
-        if isinstance(self.shape, conv2d.Shape):
+        if PRECISIONS[self.precision].arithmetic is INT8:
+            y = self._of_bytes()
+        elif isinstance(self.shape, conv2d.Shape):
             conversion = converts(self.device.type, PRECISIONS[self.precision].arithmetic)
             y = convolve(self.x, self.w, None, self.shape, conversion)
         else:
             y = torch.matmul(self.x, self.w.t())
         torch.autograd.grad(y, (self.x, self.w), self.g)
+
+    def _of_bytes(self) -> torch.Tensor:
+        """Forward; the gradients are the vendor's."""
+        if isinstance(self.shape, conv2d.Shape):
+            return operators.convolution_int8(self.x, self.w, self.shape, ours=())
+        return operators.dense_int8(self.x, self.w, ours=())
 
 
 def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) -> dict[str, Any]:

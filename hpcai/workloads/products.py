@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.check import affordable, check_convolution, check_gemm
+from hpcai.kernels.check_int8 import check_convolution_of_bytes, check_gemm_of_bytes
 from hpcai.kernels.conv2d import Shape as ConvolutionShape
 from hpcai.kernels.gemm import Shape as ProductShape
 from hpcai.kernels.residual import Residuals
-from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, Arithmetic
+from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, INT8, Arithmetic
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv, Dense
 from hpcai.opcount import products as opcount
@@ -56,6 +57,9 @@ def check(
 ) -> tuple[Residuals, ...]:
     """Residuals of each direction that training runs, by our kernels in those that are `ours`, else the vendor's."""
     shape, directions = product
+    if arithmetic is INT8:
+        of_bytes = check_convolution_of_bytes if isinstance(shape, ConvolutionShape) else check_gemm_of_bytes
+        return tuple(of_bytes(shape, str(device), seed, directions, ours))
     run = check_convolution if isinstance(shape, ConvolutionShape) else check_gemm
     return tuple(run(shape, str(device), seed, directions, arithmetic, ours))
 

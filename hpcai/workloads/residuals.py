@@ -10,7 +10,7 @@ from hpcai.clock import Phases
 from hpcai.comm.grid import Group
 from hpcai.inputfile import Case
 from hpcai.kernels.residual import Residuals
-from hpcai.kernels.spec import DIRECTIONS, FP32, Arithmetic
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, FP32, INT8, Arithmetic
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
 from hpcai.train.parallel import wrong_sums
@@ -71,6 +71,8 @@ def worst_residuals(
 ) -> dict[str, dict[str, Any]]:
     """The worst of each residual over all shapes and directions, with where it was found; the same on every rank.
 
+    Of products of bytes also the most elements of one product that are wrong.
+
     Products are computed in `arithmetic`, by our kernels in the directions that are `ours`; for tf32 the caller has
     switched it on (hpcai.train.precision). The shapes are dealt out to the ranks of `comm` in turn, so that each
     shape and each rank has at least one.
@@ -78,7 +80,10 @@ def worst_residuals(
     shapes = products(graph, batch)
     mine = shapes[comm.rank :: comm.size] or [shapes[comm.rank % len(shapes)]]
     found = [residuals for product in mine for residuals in check(product, device, seed, arithmetic, ours(product))]
-    return {measure: _worst(measure, found, comm) for measure in ("scaled", "elementwise")}
+    worst = {measure: _worst(measure, found, comm) for measure in ("scaled", "elementwise")}
+    if arithmetic is INT8:
+        worst["wrong"] = _worst("wrong", [item for item in found if item.direction == FORWARD], comm)
+    return worst
 
 
 def _worst(measure: str, found: list[Residuals], comm: MPI.Comm) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def dense(x: Tensor, w: Tensor, ours: Collection[str] = ALL) -> Tensor:
 
 
 def convolution_int8(x: Tensor, w: Tensor, window: Any, ours: Collection[str] = ALL) -> Tensor:
-    """As `convolution`, of float32, by a product of bytes; `ours` are gradients, for the forward product is always ours.
+    """As `convolution`, of float32, by a product of bytes, which is always ours; `ours` says whose gradients are.
 
     A scale of its own has each picture and each filter. The gradients are in fp32, as if nothing had been rounded, of
     the product of what the bytes stand for. RuntimeError if the sizes do not fit, or int32 does not hold the sums.

@@ -86,7 +86,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _of_convolution(context: Any, g: Tensor) -> tuple[Any, ...]:
     (*window, ours), wanted = context.rest, context.needs_input_grad[:2]
-    found = gradients_of_convolution(g, *context.saved_tensors, window, ours, wanted)
+    x, w = context.saved_tensors
+    found = gradients_of_convolution(g, x, w, window, ours, wanted)
     return *found, *[None] * len(context.rest)
 
 
@@ -105,7 +106,8 @@ def gradients_of_convolution(
 
 
 def _of_dense(context: Any, g: Tensor) -> tuple[Any, ...]:
-    return *gradients_of_dense(g, *context.saved_tensors, *context.rest, context.needs_input_grad[:2]), None
+    (x, w), (ours,) = context.saved_tensors, context.rest
+    return *gradients_of_dense(g, x, w, ours, context.needs_input_grad[:2]), None
 
 
 def gradients_of_dense(

@@ -61,12 +61,14 @@ def _seen(context: Any) -> tuple[Tensor, Tensor]:
 
 def _of_convolution(context: Any, g: Tensor, *_: Any) -> tuple[Any, ...]:
     *window, ours = context.rest
-    found = library.gradients_of_convolution(g, *_seen(context), window, ours, context.needs_input_grad[:2])
+    x, w = _seen(context)
+    found = library.gradients_of_convolution(g, x, w, window, ours, context.needs_input_grad[:2])
     return *found, *[None] * len(context.rest)
 
 
 def _of_dense(context: Any, g: Tensor, *_: Any) -> tuple[Any, ...]:
-    return *library.gradients_of_dense(g, *_seen(context), *context.rest, context.needs_input_grad[:2]), None
+    (x, w), (ours,) = _seen(context), context.rest
+    return *library.gradients_of_dense(g, x, w, ours, context.needs_input_grad[:2]), None
 
 
 def _with_scales(y: Tensor, x: Tensor, w: Tensor) -> Three:

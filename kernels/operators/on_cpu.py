@@ -91,7 +91,7 @@ def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
     (count, channels, height, width), (filters, own, *taps) = shape.x, shape.w
     pictures = rounding.Pictures(count, height, width, channels, shape.groups, down, right)
     q, scales = _bytes(x, pictures, False, threads)
-    by, by_filter = _bytes(w, rounding.Pictures(filters, *taps, own), True, threads)
+    by, by_filter = _bytes(w, rounding.Pictures(filters, taps[0], taps[1], own), True, threads)
     sums, together = np.empty(filters, np.int32), q.shape[3]
     rounding.sums_of_filters(by.reshape(filters, -1), sums)
     y = torch.empty(shape.y, dtype=torch.float32, memory_format=LAST)
@@ -103,7 +103,7 @@ def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
 
 def _bytes(tensor: Tensor, pictures: rounding.Pictures, signed: bool, threads: int) -> tuple[Any, Any]:
     q = np.empty(pictures.bytes_size, np.int8 if signed else np.uint8)
-    scales = np.empty(pictures.count, np.float32)
+    scales = np.empty(pictures.pictures, np.float32)
     rounding.quantise(pictures, tensor.data_ptr(), q, scales, signed, threads)
     return q, scales
 

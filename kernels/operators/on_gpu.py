@@ -47,7 +47,7 @@ def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
     (q, scales), (by, by_filter) = _quantised(x), _quantised(w)
     sums = torch.empty(shape.y, dtype=torch.int32, device=x.device, memory_format=LAST)
     cupy_gpu.forward(q, by, sums, "int8", Window(shape.stride, shape.padding, shape.dilation, shape.groups))
-    return sums * (scales[:, None] * by_filter)[:, :, None, None], scales, by_filter
+    return _scaled(sums, scales, by_filter), scales, by_filter
 
 
 def multiply_bytes(x: Tensor, w: Tensor) -> Quantised:
@@ -55,7 +55,12 @@ def multiply_bytes(x: Tensor, w: Tensor) -> Quantised:
     (q, scales), (by, by_output) = _quantised(x), _quantised(w)
     sums = torch.empty(len(x), len(w), dtype=torch.int32, device=x.device)
     gemm(q, by.t(), sums, "int8")
-    return sums * (scales[:, None] * by_output), scales, by_output
+    return _scaled(sums, scales, by_output), scales, by_output
+
+
+def _scaled(sums: Tensor, scales: Tensor, by_filter: Tensor) -> Tensor:
+    factors = scales[:, None] * by_filter
+    return sums * factors.view(*factors.shape, *[1] * (sums.ndim - 2))
 
 
 def _quantised(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ TURN = AT_ONCE * lanes(FLOAT)  # numbers that `largest_bits` looks at together
 class Pictures(NamedTuple):
     """Pictures of float32 with the channels last, in one piece, and the borders of 0 that their bytes get."""
 
-    count: int
+    pictures: int
     height: int
     width: int
     channels: int
@@ -32,18 +32,18 @@ class Pictures(NamedTuple):
     def bytes_size(self) -> tuple[int, int, int, int]:
         """Of the bytes: the channels of each group made up to whole words."""
         together = self.groups * WORD * -(-self.channels // (self.groups * WORD))
-        return self.count, self.height + 2 * self.down, self.width + 2 * self.right, together
+        return self.pictures, self.height + 2 * self.down, self.width + 2 * self.right, together
 
 
 def quantise(pictures: Pictures, x: int, q: Any, scales: Any, signed: bool, threads: int) -> None:
-    """Fill q, int8 or uint8 of `bytes_size`, which are number + 128, and float32[count], a scale a picture.
+    """Fill q, int8 or uint8 of `bytes_size`, which are number + 128, and float32[pictures], a scale each.
 
     x: the address of the pictures.
     """
     flipped = np.uint8(0 if signed else UNSIGNED)
     numbers = (*pictures, *q.shape[1:])
     if threads == 1:
-        _quantise(numbers, x, q.ctypes.data, scales, flipped, 0, pictures.count)
+        _quantise(numbers, x, q.ctypes.data, scales, flipped, 0, pictures.pictures)
     else:
         _quantise_on_threads(threads, numbers, x, q.ctypes.data, scales, flipped)
 
@@ -59,7 +59,7 @@ def _quantise_on_threads(threads: Any, numbers: Any, x: Any, q: Any, scales: Any
 @compiled
 def _quantise(numbers: Any, x: Any, q: Any, scales: Any, flipped: Any, first: Any, last: Any) -> None:
     """Some of the pictures."""
-    count, height, width, channels, groups, down, right, rows, columns, together = numbers
+    _, height, width, channels, groups, down, right, rows, columns, together = numbers
     size = height * width * channels
     for picture in range(first, last):
         source, target = x + picture * size * FLOAT, q + picture * rows * columns * together

@@ -19,6 +19,7 @@ def precision(case: Case, raw: Json) -> dict[str, bool]:
         "skipped_steps <= steps": 0 <= steps <= raw["steps"],
         "skipped_samples: those of skipped_steps": steps * ranks <= samples <= steps * ranks * case["BATCH"],
     }
+    claims["wrong elements: counted in int8 only"] = ("wrong" in raw["residuals"]) == (wanted == "int8")
     claims["converted: products in 16 bits only"] = wanted in ROUNDED or not raw["memory"]["converted"]
     return {**claims, **_probed(probe, phase or 0.0, wanted, raw["memory"])} if probe else claims
 

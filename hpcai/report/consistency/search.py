@@ -66,6 +66,7 @@ def settings(case: Case, raw: Json) -> dict[str, bool]:
         "models_between_nodes: some, with several ranks": 1 <= raw.get("models_between_nodes", 1) <= case["GROUPS"]
         and ("models_between_nodes" not in raw or case["DEGREE"] > 1),
         "skipped_samples: in fp16 only": raw["skipped_samples"] == 0 or case["PRECISION"] == "fp16",
+        "wrong elements: counted in int8 only": ("wrong" in raw["residuals"]) == (case["PRECISION"] == "int8"),
         "probe: of other precisions than fp32": "probe" not in raw or case["PRECISION"] != "fp32",
     }
 

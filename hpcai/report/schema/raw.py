@@ -47,6 +47,7 @@ DATASET = object_of(
     {"ceiling": NUMBER, "ceiling_error": NUMBER},
 )
 WORST = object_of({"value": NUMBER, "where": TEXT})
+RESIDUALS = object_of({"scaled": WORST, "elementwise": WORST}, {"wrong": object_of({"value": COUNT, "where": TEXT})})
 ENTRY = {"epoch": COUNT, "seconds": SECONDS, "loss": or_null(NUMBER), "counted": COUNT, "fingerprint": COUNT}
 PRECISION = list_of(or_null(NUMBER))  # of each class; of one without true boxes none
 CURVE = object_of({**ENTRY, "correct": COUNT})
@@ -152,7 +153,7 @@ ALL = {
     "dataset": DATASET,
     "target": NUMBER,
     "sharding": TEXT,
-    "residuals": object_of({"scaled": WORST, "elementwise": WORST}),
+    "residuals": RESIDUALS,
     "audit": AUDIT,
     "execution": EXECUTION,
     **dict.fromkeys(COUNTED, COUNT),

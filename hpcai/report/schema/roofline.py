@@ -11,7 +11,7 @@ AGAINST = object_of(dict.fromkeys((*CEILINGS, *BOUNDS, "attainable"), or_null(NU
 FASTER = object_of(dict.fromkeys(PROVIDERS, COUNT))
 COMPUTING = object_of(
     {"test": POSITIVE, "triad": or_null(NUMBER), "faster": object_of(dict.fromkeys(PRODUCTS, FASTER))},
-    {"type": {"enum": list(ON_GPUS)}},
+    {"type": {"enum": [*ON_GPUS, "int8"]}},
 )
 ALL_REDUCE = object_of(
     {

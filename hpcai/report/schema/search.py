@@ -15,7 +15,7 @@ from hpcai.report.schema.kinds import (
     or_null,
     settings_of,
 )
-from hpcai.report.schema.raw import AUDIT, BESIDE, DATASET, FIRST_PHASE, PROBE, SOME, WORST
+from hpcai.report.schema.raw import AUDIT, BESIDE, DATASET, FIRST_PHASE, PROBE, RESIDUALS, SOME
 from hpcai.report.schema.test import CHECK, OPERATIONS
 from hpcai.report.schema.trial import ROW, TRIAL
 from hpcai.result.nas_scores import ENDS, PARTS
@@ -41,7 +41,7 @@ MEASURED = {
     "dataset": DATASET,
     "target": NUMBER,
     "sharding": TEXT,
-    "residuals": object_of({"scaled": WORST, "elementwise": WORST}),
+    "residuals": RESIDUALS,
     **dict.fromkeys(COUNTED, COUNT),
     "trials": list_of(TRIAL),
     "seconds": SECONDS,
