@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpcai.kernels.operators import normalising
+from hpcai.kernels.operators import direct, normalising
 from hpcai.models.module import Executable, Layers
 from hpcai.networks.layers import BatchNorm, Relu
 from hpcai.networks.plan import Step, joined
@@ -58,7 +58,8 @@ def _normalised(part: nn.BatchNorm2d, relu: bool, x: Tensor, other: Tensor | Non
     if not normalising.applies(x, part.weight) or (other is not None and other.dtype != x.dtype):
         return _one_by_one(part, relu, x, other)
     if part.training:
-        y, mean, variance = torch.ops.hpcai.batch_norm(x, other, part.weight, part.bias, part.eps, relu)
+        compute = direct.batch_norm if direct.applies(x) else torch.ops.hpcai.batch_norm
+        y, mean, variance = compute(x, other, part.weight, part.bias, part.eps, relu)
         _keep_moments(part, mean, variance, x.numel() // x.shape[1])
         made: Tensor = y
         return made

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..spec import DIRECTIONS
-from . import library, of_bytes  # noqa: F401 - which makes its operators known
+from . import direct, library, of_bytes  # noqa: F401 - which makes its operators known
 
 ALL = frozenset(DIRECTIONS)
 
@@ -23,14 +23,16 @@ def convolution(x: Tensor, w: Tensor, window: Any, ours: Collection[str] = ALL) 
     bits fp16 and bf16, summed in fp32. RuntimeError if the sizes do not fit.
     """
     sides = (window.stride, window.padding, window.dilation, window.groups)
-    found: Tensor = torch.ops.hpcai.convolution(x, w, *sides, library.bits(ours))
+    compute = direct.convolution if direct.applies(x) else torch.ops.hpcai.convolution
+    found: Tensor = compute(x, w, *sides, library.bits(ours))
     return found
 
 
 def dense(x: Tensor, w: Tensor, ours: Collection[str] = ALL) -> Tensor:
     """float[..., outputs] of float[..., features] and float[outputs, features]; types as of `convolution`."""
     rows = x.reshape(-1, x.shape[-1])
-    found: Tensor = torch.ops.hpcai.dense(rows, w, library.bits(ours))
+    compute = direct.dense if direct.applies(x) else torch.ops.hpcai.dense
+    found: Tensor = compute(rows, w, library.bits(ours))
     return found.view(*x.shape[:-1], -1)
 
 

@@ -60,20 +60,22 @@ _SIZES: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def _computed(x: Tensor, w: Tensor, *rest: Any) -> Tensor:
+def computed(x: Tensor, w: Tensor, *rest: Any) -> Tensor:
+    """`convolution`, by whom the last argument says."""
     *window, ours = rest
     return products.convolution(x, w, *window) if has(ours, FORWARD) else products.by_torch(x, w, *window)
 
 
-def _multiplied(x: Tensor, w: Tensor, ours: int) -> Tensor:
+def multiplied(x: Tensor, w: Tensor, ours: int) -> Tensor:
+    """`dense`, by whom the last argument says."""
     return products.dense(x, w) if has(ours, FORWARD) else x @ w.t()
 
 
 _COMPUTED: dict[str, Callable[..., Tensor]] = {
-    "convolution": _computed,
+    "convolution": computed,
     "convolution_input": products.convolution_input,
     "convolution_weight": products.convolution_weight,
-    "dense": _multiplied,
+    "dense": multiplied,
     "dense_input": products.dense_input,
     "dense_weight": products.dense_weight,
 }
@@ -92,16 +94,16 @@ def _of_convolution(context: Any, g: Tensor) -> tuple[Any, ...]:
 
 
 def gradients_of_convolution(
-    g: Tensor, x: Tensor, w: Tensor, window: Sequence[Any], ours: int, wanted: Sequence[bool]
+    g: Tensor, x: Tensor, w: Tensor, window: Sequence[Any], ours: int, wanted: Sequence[bool], by: Any = _ours
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Those of the gradients of x and w that are wanted, each by our kernels or torch's."""
+    """Those of the gradients of x and w that are wanted, each by our kernels, called `by` these names, or torch's."""
     mine = [want and has(ours, way) for want, way in zip(wanted, (INPUT_GRADIENT, WEIGHT_GRADIENT), strict=True)]
     theirs = [want and not own for want, own in zip(wanted, mine, strict=True)]
     dx, dw = products.gradients_by_torch(g, x, w, *window, theirs) if any(theirs) else (None, None)
     if mine[0]:
-        dx = _ours.convolution_input(g, w, x.shape, *window)
+        dx = by.convolution_input(g, w, x.shape, *window)
     if mine[1]:
-        dw = _ours.convolution_weight(x, g, w.shape, *window)
+        dw = by.convolution_weight(x, g, w.shape, *window)
     return dx, dw
 
 
@@ -111,14 +113,14 @@ def _of_dense(context: Any, g: Tensor) -> tuple[Any, ...]:
 
 
 def gradients_of_dense(
-    g: Tensor, x: Tensor, w: Tensor, ours: int, wanted: Sequence[bool]
+    g: Tensor, x: Tensor, w: Tensor, ours: int, wanted: Sequence[bool], by: Any = _ours
 ) -> tuple[Tensor | None, Tensor | None]:
     """The same of x w^T."""
     dx = dw = None
     if wanted[0]:
-        dx = _ours.dense_input(g, w) if has(ours, INPUT_GRADIENT) else g @ w
+        dx = by.dense_input(g, w) if has(ours, INPUT_GRADIENT) else g @ w
     if wanted[1]:
-        dw = _ours.dense_weight(x, g) if has(ours, WEIGHT_GRADIENT) else g.t() @ x
+        dw = by.dense_weight(x, g) if has(ours, WEIGHT_GRADIENT) else g.t() @ x
     return dx, dw
 
 

@@ -43,7 +43,7 @@ def _numba() -> Any:
     return numba_cpu
 
 
-def _batch_norm(
+def computed(
     x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, eps: float, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y, and the mean and the variance of each channel."""
@@ -67,7 +67,7 @@ def _made(name: str, x: Tensor, other: Tensor | None, *rest: Any) -> Tensor:
     return y
 
 
-def _batch_norm_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of x, of what was added (empty unless y is given), of weight and of bias."""
     *vectors, eps, relu = rest
     g, x = _in_order(g), _in_order(x)
@@ -96,7 +96,8 @@ def _layer(x: Tensor, eps: float, *vectors: Tensor) -> tuple[Any, Any, list[Tens
     return _numba().Layer(x.numel() // x.shape[1], x.shape[1], *addresses, eps), KINDS[x.dtype](1), kept
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    """What the gradients need."""
     (x, other, weight, bias, ctx.eps, ctx.relu), (y, mean, variance) = inputs, output
     ctx.mark_non_differentiable(mean, variance)
     ctx.added = other is not None
@@ -104,20 +105,25 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
 
 
 def _backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Any, ...]:
+    return gradients(ctx, g, _ours.batch_norm_backward)
+
+
+def gradients(ctx: Any, g: Tensor, compute: Callable[..., Any]) -> tuple[Any, ...]:
+    """Of all inputs, None for what is no tensor."""
     x, y, *vectors = ctx.saved_tensors
-    dx, dother, dweight, dbias = _ours.batch_norm_backward(g, x, y, *vectors, ctx.eps, ctx.relu)
+    dx, dother, dweight, dbias = compute(g, x, y, *vectors, ctx.eps, ctx.relu)
     of_other = None if not ctx.added else dother if y is not None else g
     return dx, of_other, dweight, dbias, None, None
 
 
 def _register() -> None:
-    computed = {
-        "batch_norm": _batch_norm, "batch_norm_known": _batch_norm_known, "batch_norm_backward": _batch_norm_backward
+    kernels = {
+        "batch_norm": computed, "batch_norm_known": _batch_norm_known, "batch_norm_backward": computed_backward
     }
     for form in FORMS:
         name = form.partition("(")[0]
         _library.define(form)
-        _library.impl(name, computed[name], "CPU")
+        _library.impl(name, kernels[name], "CPU")
     sizes: dict[str, Callable[..., Any]] = {
         "batch_norm": lambda x, other, weight, *_: (_like(x), *(torch.empty_like(weight) for _ in range(2))),
         "batch_norm_known": lambda x, *_: _like(x),
@@ -127,7 +133,7 @@ def _register() -> None:
     }
     for name, size in sizes.items():
         register_fake(f"{NAME}::{name}", size, lib=_library)
-    register_autograd(f"{NAME}::batch_norm", _backward, setup_context=_keep, lib=_library)
+    register_autograd(f"{NAME}::batch_norm", _backward, setup_context=keep, lib=_library)
 
 
 def _like(x: Tensor) -> Tensor:

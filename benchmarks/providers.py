@@ -1,0 +1,105 @@
+"""Steps of training by our kernels, and by the faster of each layer, over those by the vendor's: one and two threads.
+
+    python benchmarks/providers.py [--rounds 9] [CASE ...]
+
+A case is NETWORK:PIXELS:BATCH:THREADS, and a process of its own. There the three networks train in turns, block by
+block, each after a pause: so all see the same machine, and no thread pool waits in another's time. Printed are
+the medians of the ratios of the rounds, above 1 where ours take less time, with the least and the most; by the clock,
+and by processor time, which holds on a machine with other work too but does not see waiting.
+Needed: auto at least 1.00; custom 1.00 of resnet50 at 224 pixels, 0.95 of resnet20 at 32.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from copy import deepcopy
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+# network:pixels:batch:threads
+CASES = ("resnet50:224:4:1", "resnet20:32:64:1", "resnet50:224:4:2", "resnet20:32:64:2")
+PAUSE = 0.05  # seconds, in which the pools of the others go to sleep
+BLOCK = 0.3  # seconds of steps
+
+
+def launch(case: str, rounds: int) -> int:
+    """Measure one case in a process of its own."""
+    threads = case.rsplit(":", 1)[1]
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    command = [sys.executable, __file__, "--rounds", str(rounds), "--here", case]
+    return subprocess.run(command, env={**os.environ, **dict.fromkeys(names, threads)}, check=False).returncode
+
+
+def seconds(training: Any, module: Any, batch: Any, optimiser: Any, steps: int) -> tuple[float, float]:
+    """Mean of some steps of training, after one that does not count: by the clock, and of the processor."""
+    time.sleep(PAUSE)
+    begin = used = 0.0
+    for number in range(steps + 1):
+        if number == 1:
+            begin, used = time.perf_counter(), time.process_time()
+        optimiser.zero_grad(set_to_none=True)
+        training.objective(module, *batch, 0).backward()
+        optimiser.step()
+    return (time.perf_counter() - begin) / steps, (time.process_time() - used) / steps
+
+
+def measure(case: str, rounds: int) -> None:
+    """Print the ratios of a case, and how much of the network auto has given to our kernels."""
+    from interleaved import CPU, WORLD, built
+
+    from hpcai.machine import device as devices
+    from hpcai.result import choice
+    from hpcai.train.optimisers import sgd
+    from hpcai.train.providers import take_over
+    from hpcai.workloads.choosing import choose
+
+    network, *sizes = case.split(":")
+    pixels, size, threads = map(int, sizes)
+    devices.prepare(CPU, threads)
+    training = built(network, pixels, size, 2)
+    found = choose(training, WORLD, CPU)
+    module: Any = training.state.module
+    modules = {"vendor": module.train(), "custom": deepcopy(module), "auto": deepcopy(module)}
+    take_over(modules["custom"])
+    take_over(modules["auto"], found.choice)
+    ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
+    players = {name: (each, (x, y), sgd(each, training.recipe)) for name, each in modules.items()}
+    steps = max(1, round(BLOCK / min(seconds(training, *player, 1)[0] for player in players.values())))
+    taken = [{name: seconds(training, *player, steps) for name, player in players.items()} for _ in range(rounds)]
+    shares = choice.ours({"choice": found.measured})["kernels_ours"]
+    vendors = statistics.median(each["vendor"][0] for each in taken)
+    print(f"{case}: vendor {vendors:.4f} s a step, {rounds} rounds of {steps}")
+    for name, (kind, words) in product(("custom", "auto"), enumerate(("the clock", "processor time"))):
+        ratios = [each["vendor"][kind] / each[name][kind] for each in taken]
+        spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
+        print(f"  {name:<6} / vendor by {words}: {statistics.median(ratios):.3f} ({spread})")
+    ours = f"{shares['directions']:.2f} of the products, {shares['normalisations']:.2f} of the batch norms"
+    print(f"  auto: {ours} by our kernels", flush=True)
+
+
+def main() -> int:
+    """Print the machine and the versions, then a block of lines for each case; 1 if one could not be measured."""
+    from hpcai.machine.inventory import processor, versions
+
+    parser = argparse.ArgumentParser(description="Steps by our kernels over steps by the vendor's.")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--here", action="store_true", help="measure in this process")
+    parser.add_argument("cases", nargs="*", default=CASES, metavar="CASE")
+    options = parser.parse_args()
+    if options.here:
+        measure(options.cases[0], options.rounds)
+        return 0
+    print(f"{processor()}, {len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}")
+    print(", ".join(f"{name} {version}" for name, version in versions().items()), flush=True)
+    return max([launch(case, options.rounds) for case in options.cases])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
