@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.profiler import profile
 
 from hpcai import networks
 from hpcai.kernels.cpu.simd import lanes
@@ -56,6 +57,31 @@ def test_judging_is_the_same_with_gradients_and_without(name: str) -> None:
     torch.testing.assert_close(other(images()), right)
     with torch.inference_mode():
         torch.testing.assert_close(other(images()), right)
+
+
+SPREAD = [4, 512, 3, 3]  # over whose pixels the gradient of their mean is spread, once
+
+
+def copied(network: Network, x: Tensor) -> list[Any]:
+    """Sizes of the pictures that were copied in a step, whatever their layout."""
+    gradients(network, x)  # what is made once
+    with profile(record_shapes=True) as record:
+        gradients(network, x)
+    sizes = [event.input_shapes[0] for event in record.events() if event.name == "aten::copy_"]
+    return [size for size in sizes if len(size) == 4 and size[0] == len(x)]
+
+
+@pytest.mark.parametrize("take", [fuse, take_over], ids=["fused", "all ours"])
+def test_the_channels_stay_last_throughout_a_step(take: Any) -> None:
+    """No picture is copied, hence none turned; one whose channels come first is seen."""
+    _, network = pair("resnet18", torch.float32)
+    take(network)
+    x = images(torch.float32).contiguous(memory_format=torch.channels_last)
+    assert copied(network, x) == [SPREAD]
+    name, _, *rest = network.steps[3]
+    turning: Any = lambda x: network.get_submodule(name)(x.contiguous())  # noqa: E731, a step of a network
+    network.steps[3] = (name, turning, *rest)  # type: ignore[assignment]
+    assert len(copied(network, x)) > 1
 
 
 def test_a_deep_copy_computes_with_its_own_layers() -> None:

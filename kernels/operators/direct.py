@@ -56,9 +56,8 @@ class Convolution(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        *window, ours = ctx.rest
-        wanted = ctx.needs_input_grad[:2]
-        found = library.gradients_of_convolution(gradients[0], *ctx.saved_tensors, window, ours, wanted, products)
+        (x, w), (*window, ours), wanted = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad[:2]
+        found = library.gradients_of_convolution(gradients[0], x, w, window, ours, wanted, by=products)
         return *found, None
 
 
@@ -72,8 +71,8 @@ class Dense(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        wanted = ctx.needs_input_grad[:2]
-        return *library.gradients_of_dense(gradients[0], *ctx.saved_tensors, *ctx.rest, wanted, products), None
+        (x, w), (ours,), wanted = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad[:2]
+        return *library.gradients_of_dense(gradients[0], x, w, ours, wanted, by=products), None
 
 
 class BatchNorm(Function):

@@ -94,7 +94,7 @@ def _of_convolution(context: Any, g: Tensor) -> tuple[Any, ...]:
 
 
 def gradients_of_convolution(
-    g: Tensor, x: Tensor, w: Tensor, window: Sequence[Any], ours: int, wanted: Sequence[bool], by: Any = _ours
+    g: Tensor, x: Tensor, w: Tensor, window: Sequence[Any], ours: int, wanted: Sequence[bool], *, by: Any = _ours
 ) -> tuple[Tensor | None, Tensor | None]:
     """Those of the gradients of x and w that are wanted, each by our kernels, called `by` these names, or torch's."""
     mine = [want and has(ours, way) for want, way in zip(wanted, (INPUT_GRADIENT, WEIGHT_GRADIENT), strict=True)]
@@ -113,7 +113,7 @@ def _of_dense(context: Any, g: Tensor) -> tuple[Any, ...]:
 
 
 def gradients_of_dense(
-    g: Tensor, x: Tensor, w: Tensor, ours: int, wanted: Sequence[bool], by: Any = _ours
+    g: Tensor, x: Tensor, w: Tensor, ours: int, wanted: Sequence[bool], *, by: Any = _ours
 ) -> tuple[Tensor | None, Tensor | None]:
     """The same of x w^T."""
     dx = dw = None
