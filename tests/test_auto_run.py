@@ -45,7 +45,7 @@ def test_it_is_told_measured_and_verified(workload: str) -> None:
     for name, share in (("products of the layers", "directions"), ("batch norms", "normalisations")):
         (line,) = re.findall(rf"{name} by our kernels, share= +([\d.]+)\n", made.job.stdout)
         assert float(line) == pytest.approx(shares[share], abs=1e-6)
-    assert "throughput by our kernels, of the vendor's=" in made.job.stdout
+    assert "throughput by these kernels, of the vendor's=" in made.job.stdout
     assert "phase choice, s=" in made.job.stdout
     assert list(verify.differences(made.folder / "result.json")) == []
 
