@@ -14,16 +14,14 @@ pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT 
 IN_A_GROUP = {
     "none": set(),
     "last_channel_not_computed": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT, STATISTICS},
-    "border_of_input_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
     "batch_norm_backward_lacks_a_term": {LOSS, GRADIENT},
     "statistics_not_kept": {STATISTICS},
 }
 # Two models, one rank each.
 IN_AN_ENSEMBLE = {
     "none": set(),
-    "image_of_input_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
+    "border_of_input_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
     "tap_of_weight_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
-    "own_matrix_product_wrong": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
     "variance_not_that_of_a_sample": {STATISTICS},
 }
 FAULTS = [*IN_A_GROUP, *IN_AN_ENSEMBLE]
@@ -45,7 +43,7 @@ def test_fault_of_a_kernel_is_found_by_its_checks_and_no_other(faulty: CustomRun
 
 def test_rows_say_whose_kernels_they_are(faulty: CustomRun) -> None:
     assert faulty.job.returncode == 1
-    assert [test["tv"] for test in faulty.result["tests"]] == ["WR11S1C4"] * 5 + ["WR10S1C4"] * 5
+    assert [test["tv"] for test in faulty.result["tests"]] == ["WR11S1C4"] * 4 + ["WR10S1C4"] * 4
     assert faulty.job.stdout.count("throughput by these kernels, of the vendor's= ") == len(FAULTS)
     assert all(test["scores"]["kernels_speed"] > 0 for test in faulty.result["tests"])
 

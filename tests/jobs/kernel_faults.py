@@ -11,7 +11,7 @@ from hpcai.kernels.operators import normalising, on_cpu
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.models import fused
 
-# --- convolutions and matrix products
+# --- convolutions
 
 
 def _convolution(faulty: str, spoil: Callable[[torch.Tensor], Any]) -> Fault:
@@ -36,23 +36,8 @@ def border_of_input_gradient_lost() -> Fault:
     return _convolution(INPUT_GRADIENT, lambda dx: dx[:, :, -1].zero_())
 
 
-def image_of_input_gradient_lost() -> Fault:
-    return _convolution(INPUT_GRADIENT, lambda dx: dx[-1].zero_())
-
-
 def tap_of_weight_gradient_lost() -> Fault:
     return _convolution(WEIGHT_GRADIENT, lambda dw: dw[:, :, 0, 0].zero_())
-
-
-def own_matrix_product_wrong() -> Fault:
-    def make(genuine: Callable[..., None]) -> Any:
-        def multiply(a: torch.Tensor, b: torch.Tensor, result: torch.Tensor) -> None:
-            genuine(a, b, result)
-            result.mul_(1.2)
-
-        return multiply
-
-    return replaced(on_cpu, "multiply", make)
 
 
 # --- batch norm
