@@ -149,5 +149,8 @@ def test_seconds_by_hand() -> None:
     assert found["training"] == pytest.approx(4 * 5 * (0.5 + 10 * 0.1))
     assert found["validation"] == pytest.approx(2 * 30 * 0.01)
     assert found["ensemble"] == pytest.approx(30 * 0.01 + 50 * 0.01 + 3 * 1.5)
+    custom = seconds(Rates(0.1, 0.01, 0.5), {**settings, "KERNELS": "custom"}, steps=5, training=100, validation=60)
+    samples = 9 * 4 * min(settings["BATCH"], 8) + 16 * settings["BATCH"]  # of steps beside the vendor's
+    assert custom == {**found, "preparation": pytest.approx(found["preparation"] + samples * 0.1)}
     alone = seconds(Rates(0.1, 0.01, 0.5), {**settings, "GROUPS": 1}, steps=5, training=100, validation=60)
     assert alone["ensemble"] < found["ensemble"]

@@ -7,6 +7,8 @@ from typing import Any
 
 WARMUP_STEPS = 4  # three, and one of the last batch's size
 PROFILED_STEPS = 3  # about
+# Of steps beside the vendor's, as workloads/beside.py has them: steps on a few samples, and passes over a full batch.
+BESIDE_STEPS, BESIDE_SAMPLES, BESIDE_PASSES = 4 * (2 + 7), 8, 2 + 2 + 2 * 6
 REPEATED_STEPS = 1.5  # an epoch's audit: a step again, and its judgement
 
 
@@ -35,8 +37,10 @@ def seconds(rates: Rates, settings: Mapping[str, Any], steps: int, training: int
     judged = validation / degree * rates.validation
     bag = training / degree * rates.validation * (settings["GROUPS"] > 1)
     passes = ceil(epochs / settings["EVALUATE"])
+    samples = BESIDE_STEPS * min(batch, BESIDE_SAMPLES) + BESIDE_PASSES * batch
+    beside = samples * rates.training * (settings.get("KERNELS", "vendor") != "vendor")
     return {
-        "preparation": rates.once + rates.residuals + WARMUP_STEPS * step + 2 * batch * rates.validation,
+        "preparation": rates.once + rates.residuals + beside + WARMUP_STEPS * step + 2 * batch * rates.validation,
         "training": epochs * steps * step,
         "audit": epochs * REPEATED_STEPS * step,
         "validation": passes * judged,
