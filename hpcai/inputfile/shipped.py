@@ -54,11 +54,10 @@ AGAIN: dict[str, dict[str, tuple[Value, ...]]] = {
         "GROUPS": (1,),
         "DEGREE": (2,),
         "BATCH": (32,),
-        "EPOCHS": (2,),
+        "EPOCHS": (5,),
         "LEARNRATE": (1.0,),
         "DECAY": (5e-4,),
         "KERNELS": ("custom",),
-        "TARGET": (0.75,),
     }
 }
 
