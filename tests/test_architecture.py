@@ -163,6 +163,13 @@ def test_results_are_verified_without_compilers_torch_and_mpi() -> None:
     assert not {"torch", "mpi4py", "numba", "cupy", "matplotlib"} & set(finished.stdout.split())
 
 
+def test_a_plan_is_made_without_mpi() -> None:
+    """Of a launcher's ranks one plans, and the others are gone: whoever started MPI would wait for them."""
+    program = "import sys, hpcai.workloads.planning; print(*sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "torch" in finished.stdout.split() and "mpi4py" not in finished.stdout.split()
+
+
 def test_every_pure_module_can_be_the_first_that_is_imported() -> None:
     names = [name for name in MODULES if level(name) in PURE_LEVELS and not name.endswith("__main__")]
     program = (

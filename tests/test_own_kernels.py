@@ -20,6 +20,7 @@ from hpcai.report import verify
 from hpcai.result.beside import GRADIENT, LOSS
 from hpcai.train import own
 from hpcai.workloads import prepare
+from hpcai.workloads.grouped import own_kernels
 
 RIGHT = ROOT / "contrib" / "own_kernels.py"
 WRONG = """\
@@ -132,7 +133,7 @@ def test_another_file_on_another_rank_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(f"def multiply(a, b, result):\n    return {rank}\n")
     case = case_of(tmp_path / "kernels.py")
     if rank == 0:
-        own.described(case, MPI.COMM_WORLD)
+        own_kernels(case, MPI.COMM_WORLD)
         return
     with pytest.raises(DataError, match="has SHA-256 .* here; allowed: .*, as on rank 0"):
-        own.described(case, MPI.COMM_WORLD)
+        own_kernels(case, MPI.COMM_WORLD)

@@ -10,12 +10,8 @@ from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from mpi4py import MPI
-
-from hpcai.comm.world import broadcast
-from hpcai.errors import DataError, InputError
+from hpcai.errors import InputError
 from hpcai.inputfile import Case
 from hpcai.kernels.operators import products
 
@@ -62,17 +58,3 @@ def in_use(case: Case) -> Iterator[None]:
     """While the block runs, the kernels that a case names compute in the place of ours."""
     with products.replaced(functions(case.own_kernels)[0] if case.own_kernels else {}):
         yield
-
-
-def described(case: Case, comm: MPI.Comm) -> dict[str, Any]:
-    """What a measurement says of such kernels; nothing where a case names none.
-
-    DataError if they are others here than on the first rank. Collective over `comm`.
-    """
-    if not case.own_kernels:
-        return {}
-    computes, digest = functions(case.own_kernels)
-    expected = broadcast(comm, digest)
-    if digest != expected:
-        raise DataError(f"{case.own_kernels} has SHA-256 {digest} here; allowed: {expected}, as on rank 0")
-    return {"own_kernels": {"sha256": digest, "computes": sorted(computes)}}

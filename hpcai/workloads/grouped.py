@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from mpi4py import MPI
 
 from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
-from hpcai.comm.world import World
+from hpcai.comm.world import World, broadcast
 from hpcai.data.stage import Staged, staged
+from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.train import own
 from hpcai.train import precision as precisions
@@ -47,10 +49,24 @@ def in_groups(
             ):
                 measurement = measure(group, copy)
             if not isinstance(measurement, Stopped):
-                measurement |= own.described(case, group.active)
+                measurement |= own_kernels(case, group.active)
                 measurement |= {"backend": backend, **between_nodes(group, node)}
                 if copy is not None:
                     measurement["staging"] = copy.measured
             group.free()
         ending.barrier(world.comm)
     return measurement
+
+
+def own_kernels(case: Case, comm: MPI.Comm) -> Measurement:
+    """What a measurement says of the kernels that a case names; nothing where it names none.
+
+    DataError if they are others here than on the first rank. Collective over `comm`.
+    """
+    if not case.own_kernels:
+        return {}
+    computes, digest = own.functions(case.own_kernels)
+    expected = broadcast(comm, digest)
+    if digest != expected:
+        raise DataError(f"{case.own_kernels} has SHA-256 {digest} here; allowed: {expected}, as on rank 0")
+    return {"own_kernels": {"sha256": digest, "computes": sorted(computes)}}
