@@ -37,7 +37,8 @@ def ran(
     folder: Path, before: Callable[[], None] | None = None, program: str = PROGRAM, **environment: str
 ) -> list[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    command, changed = [sys.executable, "-c", program], {**inherited, **environment}
+    # -B: what Python itself keeps of a source would be taken for a change of the same second and length
+    command, changed = [sys.executable, "-B", "-c", program], {**inherited, **environment}
     ended = subprocess.run(
         command, cwd=folder, env=changed, capture_output=True, text=True, check=True, preexec_fn=before
     )

@@ -71,6 +71,22 @@ def test_nodes_are_brought_together() -> None:
     assert seen["samples"] == 1 and seen["series"][0][1:] == list(own)
 
 
+@pytest.mark.parallel(3)
+def test_nodes_that_are_alike_have_their_average_for_a_maximum() -> None:
+    """Not less than it: three times 0.1 is rounded up."""
+    from mpi4py import MPI
+
+    from hpcai.comm.world import World
+
+    comm = MPI.COMM_WORLD
+    watch = monitor(World(comm, comm.Split(comm.rank), f"node {comm.rank}"))
+    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: (0.1, 7, None, None), joules=lambda: None)
+    with watch.watching():
+        threading.Event().wait(0.01)
+    seen = watch.measured()
+    assert seen["average"]["processors"] == seen["maximum"]["processors"] == 0.1
+
+
 @pytest.mark.parallel(2)
 def test_an_interval_of_0_samples_nothing() -> None:
     from mpi4py import MPI

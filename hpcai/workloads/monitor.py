@@ -53,13 +53,14 @@ class Monitor:
             return None
         rows = self._series.rows()
         nodes = self._world.comm.allreduce(int(self._gauges is not None))
-        totals = self._over_nodes([nan if mean is None else mean for mean in means(rows)], 0.0, MPI.SUM)
+        sums = self._over_nodes([nan if mean is None else mean for mean in means(rows)], 0.0, MPI.SUM)
         most = self._over_nodes([inf if value is None else value for value in self._series.maximum], -inf, MPI.MAX)
         return {
             "nodes": nodes,
             "samples": self._series.count,
             "interval": self._series.interval,
-            "average": {name: value / nodes if isfinite(value) else None for name, value in totals.items()},
+            # The mean of values that are all alike may be rounded up.
+            "average": {name: min(sum_ / nodes, most[name]) if isfinite(sum_) else None for name, sum_ in sums.items()},
             "maximum": {name: _typed(name, value) if isfinite(value) else None for name, value in most.items()},
             "series": rows,
             **self._energy(),
