@@ -44,7 +44,7 @@ def found(made: Training, precision: str = "fp32", fault: AbstractContextManager
 
 def shares(measured: Json, precision: str = "fp32") -> list[float]:
     return [
-        beside.loss_share(measured["losses"]),
+        beside.loss_share(measured),
         beside.gradient_share(measured["gradient"], precision),
         beside.statistics_share(measured["statistics"], beside.pixels(case(), GRAPH, measured["statistics"]["where"])),
     ]
@@ -54,7 +54,7 @@ def shares(measured: Json, precision: str = "fp32") -> list[float]:
 def test_kernels_that_are_right_differ_by_rounding(precision: str) -> None:
     measured = found(ours(precision=precision), precision)
     assert max(shares(measured, precision)) <= 1
-    assert all(measured[each]["rounding"] > 0 for each in ("losses", "gradient", "statistics"))
+    assert all(measured[each]["rounding"] > 0 for each in ("losses", "evaluated", "gradient", "statistics"))
     assert len(measured["losses"]["custom"]) == STEPS
     assert measured["losses"]["vendor"][-1] < measured["losses"]["vendor"][0]  # steps that learn nothing show nothing
 
@@ -136,11 +136,13 @@ def test_the_rank_that_differs_most_is_told_on_all() -> None:
 
 
 LOSSES = {"custom": [2.0, 1.5, 1.2, 1.0], "vendor": [2.0, 1.5, 1.2, 1.0 + 2**-10], "rounding": 2.0**-12}
+EVALUATED = {"custom": [1.0], "vendor": [1.0 + 2**-9], "rounding": 2.0**-12}
 LAYER = {"where": "stem", "off": 4.0, "rounding": 1.0, "size": 64.0}
 
 
 def test_a_difference_may_be_eight_times_what_rounding_makes() -> None:
-    assert beside.loss_share(LOSSES) == 2**-10 / (8 * 2**-12) == 0.5
+    assert beside.loss_share({"losses": LOSSES}) == 2**-10 / (8 * 2**-12) == 0.5
+    assert beside.loss_share({"losses": LOSSES, "evaluated": EVALUATED}) == 1.0
     assert beside.statistics_share(LAYER, 1) == 0.5
     assert beside.statistics_share(LAYER | {"off": 8.1}, 1) > 1
 
@@ -157,14 +159,15 @@ def test_statistics_are_sums_over_pixels_which_round_as_well() -> None:
 
 
 def test_below_the_spacing_of_numbers_there_is_no_difference() -> None:
-    assert beside.loss_share(LOSSES | {"vendor": [2.0, 1.5, 1.2, 1.0 + 2**-22], "rounding": 0.0}) == 2**-22 / 2**-18
+    near = LOSSES | {"vendor": [2.0, 1.5, 1.2, 1.0 + 2**-22], "rounding": 0.0}
+    assert beside.loss_share({"losses": near}) == 2**-22 / 2**-18
     assert beside.share(0.0, 0.0, 0.0) == 0.0
     assert beside.share(1e-30, 0.0, 0.0) > 1
 
 
 @pytest.mark.parametrize("name", ["custom", "vendor"])
 def test_what_is_no_number_never_passes(name: str) -> None:
-    assert beside.loss_share(LOSSES | {name: [beside.LARGEST] * 4}) == beside.LARGEST
+    assert beside.loss_share({"losses": LOSSES | {name: [beside.LARGEST] * 4}}) == beside.LARGEST
     assert beside.finite(float("nan")) == beside.finite(float("-inf")) == beside.finite(1e30) == beside.LARGEST
     assert beside.statistics_share(LAYER | {"rounding": beside.LARGEST}, 1) == beside.LARGEST
 

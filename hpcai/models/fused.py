@@ -1,30 +1,63 @@
 """Batch norm computed by our kernels together with the sum and the ReLU that follow it: less memory is moved.
 
+In evaluation a convolution of ours before it waits for it, and all are computed at once, while results are near.
+
 Where there is no kernel, for a type, a device or a number of channels, torch computes one after the other.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hpcai.kernels.operators import direct, normalising
+from hpcai.kernels.operators import direct, evaluating, normalising
 from hpcai.models.module import Executable, Layers
 from hpcai.networks.layers import BatchNorm, Relu
 from hpcai.networks.plan import Step, joined
 
 
-def fuse(network: Layers, names: Collection[str] | None = None) -> None:
+@dataclass(frozen=True)
+class Later:
+    """What a convolution will make of pictures: with what follows it, which is computed while the results are near."""
+
+    layer: nn.Conv2d
+    x: Tensor
+
+    def normalised(self, part: nn.BatchNorm2d, relu: bool, other: Tensor | None) -> Tensor:
+        """What batch norm, the sum and the ReLU make of it."""
+        if not evaluating.fits(part, self.x, other):
+            return _normalised(part, relu, self.layer(self.x), other)
+        return evaluating.convolution_normalised(self.layer, self.x, part, other, relu)
+
+
+def fuse(
+    network: Layers, names: Collection[str] | None = None, ours: Mapping[str, Callable[[Tensor], bool]] | None = None
+) -> None:
     """Change how a network is executed, not what it computes; its steps keep their places.
 
-    Of the batch norms with these names, or of all.
+    Of the batch norms with these names, or of all; with the convolutions before them that are `ours`: by their names,
+    whether they are of these pictures.
     """
     for place, group in normalised(network):
         if names is None or group[0].layer.name in names:
             end = place + len(group)
             network.steps[place:end] = _at_once(network, group, network.steps[place:end])
+            _put_off(network, place - 1, group[0], ours or {})
+
+
+def _put_off(network: Layers, place: int, norm: Step, ours: Mapping[str, Callable[[Tensor], bool]]) -> None:
+    """Have a convolution of ours, the step at that place, wait for the batch norm, if only that reads its results."""
+    name, _, sources, target, frees = network.steps[place]
+    if name in ours and network.plan[place].layer.name in set(norm.layer.inputs) & set(norm.frees):
+        part: Any = network.get_submodule(name)
+        network.steps[place] = (name, partial(_convolved, part, ours[name]), sources, target, frees)
+
+
+def _convolved(part: nn.Conv2d, ours: Callable[[Tensor], bool], x: Tensor) -> Any:
+    return Later(part, x) if evaluating.applies(part, x) and ours(x) else part(x)
 
 
 def normalised(network: Layers) -> Iterator[tuple[int, tuple[Step, ...]]]:
@@ -53,8 +86,10 @@ def _nothing() -> Any:
     """What is computed with what follows."""
 
 
-def _normalised(part: nn.BatchNorm2d, relu: bool, x: Tensor, other: Tensor | None = None) -> Tensor:
+def _normalised(part: nn.BatchNorm2d, relu: bool, x: Tensor | Later, other: Tensor | None = None) -> Tensor:
     """What batch norm, the sum and the ReLU make; running statistics as torch keeps them."""
+    if isinstance(x, Later):
+        return x.normalised(part, relu, other)
     if not normalising.applies(x, part.weight) or (other is not None and other.dtype != x.dtype):
         return _one_by_one(part, relu, x, other)
     if part.training:

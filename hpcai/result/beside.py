@@ -18,8 +18,12 @@ UNIT_ROUNDOFF = 2.0**-24
 ROUNDOFF = 2.0**-22  # of a value: what it is rounded to, and a sum of few such roundings, is no difference
 
 
-def loss_share(losses: Json) -> float:
-    """The largest difference of our losses from the vendor's, of what it may be."""
+def loss_share(found: Json) -> float:
+    """The largest difference of our losses from the vendor's, of what it may be: in steps, and in evaluation."""
+    return max(_loss_share(found[each]) for each in ("losses", "evaluated") if each in found)
+
+
+def _loss_share(losses: Json) -> float:
     theirs = losses["vendor"]
     return share(furthest(losses["custom"], theirs), losses["rounding"], max(map(abs, theirs)))
 

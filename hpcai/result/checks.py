@@ -59,7 +59,7 @@ def beside_the_vendor(case: Case, raw: Json) -> list[Json]:
     graph = networks.for_data(case.settings, data["shape"], data["classes"])
     pixels = beside.pixels(case, graph, statistics["where"])
     return [
-        at_most(beside.LOSS, beside.loss_share(found["losses"]), 1),
+        at_most(beside.LOSS, beside.loss_share(found), 1),
         at_most(beside.GRADIENT, beside.gradient_share(found["gradient"], case["PRECISION"]), 1),
         at_most(beside.STATISTICS, beside.statistics_share(statistics, pixels), 1),
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from hpcai.kernels import operators
-from hpcai.kernels.spec import DIRECTIONS
+from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.models.fused import fuse
 from hpcai.models.module import Layers
 from hpcai.train import quantised
@@ -34,6 +34,7 @@ def take_over(module: Layers, choice: Choice | None = None) -> None:
 
     Before its first step. A layer of which nothing is ours stays the vendor's as it is.
     """
+    convolved: dict[str, Callable[[Tensor], bool]] = {}
     for name, part in module.named_modules():
         ours = None if choice is None else choice.products.get(name, {})
         if ours is not None and not any(ours.values()):
@@ -43,9 +44,10 @@ def take_over(module: Layers, choice: Choice | None = None) -> None:
             quantised.set_gradients(part, DIRECTIONS)
         elif isinstance(part, nn.Conv2d):
             part.forward = partial(_convolved, part, ours, part.forward)  # type: ignore[method-assign]
+            convolved[name] = partial(_forward_is_ours, ours)
         elif isinstance(part, nn.Linear):
             part.forward = partial(_multiplied, part, ours, part.forward)  # type: ignore[method-assign]
-    fuse(module, None if choice is None else choice.normalisations)
+    fuse(module, None if choice is None else choice.normalisations, convolved)
 
 
 def give_back(module: Layers) -> None:
@@ -57,6 +59,10 @@ def give_back(module: Layers) -> None:
         if isinstance(forward, partial) and forward.func in (_convolved, _multiplied):
             part.forward = forward.args[2]
     module.steps = list(module.as_planned)
+
+
+def _forward_is_ours(of: Directions | None, x: Tensor) -> bool:
+    return of is None or FORWARD in of.get(tuple(x.shape[1:]), ())
 
 
 def _convolved(part: nn.Conv2d, of: Directions | None, vendors: Forward, images: Tensor) -> Tensor:

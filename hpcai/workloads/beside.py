@@ -6,8 +6,9 @@ each by the error that the element-wise check allows a sum of so many terms, 8 s
 that products are made of if that is more, up or down by chance. What these differ by at most, on any rank, is what
 rounding makes.
 
-Compared are the losses of some steps on a few samples, and what one pass over a full batch leaves in each layer:
-gradients, and statistics of batch norm.
+Compared are the losses of some steps on a few samples, the loss of these in evaluation then, of networks that tell
+classes (a detector makes boxes there), and what one pass over a full batch leaves in each layer: gradients, and
+statistics of batch norm.
 """
 
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from hpcai.models.module import Layers
 from hpcai.networks.graph import Graph
 from hpcai.result.beside import finite, furthest, gradient_share, pixels, statistics_share
 from hpcai.train.loop import Training
+from hpcai.train.objective import Classification
 from hpcai.train.precision import PRECISIONS
 from hpcai.train.providers import give_back
 
@@ -68,6 +70,20 @@ class _Trial:
                     assert parameter.grad is not None, "every parameter takes part in every call"
                     parameter.sub_(parameter.grad, alpha=RATE * self.training.recipe.peak_rate)
         return found
+
+    def evaluated(self, batch: Batch) -> list[float]:
+        """The loss as validation computes it, with the statistics that steps have left."""
+        x, y = batch
+        with torch.inference_mode():
+            loss = self.training.objective(self.module.eval(), x, y, 0)
+        self.module.train()
+        return [finite(float(loss))]
+
+    def lessons(self, batch: Batch) -> dict[str, list[float]]:
+        """All that is compared of a few samples."""
+        losses = {"losses": self.losses(batch)}
+        tells_classes = isinstance(self.training.objective, Classification)
+        return losses | ({"evaluated": self.evaluated(batch)} if tells_classes else {})
 
     def left(self, batch: Batch) -> tuple[Left, Left]:
         """Gradients and statistics of each layer after a pass."""
@@ -114,16 +130,21 @@ def beside(case: Case, graph: Graph, training: Training, comm: MPI.Comm, device:
     """
     ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
     return {
-        "losses": _losses(training, (x[:SAMPLES], y[:SAMPLES]), case["PRECISION"], comm),
+        **_losses(training, (x[:SAMPLES], y[:SAMPLES]), case["PRECISION"], comm),
         **_layers(case, graph, training, (x, y), comm),
         **_paces(training, (x, y), comm, device),
     }
 
 
 def _losses(training: Training, batch: Batch, precision: str, comm: MPI.Comm) -> Json:
-    theirs = _Trial(_vendors(training), training).losses(batch)
-    own = _Trial(_copied(training), training).losses(batch)
-    nudged = [_Trial(_nudged(_vendors(training), precision, draw), training).losses(batch) for draw in range(DRAWS)]
+    theirs = _Trial(_vendors(training), training).lessons(batch)
+    own = _Trial(_copied(training), training).lessons(batch)
+    nudged = [_Trial(_nudged(_vendors(training), precision, draw), training).lessons(batch) for draw in range(DRAWS)]
+    return {name: _held(own[name], losses, [each[name] for each in nudged], comm) for name, losses in theirs.items()}
+
+
+def _held(own: list[float], theirs: list[float], nudged: list[list[float]], comm: MPI.Comm) -> Json:
+    """Losses of the rank that differs most, and how far rounding brings them on any."""
     _, worst = comm.allreduce((furthest(own, theirs), comm.rank), MPI.MAX)
     made = comm.allreduce(max(furthest(each, theirs) for each in nudged), MPI.MAX)
     return {"custom": comm.bcast(own, worst), "vendor": comm.bcast(theirs, worst), "rounding": made}

@@ -15,6 +15,7 @@ from ..arrays import aligned, poison, poisoned
 from ..cpu import depthwise
 from ..cpu.bytes import WORD
 from ..cpu.correlate import correlate
+from ..cpu.epilogue import Epilogue
 from ..cpu.operands import Matrix
 from ..cpu.simd import OWN
 from ..cpu.slide import slide, slides
@@ -27,7 +28,8 @@ from . import Shape
 
 KNOWN = 4096  # layers of which is kept how they are computed
 EXACT_FP32, MOST_OF_BYTES = 2**24, 255 * 128  # whole numbers up to the first; the largest product of two bytes
-Kernel = Callable[[Correlation, Any, int], None]
+Kernel = Callable[..., None]  # of a Correlation, 1 of its type, threads, and an Epilogue where it is a forward one
+Planned = Callable[..., None]  # of the addresses of x, w and y, and perhaps an Epilogue
 ORDER = {FORWARD: (0, 1, 2), INPUT_GRADIENT: (2, 1, 0), WEIGHT_GRADIENT: (2, 0, 1)}  # of x, w, y as A, B, C
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
 
@@ -63,10 +65,11 @@ def _compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int)
 @lru_cache(KNOWN)
 def planned(
     direction: str, x: Lying, w: Lying, y: Lying, shape: Shape, kind: type[np.floating[Any]], threads: int
-) -> Callable[[int, int, int], None]:
+) -> Planned:
     """What computes a direction of arrays that lie like these, called with the addresses of x, w and y.
 
-    Not of a depth-wise convolution. Weights, of their gradient, and pixels of y lie in one piece.
+    Not of a depth-wise convolution. Weights, of their gradient, and pixels of y lie in one piece. The forward pass of
+    one group takes an `Epilogue` as well.
     """
     one, zero = kind(1), kind(0)
     if _takes_every_pixel(shape, x, y):
@@ -79,20 +82,22 @@ def planned(
 
 
 def _multiply(
-    products: list[tuple[Matrix, Matrix, Matrix]], direction: str, one: Any, zero: Any, threads: int, *at: int
+    products: list[tuple[Matrix, Matrix, Matrix]], direction: str, one: Any, zero: Any, threads: int,
+    x: int, w: int, y: int, *epilogue: Epilogue,
 ) -> None:
-    order = ORDER[direction]
+    order, at = ORDER[direction], (x, w, y)
     for matrices in products:
         a, b, c = (each._replace(address=each.address + at[place]) for each, place in zip(matrices, order, strict=True))
-        multiply(one, zero, a, b, c, threads)
+        multiply(one, zero, a, b, c, threads, *epilogue)
 
 
 def _correlate(
-    works: list[tuple[Kernel, Correlation]], backwards: bool, one: Any, threads: int, x: int, w: int, y: int
+    works: list[tuple[Kernel, Correlation]], backwards: bool, one: Any, threads: int,
+    x: int, w: int, y: int, *epilogue: Epilogue,
 ) -> None:
     source, target = (y, x) if backwards else (x, y)
     for kernel, work in works:
-        kernel(moved(work, source, w, target), one, threads)
+        kernel(moved(work, source, w, target), one, threads, *epilogue)
 
 
 def _kernel(direction: str, work: Correlation, size: int) -> Kernel:

@@ -134,8 +134,8 @@ def _pass(formula: Formula, vectors: int, sums: int) -> Any:
 
 
 _moments_wide, _moments_narrow = (_pass(_moments, width, 2) for width in (WIDE, 1))
-_apply_wide, _apply_narrow = (_pass(_apply, width, 0) for width in (WIDE, 1))
-_apply_with_wide, _apply_with_narrow = (_pass(_apply_with, width, 0) for width in (WIDE, 1))
+apply_wide, apply_narrow = (_pass(_apply, width, 0) for width in (WIDE, 1))
+apply_with_wide, apply_with_narrow = (_pass(_apply_with, width, 0) for width in (WIDE, 1))
 _sum_wide, _sum_narrow = (_pass(_sum, width, 2) for width in (WIDE, 1))
 _sum_with_wide, _sum_with_narrow = (_pass(_sum_with, width, 2) for width in (WIDE, 1))
 _gradient_wide, _gradient_narrow = (_pass(_gradient, width, 0) for width in (WIDE, 1))
@@ -167,9 +167,9 @@ def _wide(
     if kind == MOMENTS:
         _moments_wide(floor, count, pitch, table, apart, arrays, out)
     elif kind == APPLY:
-        _apply_wide(floor, count, pitch, table, apart, arrays, out)
+        apply_wide(floor, count, pitch, table, apart, arrays, out)
     elif kind == APPLY_WITH:
-        _apply_with_wide(floor, count, pitch, table, apart, arrays, out)
+        apply_with_wide(floor, count, pitch, table, apart, arrays, out)
     elif kind == SUM:
         _sum_wide(floor, count, pitch, table, apart, arrays, out)
     elif kind == SUM_WITH:
@@ -187,9 +187,9 @@ def _narrow(
     if kind == MOMENTS:
         _moments_narrow(floor, count, pitch, table, apart, arrays, out)
     elif kind == APPLY:
-        _apply_narrow(floor, count, pitch, table, apart, arrays, out)
+        apply_narrow(floor, count, pitch, table, apart, arrays, out)
     elif kind == APPLY_WITH:
-        _apply_with_narrow(floor, count, pitch, table, apart, arrays, out)
+        apply_with_narrow(floor, count, pitch, table, apart, arrays, out)
     elif kind == SUM:
         _sum_narrow(floor, count, pitch, table, apart, arrays, out)
     elif kind == SUM_WITH:

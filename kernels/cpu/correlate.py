@@ -12,6 +12,7 @@ from .blocking import CROWDED, Blocks, blocks, row_pitch, share_of, shares
 from .chunks import TAPS, first_chunk, next_chunk
 from .compiled import compiled, parallel
 from .entries import multiply_places
+from .epilogue import Epilogue, finish, no_epilogue
 from .gather import Pixels, folded
 from .moving import bytes_of, clear, read, write
 from .operands import LINE, Matrix, clear_run, merge, pack_slivers
@@ -24,8 +25,9 @@ from .workspace import workspace
 _pitch, _share, _tables = compiled(row_pitch), compiled(share_of), compiled(tables)
 
 
-def correlate(work: Correlation, one: Any, threads: int) -> None:
+def correlate(work: Correlation, one: Any, threads: int, epilogue: Epilogue | None = None) -> None:
     """Fill the target of a correlation, whose numbers are like `one`."""
+    then = epilogue or no_epilogue(one)
     sizes = blocks(one.itemsize)
     pixels = work.images * work.vertical.outputs * work.horizontal.outputs
     steps = work.vertical.taps * work.horizontal.taps * work.source.channels
@@ -33,9 +35,9 @@ def correlate(work: Correlation, one: Any, threads: int) -> None:
     nbytes = _room(sizes, one.itemsize)
     memory = workspace(threads * nbytes)
     if threads == 1:
-        _correlate(one, work, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes)
+        _correlate(one, work, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes, then)
     else:
-        _correlate_on_threads(parts, one, flat(work), memory, nbytes, sizes)
+        _correlate_on_threads(parts, one, flat(work), memory, nbytes, sizes, then)
 
 
 def _room(sizes: Blocks, size: int) -> int:
@@ -43,37 +45,41 @@ def _room(sizes: Blocks, size: int) -> int:
 
 
 @parallel
-def _correlate_on_threads(parts: Any, like: Any, numbers: Any, memory: Any, nbytes: Any, sizes: Any) -> None:
+def _correlate_on_threads(
+    parts: Any, like: Any, numbers: Any, memory: Any, nbytes: Any, sizes: Any, then: Any
+) -> None:
     work = folded(numbers)
     rows, filters = work.images * work.vertical.outputs, work.target.channels
     tall, wide = _share(rows, parts.down, 1), _share(filters, parts.across, sliver_width(like))
     for thread in prange(parts.down * parts.across):
         row, first = thread // parts.across * tall, thread % parts.across * wide
         if row < rows and first < filters:
-            own = memory + thread * nbytes
-            _correlate(like, folded(numbers), row, min(tall, rows - row), first, min(wide, filters - first), own, sizes)
+            own, high, broad = memory + thread * nbytes, min(tall, rows - row), min(wide, filters - first)
+            _correlate(like, folded(numbers), row, high, first, broad, own, sizes, then)
 
 
 @compiled
 def _correlate(
-    like: Any, work: Any, row: Any, rows: Any, first: Any, filters: Any, memory: Any, sizes: Any
+    like: Any, work: Any, row: Any, rows: Any, first: Any, filters: Any, memory: Any, sizes: Any, then: Any
 ) -> None:
     """Some rows of outputs, and some filters, by one thread: as many filters at a time as all their weights fit for."""
     steps = work.vertical.taps * work.horizontal.taps * work.source.channels
     if steps == 0:
         _clear(like, work, row, rows, first, filters)
+        _finish_rows(like, work, row, rows, 0, work.horizontal.outputs, first, filters, then)
     width, room = sliver_width(like), sizes.steps * sizes.columns
     at_once = max(width, room // max(steps, 1) // width * width)
     for filter_ in range(first, first + filters, at_once):
         columns = min(at_once, first + filters - filter_)
         chunk = first_chunk(work, sizes.steps)
         while chunk.taps:
-            chunk = _correlate_chunks(like, work, chunk, row, rows, filter_, columns, memory, sizes)
+            chunk = _correlate_chunks(like, work, chunk, row, rows, filter_, columns, memory, sizes, then)
 
 
 @compiled
 def _correlate_chunks(
-    like: Any, work: Any, begin: Any, row: Any, rows: Any, filter_: Any, filters: Any, memory: Any, sizes: Any
+    like: Any, work: Any, begin: Any, row: Any, rows: Any, filter_: Any, filters: Any, memory: Any, sizes: Any,
+    then: Any,
 ) -> Any:
     """As many chunks as weights fit for, for all these rows, block by block of pixels; the chunk after them."""
     outputs, size = work.horizontal.outputs, bytes_of(like)
@@ -91,7 +97,21 @@ def _correlate_chunks(
                 _multiply_tiles(like, work, chunk, places, tiles, filters, slivers)
                 slivers += _room_of(like, chunk, filters) * size
                 chunk = next_chunk(work, chunk, sizes.steps)
+            if end.taps == 0:
+                _finish_rows(like, work, here, pixels.rows, first, pixels.width, filter_, filters, then)
     return end
+
+
+@compiled
+def _finish_rows(
+    like: Any, work: Any, row: Any, rows: Any, first: Any, outputs: Any, filter_: Any, filters: Any, then: Any
+) -> None:
+    """The epilogue of outputs that are whole, of some rows and some filters."""
+    target = work.target
+    for here in range(row, row + rows):
+        image, output = divmod(here, work.vertical.outputs)
+        to = target.address + image * target.image + output * target.row + first * target.pixel
+        finish(like, then, to + filter_ * bytes_of(like), outputs, target.pixel, filter_, filters)
 
 
 @compiled

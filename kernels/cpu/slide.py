@@ -10,6 +10,7 @@ from numba import prange
 from .block import sliver_width
 from .blocking import share_of
 from .compiled import compiled, parallel
+from .epilogue import Epilogue, finish, no_epilogue
 from .gather import folded
 from .moving import bytes_of, read, write
 from .operands import Matrix, pack_slivers
@@ -46,15 +47,16 @@ def slides(work: Correlation, size: int) -> bool:
     return plan.nbytes <= MOST
 
 
-def slide(work: Correlation, one: Any, threads: int) -> None:
+def slide(work: Correlation, one: Any, threads: int, epilogue: Epilogue | None = None) -> None:
     """Fill the target of a correlation that slides, whose numbers are like `one`."""
+    then = epilogue or no_epilogue(one)
     ring = ring_of(0, work, one.itemsize)
     plan = _plan(work, ring, one.itemsize)
     memory = workspace(threads * plan.nbytes)
     if threads == 1:
-        _slide(one, work, ring, plan, 0, work.images * work.vertical.outputs, memory)
+        _slide(one, work, ring, plan, 0, work.images * work.vertical.outputs, memory, then)
     else:
-        _slide_on_threads(threads, one, flat(work), ring, plan, memory)
+        _slide_on_threads(threads, one, flat(work), ring, plan, memory, then)
 
 
 def _plan(work: Correlation, ring: Ring, size: int) -> Plan:
@@ -76,19 +78,24 @@ def _height(vectors: int, outputs: int) -> int:
 
 
 @parallel
-def _slide_on_threads(threads: Any, like: Any, numbers: Any, ring: Any, plan: Any, memory: Any) -> None:
+def _slide_on_threads(
+    threads: Any, like: Any, numbers: Any, ring: Any, plan: Any, memory: Any, then: Any
+) -> None:
     work = folded(numbers)
     rows = work.images * work.vertical.outputs
     tall = _share(rows, threads, 1)
     for thread in prange(threads):
         if thread * tall < rows:
             own = memory + thread * plan.nbytes
-            _slide(like, folded(numbers), ring, plan, thread * tall, min(tall, rows - thread * tall), own)
+            _slide(like, folded(numbers), ring, plan, thread * tall, min(tall, rows - thread * tall), own, then)
 
 
 @compiled
-def _slide(like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, memory: Any) -> None:
+def _slide(
+    like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, memory: Any, then: Any
+) -> None:
     """Some rows of outputs, by one thread."""
+    target, outputs = work.target, work.horizontal.outputs
     own = Ring(memory + plan.ring, ring.rows, ring.row, ring.line, ring.phase, ring.pixels, ring.first)
     _pack(like, work, memory)
     _write_places(like, work, own, memory + plan.places)
@@ -103,6 +110,8 @@ def _slide(like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, m
         filled = max(filled, end)
         entries = _write_entries(like, work, own, begin, memory + plan.places, memory + plan.entries)
         _multiply(like, work, own, plan, image, output, entries, memory, _after(work, image, filled))
+        made = target.address + image * target.image + output * target.row
+        finish(like, then, made, outputs, target.pixel, 0, target.channels)
 
 
 @compiled

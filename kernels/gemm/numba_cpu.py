@@ -11,6 +11,7 @@ from ..cpu.block import NOTHING, Ahead, Left, multiply_block, sliver_width
 from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 from ..cpu.compiled import compiled, parallel
+from ..cpu.epilogue import Epilogue, finish, from_channel, no_epilogue
 from ..cpu.layers import add_layers, layer_of
 from ..cpu.moving import bytes_of
 from ..cpu.operands import Matrix, add_to, clear_run, pack_rows, pack_slivers, part, scale, turned
@@ -87,25 +88,30 @@ def matrix(array: Any) -> Matrix:
     return Matrix(array.ctypes.data, *array.shape, *array.strides)
 
 
-def multiply(alpha: Any, beta: Any, a: Matrix, b: Matrix, c: Matrix, threads: int) -> None:
-    """Like `gemm`, of matrices that are not arrays; alpha and beta are of their type."""
-    size = alpha.itemsize
-    parts = shares(threads, c.rows, c.columns, a.columns, size)
+def multiply(
+    alpha: Any, beta: Any, a: Matrix, b: Matrix, c: Matrix, threads: int, epilogue: Epilogue | None = None
+) -> None:
+    """Like `gemm`, of matrices that are not arrays; alpha and beta are of their type.
+
+    With an epilogue rows of C are pixels, and their numbers, side by side, channels.
+    """
+    size, then = alpha.itemsize, epilogue or no_epilogue(alpha)
+    parts = shares(threads, c.rows, c.columns, a.columns, size, deep=epilogue is None)
     sizes = blocks_of(size, c.rows // parts.down, c.columns // parts.across, a.columns // parts.deep)
     packed = parts.down * parts.across * parts.deep * sizes.nbytes
     sums = (parts.deep - 1) * c.rows * c.columns * size
     work = workspace(packed + sums)
     if threads == 1:
-        _multiply(alpha, beta, a, b, c, work, sizes)
+        _multiply(alpha, beta, a, b, c, work, sizes, then)
         return
-    _multiply_on_threads(parts, alpha, beta, a, b, c, work, work + packed, sizes)
+    _multiply_on_threads(parts, alpha, beta, a, b, c, work, work + packed, sizes, then)
     if parts.deep > 1:
         add_layers(parts, alpha, c, work + packed)
 
 
 @parallel
 def _multiply_on_threads(
-    parts: Any, alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sums: Any, sizes: Any
+    parts: Any, alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sums: Any, sizes: Any, then: Any
 ) -> None:
     """Each thread a part of C, and of the steps; parts of the steps but the first one's into `sums`."""
     tall, wide = _share(c.rows, parts.down, ROWS), _share(c.columns, parts.across, sliver_width(alpha))
@@ -118,14 +124,17 @@ def _multiply_on_threads(
             left, right = part(a, row, first, tall, steps), part(b, first, column, steps, wide)
             target = part(layer_of(alpha, c, sums, layer), row, column, tall, wide)
             own = alpha - alpha if layer else beta
-            _multiply(alpha, own, left, right, target, work + thread * sizes.nbytes, sizes)
+            rest = from_channel(alpha, then, column)
+            _multiply(alpha, own, left, right, target, work + thread * sizes.nbytes, sizes, rest)
 
 
 @compiled
-def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sizes: Any) -> None:
+def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sizes: Any, then: Any) -> None:
     """C = alpha A B + beta C by one thread, which packs into `work`."""
     if a.columns == 0 or (beta != 0 and beta != 1):
         scale(beta, c)
+    if a.columns == 0:
+        finish(alpha, then, c.address, c.rows, c.down, 0, c.columns)
     for column in range(0, c.columns, sizes.columns):
         for step in range(0, a.columns, sizes.steps):
             right = part(b, step, column, sizes.steps, sizes.columns)
@@ -136,6 +145,8 @@ def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sizes: A
                 left = _packed(alpha, taken, work + sizes.left, right.columns)
                 ahead = _ahead(alpha, a, b, row, step, sizes)
                 multiply_block(alpha, left, work, right.rows, block, add, work + sizes.beside, ahead)
+                if step + sizes.steps >= a.columns:
+                    finish(alpha, then, block.address, block.rows, block.down, column, block.columns)
 
 
 @compiled

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..spec import DIRECTIONS
-from . import direct, library, of_bytes  # noqa: F401 - which makes its operators known
+from . import direct, evaluating, library, of_bytes  # noqa: F401 - which makes its operators known
 
 ALL = frozenset(DIRECTIONS)
 

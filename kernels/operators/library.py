@@ -1,6 +1,6 @@
 """What torch has to know of our operators: their forms, gradients, types under autocast, and operations."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,18 @@ LAST = torch.channels_last
 _BITS = {direction: 1 << place for place, direction in enumerate(DIRECTIONS)}
 _library = Library(NAME, "DEF")
 _ours: Any = torch.ops.hpcai
+
+
+def define(
+    into: Library, forms: Sequence[str], computed: Mapping[str, Callable[..., Any]], sizes: Mapping[str, Any]
+) -> None:
+    """Make operators of these forms known: what computes them, and what has the form of their results, by name."""
+    for form in forms:
+        name = form.partition("(")[0]
+        into.define(form)
+        for device in ("CPU", "CUDA"):
+            into.impl(name, computed[name], device)
+        register_fake(f"{NAME}::{name}", sizes[name], lib=into)
 
 
 def bits(directions: Collection[str]) -> int:
@@ -153,12 +165,8 @@ def _operations(name: str) -> Callable[..., int]:
 
 
 def _register() -> None:
-    for form in FORMS:
-        name = form.partition("(")[0]
-        _library.define(form)
-        for device in ("CPU", "CUDA"):
-            _library.impl(name, _COMPUTED[name], device)
-        register_fake(f"{NAME}::{name}", _SIZES[name], lib=_library)
+    define(_library, FORMS, _COMPUTED, _SIZES)
+    for name in _COMPUTED:
         register_flop_formula(getattr(_ours, name))(_operations(name))
     for name, backward in (("convolution", _of_convolution), ("dense", _of_dense)):
         register_autograd(f"{NAME}::{name}", backward, setup_context=_keep, lib=_library)

@@ -28,12 +28,12 @@ FORMS = (
 
 def applies(x: Tensor, weight: Tensor) -> bool:
     """Whether there is a kernel for these pictures and weights."""
-    return (
-        x.device.type == "cpu"
-        and x.dtype in KINDS
-        and weight.dtype == x.dtype
-        and _numba().applies(x.shape[1], x.itemsize)
-    )
+    return weight.dtype == x.dtype and takes(x, x.shape[1])
+
+
+def takes(x: Tensor, channels: int) -> bool:
+    """Whether there is one for pictures of x's type and place of so many channels."""
+    return x.device.type == "cpu" and x.dtype in KINDS and bool(_numba().applies(channels, x.itemsize))
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import Library, register_autograd, register_fake
+from torch.library import Library, register_autograd
 from torch.utils.flop_counter import register_flop_formula
 
 from ..quantise import MOST_TERMS
@@ -96,12 +96,7 @@ def _operations(x: Sequence[int], w: Sequence[int], *rest: Any, out_shape: Any, 
 
 
 def _register() -> None:
-    for form in FORMS:
-        name = form.partition("(")[0]
-        _library.define(form)
-        for device in ("CPU", "CUDA"):
-            _library.impl(name, _COMPUTED[name], device)
-        register_fake(f"{NAME}::{name}", _SIZES[name], lib=_library)
+    library.define(_library, FORMS, _COMPUTED, _SIZES)
     for name, backward in (("convolution_int8", _of_convolution), ("dense_int8", _of_dense)):
         register_flop_formula(getattr(_ours, name))(_operations)
         register_autograd(f"{NAME}::{name}", backward, setup_context=_keep, lib=_library)

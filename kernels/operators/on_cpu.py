@@ -1,6 +1,5 @@
 """The operators' products on a CPU: the Numba kernels on torch's memory, with as many threads as torch has."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -9,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..batch_norm import numba_cpu as batch_norm
 from ..conv2d import Shape, numba_cpu
-from ..cpu import depthwise
+from ..cpu import depthwise, epilogue
 from ..cpu.operands import Matrix
 from ..cpu.walk import Lying
 from ..gemm.numba_cpu import multiply as multiply_matrices
@@ -44,6 +44,22 @@ def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: 
     _planned(direction, shape, _kind(one), threads)(x.data_ptr(), w.data_ptr(), y.data_ptr())
 
 
+def convolve_normalised(
+    x: Tensor, w: Tensor, other: Tensor | None, y: Tensor, shape: Shape, vectors: list[Tensor], eps: float, relu: bool
+) -> None:
+    """Fill y, whose channels are last, with the normalised product of x and w; one group, types fit."""
+    x, w = x.contiguous(memory_format=LAST), w.contiguous(memory_format=LAST)
+    kept = [vector.contiguous() for vector in vectors]
+    added = None if other is None else other.contiguous(memory_format=LAST)
+    one = _kind(x)(1)
+    weight, bias, mean, variance = (vector.data_ptr() for vector in kept)
+    table = batch_norm.known(batch_norm.Layer(0, shape.filters, weight, bias, mean, variance, eps), one)
+    further = None if added is None else added.data_ptr() - y.data_ptr()
+    then = epilogue.batch_norm(one, table.ctypes.data, shape.filters, further, relu)
+    planned = _planned(FORWARD, shape, _kind(x), torch.get_num_threads())
+    planned(x.data_ptr(), w.data_ptr(), y.data_ptr(), then)
+
+
 def _array(tensor: Tensor) -> Any:
     return tensor.detach().permute(0, 2, 3, 1).numpy()
 
@@ -55,7 +71,7 @@ def _kind(tensor: Tensor) -> Any:
 
 
 @lru_cache(numba_cpu.KNOWN)
-def _planned(direction: str, shape: Shape, kind: Any, threads: int) -> Callable[[int, int, int], None]:
+def _planned(direction: str, shape: Shape, kind: Any, threads: int) -> numba_cpu.Planned:
     lying = (_lying(size, kind().itemsize) for size in (shape.x, shape.w, shape.y))
     return numba_cpu.planned(direction, *lying, shape, kind, threads)
 

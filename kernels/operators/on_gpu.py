@@ -28,6 +28,17 @@ def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: 
     COMPUTED[direction](one, other, result, _type(one), window)
 
 
+def convolve_normalised(
+    x: Tensor, w: Tensor, other: Tensor | None, y: Tensor, shape: Shape, vectors: list[Tensor], eps: float, relu: bool
+) -> None:
+    """Fill y with the normalised product of x and w, of 32 bits or 16; types fit."""
+    weight, bias, mean, variance = (vector.float() for vector in vectors)
+    scale = weight * torch.rsqrt(variance + eps)
+    window = Window(shape.stride, shape.padding, shape.dilation, shape.groups)
+    bias = bias - mean * scale
+    cupy_gpu.forward(x, w, y, _type(x), window, bias=bias, scale=scale, added=other, relu=relu)
+
+
 def multiply(a: Tensor, b: Tensor, result: Tensor) -> None:
     """Fill the result with A B; types fit."""
     gemm(a, b, result, _type(a))

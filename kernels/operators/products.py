@@ -35,6 +35,25 @@ def convolution(x: Tensor, w: Tensor, *window: Any) -> Tensor:
     return _convolved(FORWARD, x, w, _shape(x.shape, w.shape, *map(_hashed, window)))
 
 
+def convolution_normalised(x: Tensor, w: Tensor, other: Tensor | None, *rest: Any) -> Tensor:
+    """`convolution`, batch norm by moments that are known, other added, and a ReLU; see `evaluating`."""
+    *vectors, eps, relu, stride, padding, dilation, groups = rest
+    _check(x, w)
+    shape = _shape(x.shape, w.shape, *map(_hashed, (stride, padding, dilation, groups)))
+    y = torch.empty(shape.y, dtype=x.dtype, device=x.device, memory_format=LAST)
+    sizes = [(tuple(each.shape), each.dtype) for each in (vectors if other is None else (*vectors, other))]
+    wanted = [((shape.filters,), vectors[0].dtype)] * 4 + [(shape.y, x.dtype)] * (other is not None)
+    if sizes != wanted or groups != 1:
+        raise RuntimeError(f"convolution and batch norm of {sizes} in {groups} groups; allowed: {wanted} in one")
+    _backend(x.device.type).convolve_normalised(x, w, other, y, shape, vectors, eps, relu)
+    return y
+
+
+def has_epilogue() -> bool:
+    """Whether convolutions are by kernels that can normalise what they make: ours, not those of a site."""
+    return "convolve" not in _sites
+
+
 def convolution_input(g: Tensor, w: Tensor, size: Sequence[int], *window: Any) -> Tensor:
     """The gradient of x, which has that size, of g, the gradient of y."""
     return _convolved(INPUT_GRADIENT, g, w, _shape(tuple(size), w.shape, *map(_hashed, window)))

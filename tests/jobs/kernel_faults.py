@@ -7,6 +7,7 @@ from unittest.mock import patch
 import torch
 from planting import Fault, replaced
 
+from hpcai.kernels.cpu import epilogue
 from hpcai.kernels.operators import normalising, on_cpu
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.models import fused
@@ -38,6 +39,13 @@ def border_of_input_gradient_lost() -> Fault:
 
 def tap_of_weight_gradient_lost() -> Fault:
     return _convolution(WEIGHT_GRADIENT, lambda dw: dw[:, :, 0, 0].zero_())
+
+
+def nothing_added_in_evaluation() -> Fault:
+    """What a batch norm of known moments is to add is forgotten where a convolution computes both."""
+    return replaced(epilogue, "batch_norm", lambda genuine: lambda one, table, channels, _, relu: genuine(
+        one, table, channels, None, relu
+    ))
 
 
 # --- batch norm

@@ -5,6 +5,7 @@ from typing import Any
 from hpcai.inputfile import Case
 
 Json = dict[str, Any]
+NUDGED = ("losses", "evaluated", "gradient", "statistics")
 
 
 def beside(case: Case, raw: Json) -> dict[str, bool]:
@@ -19,7 +20,6 @@ def beside(case: Case, raw: Json) -> dict[str, bool]:
         **claims,
         "beside: seconds > 0": min(passes) > 0,
         "beside: within its phase": 2 * max(passes) <= phase,
-        "beside: nudged weights make differences": all(
-            found[each]["rounding"] > 0 for each in ("losses", "gradient", "statistics")
-        ),
+        "beside: nudged weights make differences": all(found[each]["rounding"] > 0 for each in NUDGED if each in found),
+        "beside: evaluated if, and only if, classes are told": ("evaluated" in found) == (case.workload != "weather"),
     }

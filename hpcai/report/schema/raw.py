@@ -75,7 +75,7 @@ TRAINING_MEMORY = object_of(
     {**MEMORY, "data_bytes": COUNT, "samples": COUNT, "picture_bytes": COUNT, "converted": FLAG}
 )
 PROBE = object_of({"fp32_seconds": NUMBER, "seconds": NUMBER, "converted": FLAG})
-LOSSES = {"type": "array", "items": NUMBER, "minItems": 4, "maxItems": 4}
+LOSSES, LOSS = ({"type": "array", "items": NUMBER, "minItems": many, "maxItems": many} for many in (4, 1))
 LAYER = object_of({"where": NAME, "off": NUMBER, "rounding": NUMBER, "size": NUMBER})
 BESIDE = object_of(
     {
@@ -84,7 +84,8 @@ BESIDE = object_of(
         "statistics": LAYER,
         "custom_seconds": NUMBER,
         "vendor_seconds": NUMBER,
-    }
+    },
+    {"evaluated": object_of({"custom": LOSS, "vendor": LOSS, "rounding": NUMBER})},
 )
 PASSES = ("vendor", "mixed", "custom")
 CHOICE = object_of(
