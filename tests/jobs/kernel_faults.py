@@ -48,6 +48,13 @@ def nothing_added_in_evaluation() -> Fault:
     ))
 
 
+def nothing_cut_off_in_evaluation() -> Fault:
+    """The ReLU is forgotten there."""
+    return replaced(epilogue, "batch_norm", lambda genuine: lambda one, table, channels, other, _: genuine(
+        one, table, channels, other, False
+    ))
+
+
 # --- batch norm
 
 
