@@ -1,6 +1,6 @@
 """Checks of a provider at a layer's shape: random data, the provider's three products, residuals of every element."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Generic
@@ -102,16 +102,32 @@ def check(
     checked = affordable(spec, shape)
     data = draw(checked, seed, arithmetic)
     results = provider.run(data, checked, device, directions, arithmetic.stored)
+    slack = {direction: provider.slack(checked, device, direction) for direction in directions}
+    return residuals(spec, (shape, checked), data, results, blocks, slack, seed, arithmetic)
+
+
+def residuals(
+    spec: Spec[S],
+    shapes: tuple[S, S],
+    data: Tensors,
+    results: Mapping[str, Float32],
+    blocks: Blocks[S],
+    slack: Mapping[str, float],
+    seed: int,
+    arithmetic: Arithmetic = FP32,
+) -> tuple[Residuals, ...]:
+    """One a direction that `slack` has, of the results of these data; of a shape, and as it was checked."""
+    shape, checked = shapes
 
     def one(direction: str) -> Residuals:
         assert results[direction].shape == checked.result(direction), direction
         inner = checked.inner(direction)
         parts = blocks(direction, data, results[direction], checked)
-        tolerance = provider.slack(checked, device, direction) * spec.tolerance(inner) * arithmetic.unit / FP32.unit
+        tolerance = slack[direction] * spec.tolerance(inner) * arithmetic.unit / FP32.unit
         values = measure(parts, inner, tolerance, seed, arithmetic)
         return Residuals(spec.name, direction, shape, checked.batch, inner, *values)
 
-    return tuple(one(direction) for direction in directions)
+    return tuple(one(direction) for direction in slack)
 
 
 @cache

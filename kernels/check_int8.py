@@ -6,19 +6,20 @@ the last bit what the exact sums and the scales give: an element that is not is 
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from . import conv2d, gemm, operators
-from .check import Blocks, Provider, affordable, draw
+from .check import Blocks, Provider, affordable, draw, residuals
 from .conv2d import reference as conv2d_reference
 from .conv2d import vendor as conv2d_vendor
 from .gemm import reference as gemm_reference
 from .gemm import vendor as gemm_vendor
 from .quantise.reference import quantised, seen
-from .residual import Residuals, measure
+from .residual import Residuals
 from .spec import DIRECTIONS, FORWARD, Float32, S, Spec, Tensors
 
 
@@ -53,16 +54,11 @@ def _check(
 ) -> tuple[Residuals, ...]:
     checked = affordable(spec, shape)
     data = draw(checked, seed)
-    results, exact = provider.run(data, checked, device, directions), seen(data)
-
-    def one(direction: str) -> Residuals:
-        inner, forward = checked.inner(direction), direction == FORWARD
-        parts = blocks(direction, exact, results[direction], checked)
-        values = measure(parts, inner, provider.slack(checked, device, direction) * spec.tolerance(inner), seed)
-        wrong = wrong_elements(data, results[direction], checked, blocks) if forward else 0
-        return Residuals(spec.name, direction, shape, checked.batch, inner, *values, wrong)
-
-    return tuple(one(direction) for direction in directions)
+    results = provider.run(data, checked, device, directions)
+    slack = {direction: provider.slack(checked, device, direction) for direction in directions}
+    found = residuals(spec, (shape, checked), seen(data), results, blocks, slack, seed)
+    wrong = wrong_elements(data, results[FORWARD], checked, blocks) if FORWARD in directions else 0
+    return tuple(replace(each, wrong=wrong) if each.direction == FORWARD else each for each in found)
 
 
 def wrong_elements(data: Tensors, y: Float32, shape: S, blocks: Blocks[S]) -> int:
