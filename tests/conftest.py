@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Rank(), "rank")
     else:
         compute_alone()
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / "kernels" / "__pycache__"))
 
 
 def compute_alone() -> None:

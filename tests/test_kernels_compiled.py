@@ -81,6 +81,11 @@ def test_it_is_kept_where_the_user_says(tmp_path: Path) -> None:
     assert not [*(folder / "kernels").rglob("*.nbi")]
 
 
+def test_copies_share_what_was_compiled_wherever_they_lie(tmp_path: Path) -> None:
+    kept = str(tmp_path / "kept")
+    assert [ran(copied(tmp_path / name), NUMBA_CACHE_DIR=kept)[1] for name in ("one", "other")] == ["0", "1"]
+
+
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[: len(data) // 2], lambda data: b"nothing"])
 def test_what_is_damaged_is_compiled_anew(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The two residuals: their formulas by hand, what can never pass, and planted faults at the shapes of real layers."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -95,7 +96,9 @@ def test_nothing_checked_never_passes():
 def computed(shape: conv2d.Shape, direction: str, arithmetic: Arithmetic = FP32) -> Block:
     """The provider's product of a layer as one block."""
     data = draw(shape, 2, arithmetic)
-    out = vendor.run(data, shape, "cpu", (direction,), arithmetic.stored, converts("cpu", arithmetic))[direction]
+    compute = partial(vendor.convolve, bias=None, converted=converts("cpu", arithmetic))
+    run = partial(vendor.run, data, shape, "cpu", (direction,), arithmetic.stored)
+    out = run(lambda x, w, shape: compute(x, w, shape=shape))[direction]
     parts = list(reference.blocks(direction, data, out, shape))
     L, C = (np.concatenate([getattr(part, name) for part in parts]) for name in ("L", "C"))
     return Block(L, parts[0].R, C)

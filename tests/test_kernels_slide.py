@@ -13,7 +13,7 @@ from hpcai.kernels.conv2d.reference import forward
 from hpcai.kernels.cpu.correlate import correlate
 from hpcai.kernels.cpu.pixels import HEIGHTS
 from hpcai.kernels.cpu.ring import nbytes_of, ring_of
-from hpcai.kernels.cpu.simd import LINE
+from hpcai.kernels.cpu.simd import LINE, OWN
 from hpcai.kernels.cpu.slide import LEAST, slide, slides
 from hpcai.kernels.cpu.walk import Correlation, forward_works, gradient_works, lying
 
@@ -36,7 +36,7 @@ def works(shape: Shape) -> Iterator[Correlation]:
     [
         ({}, True),
         ({"channels": 20}, False),  # part of a line
-        ({"filters": 24 if LINE == 64 else 3}, False),  # part of a vector
+        ({"filters": OWN.nbytes // 4 * 3 // 2}, False),  # part of a vector
         ({"width": LEAST - 1}, False),  # no room for a tile
         ({"channels": 512, "filters": 512}, False),  # more weights than stay near
         ({"stride": (2, 2), "width": 4 * LEAST}, True),

@@ -2,15 +2,16 @@
 
 import hashlib
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import _CacheLocator as CacheLocator
 
 from ..kept import HERE
 from ..kept import folder as kept_folder
@@ -48,15 +49,41 @@ def parallel(function: F) -> F:
 
 def _kept(function: F, **options: bool) -> F:
     dispatcher = _njit(nogil=True, **options)(function)
-    folder = _folder(Path(function.__code__.co_filename).resolve().parent)
-    if folder is not None:
-        with _at(folder):
-            dispatcher._cache = _Cache(function)
+    if _folder(_home(function.__code__.co_filename)) is not None:
+        dispatcher._cache = _Cache(function)
     return cast(F, dispatcher)
+
+
+class _Place(CacheLocator):
+    """By what the sources say, not by where they lie and when they were written: copies share machine code."""
+
+    def __init__(self, path: Path, line: int) -> None:
+        self._path, self._line = path, line
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> "_Place":
+        home = _home(file)
+        inside = home.relative_to(HERE) if home.is_relative_to(HERE) else Path("beside", home.name)
+        return cls((_folder(home) or HERE) / inside, function.__code__.co_firstlineno)
+
+    def get_cache_path(self) -> str:
+        return str(self._path)
+
+    def get_source_stamp(self) -> str:
+        return ""  # the folder's name has it
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+class _Code(CompileResultCacheImpl):
+    _locator_classes: list[type[object]] = [_Place]  # noqa: RUF012, as in the base class
 
 
 class _Cache(FunctionCache):
     """What is damaged on disk is compiled anew, and what finds no room there is not kept: neither ends a run."""
+
+    _impl_class = _Code
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -71,13 +98,8 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
 
 
-@contextmanager
-def _at(folder: Path | None) -> Iterator[None]:
-    before, _settings.CACHE_DIR = _settings.CACHE_DIR, str(folder or "")
-    try:
-        yield
-    finally:
-        _settings.CACHE_DIR = before
+def _home(file: str) -> Path:
+    return Path(file).resolve().parent
 
 
 def kept() -> bool:
@@ -90,7 +112,7 @@ def kept() -> bool:
 def _folder(home: Path = HERE) -> Path | None:
     """A folder of these very sources, and of those in `home` if that lies elsewhere; None if none can be made.
 
-    Numba looks at a function's own file for changes, but what it calls is compiled into it: so all files count.
+    What a function calls is compiled into it: so all files count.
     """
     return kept_folder(f"numba-{_digest(home)}", PLACE)
 
