@@ -64,7 +64,7 @@ BOTH = "GROUPS=2 DEGREE=2"
     [
         pytest.param(2, 0, "training 2", GROUP, marks=pytest.mark.slow),
         (2, 1, "loading 6", GROUP),
-        (2, 1, "voting 1", MODELS),
+        pytest.param(2, 1, "voting 1", MODELS, marks=pytest.mark.slow),
         pytest.param(4, 3, "validating 1", BOTH, marks=pytest.mark.slow),
         (4, 3, "waiting 2", GROUP),
     ],
@@ -83,7 +83,7 @@ def test_exception_on_one_rank_ends_the_job_and_is_told(
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "how", "settings"),
     [
-        (2, 1, "training 2", "exit-0", GROUP),
+        pytest.param(2, 1, "training 2", "exit-0", GROUP, marks=pytest.mark.slow),
         pytest.param(2, 0, "loading 6", "exit-5", MODELS, marks=pytest.mark.slow),
         (4, 2, "waiting 2", "exit-0", GROUP),
     ],
@@ -103,10 +103,10 @@ def test_exit_on_one_rank_ends_the_job_and_is_told(
     [
         (2, 0, "training 2", "os-exit-7", GROUP),
         pytest.param(2, 1, "loading 6", "os-exit-7", MODELS, marks=pytest.mark.slow),
-        pytest.param(2, 1, "training 2", "kill", GROUP, marks=pytest.mark.slow),
+        (2, 1, "training 2", "kill", GROUP),
         pytest.param(2, 0, "voting 1", "abort", MODELS, marks=pytest.mark.slow),
-        (4, 1, "training 2", "kill", GROUP),
-        (4, 3, "waiting 2", "abort", GROUP),
+        pytest.param(4, 1, "training 2", "kill", GROUP, marks=pytest.mark.slow),
+        pytest.param(4, 3, "waiting 2", "abort", GROUP, marks=pytest.mark.slow),
         (4, 3, "voting 1", "segmentation-fault", BOTH),
     ],
 )

@@ -17,8 +17,10 @@ from hpcai.networks.written import from_json, to_json
 from hpcai.search.inherit import inherited
 from hpcai.search.statistics import upstream
 
+MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20)]
 
-@pytest.mark.parametrize("seed", range(20))
+
+@pytest.mark.parametrize("seed", [*range(8), *MORE])
 def test_each_of_up_to_20_morphs_of_random_graphs_preserves_the_function(seed: int) -> None:
     kinds = set()
     first = None

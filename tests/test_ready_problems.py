@@ -44,7 +44,8 @@ def is_here(path):
 
 # The others are run as a document has them.
 @pytest.mark.parametrize("name", [
-    "kernels", "generated", "fashion-full", "imagenet", "search", "aiperf", "weather", "extremeweather",
+    "kernels", "generated", pytest.param("fashion-full", marks=pytest.mark.slow), "imagenet", "search", "aiperf",
+    "weather", "extremeweather",
 ])
 def test_problems_can_be_planned_where_their_data_are(name):
     path = ROOT / "inputs" / f"{name}.dat"

@@ -30,7 +30,7 @@ VALUES: dict[str, dict[str, tuple[Value, ...]]] = {
         "GROUPS": (2,),
         "DEGREE": (1,),
         "BATCH": (16,),
-        "EPOCHS": (2,),
+        "EPOCHS": (3,),
         "LEARNRATE": (0.45,),
         "MOMENTUM": (0.9,),
         "DECAY": (1e-4,),
