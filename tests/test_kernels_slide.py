@@ -15,6 +15,7 @@ from hpcai.kernels.cpu.pixels import HEIGHTS
 from hpcai.kernels.cpu.ring import nbytes_of, ring_of
 from hpcai.kernels.cpu.simd import LINE, OWN
 from hpcai.kernels.cpu.slide import LEAST, slide, slides
+from hpcai.kernels.cpu.slide import _tiles as tiles_of_a_row
 from hpcai.kernels.cpu.walk import Correlation, forward_works, gradient_works, lying
 
 UNIT = 2.0**-24
@@ -62,9 +63,26 @@ def test_a_ring_has_what_a_row_of_outputs_sees() -> None:
     assert nbytes_of(ring) == 3 * 2 * 17 * LINE
 
 
+@pytest.mark.parametrize("vectors", HEIGHTS)
+def test_tiles_fill_a_row_and_compute_as_little_twice_as_one_height_would(vectors: int) -> None:
+    for outputs in range(LEAST, 130):
+        tiles = tiles_of_a_row(vectors, outputs)
+        heights = [tiles.height - (place >= tiles.full) for place in range(tiles.number)]
+        assert set(heights) <= set(HEIGHTS[vectors]) and max(heights) <= outputs <= sum(heights)
+        alike = (-(-outputs // height) * height for height in HEIGHTS[vectors] if height <= outputs)
+        assert sum(heights) <= min(alike)
+
+
+def test_rows_of_usual_networks_are_filled() -> None:
+    """With 16 registers 14 pixels are 5, 5 and 4; with 32 they are one tile."""
+    for outputs in (14, 16, 28, 32, 56, 112):
+        tiles = tiles_of_a_row(2, outputs)
+        assert tiles.number * (tiles.height - 1) + tiles.full == outputs
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("filters", [16, 32, 48])
-@pytest.mark.parametrize("width", sorted({LEAST, *HEIGHTS[1], 2 * LEAST + 5}))
+@pytest.mark.parametrize("width", sorted({LEAST, *HEIGHTS[1], 14, 2 * LEAST + 5, 28}))
 def test_pixels_beside_the_target_stay_as_they_are(width: int, filters: int, threads: int) -> None:
     shape = replace(FEW, width=width, filters=filters)
     x, w, _ = arrays(shape)

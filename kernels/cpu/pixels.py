@@ -15,7 +15,9 @@ from .tile import WORD, nothing, row_of
 ENTRY = 2  # words
 FETCHED = 4  # lines that an entry brings near
 LOW, WIDE, TALL = OWN.count // 4, (OWN.count - 4) // 2, OWN.count // 2  # pixels of a tile
-HEIGHTS = {1: (TALL, WIDE, LOW), VECTORS: (WIDE, LOW)}  # by the vectors of a pixel: as many sums as there are registers
+MIDDLE = LOW + 1
+# By the vectors of a pixel: as many sums as there are registers, and less for what is left of a row.
+HEIGHTS = {1: (TALL, WIDE, LOW), VECTORS: (WIDE, MIDDLE, LOW)}
 # Steps in one turn, by the vectors as well: LLVM reads the numbers of several steps at once, which then need registers
 # of their own; where there is one vector, a product takes its number from memory.
 STEPS = {1: 8, VECTORS: 2}
@@ -70,7 +72,7 @@ def _line(code: Code, a: Value, b: Value, sums: Vectors) -> Vectors:
 
 
 _one_tall, _one_wide, _one_low = (_pixels_of(height, 1) for height in HEIGHTS[1])
-_all_wide, _all_low = (_pixels_of(height, VECTORS) for height in HEIGHTS[VECTORS])
+_all_wide, _all_middle, _all_low = (_pixels_of(height, VECTORS) for height in HEIGHTS[VECTORS])
 
 
 @compiled
@@ -94,5 +96,7 @@ def multiply_pixels(
             _one_low(like, a, entries, count, b, c, apart, ahead, on)
     elif height == WIDE:
         _all_wide(like, a, entries, count, b, c, apart, ahead, on)
+    elif height == MIDDLE:
+        _all_middle(like, a, entries, count, b, c, apart, ahead, on)
     else:
         _all_low(like, a, entries, count, b, c, apart, ahead, on)

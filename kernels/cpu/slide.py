@@ -26,11 +26,23 @@ LEAST = HEIGHTS[1][-1]  # pixels of the lowest tile
 _share = compiled(share_of)
 
 
-class Plan(NamedTuple):
-    """Of a thread: pixels of a tile, of whole slivers and of one vector; bytes to its parts, the first is weights."""
+class Tiles(NamedTuple):
+    """Of a row: so many tiles of so many pixels, of which all but the first few have one less."""
 
-    wide: int
-    narrow: int
+    number: int
+    height: int
+    full: int
+
+
+class Plan(NamedTuple):
+    """Of a thread: `Tiles` of whole slivers and of one vector; bytes to its parts, the first is weights."""
+
+    wide_number: int
+    wide_height: int
+    wide_full: int
+    narrow_number: int
+    narrow_height: int
+    narrow_full: int
     places: int
     entries: int
     ring: int
@@ -68,13 +80,19 @@ def _plan(work: Correlation, ring: Ring, size: int) -> Plan:
     entries = places + lines * WORD
     rows = -(-(entries + lines * ENTRY * WORD) // LINE) * LINE
     outputs = work.horizontal.outputs
-    return Plan(_height(VECTORS, outputs), _height(1, outputs), places, entries, rows, rows + nbytes_of(ring))
+    return Plan(*_tiles(VECTORS, outputs), *_tiles(1, outputs), places, entries, rows, rows + nbytes_of(ring))
 
 
-def _height(vectors: int, outputs: int) -> int:
-    """Of a tile: pixels are computed twice where tiles do not fill a row, and low tiles are slower."""
-    fitting = (height for height in HEIGHTS[vectors] if height <= outputs)
-    return min(fitting, key=lambda each: -(-outputs // each) * each)
+def _tiles(vectors: int, outputs: int) -> Tiles:
+    """Those that compute the fewest pixels twice, and of these the tallest: low tiles are slower."""
+
+    def of(height: int) -> Tiles:
+        number = -(-outputs // height)
+        fills = height - 1 in HEIGHTS[vectors] and number * (height - 1) <= outputs
+        return Tiles(number, height, outputs - number * (height - 1) if fills else number)
+
+    choices = [of(height) for height in HEIGHTS[vectors] if height <= outputs]
+    return min(choices, key=lambda each: (each.number * (each.height - 1) + each.full, each.number))
 
 
 @parallel
@@ -177,9 +195,11 @@ def _multiply(
     on = _pace(like, work, plan, count)
     for column in range(0, target.channels, width):
         narrow = target.channels - column < width
-        height = plan.narrow if narrow else plan.wide
-        for begin in range(0, work.horizontal.outputs, height):
+        tiles, begin = _tiles_of(plan, narrow), 0
+        for tile in range(tiles.number):
+            height = tiles.height - (tile >= tiles.full)
             first = min(begin, work.horizontal.outputs - height)
+            begin += height
             seen, there = ring.address + first * LINE, to + first * target.pixel + column * size
             multiply_pixels(
                 like, seen, memory + plan.entries, count, memory + column * nbytes, there, target.pixel, height,
@@ -189,9 +209,16 @@ def _multiply(
 
 
 @compiled
+def _tiles_of(plan: Any, narrow: Any) -> Tiles:
+    if narrow:
+        return Tiles(plan.narrow_number, plan.narrow_height, plan.narrow_full)
+    return Tiles(plan.wide_number, plan.wide_height, plan.wide_full)
+
+
+@compiled
 def _pace(like: Any, work: Any, plan: Any, count: Any) -> Any:
     """Bytes of what is ahead for each entry of each tile of a row: whole lines."""
     width = sliver_width(like)
     rows = min(work.vertical.step, work.vertical.taps)
-    tiles = max(1, work.horizontal.outputs // plan.narrow * ((work.target.channels + width - 1) // width))
+    tiles = max(1, work.horizontal.outputs // plan.narrow_height * ((work.target.channels + width - 1) // width))
     return (rows * work.source.row // (tiles * max(1, count)) + LINE - 1) // LINE * LINE
