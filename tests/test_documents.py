@@ -64,7 +64,13 @@ def blocks(document: Path) -> Iterator[Block]:
 
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
-RUN = [block for block in BLOCKS if block.language == "sh"]
+# Their runs are variations of those that the other documents have, and are left to `make test-slow`.
+VARIATIONS = ("docs/TUNING.md", "inputs/README.md")
+RUN = [
+    pytest.param(block, marks=[pytest.mark.slow] * (str(block).partition(":")[0] in VARIATIONS), id=str(block))
+    for block in BLOCKS
+    if block.language == "sh"
+]
 SHOWN = [block for block in BLOCKS if block.language == "console"]
 
 
@@ -96,7 +102,7 @@ def run(script: str, folder: Path) -> Finished:
 
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: DOCUMENTS NOT RUN")
-@pytest.mark.parametrize("block", RUN, ids=str)
+@pytest.mark.parametrize("block", RUN)
 def test_commands_run(block: Block, scratch: Callable[[Path], Path]) -> None:
     finished = run(block.text, scratch(block.document))
     assert finished.returncode == 0, f"{block}\n{block.text}\n{finished.stdout}{finished.stderr}"

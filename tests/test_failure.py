@@ -83,9 +83,9 @@ def test_exception_on_one_rank_ends_the_job_and_is_told(
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "how", "settings"),
     [
-        pytest.param(2, 1, "training 2", "exit-0", GROUP, marks=pytest.mark.slow),
+        (2, 1, "training 2", "exit-0", GROUP),
         pytest.param(2, 0, "loading 6", "exit-5", MODELS, marks=pytest.mark.slow),
-        (4, 2, "waiting 2", "exit-0", GROUP),
+        pytest.param(4, 2, "waiting 2", "exit-0", GROUP, marks=pytest.mark.slow),
     ],
 )
 def test_exit_on_one_rank_ends_the_job_and_is_told(
