@@ -148,6 +148,18 @@ def test_what_does_not_fit_is_refused_with_what_is_allowed(place: int, value: An
         ours.convolution_normalised(*given)
 
 
+@pytest.mark.parametrize("filters", [48, 47])
+def test_moments_of_another_type_and_parts_of_vectors_are_refused(filters: int) -> None:
+    """They would be read and written beyond their ends."""
+    shape = replace(LAYERS["every second pixel"], filters=filters)
+    part, norm, x, _ = layers(shape, torch.float32)
+    kind = torch.float64 if filters == 48 else torch.float32
+    known = [each.detach().to(kind) for each in (norm.weight, norm.bias, norm.running_mean, norm.running_var)]
+    window = (part.stride, part.padding, part.dilation, 1)
+    with torch.inference_mode(), pytest.raises(RuntimeError, match="allowed: of one type, filters in whole vectors"):
+        ours.convolution_normalised(x, part.weight, None, *known, norm.eps, True, *window)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS EPILOGUE NOT RUN")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", LAYERS)

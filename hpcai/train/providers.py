@@ -62,11 +62,16 @@ def give_back(module: Layers) -> None:
 
 
 def _forward_is_ours(of: Directions | None, x: Tensor) -> bool:
-    return of is None or FORWARD in of.get(tuple(x.shape[1:]), ())
+    return FORWARD in _ours(of, x)
+
+
+def _ours(of: Directions | None, x: Tensor) -> Collection[str]:
+    """The directions of a layer that are ours where its input is x."""
+    return DIRECTIONS if of is None else of.get(tuple(x.shape[1:]), ())
 
 
 def _convolved(part: nn.Conv2d, of: Directions | None, vendors: Forward, images: Tensor) -> Tensor:
-    ours = DIRECTIONS if of is None else of.get(tuple(images.shape[1:]), ())
+    ours = _ours(of, images)
     if not ours:
         return vendors(images)
     y = operators.convolution(images, part.weight, part, ours)
@@ -74,7 +79,7 @@ def _convolved(part: nn.Conv2d, of: Directions | None, vendors: Forward, images:
 
 
 def _multiplied(part: nn.Linear, of: Directions | None, vendors: Forward, rows: Tensor) -> Tensor:
-    ours = DIRECTIONS if of is None else of.get(tuple(rows.shape[1:]), ())
+    ours = _ours(of, rows)
     if not ours:
         return vendors(rows)
     y = operators.dense(rows, part.weight, ours)

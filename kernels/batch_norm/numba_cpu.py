@@ -21,6 +21,7 @@ from ..cpu.channels import (
     SUM,
     SUM_WITH,
     TILT,
+    floor,
     over_channels,
 )
 from ..cpu.compiled import compiled, parallel
@@ -66,16 +67,16 @@ def forward(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, thre
     room = _room(layer, one.itemsize, threads)
     arrays = (x, other, y, 0, 0)
     _begin(one, layer, x, room)
-    _sum(threads, MOMENTS, _floor(one, False), layer, room, arrays)
+    _sum(threads, MOMENTS, floor(one, False), layer, room, arrays)
     _know_moments(one, layer, room, threads)
-    _pass(threads, APPLY_WITH if other else APPLY, _floor(one, relu), layer, room, arrays)
+    _pass(threads, APPLY_WITH if other else APPLY, floor(one, relu), layer, room, arrays)
 
 
 def evaluate(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
     """Fill y by the mean and variance that are given."""
     room = _room(layer, one.itemsize, threads)
     _know(one, layer, room)
-    _pass(threads, APPLY_WITH if other else APPLY, _floor(one, relu), layer, room, (x, other, y, 0, 0))
+    _pass(threads, APPLY_WITH if other else APPLY, floor(one, relu), layer, room, (x, other, y, 0, 0))
 
 
 def known(layer: Layer, one: Any) -> Any:
@@ -93,14 +94,9 @@ def backward(
     room = _room(layer, one.itemsize, threads)
     arrays = (x, g, y, dx, dother)
     _know(one, layer, room)
-    _sum(threads, SUM_WITH if dother else SUM, _floor(one, relu), layer, room, arrays)
+    _sum(threads, SUM_WITH if dother else SUM, floor(one, relu), layer, room, arrays)
     _know_gradients(one, layer, room, threads, dweight, dbias)
-    _pass(threads, GRADIENT_WITH if dother else GRADIENT, _floor(one, relu), layer, room, arrays)
-
-
-def _floor(one: Any, relu: bool) -> Any:
-    """What results are at least."""
-    return one - one if relu else -math.inf * one
+    _pass(threads, GRADIENT_WITH if dother else GRADIENT, floor(one, relu), layer, room, arrays)
 
 
 def _room(layer: Layer, itemsize: int, threads: int) -> Room:

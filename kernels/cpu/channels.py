@@ -4,6 +4,7 @@ Pixels lie `pitch` bytes apart, their channels side by side. Of each channel a t
 first ones, `apart` bytes on all their second ones, and so on. Channels are whole vectors.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,6 +53,11 @@ class Pixel:
         """A gradient as far as y is above the floor."""
         stopped = self.code.builder.fcmp_ordered("<=", y, self.floor)
         return self.code.builder.select(stopped, self.code.zero, gradient)
+
+
+def floor(one: Any, relu: bool) -> Any:
+    """What results are at least, of the type of `one`."""
+    return one - one if relu else -math.inf * one
 
 
 Formula = Callable[[Pixel, Sequence[Value]], Sequence[Value]]  # from the sums so far to those with this pixel

@@ -63,8 +63,10 @@ class _Place(CacheLocator):
     @classmethod
     def from_function(cls, function: Any, file: str) -> "_Place":
         home = _home(file)
+        folder = _folder(home)
+        assert folder is not None  # else nothing is kept, and no place is asked for
         inside = home.relative_to(HERE) if home.is_relative_to(HERE) else Path("beside", home.name)
-        return cls((_folder(home) or HERE) / inside, function.__code__.co_firstlineno)
+        return cls(folder / inside, function.__code__.co_firstlineno)
 
     def get_cache_path(self) -> str:
         return str(self._path)

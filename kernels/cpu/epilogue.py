@@ -3,10 +3,9 @@
 By the passes of `channels`, so that results are those of the product and of a pass over all of them, bit by bit.
 """
 
-import math
 from typing import Any, NamedTuple
 
-from .channels import WIDE, apply_narrow, apply_wide, apply_with_narrow, apply_with_wide
+from .channels import WIDE, apply_narrow, apply_wide, apply_with_narrow, apply_with_wide, floor
 from .compiled import compiled
 from .moving import bytes_of
 from .operands import LINE
@@ -36,7 +35,7 @@ def no_epilogue(one: Any) -> Epilogue | None:
 def batch_norm(one: Any, table: int, channels: int, other: int | None, relu: bool) -> Epilogue:
     """By the table of so many channels; `other` is None where nothing is added."""
     kind, added = (NORMALISE, 0) if other is None else (ADD, other)
-    return Epilogue(kind, table, channels * one.itemsize, added, one - one if relu else -math.inf * one)
+    return Epilogue(kind, table, channels * one.itemsize, added, floor(one, relu))
 
 
 @compiled

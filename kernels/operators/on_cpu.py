@@ -48,6 +48,7 @@ def convolve_normalised(
     x: Tensor, w: Tensor, other: Tensor | None, y: Tensor, shape: Shape, vectors: list[Tensor], eps: float, relu: bool
 ) -> None:
     """Fill y, whose channels are last, with the normalised product of x and w; one group, types fit."""
+    _check_vectors(x, shape.filters, vectors)
     x, w = x.contiguous(memory_format=LAST), w.contiguous(memory_format=LAST)
     kept = [vector.contiguous() for vector in vectors]
     added = None if other is None else other.contiguous(memory_format=LAST)
@@ -58,6 +59,15 @@ def convolve_normalised(
     then = epilogue.batch_norm(one, table.ctypes.data, shape.filters, further, relu)
     planned = _planned(FORWARD, shape, _kind(x), torch.get_num_threads())
     planned(x.data_ptr(), w.data_ptr(), y.data_ptr(), then)
+
+
+def _check_vectors(x: Tensor, filters: int, vectors: list[Tensor]) -> None:
+    if any(vector.dtype != x.dtype for vector in vectors) or not batch_norm.applies(filters, x.itemsize):
+        kinds = ", ".join(str(vector.dtype) for vector in vectors)
+        raise RuntimeError(
+            f"convolution and batch norm of {x.dtype} by {kinds} with {filters} filters; "
+            "allowed: of one type, filters in whole vectors"
+        )
 
 
 def _array(tensor: Tensor) -> Any:
