@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
+from ..cpu.by_address import address_of, call_at
 from ..cpu.channels import (
     APPLY,
     APPLY_WITH,
@@ -116,22 +117,26 @@ def _begin(like: Any, layer: Any, x: Any, room: Any) -> None:
 def _sum(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> None:
     """All pixels' sums, by each thread of its own."""
     if threads == 1:
-        _sum_blocks(kind, floor, layer, room, arrays, 0, layer.pixels, 0)
+        _sum_blocks(floor, kind, layer, room, arrays, 0, layer.pixels, 0)
     else:
-        _sum_on_threads(threads, kind, floor, layer, room, arrays)
+        each = address_of(_sum_blocks, floor, kind, layer, room, arrays, 0, 0, 0)
+        _sum_on_threads(each, threads, kind, floor, layer, room, arrays)
 
 
 @parallel
-def _sum_on_threads(threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+def _sum_on_threads(
+    each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any
+) -> None:
     share = (layer.pixels + threads - 1) // threads
     for thread in prange(threads):
         first = min(thread * share, layer.pixels)
-        _sum_blocks(kind, floor, layer, room, arrays, first, min(share, layer.pixels - first), thread * room.nbytes)
+        own = (first, min(share, layer.pixels - first), thread * room.nbytes)
+        call_at(_sum_blocks, each, (floor, kind, layer, room, arrays, *own))
 
 
 @compiled
 def _sum_blocks(
-    kind: Any, floor: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any, further: Any
+    floor: Any, kind: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any, further: Any
 ) -> None:
     """The sums of some pixels, block by block, into those of a thread."""
     channels, block, sums = layer.channels, room.block + further, room.sums + further
@@ -149,21 +154,24 @@ def _sum_blocks(
 def _pass(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> None:
     """A pass that sums nothing."""
     if threads == 1:
-        _pass_blocks(kind, floor, layer, room, arrays, 0, layer.pixels)
+        _pass_blocks(floor, kind, layer, room, arrays, 0, layer.pixels)
     else:
-        _pass_on_threads(threads, kind, floor, layer, room, arrays)
+        each = address_of(_pass_blocks, floor, kind, layer, room, arrays, 0, 0)
+        _pass_on_threads(each, threads, kind, floor, layer, room, arrays)
 
 
 @parallel
-def _pass_on_threads(threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+def _pass_on_threads(
+    each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any
+) -> None:
     share = (layer.pixels + threads - 1) // threads
     for thread in prange(threads):
         first = min(thread * share, layer.pixels)
-        _pass_blocks(kind, floor, layer, room, arrays, first, min(share, layer.pixels - first))
+        call_at(_pass_blocks, each, (floor, kind, layer, room, arrays, first, min(share, layer.pixels - first)))
 
 
 @compiled
-def _pass_blocks(kind: Any, floor: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any) -> None:
+def _pass_blocks(floor: Any, kind: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any) -> None:
     """Some pixels, block by block: all their channels while they are near."""
     at_once = max(1, NEAR // room.apart)
     for pixel in range(first, first + count, at_once):

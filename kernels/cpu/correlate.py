@@ -9,6 +9,7 @@ from numba import prange
 
 from .block import sliver_width
 from .blocking import CROWDED, Blocks, blocks, row_pitch, share_of, shares
+from .by_address import address_of, call_at
 from .chunks import TAPS, first_chunk, next_chunk
 from .compiled import compiled, parallel
 from .entries import multiply_places
@@ -37,7 +38,8 @@ def correlate(work: Correlation, one: Any, threads: int, epilogue: Epilogue | No
     if threads == 1:
         _correlate(one, work, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes, then)
     else:
-        _correlate_on_threads(parts, one, flat(work), memory, nbytes, sizes, then)
+        each = address_of(_correlate, one, work, 0, 0, 0, 0, memory, sizes, then)
+        _correlate_on_threads(each, parts, one, flat(work), memory, nbytes, sizes, then)
 
 
 def _room(sizes: Blocks, size: int) -> int:
@@ -46,7 +48,7 @@ def _room(sizes: Blocks, size: int) -> int:
 
 @parallel
 def _correlate_on_threads(
-    parts: Any, like: Any, numbers: Any, memory: Any, nbytes: Any, sizes: Any, then: Any
+    each: Any, parts: Any, like: Any, numbers: Any, memory: Any, nbytes: Any, sizes: Any, then: Any
 ) -> None:
     work = folded(numbers)
     rows, filters = work.images * work.vertical.outputs, work.target.channels
@@ -55,7 +57,7 @@ def _correlate_on_threads(
         row, first = thread // parts.across * tall, thread % parts.across * wide
         if row < rows and first < filters:
             own, high, broad = memory + thread * nbytes, min(tall, rows - row), min(wide, filters - first)
-            _correlate(like, folded(numbers), row, high, first, broad, own, sizes, then)
+            call_at(_correlate, each, (like, folded(numbers), row, high, first, broad, own, sizes, then))
 
 
 @compiled

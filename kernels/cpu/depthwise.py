@@ -11,6 +11,7 @@ from numba import prange
 
 from ..conv2d import Shape
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from .by_address import address_of, call_at
 from .compiled import compiled, parallel
 from .gather import folded, inside
 from .moving import bytes_of, multiply_number, multiply_vector
@@ -53,11 +54,14 @@ def _by_tap(w: Any) -> Any:
 
 
 def _meet(work: Correlation, one: Any, taps: Any, kind: int, threads: int) -> None:
-    _meet_on_threads(threads, one, flat(work), taps.ctypes.data, kind, BLOCK * LINE // one.itemsize)
+    each = address_of(_meet_image, one, work, 0, 0, 0, 0, kind)
+    _meet_on_threads(each, threads, one, flat(work), taps.ctypes.data, kind, BLOCK * LINE // one.itemsize)
 
 
 @parallel
-def _meet_on_threads(threads: Any, like: Any, numbers: Any, taps: Any, kind: Any, block: Any) -> None:
+def _meet_on_threads(
+    each: Any, threads: Any, like: Any, numbers: Any, taps: Any, kind: Any, block: Any
+) -> None:
     """The weights' gradient is summed over all pictures: there only the channels are shared out."""
     work = folded(numbers)
     channels, pictures = work.source.channels, work.images
@@ -67,7 +71,8 @@ def _meet_on_threads(threads: Any, like: Any, numbers: Any, taps: Any, kind: Any
         for unit in range(thread, units, threads):
             channel, picture = unit % parts * block, unit // parts
             for image in range(picture, pictures if kind == TO_W else picture + 1):
-                _meet_image(like, folded(numbers), image, channel, min(block, channels - channel), taps, kind)
+                count = min(block, channels - channel)
+                call_at(_meet_image, each, (like, folded(numbers), image, channel, count, taps, kind))
 
 
 @compiled

@@ -44,7 +44,7 @@ def from_channel(like: Any, epilogue: Any, channel: Any) -> Any:
     if epilogue is not None:
         table = epilogue.table + channel * bytes_of(like)
         return Epilogue(epilogue.kind, table, epilogue.apart, epilogue.other, epilogue.floor)
-    return None
+    return epilogue
 
 
 @compiled

@@ -9,6 +9,7 @@ from numba import prange
 
 from .block import sliver_width
 from .blocking import share_of
+from .by_address import address_of, call_at
 from .compiled import compiled, parallel
 from .epilogue import Epilogue, finish, no_epilogue
 from .gather import folded
@@ -68,7 +69,8 @@ def slide(work: Correlation, one: Any, threads: int, epilogue: Epilogue | None =
     if threads == 1:
         _slide(one, work, ring, plan, 0, work.images * work.vertical.outputs, memory, then)
     else:
-        _slide_on_threads(threads, one, flat(work), ring, plan, memory, then)
+        each = address_of(_slide, one, work, ring, plan, 0, 0, memory, then)
+        _slide_on_threads(each, threads, one, flat(work), ring, plan, memory, then)
 
 
 def _plan(work: Correlation, ring: Ring, size: int) -> Plan:
@@ -97,15 +99,15 @@ def _tiles(vectors: int, outputs: int) -> Tiles:
 
 @parallel
 def _slide_on_threads(
-    threads: Any, like: Any, numbers: Any, ring: Any, plan: Any, memory: Any, then: Any
+    each: Any, threads: Any, like: Any, numbers: Any, ring: Any, plan: Any, memory: Any, then: Any
 ) -> None:
     work = folded(numbers)
     rows = work.images * work.vertical.outputs
     tall = _share(rows, threads, 1)
     for thread in prange(threads):
         if thread * tall < rows:
-            own = memory + thread * plan.nbytes
-            _slide(like, folded(numbers), ring, plan, thread * tall, min(tall, rows - thread * tall), own, then)
+            own, high = memory + thread * plan.nbytes, min(tall, rows - thread * tall)
+            call_at(_slide, each, (like, folded(numbers), ring, plan, thread * tall, high, own, then))
 
 
 @compiled

@@ -9,6 +9,7 @@ from numba import prange
 
 from .block import NOTHING, Left, multiply_block, sliver_width
 from .blocking import blocks, share_of, shares
+from .by_address import address_of, call_at
 from .compiled import compiled, parallel
 from .gather import Pixels, folded, gather_pieces, gather_tap
 from .layers import add_layers, layer_of
@@ -36,14 +37,15 @@ def weigh(work: Correlation, one: Any, threads: int) -> None:
     if threads == 1:
         _weigh(one, work, Pixels(0, rows, 0, outputs), 0, 0, dw, memory, sizes)
         return
-    _weigh_on_threads(parts, one, flat(work), dw, memory, memory + packed, sizes)
+    each = address_of(_weigh, one, work, Pixels(0, rows, 0, outputs), 0, 0, dw, memory, sizes)
+    _weigh_on_threads(each, parts, one, flat(work), dw, memory, memory + packed, sizes)
     if parts.deep > 1:
         add_layers(parts, one, dw, memory + packed)
 
 
 @parallel
 def _weigh_on_threads(
-    parts: Any, like: Any, numbers: Any, dw: Any, memory: Any, sums: Any, sizes: Any
+    each: Any, parts: Any, like: Any, numbers: Any, dw: Any, memory: Any, sums: Any, sizes: Any
 ) -> None:
     work = folded(numbers)
     tall, wide = _share(dw.rows, parts.down, ROWS), _share(dw.columns, parts.across, sliver_width(like))
@@ -55,7 +57,8 @@ def _weigh_on_threads(
         if filter_ < dw.rows and column < dw.columns:
             pixels = Pixels(min(layer * deep, rows), min(deep, max(0, rows - layer * deep)), 0, outputs)
             into = part(layer_of(like, dw, sums, layer), filter_, column, tall, wide)
-            _weigh(like, folded(numbers), pixels, filter_, column, into, memory + thread * sizes.nbytes, sizes)
+            own = memory + thread * sizes.nbytes
+            call_at(_weigh, each, (like, folded(numbers), pixels, filter_, column, into, own, sizes))
 
 
 @compiled

@@ -10,6 +10,7 @@ from numba import prange
 
 from .block import Ahead, next_of, sliver_width
 from .blocking import LINE, caches, share_of
+from .by_address import address_of, call_at
 from .compiled import compiled, parallel
 from .entries import SHORT, STRIP, TALL, multiply_strip
 from .gather import folded
@@ -43,7 +44,8 @@ def weigh_few(work: Correlation, one: Any, threads: int) -> None:
     if threads == 1:
         _weigh_few(one, work, 0, work.images * work.vertical.outputs, memory, room)
     else:
-        _weigh_few_on_threads(threads, one, flat(work), memory, room)
+        each = address_of(_weigh_few, one, work, 0, 0, memory, room)
+        _weigh_few_on_threads(each, threads, one, flat(work), memory, room)
     _bring(one, work, memory, room.nbytes, threads, room.tall)
 
 
@@ -74,11 +76,12 @@ def _rows_of_weights(work: Correlation) -> tuple[int, int]:
 
 
 @parallel
-def _weigh_few_on_threads(threads: Any, like: Any, numbers: Any, memory: Any, room: Any) -> None:
+def _weigh_few_on_threads(each: Any, threads: Any, like: Any, numbers: Any, memory: Any, room: Any) -> None:
     work = folded(numbers)
     tall = _share(work.images * work.vertical.outputs, threads, 1)
     for thread in prange(threads):
-        _weigh_few(like, folded(numbers), thread * tall, tall, memory + thread * room.nbytes, room)
+        own = memory + thread * room.nbytes
+        call_at(_weigh_few, each, (like, folded(numbers), thread * tall, tall, own, room))
 
 
 @compiled

@@ -9,6 +9,7 @@ from numba import prange
 from ..arrays import poison, poisoned
 from ..cpu.block import NOTHING, Ahead, Left, multiply_block, sliver_width
 from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
+from ..cpu.by_address import address_of, call_at
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 from ..cpu.compiled import compiled, parallel
 from ..cpu.epilogue import Epilogue, finish, from_channel, no_epilogue
@@ -47,7 +48,9 @@ def gemm_bytes(a: Any, b: Any, c: Any, threads: int = 1) -> None:
     parts = shares(threads, *c.shape, a.shape[1] // 4 + 1, c.itemsize, False)
     nbytes = sizes.nbytes + -(-sizes.columns * c.itemsize // 64) * 64
     work = workspace(threads * nbytes)
-    _multiply_bytes_on_threads(parts, matrix(a), matrix(b), matrix(c), work, nbytes, sizes)
+    whole = (matrix(a), matrix(b), matrix(c))
+    each = address_of(_multiply_bytes, *whole, work, sizes)
+    _multiply_bytes_on_threads(each, parts, *whole, work, nbytes, sizes)
 
 
 def _by_floats(a: Any, b: Any, c: Any, threads: int) -> None:
@@ -104,14 +107,15 @@ def multiply(
     if threads == 1:
         _multiply(alpha, beta, a, b, c, work, sizes, then)
         return
-    _multiply_on_threads(parts, alpha, beta, a, b, c, work, work + packed, sizes, then)
+    each = address_of(_multiply, alpha, beta, a, b, c, work, sizes, then)
+    _multiply_on_threads(each, parts, alpha, beta, a, b, c, work, work + packed, sizes, then)
     if parts.deep > 1:
         add_layers(parts, alpha, c, work + packed)
 
 
 @parallel
 def _multiply_on_threads(
-    parts: Any, alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sums: Any, sizes: Any, then: Any
+    each: Any, parts: Any, alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sums: Any, sizes: Any, then: Any
 ) -> None:
     """Each thread a part of C, and of the steps; parts of the steps but the first one's into `sums`."""
     tall, wide = _share(c.rows, parts.down, ROWS), _share(c.columns, parts.across, sliver_width(alpha))
@@ -125,7 +129,8 @@ def _multiply_on_threads(
             target = part(layer_of(alpha, c, sums, layer), row, column, tall, wide)
             own = alpha - alpha if layer else beta
             rest = from_channel(alpha, then, column)
-            _multiply(alpha, own, left, right, target, work + thread * sizes.nbytes, sizes, rest)
+            room = work + thread * sizes.nbytes
+            call_at(_multiply, each, (alpha, own, left, right, target, room, sizes, rest))
 
 
 @compiled
@@ -184,13 +189,16 @@ def _packed(alpha: Any, a: Any, target: Any, columns: Any) -> Left:
 
 
 @parallel
-def _multiply_bytes_on_threads(parts: Any, a: Any, b: Any, c: Any, work: Any, nbytes: Any, sizes: Any) -> None:
+def _multiply_bytes_on_threads(
+    each: Any, parts: Any, a: Any, b: Any, c: Any, work: Any, nbytes: Any, sizes: Any
+) -> None:
     tall, wide = _share(c.rows, parts.down, ROWS), _share(c.columns, parts.across, sliver_width(np.int32(0)))
     for thread in prange(parts.down * parts.across):
         row, column = thread // parts.across * tall, thread % parts.across * wide
         if row < c.rows and column < c.columns:
             left, right = part(a, row, 0, tall, a.columns), part(b, 0, column, b.rows, wide)
-            _multiply_bytes(left, right, part(c, row, column, tall, wide), work + thread * nbytes, sizes)
+            into = part(c, row, column, tall, wide)
+            call_at(_multiply_bytes, each, (left, right, into, work + thread * nbytes, sizes))
 
 
 @compiled
