@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import Where, leaves, put, verified
+from alterations import IN_TURNS, Where, leaves, of_turn, put, verified
 from small_run import cases_of, failing_run, golden, judged, live_run
 
 from hpcai.errors import HpcaiError
@@ -45,8 +45,9 @@ def passes(path: Where, value: Any, tmp_path: Path) -> bool:
     return result["summary"]["failed"] == 0 and not verified(result, tmp_path)
 
 
-def test_most_numbers_cannot_be_altered_alone(tmp_path: Path) -> None:
-    for path, value in raw_numbers():
+@IN_TURNS
+def test_most_numbers_cannot_be_altered_alone(tmp_path: Path, turn: int) -> None:
+    for path, value in of_turn(raw_numbers(), turn):
         name = ".".join(key for key in path[3:] if isinstance(key, str))
         for other in (value + 1, value - 1, value * 2 + 1) if name not in UNPROVEN else ():
             assert not passes(path, other, tmp_path), f"{path}: {value} -> {other}"

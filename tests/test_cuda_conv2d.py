@@ -38,8 +38,13 @@ ALL = [("fp32", LANES, LAYERS), ("bf16", WARPS, LAYERS), ("bf16", SHARING, LAYER
 SOME = [("fp64", LANES, (STEM, GROUPED)), ("fp16", WARPS, (PLAIN, GROUPED)), ("tf32", WARPS, (STEM, PADDED))]
 SOME += [("fp16", TAKING_TURNS, (STEM, LARGE))]
 BYTES = [("int8", WARPS, (GROUPED, STEM)), ("int8", TAKING_TURNS, (PLAIN, PADDED)), ("tf32", SHARING, (GROUPED, LARGE))]
-PRODUCTS = [(*each, direction) for direction in DIRECTIONS for each in ALL + SOME]
-PRODUCTS += [(*each, FORWARD) for each in BYTES]
+PRODUCTS: list[Any] = [(*each, direction) for direction in DIRECTIONS for each in ALL]
+PRODUCTS += [(*each, FORWARD) for each in SOME + BYTES]
+# The gradients of what follows the road of another type are for `make test-slow`.
+PRODUCTS += [
+    pytest.param(*each, direction, marks=pytest.mark.slow)
+    for direction in (INPUT_GRADIENT, WEIGHT_GRADIENT) for each in SOME
+]
 
 
 @pytest.mark.parametrize(

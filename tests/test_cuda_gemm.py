@@ -81,7 +81,13 @@ def check(cases: Iterable[Case]) -> None:
             product.run(schedule)
 
 
-@pytest.mark.parametrize("name", ENGINES)
+# Types that take the road of another one are for `make test-slow`.
+ALIKE = ("SIMT fp64", "MMA fp16", "WGMMA fp16")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE), id=name) for name in ENGINES]
+)
 def test_every_layout_of_an_engine_and_a_type(name: str) -> None:
     check(ENGINES[name])
 

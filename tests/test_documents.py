@@ -65,7 +65,7 @@ def blocks(document: Path) -> Iterator[Block]:
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 # Their runs are variations of those that the other documents have, and are left to `make test-slow`.
-VARIATIONS = ("docs/TUNING.md", "inputs/README.md")
+VARIATIONS = ("docs/RULES.md", "docs/TUNING.md", "docs/WEATHER.md", "inputs/README.md")
 RUN = [
     pytest.param(block, marks=[pytest.mark.slow] * (str(block).partition(":")[0] in VARIATIONS), id=str(block))
     for block in BLOCKS

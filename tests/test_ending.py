@@ -92,7 +92,7 @@ def ended(job: Finished) -> None:
         pytest.param(2, 1, "loading 9", MODELS, "training", marks=pytest.mark.slow),
         pytest.param(2, 1, "validating 1", MODELS, "training", marks=pytest.mark.slow),
         (2, 0, "voting 1", MODELS, "ensemble"),
-        (4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "preparation"),
+        pytest.param(4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "preparation", marks=pytest.mark.slow),
         pytest.param(4, 1, "training 3", f"{BOTH} EPOCHS=100000", "training", marks=pytest.mark.slow),
     ],
 )
@@ -112,7 +112,7 @@ def test_signal_to_one_rank_ends_the_run_wherever_it_is(
 @needs_mpirun
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGUSR1],
+    [signal.SIGTERM, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGUSR1))],
     ids=lambda number: number.name,
 )
 def test_signal_to_mpirun_ends_the_run_and_earlier_tests_are_kept(tmp_path: Path, number: signal.Signals) -> None:

@@ -45,7 +45,7 @@ def layers(shape: Shape, dtype: torch.dtype) -> tuple[nn.Conv2d, nn.BatchNorm2d,
     )
 
 
-@pytest.fixture(params=[1, 2, 3], ids="{} threads".format)
+@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.slow), 3], ids="{} threads".format)
 def threads(request: pytest.FixtureRequest) -> Any:
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)

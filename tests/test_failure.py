@@ -66,7 +66,7 @@ BOTH = "GROUPS=2 DEGREE=2"
         (2, 1, "loading 6", GROUP),
         pytest.param(2, 1, "voting 1", MODELS, marks=pytest.mark.slow),
         pytest.param(4, 3, "validating 1", BOTH, marks=pytest.mark.slow),
-        (4, 3, "waiting 2", GROUP),
+        pytest.param(4, 3, "waiting 2", GROUP, marks=pytest.mark.slow),
     ],
 )
 def test_exception_on_one_rank_ends_the_job_and_is_told(
@@ -101,7 +101,7 @@ def test_exit_on_one_rank_ends_the_job_and_is_told(
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "how", "settings"),
     [
-        (2, 0, "training 2", "os-exit-7", GROUP),
+        pytest.param(2, 0, "training 2", "os-exit-7", GROUP, marks=pytest.mark.slow),
         pytest.param(2, 1, "loading 6", "os-exit-7", MODELS, marks=pytest.mark.slow),
         (2, 1, "training 2", "kill", GROUP),
         pytest.param(2, 0, "voting 1", "abort", MODELS, marks=pytest.mark.slow),
@@ -130,6 +130,7 @@ def test_tests_before_the_failure_are_kept(folder: Path) -> None:
     assert run_job([BENCH, "--verify", made], None, folder).returncode == 0
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_two_jobs_at_once_do_not_disturb_each_other(folder: Path) -> None:
     with start_job([BENCH], 2, folder) as one, start_job([BENCH], 2, folder) as other:

@@ -86,8 +86,11 @@ def test_copies_share_what_was_compiled_wherever_they_lie(tmp_path: Path) -> Non
     assert [ran(copied(tmp_path / name), NUMBA_CACHE_DIR=kept)[1] for name in ("one", "other")] == ["0", "1"]
 
 
+LATER = [pytest.param(damage, marks=pytest.mark.slow) for damage in (lambda data: b"", lambda data: b"nothing")]
+
+
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[: len(data) // 2], lambda data: b"nothing"])
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], *LATER])
 def test_what_is_damaged_is_compiled_anew(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     folder = copied(tmp_path)
     ran(folder)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from alterations import IN_TURNS, of_turn
 from jsonschema import Draft202012Validator
 from small_run import failing_run, golden, judged, live_run
 
@@ -70,11 +71,12 @@ def test_every_field_is_needed_and_no_other_is_allowed() -> None:
             assert VALIDATOR.is_valid(other) == optional, (path, field)
 
 
-def test_every_field_has_its_type() -> None:
+@IN_TURNS
+def test_every_field_has_its_type(turn: int) -> None:
     result, number = golden(), ("1", True)
     wrong = {int: number, float: number, str: (1, None), bool: (1, None), list: ({}, 1), dict: ([], 1)}
     del result["tests"][1]
-    for path, fields in objects(result):
+    for path, fields in of_turn(objects(result), turn):
         for field, value in fields.items():
             for other_value in wrong.get(type(value), (True, {})):  # null stands for a number that there is none of
                 other, found = altered(result, path)

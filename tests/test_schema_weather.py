@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from alterations import IN_TURNS, of_turn
 from jsonschema import Draft202012Validator
 from made_weather import mixed
 from small_run import golden_weather, weather_run
@@ -45,8 +46,9 @@ def test_every_field_is_needed_and_no_other_is_allowed() -> None:
             assert OF_TEST.is_valid(other) == bool(optional), (path, field)
 
 
-def test_every_field_has_its_type() -> None:
-    for path, fields in objects(stored()):
+@IN_TURNS
+def test_every_field_has_its_type(turn: int) -> None:
+    for path, fields in of_turn(objects(stored()), turn):
         for field, value in fields.items():
             for wrong in WRONG.get(type(value), (True, {})):
                 other, found = altered(stored(), path)

@@ -145,7 +145,7 @@ def test_copy_that_cannot_be_had_ends_the_job_in_one_line(local: Path, tmp_path:
 
 
 @needs_mpirun
-@pytest.mark.parametrize(("how", "left"), [("raise", False), ("kill", True)])
+@pytest.mark.parametrize(("how", "left"), [pytest.param("raise", False, marks=pytest.mark.slow), ("kill", True)])
 def test_job_that_breaks_off_leaves_at_most_what_the_next_one_removes(
     local: Path, tmp_path: Path, how: str, left: bool
 ) -> None:

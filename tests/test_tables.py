@@ -93,7 +93,7 @@ def test_ranks_stay_within_the_memory_planned() -> None:
         assert used["baseline_bytes"] < used["peak_bytes"] <= 1.02 * used["planned_bytes"], table["workload"]
 
 
-@pytest.mark.parametrize("ranks", [None, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(None, marks=pytest.mark.slow), 3])
 def test_a_run_of_tables_alone_ranks_nothing(ranks: int | None, tmp_path: Path) -> None:
     """On one rank no collective is possible; of three one is idle."""
     grid = "1 GROUPS\n1 DEGREE\n" if ranks is None else "1 GROUPS\n2 DEGREE\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import holder, leaves, put, verified
+from alterations import IN_TURNS, holder, leaves, of_turn, put, verified
 from small_run import GOLDEN, failing_run, golden, judged, live_run, renewed
 
 from hpcai.report import files, verify
@@ -48,8 +48,9 @@ def test_layout_of_the_file_does_not_matter(tmp_path: Path) -> None:
     assert verify.differences(tmp_path / "result.json") == []
 
 
-def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
-    for path, value in leaves(golden()):
+@IN_TURNS
+def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path, turn: int) -> None:
+    for path, value in of_turn(leaves(golden()), turn):
         for other in alterations(value):
             result = golden()
             put(result, path, other)
@@ -57,10 +58,11 @@ def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> 
             assert verified(result, tmp_path), f"{path}: {value} -> {other}"
 
 
-def test_neighbours_that_change_places_are_caught(tmp_path: Path) -> None:
+@IN_TURNS
+def test_neighbours_that_change_places_are_caught(tmp_path: Path, turn: int) -> None:
     result = golden()
     numbers = [(path, value) for path, value in leaves(result) if type(value) in (int, float)]
-    for (one, first), (other, second) in pairwise(numbers):
+    for (one, first), (other, second) in of_turn(pairwise(numbers), turn):
         if (first, type(first)) != (second, type(second)):
             altered = golden()
             put(altered, one, second)
@@ -77,8 +79,9 @@ def test_a_number_of_another_type_is_caught(tmp_path: Path, kind: Callable[[int]
             assert verified(renewed(result), tmp_path), path
 
 
-def test_fields_added_or_taken_away_are_caught(tmp_path: Path) -> None:
-    for path, _ in leaves(golden()):
+@IN_TURNS
+def test_fields_added_or_taken_away_are_caught(tmp_path: Path, turn: int) -> None:
+    for path, _ in of_turn(leaves(golden()), turn):
         if isinstance(path[-1], str):
             result = golden()
             put(result, (*path[:-1], "unheard of"), "nothing")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from alterations import found_in, leaves, places, put, verified
+from alterations import IN_TURNS, found_in, leaves, of_turn, places, put, verified
 from small_run import GOLDEN, golden, renewed
 
 from hpcai.errors import InputError
@@ -45,12 +45,12 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 NONSENSE = (None, [], {}, "x", "1", -1, 0, 10**400, 1e308, True, [[]], "\ud800", [0] * 3)
 
 
-@pytest.mark.parametrize("turn", range(2))
+@IN_TURNS
 def test_nonsense_in_any_place_is_caught(tmp_path: Path, turn: int) -> None:
     """Every object, list and number replaced by something it cannot be: named, never a crash."""
-    for index, path in enumerate(places(golden())):
+    for index, path in of_turn(enumerate(places(golden())), turn):
         result = golden()
-        put(result, path, NONSENSE[(index + 5 * turn) % len(NONSENSE)])
+        put(result, path, NONSENSE[index % len(NONSENSE)])
         (tmp_path / "result.json").write_text(json.dumps(result), "utf-8")
         assert result == golden() or found_in(tmp_path / "result.json"), path
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import Where, found_in, holder, leaves, places, put, verified
+from alterations import IN_TURNS, Where, found_in, holder, leaves, of_turn, places, put, verified
 from jsonschema import Draft202012Validator
 from made_search import searched, with_ensemble
 from small_run import judged, renewed
@@ -73,9 +73,10 @@ def raw_numbers() -> Iterator[tuple[Where, Any, str]]:
             yield path, value, name
 
 
-def test_most_raw_numbers_cannot_be_altered_alone(tmp_path: Path) -> None:
+@IN_TURNS
+def test_most_raw_numbers_cannot_be_altered_alone(tmp_path: Path, turn: int) -> None:
     """Though all that follows from them is made anew."""
-    for path, value, name in raw_numbers():
+    for path, value, name in of_turn(raw_numbers(), turn):
         for other in (value + 1, value * 2 + 1):
             try:
                 result = judged(put(searched(), path, other))

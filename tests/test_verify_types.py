@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import places, put, verified
+from alterations import IN_TURNS, of_turn, places, put, verified
 from jsonschema import Draft202012Validator
 from small_run import failing_run, golden, judged, live_run
 
@@ -24,12 +24,13 @@ def test_real_results_have_their_types() -> None:
         assert list(violations(result, SCHEMA)) == []
 
 
-def test_it_finds_what_jsonschema_finds() -> None:
-    draw = random.Random(1)
+@IN_TURNS
+def test_it_finds_what_jsonschema_finds(turn: int) -> None:
+    draw = random.Random(turn)
     result = golden()
     del result["tests"][1]
     found = set()
-    for path in places(result):
+    for path in of_turn(places(result), turn):
         for value in draw.sample(VALUES, 2):
             other = put(copy.deepcopy(result), path, value)
             legal = VALIDATOR.is_valid(other)

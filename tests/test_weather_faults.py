@@ -136,7 +136,7 @@ def test_a_right_training_reaches_the_target(right: Training, data: Weather) -> 
 @pytest.mark.parametrize(
     "fault",
     [
-        channels_shifted,
+        pytest.param(channels_shifted, marks=pytest.mark.slow),
         pytest.param(x_and_y_exchanged, marks=pytest.mark.slow),
         pytest.param(proposals_without_losses, marks=pytest.mark.slow),
     ],

@@ -94,6 +94,7 @@ def broken(job: Finished, folder: Path, cause: str) -> Any:
     return found
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_a_signal_in_the_training_keeps_what_was_measured_until_then(tmp_path: Path) -> None:
     """With a batch of one frame a rank; the test before it has ended."""

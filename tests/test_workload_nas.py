@@ -106,6 +106,7 @@ def test_a_group_of_two_searches_while_one_rank_idles() -> None:
         assert [trial["worker"] for trial in raw["trials"]] == [0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(1)
 def test_one_rank_is_enough_and_trials_end_it() -> None:
     settings = {"GROUPS": size(), "ROUNDS": 0, "TRIALS": 2 * size() + 1}
