@@ -85,10 +85,11 @@ def test_where_ours_are_slow_nothing_is_ours_and_no_layer_is_touched(monkeypatch
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_where_the_vendors_are_slow_ours_are_chosen(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the gradients one kernel of ours is slow: then the other one is ours."""
+    """By themselves and from our operators. Of the gradients one kernel of ours is slow: then the other one is ours."""
     trained = training(group_alone())
     if direction == FORWARD:
-        with slow(monkeypatch, torch.nn.Conv2d, "_conv_forward", always):
+        vendors = torch.nn.Conv2d, "_conv_forward"
+        with slow(monkeypatch, *vendors, always), slow(monkeypatch, products, "by_torch", always):
             found = chosen(trained)
         assert all(FORWARD in mine for mine in ours(found)[:3])
         return
@@ -106,7 +107,10 @@ def test_where_the_vendors_are_slow_ours_are_chosen(direction: str, monkeypatch:
 
     true = torch.nn.Conv2d._conv_forward
     monkeypatch.setattr(torch.nn.Conv2d, "_conv_forward", lambda *given: Napping.apply(true(*given)))
-    with slow(monkeypatch, on_cpu, "convolve", lambda way, *rest: way == other):
+    with (
+        slow(monkeypatch, on_cpu, "convolve", lambda way, *rest: way == other),
+        slow(monkeypatch, products, "gradients_by_torch", lambda *given: all(given[-1])),
+    ):
         found = chosen(trained)
     assert all(direction in mine and other not in mine for mine in ours(found)[1:3])
 
