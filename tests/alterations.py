@@ -1,11 +1,9 @@
 """Results altered in one place, written to disk and verified."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
-
-import pytest
+from typing import Any
 
 from hpcai.errors import InputError
 from hpcai.report import verify
@@ -13,16 +11,6 @@ from hpcai.report import verify
 Json = dict[str, Any]
 Key = str | int
 Where = tuple[Key, ...]
-T = TypeVar("T")
-# A quarter of many alterations in every run of the tests, the rest by `make test-slow`.
-TURNS = 4
-LATER = [pytest.param(turn, marks=pytest.mark.slow) for turn in range(1, TURNS)]
-IN_TURNS = pytest.mark.parametrize("turn", [0, *LATER])
-
-
-def of_turn(every: Iterable[T], turn: int) -> list[T]:
-    """Those that it is the turn of."""
-    return [*every][turn::TURNS]
 
 
 def leaves(value: Any, path: Where = ()) -> Iterator[tuple[Where, Any]]:

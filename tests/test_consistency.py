@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import IN_TURNS, Where, leaves, of_turn, put, verified
+from alterations import Where, leaves, put, verified
+from shares import IN_TURNS, of_turn
 from small_run import cases_of, failing_run, golden, judged, live_run
 
 from hpcai.errors import HpcaiError

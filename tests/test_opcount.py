@@ -119,7 +119,8 @@ def torch_counts(graph):
     return forward, counter.get_total_flops() - forward
 
 
-SIZES = [((32, 32), 3, 10, "v1.5"), ((70, 97), 1, 7, "v1"), ((224, 160), 3, 1000, "v1.5")]
+LATER = (((32, 32), 3, 10, "v1.5"), ((224, 160), 3, 1000, "v1.5"))
+SIZES = [((70, 97), 1, 7, "v1"), *(pytest.param(*size, marks=pytest.mark.slow) for size in LATER)]
 
 
 @pytest.mark.parametrize(("image", "channels", "classes", "variant"), SIZES)

@@ -106,6 +106,7 @@ def test_the_result_can_be_verified(name: str, request: pytest.FixtureRequest, t
     assert verify.differences(path) == []
 
 
+@pytest.mark.slow
 def test_a_skipped_step_earns_nothing(overflow: Run) -> None:
     test = overflow.result["tests"][0]
     raw, operations = test["raw"], test["operations"]
@@ -121,6 +122,7 @@ def test_a_skipped_step_earns_nothing(overflow: Run) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_skipped_step_that_is_credited_fails(overflow: Run) -> None:
     assert overflow.job.returncode == 1
     assert {name for name, verdict in overflow.rows[1].items() if verdict == "FAILED"} == {OPERATIONS}

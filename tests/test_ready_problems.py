@@ -44,8 +44,8 @@ def is_here(path):
 
 # The others are run as a document has them.
 @pytest.mark.parametrize("name", [
-    "kernels", "generated", pytest.param("fashion-full", marks=pytest.mark.slow), "imagenet", "search", "aiperf",
-    "weather", "extremeweather",
+    "kernels", "generated", "imagenet", "aiperf", "extremeweather",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("fashion-full", "search", "weather")),
 ])
 def test_problems_can_be_planned_where_their_data_are(name):
     path = ROOT / "inputs" / f"{name}.dat"

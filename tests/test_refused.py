@@ -109,6 +109,7 @@ def test_missing_input_and_wrong_options_are_refused_by_all_ranks(folder: Path, 
         assert reason in refused(job, folder, before)[0]
 
 
+@pytest.mark.slow  # as test_data_damage.py has it of other files
 @needs_mpirun
 def test_damaged_data_are_refused_by_all_ranks(folder: Path, codes: Path) -> None:
     (labels,) = (folder / "pictures").glob("train-labels*")

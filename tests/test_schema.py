@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from alterations import IN_TURNS, of_turn
 from jsonschema import Draft202012Validator
+from shares import IN_TURNS, of_turn
 from small_run import failing_run, golden, judged, live_run
 
 from hpcai.report import schema

@@ -133,7 +133,7 @@ def test_data_are_copied_once_a_node_and_kept_when_asked(local: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("full", r"staging needs \d+ bytes in .*local/hpcai-\d+, 1000 are free"),
+        pytest.param("full", r"staging needs \d+ bytes in .*local/hpcai-\d+, 1000 are free", marks=pytest.mark.slow),
         ("spoiled_later", r"the copy .*/files holds data of SHA-256 \w+; allowed: \w+, as .*pictures"),
     ],
 )

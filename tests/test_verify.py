@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import IN_TURNS, holder, leaves, of_turn, put, verified
+from alterations import holder, leaves, put, verified
+from shares import IN_TURNS, of_turn
 from small_run import GOLDEN, failing_run, golden, judged, live_run, renewed
 
 from hpcai.report import files, verify

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from alterations import IN_TURNS, found_in, leaves, of_turn, places, put, verified
+from alterations import found_in, leaves, places, put, verified
+from shares import IN_TURNS, of_turn
 from small_run import GOLDEN, golden, renewed
 
 from hpcai.errors import InputError

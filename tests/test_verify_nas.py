@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import IN_TURNS, Where, found_in, holder, leaves, of_turn, places, put, verified
+from alterations import Where, found_in, holder, leaves, places, put, verified
 from jsonschema import Draft202012Validator
 from made_search import searched, with_ensemble
+from shares import IN_TURNS, of_turn
 from small_run import judged, renewed
 
 from hpcai.errors import HpcaiError
@@ -131,10 +132,12 @@ def test_the_schema_finds_what_jsonschema_finds() -> None:
     assert found == {True, False}
 
 
-def test_every_field_is_needed_and_no_other_is_allowed() -> None:
+@IN_TURNS
+def test_every_field_is_needed_and_no_other_is_allowed(turn: int) -> None:
     result = searched()
     optional = {"data_bytes", "samples", "picture_bytes", "converted"}
-    for path in [*places(result["tests"][0], ("tests", 0)), *places(result["summary"]["best"], ("summary", "best"))]:
+    every = [*places(result["tests"][0], ("tests", 0)), *places(result["summary"]["best"], ("summary", "best"))]
+    for path in of_turn(every, turn):
         if "phases" in path or not isinstance(path[-1], str) or (path[-2] == "memory" and path[-1] in optional):
             continue
         other = copy.deepcopy(result)

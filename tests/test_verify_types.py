@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import IN_TURNS, of_turn, places, put, verified
+from alterations import places, put, verified
 from jsonschema import Draft202012Validator
+from shares import IN_TURNS, of_turn
 from small_run import failing_run, golden, judged, live_run
 
 from hpcai.report import schema

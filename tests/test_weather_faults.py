@@ -148,6 +148,7 @@ def test_a_wrong_training_stays_below_half_of_the_target(
     assert quality(trained(case, data, fault())) < data.target / 2
 
 
+@pytest.mark.slow
 def test_a_frozen_proposal_network_stays_below_half_of_the_target(case: Case, data: Weather) -> None:
     training = trained(case, data, proposals_frozen())
     graph = networks.for_data(case.settings, data.shape, len(data.classes))

@@ -53,6 +53,7 @@ def test_grids_and_classes_that_cannot_be_made_are_refused_with_each_reason(tmp_
     assert re.search(r"test 2 cannot be run: 3 classes of generated weather; allowed: 2 \(.*\) or 4", told)
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_a_validation_year_without_boxes_is_refused(years: Path) -> None:
     """Before its fields are read, which may take hours."""
