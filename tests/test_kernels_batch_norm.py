@@ -1,5 +1,6 @@
 """Batch normalisation with what follows: every element against float64, and as an operator of torch."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -122,8 +123,34 @@ def test_only_whole_vectors_of_known_types_apply_and_sizes_are_checked() -> None
     assert normalising.applies(torch.ones(1, whole, 2, 2), weight)
     assert not normalising.applies(torch.ones(1, whole + 1, 2, 2), torch.ones(whole + 1))
     assert not normalising.applies(torch.ones(1, whole, 2, 2).bfloat16(), weight)
-    with pytest.raises(RuntimeError, match="allowed: a number a channel"):
+    with pytest.raises(RuntimeError, match="and a number a channel"):
         ours.batch_norm(torch.ones(1, whole, 2, 2), None, torch.ones(whole + 1), weight, EPS, False)
+
+
+WHOLE = lanes(4)
+UNFIT = {
+    "parts of vectors": (torch.ones(2, WHOLE + 1, 3, 3), None),
+    "no pictures": (torch.ones(0, WHOLE, 3, 3), None),
+    "no pixels": (torch.ones(2, WHOLE, 0, 3), None),
+    "three dimensions": (torch.ones(2, WHOLE, 3), None),
+    "16 bits": (torch.ones(2, WHOLE, 3, 3, dtype=torch.float16), None),
+    "another of one pixel": (torch.ones(2, WHOLE, 3, 3), torch.ones(1, WHOLE, 1, 1)),
+    "another type": (torch.ones(2, WHOLE, 3, 3), torch.ones(2, WHOLE, 3, 3, dtype=torch.float64)),
+}
+
+
+@pytest.mark.parametrize("why", UNFIT)
+def test_what_would_be_read_or_written_beyond_its_end_is_refused(why: str) -> None:
+    x, other = UNFIT[why]
+    vectors = [torch.ones(x.shape[1], dtype=x.dtype)] * 4
+    calls: list[Callable[[], Any]] = [
+        lambda: ours.batch_norm(x, other, *vectors[:2], EPS, True),
+        lambda: ours.batch_norm_known(x, other, *vectors, EPS, True),
+        lambda: ours.batch_norm_backward(x if other is None else other, x, None, *vectors, EPS, True),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="batch norm of .*; allowed: "):
+            call()
 
 
 def test_counts() -> None:

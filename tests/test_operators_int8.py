@@ -216,3 +216,18 @@ def test_on_a_gpu() -> None:
         for item in check_convolution_of_bytes(shape, "cuda", 1):
             assert item.wrong == 0 and item.elementwise < ELEMENTWISE_LIMIT, shape
     assert all(item.wrong == 0 for item in check_gemm_of_bytes(GEMM, "cuda", 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "scales"),
+    [(torch.float16, torch.ones(2)), (torch.float32, torch.ones(1)), (torch.float32, torch.ones(2).double())],
+)
+def test_scales_that_would_be_read_beyond_their_end_are_refused(kind: torch.dtype, scales: torch.Tensor) -> None:
+    with pytest.raises(RuntimeError, match="allowed: float32, 2 scales"):
+        torch.ops.hpcai.nearest(torch.ones(2, 4, 3, 3, dtype=kind), scales)
+
+
+def test_bytes_have_no_negative_padding() -> None:
+    x, w = torch.ones(2, 16, 8, 8), torch.ones(16, 16, 3, 3)
+    with pytest.raises(RuntimeError, match="allowed: 0 and more"):
+        torch.ops.hpcai.convolution_int8(x, w, [1, 1], [-1, -1], [1, 1], 1, 7)

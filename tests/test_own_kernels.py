@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from fault_runs import ELEMENTWISE, RESIDUAL, CustomRun
+from fault_runs import ELEMENTWISE, LOST, RESIDUAL, CustomRun
 from launch import BENCH, ROOT, mpirun
 from mpi4py import MPI
 from small_run import judged
@@ -33,6 +33,20 @@ def multiply(a, b, result):
 """
 
 
+LAZY = """\
+from hpcai.kernels.operators import on_cpu
+
+calls = {}
+
+
+def convolve(direction, one, other, result, shape):
+    calls[direction, shape] = calls.get((direction, shape), 0) + 1
+    on_cpu.convolve(direction, one, other, result, shape)
+    if direction == "weight_gradient" and calls[direction, shape] > 20:
+        result.zero_()
+"""
+
+
 def case_of(path: Path | str) -> Case:
     said = "fashion DATASET\n1 GROUPS\n1 DEGREE\n8 BATCH\n0.1 LEARNRATE\n5 EPOCHS\n"
     (case,) = parse(f"a\nb\n[ensemble]\n{said}file:{path} KERNELS\n", name="input.dat").cases(1)
@@ -55,6 +69,17 @@ def test_right_kernels_pass_and_wrong_ones_fail(run: CustomRun) -> None:
     assert set(run.rows[0].values()) == {"PASSED"}
     failed = {name for name, verdict in run.rows[1].items() if verdict == "FAILED"}
     assert {RESIDUAL, ELEMENTWISE, LOSS} == failed - {GRADIENT}
+
+
+@pytest.mark.skipif(mpirun() is None, reason="NO mpirun: OWN KERNELS NOT RUN")
+def test_kernels_that_are_lazy_once_the_clock_runs_are_found(tmp_path: Path) -> None:
+    """Whatever is held against the vendor's before is right."""
+    lazy = tmp_path / "lazy.py"
+    lazy.write_text(LAZY)
+    settings = [f"KERNELS=file:{lazy}", "GROUPS=1", "DEGREE=2", "EPOCHS=8"]
+    found = CustomRun(tmp_path, [BENCH], settings)
+    failed = {name for name, verdict in found.rows[0].items() if verdict == "FAILED"}
+    assert LOST in failed and not failed & {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT}
 
 
 def test_rows_say_whose_kernels_computed(run: CustomRun) -> None:

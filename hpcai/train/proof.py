@@ -28,9 +28,12 @@ from hpcai.train.update import Judgement, Rule, Worst, judge
 NONE = -1
 
 
-def noise(precision: str, compiled: bool) -> float:
-    """Largest share of a tensor's gradient that a repetition may change; compiled training has other kernels."""
-    return NOISE[precision] * (4 if compiled else 1)
+def noise(precision: str, otherwise: bool) -> float:
+    """Largest share of a tensor's gradient that a repetition may change.
+
+    otherwise: trained by other kernels than it is repeated by, compiled ones or those of `KERNELS`.
+    """
+    return NOISE[precision] * (4 if otherwise else 1)
 
 
 @dataclass

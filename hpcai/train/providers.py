@@ -3,7 +3,8 @@
 With ours, batch norm is computed together with the sum and the ReLU that follow it, where there is a kernel for that.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -59,6 +60,26 @@ def give_back(module: Layers) -> None:
         if isinstance(forward, partial) and forward.func in (_convolved, _multiplied):
             part.forward = forward.args[2]
     module.steps = list(module.as_planned)
+
+
+@contextmanager
+def lent(module: Layers) -> Iterator[None]:
+    """While the block runs the vendor's kernels compute a network, whosever do before and after.
+
+    Not one that multiplies bytes: where its batch norms are rounded otherwise, the next layer's bytes are others.
+    """
+    if any(quantised.is_quantised(part) for part in module.modules()):
+        yield
+        return
+    forwards = [(part, vars(part)["forward"]) for part in module.modules() if "forward" in vars(part)]
+    steps = module.steps
+    give_back(module)
+    try:
+        yield
+    finally:
+        for part, forward in forwards:
+            part.forward = forward
+        module.steps = steps
 
 
 def _forward_is_ours(of: Directions | None, x: Tensor) -> bool:

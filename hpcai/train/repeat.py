@@ -1,10 +1,12 @@
 """One optimiser step done again, by other means than those of the training.
 
-The module is called without the group's wrapper, compilation or graphs, with parameters and statistics of its own; the
-gradients are those of plain autograd, and the group averages them by MPI in float64.
+The module is called without the group's wrapper, compilation or graphs, by the vendor's kernels whosever train it, with
+parameters and statistics of its own; the gradients are those of plain autograd, and the group averages them by MPI in
+float64.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import nn
 from torch.func import functional_call
 
 from hpcai.train.objective import Objective
+from hpcai.train.providers import lent
 from hpcai.train.state import TrainingState
 from hpcai.train.update import Tensor, Vector
 
@@ -66,8 +69,10 @@ class Copies:
         before = [value.detach().requires_grad_() for value in self._before]
         names = (name for name, _ in self._state.module.named_parameters())
         values = {**dict(zip(names, before, strict=True)), **self._statistics}
-        loss = objective(lambda *inputs: functional_call(self._state.module, values, inputs), x, y, step)
-        return list(torch.autograd.grad(loss * self._scales["scale"] if self._scales else loss, before))
+        module: Any = self._state.module
+        with lent(module):
+            loss = objective(lambda *inputs: functional_call(module, values, inputs), x, y, step)
+            return list(torch.autograd.grad(loss * self._scales["scale"] if self._scales else loss, before))
 
     @property
     def left_out(self) -> bool | None:

@@ -3,7 +3,7 @@
 fp32 and fp64, of channels that are whole vectors (`applies`); of others torch's own operators are to be called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -59,6 +59,7 @@ def _batch_norm_known(x: Tensor, other: Tensor | None, *known: Any) -> Tensor:
 
 def _made(name: str, x: Tensor, other: Tensor | None, *rest: Any) -> Tensor:
     *vectors, eps, relu = rest
+    _check(x, [other], vectors)
     x, other = _in_order(x), None if other is None else _in_order(other)
     y = torch.empty_like(x)
     layer, one, vectors = _layer(x, eps, *vectors)
@@ -70,7 +71,8 @@ def _made(name: str, x: Tensor, other: Tensor | None, *rest: Any) -> Tensor:
 def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of x, of what was added (empty unless y is given), of weight and of bias."""
     *vectors, eps, relu = rest
-    g, x = _in_order(g), _in_order(x)
+    _check(x, [g, y], vectors)
+    g, x, y = _in_order(g), _in_order(x), None if y is None else _in_order(y)
     dx = torch.empty_like(x)
     dother = x.new_empty(0) if y is None else torch.empty_like(x)
     layer, one, (weight, *_) = _layer(x, eps, *vectors)
@@ -82,6 +84,19 @@ def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tup
     return dx, dother, dweight, dbias
 
 
+def _check(x: Tensor, alike: Iterable[Tensor | None], vectors: Iterable[Tensor]) -> None:
+    """Memory is read and written as far as sizes and types say."""
+    given = [each for each in alike if each is not None]
+    found = [(tuple(each.shape), each.dtype) for each in (*given, *vectors)]
+    wanted = [(tuple(x.shape), x.dtype)] * len(given) + [(tuple(x.shape[1:2]), x.dtype)] * (len(found) - len(given))
+    if found != wanted or x.ndim != 4 or x.numel() == 0 or not takes(x, x.shape[1]):
+        kinds = ", ".join(map(str, KINDS))
+        raise RuntimeError(
+            f"batch norm of {tuple(x.shape)}, {x.dtype}, with {found}; allowed: pictures of {kinds} "
+            "whose channels are whole vectors, others like them, and a number a channel"
+        )
+
+
 def _in_order(tensor: Tensor) -> Tensor:
     return tensor.contiguous(memory_format=LAST)
 
@@ -89,9 +104,6 @@ def _in_order(tensor: Tensor) -> Tensor:
 def _layer(x: Tensor, eps: float, *vectors: Tensor) -> tuple[Any, Any, list[Tensor]]:
     """The layer, 1 in its type, and the vectors, which are to be kept as long as it is used."""
     kept = [vector.contiguous() for vector in vectors]
-    if any(vector.shape != x.shape[1:2] or vector.dtype != x.dtype for vector in kept) or x.ndim != 4:
-        sizes = [(tuple(vector.shape), vector.dtype) for vector in kept]
-        raise RuntimeError(f"batch norm of {tuple(x.shape)}, {x.dtype}, by {sizes}; allowed: a number a channel")
     addresses = (vector.data_ptr() for vector in kept)
     return _numba().Layer(x.numel() // x.shape[1], x.shape[1], *addresses, eps), KINDS[x.dtype](1), kept
 

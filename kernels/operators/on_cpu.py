@@ -144,6 +144,8 @@ def multiply_bytes(x: Tensor, w: Tensor) -> Quantised:
 
 def nearest(x: Tensor, scales: Tensor) -> Tensor:
     """What the bytes of x stand for, by the scales of its parts along the first dimension."""
+    if (x.dtype, scales.dtype, scales.numel()) != (torch.float32, torch.float32, len(x)):
+        raise RuntimeError(f"{x.dtype} by {scales.numel()} scales of {scales.dtype}; allowed: float32, {len(x)} scales")
     x = x.contiguous(memory_format=LAST) if x.ndim == 4 else x.contiguous()
     result = torch.empty_like(x)
     threads = torch.get_num_threads()

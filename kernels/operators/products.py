@@ -83,6 +83,8 @@ def convolution_bytes(x: Tensor, w: Tensor, *window: Any) -> tuple[Tensor, Tenso
     """y of x and w as bytes, and their scales; as `operators.convolution_int8`."""
     _check(x, w)
     shape = _shape(x.shape, w.shape, *map(_hashed, window))
+    if min(shape.padding) < 0:
+        raise RuntimeError(f"convolution of bytes with padding {shape.padding}; allowed: 0 and more")
     y, *scales = _backend(x.device.type).convolve_bytes(x, w, shape)
     return y, *scales
 
