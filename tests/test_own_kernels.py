@@ -107,6 +107,9 @@ REFUSED: dict[str, tuple[str | None, str]] = {
     "empty.py": ("", "computes nothing; allowed: functions convolve, multiply"),
     "broken.py": ("def multiply(", "cannot be executed: SyntaxError"),
     "raises.py": ("import a_package_that_nobody_has", "cannot be executed: ModuleNotFoundError"),
+    "compiler.py": ("import subprocess\nsubprocess.run(['false'], check=True)", "executed: CalledProcessError"),
+    "library.py": ("open('/nonexistent/lib.so')", "cannot be executed: FileNotFoundError"),
+    "ends.py": ("raise SystemExit(3)", "cannot be executed: SystemExit: 3"),
     "no_function.py": ("multiply = 3", "computes nothing"),
 }
 

@@ -15,7 +15,6 @@ from hpcai.errors import InputError
 from hpcai.inputfile import Case
 from hpcai.kernels.operators import products
 
-FAULTS = (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, RuntimeError)
 NAME = "hpcai_own_kernels"  # of the module; a file of the same name beside it is another one
 Functions = Mapping[str, Callable[..., None]]
 
@@ -28,14 +27,15 @@ def functions(path: str) -> tuple[Functions, str]:
     """
     try:
         text = Path(path).read_bytes()
-        spec = spec_from_file_location(NAME, path)
-        if spec is None or spec.loader is None:
-            raise InputError(f"KERNELS file:{path}: no file of Python; allowed: one whose name ends in .py")
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
     except OSError as error:
         raise InputError(f"KERNELS file:{path}: {error.strerror or error}; allowed: a file of Python") from None
-    except FAULTS as error:
+    spec = spec_from_file_location(NAME, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"KERNELS file:{path}: no file of Python; allowed: one whose name ends in .py")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a site's code may raise
         raise InputError(f"KERNELS file:{path} cannot be executed: {type(error).__name__}: {error}") from None
     found = {name: getattr(module, name) for name in products.REPLACEABLE if callable(getattr(module, name, None))}
     if not found:
