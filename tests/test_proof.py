@@ -13,7 +13,7 @@ from hpcai.result.checks import TERM_LOST
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.train.precision import LossScaler
-from hpcai.train.proof import Findings
+from hpcai.train.proof import Findings, noise
 
 Tensors = list[torch.Tensor]
 
@@ -85,6 +85,24 @@ def test_the_audit_leaves_no_trace_in_training_or_credit(monkeypatch: pytest.Mon
     assert audited.state.progress.operations == plain.state.progress.operations
     states = [trained.state.module.state_dict() for trained in (audited, plain)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.parametrize(
+    ("precision", "kernels", "compiled", "share"),
+    [
+        ("fp32", "vendor", False, 1 / 16),
+        ("fp32", "custom", False, 1 / 4),
+        ("fp32", "auto", False, 1 / 4),
+        ("fp32", "file:own.py", False, 1 / 4),
+        ("int8", "vendor", False, 1 / 4),
+        ("int8", "custom", False, 1 / 4),
+        ("bf16", "vendor", True, 1),
+    ],
+)
+def test_only_what_is_repeated_by_other_kernels_may_differ_by_more(
+    precision: str, kernels: str, compiled: bool, share: float
+) -> None:
+    assert noise(precision, kernels, compiled) == share
 
 
 def test_the_audited_steps_are_spread_over_the_epoch() -> None:

@@ -102,7 +102,7 @@ def training(
     judged = Validation(loaders[1], ValidationShard(validation, group.seat.member, group.degree, recipe.batch), CPU)
     shard = Shard(draws.size, group.seat.member, group.degree, recipe.batch)
     execution = executed_as(compile, module, group, CPU)
-    known = noise(precision, compile == "torch")
+    known = noise(precision, "vendor", compile == "torch")
     return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED, known)
 
 

@@ -16,6 +16,7 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.loader import Loader
 from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
+from hpcai.result.choice import VENDOR
 from hpcai.result.precision import NOISE
 from hpcai.train.accounting import Account
 from hpcai.train.objective import Objective
@@ -28,11 +29,12 @@ from hpcai.train.update import Judgement, Rule, Worst, judge
 NONE = -1
 
 
-def noise(precision: str, otherwise: bool) -> float:
+def noise(precision: str, kernels: str, compiled: bool = False) -> float:
     """Largest share of a tensor's gradient that a repetition may change.
 
-    otherwise: trained by other kernels than it is repeated by, compiled ones or those of `KERNELS`.
+    More where others compute than repeat it: compiled kernels, or those of `KERNELS`, but for int8 (`providers.lent`).
     """
+    otherwise = compiled or (kernels != VENDOR and precision != "int8")
     return NOISE[precision] * (4 if otherwise else 1)
 
 

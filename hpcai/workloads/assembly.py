@@ -19,7 +19,6 @@ from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.models.module import Layers, Network, build
 from hpcai.networks.graph import Graph
-from hpcai.result.choice import VENDOR
 from hpcai.search.nursery import Child
 from hpcai.search.plan import Plan
 from hpcai.search.squad import OutOfMemory
@@ -143,7 +142,7 @@ def training_of(
     validation = Validation(loaders[1], judged, device, losses)
     shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
     execution = executed_as(compiled, module, group, device)
-    known = noise(case["PRECISION"], compiled == "torch" or case["KERNELS"] != VENDOR)
+    known = noise(case["PRECISION"], case["KERNELS"], compiled == "torch")
     return Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, warmup_steps, audited
     )

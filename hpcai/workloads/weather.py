@@ -19,7 +19,6 @@ from hpcai.detections import stored
 from hpcai.inputfile import Case
 from hpcai.models.detection.detector import build
 from hpcai.networks.graph import Graph
-from hpcai.result.choice import VENDOR
 from hpcai.train import fusing
 from hpcai.train import precision as precisions
 from hpcai.train.detecting import DetectionValidation
@@ -89,7 +88,7 @@ def assembled(case: Case, seed: int, group: Group, device: torch.device, dataset
     validation: Any = DetectionValidation(loaders[1], judged, len(dataset.classes))
     shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
     execution = executed_as("off", module, group, device)
-    known, objective = noise(case["PRECISION"], case["KERNELS"] != VENDOR), Detection(seed, seat.group)
+    known, objective = noise(case["PRECISION"], case["KERNELS"]), Detection(seed, seat.group)
     return Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, objective=objective
     )

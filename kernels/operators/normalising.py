@@ -3,7 +3,7 @@
 fp32 and fp64, of channels that are whole vectors (`applies`); of others torch's own operators are to be called.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -84,17 +84,21 @@ def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tup
     return dx, dother, dweight, dbias
 
 
-def _check(x: Tensor, alike: Iterable[Tensor | None], vectors: Iterable[Tensor]) -> None:
+def _check(x: Tensor, alike: Iterable[Tensor | None], vectors: Sequence[Tensor]) -> None:
     """Memory is read and written as far as sizes and types say."""
     given = [each for each in alike if each is not None]
-    found = [(tuple(each.shape), each.dtype) for each in (*given, *vectors)]
-    wanted = [(tuple(x.shape), x.dtype)] * len(given) + [(tuple(x.shape[1:2]), x.dtype)] * (len(found) - len(given))
-    if found != wanted or x.ndim != 4 or x.numel() == 0 or not takes(x, x.shape[1]):
-        kinds = ", ".join(map(str, KINDS))
-        raise RuntimeError(
-            f"batch norm of {tuple(x.shape)}, {x.dtype}, with {found}; allowed: pictures of {kinds} "
-            "whose channels are whole vectors, others like them, and a number a channel"
-        )
+    fit = all(each.shape == x.shape for each in given) and all(each.shape == x.shape[1:2] for each in vectors)
+    if fit and x.ndim == 4 and x.numel() and takes(x, x.shape[1]) and _of_type(x.dtype, (*given, *vectors)):
+        return
+    found, kinds = [(tuple(each.shape), each.dtype) for each in (*given, *vectors)], ", ".join(map(str, KINDS))
+    raise RuntimeError(
+        f"batch norm of {tuple(x.shape)}, {x.dtype}, with {found}; allowed: pictures of {kinds} "
+        "whose channels are whole vectors, others like them, and a number a channel"
+    )
+
+
+def _of_type(kind: torch.dtype, tensors: Iterable[Tensor]) -> bool:
+    return all(each.dtype == kind for each in tensors)
 
 
 def _in_order(tensor: Tensor) -> Tensor:
