@@ -174,4 +174,12 @@ def test_what_is_no_number_never_passes(name: str) -> None:
 
 def test_the_pace_is_that_of_ours_over_the_vendors() -> None:
     assert beside.pace({"beside": {"vendor_seconds": 1.0, "custom_seconds": 2.0}}) == {"kernels_speed": 0.5}
+
+
+@pytest.mark.parametrize("whole", [None, {"vendor": 1.0, "chosen": 1.0}])
+def test_there_is_no_pace_of_kernels_that_were_not_chosen(whole: dict[str, float] | None) -> None:
+    raw = {"beside": {"vendor_seconds": 1.1, "custom_seconds": 1.0}, "choice": {"whole": whole}}
+    assert beside.pace(raw) == {"kernels_speed": None}
+    chosen = {**raw, "choice": {"whole": {"vendor": 1.1, "chosen": 1.0}}}
+    assert beside.pace(chosen) == {"kernels_speed": pytest.approx(1.1)}
     assert beside.pace({}) == {}

@@ -1,6 +1,9 @@
 """From a problem to its cases: grids outermost, sweeps multiplied out, zeros resolved."""
 
+from pathlib import Path
+
 import pytest
+from made_search import SEARCH
 from sample_input import SMALL, ensemble
 
 from hpcai.errors import InputError
@@ -45,3 +48,17 @@ def test_grids_that_do_not_fit(groups: int, degree: int, ranks: int, accelerator
     problem = parse(ensemble(f"{groups} GROUPS", f"{degree} DEGREE"))
     with pytest.raises(InputError, match=rf"{ranks} ranks(?s:.)*\[ensemble\] GROUPS {groups}"):
         problem.cases(ranks, accelerators)
+
+
+@pytest.mark.parametrize(("text", "name"), [(SMALL, "KERNELS"), ("one\ntwo\n" + SEARCH, "REPLAY")])
+def test_files_that_values_name_are_there(
+    text: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    option, asked = f"{name}=file:own.py", list[str]()
+    with pytest.raises(InputError, match=rf"--set .*\n +{name}: there is no file {tmp_path}/own.py; allowed: a path"):
+        parse(text, [option], check_dataset=asked.append)
+    assert parse(text, [option]).cases(2)[0][name] == "file:own.py"
+    (tmp_path / "own.py").touch()
+    parse(text, [option], check_dataset=asked.append)
+    assert len(asked) == 2

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,6 +77,20 @@ def test_any_layout_is_taken_and_the_channels_come_last() -> None:
     for own, right in zip(found, three(vendor, x, w, shape), strict=True):
         torch.testing.assert_close(own, right)
     assert found[0].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_views_that_are_negative_when_they_are_read_are_taken_as_such() -> None:
+    shape = Shape(2, 5, 7, 6, 4, (3, 3), (1, 1), (1, 1))
+    x, w = (each.detach() for each in operands(shape))
+    negative = [torch._neg_view(-each) for each in (x, w)]
+    assert all(each.is_neg() for each in negative)
+    right = operators.convolution(x, w, shape)
+    for one, other in ((negative[0], w), (x, negative[1])):
+        torch.testing.assert_close(operators.convolution(one, other, shape), right, rtol=0, atol=0)
+    torch.testing.assert_close(operators.dense(torch._neg_view(-x[0, 0]), x[1, 1]), x[0, 0] @ x[1, 1].t())
+    w.requires_grad_()
+    found = [torch.autograd.grad(operators.convolution(x, w, shape), w, g)[0] for g in (right, torch._neg_view(-right))]
+    torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
 @pytest.fixture
@@ -163,6 +178,11 @@ def test_what_does_not_fit_is_refused() -> None:
     window = (shape.stride, shape.padding, shape.dilation)
     with pytest.raises(RuntimeError, match=r"by weights \(6, 4, 3, 3\) in 2 groups; allowed: \(6, 2, 3, 3\)"):
         ours.convolution(x, w, *window, 2, library.bits(DIRECTIONS))
+    for changed in ({"stride": (0, 1)}, {"dilation": (1, 0)}, {"dilation": (-1, -1)}, {"groups": 0}, {"batch": 0}):
+        with pytest.raises(ValueError, match="allowed: numbers from 1, padding excepted"):
+            replace(shape, **changed)
+    with pytest.raises(RuntimeError, match="allowed: numbers from 1"):
+        ours.convolution(x, w, (0, 1), *window[1:], 2, library.bits(DIRECTIONS))
     with pytest.raises(RuntimeError, match="of one type, on one device"):
         operators.convolution(x, w.float(), shape)
     with pytest.raises(RuntimeError, match=r"allowed: \(m, k\) and \(k, n\)"):

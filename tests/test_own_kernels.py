@@ -1,5 +1,6 @@
 """A site's own kernels: put in without a change of ours, named by the row, and judged like ours."""
 
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -135,6 +136,18 @@ def test_they_compute_for_as_long_as_their_test_runs_and_no_longer(tmp_path: Pat
     with own.in_use(case_of(tmp_path / "ones.py")):
         assert (product() == 1).all()
     assert (product() == 4).all()
+
+
+def test_the_least_there_can_be_is_right(tmp_path: Path) -> None:
+    """As docs/TUNING.md shows it."""
+    (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "TUNING.md").read_text("utf-8"), re.DOTALL)
+    (tmp_path / "least.py").write_text(shown)
+    x, layer = torch.randn(7, 8), torch.nn.Linear(8, 3, bias=False)
+    with own.in_use(case_of(tmp_path / "least.py")):
+        found = operators.dense(x, layer.weight)
+        found.sum().backward()
+    torch.testing.assert_close(found, layer(x))
+    torch.testing.assert_close(layer.weight.grad, x.sum(0).expand(3, 8))
 
 
 SHAPES: list[Callable[[], tuple[torch.Tensor, torch.nn.Module]]] = [

@@ -130,15 +130,16 @@ def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
 
 
 def test_text() -> None:
-    settings = {"BATCH": 32, "GROUPS": 2, "DEGREE": 3, "NETWORK": "resnet50"}
+    settings = {"BATCH": 32, "GROUPS": 2, "DEGREE": 3, "NETWORK": "resnet50", "PRECISION": "bf16"}
+    settings["KERNELS"] = "file:/a/very/long/path.py"
     memory = {"data": 2**20, "buckets": 0, "step": 3 * 2**20}
     test = {"settings": settings, "steps": 14, "nbytes": 3 * 2**29, "seconds": 6.04, "memory": memory, "lack": ""}
     test["workload"] = "ensemble"
     lines = plan.text("my.dat", told([test] * 2, 8)).splitlines()
     assert lines[0] == "my.dat: 2 tests, planned for 8 ranks; nothing was run"
-    assert re.sub(" +", " ", lines[1]) == " Test NB P Q Idle ranks Network Steps GiB per rank Seconds"
+    assert re.sub(" +", " ", lines[1]) == " Test NB P Q Idle ranks Network Precision Kernels Steps GiB per rank Seconds"
     assert lines[2] == "-" * len(lines[1]) == "-" * len(lines[3])
-    assert lines[3].split() == ["1", "32", "2", "3", "2", "resnet50", "14", "1.500", "6.0"]
+    assert lines[3].split() == ["1", "32", "2", "3", "2", "resnet50", "bf16", "file", "14", "1.500", "6.0"]
     assert lines[4].split()[0] == "2" and lines[5].split() == ["in", "all", "12.1"]
     blocks = lines[lines.index("Memory of a rank in MiB, test 1, 2:") + 1 :]
     assert [line.split()[:2] for line in blocks] == [
@@ -235,5 +236,3 @@ def test_a_search_takes_as_long_as_its_first_limit() -> None:
     assert seconds("0 DURATION", "8 TRIALS") == pytest.approx(four)
     with pytest.raises(InputError, match="never ends; allowed: one of TRIALS, ROUNDS, DURATION, WINDOW above 0"):
         prepare.check(parse(SEARCH + "0 DURATION\n").cases(2), CPU)
-    with pytest.raises(InputError, match="there is no file nowhere.jsonl"):
-        prepare.check(parse(SEARCH + "file:nowhere.jsonl REPLAY\n").cases(2), CPU)

@@ -59,6 +59,7 @@ def test_table_of_trials() -> None:
     assert len(rows) == 9
     assert rows[0][:8] == ["1", "0", "1", "-", "initial", "32", "3", "1/1"]
     assert rows[8][:9] == ["9", "0", "5", "7", "kernel", "16", "5", "2/4", "0.450000"]
+    assert [(row[0], row[-1]) for row in rows if row[8] == "-"] == [("4", "diverged"), ("8", "memory")]
     assert [row[-1] for row in rows] == [trial["verdict"] for trial in searched()["tests"][0]["trials"]]
 
 

@@ -1,14 +1,17 @@
-"""What no single line shows: KEYs left out, grids that do not fit, too many tests, datasets that are not there."""
+"""What no single line shows: KEYs left out, grids that do not fit, too many tests, files that are not there."""
 
 from collections.abc import Callable, Sequence
 from math import prod
+from pathlib import Path
 
 from hpcai.errors import HpcaiError
 from hpcai.inputfile.blocks import Block, allowed_sections
+from hpcai.inputfile.cases import FILE
 from hpcai.inputfile.keys import BY_NAME, MOST_TESTS, Value, keys_of
 from hpcai.inputfile.mistakes import Mistakes, Place
 
 CURE = "mpirun -np N starts N, --check --ranks N plans for N"
+FILES = ("KERNELS", "REPLAY")  # KEYs whose value may be file:PATH
 
 
 def check(
@@ -21,7 +24,9 @@ def check(
         if block.known:
             _check_required(block, mistakes)
             _check_grid(block, ranks, mistakes)
-            _check_datasets(block, check_dataset, mistakes)
+            if check_dataset is not None:
+                _check_datasets(block, check_dataset, mistakes)
+                _check_files(block, mistakes)
     repetitions = _values(blocks[0], "REPEAT")
     tests = sum(_tests(block) for block in blocks[1:]) * (int(repetitions[0]) if repetitions else 1)
     if tests > MOST_TESTS:
@@ -60,14 +65,21 @@ def _check_grid(block: Block, ranks: int | None, mistakes: Mistakes) -> None:
             mistakes.add(place, f"GROUPS {p} x DEGREE {q} needs {needed} ranks; allowed: {allowed}")
 
 
-def _check_datasets(block: Block, check_dataset: Callable[[str], None] | None, mistakes: Mistakes) -> None:
-    if check_dataset is None:
-        return
+def _check_datasets(block: Block, check_dataset: Callable[[str], None], mistakes: Mistakes) -> None:
     for spec in dict.fromkeys(_values(block, "DATASET")):
         try:
             check_dataset(str(spec))
         except HpcaiError as error:
             mistakes.add(block.entries["DATASET"].place, f"DATASET: {error}")
+
+
+def _check_files(block: Block, mistakes: Mistakes) -> None:
+    for name in FILES:
+        for value in dict.fromkeys(map(str, _values(block, name))):
+            path = Path(value.removeprefix(FILE))
+            if value.startswith(FILE) and not path.is_file():
+                message = f"there is no file {path.absolute()}; allowed: a path from where the program is started"
+                mistakes.add(block.entries[name].place, f"{name}: {message}")
 
 
 def _tests(block: Block) -> int:

@@ -24,7 +24,8 @@ def parse(
     """Read an input file's content; InputError, with all errors, if it is illegal.
 
     `overrides` are the arguments of `--set`. With `ranks`, grids that are larger are refused. `check_dataset`
-    raises HpcaiError for a dataset that is not there. Pure: the same on every rank that is given the same.
+    raises HpcaiError for a dataset that is not there; with it, files that values name are looked for as well. Else
+    pure: the same on every rank that is given the same.
     """
     mistakes = Mistakes(name)
     source = decoded(text)

@@ -72,7 +72,7 @@ def kernels_line(scores: Json) -> Iterator[str]:
         yield score("products of the layers by our kernels, share", scores["kernels_ours"]["directions"])
         yield score("batch norms by our kernels, share", scores["kernels_ours"]["normalisations"])
     if "kernels_speed" in scores:
-        yield score("throughput by these kernels, of the vendor's", scores["kernels_speed"])
+        yield score("throughput by these kernels, of the vendor's", scores["kernels_speed"], "n/a, none chosen")
 
 
 def staging_line(scores: Json) -> Iterator[str]:

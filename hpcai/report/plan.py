@@ -13,8 +13,8 @@ Json = dict[str, Any]
 
 MIB, GIB = 2**20, 2**30
 HEADER = (
-    f"{'Test':>5} {'NB':>6} {'P':>6} {'Q':>6} {'Idle ranks':>11}  {'Network':<10} {'Steps':>9} "
-    f"{'GiB per rank':>13} {'Seconds':>12}"
+    f"{'Test':>5} {'NB':>6} {'P':>6} {'Q':>6} {'Idle ranks':>11}  {'Network':<10} {'Precision':<9} {'Kernels':<7} "
+    f"{'Steps':>9} {'GiB per rank':>13} {'Seconds':>12}"
 )
 LACKING, NONE = "does not fit", "-"
 EXPLANATION = (
@@ -86,11 +86,18 @@ def _row(index: int, test: Json, ranks: int) -> str:
     idle = NONE if groups == NONE else ranks - groups * degree
     steps = NONE if test["steps"] is None else test["steps"]
     seconds = LACKING if test["lack"] else f"{test['seconds']:.1f}"
-    network = settings.get("NETWORK", f"[{test['workload']}]")
+    network, precision, kernels = _trained(test["workload"], settings)
     return (
         f"{index:>5} {batch:>6} {groups:>6} {degree:>6} {idle:>11}  "
-        f"{network:<10} {steps:>9} {test['nbytes'] / GIB:>13.3f} {seconds:>12}"
+        f"{network:<10} {precision:<9} {kernels:<7} {steps:>9} {test['nbytes'] / GIB:>13.3f} {seconds:>12}"
     )
+
+
+def _trained(workload: str, settings: Json) -> tuple[str, str, str]:
+    """Network, precision and whose kernels; of tests that train nothing only what they measure."""
+    if "NETWORK" not in settings:
+        return f"[{workload}]", NONE, NONE
+    return settings["NETWORK"], settings["PRECISION"], settings["KERNELS"].partition(":")[0]
 
 
 def _by_purpose(tests: list[Json], baseline: int) -> Iterator[str]:

@@ -36,9 +36,11 @@ def _line(trial: Json, raw: Json) -> str:
     parent = "-" if trial["parent"] is None else trial["parent"]
     chosen = trial["hyperparameters"]
     epochs = f"{len(raw['curve'])}/{raw['planned_epochs']}"
+    judged = any(entry["correct"] is not None for entry in raw["curve"])
+    accuracy = f"{trial['accuracy']:.6f}" if judged else "-"
     return (
         f"{trial['id']:>7} {trial['worker']:>6} {trial['round']:>6} {parent:>7} {trial['operation']:<9} "
-        f"{chosen['batch']:>6} {chosen['kernel']:>6} {epochs:>8} {trial['accuracy']:10.6f} {trial['ops'] / 1e9:14.4f} "
+        f"{chosen['batch']:>6} {chosen['kernel']:>6} {epochs:>8} {accuracy:>10} {trial['ops'] / 1e9:14.4f} "
         f"{trial['started']:12.3f} {trial['returned']:12.3f}  {trial['verdict']}"
     )
 

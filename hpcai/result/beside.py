@@ -5,6 +5,7 @@ from typing import Any
 
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
+from hpcai.result.choice import pays_off
 from hpcai.result.precision import NOISE
 
 Json = dict[str, Any]
@@ -67,6 +68,13 @@ def finite(value: float) -> float:
 
 
 def pace(raw: Json) -> Json:
-    """Passes by our kernels in the time of one by the vendor's, in the same run; nothing where the vendor's train."""
-    found = raw.get("beside")
-    return {"kernels_speed": found["vendor_seconds"] / found["custom_seconds"]} if found else {}
+    """Passes by our kernels in the time of one by the vendor's, in the same run; nothing where the vendor's train.
+
+    None where nothing of ours was chosen: what was timed beside the vendor's are the vendor's.
+    """
+    found, choice = raw.get("beside"), raw.get("choice")
+    if found is None:
+        return {}
+    if choice and not pays_off(choice):
+        return {"kernels_speed": None}
+    return {"kernels_speed": found["vendor_seconds"] / found["custom_seconds"]}

@@ -13,7 +13,7 @@ BITS = {"fp32": 32, "tf32": 19, "fp16": 16, "bf16": 16, "pure16": 16, "int8": 8}
 # Where sums run in another order, a ReLU here and there decides the other way. With other kernels in every layer this
 # changed up to 0.02 of a tensor's gradient in fp32 and 0.2 in bf16, compiled 0.04 and 0.3; with the same ones nothing.
 NOISE = {"fp32": 1 / 16, "tf32": 1 / 8, "fp16": 1 / 8, "bf16": 1 / 4, "pure16": 1 / 4, "int8": 1 / 4}
-STUDIED = ("PRECISION", "WIRE", "COMPILE")
+STUDIED = ("PRECISION", "WIRE", "COMPILE", "KERNELS")
 
 
 def gains(case: Case, raw: Json, rate: float, quality: float, earlier: Sequence[Json]) -> Json:

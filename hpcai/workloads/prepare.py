@@ -1,7 +1,6 @@
 """A case before it runs, without MPI: its network, and whether it can be run."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,8 +52,6 @@ def _check(case: Case, device: torch.device) -> None:
     Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     if reason := _refused_here(case, device):
         raise InputError(reason)
-    if case.recording and not Path(case.recording).is_file():
-        raise InputError(f"there is no file {case.recording}; allowed: REPLAY file:HISTORY of an earlier search")
     if case.workload == "nas" and not _ends(case):
         raise InputError(f"a search that never ends; allowed: one of {', '.join(ENDS)} above 0")
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))

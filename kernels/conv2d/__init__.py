@@ -13,7 +13,8 @@ Pair = tuple[int, int]
 class Shape(_Shape):
     """A convolution layer on `batch` images; pairs are (vertical, horizontal), padding is the same on both sides.
 
-    Raises ValueError where the groups do not divide the channels or the output would be empty.
+    Raises ValueError where a number other than the padding is not positive, the groups do not divide the channels, or
+    the output would be empty.
     """
 
     channels: int
@@ -27,6 +28,9 @@ class Shape(_Shape):
     groups: int = 1
 
     def __post_init__(self) -> None:
+        sizes = (self.batch, self.channels, self.height, self.width, self.filters, self.groups)
+        if min(*sizes, *self.kernel, *self.stride, *self.dilation) < 1:
+            raise ValueError(f"{self}: allowed: numbers from 1, padding excepted")
         if self.channels % self.groups or self.filters % self.groups:
             raise ValueError(f"{self}: groups must divide channels and filters")
         if min(self.y) < 1:

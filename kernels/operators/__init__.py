@@ -23,7 +23,7 @@ def convolution(x: Tensor, w: Tensor, window: Any, ours: Collection[str] = ALL) 
     bits fp16 and bf16, summed in fp32. RuntimeError if the sizes do not fit.
     """
     sides = (window.stride, window.padding, window.dilation, window.groups)
-    compute = direct.convolution if direct.applies(x) else torch.ops.hpcai.convolution
+    compute = direct.convolution if direct.applies(x, w) else torch.ops.hpcai.convolution
     found: Tensor = compute(x, w, *sides, library.bits(ours))
     return found
 
@@ -31,7 +31,7 @@ def convolution(x: Tensor, w: Tensor, window: Any, ours: Collection[str] = ALL) 
 def dense(x: Tensor, w: Tensor, ours: Collection[str] = ALL) -> Tensor:
     """float[..., outputs] of float[..., features] and float[outputs, features]; types as of `convolution`."""
     rows = x.reshape(-1, x.shape[-1])
-    compute = direct.dense if direct.applies(x) else torch.ops.hpcai.dense
+    compute = direct.dense if direct.applies(x, w) else torch.ops.hpcai.dense
     found: Tensor = compute(rows, w, library.bits(ours))
     return found.view(*x.shape[:-1], -1)
 

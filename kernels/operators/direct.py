@@ -17,13 +17,17 @@ from . import library, normalising, products
 KINDS = (Tensor, nn.Parameter)  # others listen
 
 
-def applies(x: Tensor) -> bool:
-    """Whether nobody listens to what is called with such a tensor."""
+def applies(x: Tensor, *others: Tensor) -> bool:
+    """Whether nobody listens to what is called with such tensors, and their memory holds their values.
+
+    A view of torch that is negative only when it is read is resolved by the dispatcher.
+    """
     return (
         not torch.compiler.is_compiling()
         and _get_current_dispatch_mode() is None
         and type(x) in KINDS
         and not torch.is_autocast_enabled(x.device.type)
+        and not any(each.is_neg() for each in (x, *others))
     )
 
 
@@ -57,7 +61,7 @@ class Convolution(Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (x, w), (*window, ours), wanted = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad[:2]
-        found = library.gradients_of_convolution(gradients[0], x, w, window, ours, wanted, by=products)
+        found = library.gradients_of_convolution(gradients[0].resolve_neg(), x, w, window, ours, wanted, by=products)
         return *found, None
 
 
@@ -72,7 +76,7 @@ class Dense(Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (x, w), (ours,), wanted = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad[:2]
-        return *library.gradients_of_dense(gradients[0], x, w, ours, wanted, by=products), None
+        return *library.gradients_of_dense(gradients[0].resolve_neg(), x, w, ours, wanted, by=products), None
 
 
 class BatchNorm(Function):
@@ -85,4 +89,4 @@ class BatchNorm(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return normalising.gradients(ctx, gradients[0], normalising.computed_backward)
+        return normalising.gradients(ctx, gradients[0].resolve_neg(), normalising.computed_backward)

@@ -133,7 +133,10 @@ def _hashed(value: Any) -> Any:
 def _shape(x: Size, w: Size, stride: Any, padding: Any, dilation: Any, groups: int) -> Shape:
     batch, channels, height, width = x
     filters, _, down, across = w
-    shape = Shape(batch, channels, height, width, filters, (down, across), stride, padding, dilation, groups)
+    try:
+        shape = Shape(batch, channels, height, width, filters, (down, across), stride, padding, dilation, groups)
+    except ValueError as error:
+        raise RuntimeError(f"convolution of {tuple(x)} by weights {tuple(w)}: {error}") from None
     if shape.w != tuple(w):
         raise RuntimeError(f"convolution of {tuple(x)} by weights {tuple(w)} in {groups} groups; allowed: {shape.w}")
     return shape

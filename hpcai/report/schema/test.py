@@ -68,7 +68,7 @@ OF_WEATHER = {
 }
 STAGED = {
     "staging_rate": NUMBER,
-    "kernels_speed": NUMBER,
+    "kernels_speed": or_null(NUMBER),
     "kernels_ours": object_of({"directions": NUMBER, "normalisations": NUMBER}),
 }
 SCORES = {
