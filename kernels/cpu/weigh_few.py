@@ -98,7 +98,7 @@ def _weigh_few(like: Any, work: Any, first: Any, count: Any, memory: Any, room: 
             _pack_gradient(like, work, image, output, rows, memory + room.slivers)
         _write_entries(like, work, image, output, rows, memory, room)
         row += rows
-        _multiply(like, work, rows, memory, room, _after(work, image, output + rows, rows))
+        _multiply(like, work, output, rows, memory, room, _after(work, image, output + rows, rows))
 
 
 @compiled
@@ -159,7 +159,7 @@ def _write_entries(like: Any, work: Any, image: Any, output: Any, rows: Any, mem
 
 
 @compiled
-def _multiply(like: Any, work: Any, rows: Any, memory: Any, room: Any, ahead: Any) -> None:
+def _multiply(like: Any, work: Any, output: Any, rows: Any, memory: Any, room: Any, ahead: Any) -> None:
     """Add the products of some rows of outputs to the sums, tile by tile; none has rows of two taps."""
     size, width, outputs = bytes_of(like), sliver_width(like), work.horizontal.outputs
     run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
@@ -169,19 +169,29 @@ def _multiply(like: Any, work: Any, rows: Any, memory: Any, room: Any, ahead: An
         pitch, to_sliver = work.target.pixel, size
     fetched, entries = 0, memory + room.entries
     for tap in range(work.vertical.taps):
-        tile = memory + tap * room.tall * filters * size
+        tile, (skipped, seen) = memory + tap * room.tall * filters * size, _inside(work, output, rows, tap)
         for _ in range(0, run, room.high):
             for column in range(0, filters, width):
                 near = next_of(ahead, fetched)
                 fetched += rows * outputs * LINE
                 multiply_strip(
-                    like, outputs, apart, entries, rows, pitch, tile + column * size, filters * size, room.high, near
+                    like, outputs, apart, entries + skipped * STRIP * WORD, seen, pitch,
+                    tile + column * size, filters * size, room.high, near,
                 )
                 _shift(entries, rows, 0, width * to_sliver)
             _shift(entries, rows, room.high * size, -filters * to_sliver)
             tile += room.high * filters * size
         back = (run + room.high - 1) // room.high * room.high * size
         _shift(entries, rows, work.vertical.apart * room.columns * size - back, 0)
+
+
+@compiled
+def _inside(work: Any, output: Any, rows: Any, tap: Any) -> Any:
+    """Of some rows of outputs how many begin above what a tap sees of the picture, and how many see it."""
+    vertical = work.vertical
+    first, step = output * vertical.step + vertical.start + tap * vertical.apart, vertical.step
+    begin, end = max(0, -(first // step)), max(0, (vertical.size - first + step - 1) // step)
+    return min(begin, rows), max(0, min(end, rows) - min(begin, rows))
 
 
 @compiled
