@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 MIB, GIB = 2**20, 2**30
 HEADER = (
-    f"{'Test':>5} {'NB':>6} {'P':>6} {'Q':>6} {'Idle ranks':>11}  {'Network':<10} {'Precision':<9} {'Kernels':<7} "
+    f"{'Test':>5} {'NB':>6} {'P':>6} {'Q':>6} {'Idle ranks':>11}  {'Network':<11} {'Precision':<9} {'Kernels':<7} "
     f"{'Steps':>9} {'GiB per rank':>13} {'Seconds':>12}"
 )
 LACKING, NONE = "does not fit", "-"
@@ -89,7 +89,7 @@ def _row(index: int, test: Json, ranks: int) -> str:
     network, precision, kernels = _trained(test["workload"], settings)
     return (
         f"{index:>5} {batch:>6} {groups:>6} {degree:>6} {idle:>11}  "
-        f"{network:<10} {precision:<9} {kernels:<7} {steps:>9} {test['nbytes'] / GIB:>13.3f} {seconds:>12}"
+        f"{network:<11} {precision:<9} {kernels:<7} {steps:>9} {test['nbytes'] / GIB:>13.3f} {seconds:>12}"
     )
 
 
