@@ -127,3 +127,26 @@ def test_samples_of_an_unbalanced_set(tmp_path):
 def test_number_of_samples_out_of_range(samples):
     with pytest.raises(DataError, match=r"allowed: 0 \(all\) or 2 to 6000"):
         catalog.open_dataset("fashion", samples)
+
+
+@pytest.mark.parametrize("kind", ["fashion", "imagenet", "extremeweather"])
+def test_folders_that_may_not_be_searched(tmp_path, kind):
+    """By a user who is not root: root may search all."""
+    (tmp_path / "set" / "inner").mkdir(parents=True)
+    (tmp_path / "set").chmod(0)
+    program = (
+        "import os, sys; from hpcai.data import places; from hpcai.errors import DataError\n"
+        "os.getuid() or os.setuid(65534)\n"
+        "try: places.locate(sys.argv[1])\n"
+        "except DataError as error: print(error)"
+    )
+    command = [sys.executable, "-c", program, f"{kind}:{tmp_path / 'set' / 'inner'}"]
+    done = subprocess.run(command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=True)
+    (tmp_path / "set").chmod(0o700)
+    assert "/set/inner" in done.stdout
+    assert done.stdout.endswith(": Permission denied; allowed: folders that may be searched\n")
+
+
+def test_a_home_that_nobody_knows():
+    with pytest.raises(DataError, match="dataset fashion:~nobody_has_it/x: .* allowed: ~ or ~USER"):
+        catalog.check("fashion:~nobody_has_it/x")

@@ -92,8 +92,11 @@ def test_only_tests_that_are_alike_otherwise_are_compared(sweep: Run) -> None:
     first, second = sweep.result["tests"][:2]
     case = cases_of(sweep.result)[1]
     other = {**first, "settings": {**first["settings"], "BATCH": 16}}
+    ours = {**first, "settings": {**first["settings"], "KERNELS": "custom"}}
     idle = {**first, "scores": {**first["scores"], "flops": 0.0}}
-    for earlier, expected in (([first], True), ([other, first], True), ([other], False), ([idle], False), ([], False)):
+    for earlier, expected in (
+        ([first], True), ([other, first], True), ([ours], True), ([other], False), ([idle], False), ([], False)
+    ):
         scores = results.judge(case, second["raw"], earlier)["scores"]
         assert (scores["speedup"] is not None) == (scores["quality_difference"] is not None) == expected
     assert results.judge(case, second["raw"], [idle])["scores"]["efficiency"] == 1.0

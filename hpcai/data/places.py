@@ -25,7 +25,17 @@ _CURE = (
 
 
 def locate(spec: str) -> Path:
-    """The file or folder that a DATASET value names; DataError if it is not there or the value is unknown."""
+    """The file or folder that a DATASET value names; DataError if it cannot be found or the value is unknown."""
+    try:
+        return _located(spec)
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}; allowed: folders that may be searched"
+        raise DataError(f"dataset {spec}: {reason}") from None
+    except RuntimeError as error:  # ~user, whom nobody knows
+        raise DataError(f"dataset {spec}: {error} allowed: ~ or ~USER of a user who has a home") from None
+
+
+def _located(spec: str) -> Path:
     kind, colon, path = spec.partition(":")
     if kind == "imagenet" and path:
         return _shards(spec, Path(path).expanduser())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import prod
-from pathlib import Path
+from os.path import abspath, isfile
 
 from hpcai.errors import HpcaiError
 from hpcai.inputfile.blocks import Block, allowed_sections
@@ -76,9 +76,9 @@ def _check_datasets(block: Block, check_dataset: Callable[[str], None], mistakes
 def _check_files(block: Block, mistakes: Mistakes) -> None:
     for name in FILES:
         for value in dict.fromkeys(map(str, _values(block, name))):
-            path = Path(value.removeprefix(FILE))
-            if value.startswith(FILE) and not path.is_file():
-                message = f"there is no file {path.absolute()}; allowed: a path from where the program is started"
+            path = value.removeprefix(FILE)
+            if value.startswith(FILE) and not isfile(path):
+                message = f"there is no file {abspath(path)}; allowed: a path from where the program is started"
                 mistakes.add(block.entries[name].place, f"{name}: {message}")
 
 
