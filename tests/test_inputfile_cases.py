@@ -61,4 +61,6 @@ def test_files_that_values_name_are_there(
     assert parse(text, [option]).cases(2)[0][name] == "file:own.py"
     (tmp_path / "own.py").touch()
     parse(text, [option], check_dataset=asked.append)
-    assert len(asked) == 2
+    monkeypatch.setenv("HOME", str(tmp_path))
+    case = parse(text, [f"{name}=file:~/own.py"], check_dataset=asked.append).cases(2)[0]
+    assert f"{tmp_path}/own.py" in (case.own_kernels, case.recording) and len(asked) == 3

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, product
+from os.path import expanduser
 from typing import Any
 
 from hpcai.errors import InputError
@@ -34,14 +35,12 @@ class Case:
     @property
     def recording(self) -> str:
         """Path of the recorded search that is tried again; empty where there is none."""
-        replay = str(self.settings.get("REPLAY", ""))
-        return replay.removeprefix(FILE) if replay.startswith(FILE) else ""
+        return file_of(self.settings.get("REPLAY", ""))
 
     @property
     def own_kernels(self) -> str:
         """Path of the file whose kernels compute; empty where there is none."""
-        kernels = str(self.settings.get("KERNELS", ""))
-        return kernels.removeprefix(FILE) if kernels.startswith(FILE) else ""
+        return file_of(self.settings.get("KERNELS", ""))
 
     @property
     def all_ours(self) -> bool:
@@ -52,6 +51,12 @@ class Case:
     def data_settings(self) -> Mapping[str, Setting]:
         """The settings with the input's own SEED: generated data are the same in all repetitions."""
         return {**self.settings, "SEED": (self["SEED"] - self.repetition) % SEEDS}
+
+
+def file_of(value: Setting) -> str:
+    """The path that a value file:PATH names, ~ resolved; empty where it names none."""
+    path = str(value).removeprefix(FILE)
+    return expanduser(path) if path != str(value) else ""
 
 
 @dataclass(frozen=True)

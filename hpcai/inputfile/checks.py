@@ -6,7 +6,7 @@ from os.path import abspath, isfile
 
 from hpcai.errors import HpcaiError
 from hpcai.inputfile.blocks import Block, allowed_sections
-from hpcai.inputfile.cases import FILE
+from hpcai.inputfile.cases import file_of
 from hpcai.inputfile.keys import BY_NAME, MOST_TESTS, Value, keys_of
 from hpcai.inputfile.mistakes import Mistakes, Place
 
@@ -75,9 +75,8 @@ def _check_datasets(block: Block, check_dataset: Callable[[str], None], mistakes
 
 def _check_files(block: Block, mistakes: Mistakes) -> None:
     for name in FILES:
-        for value in dict.fromkeys(map(str, _values(block, name))):
-            path = value.removeprefix(FILE)
-            if value.startswith(FILE) and not isfile(path):
+        for path in dict.fromkeys(map(file_of, _values(block, name))):
+            if path and not isfile(path):
                 message = f"there is no file {abspath(path)}; allowed: a path from where the program is started"
                 mistakes.add(block.entries[name].place, f"{name}: {message}")
 
