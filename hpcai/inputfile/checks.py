@@ -11,7 +11,6 @@ from hpcai.inputfile.keys import BY_NAME, MOST_TESTS, Value, keys_of
 from hpcai.inputfile.mistakes import Mistakes, Place
 
 CURE = "mpirun -np N starts N, --check --ranks N plans for N"
-FILES = ("KERNELS", "REPLAY")  # KEYs whose value may be file:PATH
 
 
 def check(
@@ -74,11 +73,11 @@ def _check_datasets(block: Block, check_dataset: Callable[[str], None], mistakes
 
 
 def _check_files(block: Block, mistakes: Mistakes) -> None:
-    for name in FILES:
-        for path in dict.fromkeys(map(file_of, _values(block, name))):
+    for name, entry in block.entries.items():
+        for path in dict.fromkeys(map(file_of, entry.values)):
             if path and not isfile(path):
                 message = f"there is no file {abspath(path)}; allowed: a path from where the program is started"
-                mistakes.add(block.entries[name].place, f"{name}: {message}")
+                mistakes.add(entry.place, f"{name}: {message}")
 
 
 def _tests(block: Block) -> int:

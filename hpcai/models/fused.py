@@ -92,9 +92,8 @@ def _normalised(part: nn.BatchNorm2d, relu: bool, x: Tensor | Later, other: Tens
         return x.normalised(part, relu, other)
     if not normalising.applies(x, part.weight) or (other is not None and other.dtype != x.dtype):
         return _one_by_one(part, relu, x, other)
-    given = () if other is None else (other,)
     if part.training:
-        compute = direct.batch_norm if direct.applies(x, *given) else torch.ops.hpcai.batch_norm
+        compute = direct.batch_norm if direct.applies(x, other) else torch.ops.hpcai.batch_norm
         y, mean, variance = compute(x, other, part.weight, part.bias, part.eps, relu)
         _keep_moments(part, mean, variance, x.numel() // x.shape[1])
         made: Tensor = y

@@ -17,7 +17,7 @@ from . import library, normalising, products
 KINDS = (Tensor, nn.Parameter)  # others listen
 
 
-def applies(x: Tensor, *others: Tensor) -> bool:
+def applies(x: Tensor, other: Tensor | None = None) -> bool:
     """Whether nobody listens to what is called with such tensors, and their memory holds their values.
 
     A view of torch that is negative only when it is read is resolved by the dispatcher.
@@ -27,7 +27,7 @@ def applies(x: Tensor, *others: Tensor) -> bool:
         and _get_current_dispatch_mode() is None
         and type(x) in KINDS
         and not torch.is_autocast_enabled(x.device.type)
-        and not any(each.is_neg() for each in (x, *others))
+        and not (x.is_neg() or (other is not None and other.is_neg()))
     )
 
 

@@ -47,8 +47,7 @@ def convolution_normalised(
     """What the two layers make of x, with what is added and a ReLU, if any; RuntimeError if the sizes do not fit."""
     known = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps)
     window = (layer.stride, layer.padding, layer.dilation, layer.groups)
-    plain = direct.applies(x, *(each for each in (other,) if each is not None))
-    compute = products.convolution_normalised if plain else _ours.convolution_normalised
+    compute = products.convolution_normalised if direct.applies(x, other) else _ours.convolution_normalised
     made: Tensor = compute(x, layer.weight, other, *known, relu, *window)
     return made
 
