@@ -11,7 +11,7 @@ from typing import NoReturn
 from hpcai import cli
 from hpcai.errors import HpcaiError, InputError, Refused
 from hpcai.inputfile import Problem, from_dict, parse, shipped_text
-from hpcai.machine import launcher, signals
+from hpcai.machine import launcher, memory, signals
 
 
 def command() -> NoReturn:
@@ -90,6 +90,7 @@ def _check(options: cli.Options) -> int:
     ranks = options.ranks or launcher.declared_size(os.environ)
     problem = _parsed(options, ranks)
     if launcher.environment_rank(os.environ) == 0:
+        memory.collect_later()
         from hpcai.report import plan
         from hpcai.workloads import planning
 
@@ -117,6 +118,7 @@ def _benchmark(options: cli.Options) -> int:
     """Start MPI, agree on the problem and run it; whatever goes wrong on one rank ends the job on all of them."""
     from hpcai.comm import world as worlds
 
+    memory.collect_later()
     signals.listen()
     worlds.guard()
     try:

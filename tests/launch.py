@@ -72,7 +72,9 @@ class Job:
 
     def pids(self) -> list[int]:
         """All living processes of the job: mpirun, its proxies, the ranks and what they started."""
-        return sorted(pid for pid in map(int, _numbers("/proc")) if environment(pid).get(MARK) == self._mark)
+        marked = {pid for pid in map(int, _numbers("/proc")) if environment(pid).get(MARK) == self._mark}
+        # The kernel shows no environment of a program that it is still loading, and Popen does not wait for that.
+        return sorted(marked | ({self.process.pid} if self.process.poll() is None else set()))
 
     def ranks(self) -> dict[int, int]:
         """Process id of each rank that is alive."""

@@ -52,6 +52,18 @@ def test_a_lack_of_memory_is_told_from_a_wrong_use_of_it(error: Exception, short
     assert memory.was_short(error) is short
 
 
+def test_collections_wait_until_the_libraries_are_loaded_and_pass_over_them_from_then_on() -> None:
+    planned = f"""import gc
+from hpcai import driver
+begun = gc.get_stats()[2]["collections"]
+driver.main(["--check", "--ranks", "2", {str(INPUT)!r}])
+made = gc.get_freeze_count()
+print(gc.isenabled(), len(gc.get_objects()) < made / 10, gc.get_stats()[2]["collections"] - begun)"""
+    finished = run_job(["-c", planned], None)
+    assert finished.stdout.split("\n")[-2] == "True True 1", finished
+    assert not finished.stderr
+
+
 def test_memory_that_runs_out_ends_the_job_with_what_needs_less(tmp_path: Path) -> None:
     job = run_job([ROOT / "tests/jobs/no_memory.py", INPUT], 2, tmp_path)
     assert job.returncode == 3 and "Traceback" not in job.stderr and not job.leftovers

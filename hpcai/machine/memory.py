@@ -158,6 +158,17 @@ def keep_freed() -> None:
         library.mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
+def collect_later() -> None:
+    """Let no collection look through what libraries load until `keep_loaded`: it takes 0.4 s and finds nothing."""
+    gc.disable()
+
+
+def keep_loaded() -> None:
+    """Let collections, from now on, pass over what is loaded: each would take 0.2 s, also inside a clock."""
+    gc.freeze()
+    gc.enable()
+
+
 def give_back() -> None:
     """Give what is freed back to the system, between tests and after checks, never inside a clock."""
     gc.collect()

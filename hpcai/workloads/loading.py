@@ -57,6 +57,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     if compiled and any(case.workload == "kernels" for case in cases):
         _kernels(device)
     memory.give_back()
+    memory.keep_loaded()
     return memory.resident()
 
 
