@@ -32,7 +32,7 @@ BLOCK = 0.3  # seconds of steps
 def launch(case: str, rounds: int) -> int:
     """Measure one case in a process of its own."""
     threads = case.rsplit(":", 1)[1]
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
     command = [sys.executable, __file__, "--rounds", str(rounds), "--here", case]
     return subprocess.run(command, env={**os.environ, **dict.fromkeys(names, threads)}, check=False).returncode
 

@@ -4,7 +4,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 
 from ..cpu.by_address import address_of, call_at
 from ..cpu.channels import (
@@ -25,10 +24,11 @@ from ..cpu.channels import (
     floor,
     over_channels,
 )
-from ..cpu.compiled import compiled, parallel
+from ..cpu.compiled import compiled
 from ..cpu.moving import bytes_of, read, write
 from ..cpu.operands import copy_run
 from ..cpu.simd import lanes
+from ..cpu.team import in_team
 from ..cpu.workspace import workspace
 
 BLOCK = 2**15  # bytes of pixels that are summed in their own type; blocks are added up in fp64
@@ -123,15 +123,17 @@ def _sum(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays: 
         _sum_on_threads(each, threads, kind, floor, layer, room, arrays)
 
 
-@parallel
-def _sum_on_threads(
-    each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any
-) -> None:
+@compiled
+def _sum_on_threads(each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
     share = (layer.pixels + threads - 1) // threads
-    for thread in prange(threads):
-        first = min(thread * share, layer.pixels)
-        own = (first, min(share, layer.pixels - first), thread * room.nbytes)
-        call_at(_sum_blocks, each, (floor, kind, layer, room, arrays, *own))
+    in_team(_sum_share, threads, (each, share, kind, floor, layer, room, arrays))
+
+
+@compiled
+def _sum_share(thread: Any, each: Any, share: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+    first = min(thread * share, layer.pixels)
+    own = (first, min(share, layer.pixels - first), thread * room.nbytes)
+    call_at(_sum_blocks, each, (floor, kind, layer, room, arrays, *own))
 
 
 @compiled
@@ -160,14 +162,16 @@ def _pass(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays:
         _pass_on_threads(each, threads, kind, floor, layer, room, arrays)
 
 
-@parallel
-def _pass_on_threads(
-    each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any
-) -> None:
+@compiled
+def _pass_on_threads(each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
     share = (layer.pixels + threads - 1) // threads
-    for thread in prange(threads):
-        first = min(thread * share, layer.pixels)
-        call_at(_pass_blocks, each, (floor, kind, layer, room, arrays, first, min(share, layer.pixels - first)))
+    in_team(_pass_share, threads, (each, share, kind, floor, layer, room, arrays))
+
+
+@compiled
+def _pass_share(thread: Any, each: Any, share: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+    first = min(thread * share, layer.pixels)
+    call_at(_pass_blocks, each, (floor, kind, layer, room, arrays, first, min(share, layer.pixels - first)))
 
 
 @compiled

@@ -34,21 +34,9 @@ if _settings.DISABLE_JIT:
 def compiled(function: F) -> F:
     """The function as machine code, kept on disk where there is a folder that can be written to.
 
-    It runs without the interpreter's lock, and starts no threads.
+    It runs without the interpreter's lock; threads are those of `in_team`.
     """
-    return _kept(function)
-
-
-def parallel(function: F) -> F:
-    """Like `compiled`; its prange loop shares its turns out among threads.
-
-    Let a function have one such loop: Numba joins loops that follow one another, and then no thread waits between them.
-    """
-    return _kept(function, parallel=True)
-
-
-def _kept(function: F, **options: bool) -> F:
-    dispatcher = _njit(nogil=True, **options)(function)
+    dispatcher = _njit(nogil=True)(function)
     if _folder(_home(function.__code__.co_filename)) is not None:
         dispatcher._cache = _Cache(function)
     return cast(F, dispatcher)

@@ -5,22 +5,21 @@ Each thread has output pixels or filters of its own.
 
 from typing import Any
 
-from numba import prange
-
 from .block import sliver_width
 from .blocking import CROWDED, Blocks, blocks, row_pitch, share_of, shares
 from .by_address import address_of, call_at
 from .chunks import TAPS, first_chunk, next_chunk
-from .compiled import compiled, parallel
+from .compiled import compiled
 from .entries import multiply_places
 from .epilogue import Epilogue, finish, no_epilogue
-from .gather import Pixels, folded
+from .gather import Pixels
 from .moving import bytes_of, clear, read, write
 from .operands import LINE, Matrix, clear_run, merge, pack_slivers
 from .places import arrange, entries_of, fill, fill_inside, fill_joined, tables, tables_nbytes, targets_of
 from .simd import ROWS
+from .team import in_team
 from .tile import WORD
-from .walk import Correlation, flat
+from .walk import Correlation
 from .workspace import workspace
 
 _pitch, _share, _tables = compiled(row_pitch), compiled(share_of), compiled(tables)
@@ -39,25 +38,30 @@ def correlate(work: Correlation, one: Any, threads: int, epilogue: Epilogue | No
         _correlate(one, work, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes, then)
     else:
         each = address_of(_correlate, one, work, 0, 0, 0, 0, memory, sizes, then)
-        _correlate_on_threads(each, parts, one, flat(work), memory, nbytes, sizes, then)
+        _correlate_on_threads(each, parts, one, work, memory, nbytes, sizes, then)
 
 
 def _room(sizes: Blocks, size: int) -> int:
     return -(-(sizes.nbytes + tables_nbytes(sizes.rows, TAPS, sizes.steps, sizes.columns, size)) // LINE) * LINE
 
 
-@parallel
+@compiled
 def _correlate_on_threads(
-    each: Any, parts: Any, like: Any, numbers: Any, memory: Any, nbytes: Any, sizes: Any, then: Any
+    each: Any, parts: Any, like: Any, work: Any, memory: Any, nbytes: Any, sizes: Any, then: Any
 ) -> None:
-    work = folded(numbers)
+    in_team(_correlate_part, parts.down * parts.across, (each, parts, like, work, memory, nbytes, sizes, then))
+
+
+@compiled
+def _correlate_part(
+    thread: Any, each: Any, parts: Any, like: Any, work: Any, memory: Any, nbytes: Any, sizes: Any, then: Any
+) -> None:
     rows, filters = work.images * work.vertical.outputs, work.target.channels
     tall, wide = _share(rows, parts.down, 1), _share(filters, parts.across, sliver_width(like))
-    for thread in prange(parts.down * parts.across):
-        row, first = thread // parts.across * tall, thread % parts.across * wide
-        if row < rows and first < filters:
-            own, high, broad = memory + thread * nbytes, min(tall, rows - row), min(wide, filters - first)
-            call_at(_correlate, each, (like, folded(numbers), row, high, first, broad, own, sizes, then))
+    row, first = thread // parts.across * tall, thread % parts.across * wide
+    if row < rows and first < filters:
+        own, high, broad = memory + thread * nbytes, min(tall, rows - row), min(wide, filters - first)
+        call_at(_correlate, each, (like, work, row, high, first, broad, own, sizes, then))
 
 
 @compiled

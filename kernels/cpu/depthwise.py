@@ -7,16 +7,16 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from numba import prange
 
 from ..conv2d import Shape
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from .by_address import address_of, call_at
-from .compiled import compiled, parallel
-from .gather import folded, inside
+from .compiled import compiled
+from .gather import inside
 from .moving import bytes_of, multiply_number, multiply_vector
 from .operands import LINE
-from .walk import Correlation, flat, forward_axis, images, lying, weights
+from .team import in_team
+from .walk import Correlation, forward_axis, images, lying, weights
 from .workspace import workspace
 
 TO_Y, TO_X, TO_W = 0, 1, 2  # which of the three is added to, for loops in Numba
@@ -55,24 +55,23 @@ def _by_tap(w: Any) -> Any:
 
 def _meet(work: Correlation, one: Any, taps: Any, kind: int, threads: int) -> None:
     each = address_of(_meet_image, one, work, 0, 0, 0, 0, kind)
-    _meet_on_threads(each, threads, one, flat(work), taps.ctypes.data, kind, BLOCK * LINE // one.itemsize)
+    _meet_on_threads(each, threads, one, work, taps.ctypes.data, kind, BLOCK * LINE // one.itemsize)
 
 
-@parallel
-def _meet_on_threads(
-    each: Any, threads: Any, like: Any, numbers: Any, taps: Any, kind: Any, block: Any
-) -> None:
+@compiled
+def _meet_on_threads(each: Any, threads: Any, like: Any, work: Any, taps: Any, kind: Any, block: Any) -> None:
     """The weights' gradient is summed over all pictures: there only the channels are shared out."""
-    work = folded(numbers)
+    in_team(_meet_units, threads, (each, threads, like, work, taps, kind, block))
+
+
+@compiled
+def _meet_units(thread: Any, each: Any, threads: Any, like: Any, work: Any, taps: Any, kind: Any, block: Any) -> None:
     channels, pictures = work.source.channels, work.images
     parts = (channels + block - 1) // block
-    units = parts if kind == TO_W else parts * pictures
-    for thread in prange(threads):
-        for unit in range(thread, units, threads):
-            channel, picture = unit % parts * block, unit // parts
-            for image in range(picture, pictures if kind == TO_W else picture + 1):
-                count = min(block, channels - channel)
-                call_at(_meet_image, each, (like, folded(numbers), image, channel, count, taps, kind))
+    for unit in range(thread, parts if kind == TO_W else parts * pictures, threads):
+        channel, picture = unit % parts * block, unit // parts
+        for image in range(picture, pictures if kind == TO_W else picture + 1):
+            call_at(_meet_image, each, (like, work, image, channel, min(block, channels - channel), taps, kind))
 
 
 @compiled

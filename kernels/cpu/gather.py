@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 from .compiled import compiled
 from .moving import bytes_of
 from .operands import clear_run, copy_run
-from .walk import Axis, Correlation, Images, Weights
 
 
 class Pixels(NamedTuple):
@@ -15,16 +14,6 @@ class Pixels(NamedTuple):
     rows: int
     first: int
     width: int
-
-
-@compiled
-def folded(numbers: Any) -> Any:
-    """The correlation of these numbers; see `flat`."""
-    images, joined, v0, v1, v2, v3, v4, v5, h0, h1, h2, h3, h4, h5 = numbers[:14]
-    s0, s1, s2, s3, s4, w0, w1, w2, w3, w4, t0, t1, t2, t3, t4 = numbers[14:]
-    vertical, horizontal = Axis(v0, v1, v2, v3, v4, v5), Axis(h0, h1, h2, h3, h4, h5)
-    source, target = Images(s0, s1, s2, s3, s4), Images(t0, t1, t2, t3, t4)
-    return Correlation(images, vertical, horizontal, joined, source, Weights(w0, w1, w2, w3, w4), target)
 
 
 @compiled

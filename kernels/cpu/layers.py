@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from numba import prange
-
 from .blocking import share_of
-from .compiled import compiled, parallel
+from .compiled import compiled
 from .moving import bytes_of
 from .operands import Matrix, add_to, part
+from .team import in_team
 
 _share = compiled(share_of)
 
@@ -21,13 +20,16 @@ def layer_of(like: Any, c: Any, layers: Any, number: Any) -> Any:
     return Matrix(layers + (number - 1) * c.rows * c.columns * size, c.rows, c.columns, c.columns * size, size)
 
 
-@parallel
+@compiled
 def add_layers(parts: Any, like: Any, c: Any, layers: Any) -> None:
     """Add all layers to C, each thread in some of the rows."""
     threads = parts.down * parts.across * parts.deep
-    tall = _share(c.rows, threads, 1)
-    for thread in prange(threads):
-        if thread * tall < c.rows:
-            into = part(c, thread * tall, 0, tall, c.columns)
-            for number in range(1, parts.deep):
-                add_to(like, into, part(layer_of(like, c, layers, number), thread * tall, 0, tall, c.columns))
+    in_team(_add_rows, threads, (parts, like, c, layers, _share(c.rows, threads, 1)))
+
+
+@compiled
+def _add_rows(thread: Any, parts: Any, like: Any, c: Any, layers: Any, tall: Any) -> None:
+    if thread * tall < c.rows:
+        into = part(c, thread * tall, 0, tall, c.columns)
+        for number in range(1, parts.deep):
+            add_to(like, into, part(layer_of(like, c, layers, number), thread * tall, 0, tall, c.columns))

@@ -5,21 +5,19 @@ Channels fill lines of the cache, and a row has pixels for a tile. Threads share
 
 from typing import Any, NamedTuple
 
-from numba import prange
-
 from .block import sliver_width
 from .blocking import share_of
 from .by_address import address_of, call_at
-from .compiled import compiled, parallel
+from .compiled import compiled
 from .epilogue import Epilogue, finish, no_epilogue
-from .gather import folded
 from .moving import bytes_of, read, write
 from .operands import Matrix, pack_slivers
 from .pixels import ENTRY, HEIGHTS, multiply_pixels
 from .ring import Ring, fill_row, nbytes_of, place_of, ring_of
 from .simd import LINE, OWN, VECTORS
+from .team import in_team
 from .tile import WORD
-from .walk import Correlation, flat
+from .walk import Correlation
 from .workspace import workspace
 
 MOST = 2**18  # bytes of the weights, and of the rows that are copied: they stay in the second cache
@@ -70,7 +68,7 @@ def slide(work: Correlation, one: Any, threads: int, epilogue: Epilogue | None =
         _slide(one, work, ring, plan, 0, work.images * work.vertical.outputs, memory, then)
     else:
         each = address_of(_slide, one, work, ring, plan, 0, 0, memory, then)
-        _slide_on_threads(each, threads, one, flat(work), ring, plan, memory, then)
+        _slide_on_threads(each, threads, one, work, ring, plan, memory, then)
 
 
 def _plan(work: Correlation, ring: Ring, size: int) -> Plan:
@@ -97,23 +95,26 @@ def _tiles(vectors: int, outputs: int) -> Tiles:
     return min(choices, key=lambda each: (each.number * (each.height - 1) + each.full, each.number))
 
 
-@parallel
+@compiled
 def _slide_on_threads(
-    each: Any, threads: Any, like: Any, numbers: Any, ring: Any, plan: Any, memory: Any, then: Any
+    each: Any, threads: Any, like: Any, work: Any, ring: Any, plan: Any, memory: Any, then: Any
 ) -> None:
-    work = folded(numbers)
-    rows = work.images * work.vertical.outputs
-    tall = _share(rows, threads, 1)
-    for thread in prange(threads):
-        if thread * tall < rows:
-            own, high = memory + thread * plan.nbytes, min(tall, rows - thread * tall)
-            call_at(_slide, each, (like, folded(numbers), ring, plan, thread * tall, high, own, then))
+    tall = _share(work.images * work.vertical.outputs, threads, 1)
+    in_team(_slide_share, threads, (each, tall, like, work, ring, plan, memory, then))
 
 
 @compiled
-def _slide(
-    like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, memory: Any, then: Any
+def _slide_share(
+    thread: Any, each: Any, tall: Any, like: Any, work: Any, ring: Any, plan: Any, memory: Any, then: Any
 ) -> None:
+    rows = work.images * work.vertical.outputs
+    if thread * tall < rows:
+        own, high = memory + thread * plan.nbytes, min(tall, rows - thread * tall)
+        call_at(_slide, each, (like, work, ring, plan, thread * tall, high, own, then))
+
+
+@compiled
+def _slide(like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, memory: Any, then: Any) -> None:
     """Some rows of outputs, by one thread."""
     target, outputs = work.target, work.horizontal.outputs
     own = Ring(memory + plan.ring, ring.rows, ring.row, ring.line, ring.phase, ring.pixels, ring.first)

@@ -69,12 +69,6 @@ class Correlation(NamedTuple):
     target: Images
 
 
-def flat(work: Correlation) -> tuple[int, ...]:
-    """All its numbers in order: a loop that threads share takes no tuples of tuples."""
-    v, h, source, weights_, target = work.vertical, work.horizontal, work.source, work.weights, work.target
-    return work.images, work.joined, *v, *h, *source, *weights_, *target
-
-
 class Chunk(NamedTuple):
     """Taps and channels that are multiplied at a time."""
 

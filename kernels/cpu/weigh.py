@@ -5,18 +5,17 @@ Threads share filters and taps out, and pixels where that leaves too little: the
 
 from typing import Any
 
-from numba import prange
-
 from .block import NOTHING, Left, multiply_block, sliver_width
 from .blocking import blocks, share_of, shares
 from .by_address import address_of, call_at
-from .compiled import compiled, parallel
-from .gather import Pixels, folded, gather_pieces, gather_tap
+from .compiled import compiled
+from .gather import Pixels, gather_pieces, gather_tap
 from .layers import add_layers, layer_of
 from .moving import bytes_of
 from .operands import Matrix, pack_slivers, part, scale
 from .simd import ROWS
-from .walk import Correlation, flat
+from .team import in_team
+from .walk import Correlation
 from .workspace import workspace
 
 _share = compiled(share_of)
@@ -38,27 +37,28 @@ def weigh(work: Correlation, one: Any, threads: int) -> None:
         _weigh(one, work, Pixels(0, rows, 0, outputs), 0, 0, dw, memory, sizes)
         return
     each = address_of(_weigh, one, work, Pixels(0, rows, 0, outputs), 0, 0, dw, memory, sizes)
-    _weigh_on_threads(each, parts, one, flat(work), dw, memory, memory + packed, sizes)
+    _weigh_on_threads(each, parts, one, work, dw, memory, memory + packed, sizes)
     if parts.deep > 1:
         add_layers(parts, one, dw, memory + packed)
 
 
-@parallel
-def _weigh_on_threads(
-    each: Any, parts: Any, like: Any, numbers: Any, dw: Any, memory: Any, sums: Any, sizes: Any
+@compiled
+def _weigh_on_threads(each: Any, parts: Any, like: Any, work: Any, dw: Any, memory: Any, sums: Any, sizes: Any) -> None:
+    in_team(_weigh_part, parts.down * parts.across * parts.deep, (each, parts, like, work, dw, memory, sums, sizes))
+
+
+@compiled
+def _weigh_part(
+    thread: Any, each: Any, parts: Any, like: Any, work: Any, dw: Any, memory: Any, sums: Any, sizes: Any
 ) -> None:
-    work = folded(numbers)
     tall, wide = _share(dw.rows, parts.down, ROWS), _share(dw.columns, parts.across, sliver_width(like))
     rows, outputs = work.images * work.vertical.outputs, work.horizontal.outputs
-    deep = _share(rows, parts.deep, 1)
-    for thread in prange(parts.down * parts.across * parts.deep):
-        layer = thread // (parts.down * parts.across)
-        filter_, column = thread // parts.across % parts.down * tall, thread % parts.across * wide
-        if filter_ < dw.rows and column < dw.columns:
-            pixels = Pixels(min(layer * deep, rows), min(deep, max(0, rows - layer * deep)), 0, outputs)
-            into = part(layer_of(like, dw, sums, layer), filter_, column, tall, wide)
-            own = memory + thread * sizes.nbytes
-            call_at(_weigh, each, (like, folded(numbers), pixels, filter_, column, into, own, sizes))
+    deep, layer = _share(rows, parts.deep, 1), thread // (parts.down * parts.across)
+    filter_, column = thread // parts.across % parts.down * tall, thread % parts.across * wide
+    if filter_ < dw.rows and column < dw.columns:
+        pixels = Pixels(min(layer * deep, rows), min(deep, max(0, rows - layer * deep)), 0, outputs)
+        into = part(layer_of(like, dw, sums, layer), filter_, column, tall, wide)
+        call_at(_weigh, each, (like, work, pixels, filter_, column, into, memory + thread * sizes.nbytes, sizes))
 
 
 @compiled

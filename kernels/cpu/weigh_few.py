@@ -6,19 +6,17 @@ rows are copied with zeros around them, so that every tap of every pixel finds a
 
 from typing import Any, NamedTuple
 
-from numba import prange
-
 from .block import Ahead, next_of, sliver_width
 from .blocking import LINE, caches, share_of
 from .by_address import address_of, call_at
-from .compiled import compiled, parallel
+from .compiled import compiled
 from .entries import SHORT, STRIP, TALL, multiply_strip
-from .gather import folded
 from .moving import bytes_of, read, write
 from .operands import Matrix, clear_run, copy_run, pack_slivers
 from .simd import ROWS, VECTORS, lanes
+from .team import in_team
 from .tile import WORD
-from .walk import Correlation, flat
+from .walk import Correlation
 from .workspace import workspace
 
 _share = compiled(share_of)
@@ -45,7 +43,7 @@ def weigh_few(work: Correlation, one: Any, threads: int) -> None:
         _weigh_few(one, work, 0, work.images * work.vertical.outputs, memory, room)
     else:
         each = address_of(_weigh_few, one, work, 0, 0, memory, room)
-        _weigh_few_on_threads(each, threads, one, flat(work), memory, room)
+        _weigh_few_on_threads(each, threads, one, work, memory, room)
     _bring(one, work, memory, room.nbytes, threads, room.tall)
 
 
@@ -75,13 +73,15 @@ def _rows_of_weights(work: Correlation) -> tuple[int, int]:
     return work.vertical.taps, work.horizontal.taps * work.source.channels
 
 
-@parallel
-def _weigh_few_on_threads(each: Any, threads: Any, like: Any, numbers: Any, memory: Any, room: Any) -> None:
-    work = folded(numbers)
+@compiled
+def _weigh_few_on_threads(each: Any, threads: Any, like: Any, work: Any, memory: Any, room: Any) -> None:
     tall = _share(work.images * work.vertical.outputs, threads, 1)
-    for thread in prange(threads):
-        own = memory + thread * room.nbytes
-        call_at(_weigh_few, each, (like, folded(numbers), thread * tall, tall, own, room))
+    in_team(_weigh_few_share, threads, (each, tall, like, work, memory, room))
+
+
+@compiled
+def _weigh_few_share(thread: Any, each: Any, tall: Any, like: Any, work: Any, memory: Any, room: Any) -> None:
+    call_at(_weigh_few, each, (like, work, thread * tall, tall, memory + thread * room.nbytes, room))
 
 
 @compiled

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 
 from ..arrays import poison, poisoned
-from ..cpu.compiled import parallel
+from ..cpu.compiled import compiled
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
+from ..cpu.team import in_team
 from ..spec import DTYPES, Prepared
 from . import FACTOR, TERM, Shape
 
@@ -38,10 +39,14 @@ def repeat_fma(typingctx: Any, factor: Any, term: Any, steps: Any, target: Any) 
     return types.void(factor, factor, types.intp, types.intp), generate
 
 
-@parallel
+@compiled
 def _repeat_on_threads(threads: Any, factor: Any, term: Any, steps: Any, target: Any, nbytes: Any) -> None:
-    for thread in prange(threads):
-        repeat_fma(factor, term, steps, target + thread * nbytes)
+    in_team(_repeat, threads, (factor, term, steps, target, nbytes))
+
+
+@compiled
+def _repeat(thread: Any, factor: Any, term: Any, steps: Any, target: Any, nbytes: Any) -> None:
+    repeat_fma(factor, term, steps, target + thread * nbytes)
 
 
 def peak(kind: Any, factor: float, term: float, steps: int, threads: int) -> Any:

@@ -4,19 +4,19 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from numba import prange
 
 from ..arrays import poison, poisoned
 from ..cpu.block import NOTHING, Ahead, Left, multiply_block, sliver_width
 from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
 from ..cpu.by_address import address_of, call_at
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
-from ..cpu.compiled import compiled, parallel
+from ..cpu.compiled import compiled
 from ..cpu.epilogue import Epilogue, finish, from_channel, no_epilogue
 from ..cpu.layers import add_layers, layer_of
 from ..cpu.moving import bytes_of
 from ..cpu.operands import Matrix, add_to, clear_run, pack_rows, pack_slivers, part, scale, turned
 from ..cpu.simd import OWN, ROWS
+from ..cpu.team import in_team
 from ..cpu.workspace import workspace
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, Unavailable, dtype_of
 from . import Shape
@@ -113,24 +113,31 @@ def multiply(
         add_layers(parts, alpha, c, work + packed)
 
 
-@parallel
+@compiled
 def _multiply_on_threads(
     each: Any, parts: Any, alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sums: Any, sizes: Any, then: Any
 ) -> None:
     """Each thread a part of C, and of the steps; parts of the steps but the first one's into `sums`."""
+    given = (each, parts, alpha, beta, a, b, c, work, sums, sizes, then)
+    in_team(_multiply_part, parts.down * parts.across * parts.deep, given)
+
+
+@compiled
+def _multiply_part(
+    thread: Any, each: Any, parts: Any, alpha: Any, beta: Any, a: Any, b: Any, c: Any, work: Any, sums: Any,
+    sizes: Any, then: Any,
+) -> None:
     tall, wide = _share(c.rows, parts.down, ROWS), _share(c.columns, parts.across, sliver_width(alpha))
-    steps = _share(a.columns, parts.deep, 1)
-    for thread in prange(parts.down * parts.across * parts.deep):
-        layer = thread // (parts.down * parts.across)
-        row, column = thread // parts.across % parts.down * tall, thread % parts.across * wide
-        if row < c.rows and column < c.columns:
-            first = min(layer * steps, a.columns)
-            left, right = part(a, row, first, tall, steps), part(b, first, column, steps, wide)
-            target = part(layer_of(alpha, c, sums, layer), row, column, tall, wide)
-            own = alpha - alpha if layer else beta
-            rest = from_channel(alpha, then, column)
-            room = work + thread * sizes.nbytes
-            call_at(_multiply, each, (alpha, own, left, right, target, room, sizes, rest))
+    steps, layer = _share(a.columns, parts.deep, 1), thread // (parts.down * parts.across)
+    row, column = thread // parts.across % parts.down * tall, thread % parts.across * wide
+    if row < c.rows and column < c.columns:
+        first = min(layer * steps, a.columns)
+        left, right = part(a, row, first, tall, steps), part(b, first, column, steps, wide)
+        target = part(layer_of(alpha, c, sums, layer), row, column, tall, wide)
+        own = alpha - alpha if layer else beta
+        rest = from_channel(alpha, then, column)
+        room = work + thread * sizes.nbytes
+        call_at(_multiply, each, (alpha, own, left, right, target, room, sizes, rest))
 
 
 @compiled
@@ -188,17 +195,23 @@ def _packed(alpha: Any, a: Any, target: Any, columns: Any) -> Left:
     return Left(a.address, a.down, whole, target, pitch, False)
 
 
-@parallel
+@compiled
 def _multiply_bytes_on_threads(
     each: Any, parts: Any, a: Any, b: Any, c: Any, work: Any, nbytes: Any, sizes: Any
 ) -> None:
+    in_team(_multiply_bytes_part, parts.down * parts.across, (each, parts, a, b, c, work, nbytes, sizes))
+
+
+@compiled
+def _multiply_bytes_part(
+    thread: Any, each: Any, parts: Any, a: Any, b: Any, c: Any, work: Any, nbytes: Any, sizes: Any
+) -> None:
     tall, wide = _share(c.rows, parts.down, ROWS), _share(c.columns, parts.across, sliver_width(np.int32(0)))
-    for thread in prange(parts.down * parts.across):
-        row, column = thread // parts.across * tall, thread % parts.across * wide
-        if row < c.rows and column < c.columns:
-            left, right = part(a, row, 0, tall, a.columns), part(b, 0, column, b.rows, wide)
-            into = part(c, row, column, tall, wide)
-            call_at(_multiply_bytes, each, (left, right, into, work + thread * nbytes, sizes))
+    row, column = thread // parts.across * tall, thread % parts.across * wide
+    if row < c.rows and column < c.columns:
+        left, right = part(a, row, 0, tall, a.columns), part(b, 0, column, b.rows, wide)
+        into = part(c, row, column, tall, wide)
+        call_at(_multiply_bytes, each, (left, right, into, work + thread * nbytes, sizes))
 
 
 @compiled

@@ -1,15 +1,12 @@
-"""The suppression on CPUs: threads share the frames out, and a box that is kept is compared with a vector at a time.
-
-One thread does all by itself: Numba's pool, once awake, would change how many threads torch uses.
-"""
+"""The suppression on CPUs: threads share the frames out, and a box that is kept is compared with a vector at a time."""
 
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from ..cpu.compiled import compiled, parallel
+from ..cpu.compiled import compiled
+from ..cpu.team import in_team
 from ..spec import Float32
 from . import ABSENT, Boxes, Groups, check
 
@@ -25,17 +22,14 @@ def nms(
     there = scores > -np.inf
     order = np.argsort(np.where(there, -scores, np.inf), axis=1, kind="stable")
     given = (np.ascontiguousarray(boxes), np.ascontiguousarray(groups), order, np.count_nonzero(there, axis=1))
-    if found.size and min(threads, len(boxes)) == 1:
-        _share(0, 1, *given, float(threshold), found)
-    elif found.size:
+    if found.size:
         _on_threads(min(threads, len(boxes)), *given, float(threshold), found)
     return found
 
 
-@parallel
+@compiled
 def _on_threads(threads: Any, boxes: Any, groups: Any, order: Any, there: Any, threshold: Any, found: Any) -> None:
-    for thread in prange(threads):
-        _share(thread, threads, boxes, groups, order, there, threshold, found)
+    in_team(_share, threads, (threads, boxes, groups, order, there, threshold, found))
 
 
 @compiled

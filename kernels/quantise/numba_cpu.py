@@ -3,12 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 
-from ..cpu.compiled import compiled, parallel
+from ..cpu.compiled import compiled
 from ..cpu.moving import read, write
 from ..cpu.rounding import AT_ONCE, MAGNITUDE, bytes_of_run, largest_bits, nearest_of_run, scaled_run
 from ..cpu.simd import lanes
+from ..cpu.team import in_team
 from . import HIGHEST, LEAST
 
 WORD = 4  # bytes that are multiplied at once: so many channels, the last ones 0, stand side by side
@@ -48,12 +48,15 @@ def quantise(pictures: Pictures, x: int, q: Any, scales: Any, signed: bool, thre
         _quantise_on_threads(threads, numbers, x, q.ctypes.data, scales, flipped)
 
 
-@parallel
+@compiled
 def _quantise_on_threads(threads: Any, numbers: Any, x: Any, q: Any, scales: Any, flipped: Any) -> None:
-    share = (numbers[0] + threads - 1) // threads
-    for thread in prange(threads):
-        first = min(thread * share, numbers[0])
-        _quantise(numbers, x, q, scales, flipped, first, min(first + share, numbers[0]))
+    in_team(_quantise_share, threads, ((numbers[0] + threads - 1) // threads, numbers, x, q, scales, flipped))
+
+
+@compiled
+def _quantise_share(thread: Any, share: Any, numbers: Any, x: Any, q: Any, scales: Any, flipped: Any) -> None:
+    first = min(thread * share, numbers[0])
+    _quantise(numbers, x, q, scales, flipped, first, min(first + share, numbers[0]))
 
 
 @compiled
@@ -130,12 +133,15 @@ def nearest(x: int, result: int, scales: Any, size: int, threads: int) -> None:
         _nearest_on_threads(threads, x, result, scales, size)
 
 
-@parallel
+@compiled
 def _nearest_on_threads(threads: Any, x: Any, result: Any, scales: Any, size: Any) -> None:
-    share = (len(scales) + threads - 1) // threads
-    for thread in prange(threads):
-        first = min(thread * share, len(scales))
-        _nearest(x, result, scales, size, first, min(first + share, len(scales)))
+    in_team(_nearest_share, threads, ((len(scales) + threads - 1) // threads, x, result, scales, size))
+
+
+@compiled
+def _nearest_share(thread: Any, share: Any, x: Any, result: Any, scales: Any, size: Any) -> None:
+    first = min(thread * share, len(scales))
+    _nearest(x, result, scales, size, first, min(first + share, len(scales)))
 
 
 @compiled
@@ -167,20 +173,24 @@ def scale(y: int, pictures: int, pixels: int, scales: Any, by_filter: Any, sums:
         _scale_on_threads(threads, y, pictures * pixels, pixels, scales, by_filter, sums, factors)
 
 
-@parallel
+@compiled
 def _scale_on_threads(
     threads: Any, y: Any, whole: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any
 ) -> None:
     share = (whole + threads - 1) // threads
-    for thread in prange(threads):
-        first = min(thread * share, whole)
-        _scale(y, pixels, scales, by_filter, sums, factors[thread], first, min(first + share, whole))
+    in_team(_scale_share, threads, (share, y, whole, pixels, scales, by_filter, sums, factors))
 
 
 @compiled
-def _scale(
-    y: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any, first: Any, last: Any
+def _scale_share(
+    thread: Any, share: Any, y: Any, whole: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any
 ) -> None:
+    first = min(thread * share, whole)
+    _scale(y, pixels, scales, by_filter, sums, factors[thread], first, min(first + share, whole))
+
+
+@compiled
+def _scale(y: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any, first: Any, last: Any) -> None:
     """Some of the pixels, counted through all pictures."""
     pixel = first
     while pixel < last:

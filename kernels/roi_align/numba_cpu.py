@@ -1,16 +1,15 @@
 """RoIAlign on CPUs: all channels of a pixel are one vector, and pixels that several samples of a bin see weigh once.
 
 Forward, threads share the regions out; backward, where regions overlap, each has images or channels of its own. So
-what is added to a number is added in one order, and the result does not depend on the threads. One thread does all by
-itself: Numba's pool, once awake, would change how many threads torch uses.
+what is added to a number is added in one order, and the result does not depend on the threads.
 """
 
 from typing import Any
 
 import numpy as np
-from numba import prange
 
-from ..cpu.compiled import compiled, parallel
+from ..cpu.compiled import compiled
+from ..cpu.team import in_team
 from ..spec import Float32
 from . import Levels, Regions, check
 
@@ -32,11 +31,8 @@ def forward(
     """Fill out [B, R, side, side, C] from features [B, H, W, C] where a region's level is `own`; both in one piece."""
     check(features.shape, regions.shape, level.shape, out.shape, samples)
     assert features.flags.c_contiguous and out.flags.c_contiguous and out.shape[2] == side
-    given = features, regions, level, int(own), float(scale), samples, out
-    if out.size and threads == 1:
-        _pooled(0, 1, *given)
-    elif out.size:
-        _forward(threads, *given)
+    if out.size:
+        _forward(threads, features, regions, level, int(own), float(scale), samples, out)
 
 
 def backward(
@@ -55,11 +51,7 @@ def backward(
     assert gradient.flags.c_contiguous and into.flags.c_contiguous and gradient.shape[2] == side
     if gradient.size:
         slabs = max(1, min(-(-threads // len(into)), into.shape[3] // _LEAST_CHANNELS))
-        given = slabs, gradient, regions, level, int(own), float(scale), samples, into
-        if threads == 1:
-            _spread_out(0, 1, *given)
-        else:
-            _backward(threads, *given)
+        _backward(threads, slabs, gradient, regions, level, int(own), float(scale), samples, into)
 
 
 @compiled
@@ -118,12 +110,11 @@ def _bin(along: Any, across: Any, i: Any, j: Any, width: Any, places: Any, weigh
     return count
 
 
-@parallel
+@compiled
 def _forward(
     threads: Any, features: Any, regions: Any, level: Any, own: Any, scale: Any, samples: Any, out: Any
 ) -> None:
-    for thread in prange(threads):
-        _pooled(thread, threads, features, regions, level, own, scale, samples, out)
+    in_team(_pooled, threads, (threads, features, regions, level, own, scale, samples, out))
 
 
 @compiled
@@ -172,7 +163,7 @@ def _mix(pixels: Any, places: Any, weights: Any, target: Any) -> None:
         target[channel] += value
 
 
-@parallel
+@compiled
 def _backward(
     threads: Any,
     slabs: Any,
@@ -184,8 +175,7 @@ def _backward(
     samples: Any,
     into: Any,
 ) -> None:
-    for thread in prange(threads):
-        _spread_out(thread, threads, slabs, gradient, regions, level, own, scale, samples, into)
+    in_team(_spread_out, threads, (threads, slabs, gradient, regions, level, own, scale, samples, into))
 
 
 @compiled

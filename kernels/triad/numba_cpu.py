@@ -3,13 +3,14 @@
 from typing import Any
 
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 
 from ..arrays import poison, poisoned
-from ..cpu.compiled import compiled, parallel
+from ..cpu.compiled import compiled
 from ..cpu.moving import bytes_of, read, write
 from ..cpu.operands import LINE
 from ..cpu.simd import I32, Code, instruction
+from ..cpu.team import in_team
 from ..spec import Prepared
 from . import S, Shape, Vectors
 
@@ -44,13 +45,16 @@ def _triad(s: Any, a: Any, b: Any, c: Any, count: Any) -> None:
             place += 1
 
 
-@parallel
+@compiled
 def _triad_on_threads(threads: Any, s: Any, a: Any, b: Any, c: Any, count: Any) -> None:
-    share = (count + threads - 1) // threads
-    for thread in prange(threads):
-        first = min(thread * share, count)
-        at = first * bytes_of(s)
-        _triad(s, a + at, b + at, c + at, min(share, count - first))
+    in_team(_triad_share, threads, (s, a, b, c, (count + threads - 1) // threads, count))
+
+
+@compiled
+def _triad_share(thread: Any, s: Any, a: Any, b: Any, c: Any, share: Any, count: Any) -> None:
+    first = min(thread * share, count)
+    at = first * bytes_of(s)
+    _triad(s, a + at, b + at, c + at, min(share, count - first))
 
 
 def triad(a: Any, b: Any, c: Any, s: float, threads: int = 1) -> None:
