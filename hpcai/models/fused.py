@@ -112,7 +112,6 @@ def _one_by_one(part: nn.BatchNorm2d, relu: bool, x: Tensor, other: Tensor | Non
     return torch.relu_(y) if relu else y
 
 
-@torch.no_grad()
 def _keep_moments(part: nn.BatchNorm2d, mean: Tensor, variance: Tensor, pixels: int) -> None:
     """Running mean and variance move towards these by the layer's momentum; the variance as that of a sample."""
     assert part.momentum is not None and part.running_mean is not None and part.running_var is not None

@@ -1,6 +1,7 @@
 """Two-dimensional convolution (cross-correlation) without bias, and its two gradients."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd, prod
 
 from ..spec import FORWARD, INPUT_GRADIENT, Spec, fp32_tolerance, layer_nbytes
@@ -36,17 +37,17 @@ class Shape(_Shape):
         if min(self.y) < 1:
             raise ValueError(f"{self}: the output is empty")
 
-    @property
+    @cached_property
     def x(self) -> tuple[int, int, int, int]:
         """Dimensions of the input, NCHW."""
         return self.batch, self.channels, self.height, self.width
 
-    @property
+    @cached_property
     def w(self) -> tuple[int, int, int, int]:
         """Dimensions of the weights, OIHW."""
         return self.filters, self.channels // self.groups, *self.kernel
 
-    @property
+    @cached_property
     def y(self) -> tuple[int, int, int, int]:
         """Dimensions of the output, NCHW."""
         return self.batch, self.filters, self._extent(0, self.height), self._extent(1, self.width)

@@ -19,7 +19,17 @@ from ..cpu.epilogue import Epilogue
 from ..cpu.operands import Matrix
 from ..cpu.simd import OWN
 from ..cpu.slide import slide, slides
-from ..cpu.walk import Correlation, Lying, forward_works, gradient_works, images, lying, moved, side_by_side, weights
+from ..cpu.walk import (
+    Computation,
+    Correlation,
+    Lying,
+    forward_works,
+    gradient_works,
+    images,
+    lying,
+    side_by_side,
+    weights,
+)
 from ..cpu.weigh import weigh
 from ..cpu.weigh_few import weigh_few
 from ..gemm.numba_cpu import multiply
@@ -28,7 +38,7 @@ from . import Shape
 
 KNOWN = 4096  # layers of which is kept how they are computed
 EXACT_FP32, MOST_OF_BYTES = 2**24, 255 * 128  # whole numbers up to the first; the largest product of two bytes
-Kernel = Callable[..., None]  # of a Correlation, 1 of its type, threads, and an Epilogue where it is a forward one
+Kernel = Callable[[Correlation, Any, int], Computation]  # of a correlation, 1 of its type, and threads
 Planned = Callable[..., None]  # of the addresses of x, w and y, and perhaps an Epilogue
 ORDER = {FORWARD: (0, 1, 2), INPUT_GRADIENT: (2, 1, 0), WEIGHT_GRADIENT: (2, 0, 1)}  # of x, w, y as A, B, C
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
@@ -77,8 +87,8 @@ def planned(
         return partial(_multiply, products, direction, one, zero, threads)
     backwards = direction == INPUT_GRADIENT
     works = gradient_works(y, w, x, shape) if backwards else forward_works(x, w, y, shape)
-    kernels = [(_kernel(direction, work, one.itemsize), work) for work in works]
-    return partial(_correlate, kernels, backwards, one, threads)
+    computations = [_kernel(direction, work, one.itemsize)(work, one, threads) for work in works]
+    return partial(_correlate, computations, backwards)
 
 
 def _multiply(
@@ -87,17 +97,16 @@ def _multiply(
 ) -> None:
     order, at = ORDER[direction], (x, w, y)
     for matrices in products:
-        a, b, c = (each._replace(address=each.address + at[place]) for each, place in zip(matrices, order, strict=True))
+        a, b, c = (Matrix(each[0] + at[place], *each[1:]) for each, place in zip(matrices, order, strict=True))
         multiply(one, zero, a, b, c, threads, *epilogue)
 
 
 def _correlate(
-    works: list[tuple[Kernel, Correlation]], backwards: bool, one: Any, threads: int,
-    x: int, w: int, y: int, *epilogue: Epilogue,
+    computations: list[Computation], backwards: bool, x: int, w: int, y: int, *epilogue: Epilogue
 ) -> None:
     source, target = (y, x) if backwards else (x, y)
-    for kernel, work in works:
-        kernel(moved(work, source, w, target), one, threads, *epilogue)
+    for compute in computations:
+        compute(source, w, target, *epilogue)
 
 
 def _kernel(direction: str, work: Correlation, size: int) -> Kernel:
@@ -124,13 +133,14 @@ def forward_bytes(x: Any, w: Any, y: Any, shape: Shape, threads: int = 1) -> Non
     words = [array.view(np.int32) for array in (x, w)]
     places = [lying(array) for array in (*words, y)]
     anywhere = (place._replace(address=0) for place in places)
-    for work in _works_of_bytes(*anywhere, shape):
-        correlate(moved(work, *(place.address for place in places)), np.int32(1), threads)
+    for compute in _by_bytes(*anywhere, shape, threads):
+        compute(*(place.address for place in places))
 
 
 @lru_cache(KNOWN)
-def _works_of_bytes(x: Lying, w: Lying, y: Lying, shape: Shape) -> list[Correlation]:
-    return list(forward_works(x, w, y, replace(shape, channels=shape.channels // WORD)))
+def _by_bytes(x: Lying, w: Lying, y: Lying, shape: Shape, threads: int) -> list[Computation]:
+    works = forward_works(x, w, y, replace(shape, channels=shape.channels // WORD))
+    return [correlate(work, np.int32(1), threads) for work in works]
 
 
 def _forward_bytes_by_floats(x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:

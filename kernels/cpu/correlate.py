@@ -19,26 +19,30 @@ from .places import arrange, entries_of, fill, fill_inside, fill_joined, tables,
 from .simd import ROWS
 from .team import in_team
 from .tile import WORD
-from .walk import Correlation
+from .walk import Computation, Correlation, moved
 from .workspace import workspace
 
 _pitch, _share, _tables = compiled(row_pitch), compiled(share_of), compiled(tables)
 
 
-def correlate(work: Correlation, one: Any, threads: int, epilogue: Epilogue | None = None) -> None:
-    """Fill the target of a correlation, whose numbers are like `one`."""
-    then = epilogue or no_epilogue(one)
+def correlate(work: Correlation, one: Any, threads: int) -> Computation:
+    """What fills the target of a correlation, whose numbers are like `one`."""
     sizes = blocks(one.itemsize)
     pixels = work.images * work.vertical.outputs * work.horizontal.outputs
     steps = work.vertical.taps * work.horizontal.taps * work.source.channels
     parts = shares(threads, pixels, work.target.channels, max(steps, 1), one.itemsize, False)
     nbytes = _room(sizes, one.itemsize)
-    memory = workspace(threads * nbytes)
-    if threads == 1:
-        _correlate(one, work, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes, then)
-    else:
-        each = address_of(_correlate, one, work, 0, 0, 0, 0, memory, sizes, then)
-        _correlate_on_threads(each, parts, one, work, memory, nbytes, sizes, then)
+    nothing = no_epilogue(one)
+
+    def compute(source: int, weights: int, target: int, then: Epilogue | None = nothing) -> None:
+        here, memory = moved(work, source, weights, target), workspace(threads * nbytes)
+        if threads == 1:
+            _correlate(one, here, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes, then)
+        else:
+            each = address_of(_correlate, one, here, 0, 0, 0, 0, memory, sizes, then)
+            _correlate_on_threads(each, parts, one, here, memory, nbytes, sizes, then)
+
+    return compute
 
 
 def _room(sizes: Blocks, size: int) -> int:

@@ -17,7 +17,7 @@ from .ring import Ring, fill_row, nbytes_of, place_of, ring_of
 from .simd import LINE, OWN, VECTORS
 from .team import in_team
 from .tile import WORD
-from .walk import Correlation
+from .walk import Computation, Correlation, moved
 from .workspace import workspace
 
 MOST = 2**18  # bytes of the weights, and of the rows that are copied: they stay in the second cache
@@ -58,17 +58,21 @@ def slides(work: Correlation, size: int) -> bool:
     return plan.nbytes <= MOST
 
 
-def slide(work: Correlation, one: Any, threads: int, epilogue: Epilogue | None = None) -> None:
-    """Fill the target of a correlation that slides, whose numbers are like `one`."""
-    then = epilogue or no_epilogue(one)
+def slide(work: Correlation, one: Any, threads: int) -> Computation:
+    """What fills the target of a correlation that slides, whose numbers are like `one`."""
     ring = ring_of(0, work, one.itemsize)
     plan = _plan(work, ring, one.itemsize)
-    memory = workspace(threads * plan.nbytes)
-    if threads == 1:
-        _slide(one, work, ring, plan, 0, work.images * work.vertical.outputs, memory, then)
-    else:
-        each = address_of(_slide, one, work, ring, plan, 0, 0, memory, then)
-        _slide_on_threads(each, threads, one, work, ring, plan, memory, then)
+    nothing = no_epilogue(one)
+
+    def compute(source: int, weights: int, target: int, then: Epilogue | None = nothing) -> None:
+        here, memory = moved(work, source, weights, target), workspace(threads * plan.nbytes)
+        if threads == 1:
+            _slide(one, here, ring, plan, 0, work.images * work.vertical.outputs, memory, then)
+        else:
+            each = address_of(_slide, one, here, ring, plan, 0, 0, memory, then)
+            _slide_on_threads(each, threads, one, here, ring, plan, memory, then)
+
+    return compute
 
 
 def _plan(work: Correlation, ring: Ring, size: int) -> Plan:

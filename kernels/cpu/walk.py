@@ -1,6 +1,6 @@
 """How a convolution meets its input: which source pixel each tap of an output sees, and what lies where in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -69,6 +69,11 @@ class Correlation(NamedTuple):
     target: Images
 
 
+# Fills the target of a correlation, or its weights with their gradient: called with how many bytes further on than it
+# says source, weights and target lie, and perhaps with an epilogue.
+Computation = Callable[..., None]
+
+
 class Chunk(NamedTuple):
     """Taps and channels that are multiplied at a time."""
 
@@ -80,10 +85,12 @@ class Chunk(NamedTuple):
 
 def moved(work: Correlation, source: int, weights_: int, target: int) -> Correlation:
     """The same, of arrays that lie so many bytes further on."""
-    return work._replace(
-        source=work.source._replace(address=work.source.address + source),
-        weights=work.weights._replace(address=work.weights.address + weights_),
-        target=work.target._replace(address=work.target.address + target),
+    of_source, of_weights, of_target = work.source, work.weights, work.target
+    return Correlation(
+        *work[:4],
+        Images(of_source.address + source, *of_source[1:]),
+        Weights(of_weights.address + weights_, *of_weights[1:]),
+        Images(of_target.address + target, *of_target[1:]),
     )
 
 

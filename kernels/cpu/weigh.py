@@ -15,31 +15,36 @@ from .moving import bytes_of
 from .operands import Matrix, pack_slivers, part, scale
 from .simd import ROWS
 from .team import in_team
-from .walk import Correlation
+from .walk import Computation, Correlation, moved
 from .workspace import workspace
 
 _share = compiled(share_of)
 
 
-def weigh(work: Correlation, one: Any, threads: int) -> None:
-    """Fill the weights of a forward correlation with their gradient; its target is the output's gradient.
+def weigh(work: Correlation, one: Any, threads: int) -> Computation:
+    """What fills the weights of a forward correlation with their gradient; its target is the output's gradient.
 
     The weights of a filter lie in one piece, and so do the pixels of the target.
     """
     size, sizes = one.itemsize, blocks(one.itemsize)
     filters, columns = work.target.channels, work.vertical.taps * work.horizontal.taps * work.source.channels
     rows, outputs = work.images * work.vertical.outputs, work.horizontal.outputs
-    dw = Matrix(work.weights.address, filters, columns, work.weights.filter, size)
     parts = shares(threads, filters, columns, rows * outputs, size)
     packed = parts.down * parts.across * parts.deep * sizes.nbytes
-    memory = workspace(packed + (parts.deep - 1) * filters * columns * size)
-    if threads == 1:
-        _weigh(one, work, Pixels(0, rows, 0, outputs), 0, 0, dw, memory, sizes)
-        return
-    each = address_of(_weigh, one, work, Pixels(0, rows, 0, outputs), 0, 0, dw, memory, sizes)
-    _weigh_on_threads(each, parts, one, work, dw, memory, memory + packed, sizes)
-    if parts.deep > 1:
-        add_layers(parts, one, dw, memory + packed)
+    nbytes, pixels = packed + (parts.deep - 1) * filters * columns * size, Pixels(0, rows, 0, outputs)
+
+    def compute(source: int, weights: int, target: int) -> None:
+        here, memory = moved(work, source, weights, target), workspace(nbytes)
+        dw = Matrix(here.weights.address, filters, columns, work.weights.filter, size)
+        if threads == 1:
+            _weigh(one, here, pixels, 0, 0, dw, memory, sizes)
+            return
+        each = address_of(_weigh, one, here, pixels, 0, 0, dw, memory, sizes)
+        _weigh_on_threads(each, parts, one, here, dw, memory, memory + packed, sizes)
+        if parts.deep > 1:
+            add_layers(parts, one, dw, memory + packed)
+
+    return compute
 
 
 @compiled

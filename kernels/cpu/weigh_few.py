@@ -16,7 +16,7 @@ from .operands import Matrix, clear_run, copy_run, pack_slivers
 from .simd import ROWS, VECTORS, lanes
 from .team import in_team
 from .tile import WORD
-from .walk import Correlation
+from .walk import Computation, Correlation, moved
 from .workspace import workspace
 
 _share = compiled(share_of)
@@ -35,16 +35,20 @@ class Room(NamedTuple):
     nbytes: int
 
 
-def weigh_few(work: Correlation, one: Any, threads: int) -> None:
+def weigh_few(work: Correlation, one: Any, threads: int) -> Computation:
     """Like `weigh`, of a correlation whose taps are joined."""
     room = _room(work, one.itemsize)
-    memory = workspace(threads * room.nbytes)
-    if threads == 1:
-        _weigh_few(one, work, 0, work.images * work.vertical.outputs, memory, room)
-    else:
-        each = address_of(_weigh_few, one, work, 0, 0, memory, room)
-        _weigh_few_on_threads(each, threads, one, work, memory, room)
-    _bring(one, work, memory, room.nbytes, threads, room.tall)
+
+    def compute(source: int, weights: int, target: int) -> None:
+        here, memory = moved(work, source, weights, target), workspace(threads * room.nbytes)
+        if threads == 1:
+            _weigh_few(one, here, 0, work.images * work.vertical.outputs, memory, room)
+        else:
+            each = address_of(_weigh_few, one, here, 0, 0, memory, room)
+            _weigh_few_on_threads(each, threads, one, here, memory, room)
+        _bring(one, here, memory, room.nbytes, threads, room.tall)
+
+    return compute
 
 
 def _room(work: Correlation, size: int) -> Room:
@@ -205,9 +209,15 @@ def _shift(entries: Any, rows: Any, seen: Any, gradient: Any) -> None:
 @compiled
 def _bring(like: Any, work: Any, memory: Any, apart: Any, threads: Any, tall: Any) -> None:
     """The sums of all threads, transposed, to where the weights belong."""
+    in_team(_bring_filters, threads, (like, work, memory, apart, threads, tall))
+
+
+@compiled
+def _bring_filters(first: Any, like: Any, work: Any, memory: Any, apart: Any, threads: Any, tall: Any) -> None:
+    """Of every so manieth filter, as many as there are threads, from the first on."""
     size, width = bytes_of(like), sliver_width(like)
     run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
-    for filter_ in range(work.target.channels):
+    for filter_ in range(first, work.target.channels, threads):
         for row in range(work.vertical.taps * run):
             tap, number = divmod(row, run)
             total = like - like

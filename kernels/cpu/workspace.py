@@ -10,7 +10,8 @@ _own = threading.local()
 
 def workspace(nbytes: int) -> int:
     """The address of so many bytes, a multiple of 64; they are this thread's until its next call."""
-    held = getattr(_own, "held", None)
-    if held is None or len(held) < nbytes + _LINE:
-        held = _own.held = np.zeros(nbytes + _LINE, np.uint8)
-    return int(-(-held.ctypes.data // _LINE) * _LINE)
+    if nbytes > getattr(_own, "nbytes", -1):
+        _own.held, _own.nbytes = np.zeros(nbytes + _LINE, np.uint8), nbytes
+        _own.address = int(-(-_own.held.ctypes.data // _LINE) * _LINE)
+    address: int = _own.address
+    return address

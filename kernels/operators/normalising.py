@@ -86,9 +86,9 @@ def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tup
 
 def _check(x: Tensor, alike: Iterable[Tensor | None], vectors: Sequence[Tensor]) -> None:
     """Memory is read and written as far as sizes and types say."""
-    given = [each for each in alike if each is not None]
-    fit = all(each.shape == x.shape for each in given) and all(each.shape == x.shape[1:2] for each in vectors)
-    if fit and x.ndim == 4 and x.numel() and takes(x, x.shape[1]) and _of_type(x.dtype, (*given, *vectors)):
+    given, size = [each for each in alike if each is not None], x.shape
+    fit = _like_that(given, size, x.dtype) and _like_that(vectors, size[1:2], x.dtype)
+    if fit and len(size) == 4 and x.numel() and takes(x, size[1]):
         return
     found, kinds = [(tuple(each.shape), each.dtype) for each in (*given, *vectors)], ", ".join(map(str, KINDS))
     raise RuntimeError(
@@ -97,8 +97,8 @@ def _check(x: Tensor, alike: Iterable[Tensor | None], vectors: Sequence[Tensor])
     )
 
 
-def _of_type(kind: torch.dtype, tensors: Iterable[Tensor]) -> bool:
-    return all(each.dtype == kind for each in tensors)
+def _like_that(tensors: Sequence[Tensor], size: torch.Size, kind: torch.dtype) -> bool:
+    return not [each for each in tensors if each.shape != size or each.dtype != kind]
 
 
 def _in_order(tensor: Tensor) -> Tensor:

@@ -142,14 +142,24 @@ def _shape(x: Size, w: Size, stride: Any, padding: Any, dilation: Any, groups: i
     return shape
 
 
+@lru_cache(KNOWN)
+def _sizes(direction: str, shape: Shape) -> tuple[Size, Size, Size]:
+    """Of both operands and the result."""
+    return {
+        FORWARD: (shape.x, shape.w, shape.y),
+        INPUT_GRADIENT: (shape.y, shape.w, shape.x),
+        WEIGHT_GRADIENT: (shape.x, shape.y, shape.w),
+    }[direction]
+
+
 def _convolved(direction: str, one: Tensor, other: Tensor, shape: Shape) -> Tensor:
     _check(one, other)
-    wanted = {FORWARD: (shape.x, shape.w), INPUT_GRADIENT: (shape.y, shape.w), WEIGHT_GRADIENT: (shape.x, shape.y)}
-    if (one.shape, other.shape) != wanted[direction]:
+    *wanted, made = _sizes(direction, shape)
+    if [one.shape, other.shape] != wanted:
         raise RuntimeError(
-            f"{direction} of a convolution of {tuple(one.shape)} and {tuple(other.shape)}; allowed: {wanted[direction]}"
+            f"{direction} of a convolution of {tuple(one.shape)} and {tuple(other.shape)}; allowed: {wanted}"
         )
-    result = torch.empty(shape.result(direction), dtype=one.dtype, device=one.device, memory_format=LAST)
+    result = torch.empty(made, dtype=one.dtype, device=one.device, memory_format=LAST)
     _kernel("convolve", one.device.type)(direction, one, other, result, shape)
     return result
 
