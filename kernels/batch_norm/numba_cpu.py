@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cpu.by_address import address_of, call_at
+from ..cpu.by_address import There, address_of, call_at
 from ..cpu.channels import (
     APPLY,
     APPLY_WITH,
@@ -65,19 +65,17 @@ def applies(channels: int, itemsize: int) -> bool:
 
 def forward(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
     """Fill y, mean and variance; arrays by their addresses, all of the type of `one`, other = 0 if nothing is added."""
-    room = _room(layer, one.itemsize, threads)
-    arrays = (x, other, y, 0, 0)
-    _begin(one, layer, x, room)
-    _sum(threads, MOMENTS, floor(one, False), layer, room, arrays)
-    _know_moments(one, layer, room, threads)
-    _pass(threads, APPLY_WITH if other else APPLY, floor(one, relu), layer, room, arrays)
+    room, arrays, least = _room(layer, one.itemsize, threads), (x, other, y, 0, 0), floor(one, relu)
+    each = _addresses(least, layer, room, arrays)
+    _forward(each, threads, APPLY_WITH if other else APPLY, floor(one, False), least, layer, room, arrays)
 
 
 def evaluate(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
     """Fill y by the mean and variance that are given."""
-    room = _room(layer, one.itemsize, threads)
+    room, arrays, least = _room(layer, one.itemsize, threads), (x, other, y, 0, 0), floor(one, relu)
     _know(one, layer, room)
-    _pass(threads, APPLY_WITH if other else APPLY, floor(one, relu), layer, room, (x, other, y, 0, 0))
+    each = _addresses(least, layer, room, arrays).passing
+    _pass(each, threads, APPLY_WITH if other else APPLY, least, layer, room, arrays)
 
 
 def known(layer: Layer, one: Any) -> Any:
@@ -92,12 +90,10 @@ def backward(
     relu: bool, threads: int,
 ) -> None:
     """Fill dx, dweight and dbias, and dother unless it is 0, which needs y; the layer's moments are those of x."""
-    room = _room(layer, one.itemsize, threads)
-    arrays = (x, g, y, dx, dother)
-    _know(one, layer, room)
-    _sum(threads, SUM_WITH if dother else SUM, floor(one, relu), layer, room, arrays)
-    _know_gradients(one, layer, room, threads, dweight, dbias)
-    _pass(threads, GRADIENT_WITH if dother else GRADIENT, floor(one, relu), layer, room, arrays)
+    room, arrays, least = _room(layer, one.itemsize, threads), (x, g, y, dx, dother), floor(one, relu)
+    kinds = (SUM_WITH, GRADIENT_WITH) if dother else (SUM, GRADIENT)
+    each = _addresses(least, layer, room, arrays)
+    _backward(each, threads, kinds, least, layer, room, arrays, dweight, dbias)
 
 
 def _room(layer: Layer, itemsize: int, threads: int) -> Room:
@@ -108,23 +104,40 @@ def _room(layer: Layer, itemsize: int, threads: int) -> Room:
     return Room(table, apart, block, block + 2 * apart, own)
 
 
+class Addresses(NamedTuple):
+    """Where the machine code of passes is, of one that sums and of one that does not."""
+
+    summing: There
+    passing: There
+
+
+def _addresses(floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> Addresses:
+    given = (floor, 0, layer, room, arrays, 0, 0)
+    return Addresses(address_of(_sum_blocks, *given, 0), address_of(_pass_blocks, *given))
+
+
 @compiled
-def _begin(like: Any, layer: Any, x: Any, room: Any) -> None:
+def _forward(each: Any, threads: Any, kind: Any, nothing: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
     """Sums are of distances from the first pixel, so that little is lost where a channel is far from 0."""
-    copy_run(like, room.table + MEAN * room.apart, x, layer.channels)
-
-
-def _sum(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> None:
-    """All pixels' sums, by each thread of its own."""
-    if threads == 1:
-        _sum_blocks(floor, kind, layer, room, arrays, 0, layer.pixels, 0)
-    else:
-        each = address_of(_sum_blocks, floor, kind, layer, room, arrays, 0, 0, 0)
-        _sum_on_threads(each, threads, kind, floor, layer, room, arrays)
+    copy_run(floor, room.table + MEAN * room.apart, arrays[0], layer.channels)
+    _sum(each.summing, threads, MOMENTS, nothing, layer, room, arrays)
+    _know_moments(floor, layer, room, threads)
+    _pass(each.passing, threads, kind, floor, layer, room, arrays)
 
 
 @compiled
-def _sum_on_threads(each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+def _backward(
+    each: Any, threads: Any, kinds: Any, floor: Any, layer: Any, room: Any, arrays: Any, dweight: Any, dbias: Any
+) -> None:
+    _know(floor, layer, room)
+    _sum(each.summing, threads, kinds[0], floor, layer, room, arrays)
+    _know_gradients(floor, layer, room, threads, dweight, dbias)
+    _pass(each.passing, threads, kinds[1], floor, layer, room, arrays)
+
+
+@compiled
+def _sum(each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+    """All pixels' sums, by each thread of its own."""
     share = (layer.pixels + threads - 1) // threads
     in_team(_sum_share, threads, (each, share, kind, floor, layer, room, arrays))
 
@@ -153,17 +166,9 @@ def _sum_blocks(
             write(read(0.0, to) + read(floor, block + place * bytes_of(floor)), to)
 
 
-def _pass(threads: int, kind: int, floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> None:
-    """A pass that sums nothing."""
-    if threads == 1:
-        _pass_blocks(floor, kind, layer, room, arrays, 0, layer.pixels)
-    else:
-        each = address_of(_pass_blocks, floor, kind, layer, room, arrays, 0, 0)
-        _pass_on_threads(each, threads, kind, floor, layer, room, arrays)
-
-
 @compiled
-def _pass_on_threads(each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+def _pass(each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
+    """A pass that sums nothing."""
     share = (layer.pixels + threads - 1) // threads
     in_team(_pass_share, threads, (each, share, kind, floor, layer, room, arrays))
 

@@ -1,6 +1,6 @@
 """Calls of machine code by its address: so that a caller is compiled without what it calls being compiled once more.
 
-Numba compiles into a function all that it calls, and into one with a prange loop even three times.
+Numba compiles into a function all that it calls.
 """
 
 import zlib

@@ -56,7 +56,7 @@ def in_team(context: Any, function: Any, turns: Any, arguments: Any) -> Any:
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
         _, turns, given = values
-        task = builder.alloca(ir.LiteralStructType([I64, I64, given.type]))
+        task = cgutils.alloca_once(builder, ir.LiteralStructType([I64, I64, given.type]))
         for place, value in enumerate((turns, I64(0), given)):
             builder.store(value, _part(builder, task, place))
         loop = _loop(context, builder.module, function.dispatcher.overloads[kinds], kinds, task.type)
@@ -65,7 +65,8 @@ def in_team(context: Any, function: Any, turns: Any, arguments: Any) -> Any:
         builder.call(start, [loop, handed, builder.trunc(turns, I32), I32(0)])
         failed = builder.load(_part(builder, task, 1))
         with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", failed, I64(0))):
-            context.call_conv.return_user_exc(builder, RuntimeError, (f"{function.dispatcher} failed in a thread",))
+            said = f"{function.dispatcher.py_func.__name__} failed in a thread"
+            context.call_conv.return_user_exc(builder, RuntimeError, (said,))
         return context.get_dummy_value()
 
     return types.void(function, types.intp, arguments), generate
