@@ -19,7 +19,7 @@ def main() -> NoReturn:
         if environment_rank(os.environ) == 0:
             print(f"bench.py: {sys.executable} {lacks}: run `make install` and use .venv/bin/python", file=sys.stderr)
         sys.exit(2)
-    from hpcai.driver import command
+    from hpcai.main import command
 
     command()
 

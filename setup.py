@@ -45,5 +45,5 @@ setup(
             "setuptools>=64",
         ],
     },
-    entry_points={"console_scripts": ["hpcai-bench = hpcai.driver:command"]},
+    entry_points={"console_scripts": ["hpcai-bench = hpcai.main:command"]},
 )

@@ -35,7 +35,7 @@ from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.models.detection.detector import build
 from hpcai.train.loop import Training
-from hpcai.workloads.weather import assembled
+from hpcai.workloads.weather.measure import assembled
 
 CPU = torch.device("cpu")
 CASES = ("fasterrcnn8:96:16:2", "fasterrcnn8:96:16:1", "fasterrcnn18:192:4:2")

@@ -26,7 +26,7 @@ from hpcai.inputfile import parse
 from hpcai.machine import device as devices
 from hpcai.models.executed import Executed
 from hpcai.train.loop import Training
-from hpcai.workloads import assembly
+from hpcai.training import assembly
 
 WORLD = MPI.COMM_WORLD
 CPU = torch.device("cpu")

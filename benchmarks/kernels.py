@@ -96,7 +96,7 @@ def convolutions(batch: int, threads: int, rounds: int) -> None:
     from hpcai import networks
     from hpcai.kernels import conv2d
     from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT
-    from hpcai.workloads.products import every_product
+    from hpcai.preflight.layer_products import every_product
 
     found, stem = [], None
     network = networks.build("resnet50", (224, 224), 3, 1000)

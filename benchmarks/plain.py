@@ -31,14 +31,14 @@ from hpcai.comm.rendezvous import process_group  # noqa: E402
 from hpcai.data import catalog  # noqa: E402
 from hpcai.inputfile import parse  # noqa: E402
 from hpcai.machine import device as devices  # noqa: E402
+from hpcai.preflight.case_checks import network  # noqa: E402
+from hpcai.preflight.library_loading import load  # noqa: E402
 from hpcai.search.archive import replayed  # noqa: E402
 from hpcai.search.nursery import FRESH, Nursery  # noqa: E402
 from hpcai.search.plan import Plan  # noqa: E402
 from hpcai.train.guide import Guide  # noqa: E402
 from hpcai.train.state import Progress  # noqa: E402
-from hpcai.workloads.assembly import assembled_trial  # noqa: E402
-from hpcai.workloads.loading import load  # noqa: E402
-from hpcai.workloads.prepare import network  # noqa: E402
+from hpcai.training.assembly import assembled_trial  # noqa: E402
 
 Json = dict[str, Any]
 

@@ -55,10 +55,10 @@ def measure(case: str, rounds: int) -> None:
     from interleaved import CPU, WORLD, built
 
     from hpcai.machine import device as devices
+    from hpcai.preflight.kernel_choice import choose
     from hpcai.result import choice
     from hpcai.train.optimisers import sgd
     from hpcai.train.providers import take_over
-    from hpcai.workloads.choosing import choose
 
     network, *sizes = case.split(":")
     pixels, size, threads = map(int, sizes)

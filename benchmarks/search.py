@@ -27,8 +27,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from hpcai.formulas.learning_curve import accuracy  # noqa: E402
 from hpcai.machine.inventory import processor, versions  # noqa: E402
-from hpcai.prediction import accuracy  # noqa: E402
 
 Json = dict[str, Any]
 PARTS = ("strategies", "weights", "rate", "memory")

@@ -12,8 +12,8 @@ from hpcai import networks, opcount
 from hpcai import result as results
 from hpcai.comm.seats import described, grids_of, groups_of
 from hpcai.data.order import Shard
+from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case, Problem, parse
-from hpcai.judged import expected_fingerprint
 from hpcai.networks.lineage import lineage
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from hpcai.rounds import number
+from hpcai.formulas.trial_schedule import number
 from hpcai.search.board import MOST_PARENTS
 from hpcai.search.coordinator import Coordinator, Rules
 from hpcai.search.messages import decoded, encoded, line

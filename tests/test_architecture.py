@@ -14,25 +14,14 @@ from launch import ROOT
 GROUPS = (
     ("errors", "kernels"),
     ("inputfile", "networks"),
-    (
-        "opcount",
-        "estimate",
-        "detections",
-        "score",
-        "searchscore",
-        "roofline",
-        "result",
-        "audit",
-        "judged",
-        "prediction",
-        "projection",
-        "rounds",
-    ),
+    ("formulas", "opcount", "estimate", "detections", "result"),
     ("machine", "comm", "clock"),
     ("data", "models", "train", "search"),
-    ("workloads",),
+    ("preflight",),
+    ("plan", "training"),
+    ("monitoring", "workloads"),
     ("report", "ranking"),
-    ("cli", "benchmark", "driver"),
+    ("cli", "run", "main"),
 )
 LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}
 PURE_LEVELS = (1, 2)
@@ -116,7 +105,7 @@ def test_imports_are_seen_wherever_they_stand() -> None:
     assert "hpcai.kernels.spec" in imports(ROOT / "kernels/gemm/__init__.py")
     assert "hpcai.kernels.gemm" in imports(ROOT / "kernels/gemm/reference.py")
     assert "hpcai" in imports(ROOT / "hpcai/cli.py")
-    assert "hpcai.driver" in imports(ROOT / "bench.py")
+    assert "hpcai.main" in imports(ROOT / "bench.py")
 
 
 def test_imports_point_to_groups_above() -> None:
@@ -165,7 +154,7 @@ def test_results_are_verified_without_compilers_torch_and_mpi() -> None:
 
 def test_a_plan_is_made_without_mpi() -> None:
     """Of a launcher's ranks one plans, and the others are gone: whoever started MPI would wait for them."""
-    program = "import sys, hpcai.workloads.planning; print(*sys.modules)"
+    program = "import sys, hpcai.plan.planner; print(*sys.modules)"
     finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "torch" in finished.stdout.split() and "mpi4py" not in finished.stdout.split()
 

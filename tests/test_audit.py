@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from hpcai.audit import Audit, official, worst
+from hpcai.formulas.eligibility import Audit, official, worst
 
 OFFICIAL = {
     "dataset": "imagenet",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hpcai.audit import Audit, searched
+from hpcai.formulas.eligibility import Audit, searched
 
 OFFICIAL = {
     "dataset": "imagenet",

@@ -13,9 +13,9 @@ from small_run import INPUT, WEATHER, Run, bench, judged
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse
+from hpcai.preflight import case_checks
 from hpcai.report import verify
 from hpcai.result import choice
-from hpcai.workloads import prepare
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: AUTO KERNELS NOT RUN")
 
@@ -112,4 +112,4 @@ def test_a_search_has_no_choice_and_compiled_networks_neither() -> None:
     (case,) = parse(text.format("ensemble", "torch COMPILE\n"), ranks=1).cases(1)
     import torch
 
-    assert "layers are timed one by one; allowed: COMPILE off" in prepare._refused_here(case, torch.device("cpu"))
+    assert "layers are timed one by one; allowed: COMPILE off" in case_checks._refused_here(case, torch.device("cpu"))

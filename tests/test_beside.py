@@ -13,10 +13,10 @@ from torch import Tensor
 from hpcai import clock
 from hpcai.inputfile import Case, parse
 from hpcai.kernels.operators import on_cpu
+from hpcai.preflight.vendor_comparison import STEPS, beside_the_vendor
 from hpcai.result import beside
 from hpcai.train import providers
 from hpcai.train.loop import Training
-from hpcai.workloads.beside import STEPS, beside_the_vendor
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.together
@@ -89,7 +89,7 @@ def test_the_training_is_left_as_it_was() -> None:
 
 def test_layers_without_weights_yet_stay_in_the_steps() -> None:
     """So a detector's proposals do not depend on the order of scores that only rounding tells apart."""
-    from hpcai.workloads import beside as steps
+    from hpcai.preflight import vendor_comparison as steps
 
     made = ours()
     torch.nn.init.zeros_(made.state.module.get_submodule("narrow").weight)

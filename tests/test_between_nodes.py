@@ -8,7 +8,7 @@ from small_run import cases_of, golden
 
 from hpcai.comm.grid import split
 from hpcai.report import consistency
-from hpcai.workloads.totals import between_nodes
+from hpcai.training.totals import between_nodes
 
 Json = dict[str, Any]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from small_run import cases_of, golden
 
-from hpcai import score
 from hpcai.data.ceiling import ceiling, trials
 from hpcai.data.generated_images import formula as formula_of
+from hpcai.formulas import score
 from hpcai.kernels.images import TRIALS, Formula, Part, reference
 from hpcai.result import judge
 from hpcai.result.checks import CEILING, leak

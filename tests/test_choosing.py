@@ -17,13 +17,13 @@ from hpcai.kernels.operators import on_cpu, products
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.models import fused
 from hpcai.opcount.products import layers_of
+from hpcai.preflight import kernel_choice, residuals
+from hpcai.preflight.kernel_choice import Chosen, choose
+from hpcai.preflight.layer_products import in_words
+from hpcai.preflight.layer_products import products as products_of
+from hpcai.preflight.layer_sites import survey
 from hpcai.train.loop import Training
 from hpcai.train.providers import Choice, give_back, take_over
-from hpcai.workloads import choosing, residuals
-from hpcai.workloads.choosing import Chosen, choose
-from hpcai.workloads.places import survey
-from hpcai.workloads.products import in_words
-from hpcai.workloads.products import products as products_of
 
 NAP = 0.03  # seconds, far more than a layer takes
 
@@ -31,7 +31,7 @@ NAP = 0.03  # seconds, far more than a layer takes
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rounds; the first of them compiles."""
-    monkeypatch.setattr(choosing, "MOST", 3)
+    monkeypatch.setattr(kernel_choice, "MOST", 3)
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def test_where_the_vendors_are_slow_ours_are_chosen(direction: str, monkeypatch:
 
 
 def test_a_choice_that_makes_the_step_slower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_whole", lambda *given: {"vendor": 1.0, "chosen": 1.01})
+    monkeypatch.setattr(kernel_choice, "_whole", lambda *given: {"vendor": 1.0, "chosen": 1.01})
     with slow(monkeypatch, torch.nn.Conv2d, "_conv_forward", always):
         found = chosen(training(group_alone()))
     assert any(ours(found))

@@ -11,7 +11,7 @@ from tiny import alone, repeating
 
 from hpcai.comm.grid import Group, split
 from hpcai.data.order import ValidationShard
-from hpcai.judged import expected_fingerprint
+from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.train.detecting import blown
 from hpcai.train.evaluate import Tally
 

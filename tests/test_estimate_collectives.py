@@ -49,18 +49,18 @@ def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     from hpcai.comm.ending import Ending
     from hpcai.inputfile import Case
     from hpcai.machine import memory
-    from hpcai.workloads import comm
+    from hpcai.workloads.comm.measure import measure
 
     world = worlds.join()
     ending = Ending(world.comm, 0.0)
     if world.size != 2 or not memory.reset_peak():
         return
     memory.keep_freed()
-    comm.run(Case(1, "comm", settings(1, 2, 1024)), 1, world, CPU, lambda text, share: None, ending)
+    measure.run(Case(1, "comm", settings(1, 2, 1024)), 1, world, CPU, lambda text, share: None, ending)
     largest = 2**24
     memory.give_back()
     before = memory.resident()
-    comm.run(Case(1, "comm", settings(1, 2, largest)), 1, world, CPU, lambda text, share: None, ending)
+    measure.run(Case(1, "comm", settings(1, 2, largest)), 1, world, CPU, lambda text, share: None, ending)
     planned = sum(comm_memory(settings(1, 2, largest), HOST).values())
     assert 0.5 * planned < memory.peak() - before < planned
     ending.close()

@@ -94,8 +94,8 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
     from test_workload_kernels import few_calls, ranks
 
     from hpcai.machine import memory
-    from hpcai.workloads import ceilings, kernels
-    from hpcai.workloads.measured import Team
+    from hpcai.workloads.kernels import ceilings, measure
+    from hpcai.workloads.kernels.product_timing import Team
 
     few_calls(monkeypatch)
     monkeypatch.setattr(ceilings, "triad_length", lambda rank: 2**16)
@@ -109,8 +109,8 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
             memory.give_back()
             memory.reset_peak()
             base = memory.resident()
-            kernels.run(case, 1, world, cpu, lambda *words: None, ending)
-            used, rank = memory.peak() - base, kernels.facts(world, Team(world.comm, cpu, 1, 1))
+            measure.run(case, 1, world, cpu, lambda *words: None, ending)
+            used, rank = memory.peak() - base, measure.facts(world, Team(world.comm, cpu, 1, 1))
             planned = sum(kernels_memory(case.settings, rank).values())
             if case["SHAPES"][0] != "33":  # the first has everything loaded
                 assert used <= planned <= 1.4 * used + CONSTANT, (case["SHAPES"], used / MIB, planned / MIB)

@@ -11,7 +11,7 @@ from tiny import CPU, Numbered, Table, alone, repeating
 
 from hpcai.comm.grid import Group, split
 from hpcai.data.order import ValidationShard
-from hpcai.judged import expected_fingerprint, fingerprint
+from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
 from hpcai.train.evaluate import Tally, Validation
 
 

@@ -143,7 +143,7 @@ def test_two_jobs_at_once_do_not_disturb_each_other(folder: Path) -> None:
 
 BATCH_LOST = """
 import sys
-from hpcai.driver import main
+from hpcai.main import main
 from hpcai.train import loop
 genuine = loop.training_indices
 loop.training_indices = lambda *arguments: list(genuine(*arguments))[:-1]

@@ -13,7 +13,7 @@ from tiny import CPU, alone, unending
 from hpcai.detections import stored
 from hpcai.detections.precision import average_precision, matched
 from hpcai.train.fusing import Fused
-from hpcai.workloads import findings, weather
+from hpcai.workloads.weather import detections_file, measure
 
 pytestmark = pytest.mark.together
 ABOUT = stored.About((0, 1, 2, 3))
@@ -37,13 +37,13 @@ def test_the_file_is_the_same_whoever_has_which_frames() -> None:
         list(range(world.rank, 20, world.size))[::-1],
         list(range(20)) if world.rank == world.size - 1 else [],
     )
-    digests = [findings.write(part(made, frames), 20, path, ABOUT, world) for frames in shares]
+    digests = [detections_file.write(part(made, frames), 20, path, ABOUT, world) for frames in shares]
     assert len({digest for own in world.allgather(digests) for digest in own}) == 1
     tables, _ = stored.read(path, 20)
     assert stored.digest(tables) == digests[0]
     assert all(map(np.array_equal, stored.used(tables.detections), made.detections))
     assert np.array_equal(tables.boxes, np.array(made.truths))
-    less = findings.write(part(made, shares[0][: -1 if world.rank == 0 else None]), 20, path, ABOUT, world)
+    less = detections_file.write(part(made, shares[0][: -1 if world.rank == 0 else None]), 20, path, ABOUT, world)
     assert less != digests[0]
     world.Barrier()
 
@@ -64,10 +64,10 @@ def test_of_a_run_that_is_to_end_nothing_is_written(
 
     trained = detecting(alone(), 8)
     found = part(drawn(1, 3), [0, 1, 2])
-    monkeypatch.setattr(weather.fusing, "judge", lambda *_: ({"validation_miscounted": 0}, found))
-    monkeypatch.setattr(weather, "_loading", lambda *_: {})
+    monkeypatch.setattr(measure.fusing, "judge", lambda *_: ({"validation_miscounted": 0}, found))
+    monkeypatch.setattr(measure, "_loading", lambda *_: {})
     trained.validation.shard = type("Shard", (), {"n": 3})()
-    weather.Finding(tmp_path, 4).judge(trained, alone(), ending)
+    measure.Finding(tmp_path, 4).judge(trained, alone(), ending)
     assert [path.name for path in tmp_path.iterdir()] == there
     assert trained.state.device == CPU
 

@@ -15,8 +15,8 @@ from hpcai.kernels.spec import DIRECTIONS, WEIGHT_GRADIENT
 from hpcai.models import fused
 from hpcai.models.module import Network, build
 from hpcai.networks.layers import BatchNorm, Conv
+from hpcai.preflight.layer_sites import survey
 from hpcai.train.providers import Choice, give_back, take_over
-from hpcai.workloads.places import survey
 
 SIZE = (20, 20)
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from launch import ROOT
 
-from hpcai.audit import UNOFFICIAL
 from hpcai.data import catalog, fashion
 from hpcai.data.generated_images import COVERED, MEAN, STD, formula, validation_samples
 from hpcai.errors import DataError
+from hpcai.formulas.eligibility import UNOFFICIAL
 from hpcai.result.judge import audit
 
 # samples, classes, resolution, seed: SHA-256. Any machine must make these bytes.

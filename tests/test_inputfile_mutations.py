@@ -13,7 +13,7 @@ import pytest
 from launch import BENCH, ROOT, run_job
 from test_inputfile_random import reads
 
-from hpcai import driver
+from hpcai import main
 from hpcai.inputfile.keys import KEYS
 
 MUTATIONS = 2200  # in all, beside the examples of test_inputfile_random.py
@@ -127,7 +127,7 @@ def test_the_program_refuses_damaged_inputs_in_plain_words(seed: int, tmp_path: 
     text = next(text for text in map(mutated, range(100 * seed, 100 * seed + 100)) if not reads(text))
     (tmp_path / "input.dat").write_bytes(text)
     with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()) as printed:
-        code = driver.main(["--check", "--ranks", "4", str(tmp_path / "input.dat")])
+        code = main.main(["--check", "--ranks", "4", str(tmp_path / "input.dat")])
     assert (code, printed.getvalue()) == (2, "")
     assert said.getvalue().startswith("hpcai: ")
     assert "Traceback" not in said.getvalue()

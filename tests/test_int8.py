@@ -19,12 +19,12 @@ from hpcai.models.build import build as built
 from hpcai.models.module import build
 from hpcai.networks.layers import Conv, Dense
 from hpcai.opcount import traffic
+from hpcai.preflight.case_checks import _refused_choice
 from hpcai.report.roofline import lines
 from hpcai.report.schema.check import violations
 from hpcai.report.schema.roofline import ROOFLINE
 from hpcai.train import precision, quantised
 from hpcai.train.providers import give_back, take_over
-from hpcai.workloads.prepare import _refused_choice
 
 CPU = torch.device("cpu")
 

@@ -54,7 +54,7 @@ def test_a_lack_of_memory_is_told_from_a_wrong_use_of_it(error: Exception, short
 
 def test_collections_wait_until_the_libraries_are_loaded_and_pass_over_them_from_then_on() -> None:
     planned = f"""import gc
-from hpcai import driver
+from hpcai import main
 begun = gc.get_stats()[2]["collections"]
 driver.main(["--check", "--ranks", "2", {str(INPUT)!r}])
 made = gc.get_freeze_count()

@@ -14,7 +14,7 @@ def monitor(world: Any, interval: float = 30.0) -> Any:
     import torch
 
     from hpcai.machine.affinity import Placement, own_cpus
-    from hpcai.workloads.monitor import Monitor
+    from hpcai.monitoring.node_telemetry import Monitor
 
     return Monitor(world, Placement(own_cpus(), 1, 0), torch.device("cpu"), interval)
 

@@ -116,11 +116,11 @@ def test_a_caller_is_some_batches_ahead_of_a_slow_gpu_and_no_more() -> None:
 @needs(1, "CALLS NOT TIMED BY ITS OWN CLOCK")
 def test_calls_are_timed_by_the_gpus_own_clock() -> None:
     """A long product takes as long as by the host's clock; a short one not as long as it takes to launch it."""
-    from hpcai.workloads import blocks
+    from hpcai.preflight import block_timing
 
     own = device.first()
     large, small = torch.rand(8192, 8192, device=own), torch.rand(64, 64, device=own)
-    by_events = blocks.block(lambda: torch.mm(large, large), own, blocks.LEAST)
-    by_clock = min(blocks._elapsed(lambda: torch.mm(large, large), 5, own) / 5 for _ in range(3))
+    by_events = block_timing.block(lambda: torch.mm(large, large), own, block_timing.LEAST)
+    by_clock = min(block_timing._elapsed(lambda: torch.mm(large, large), 5, own) / 5 for _ in range(3))
     assert by_events == pytest.approx(by_clock, rel=0.2)
-    assert 0 < blocks.block(lambda: torch.mm(small, small), own, blocks.LEAST) < 1e-4
+    assert 0 < block_timing.block(lambda: torch.mm(small, small), own, block_timing.LEAST) < 1e-4

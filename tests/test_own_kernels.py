@@ -17,11 +17,11 @@ from tiny import CPU
 from hpcai.errors import DataError
 from hpcai.inputfile import Case, parse
 from hpcai.kernels import operators
+from hpcai.preflight import case_checks
 from hpcai.report import verify
 from hpcai.result.beside import GRADIENT, LOSS
 from hpcai.train import own
-from hpcai.workloads import prepare
-from hpcai.workloads.grouped import own_kernels
+from hpcai.training.groups import own_kernels
 
 RIGHT = ROOT / "contrib" / "own_kernels.py"
 WRONG = """\
@@ -120,11 +120,11 @@ def test_what_cannot_compute_is_refused_before_anything_runs(name: str, tmp_path
     text, reason = REFUSED[name]
     if text is not None:
         (tmp_path / name).write_text(text)
-    assert reason in prepare._refused_here(case_of(tmp_path / name), CPU)
+    assert reason in case_checks._refused_here(case_of(tmp_path / name), CPU)
 
 
 def test_the_example_is_not_refused() -> None:
-    assert prepare._refused_here(case_of(RIGHT), CPU) == ""
+    assert case_checks._refused_here(case_of(RIGHT), CPU) == ""
 
 
 def product() -> Any:

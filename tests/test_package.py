@@ -20,11 +20,11 @@ site.addsitedir(folder)
 sys.path.append(packages)
 import kernels
 assert kernels.STRANGER
-import hpcai.driver
+import hpcai.main
 from hpcai.kernels import gemm
 from hpcai.kernels.conv2d import reference
 from hpcai.kernels.gemm import SPEC
-print(hpcai.driver.__file__, gemm.__file__, reference.__file__, sep="\\n")
+print(hpcai.main.__file__, gemm.__file__, reference.__file__, sep="\\n")
 """
 
 
@@ -65,7 +65,7 @@ def installed(sources: Path) -> Path:
 def test_installed_beside_another_kernels(installed: Path, tmp_path: Path) -> None:
     files = imported(installed, tmp_path)
     assert [file.relative_to(installed).as_posix() for file in files] == [
-        "hpcai/driver.py",
+        "hpcai/main.py",
         "hpcai/kernels/gemm/__init__.py",
         "hpcai/kernels/conv2d/reference.py",
     ]
@@ -76,7 +76,7 @@ def test_editable_beside_another_kernels(sources: Path, tmp_path: Path) -> None:
     pip_install("--prefix", tmp_path, sources / "stranger")
     files = imported(Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path)})), tmp_path)
     assert [file.resolve().relative_to(sources / "checkout").as_posix() for file in files] == [
-        "hpcai/driver.py",
+        "hpcai/main.py",
         "kernels/gemm/__init__.py",
         "kernels/conv2d/reference.py",
     ]

@@ -19,8 +19,9 @@ from hpcai.estimate import Rank, Rates
 from hpcai.inputfile import Problem, parse
 from hpcai.machine import launcher
 from hpcai.machine.memory import Limit
+from hpcai.plan import planner, step_rate
+from hpcai.preflight import case_checks
 from hpcai.report import plan
-from hpcai.workloads import pace, planning, prepare
 
 CPU = torch.device("cpu")
 ENOUGH = Limit(2**50, "/a/file")
@@ -39,7 +40,7 @@ def problem(*options: str) -> Problem:
 def plans(problem: Problem, ranks: int, limit: Limit = ENOUGH, crowd: float = 1.0) -> list[dict[str, Any]]:
     """The plan of each case on CPUs, in this process, which is left its threads."""
     cases = problem.cases(ranks)
-    return [planning.plan(case, CPU, BASELINE, limit, RANK, crowd, planning.left(cases, case)) for case in cases]
+    return [planner.plan(case, CPU, BASELINE, limit, RANK, crowd, planner.left(cases, case)) for case in cases]
 
 
 def told(tests: Sequence[dict[str, Any]], ranks: int, processors: int = 10**9) -> dict[str, Any]:
@@ -62,8 +63,8 @@ def test_time_is_probed_with_no_larger_batch_than_memory_is_planned_for(monkeypa
         probed.append(batch)
         return Rates(training=1.0, validation=1.0, update=0.0)
 
-    monkeypatch.setattr(pace, "probe", probe)
-    monkeypatch.setattr(pace, "PROBED_OPERATIONS", 10**9)
+    monkeypatch.setattr(step_rate, "probe", probe)
+    monkeypatch.setattr(step_rate, "PROBED_OPERATIONS", 10**9)
     plans(parse(DETECTOR), 1)
     assert probed == [1, 3, 14]  # of 68,920,896 operations each
 
@@ -109,7 +110,7 @@ def test_zeros_of_the_grid_are_resolved_for_the_ranks() -> None:
 )
 def test_what_cannot_be_run_is_refused(options: list[str], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        prepare.check(problem(*options).cases(2), CPU)
+        case_checks.check(problem(*options).cases(2), CPU)
 
 
 def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
@@ -125,8 +126,8 @@ def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
     text = plan.text("x", told([first], 2))
     assert first["lack"] in text and "does not fit" in text.splitlines()[3]
     with pytest.raises(InputError, match="test 1 does not fit.*test 2 does not fit"):
-        planning.refuse(problem().cases(2), CPU, BASELINE, Limit(1, "/a/file"), RANK)
-    planning.refuse(problem().cases(2), CPU, BASELINE, ENOUGH, RANK)
+        planner.refuse(problem().cases(2), CPU, BASELINE, Limit(1, "/a/file"), RANK)
+    planner.refuse(problem().cases(2), CPU, BASELINE, ENOUGH, RANK)
 
 
 def test_text() -> None:
@@ -169,9 +170,9 @@ def test_tables_have_neither_network_nor_steps() -> None:
 
 def test_what_tables_leave_behind_is_planned_for_the_tests_after_them() -> None:
     text = TABLES + "[ensemble]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n32 BATCH\n"
-    assert [test["memory"].get("left", 0) for test in plans(parse(text), 2)] == [0, *[planning.LEFT_BYTES] * 2]
+    assert [test["memory"].get("left", 0) for test in plans(parse(text), 2)] == [0, *[planner.LEFT_BYTES] * 2]
     after, alone = plans(parse(text), 2)[-1], plans(parse("one\ntwo\n" + text.partition("SIZES\n")[2]), 2)[-1]
-    assert after["nbytes"] == alone["nbytes"] + planning.LEFT_BYTES
+    assert after["nbytes"] == alone["nbytes"] + planner.LEFT_BYTES
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_what_tables_leave_behind_is_planned_for_the_tests_after_them() -> None:
 def test_tables_that_do_not_fit_are_refused(line: str, cure: str) -> None:
     asked = parse(f"one\ntwo\n[kernels]\n8 SHAPES\n{line}")
     with pytest.raises(InputError, match=f"test 2 does not fit: .* {cure}"):
-        planning.refuse(asked.cases(2), CPU, BASELINE, Limit(2**33, "/a/file"), RANK)
+        planner.refuse(asked.cases(2), CPU, BASELINE, Limit(2**33, "/a/file"), RANK)
 
 
 def test_a_plan_is_not_taken_for_a_result() -> None:
@@ -192,7 +193,7 @@ def test_a_plan_is_not_taken_for_a_result() -> None:
 
 def test_mpi_is_measured_in_a_process_of_its_own_even_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a launcher leaves would make the process wait for its peers."""
-    program = "from hpcai.workloads import planning; planning.MPI_BYTES = -1; print(planning.mpi_bytes())"
+    program = "from hpcai.plan import planner; planner.MPI_BYTES = -1; print(planner.mpi_bytes())"
     monkeypatch.setenv("PMI_RANK", "3")
     monkeypatch.setenv("PMI_SIZE", "4")
     monkeypatch.setenv("PMI_FD", "9")
@@ -222,7 +223,7 @@ def test_ranks_of_a_node(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert planning.ranks_of_node(ranks, places, most) == here
+    assert planner.ranks_of_node(ranks, places, most) == here
 
 
 def test_a_search_takes_as_long_as_its_first_limit() -> None:
@@ -235,4 +236,4 @@ def test_a_search_takes_as_long_as_its_first_limit() -> None:
     assert one > 0 and four == pytest.approx(10 * one) and five == pytest.approx(14 * one)
     assert seconds("0 DURATION", "8 TRIALS") == pytest.approx(four)
     with pytest.raises(InputError, match="never ends; allowed: one of TRIALS, ROUNDS, DURATION, WINDOW above 0"):
-        prepare.check(parse(SEARCH + "0 DURATION\n").cases(2), CPU)
+        case_checks.check(parse(SEARCH + "0 DURATION\n").cases(2), CPU)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hpcai.prediction import accuracy, predicted, value
+from hpcai.formulas.learning_curve import accuracy, predicted, value
 
 
 def curve(a: float, b: float, c: float, count: int) -> list[float]:

@@ -18,13 +18,14 @@ from hpcai.data import catalog
 from hpcai.inputfile import Case, parse
 from hpcai.kernels.operators import on_cpu
 from hpcai.models.module import build
+from hpcai.preflight.case_checks import network
+from hpcai.preflight.residuals import worst_residuals
 from hpcai.search.nursery import Child
 from hpcai.search.plan import Plan
 from hpcai.train import providers
 from hpcai.train.loop import Training
-from hpcai.workloads import assembly, weather
-from hpcai.workloads.prepare import network
-from hpcai.workloads.residuals import worst_residuals
+from hpcai.training import assembly
+from hpcai.workloads.weather.measure import measure
 
 SAID = "1 GROUPS\n1 DEGREE\n4 BATCH\n0.1 LEARNRATE\n1 EPOCHS\n16 SAMPLES\n"
 DATA = {
@@ -46,7 +47,7 @@ def assembled(case: Case) -> Training:
     group = alone()
     if case.workload == "weather":
         fields = catalog.open_weather_for(case.data_settings)
-        return weather.assembled(case, 1, group, CPU, fields, network(case, fields))
+        return measure.assembled(case, 1, group, CPU, fields, network(case, fields))
     data = catalog.open_for(case.data_settings)
     graph = network(case, data)
     if case.workload == "nas":

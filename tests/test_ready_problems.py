@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from launch import BENCH, ROOT, run_job
 
-from hpcai import audit
 from hpcai.data import catalog
 from hpcai.data.weather import layout
 from hpcai.errors import DataError
+from hpcai.formulas import eligibility
 from hpcai.inputfile import parse
 from hpcai.result import precision
 
@@ -69,9 +69,9 @@ def test_the_official_problem_is_the_reference_configuration():
     expected |= {"EPOCHS": 90, "WARMUP": 8, "LEARNRATE": 0.256, "SCHEDULE": "cosine", "OPTIMISER": "sgd"}
     expected |= {"MOMENTUM": 0.875, "DECAY": 3.05e-5, "SMOOTHING": 0.1, "TARGET": 0.763, "PENALTY": 5}
     assert {name: case[name] for name in expected} == expected
-    facts = {"dataset": "imagenet", "original": True, "samples": audit.SAMPLES, "bits": 32, "passed": True}
+    facts = {"dataset": "imagenet", "original": True, "samples": eligibility.SAMPLES, "bits": 32, "passed": True}
     facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
-    assert audit.official({**facts, "completed": True}).status == audit.VALID
+    assert eligibility.official({**facts, "completed": True}).status == eligibility.VALID
 
 
 def write_year(path, frames):
@@ -83,7 +83,8 @@ def write_year(path, frames):
 
 
 @pytest.mark.parametrize(
-    ("missing", "status"), [((), audit.VALID), ((1983, 1999), audit.VALID), ((1983, 1984, 1999), audit.UNOFFICIAL)]
+    ("missing", "status"),
+    [((), eligibility.VALID), ((1983, 1999), eligibility.VALID), ((1983, 1984, 1999), eligibility.UNOFFICIAL)],
 )
 def test_the_official_weather_problem_is_valid_on_the_published_years_and_no_fewer(tmp_path, missing, status):
     for year in {*range(1979, 2006)} - {*missing}:
@@ -98,7 +99,7 @@ def test_the_official_weather_problem_is_valid_on_the_published_years_and_no_few
     facts = {"dataset": data.name, "original": case["SAMPLES"] == 0, "samples": len(data.train), "passed": True}
     facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
     facts |= {"bits": precision.BITS[case["PRECISION"]], "completed": True, "validation": len(data.validation)}
-    assert audit.official(facts, audit.OFFICIAL[case.workload]).status == status
+    assert eligibility.official(facts, eligibility.OFFICIAL[case.workload]).status == status
 
 
 def test_the_official_search_is_the_reference_configuration():

@@ -67,7 +67,7 @@ def test_launcher_that_is_wrong_for_one_rank_alone_is_refused_by_all(folder: Pat
 
 CODES = """
 import os, pathlib, sys
-from hpcai.driver import main
+from hpcai.main import main
 code = main(sys.argv[1:])
 from mpi4py import MPI
 pathlib.Path(os.environ["CODES"], str(MPI.COMM_WORLD.rank)).write_text(str(code))
@@ -133,7 +133,7 @@ OTHER_NODE = """
 import os, sys
 if os.environ["PMI_RANK"] == "1":
     os.environ["CXX"] = "false"
-from hpcai.driver import main
+from hpcai.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -14,8 +14,8 @@ from hpcai.kernels.spec import BF16, DIRECTIONS, FORWARD, FP16, FP32, WEIGHT_GRA
 from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, GlobalPool, Input, Relu
-from hpcai.workloads import residuals
-from hpcai.workloads.residuals import LARGEST, products, worst_residuals
+from hpcai.preflight import residuals
+from hpcai.preflight.residuals import LARGEST, products, worst_residuals
 
 BATCH = 6
 

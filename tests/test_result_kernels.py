@@ -10,11 +10,11 @@ from hpcai import networks, opcount
 from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, gemm
 from hpcai.opcount.products import Product, asked, of_network, squares
+from hpcai.preflight.layer_products import every_product
 from hpcai.report.consistency.kernels import claims
 from hpcai.report.schema import kernels as schema
 from hpcai.report.schema.check import violations
 from hpcai.result import kernels
-from hpcai.workloads.products import every_product
 
 Json = dict[str, Any]
 CASE = case_of("resnet8", "64", "512")

@@ -8,10 +8,10 @@ from made_search import PLANS, Change, all_of, put, searched, with_ensemble
 from small_run import cases_of, golden, judged
 
 from hpcai import opcount
+from hpcai.formulas.aiperf import work
 from hpcai.networks import build
 from hpcai.networks.lineage import changed
 from hpcai.result import nas
-from hpcai.searchscore import work
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from made_weather import mixed
 from report_readers import assert_parsers_read_it, assert_tells
 from small_run import WEATHER, cases_of, golden_weather, judged, weather_run
 
-from hpcai import audit, score
+from hpcai.formulas import eligibility, score
 from hpcai.report import files, plots, verify
 from hpcai.report import weather as lines_of
 from hpcai.result.loading import loading
@@ -118,16 +118,16 @@ GENERATED = FACTS | {"dataset": "generated-weather-4x768"}
     ],
 )
 def test_the_rules_of_weather(change: Json, status: str, reason: str) -> None:
-    found = audit.official(FACTS | change, audit.WEATHER)
+    found = eligibility.official(FACTS | change, eligibility.WEATHER)
     assert (found.status, found.reasons[:1]) == (status, (reason,) if reason else ())
 
 
-@pytest.mark.parametrize("own", audit.OFFICIAL)
+@pytest.mark.parametrize("own", eligibility.OFFICIAL)
 def test_what_is_official_of_one_workload_is_not_of_the_other(own: str) -> None:
     images = {"dataset": "imagenet", "samples": 1_281_167, "epochs": 90, "target": 0.763, "penalty": 5}
     valid = {"ensemble": FACTS | images, "weather": FACTS}
     for workload, facts in valid.items():
-        assert (audit.official(facts, audit.OFFICIAL[own]).status == "VALID") == (workload == own)
+        assert (eligibility.official(facts, eligibility.OFFICIAL[own]).status == "VALID") == (workload == own)
 
 
 def test_weather_has_its_own_lines_in_the_summary_behind_ensembles(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcai import roofline
+from hpcai.formulas import roofline
 
 
 def test_all_reduce_moves_what_each_rank_lacks() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcai.rounds import improves, number, patience, planned_epochs, planned_in_all, warms_up
+from hpcai.formulas.trial_schedule import improves, number, patience, planned_epochs, planned_in_all, warms_up
 
 
 def test_numbers_count_all_trials_of_a_round_before_the_next() -> None:

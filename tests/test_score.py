@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcai import score
+from hpcai.formulas import score
 from hpcai.inputfile.keys import BY_NAME
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from hpcai import networks, searchscore
+from hpcai import networks
+from hpcai.formulas import aiperf
 from hpcai.networks.lineage import changed
 from hpcai.search import convergence as convergences
 from hpcai.search.convergence import PARTS, Convergence
@@ -79,10 +80,10 @@ def test_sums_tell_the_same_as_all_validations(monkeypatch: pytest.MonkeyPatch) 
         convergence.add(one, chain)
         if number % 100 == 50:
             convergence.reached(number / 3)  # what comes later may be of a time before that
-        credits += searchscore.credits(one, searchscore.work(changed(GRAPH, chain)))
+        credits += aiperf.credits(one, aiperf.work(changed(GRAPH, chain)))
     seen.clear()
     convergence.reached(99.3)
-    wanted = searchscore.series(credits, [], 99.3, WINDOW / PARTS, SAMPLES)
+    wanted = aiperf.series(credits, [], 99.3, WINDOW / PARTS, SAMPLES)
     assert seen == [wanted[-len(seen[0]) :]] and PARTS <= len(seen[0]) <= PARTS + 3
     assert sum(point < convergence._first for point in convergence._sums) == 0
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hpcai import networks, opcount
-from hpcai.searchscore import (
+from hpcai.formulas.aiperf import (
     Credit,
     Work,
     converged,

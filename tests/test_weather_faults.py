@@ -17,15 +17,16 @@ import pytest
 import torch
 from tiny import CPU, alone, unending
 
-from hpcai import networks, score
+from hpcai import networks
 from hpcai.clock import Phases
 from hpcai.data import catalog
 from hpcai.data.weather.dataset import Boxes, Fields, Frames, Weather
 from hpcai.data.weather.loader import Batch, Loader
+from hpcai.formulas import score
 from hpcai.inputfile import Case, parse, shipped_text
 from hpcai.models.detection import detector
 from hpcai.train.loop import Training
-from hpcai.workloads import weather
+from hpcai.workloads.weather.measure import measure
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 SHIFTED = np.roll(np.arange(16), 1)
@@ -61,7 +62,7 @@ class WhereTrained(Loader):
 
 
 def altered(change: Callable[[Batch], Batch]) -> AbstractContextManager[Any]:
-    return patch.object(weather, "Loader", type("Altered", (WhereTrained,), {"change": staticmethod(change)}))
+    return patch.object(measure, "Loader", type("Altered", (WhereTrained,), {"change": staticmethod(change)}))
 
 
 def channels_shifted() -> AbstractContextManager[Any]:
@@ -73,14 +74,14 @@ def x_and_y_exchanged() -> AbstractContextManager[Any]:
 
 
 def proposals_frozen() -> AbstractContextManager[Any]:
-    genuine = weather.sgd
+    genuine = measure.sgd
 
     def sgd(module: torch.nn.Module, recipe: Any) -> torch.optim.Optimizer:
         for parameter in proposing(module):
             parameter.requires_grad_(False)
         return genuine(module, recipe)
 
-    return patch.object(weather, "sgd", sgd)
+    return patch.object(measure, "sgd", sgd)
 
 
 def proposals_without_losses() -> AbstractContextManager[Any]:
@@ -111,7 +112,7 @@ def trained(case: Case, data: Weather, fault: AbstractContextManager[Any]) -> Tr
     """A training that has come to its end, put together as the workload does it."""
     with fault:
         graph = networks.for_data(case.settings, data.shape, len(data.classes))
-        training = weather.assembled(case, case["SEED"], alone(), CPU, data, graph)
+        training = measure.assembled(case, case["SEED"], alone(), CPU, data, graph)
         training.run(Phases(CPU), unending())
     return training
 
@@ -152,7 +153,7 @@ def test_a_wrong_training_stays_below_half_of_the_target(
 def test_a_frozen_proposal_network_stays_below_half_of_the_target(case: Case, data: Weather) -> None:
     training = trained(case, data, proposals_frozen())
     graph = networks.for_data(case.settings, data.shape, len(data.classes))
-    fresh = weather.assembled(case, case["SEED"], alone(), CPU, data, graph).state.module
+    fresh = measure.assembled(case, case["SEED"], alone(), CPU, data, graph).state.module
     module = training.state.module
     assert all(map(torch.equal, proposing(module), proposing(fresh))) and len(proposing(module)) == 6
     assert not any(map(torch.equal, module.buffers(), fresh.buffers()))

@@ -39,10 +39,10 @@ def nodes_of(size: int) -> "World":
 
 def measured(case: Case, world: "World", tell: Tell = lambda text, share: None) -> Any:
     from hpcai.comm.ending import Ending
-    from hpcai.workloads import comm
+    from hpcai.workloads.comm.measure import measure
 
     ending = Ending(world.comm, 0.0)
-    raw = comm.run(case, 1, world, CPU, tell, ending)
+    raw = measure.run(case, 1, world, CPU, tell, ending)
     ending.close()
     return raw
 
@@ -125,7 +125,7 @@ def _check_sizes(world: "World") -> None:
 def _check_early_end(world: "World") -> None:
     """The rows there are when a signal comes, of a case that leaves one rank idle."""
     from hpcai.machine import signals
-    from hpcai.workloads.grouped import Stopped
+    from hpcai.training.groups import Stopped
 
     told: list[str] = []
 

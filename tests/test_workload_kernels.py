@@ -41,11 +41,11 @@ def measured(case: Case, told: Told | None = None) -> Json:
     """The measurement of a case, which must be the same on every rank."""
     import torch
 
-    from hpcai.workloads import kernels
+    from hpcai.workloads.kernels.measure import measure
 
     with ranks() as (world, ending):
         told = [] if told is None else told
-        raw = kernels.run(case, 1, world, torch.device("cpu"), lambda *words: told.append(words), ending)
+        raw = measure.run(case, 1, world, torch.device("cpu"), lambda *words: told.append(words), ending)
         assert isinstance(raw, dict)
         assert world.comm.bcast(raw) == raw
         assert list(claims(case, raw, {**ENVIRONMENT, "ranks": world.size})) == []
@@ -54,10 +54,11 @@ def measured(case: Case, told: Told | None = None) -> Json:
 
 
 def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.workloads import blocks, ceilings
+    from hpcai.preflight import block_timing
+    from hpcai.workloads.kernels import ceilings
 
-    monkeypatch.setattr(blocks, "PAUSE", 0.0)
-    monkeypatch.setattr(blocks.seconds, "__defaults__", (0.0, 1))
+    monkeypatch.setattr(block_timing, "PAUSE", 0.0)
+    monkeypatch.setattr(block_timing.seconds, "__defaults__", (0.0, 1))
     monkeypatch.setattr(ceilings, "STEPS", 2**12)
 
 
@@ -213,8 +214,8 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
     import torch
 
     from hpcai.machine import signals
-    from hpcai.workloads import kernels
-    from hpcai.workloads.grouped import Stopped
+    from hpcai.training.groups import Stopped
+    from hpcai.workloads.kernels.measure import measure
 
     few_calls(monkeypatch)
     with ranks() as (world, ending):
@@ -223,7 +224,7 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
             if text.startswith("triad") and world.rank == world.size - 1:
                 monkeypatch.setattr(signals, "_caught", {"SIGTERM": 0.0})
 
-        stopped = kernels.run(SMALL, 1, world, torch.device("cpu"), tell, ending)
+        stopped = measure.run(SMALL, 1, world, torch.device("cpu"), tell, ending)
     assert isinstance(stopped, Stopped)
     assert [row["kernel"] for row in stopped.raw["rows"]] == ["fma_peak", "fma_peak", "triad", "triad"]
 
@@ -233,17 +234,17 @@ def test_providers_take_turns_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
     import torch
     from mpi4py import MPI
 
-    from hpcai.workloads import blocks
+    from hpcai.preflight import block_timing
 
     made: list[str] = []
     calls = {name: lambda name=name: made.append(name) for name in ("one", "other")}
-    taken = blocks.seconds(calls, MPI.COMM_WORLD, torch.device("cpu"), 0.001, rounds=3)
-    assert all(0 < seconds < 1 for seconds in taken.values())
-    assert MPI.COMM_WORLD.bcast(taken) == taken
+    world, cpu = MPI.COMM_WORLD, torch.device("cpu")
+    taken = block_timing.seconds(calls, world, cpu, 0.001, rounds=3)
+    assert all(0 < seconds < 1 for seconds in taken.values()) and world.bcast(taken) == taken
     turns = [name for place, name in enumerate(made) if place == 0 or made[place - 1] != name]
     assert turns == ["one", "other"] * 3 and len(made) > 2 * 6
-    slow = blocks.seconds({"one": lambda: made.append("slow")}, MPI.COMM_WORLD, torch.device("cpu"), 0.0, rounds=4)
+    slow = block_timing.seconds({"one": lambda: made.append("slow")}, world, cpu, 0.0, rounds=4)
     assert slow["one"] > 0 and made.count("slow") == 8
-    monkeypatch.setattr(blocks, "LONG", 0.0)
-    long = blocks.seconds({"one": lambda: made.append("long")}, MPI.COMM_WORLD, torch.device("cpu"), 0.0, rounds=4)
+    monkeypatch.setattr(block_timing, "LONG", 0.0)
+    long = block_timing.seconds({"one": lambda: made.append("long")}, world, cpu, 0.0, rounds=4)
     assert long["one"] > 0 and made.count("long") == 4

@@ -62,7 +62,7 @@ def test_an_infinite_loss_of_finite_outputs_is_a_divergence(monkeypatch: pytest.
 
 @pytest.mark.parallel(2)
 def test_what_does_not_fit_is_recorded_and_the_group_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.workloads import assembly
+    from hpcai.training import assembly
 
     full = assembly.has_room
     monkeypatch.setattr(assembly, "has_room", lambda *args: rank() != size() - 1 and full(*args))
@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_recorded_and_the_group_goes_on(monkeypatch: pytest
 
 @pytest.mark.parallel(2)
 def test_without_room_on_one_rank_its_whole_group_gives_up_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.workloads import assembly
+    from hpcai.training import assembly
 
     full = assembly.has_room
     monkeypatch.setattr(assembly, "has_room", lambda *args: rank() != size() - 1 and full(*args))
@@ -91,7 +91,7 @@ def test_a_host_without_memory_is_found_out() -> None:
 
     from hpcai import networks
     from hpcai.models.module import build
-    from hpcai.workloads.assembly import has_room
+    from hpcai.training.assembly import has_room
 
     graph = networks.build("resnet8", (8, 8), 1, 4)
     module, cpu = build(graph, 1), torch.device("cpu")
@@ -102,11 +102,11 @@ def test_a_host_without_memory_is_found_out() -> None:
 
 @pytest.mark.parallel(2)
 def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.workloads import nas
+    from hpcai.workloads.nas.measure import measure
 
     if size() == 1:
         pytest.skip("NO OTHER GROUP THAT COULD GO ON")
-    assemble = nas.assembled_trial
+    assemble = measure.assembled_trial
 
     def breaks(case: Any, seed: int, group: Any, *rest: Any) -> Any:
         plan = rest[-2]
@@ -114,7 +114,7 @@ def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.Mo
             raise RuntimeError("the device has fallen off the bus")
         return assemble(case, seed, group, *rest)
 
-    monkeypatch.setattr(nas, "assembled_trial", breaks)
+    monkeypatch.setattr(measure, "assembled_trial", breaks)
     raw = searched(GROUPS=size())
     if rank() == 0:
         last = [trial["end"] for trial in raw["trials"] if trial["worker"] == size() - 1]

@@ -10,10 +10,10 @@ from jsonschema import Draft202012Validator
 from launch import BENCH, Finished, mpirun, run_job
 from report_readers import assert_parsers_read_it
 
-from hpcai import score
 from hpcai.data import generate
 from hpcai.data.weather.layout import EASIEST
 from hpcai.detections import stored
+from hpcai.formulas import score
 from hpcai.report import schema, verify
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hpcai import roofline
+from hpcai.formulas import roofline
 from hpcai.opcount import traffic
 from hpcai.opcount.products import DIRECTIONS, Product, graph_of, of_network
 from hpcai.result.kernels import ceilings, fastest

@@ -51,7 +51,7 @@ MEANINGS = {
 
 
 def text(name: str, planned: Json) -> str:
-    """The plan as it is printed; `planned` is what hpcai.workloads.planning.plans returns."""
+    """The plan as it is printed; `planned` is what hpcai.plan.planner.plans returns."""
     return "\n".join(_lines(name, planned))
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
-from hpcai import score
 from hpcai.errors import HpcaiError, InputError
+from hpcai.formulas import score
 from hpcai.report import rooflines, searchplots, verify
 from hpcai.result.quality import NAMES
 

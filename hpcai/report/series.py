@@ -16,7 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from hpcai import score
+from hpcai.formulas import score
 
 Json = dict[str, Any]
 Row = Sequence[float | None]

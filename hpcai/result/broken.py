@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hpcai import score
+from hpcai.formulas import score
 from hpcai.inputfile import Case
 from hpcai.result import nas
 from hpcai.result.judge import per_sample, tv

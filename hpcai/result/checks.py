@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from hpcai import networks, score
+from hpcai import networks
+from hpcai.formulas import score
 from hpcai.inputfile import Case
 from hpcai.result import beside, quality
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpcai import audit, networks, opcount, score
+from hpcai import networks, opcount
+from hpcai.formulas import eligibility, score
 from hpcai.inputfile import Case
 from hpcai.result.checks import checks
 from hpcai.result.precision import BITS, LETTERS
@@ -86,7 +87,7 @@ def per_sample(case: Case, raw: Json) -> int:
 
 def _audit(test: Json) -> Json:
     dataset, settings = test["raw"]["dataset"], test["settings"]
-    found = audit.official(
+    found = eligibility.official(
         {
             "dataset": dataset["name"],
             "original": settings["SAMPLES"] == 0,
@@ -99,6 +100,6 @@ def _audit(test: Json) -> Json:
             "passed": test["verdict"] == "PASSED",
             "completed": True,
         },
-        audit.OFFICIAL[test["workload"]],
+        eligibility.OFFICIAL[test["workload"]],
     )
     return {"status": found.status, "reasons": list(found.reasons)}

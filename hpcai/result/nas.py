@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hpcai import audit, networks, opcount, score, searchscore
+from hpcai import networks, opcount
+from hpcai.formulas import aiperf, eligibility, score
+from hpcai.formulas.aiperf import Work
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.networks.lineage import lineage
@@ -12,7 +14,6 @@ from hpcai.result.judge import RULE, entry
 from hpcai.result.nas_checks import checks
 from hpcai.result.nas_scores import scores
 from hpcai.result.precision import BITS
-from hpcai.searchscore import Work
 
 Json = dict[str, Any]
 
@@ -26,7 +27,7 @@ class Counted:
 
     @classmethod
     def of(cls, graph: Graph) -> "Counted":
-        return cls(opcount.count(graph, RULE).total, searchscore.work(graph))
+        return cls(opcount.count(graph, RULE).total, aiperf.work(graph))
 
 
 def judge(case: Case, raw: Json, earlier: Sequence[Json], tables: Sequence[Json] = ()) -> Json:
@@ -106,7 +107,7 @@ def _trial(trial: Json, each: Work) -> Json:
     """A line of the table of trials; `ops` are its operations, training and validation, by rule `aiperf`."""
     told = ("id", "worker", "round", "parent", "operation", "hyperparameters")
     times = ("given", "started", "returned")
-    found = [*searchscore.credits(trial, each)]
+    found = [*aiperf.credits(trial, each)]
     return {
         **{name: trial[name] for name in told},
         "accuracy": max((credit.accuracy for credit in found), default=0.0),
@@ -118,7 +119,7 @@ def _trial(trial: Json, each: Work) -> Json:
 
 def _audit(case: Case, test: Json) -> Json:
     dataset = test["raw"]["dataset"]
-    found = audit.searched(
+    found = eligibility.searched(
         {
             "dataset": dataset["name"],
             "original": case["SAMPLES"] == 0,

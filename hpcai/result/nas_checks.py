@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from hpcai import score
+from hpcai.formulas import score
+from hpcai.formulas.sample_fingerprint import expected_fingerprint
+from hpcai.formulas.trial_schedule import number
 from hpcai.inputfile import Case
-from hpcai.judged import expected_fingerprint
 from hpcai.result.checks import ELEMENTWISE, RESIDUAL, ROUNDED, at_most, audited, beside_the_vendor, exact, leak
-from hpcai.rounds import number
 
 Json = dict[str, Any]
 

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpcai import searchscore
+from hpcai.formulas import aiperf
+from hpcai.formulas.aiperf import Credit, Work
+from hpcai.formulas.learning_curve import FAILED, WHOLE
 from hpcai.inputfile import Case
-from hpcai.prediction import FAILED, WHOLE
 from hpcai.result import beside
 from hpcai.result.memory import memory
 from hpcai.result.precision import speed
 from hpcai.result.scores import efficiency, staging
-from hpcai.searchscore import Credit, Work
 
 Json = dict[str, Any]
 
@@ -23,7 +23,7 @@ def scores(
     case: Case, raw: Json, rate: float, credited: int, each: Mapping[int, Work], earlier: Sequence[Json]
 ) -> Json:
     """`rate`, `credited`: FLOPS and operations by rule `model`; `each`: those of a sample by `aiperf`, by trial."""
-    found = [credit for trial in raw["trials"] for credit in searchscore.credits(trial, each[trial["id"]])]
+    found = [credit for trial in raw["trials"] for credit in aiperf.credits(trial, each[trial["id"]])]
     found.sort(key=lambda credit: credit.seconds)
     ends = Counter(trial["end"] for trial in raw["trials"])
     mean = {name: raw["group_seconds"][name]["mean"] for name in PARTS}
@@ -51,11 +51,11 @@ def scores(
 def over_time(case: Case, raw: Json, found: Sequence[Credit]) -> Json:
     """OPS at the end, the highest and the last regulated score, and the series that they are from."""
     seconds = raw["seconds"]
-    step = searchscore.interval(case["INTERVAL"], seconds)
+    step = aiperf.interval(case["INTERVAL"], seconds)
     returned = [trial["returned"] for trial in raw["trials"] if trial["end"] not in FAILED]
-    points = searchscore.series(found, returned, seconds, step, raw["dataset"]["validation_samples"])
-    least = searchscore.least_seconds(seconds)
-    top = searchscore.highest(points, least)
+    points = aiperf.series(found, returned, seconds, step, raw["dataset"]["validation_samples"])
+    least = aiperf.least_seconds(seconds)
+    top = aiperf.highest(points, least)
     return {
         "ops": points[-1]["ops"],
         "regulated_score": top["regulated_score"],

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hpcai import score
+from hpcai.formulas import score
 from hpcai.inputfile import Case
 
 Json = dict[str, Any]

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from hpcai import detections, score
+from hpcai import detections
 from hpcai.detections.agreement import pairs
+from hpcai.formulas import score
 from hpcai.inputfile import Case
 
 Json = dict[str, Any]

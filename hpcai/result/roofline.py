@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from math import log
 from typing import Any
 
-from hpcai import networks, roofline
+from hpcai import networks
+from hpcai.formulas import roofline
 from hpcai.inputfile import Case
 from hpcai.opcount import traffic
 from hpcai.result import collectives, kernels

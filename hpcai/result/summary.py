@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hpcai import audit
+from hpcai.formulas import eligibility
 from hpcai.result.repeat import repeatability, repetitions
 from hpcai.result.tables import ceilings
 
@@ -20,7 +20,7 @@ def summarise(result: Json, planned: int) -> Json:
     tests = result["tests"]
     ended = [*tests, *result["tables"]]
     passed = [test for test in ended if test["verdict"] == "PASSED"]
-    overall = audit.worst(_audits(result, len(ended), planned))
+    overall = eligibility.worst(_audits(result, len(ended), planned))
     return {
         "complete": len(ended) == planned,
         "planned": planned,
@@ -37,14 +37,14 @@ def summarise(result: Json, planned: int) -> Json:
     }
 
 
-def _audits(result: Json, ended: int, planned: int) -> Iterator[audit.Audit]:
+def _audits(result: Json, ended: int, planned: int) -> Iterator[eligibility.Audit]:
     """The verdicts on the tests and tables that have ended, and on the run."""
-    yield from (audit.Audit(test["status"], tuple(test["reasons"])) for test in result["tests"])
-    yield from (audit.table(table["verdict"] == "PASSED") for table in result["tables"])
+    yield from (eligibility.Audit(test["status"], tuple(test["reasons"])) for test in result["tests"])
+    yield from (eligibility.table(table["verdict"] == "PASSED") for table in result["tables"])
     if ended < planned:
-        yield audit.Audit(audit.INVALID, (f"run broken off after {ended} of {planned} tests",))
+        yield eligibility.Audit(eligibility.INVALID, (f"run broken off after {ended} of {planned} tests",))
     elif not result["tests"]:
-        yield audit.NOTHING
+        yield eligibility.NOTHING
 
 
 def _best_rows(tests: Sequence[Json]) -> Json:

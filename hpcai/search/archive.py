@@ -7,8 +7,8 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from hpcai import rounds
 from hpcai.errors import DataError, HpcaiError, InputError
+from hpcai.formulas import trial_schedule
 from hpcai.networks.morphism import KERNELS, from_json
 from hpcai.search import history
 from hpcai.search.nursery import weights_file
@@ -74,7 +74,7 @@ def replayed(path: Path, workers: int) -> dict[int, dict[str, Any]]:
     chains: dict[int | None, list[dict[str, Any]]] = {None: []}
     found: dict[int, dict[str, Any]] = {}
     for trial in history.read(path):
-        number = rounds.number(trial.round, trial.worker, workers)
+        number = trial_schedule.number(trial.round, trial.worker, workers)
         known = 0 <= trial.worker < workers and trial.parent in chains
         if trial.id != number or number in found or not known:
             raise InputError(f"{path}: trial {trial.id} is none of a search by {workers} groups; allowed: as recorded")

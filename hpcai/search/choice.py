@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.data.philox import Purpose, seed_of
+from hpcai.formulas.trial_schedule import number, warms_up
 from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.networks.morphism import KERNELS, Insertion, Kernel, from_json
-from hpcai.rounds import number, warms_up
 from hpcai.search import tpe
 from hpcai.search.board import MOST_PARENTS
 from hpcai.search.book import Book

@@ -3,10 +3,10 @@
 from math import ceil
 from typing import Any
 
-from hpcai import searchscore
+from hpcai.formulas import aiperf
+from hpcai.formulas.aiperf import Credit
 from hpcai.networks.graph import Graph
 from hpcai.networks.lineage import changed
-from hpcai.searchscore import Credit
 
 Json = dict[str, Any]
 NOTHING = Credit(0.0, 0, 0, 0.0)
@@ -26,8 +26,8 @@ class Convergence:
 
     def add(self, trial: Json, chain: list[Json]) -> None:
         """A trial has come back, whose network the morphisms of `chain` lead to."""
-        each = searchscore.work(changed(self._initial, chain))
-        for credit in searchscore.credits(trial, each):
+        each = aiperf.work(changed(self._initial, chain))
+        for credit in aiperf.credits(trial, each):
             point = max(ceil(credit.seconds / self._step), self._first)
             self._sums[point] = _both(self._sums.get(point, NOTHING), credit)
 
@@ -37,8 +37,8 @@ class Convergence:
             return False
         self._asked = now
         self._forget(int((now - self._window) / self._step))
-        points = searchscore.series([*self._sums.values()], [], now, self._step, self._samples, self._first)
-        return searchscore.converged(points, self._window)
+        points = aiperf.series([*self._sums.values()], [], now, self._step, self._samples, self._first)
+        return aiperf.converged(points, self._window)
 
     def _forget(self, first: int) -> None:
         """Add up what was before a point."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpcai.rounds import number
+from hpcai.formulas.trial_schedule import number
 from hpcai.search.board import Board
 from hpcai.search.lagged import Lagged
 from hpcai.search.messages import END, NOTED, TAKEN, encoded, history

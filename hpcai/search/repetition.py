@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from hpcai.rounds import number
+from hpcai.formulas.trial_schedule import number
 
 Json = dict[str, Any]
 

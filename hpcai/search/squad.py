@@ -16,7 +16,7 @@ from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
 from hpcai.comm.world import broadcast
 from hpcai.errors import HpcaiError
-from hpcai.prediction import WHOLE, accuracy, value
+from hpcai.formulas.learning_curve import WHOLE, accuracy, value
 from hpcai.search import history, trial
 from hpcai.search.desk import Desk, Remote
 from hpcai.search.errand import Errand

@@ -8,9 +8,9 @@ from mpi4py import MPI
 
 from hpcai.clock import Phases
 from hpcai.comm.ending import Ending
+from hpcai.formulas.trial_schedule import improves
 from hpcai.machine import device as devices
 from hpcai.machine import memory
-from hpcai.rounds import improves
 from hpcai.search.nursery import Child
 from hpcai.search.plan import Plan
 from hpcai.train.guide import Guide

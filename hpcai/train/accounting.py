@@ -13,7 +13,7 @@ from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Poisson, Sampler
 from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers
-from hpcai.judged import fingerprint
+from hpcai.formulas.sample_fingerprint import fingerprint
 
 _CHUNK = 1 << 16  # draws at a time
 _MODULUS = 1 << 63

@@ -23,7 +23,7 @@ from hpcai.data.loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError
-from hpcai.judged import expected_fingerprint, fingerprint
+from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
 from hpcai.train.evaluate import Validation
 
 Outputs = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ from hpcai.data.philox import Integers
 from hpcai.data.weather.loader import Loader
 from hpcai.detections import CLASS, OVERLAP, SCORE, Detections, stored
 from hpcai.detections.precision import Judged, matched
-from hpcai.judged import fingerprint
+from hpcai.formulas.sample_fingerprint import fingerprint
 from hpcai.train.detection_quality import quality
 from hpcai.train.evaluate import Tally
 

@@ -14,7 +14,7 @@ from hpcai.comm.grid import Group
 from hpcai.data.loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
-from hpcai.judged import fingerprint
+from hpcai.formulas.sample_fingerprint import fingerprint
 
 
 @dataclass(frozen=True)

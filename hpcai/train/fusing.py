@@ -22,7 +22,7 @@ from hpcai.data.weather.loader import Loader
 from hpcai.detections import CLASS, LOOSE, OVERLAP, Detections, stored
 from hpcai.detections.agreement import agreement, pairs
 from hpcai.detections.fusion import fused
-from hpcai.judged import expected_fingerprint, fingerprint
+from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
 from hpcai.train.bagging import blocks, in_bag
 from hpcai.train.detecting import DetectionValidation
 from hpcai.train.detection_quality import Quality, quality

@@ -1,1 +1,1 @@
-"""What is measured: one module a section of the input, each with run(case, ...) -> Measurement."""
+"""One folder a section of the input; measure.py of each has run(case, ...)."""

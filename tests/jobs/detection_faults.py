@@ -12,7 +12,7 @@ from hpcai.data.weather import loader
 from hpcai.train import fusing
 from hpcai.train.detecting import DetectionValidation
 from hpcai.train.objective import Detection
-from hpcai.workloads import weather
+from hpcai.workloads.weather.measure import measure
 
 # --- the frames
 
@@ -78,7 +78,7 @@ def proposals_frozen() -> Fault:
 
         return sgd
 
-    return replaced(weather, "sgd", make)
+    return replaced(measure, "sgd", make)
 
 
 # --- the ensemble
@@ -88,11 +88,11 @@ class SameDetector:
     """Both models have all that is drawn for the first: weights, frames, turns, anchors and regions."""
 
     def __enter__(self) -> None:
-        seeds, samplers, turned = weather.seed_of, weather.sampler, loader.Loader.augmentation
+        seeds, samplers, turned = measure.seed_of, measure.sampler, loader.Loader.augmentation
         self.patches = [
-            patch.object(weather, "seed_of", lambda seed, purpose, member: seeds(seed, purpose, 0)),
-            patch.object(weather, "sampler", lambda kind, n, seed, member, models: samplers(kind, n, seed, 0, models)),
-            patch.object(weather, "Detection", lambda seed, model: Detection(seed, 0)),
+            patch.object(measure, "seed_of", lambda seed, purpose, member: seeds(seed, purpose, 0)),
+            patch.object(measure, "sampler", lambda kind, n, seed, member, models: samplers(kind, n, seed, 0, models)),
+            patch.object(measure, "Detection", lambda seed, model: Detection(seed, 0)),
             patch.object(loader.Loader, "augmentation", lambda self, seed, member, *rest: turned(self, seed, 0, *rest)),
         ]
         for each in self.patches:

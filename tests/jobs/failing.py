@@ -16,14 +16,15 @@ from mpi4py import MPI
 from hpcai.comm.ending import Ending
 from hpcai.comm.timing import Bench
 from hpcai.data.loader import Loader
-from hpcai.driver import main
+from hpcai.main import main
+from hpcai.preflight import residuals
 from hpcai.report import files
 from hpcai.search import history, squad
 from hpcai.search.squad import Squad
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation
 from hpcai.train.loop import Training
-from hpcai.workloads import kernels, residuals
+from hpcai.workloads.kernels.measure import measure
 
 PLACES: dict[str, tuple[Any, str]] = {
     "set-up": (residuals, "worst_residuals"),
@@ -31,7 +32,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "loading": (Loader, "_load"),  # in the thread that loads ahead
     "validating": (Validation, "run"),
     "voting": (bagging, "judge"),
-    "multiplying": (kernels, "measured"),
+    "multiplying": (measure, "measured"),
     "communicating": (Bench, "row"),
     "trying": (Squad, "_train"),
     "noting": (history, "write"),

@@ -11,8 +11,8 @@ from typing import Any
 
 from planting import Fault, replaced
 
-from hpcai.driver import main
-from hpcai.workloads import stages
+from hpcai.main import main
+from hpcai.training import stages
 
 MODULES = (
     "training_faults", "judging_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults",

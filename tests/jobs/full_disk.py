@@ -7,7 +7,7 @@ from typing import Any
 
 from planting import RANK, replaced
 
-from hpcai.driver import main
+from hpcai.main import main
 from hpcai.report import files
 
 LIMIT = 2000  # bytes; a report is longer

@@ -12,7 +12,7 @@ from torch.nn import functional
 from hpcai.data import loader
 from hpcai.train import bagging, evaluate
 from hpcai.train.evaluate import Validation
-from hpcai.workloads import assembly
+from hpcai.training import assembly
 
 # --- the validation
 

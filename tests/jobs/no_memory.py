@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from planting import RANK, WRONG_RANK, WRONG_STEP, replaced
 
-from hpcai.driver import main
+from hpcai.main import main
 from hpcai.train.loop import Training
 
 

@@ -3,7 +3,7 @@
 import sys
 from unittest.mock import patch
 
-from hpcai.driver import main
+from hpcai.main import main
 
 if __name__ == "__main__":
     with patch("hpcai.machine.device.visible", lambda: ("GPU-pretended",)):

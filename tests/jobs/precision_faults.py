@@ -8,7 +8,7 @@ import torch
 from planting import RANK, WRONG_RANK, WRONG_STEP, Fault, replaced
 
 from hpcai.train.state import TrainingState
-from hpcai.workloads import stages
+from hpcai.training import stages
 
 
 def overflow_on_one_rank() -> Fault:

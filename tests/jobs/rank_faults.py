@@ -11,7 +11,7 @@ from planting import RANK, WRONG_RANK, Fault, replaced
 from hpcai.data.order import Shard
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
-from hpcai.workloads import assembly
+from hpcai.training import assembly
 
 FIRST = 2  # step from which on steps are wrong; before, also in the warm-up, all are right
 Step = Callable[[Training, torch.Tensor, torch.Tensor], None]

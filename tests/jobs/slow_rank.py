@@ -7,9 +7,9 @@ from typing import Any
 
 from planting import RANK, replaced
 
-from hpcai.driver import main
+from hpcai.main import main
 from hpcai.train.loop import Training
-from hpcai.workloads import ensemble
+from hpcai.workloads.ensemble.measure import measure
 
 DELAY = 0.1  # seconds a step
 
@@ -33,7 +33,7 @@ def plant() -> None:
 
         return run
 
-    replaced(ensemble, "run", make).__enter__()
+    replaced(measure, "run", make).__enter__()
 
 
 if __name__ == "__main__":

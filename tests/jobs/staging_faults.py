@@ -10,7 +10,7 @@ from typing import Any
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data import copies
-from hpcai.driver import main
+from hpcai.main import main
 
 FREE = 1000  # bytes
 

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from hpcai.comm.grid import Group
 from hpcai.train import loop
 from hpcai.train.loop import Training
-from hpcai.workloads import assembly, grouped
+from hpcai.training import assembly, groups
 
 # --- the all-reduce
 
@@ -64,7 +64,7 @@ def mpi_sum_wrong() -> Fault:
 
         return split
 
-    return replaced(grouped, "split", make)
+    return replaced(groups, "split", make)
 
 
 # --- the parameters of a group

@@ -8,8 +8,8 @@ import numpy as np
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.comm.slots import Payload
-from hpcai.driver import main
 from hpcai.kernels import verify
+from hpcai.main import main
 
 
 def product() -> Fault:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from math import isclose
 from typing import Any
 
-from hpcai import score
 from hpcai.detections.agreement import pairs
 from hpcai.detections.stored import TRUE
+from hpcai.formulas import score
 from hpcai.inputfile import Case
 from hpcai.report.consistency import quality
 from hpcai.report.consistency.rounding import at_most

@@ -5,9 +5,9 @@ from itertools import pairwise
 from math import comb
 from typing import Any
 
-from hpcai import score
+from hpcai.formulas import score
+from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case
-from hpcai.judged import expected_fingerprint
 from hpcai.report.consistency.rounding import at_most, elapsed, within
 from hpcai.train.recipe import Recipe
 

@@ -6,12 +6,12 @@ from math import isclose
 from typing import Any
 
 from hpcai.data.order import Shard
+from hpcai.formulas.trial_schedule import number
 from hpcai.inputfile import Case
 from hpcai.report.consistency.memory import sizes
 from hpcai.report.consistency.rounding import at_most
 from hpcai.result import nas
 from hpcai.result.nas_checks import SKEW
-from hpcai.rounds import number
 
 Json = dict[str, Any]
 

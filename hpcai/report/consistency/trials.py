@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from math import ceil, inf, log
 from typing import Any
 
-from hpcai import rounds
 from hpcai.data.order import Shard
+from hpcai.formulas import trial_schedule
+from hpcai.formulas.learning_curve import FAILED, WHOLE
+from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case
-from hpcai.judged import expected_fingerprint
 from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.networks.lineage import changed
 from hpcai.networks.morphism import KERNELS
-from hpcai.prediction import FAILED, WHOLE
 from hpcai.report.consistency.rounding import at_most
 from hpcai.report.consistency.search import replayed
 from hpcai.result import nas
@@ -84,7 +84,7 @@ def _descent(search: Search, trial: Json) -> dict[str, bool]:
 
 def _choices(search: Search, trial: Json) -> dict[str, bool]:
     """Hyper-parameters, and the limits of networks."""
-    case, graph, early = search.case, search.graphs[trial["id"]], rounds.warms_up(trial["round"])
+    case, graph, early = search.case, search.graphs[trial["id"]], trial_schedule.warms_up(trial["round"])
     batch, kernel = trial["hyperparameters"]["batch"], trial["hyperparameters"]["kernel"]
     usual = case["BATCH"]
     least = max(2, usual // 2)  # where memory is short, also while a search warms up
@@ -129,11 +129,11 @@ def _convolutions(graph: Graph) -> Iterator[tuple[str, int]]:
 
 def _epochs(search: Search, trial: Json) -> dict[str, bool]:
     case, curve, planned = search.case, trial["curve"], trial["planned_epochs"]
-    stale, patience = _stale(trial), rounds.patience(trial["round"], case["PATIENCE"] or ANY)
+    stale, patience = _stale(trial), trial_schedule.patience(trial["round"], case["PATIENCE"] or ANY)
     cut = [entry["correct"] is None for entry in curve]
     sound = trial["end"] not in FAILED
     return {
-        "planned_epochs: by EPOCHS and round": planned == rounds.planned_epochs(trial["round"], case["EPOCHS"]),
+        "planned_epochs: by EPOCHS and round": planned == trial_schedule.planned_epochs(trial["round"], case["EPOCHS"]),
         "curve: epoch by epoch": [entry["epoch"] for entry in curve] == [*range(1, len(curve) + 1)],
         "curve: not more than planned": len(curve) <= planned,
         "curve: cut at its end only": not any(cut[:-1]) and not (any(cut) and trial["end"] in WHOLE),
@@ -149,7 +149,7 @@ def _stale(trial: Json) -> list[int]:
     least, since, found = inf, 0, list[int]()
     for entry in trial["curve"]:
         loss = inf if entry["validation_loss"] is None else entry["validation_loss"]
-        since = 0 if rounds.improves(loss, least) else since + 1
+        since = 0 if trial_schedule.improves(loss, least) else since + 1
         least = loss if since == 0 else least
         found.append(since)
     return found

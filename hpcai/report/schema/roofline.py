@@ -1,6 +1,6 @@
 """The part of the schema that says how a test lies under the roofline of its run."""
 
-from hpcai import roofline
+from hpcai.formulas import roofline
 from hpcai.opcount.products import ON_GPUS
 from hpcai.report.schema.kinds import COUNT, NUMBER, POSITIVE, object_of, or_null
 from hpcai.result.kernels import PROVIDERS

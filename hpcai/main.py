@@ -91,10 +91,10 @@ def _check(options: cli.Options) -> int:
     problem = _parsed(options, ranks)
     if launcher.environment_rank(os.environ) == 0:
         memory.collect_later()
+        from hpcai.plan import planner
         from hpcai.report import plan
-        from hpcai.workloads import planning
 
-        planned = planning.plans(problem, ranks)
+        planned = planner.plans(problem, ranks)
         _print(plan.text(problem.name, planned))
         return 0 if plan.fits(planned) else InputError.exit_code
     return 0
@@ -125,9 +125,9 @@ def _benchmark(options: cli.Options) -> int:
         world = worlds.join()
         problem = from_dict(worlds.agreed(world.comm, lambda: _parsed(options, world.size).as_dict()))
         placement = worlds.settle(world)
-        from hpcai import benchmark  # imports torch, whose threads are settled now
+        from hpcai import run  # imports torch, whose threads are settled now
 
-        code = benchmark.run(problem, world, placement)
+        code = run.run(problem, world, placement)
     except Refused as error:
         code = _refuse(error)
     except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was

@@ -13,19 +13,19 @@ from hpcai.data.stage import Staged
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
+from hpcai.preflight.case_checks import network
+from hpcai.preflight.kernel_choice import choose
+from hpcai.preflight.layer_products import Product
+from hpcai.preflight.residuals import checks_before
+from hpcai.preflight.vendor_comparison import beside_the_vendor
 from hpcai.result.choice import AUTO
 from hpcai.train.loop import Training
 from hpcai.train.providers import take_over
 from hpcai.train.state import Progress
-from hpcai.workloads import seconds
-from hpcai.workloads.assembly import same_data
-from hpcai.workloads.beside import beside_the_vendor
-from hpcai.workloads.choosing import choose
-from hpcai.workloads.grouped import Measurement, Stopped, in_groups
-from hpcai.workloads.prepare import network
-from hpcai.workloads.products import Product
-from hpcai.workloads.residuals import checks_before
-from hpcai.workloads.totals import members, so_far, totals
+from hpcai.training import times
+from hpcai.training.assembly import same_data
+from hpcai.training.groups import Measurement, Stopped, in_groups
+from hpcai.training.totals import members, so_far, totals
 
 Tell = Callable[[str, float], None]
 
@@ -145,7 +145,7 @@ class _Stages:
         trained, comm, samples = self.trained, self.group.active, len(self.dataset.validation)
         memory.give_back()  # the profiler's books would come to lie between a step's large blocks
         with self.phases.measure("profile"):
-            operations = seconds.profiled(trained, self.group, ending)
+            operations = times.profiled(trained, self.group, ending)
         return {
             **totals(trained, self.group, samples, miscounted),
             **members(trained, self.group, samples, self.target),
@@ -153,7 +153,7 @@ class _Stages:
             "execution": trained.execution.measured(comm),
             "curve": comm.bcast(trained.state.progress.curve),
             "operation_seconds": operations,
-            **seconds.all_ranks(trained, self.phases, self.host, comm),
+            **times.all_ranks(trained, self.phases, self.host, comm),
         }
 
     def so_far(self) -> Measurement:

@@ -16,7 +16,7 @@ from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.train import own
 from hpcai.train import precision as precisions
-from hpcai.workloads.totals import between_nodes
+from hpcai.training.totals import between_nodes
 
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
 

@@ -15,11 +15,11 @@ from hpcai.inputfile import TRAINED, Case
 from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.machine.memory import Limit
+from hpcai.plan.planner import limit_of_rank, rank_of, refuse, rows
+from hpcai.plan.requirements import NEEDS, facts
+from hpcai.preflight.case_checks import opened
+from hpcai.preflight.library_loading import load
 from hpcai.result import TABLES
-from hpcai.workloads.loading import load
-from hpcai.workloads.needs import NEEDS, facts
-from hpcai.workloads.planning import limit_of_rank, rank_of, refuse, rows
-from hpcai.workloads.prepare import opened
 
 
 @contextmanager

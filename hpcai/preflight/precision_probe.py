@@ -14,8 +14,8 @@ from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
 from hpcai.kernels.spec import INT8
 from hpcai.networks.graph import Graph
+from hpcai.preflight.layer_products import LayerShape, products
 from hpcai.train.precision import PRECISIONS, switched
-from hpcai.workloads.products import LayerShape, products
 
 SECONDS = 1.0  # of the whole probe, about
 FEWEST, MOST = 3, 50  # passes of each precision that are timed

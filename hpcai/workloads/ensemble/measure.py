@@ -13,9 +13,9 @@ from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.train import bagging
 from hpcai.train.loop import Training
-from hpcai.workloads import stages
-from hpcai.workloads.assembly import assembled
-from hpcai.workloads.grouped import Measurement, Stopped
+from hpcai.training import stages
+from hpcai.training.assembly import assembled
+from hpcai.training.groups import Measurement, Stopped
 
 
 def run(

@@ -11,8 +11,8 @@ from hpcai import clock
 from hpcai.kernels import verify
 from hpcai.kernels.spec import CUSTOM, VENDOR, Prepared, Unavailable, backend
 from hpcai.opcount.products import ON_GPUS
-from hpcai.workloads import blocks
-from hpcai.workloads.residuals import LARGEST
+from hpcai.preflight import block_timing
+from hpcai.preflight.residuals import LARGEST
 
 Json = dict[str, Any]
 
@@ -66,7 +66,7 @@ def measured(task: Task, team: Team) -> tuple[list[Json], list[Json]]:
             way.call()
             residuals[provider] = _residual(task, way, data, team)
             way.spoil()
-    seconds = blocks.seconds({provider: way.call for provider, way in ways.items()}, team.comm, team.device)
+    seconds = block_timing.seconds({provider: way.call for provider, way in ways.items()}, team.comm, team.device)
     for provider, way in ways.items():  # a kernel might have computed only as long as it was watched
         residuals[provider] = max(residuals[provider], _residual(task, way, data, team))
     rows = [_row(task, provider, way, team, seconds[provider], residuals[provider]) for provider, way in ways.items()]
@@ -106,7 +106,7 @@ def _fastest(ways: list[Prepared], team: Team) -> Prepared:
     if len(ways) == 1:
         return ways[0]
     calls = {str(number): way.call for number, way in enumerate(ways)}
-    taken = blocks.seconds(calls, team.comm, team.device, TRIAL, rounds=1)
+    taken = block_timing.seconds(calls, team.comm, team.device, TRIAL, rounds=1)
     return ways[int(min(taken, key=lambda number: taken[number]))]
 
 

@@ -18,10 +18,10 @@ from hpcai.machine import caches, launcher, memory
 from hpcai.machine import device as devices
 from hpcai.machine.affinity import cores, own_cpus
 from hpcai.machine.memory import Limit
+from hpcai.plan.requirements import NEEDS
+from hpcai.preflight.case_checks import check
+from hpcai.preflight.library_loading import load
 from hpcai.result import TABLES
-from hpcai.workloads.loading import load
-from hpcai.workloads.needs import NEEDS
-from hpcai.workloads.prepare import check
 
 GIB = 2**30
 CROWDED = 8  # ranks for each core of a node
@@ -140,7 +140,7 @@ def mpi_bytes() -> int:
     try:
         mpi4py = importlib.import_module("mpi4py")
         mpi4py.rc.initialize = mpi4py.rc.finalize = False  # a launcher may be waiting for a job that is none
-        importlib.import_module("hpcai.workloads.ensemble")  # what a rank has loaded, its MPI not started
+        importlib.import_module("hpcai.training.stages")  # what a rank has loaded, its MPI not started
         measured = subprocess.run(
             [sys.executable, "-c", MEASURE_MPI],
             env=environment,

@@ -19,13 +19,13 @@ from mpi4py import MPI
 from hpcai import clock
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.models.module import Layers
+from hpcai.preflight.layer_products import Product, in_words
+from hpcai.preflight.layer_sites import Places, survey, watch
 from hpcai.result import choice as rule
 from hpcai.result.choice import CUSTOM, VENDOR
 from hpcai.train.laps import BACKWARD, Laps
 from hpcai.train.loop import Training
 from hpcai.train.providers import Choice, take_over
-from hpcai.workloads.places import Places, survey, watch
-from hpcai.workloads.products import Product, in_words
 
 Json = dict[str, Any]
 Batch = tuple[torch.Tensor, torch.Tensor]

@@ -16,7 +16,7 @@ from hpcai.comm.world import World, broadcast
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.result.collectives import COLLECTIVES, TOO_SMALL, elements
-from hpcai.workloads.grouped import Measurement, Stopped
+from hpcai.training.groups import Measurement, Stopped
 
 Tell = Callable[[str, float], None]
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 
-from hpcai import score
 from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
 from hpcai.comm.world import World
@@ -16,6 +15,7 @@ from hpcai.data.philox import Purpose, seed_of
 from hpcai.data.weather.dataset import Weather, description
 from hpcai.data.weather.loader import Loader
 from hpcai.detections import stored
+from hpcai.formulas import score
 from hpcai.inputfile import Case
 from hpcai.models.detection.detector import build
 from hpcai.networks.graph import Graph
@@ -29,9 +29,10 @@ from hpcai.train.optimisers import sgd
 from hpcai.train.proof import noise
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import TrainingState
-from hpcai.workloads import findings, stages
-from hpcai.workloads.assembly import placed
-from hpcai.workloads.grouped import Measurement, Stopped
+from hpcai.training import stages
+from hpcai.training.assembly import placed
+from hpcai.training.groups import Measurement, Stopped
+from hpcai.workloads.weather import detections_file
 
 
 def run(
@@ -67,7 +68,7 @@ class Finding:
         if ending.agreed(group.active):
             return {}
         path = self._folder / stored.name(self._index)
-        digest = findings.write(found, validation.shard.n, path, self._about, group.active)
+        digest = detections_file.write(found, validation.shard.n, path, self._about, group.active)
         return {**numbers, "detections_sha256": digest, "loading": _loading(trained, group)}
 
     def told(self, entry: Measurement) -> str:

@@ -13,10 +13,10 @@ from hpcai.kernels.residual import Residuals
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, FP32, INT8, Arithmetic
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
+from hpcai.preflight.layer_products import Product, check, products
+from hpcai.preflight.precision_probe import probe
 from hpcai.train.parallel import wrong_sums
 from hpcai.train.precision import PRECISIONS
-from hpcai.workloads.probe import probe
-from hpcai.workloads.products import Product, check, products
 
 LARGEST = 9999999.0  # printed for a residual that is infinite or does not fit the column
 

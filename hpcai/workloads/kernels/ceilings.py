@@ -17,7 +17,7 @@ from hpcai.kernels.triad import Shape as TriadShape
 from hpcai.kernels.triad import Vectors
 from hpcai.opcount.ceilings import Ceiling
 from hpcai.opcount.ceilings import ceilings as every_ceiling
-from hpcai.workloads.measured import Task, Team
+from hpcai.workloads.kernels.product_timing import Task, Team
 
 CEILING = "ceiling"
 STEPS = 2**20  # of a sum: some milliseconds, and exact in fp32

@@ -11,9 +11,9 @@ from hpcai.kernels.operators import normalising
 from hpcai.models.fused import normalised
 from hpcai.models.module import Layers
 from hpcai.networks.plan import Step, in_words
+from hpcai.preflight.layer_products import Product, seen
 from hpcai.train.laps import Laps
 from hpcai.train.providers import Size
-from hpcai.workloads.products import Product, seen
 
 
 @dataclass(frozen=True)

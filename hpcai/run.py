@@ -20,17 +20,15 @@ from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
 from hpcai.machine import inventory, memory
 from hpcai.machine.affinity import Placement, ranges
+from hpcai.monitoring.memory_usage import Usage, told_if_short
+from hpcai.monitoring.node_telemetry import Monitor
+from hpcai.preflight.case_checks import check, check_rank, survey
+from hpcai.preflight.library_loading import compiles
 from hpcai.report import files, hpl
 from hpcai.report.progress import ProgressLine
 from hpcai.report.tables import block
-from hpcai.workloads import comm, ensemble, kernels
-from hpcai.workloads.grouped import Measurement, Stopped
-from hpcai.workloads.loading import compiles
-from hpcai.workloads.monitor import Monitor
-from hpcai.workloads.prepare import check, check_rank, survey
-from hpcai.workloads.usage import Usage, told_if_short
+from hpcai.training.groups import Measurement, Stopped
 
-WORKLOADS: dict[str, ModuleType] = {"kernels": kernels, "comm": comm, "ensemble": ensemble}
 FILING = ("weather", "nas")  # write files of their own
 
 
@@ -74,7 +72,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
 
 def _workload(name: str) -> ModuleType:
     """Searches and detectors load a compiler, which other workloads may do without."""
-    return WORKLOADS[name] if name in WORKLOADS else import_module(f"hpcai.workloads.{name}")
+    return import_module(f"hpcai.workloads.{name}.measure")
 
 
 def _announce(cases: list[Case], world: World, device: torch.device) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.rounds import warms_up
+from hpcai.formulas.trial_schedule import warms_up
 
 WHOLE = ("planned", "patience")  # ends of trials whose networks can be parents
 FAILED = ("diverged", "memory", "lost")  # ends of trials that are worth nothing

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from mpi4py import MPI
 
-from hpcai import clock, rounds
+from hpcai import clock
 from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
 from hpcai.comm.moment import moment
@@ -27,8 +27,14 @@ from hpcai.data.loader import Loader
 from hpcai.data.order import Shard
 from hpcai.data.stage import Staged
 from hpcai.estimate.search import IMAGES
+from hpcai.formulas import trial_schedule
 from hpcai.inputfile import Case
 from hpcai.machine import memory
+from hpcai.plan.planner import limit_of_rank
+from hpcai.plan.requirements import facts
+from hpcai.preflight.case_checks import network
+from hpcai.preflight.residuals import checks_before
+from hpcai.preflight.vendor_comparison import beside_the_vendor
 from hpcai.search.archive import Archive, replayed
 from hpcai.search.choice import Choice
 from hpcai.search.convergence import Convergence
@@ -38,14 +44,9 @@ from hpcai.search.errand import Errand
 from hpcai.search.nursery import Nursery
 from hpcai.search.room import Room
 from hpcai.search.squad import Leader, Squad
-from hpcai.workloads.assembly import assembled_first, assembled_trial, same_data
-from hpcai.workloads.beside import beside_the_vendor
-from hpcai.workloads.grouped import Measurement, Stopped, in_groups
-from hpcai.workloads.needs import facts
-from hpcai.workloads.planning import limit_of_rank
-from hpcai.workloads.prepare import network
-from hpcai.workloads.residuals import checks_before
-from hpcai.workloads.searched import summary
+from hpcai.training.assembly import assembled_first, assembled_trial, same_data
+from hpcai.training.groups import Measurement, Stopped, in_groups
+from hpcai.workloads.nas.totals import summary
 
 SWITCH_INTERVAL = 0.0005  # seconds after which Python's threads take turns: a step must not wait for a proposal
 PAUSE = 0.0005
@@ -189,7 +190,8 @@ class _Search:
         chosen = Choice(case.settings, self.seed, worker, self.initial, self.room, self.folder)
 
         def limits(round_: int) -> tuple[int, int]:
-            return rounds.planned_epochs(round_, case["EPOCHS"]), rounds.patience(round_, case["PATIENCE"])
+            epochs = trial_schedule.planned_epochs(round_, case["EPOCHS"])
+            return epochs, trial_schedule.patience(round_, case["PATIENCE"])
 
         return Leader(Errand(line, chosen, nursery, thread, worker, limits), line, desk)
 

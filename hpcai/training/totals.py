@@ -5,10 +5,10 @@ from typing import Any
 
 from mpi4py import MPI
 
-from hpcai import score
 from hpcai.comm import reduce
 from hpcai.comm.grid import Group
-from hpcai.judged import expected_fingerprint
+from hpcai.formulas import score
+from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.train.loop import Training
 from hpcai.train.parallel import differs_from_leader
 

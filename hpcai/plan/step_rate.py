@@ -18,8 +18,8 @@ from hpcai.inputfile import Case
 from hpcai.models.build import build, detects
 from hpcai.networks.graph import Graph
 from hpcai.opcount import count
+from hpcai.preflight.layer_products import check, checked_operations, products
 from hpcai.train.precision import apply
-from hpcai.workloads.products import check, checked_operations, products
 
 PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where two images have fewer
 MADE = 2  # frames

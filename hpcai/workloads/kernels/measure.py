@@ -16,11 +16,11 @@ from hpcai.kernels.spec import INPUT_GRADIENT, VENDOR, backend
 from hpcai.kernels.verify import drawn
 from hpcai.machine import caches, memory
 from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares, types_of_squares
-from hpcai.workloads import blocks
-from hpcai.workloads.ceilings import ceilings, rate
-from hpcai.workloads.grouped import Measurement, Stopped
-from hpcai.workloads.measured import Task, Team, measured
-from hpcai.workloads.planning import limit_of_rank
+from hpcai.plan.planner import limit_of_rank
+from hpcai.preflight import block_timing
+from hpcai.training.groups import Measurement, Stopped
+from hpcai.workloads.kernels.ceilings import ceilings, rate
+from hpcai.workloads.kernels.product_timing import Task, Team, measured
 
 NAMES = ("kernel", "direction", "shape", "of", "occurrences", "dtype")
 TRIED_SIDE = 1024  # of the square that tells how fast a machine is whose peak nobody measures
@@ -113,7 +113,7 @@ def _tried(team: Team) -> float:
     shape = gemm.Shape(TRIED_SIDE, TRIED_SIDE, TRIED_SIDE)
     data = drawn(shape, "fp64", team.seed)
     (way,) = backend("gemm", VENDOR, team.device.type).prepare(shape, INPUT_GRADIENT, data, str(team.device), 1)
-    return gemm.operations(shape) / blocks.seconds({VENDOR: way.call}, team.comm, team.device)[VENDOR]
+    return gemm.operations(shape) / block_timing.seconds({VENDOR: way.call}, team.comm, team.device)[VENDOR]
 
 
 def task_of(product: Product, operands: Callable[[Any, str, tuple[str, ...]], Any]) -> Task:

@@ -1,0 +1,1 @@
+"""Formulas of scores, bounds and rules: pure functions of numbers."""

@@ -1,0 +1,1 @@
+"""Memory and telemetry of all nodes while a test runs."""

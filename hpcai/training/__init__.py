@@ -1,0 +1,1 @@
+"""What the workloads that train share: groups, stages, totals over the ranks."""

@@ -1,0 +1,1 @@
+"""[comm]: collectives of MPI and of the backend that trains."""

@@ -1,0 +1,1 @@
+"""[ensemble]: image classification by an ensemble of models."""

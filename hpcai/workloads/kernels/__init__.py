@@ -1,0 +1,1 @@
+"""[kernels]: matrix products, convolutions and ceilings."""

@@ -1,0 +1,1 @@
+"""[nas]: AIPerf's search for networks and hyper-parameters."""

@@ -1,0 +1,1 @@
+"""[weather]: extreme weather detection by an ensemble of detectors."""
