@@ -33,9 +33,9 @@ from hpcai.inputfile import parse  # noqa: E402
 from hpcai.machine import device as devices  # noqa: E402
 from hpcai.preflight.case_checks import network  # noqa: E402
 from hpcai.preflight.library_loading import load  # noqa: E402
-from hpcai.search.archive import replayed  # noqa: E402
-from hpcai.search.nursery import FRESH, Nursery  # noqa: E402
-from hpcai.search.plan import Plan  # noqa: E402
+from hpcai.search.child_builder import FRESH, Nursery  # noqa: E402
+from hpcai.search.storage import replayed  # noqa: E402
+from hpcai.search.trial_plan import Plan  # noqa: E402
 from hpcai.train.guide import Guide  # noqa: E402
 from hpcai.train.state import Progress  # noqa: E402
 from hpcai.training.assembly import assembled_trial  # noqa: E402

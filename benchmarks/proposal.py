@@ -27,9 +27,9 @@ from hpcai.estimate.memory import Facts, memory, total  # noqa: E402
 from hpcai.inputfile.keys import keys_of  # noqa: E402
 from hpcai.machine.inventory import processor, versions  # noqa: E402
 from hpcai.networks.graph import Graph  # noqa: E402
-from hpcai.search.book import Book  # noqa: E402
 from hpcai.search.candidates import Limits, proposed  # noqa: E402
-from hpcai.search.distance import distances, packed  # noqa: E402
+from hpcai.search.edit_distance import distances, packed  # noqa: E402
+from hpcai.search.trial_history import Book  # noqa: E402
 
 PROPOSALS = 11
 SETTINGS = {key.name: key.defaults.get("nas", key.default) for key in keys_of("nas")}

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from made_search import SEARCH, raw_of, result_of
 from small_run import INPUT, WEATHER, golden, golden_weather
+from synthetic_search import SEARCH, raw_of, result_of
 
 from hpcai.inputfile import parse
 

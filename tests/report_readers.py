@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 import pytest
-import read_search
 import read_weather
+import search_report_lines
 
 from hpcai.report.hpl import CEILINGS
 from hpcai.report.roofline import shares
@@ -123,7 +123,7 @@ def assert_tells(report: str, result: Json) -> None:
 def assert_lines(lines: Lines, test: Json) -> None:
     values = {check["name"]: check["value"] for check in test["checks"]}
     if test["workload"] == "nas":
-        values |= read_search.named(test) | memory_named(test) | read_search.phases_named(test)
+        values |= search_report_lines.named(test) | memory_named(test) | search_report_lines.phases_named(test)
     elif test["workload"] == "weather":
         values |= named(test["scores"], "mAP", "frames") | memory_named(test) | read_weather.named(test)
         values |= seconds_named(test) | roofline_named(test)

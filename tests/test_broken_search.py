@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from alterations import put, verified
-from made_search import result_of, searched
 from report_readers import assert_parsers_read_it
 from small_run import cases_of, judged
+from synthetic_search import result_of, searched
 
 from hpcai import result as results
 from hpcai.inputfile import from_dict

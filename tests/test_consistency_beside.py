@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from alterations import verified
-from made_search import SEARCH, raw_of, result_of
 from made_weather import section
 from small_run import INPUT, golden, golden_weather, judged, renewed
+from synthetic_search import SEARCH, raw_of, result_of
 
 from hpcai.inputfile import parse
 from hpcai.report import files, schema

@@ -4,8 +4,8 @@ import copy
 from typing import Any
 
 import pytest
-from made_search import DEEPER, Change, all_of, put, searched, with_ensemble
 from small_run import cases_of, judged
+from synthetic_search import DEEPER, Change, all_of, put, searched, with_ensemble
 
 from hpcai.report import consistency
 

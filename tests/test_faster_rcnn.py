@@ -12,11 +12,11 @@ from hpcai import estimate
 from hpcai.errors import InputError
 from hpcai.networks import DETECTING, build
 from hpcai.networks.digest import digest
+from hpcai.networks.execution_plan import plan
 from hpcai.networks.faster_rcnn import DETECTORS, PARTS, Numbers, faster_rcnn, part
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, Input, Relu, Upsample
 from hpcai.networks.morphism import Deepen, Widen
-from hpcai.networks.plan import plan
 from hpcai.networks.regions import Detections, Proposals, RoiAlign
 from hpcai.networks.written import from_json, to_json
 from hpcai.opcount import count, products, traffic

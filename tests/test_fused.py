@@ -13,8 +13,8 @@ from hpcai import networks
 from hpcai.kernels.cpu.simd import lanes
 from hpcai.models.fused import fuse
 from hpcai.models.module import Network, build
+from hpcai.networks.execution_plan import joined, plan
 from hpcai.networks.layers import Add, BatchNorm, Conv, Relu
-from hpcai.networks.plan import joined, plan
 from hpcai.train.providers import take_over
 
 GRAPHS = {name: networks.build(name, (20, 20), 3, 10) for name in ("resnet14", "resnet18", "resnet50")}

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from made_search import SEARCH
 from sample_input import SMALL, ensemble
+from synthetic_search import SEARCH
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from search_graphs import CLOSE, chain, deviation, drawn, output, pictures, trained_a_little
+from random_graphs import CLOSE, chain, deviation, drawn, output, pictures, trained_a_little
 
 from hpcai import networks
 from hpcai.errors import InputError
@@ -14,8 +14,8 @@ from hpcai.networks.layers import Conv, Input, Relu
 from hpcai.networks.morphism import Deepen, Kernel, Morphism, Skip, Widen
 from hpcai.networks.spaces import spaces
 from hpcai.networks.written import from_json, to_json
-from hpcai.search.inherit import inherited
-from hpcai.search.statistics import upstream
+from hpcai.search.channel_statistics import upstream
+from hpcai.search.weight_inheritance import inherited
 
 MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20)]
 

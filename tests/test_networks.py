@@ -9,9 +9,9 @@ from graphs import random_graph
 
 from hpcai.errors import InputError
 from hpcai.networks import NAMES, build
+from hpcai.networks.execution_plan import plan
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
-from hpcai.networks.plan import plan
 
 IMAGE = Layer("image", Input((4, 9, 7)))
 

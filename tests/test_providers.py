@@ -20,8 +20,8 @@ from hpcai.kernels.operators import on_cpu
 from hpcai.models.module import build
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.residuals import worst_residuals
-from hpcai.search.nursery import Child
-from hpcai.search.plan import Plan
+from hpcai.search.child_builder import Child
+from hpcai.search.trial_plan import Plan
 from hpcai.train import providers
 from hpcai.train.loop import Training
 from hpcai.training import assembly

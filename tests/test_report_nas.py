@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from made_search import searched, with_ensemble
 from report_readers import assert_parsers_read_it, assert_tells, printed
 from small_run import golden
+from synthetic_search import searched, with_ensemble
 
 from hpcai.report import files, nas, trials
 

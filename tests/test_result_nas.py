@@ -4,8 +4,8 @@ import copy
 from typing import Any
 
 import pytest
-from made_search import PLANS, Change, all_of, put, searched, with_ensemble
 from small_run import cases_of, golden, judged
+from synthetic_search import PLANS, Change, all_of, put, searched, with_ensemble
 
 from hpcai import opcount
 from hpcai.formulas.aiperf import work

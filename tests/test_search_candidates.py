@@ -14,9 +14,9 @@ from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.search import candidates as module
-from hpcai.search.book import Book
 from hpcai.search.candidates import MOST, Candidate, Limits, Proposal, proposed
 from hpcai.search.neighbours import FARTHEST, Neighbourhood
+from hpcai.search.trial_history import Book
 
 GRAPH = networks.build("resnet8", (16, 16), 1, 10, "v1")
 ANY = Limits()

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_workers import Search
+from simulated_workers import Search
 
 from hpcai.search.coordinator import Coordinator, Rules
 from hpcai.search.messages import encoded
@@ -106,8 +106,8 @@ def test_without_rounds_the_order_of_arrival_matters() -> None:
 @pytest.mark.parametrize("lag", [1, 2])
 @pytest.mark.parametrize("workers", [3, 40])
 def test_all_that_a_round_may_begin_with_is_kept(lag: int, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcai.search.board.MOST_ENTRIES", 12)
-    monkeypatch.setattr("hpcai.search.board.BEST_OF_A_REPLY", 4)
+    monkeypatch.setattr("hpcai.search.trial_cache.MOST_ENTRIES", 12)
+    monkeypatch.setattr("hpcai.search.trial_cache.BEST_OF_A_REPLY", 4)
     search = Search(Rules(workers, rounds=14, lag=lag), seed=workers + lag)
     removed = 0
     while search.move():

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_search import searched, with_ensemble
+from synthetic_search import searched, with_ensemble
 from test_plots import axes_of, command
 
 from hpcai.report import plots, searchplots

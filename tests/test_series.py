@@ -7,8 +7,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from made_search import searched
 from small_run import golden, judged, renewed
+from synthetic_search import searched
 
 from hpcai.report import files, series, verify
 

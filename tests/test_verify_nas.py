@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from alterations import Where, found_in, holder, leaves, places, put, verified
 from jsonschema import Draft202012Validator
-from made_search import searched, with_ensemble
 from shares import IN_TURNS, of_turn
 from small_run import judged, renewed
+from synthetic_search import searched, with_ensemble
 
 from hpcai.errors import HpcaiError
 from hpcai.report import files, schema, verify

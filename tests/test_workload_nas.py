@@ -6,7 +6,7 @@ from time import sleep
 from typing import Any
 
 import pytest
-from searching import judged, repeatable, search_case, searched, verdicts
+from search_runs import judged, repeatable, search_case, searched, verdicts
 
 from hpcai.networks.lineage import lineage
 
@@ -29,7 +29,7 @@ def size() -> int:
 
 def delayed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Every rank waits for random times before it trains, and before it hears others."""
-    from hpcai.search.squad import Squad
+    from hpcai.search.group_runner import Squad
 
     dice, train, following = random.Random(f"{seed}/{rank()}"), Squad._train, Squad._next
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from searching import judged, searched, verdicts
+from search_runs import judged, searched, verdicts
 from test_workload_nas import rank, size
 
 from hpcai.result.nas_checks import PRESERVATION
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.together
 
 @pytest.mark.parallel(2)
 def test_a_wrong_morph_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.search import nursery
+    from hpcai.search import child_builder as nursery
 
     inherited = nursery.inherited
 

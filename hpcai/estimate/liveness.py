@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
+from hpcai.networks.execution_plan import plan
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Softmax, Upsample
-from hpcai.networks.plan import plan
 from hpcai.networks.regions import Detections
 
 INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int64

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from hpcai.kernels.operators import direct, evaluating, normalising
 from hpcai.models.module import Executable, Layers
+from hpcai.networks.execution_plan import Step, joined
 from hpcai.networks.layers import BatchNorm, Relu
-from hpcai.networks.plan import Step, joined
 
 
 @dataclass(frozen=True)

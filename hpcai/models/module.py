@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from hpcai.networks.execution_plan import Step, plan
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Shape, Softmax, Upsample
-from hpcai.networks.plan import Step, plan
 from hpcai.networks.regions import KINDS
 
 

@@ -1,4 +1,6 @@
-"""Network morphisms: changes of a graph that leave its function as it is, once the weights are inherited (inherit.py).
+"""Network morphisms: changes of a graph that preserve its function when the weights are inherited.
+
+search/weight_inheritance.py computes those weights.
 
 After Wei et al., "Network Morphism", 2016 (arXiv:1603.01670); Chen et al., "Net2Net", 2016 (arXiv:1511.05641); Jin et
 al., "Auto-Keras", 2019 (arXiv:1806.10282), section 3. What is inserted are blocks: convolution, batch norm, ReLU.

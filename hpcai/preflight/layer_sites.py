@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from hpcai.kernels.operators import normalising
 from hpcai.models.fused import normalised
 from hpcai.models.module import Layers
-from hpcai.networks.plan import Step, in_words
+from hpcai.networks.execution_plan import Step, in_words
 from hpcai.preflight.layer_products import Product, seen
 from hpcai.train.laps import Laps
 from hpcai.train.providers import Size

@@ -97,7 +97,7 @@ def _detect(device: torch.device) -> None:
 
 def _search() -> None:
     """What tells networks apart, whose loops are compiled; only searches wait for the compiler to be loaded."""
-    from hpcai.search.distance import distances, features, packed
+    from hpcai.search.edit_distance import distances, features, packed
 
     known = features(networks.build("resnet8", (SIDE, SIDE), 1, 2))
     distances(known, packed([known]))

@@ -18,10 +18,10 @@ from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.networks.morphism import Morphism
-from hpcai.search.book import Book, Known
-from hpcai.search.distance import Features, distances, features, packed
+from hpcai.search.edit_distance import Features, distances, features, packed
+from hpcai.search.gaussian_process import Floats, fitted, upper_bound
 from hpcai.search.neighbours import FARTHEST, Neighbourhood
-from hpcai.search.process import Floats, fitted, upper_bound
+from hpcai.search.trial_history import Book, Known
 
 HOTTEST, COLDEST, COOLING = 1.0, 1e-4, 0.5
 NEIGHBOURS = 8  # of an expansion

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpcai.formulas.trial_schedule import number
-from hpcai.search.board import Board
-from hpcai.search.lagged import Lagged
+from hpcai.search.lagged_trial_cache import Lagged
 from hpcai.search.messages import END, NOTED, TAKEN, encoded, history
-from hpcai.search.repetition import Repetition
+from hpcai.search.recorded_trials import Repetition
+from hpcai.search.trial_cache import Board
 
 Json = dict[str, Any]
 Answer = tuple[int, bytes]  # the worker it is for, and what it is told

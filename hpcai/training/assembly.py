@@ -19,9 +19,9 @@ from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.models.module import Layers, Network, build
 from hpcai.networks.graph import Graph
-from hpcai.search.nursery import Child
-from hpcai.search.plan import Plan
-from hpcai.search.squad import OutOfMemory
+from hpcai.search.child_builder import Child
+from hpcai.search.group_runner import OutOfMemory
+from hpcai.search.trial_plan import Plan
 from hpcai.train import precision as precisions
 from hpcai.train.evaluate import Validation
 from hpcai.train.execution import executed_as

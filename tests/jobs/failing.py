@@ -19,8 +19,9 @@ from hpcai.data.loader import Loader
 from hpcai.main import main
 from hpcai.preflight import residuals
 from hpcai.report import files
-from hpcai.search import history, squad
-from hpcai.search.squad import Squad
+from hpcai.search import group_runner as squad
+from hpcai.search import journal as history
+from hpcai.search.group_runner import Squad
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation
 from hpcai.train.loop import Training

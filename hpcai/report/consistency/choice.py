@@ -6,9 +6,9 @@ from typing import Any
 
 from hpcai import networks
 from hpcai.inputfile import Case
+from hpcai.networks.execution_plan import in_words, joined, plan
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import BatchNorm
-from hpcai.networks.plan import in_words, joined, plan
 from hpcai.opcount.products import layers_of
 from hpcai.result import choice as rule
 

@@ -35,15 +35,15 @@ from hpcai.plan.requirements import facts
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.residuals import checks_before
 from hpcai.preflight.vendor_comparison import beside_the_vendor
-from hpcai.search.archive import Archive, replayed
-from hpcai.search.choice import Choice
+from hpcai.search.child_builder import Nursery
 from hpcai.search.convergence import Convergence
 from hpcai.search.coordinator import Coordinator, Rules
-from hpcai.search.desk import Desk, Remote
-from hpcai.search.errand import Errand
-from hpcai.search.nursery import Nursery
-from hpcai.search.room import Room
-from hpcai.search.squad import Leader, Squad
+from hpcai.search.group_runner import Leader, Squad
+from hpcai.search.memory_limit import Room
+from hpcai.search.storage import Archive, replayed
+from hpcai.search.suggester import Choice
+from hpcai.search.transport import Desk, Remote
+from hpcai.search.trial_request import Errand
 from hpcai.training.assembly import assembled_first, assembled_trial, same_data
 from hpcai.training.groups import Measurement, Stopped, in_groups
 from hpcai.workloads.nas.totals import summary

@@ -10,8 +10,8 @@ from typing import Any
 from hpcai.errors import DataError, HpcaiError, InputError
 from hpcai.formulas import trial_schedule
 from hpcai.networks.morphism import KERNELS, from_json
-from hpcai.search import history
-from hpcai.search.nursery import weights_file
+from hpcai.search import journal
+from hpcai.search.child_builder import weights_file
 
 HISTORY = "history.jsonl"
 SEEN_WITHIN, PAUSE = 10.0, 0.1  # seconds that a file system may take to show a folder to another node
@@ -51,7 +51,7 @@ class Archive:
 
     def record(self, id_: int, line: bytes) -> None:
         """A trial has come back: write its line, and now and then remove weights that nobody will want."""
-        history.write(self.folder / HISTORY, id_, line)
+        journal.write(self.folder / HISTORY, id_, line)
         self._there.add(id_)
         self._count += 1
         if self._count % BETWEEN == 0:
@@ -60,10 +60,10 @@ class Archive:
             for number in gone:
                 weights_file(self.folder, number).unlink(missing_ok=True)
 
-    def trials(self) -> list[history.Trial]:
+    def trials(self) -> list[journal.Trial]:
         """All trials that came back, by number."""
         path = self.folder / HISTORY
-        return sorted(history.read(path), key=lambda trial: trial.id) if path.exists() else []
+        return sorted(journal.read(path), key=lambda trial: trial.id) if path.exists() else []
 
 
 def replayed(path: Path, workers: int) -> dict[int, dict[str, Any]]:
@@ -73,7 +73,7 @@ def replayed(path: Path, workers: int) -> dict[int, dict[str, Any]]:
     """
     chains: dict[int | None, list[dict[str, Any]]] = {None: []}
     found: dict[int, dict[str, Any]] = {}
-    for trial in history.read(path):
+    for trial in journal.read(path):
         number = trial_schedule.number(trial.round, trial.worker, workers)
         known = 0 <= trial.worker < workers and trial.parent in chains
         if trial.id != number or number in found or not known:
@@ -87,7 +87,7 @@ def replayed(path: Path, workers: int) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _choices_are_sound(trial: history.Trial) -> bool:
+def _choices_are_sound(trial: journal.Trial) -> bool:
     given = trial.hyperparameters
     whole = isinstance(given, dict) and {*given} == {"batch", "kernel"} and all(type(n) is int for n in given.values())
     try:

@@ -6,7 +6,7 @@ from hpcai import estimate, networks
 from hpcai.estimate import Facts
 from hpcai.inputfile.keys import keys_of
 from hpcai.networks.morphism import Widen
-from hpcai.search.room import Room
+from hpcai.search.memory_limit import Room
 
 SETTINGS = {key.name: key.defaults.get("nas", key.default) for key in keys_of("nas")}
 SETTINGS |= {"GROUPS": 1, "DEGREE": 1, "BATCH": 8}

@@ -8,9 +8,9 @@ from concurrent.futures import Executor, Future
 from typing import Any, NamedTuple, Protocol
 
 from hpcai.clock import now
-from hpcai.search.desk import Line
-from hpcai.search.nursery import Child, Gone, Nursery
-from hpcai.search.plan import Plan
+from hpcai.search.child_builder import Child, Gone, Nursery
+from hpcai.search.transport import Line
+from hpcai.search.trial_plan import Plan
 
 Json = dict[str, Any]
 MOST_ATTEMPTS = 20  # to find a network that nobody has tried and that keeps to the limits

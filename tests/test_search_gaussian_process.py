@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpcai.search.process import BETA, NOISE, SCALES, Floats, expected, fitted, upper_bound
+from hpcai.search.gaussian_process import BETA, NOISE, SCALES, Floats, expected, fitted, upper_bound
 
 
 def on_a_line(*places: float) -> Floats:

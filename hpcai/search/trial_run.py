@@ -11,8 +11,8 @@ from hpcai.comm.ending import Ending
 from hpcai.formulas.trial_schedule import improves
 from hpcai.machine import device as devices
 from hpcai.machine import memory
-from hpcai.search.nursery import Child
-from hpcai.search.plan import Plan
+from hpcai.search.child_builder import Child
+from hpcai.search.trial_plan import Plan
 from hpcai.train.guide import Guide
 from hpcai.train.loop import Training
 from hpcai.train.parallel import differs_from_leader

@@ -12,7 +12,7 @@ from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
 from hpcai.networks.morphism import KERNELS, Deepen, Kernel, Morphism, Skip, Widen, ends, growing, starts
 from hpcai.networks.spaces import nonnegative, spaces
-from hpcai.search.inherit import State, inherited
+from hpcai.search.weight_inheritance import State, inherited
 
 CLOSE = 1e-10  # relative, float64
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.search import board as boards
-from hpcai.search.board import BEST_OF_A_REPLY, MOST_ENTRIES, Board, Entry, selected
+from hpcai.search import trial_cache as boards
 from hpcai.search.coordinator import Coordinator, Rules
-from hpcai.search.lagged import Lagged
+from hpcai.search.lagged_trial_cache import Lagged
+from hpcai.search.trial_cache import BEST_OF_A_REPLY, MOST_ENTRIES, Board, Entry, selected
 
 VALUES = st.lists(st.integers(0, 50), max_size=300)
 

@@ -17,13 +17,13 @@ from hpcai.comm.grid import Group
 from hpcai.comm.world import broadcast
 from hpcai.errors import HpcaiError
 from hpcai.formulas.learning_curve import WHOLE, accuracy, value
-from hpcai.search import history, trial
-from hpcai.search.desk import Desk, Remote
-from hpcai.search.errand import Errand
+from hpcai.search import journal, trial_run
+from hpcai.search.child_builder import Child, Nursery, ended_with, keep_weights
+from hpcai.search.memory_limit import Room
 from hpcai.search.messages import line
-from hpcai.search.nursery import Child, Nursery, ended_with, keep_weights
-from hpcai.search.plan import Plan
-from hpcai.search.room import Room
+from hpcai.search.transport import Desk, Remote
+from hpcai.search.trial_plan import Plan
+from hpcai.search.trial_request import Errand
 from hpcai.train.loop import Training
 from hpcai.train.proof import Findings
 
@@ -184,29 +184,29 @@ class Squad:
         try:
             outcome = self._outcome(plan, child, phases, ending, tell)
         except OutOfMemory:
-            outcome = trial.Outcome([], "memory", dict(phases.seconds))
+            outcome = trial_run.Outcome([], "memory", dict(phases.seconds))
         except (HpcaiError, RuntimeError) as error:
             if self._group.degree > 1 or self._group.groups == 1 or error is self._unkept:
                 raise  # the other ranks wait for this one, or nobody is left, or what was tried cannot be noted
             self.left = f"{type(error).__name__}: {error}"
             print(f"hpcai: group {plan.worker} leaves the search: {self.left}", file=sys.stderr, flush=True)
-            outcome = trial.Outcome([], "lost", dict(phases.seconds))
+            outcome = trial_run.Outcome([], "lost", dict(phases.seconds))
         outcome.planned_bytes = self._room.planned(child.graph, plan.batch)
         self._room.measured(outcome.nbytes, outcome.planned_bytes)
         self._book(plan, child, outcome)
         if self._leader:
-            self._keep(plan, trial.record(plan, child, outcome, started), outcome)
+            self._keep(plan, trial_run.record(plan, child, outcome, started), outcome)
 
     def _outcome(
         self, plan: Plan, child: Child, phases: Phases, ending: Ending, tell: Callable[[str], None]
-    ) -> trial.Outcome:
-        clockwork = trial.Clockwork(self._now, self._attend, self._overdue, self._agree)
+    ) -> trial_run.Outcome:
+        clockwork = trial_run.Clockwork(self._now, self._attend, self._overdue, self._agree)
         with phases.measure("warm-up"):
             training = self._assemble(plan, child)
             training.warm_up()
-        return trial.run(plan, training, phases, ending, clockwork, tell)
+        return trial_run.run(plan, training, phases, ending, clockwork, tell)
 
-    def _book(self, plan: Plan, child: Child, outcome: trial.Outcome) -> None:
+    def _book(self, plan: Plan, child: Child, outcome: trial_run.Outcome) -> None:
         totals = self.totals
         totals.differing_ranks += outcome.differing_ranks
         totals.steps += outcome.steps
@@ -219,7 +219,7 @@ class Squad:
         if outcome.training:
             totals.findings.add(outcome.training.proof.findings)
 
-    def _keep(self, plan: Plan, record: Json, outcome: trial.Outcome) -> None:
+    def _keep(self, plan: Plan, record: Json, outcome: trial_run.Outcome) -> None:
         """Write the weights, in the thread, and then tell the coordinator."""
         written: Future[None] = Future()
         if outcome.training and outcome.end in WHOLE:
@@ -247,4 +247,4 @@ class Squad:
         self._unnoted += 1
         message = {"kind": "result", "worker": plan.worker}
         message |= {name: entry[name] for name in ("id", "round", "value", "parent")}
-        self._leader.line.send(message, line(entry), history.written(history.Trial(**record)))
+        self._leader.line.send(message, line(entry), journal.written(journal.Trial(**record)))

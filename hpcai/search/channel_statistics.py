@@ -5,7 +5,7 @@ from torch import Tensor
 
 from hpcai.models.module import Network
 from hpcai.networks.graph import Graph
-from hpcai.search.inherit import State, Statistics
+from hpcai.search.weight_inheritance import State, Statistics
 
 
 def statistics(graph: Graph, state: State, layer: str, images: Tensor) -> Statistics:

@@ -8,7 +8,7 @@ import pytest
 
 from hpcai.errors import DataError
 from hpcai.networks.morphism import Deepen
-from hpcai.search.history import Trial, add, read, written
+from hpcai.search.journal import Trial, add, read, written
 
 ENTRY = {"epoch": 1, "seconds": 2.5, "loss": 0.7, "validation_loss": 0.6, "samples": 64, "correct": 9, "counted": 16}
 FIRST = Trial(

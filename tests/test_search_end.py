@@ -9,7 +9,7 @@ from job_folder import INPUT, START, prepared
 from launch import ROOT, mpirun, run_job
 
 from hpcai.report import verify
-from hpcai.search import history
+from hpcai.search import journal as history
 
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
 SEARCH = INPUT.replace("[ensemble]", "[nas]") + "100 ROUNDS\n"

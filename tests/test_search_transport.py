@@ -58,7 +58,7 @@ def searched(rules: Rules, does: Callable[[Leader], None], ended: Callable[[Coun
     """What the coordinator knows and every leader was given and learnt, after all did this; on rank 0. Collective."""
     from mpi4py import MPI
 
-    from hpcai.search.desk import Desk, Remote
+    from hpcai.search.transport import Desk, Remote
 
     comm, recorded = MPI.COMM_WORLD.Dup(), list[Json]()
     clock = iter(range(10**9))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from launch import ROOT
-from search_graphs import drawn, some_graph
+from random_graphs import drawn, some_graph
 
 from hpcai import networks
 from hpcai.errors import InputError
@@ -18,9 +18,9 @@ from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, Conv, Input
 from hpcai.networks.morphism import Deepen, Kernel, Skip, Widen
-from hpcai.search import book as book_module
-from hpcai.search.book import Book
-from hpcai.search.distance import distances, features, packed
+from hpcai.search import trial_history as book_module
+from hpcai.search.edit_distance import distances, features, packed
+from hpcai.search.trial_history import Book
 
 GRAPH = networks.build("resnet8", (16, 16), 1, 10, "v1")
 WIDER, DEEPER = Widen("stage1_block1_conv1", 24), Deepen("stem_relu")

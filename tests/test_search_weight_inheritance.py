@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from search_graphs import drawn, output, pictures, trained_a_little
+from random_graphs import drawn, output, pictures, trained_a_little
 from torch import Tensor, nn
 
 from hpcai import networks
@@ -12,8 +12,8 @@ from hpcai.models.module import Network, build
 from hpcai.networks import morphism
 from hpcai.networks.graph import Graph
 from hpcai.networks.morphism import Deepen, Widen
-from hpcai.search.inherit import NOISE, State, inherited
-from hpcai.search.statistics import statistics
+from hpcai.search.channel_statistics import statistics
+from hpcai.search.weight_inheritance import NOISE, State, inherited
 
 
 def test_copies_of_a_channel_are_read_with_different_shares() -> None:

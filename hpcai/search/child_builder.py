@@ -14,9 +14,9 @@ from hpcai.models.module import Network, build
 from hpcai.networks.graph import Graph
 from hpcai.networks.lineage import changed
 from hpcai.networks.morphism import Deepen, Morphism, from_json
-from hpcai.search.inherit import State, inherited
-from hpcai.search.plan import Plan
-from hpcai.search.statistics import statistics
+from hpcai.search.channel_statistics import statistics
+from hpcai.search.trial_plan import Plan
+from hpcai.search.weight_inheritance import State, inherited
 
 FRESH = "fresh"
 CHECKED_IMAGES = 4

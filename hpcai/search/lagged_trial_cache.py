@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hpcai.search.board import MOST_PARENTS, Entry, selected
+from hpcai.search.trial_cache import MOST_PARENTS, Entry, selected
 
 
 @dataclass

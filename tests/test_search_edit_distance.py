@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from search_graphs import drawn, some_graph
+from random_graphs import drawn, some_graph
 
 from hpcai import networks
 from hpcai.networks import morphism
 from hpcai.networks.graph import Graph
 from hpcai.networks.morphism import Deepen, Kernel, Skip, Widen
-from hpcai.search.distance import Features, Rows, distances, features, packed
+from hpcai.search.edit_distance import Features, Rows, distances, features, packed
 
 
 def distance(one: Graph, other: Graph) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_workers import Search
+from simulated_workers import Search
 
 from hpcai.search.coordinator import Rules
 
@@ -84,7 +84,7 @@ def test_a_parent_that_fails_this_time_ends_its_descendants_only(seed: int, monk
     recorded = history(4, seed)
     parents = Counter(trial["parent"] for trial in recorded.values() if trial["parent"])
     fails = max(parents, key=lambda id_: (parents[id_], id_))
-    monkeypatch.setattr("made_workers.drawn", lambda *what: what != ("fails", recorded[fails]["network"]))
+    monkeypatch.setattr("simulated_workers.drawn", lambda *what: what != ("fails", recorded[fails]["network"]))
     search = Search(Rules(4, recorded=recorded), seed + 100).run()
     tried = {trial["id"] for trial in search.history}
     assert search.forgone > 0 and fails in tried and all(worker.ended for worker in search.workers)

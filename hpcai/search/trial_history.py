@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.morphism import Morphism
-from hpcai.search.distance import Features, distances, features, packed
+from hpcai.search.edit_distance import Features, distances, features, packed
 
 BEST, NEWEST, DRAWN = 100, 200, 200  # of more than so many trials together, those that a choice depends on
 Floats = NDArray[np.float64]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from hpcai.search.child_builder import Gone
 from hpcai.search.coordinator import Coordinator, Rules
-from hpcai.search.errand import Errand, Proposal
 from hpcai.search.messages import decoded, encoded
-from hpcai.search.nursery import Gone
-from hpcai.search.plan import Plan
+from hpcai.search.trial_plan import Plan
+from hpcai.search.trial_request import Errand, Proposal
 
 Json = dict[str, Any]
 DEEPER = {"operation": "deepen", "after": "stem_relu", "kernel": 3}

@@ -11,12 +11,12 @@ from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.networks.morphism import KERNELS, Insertion, Kernel, from_json
 from hpcai.search import tpe
-from hpcai.search.board import MOST_PARENTS
-from hpcai.search.book import Book
 from hpcai.search.candidates import Candidate, Limits, proposed
-from hpcai.search.errand import Proposal
-from hpcai.search.nursery import weights_file
-from hpcai.search.room import Room
+from hpcai.search.child_builder import weights_file
+from hpcai.search.memory_limit import Room
+from hpcai.search.trial_cache import MOST_PARENTS
+from hpcai.search.trial_history import Book
+from hpcai.search.trial_request import Proposal
 
 Json = dict[str, Any]
 MOST_KNOWN, MOST_TRIED = 1000, 1000

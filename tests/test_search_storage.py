@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_workers import Search
-from test_search_history import FIRST
+from simulated_workers import Search
+from test_search_journal import FIRST
 
 from hpcai.errors import DataError, InputError
-from hpcai.search import archive as archives
-from hpcai.search.archive import BETWEEN, HISTORY, Archive, replayed
+from hpcai.search import storage as archives
+from hpcai.search.child_builder import weights_file
 from hpcai.search.coordinator import Rules
 from hpcai.search.messages import line
-from hpcai.search.nursery import weights_file
+from hpcai.search.storage import BETWEEN, HISTORY, Archive, replayed
 
 Json = dict[str, Any]
 FIELDS = asdict(FIRST)

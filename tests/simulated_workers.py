@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 
 from hpcai.formulas.trial_schedule import number
-from hpcai.search.board import MOST_PARENTS
 from hpcai.search.coordinator import Coordinator, Rules
 from hpcai.search.messages import decoded, encoded, line
+from hpcai.search.trial_cache import MOST_PARENTS
 
 Json = dict[str, Any]
 PROPOSALS = 3
