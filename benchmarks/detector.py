@@ -25,11 +25,11 @@ from mpi4py import MPI
 
 from hpcai import networks
 from hpcai.clock import Phases, now
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import split
+from hpcai.comm.shutdown import Ending
 from hpcai.data.catalog import open_weather
-from hpcai.data.weather.dataset import Weather
-from hpcai.data.weather.loader import Loader
+from hpcai.data.weather.weather_dataset import Weather
+from hpcai.data.weather.weather_loader import Loader
 from hpcai.inputfile import parse
 from hpcai.machine import device as devices
 from hpcai.machine import memory

@@ -17,11 +17,11 @@ from mpi4py import MPI
 
 from hpcai import networks
 from hpcai.clock import Phases, now
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import split
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import patient_barrier
-from hpcai.data.dataset import ArraySplit, Dataset
-from hpcai.data.loader import Loader
+from hpcai.data.image_dataset import ArraySplit, Dataset
+from hpcai.data.image_loader import Loader
 from hpcai.inputfile import parse
 from hpcai.machine import device as devices
 from hpcai.models.executed import Executed

@@ -24,10 +24,10 @@ import torch  # noqa: E402, threads are counted before
 from mpi4py import MPI  # noqa: E402
 
 from hpcai.clock import Phases  # noqa: E402
-from hpcai.comm.ending import Ending  # noqa: E402
-from hpcai.comm.gpus import own_device  # noqa: E402
+from hpcai.comm.device_selection import own_device  # noqa: E402
 from hpcai.comm.grid import split  # noqa: E402
 from hpcai.comm.rendezvous import process_group  # noqa: E402
+from hpcai.comm.shutdown import Ending  # noqa: E402
 from hpcai.data import catalog  # noqa: E402
 from hpcai.inputfile import parse  # noqa: E402
 from hpcai.machine import device as devices  # noqa: E402

@@ -23,8 +23,8 @@ from torch.nn.functional import cross_entropy  # noqa: E402
 
 from hpcai import clock, networks  # noqa: E402
 from hpcai.data.catalog import open_dataset  # noqa: E402
-from hpcai.data.dataset import Dataset  # noqa: E402
-from hpcai.data.loader import Loader  # noqa: E402
+from hpcai.data.image_dataset import Dataset  # noqa: E402
+from hpcai.data.image_loader import Loader  # noqa: E402
 from hpcai.data.order import EpochOrder, Shard  # noqa: E402
 from hpcai.data.pack.__main__ import main as pack  # noqa: E402
 from hpcai.machine import device as devices  # noqa: E402

@@ -23,13 +23,13 @@ import numpy as np  # noqa: E402
 
 from hpcai import clock  # noqa: E402
 from hpcai.data.pack_weather import main as pack  # noqa: E402
-from hpcai.data.weather import year  # noqa: E402
-from hpcai.data.weather.blocks import BlockOrder  # noqa: E402
-from hpcai.data.weather.dataset import Frames  # noqa: E402
+from hpcai.data.weather import year_file  # noqa: E402
+from hpcai.data.weather.block_order import BlockOrder  # noqa: E402
 from hpcai.data.weather.layout import BOXES, CHANNELS, file_name  # noqa: E402
-from hpcai.data.weather.meter import Meter  # noqa: E402
 from hpcai.data.weather.packed import open_packed  # noqa: E402
 from hpcai.data.weather.published import PublishedFrames, open_published  # noqa: E402
+from hpcai.data.weather.read_counters import Meter  # noqa: E402
+from hpcai.data.weather.weather_dataset import Frames  # noqa: E402
 from hpcai.machine.inventory import processor, versions  # noqa: E402
 
 CHUNKS = (46, 1, 48, 72)
@@ -104,7 +104,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Print the machine, the versions, the rates and their ratios."""
     options = arguments()
-    year.MOST_THREADS = options.threads
+    year_file.MOST_THREADS = options.threads
     libraries = ", ".join(f"{name} {number}" for name, number in versions().items())
     print(f"{processor()}; {libraries}")
     with tempfile.TemporaryDirectory() as folder:

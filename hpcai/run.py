@@ -10,9 +10,9 @@ from mpi4py import MPI
 
 from hpcai import __version__, clock
 from hpcai import result as results
-from hpcai.comm.ending import Ending
-from hpcai.comm.gpus import own_device
-from hpcai.comm.seats import Grid, described, grids_of, groups_of
+from hpcai.comm.device_selection import own_device
+from hpcai.comm.grid_coordinates import Grid, described, grids_of, groups_of
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, together
 from hpcai.detections import stored
 from hpcai.errors import HpcaiError

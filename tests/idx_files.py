@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpcai.data.places import FILES
+from hpcai.data.dataset_paths import FILES
 
 
 def pictures(classes):

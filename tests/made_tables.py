@@ -9,7 +9,7 @@ import measured_collectives as collectives
 from small_run import INPUT, golden
 
 from hpcai import result as results
-from hpcai.comm.seats import described, grids_of, groups_of
+from hpcai.comm.grid_coordinates import described, grids_of, groups_of
 from hpcai.inputfile import parse
 from hpcai.result.collectives import ONE_RANK, same_as
 

@@ -5,8 +5,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from image_tree import make_tree
 from launch import run_job
-from picture_tree import make_tree
 
 SHARD = 5  # pictures
 _folders = []  # temporary folders go when these objects go, at the end of all tests

@@ -10,7 +10,7 @@ from small_run import INPUT, golden
 
 from hpcai import networks, opcount
 from hpcai import result as results
-from hpcai.comm.seats import described, grids_of, groups_of
+from hpcai.comm.grid_coordinates import described, grids_of, groups_of
 from hpcai.data.order import Shard
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case, Problem, parse

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from idx_files import pictures, write_set
 
-from hpcai.data import catalog, fashion, places
-from hpcai.data.dataset import fingerprint
+from hpcai.data import catalog, dataset_paths, fashion_mnist
+from hpcai.data.image_dataset import fingerprint
 from hpcai.errors import DataError
 
 TRAIN, VALIDATION = np.arange(40) % 10, np.arange(20) % 10
@@ -66,20 +66,20 @@ def test_a_set_by_path(tmp_path, monkeypatch, compressed, below):
     catalog.check("fashion:set")
     data = catalog.open_dataset("fashion:set")
     assert (data.name, data.target) == ("fashion-mnist-altered", 0.90)
-    assert data.fingerprint == fingerprint(*fashion.read_folder(tmp_path / "set" / below))
+    assert data.fingerprint == fingerprint(*fashion_mnist.read_folder(tmp_path / "set" / below))
     assert data.source == str(tmp_path / "set" / below)
     assert np.array_equal(data.train.images(np.arange(40))[:, 0], pictures(TRAIN))
     assert np.array_equal(data.validation.labels(np.arange(20)), VALIDATION)
 
 
 def test_full_set_where_debian_puts_it(folder, monkeypatch):
-    monkeypatch.setattr(places, "DEBIAN", folder)
+    monkeypatch.setattr(dataset_paths, "DEBIAN", folder)
     assert catalog.open_dataset("fashion:full").source == str(folder)
 
 
 @pytest.mark.parametrize("verb", [catalog.check, catalog.open_dataset])
 def test_missing_full_set_tells_the_cure(tmp_path, monkeypatch, verb):
-    monkeypatch.setattr(places, "DEBIAN", tmp_path / "absent")
+    monkeypatch.setattr(dataset_paths, "DEBIAN", tmp_path / "absent")
     with pytest.raises(DataError, match="absent is not a folder") as refused:
         verb("fashion:full")
     for cure in ("apt-get install dataset-fashion-mnist", "apt-get download", "dpkg -x", "fashion:PATH"):
@@ -101,7 +101,7 @@ def test_incomplete_folder_names_what_it_lacks(folder, verb):
 
 
 def test_missing_shipped_file(monkeypatch, tmp_path):
-    monkeypatch.setattr(places, "SHIPPED", tmp_path / "gone.h5")
+    monkeypatch.setattr(dataset_paths, "SHIPPED", tmp_path / "gone.h5")
     with pytest.raises(DataError, match=r"gone\.h5 is missing"):
         catalog.check("fashion")
 
@@ -135,9 +135,9 @@ def test_folders_that_may_not_be_searched(tmp_path, kind):
     (tmp_path / "set" / "inner").mkdir(parents=True)
     (tmp_path / "set").chmod(0)
     program = (
-        "import os, sys; from hpcai.data import places; from hpcai.errors import DataError\n"
+        "import os, sys; from hpcai.data import dataset_paths; from hpcai.errors import DataError\n"
         "os.getuid() or os.setuid(65534)\n"
-        "try: places.locate(sys.argv[1])\n"
+        "try: dataset_paths.locate(sys.argv[1])\n"
         "except DataError as error: print(error)"
     )
     command = [sys.executable, "-c", program, f"{kind}:{tmp_path / 'set' / 'inner'}"]

@@ -11,8 +11,8 @@ import torch
 from hpcai.result.collectives import COLLECTIVES
 
 if TYPE_CHECKING:
+    from hpcai.comm.collective_timing import Bench
     from hpcai.comm.collectives import Backend
-    from hpcai.comm.timing import Bench
 
 Call = Callable[[], Any]
 Spoil = Callable[[Call, torch.Tensor, torch.Tensor, bool], Call]  # `here`: on the one rank that is at fault
@@ -61,9 +61,9 @@ def benches(ranks: int, largest: int = max(COUNTS)) -> "list[Bench]":
     """Both backends over all ranks; the torch world must have been made."""
     from mpi4py import MPI
 
+    from hpcai.comm.collective_timing import Bench, Room
     from hpcai.comm.collectives import Mpi, Torch
     from hpcai.comm.scopes import Scope
-    from hpcai.comm.timing import Bench, Room
 
     world = MPI.COMM_WORLD
     scope = Scope("world", ranks, world, world)
@@ -94,11 +94,11 @@ def rows_under(
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.comm import timing
+    from hpcai.comm import collective_timing
 
-    monkeypatch.setattr(timing, "SECONDS", 0.0)
-    monkeypatch.setattr(timing, "TRIED", 0.0)
-    monkeypatch.setattr(timing, "SLOW", 0.0)  # the warm-up, then two calls
+    monkeypatch.setattr(collective_timing, "SECONDS", 0.0)
+    monkeypatch.setattr(collective_timing, "TRIED", 0.0)
+    monkeypatch.setattr(collective_timing, "SLOW", 0.0)  # the warm-up, then two calls
 
 
 @pytest.mark.parallel(3)

@@ -16,9 +16,9 @@ from idx_files import write_set
 from launch import ROOT, mpirun, run_job
 from packed_set import copy_of_set
 
-from hpcai.data import catalog, fashion, imagenet, places
-from hpcai.data.dataset import fingerprint
-from hpcai.data.shards import IMAGE_BYTES, read_index
+from hpcai.data import catalog, dataset_paths, fashion_mnist, packed_images
+from hpcai.data.image_dataset import fingerprint
+from hpcai.data.image_shards import IMAGE_BYTES, read_index
 from hpcai.errors import DataError
 
 Wreck = Callable[[Path], object]
@@ -95,7 +95,7 @@ WRECKS: tuple[Wreck, ...] = (folder_in_its_place, link_to_itself, link_to_nothin
 
 @pytest.fixture
 def shipped(tmp_path: Path) -> Path:
-    return Path(shutil.copy(places.SHIPPED, tmp_path))
+    return Path(shutil.copy(dataset_paths.SHIPPED, tmp_path))
 
 
 @pytest.fixture(params=[".gz", ""], ids=["gzip", "plain"])
@@ -106,16 +106,16 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, str]:
 
 def test_shipped_file_with_another_bit_anywhere_is_refused(shipped: Path) -> None:
     content = shipped.read_bytes()
-    assert fingerprint(*fashion.read_shipped(shipped)) == fingerprint(*fashion.read_subset(shipped))
+    assert fingerprint(*fashion_mnist.read_shipped(shipped)) == fingerprint(*fashion_mnist.read_subset(shipped))
     for damaged in (*flips(content, 40), *flips(content[:4096], 20), *cuts(content, 10), content + b"\0"):
         shipped.write_bytes(damaged)
-        refused(lambda: fashion.read_shipped(shipped), shipped)
+        refused(lambda: fashion_mnist.read_shipped(shipped), shipped)
 
 
 @pytest.mark.parametrize("wreck", [folder_in_its_place, link_to_itself, link_to_nothing, unreadable])
 def test_shipped_file_that_is_none_is_refused(shipped: Path, wreck: Wreck) -> None:
     wreck(shipped)
-    refused(lambda: fashion.read_shipped(shipped), shipped)
+    refused(lambda: fashion_mnist.read_shipped(shipped), shipped)
 
 
 @pytest.mark.parametrize("name", [LABELS, IMAGES])
@@ -124,22 +124,22 @@ def test_files_cut_off_are_refused(folder: tuple[Path, str], name: str) -> None:
     file = path / (name + ending)
     for damaged in cuts(file.read_bytes(), 25):
         file.write_bytes(damaged)
-        refused(lambda: fashion.read_folder(path), file)
+        refused(lambda: fashion_mnist.read_folder(path), file)
 
 
 @pytest.mark.parametrize("name", [LABELS, IMAGES])
 def test_a_flipped_bit_is_refused_or_makes_another_dataset(folder: tuple[Path, str], name: str) -> None:
     path, ending = folder
     file = path / (name + ending)
-    content, sound, found = file.read_bytes(), fingerprint(*fashion.read_folder(path)), []
+    content, sound, found = file.read_bytes(), fingerprint(*fashion_mnist.read_folder(path)), []
     for damaged in flips(content, 150):
         file.write_bytes(damaged)
-        found.append(read_or_refused(lambda: fingerprint(*fashion.read_folder(path)), file))
+        found.append(read_or_refused(lambda: fingerprint(*fashion_mnist.read_folder(path)), file))
     if ending:  # some bits mean nothing: those of the time, of codes that are not used
         assert set(found) == {sound, None}
     else:
         assert sound not in found
-        assert {fashion.name(digest) for digest in found if digest} == {"fashion-mnist-altered"}
+        assert {fashion_mnist.name(digest) for digest in found if digest} == {"fashion-mnist-altered"}
 
 
 @pytest.mark.parametrize("wreck", WRECKS)
@@ -151,11 +151,11 @@ def test_what_is_no_file_is_refused(folder: tuple[Path, str], wreck: Wreck) -> N
 
 def test_index_of_packed_pictures_with_another_bit_is_refused_or_reads_alike(tmp_path: Path) -> None:
     folder = copy_of_set(tmp_path / "set")
-    index = folder / places.INDEX
-    content, sound = index.read_bytes(), imagenet.open_packed(folder).fingerprint
+    index = folder / dataset_paths.INDEX
+    content, sound = index.read_bytes(), packed_images.open_packed(folder).fingerprint
     for damaged in (*flips(content, 100), *cuts(content, 10)):
         index.write_bytes(damaged)
-        assert read_or_refused(lambda: imagenet.open_packed(folder).fingerprint, index) in (sound, None)
+        assert read_or_refused(lambda: packed_images.open_packed(folder).fingerprint, index) in (sound, None)
 
 
 def test_shard_with_another_bit_around_its_images_is_refused_before_hdf5_sees_it(tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_shard_with_another_bit_around_its_images_is_refused_before_hdf5_sees_it
     places = [*range(0, min(entry.begin, 4096), 37), *range(end, len(content), max(1, (len(content) - end) // 100))]
     for place in places:
         shard.write_bytes(bit_flipped(content, place, place % 8))
-        refused(lambda: imagenet.open_packed(folder), shard)
+        refused(lambda: packed_images.open_packed(folder), shard)
     shard.write_bytes(bit_flipped(content, entry.begin + 5, 3))
-    assert imagenet.open_packed(folder).classes == 4  # found when the sample is read
+    assert packed_images.open_packed(folder).classes == 4  # found when the sample is read
 
 
 # --- the program
@@ -200,7 +200,7 @@ def test_program_names_its_own_damaged_file(tmp_path: Path) -> None:
     for name in ("hpcai", "kernels"):
         shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
     program = Path(shutil.copy(ROOT / "bench.py", tmp_path / "copy"))
-    file = tmp_path / "copy" / places.SHIPPED.relative_to(ROOT)
+    file = tmp_path / "copy" / dataset_paths.SHIPPED.relative_to(ROOT)
     file.write_bytes(bit_flipped(file.read_bytes(), 100_000, 0))
     job = run_job(
         [program, "--check", "--ranks", "2", ROOT / "input.dat"],

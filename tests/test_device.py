@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hpcai.errors import LaunchError
-from hpcai.machine import device, driver
+from hpcai.machine import cuda_driver, device
 
 needs_gpu = pytest.mark.skipif(device.accelerators() == 0, reason="NO GPU: ITS NAME AND IDENTITY NOT ASKED")
 BOTH = ("GPU-first", "MIG-part")
@@ -22,7 +22,7 @@ def pretend(
         (folder / f"nvidia{number}").touch()
     (folder / "nvidiactl").touch()
     patch.setattr(device, "NODES", folder)
-    patch.setattr(driver, "identities", lambda: told)
+    patch.setattr(cuda_driver, "identities", lambda: told)
     patch.setattr(torch.cuda, "device_count", lambda: counted)
     patch.setattr(torch.version, "cuda", "13.0")
     patch.delenv(device.VISIBLE, raising=False)

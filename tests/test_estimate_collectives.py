@@ -16,14 +16,14 @@ def settings(groups: int, degree: int, *sizes: int) -> dict[str, object]:
 
 
 def test_numbers_of_the_plan_are_those_of_the_measuring() -> None:
-    from hpcai.comm import payload, slots, timing
+    from hpcai.comm import buffers, collective_timing, test_pattern
 
-    assert TIMED == timing.SECONDS
-    assert 4 * slots.pool_elements(2**28) == pytest.approx(POOL * 2**28, rel=1e-3)
-    made = slots.Payload(3, 1, CPU)
+    assert TIMED == collective_timing.SECONDS
+    assert 4 * buffers.pool_elements(2**28) == pytest.approx(POOL * 2**28, rel=1e-3)
+    made = buffers.Payload(3, 1, CPU)
     patterns = [*made._own, *made._sums, *made._plain]
     assert sum(pattern._numbers.nbytes for pattern in patterns) == PATTERNS
-    assert COMPARED == 5 * payload.MOST_ELEMENTS
+    assert COMPARED == 5 * test_pattern.MOST_ELEMENTS
 
 
 def test_memory_grows_with_the_largest_size_only() -> None:
@@ -46,7 +46,7 @@ def test_seconds_count_the_scopes_that_differ() -> None:
 @pytest.mark.parallel(2)
 def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     from hpcai.comm import world as worlds
-    from hpcai.comm.ending import Ending
+    from hpcai.comm.shutdown import Ending
     from hpcai.inputfile import Case
     from hpcai.machine import memory
     from hpcai.workloads.comm.measure import measure

@@ -9,7 +9,7 @@ import pytest
 import torch
 from launch import ROOT
 
-from hpcai.data import catalog, fashion
+from hpcai.data import catalog, fashion_mnist
 from hpcai.data.generated_images import COVERED, MEAN, STD, formula, validation_samples
 from hpcai.errors import DataError
 from hpcai.formulas.eligibility import UNOFFICIAL
@@ -153,7 +153,7 @@ def test_target_is_a_share_of_the_ceiling():
 def test_real_data_have_no_ceiling_and_no_generated_name():
     data = catalog.open_dataset("fashion")
     assert data.ceiling is data.ceiling_error is None
-    assert not {data.name, fashion.name("0"), fashion.name(fashion.PUBLISHED)} & {opened().name}
+    assert not {data.name, fashion_mnist.name("0"), fashion_mnist.name(fashion_mnist.PUBLISHED)} & {opened().name}
     assert not data.name.startswith("generated")
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from hpcai.data import reading
-from hpcai.data.augment import Crops
+from hpcai.data import batch_reader
 from hpcai.data.bootstrap import Whole
-from hpcai.data.dataset import ArraySplit
-from hpcai.data.loader import Loader
+from hpcai.data.image_dataset import ArraySplit
+from hpcai.data.image_loader import Loader
 from hpcai.data.order import EpochOrder, Shard, training_indices
+from hpcai.data.random_crops import Crops
 from hpcai.kernels.crop import reference
 
 CPU = torch.device("cpu")
@@ -85,7 +85,7 @@ def test_without_boxes_the_centre_is_delivered(device, resolution):
 def test_several_threads_deliver_the_same_in_the_same_order(monkeypatch):
     batches = [RANDOM.integers(0, 60, size) for size in (16, 16, 5, 1, 16)]
     alone = [*loader()(batches)]
-    monkeypatch.setattr(reading, "reading_threads", lambda device: 3)
+    monkeypatch.setattr(batch_reader, "reading_threads", lambda device: 3)
     split = Stored()
     together = [*loader(split)(batches)]
     assert all(torch.equal(one.x, other.x) for one, other in zip(alone, together, strict=True))
@@ -96,9 +96,9 @@ def test_several_threads_deliver_the_same_in_the_same_order(monkeypatch):
 
 def test_threads_are_at_least_one_and_fewer_than_the_processors_of_a_gpu_rank(monkeypatch):
     for cpus, on_cpu, on_gpu in ((1, 1, 1), (2, 1, 1), (8, 1, 7), (32, 4, 8), (128, 8, 8)):
-        monkeypatch.setattr(reading, "own_cpus", lambda cpus=cpus: range(cpus))
-        assert reading.reading_threads(CPU) == on_cpu
-        assert reading.reading_threads(torch.device("cuda")) == on_gpu
+        monkeypatch.setattr(batch_reader, "own_cpus", lambda cpus=cpus: range(cpus))
+        assert batch_reader.reading_threads(CPU) == on_cpu
+        assert batch_reader.reading_threads(torch.device("cuda")) == on_gpu
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -109,7 +109,7 @@ def test_an_error_of_a_reading_thread_surfaces(monkeypatch, threads):
                 raise OSError("disk gone")
             return super().images(indices)
 
-    monkeypatch.setattr(reading, "reading_threads", lambda device: threads)
+    monkeypatch.setattr(batch_reader, "reading_threads", lambda device: threads)
     received = []
     with pytest.raises(OSError, match="disk gone"):
         received.extend(batch for batch in loader(Broken())([np.arange(16), np.arange(20, 36), np.arange(16)]))

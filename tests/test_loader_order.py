@@ -12,10 +12,10 @@ from weather_files import write_year
 
 from hpcai.data.bootstrap import Multinomial, Whole
 from hpcai.data.order import EpochOrder
-from hpcai.data.weather.blocks import Blockwise
+from hpcai.data.weather.block_order import Blockwise
 from hpcai.data.weather.generated import open_generated
-from hpcai.data.weather.loader import Loader
 from hpcai.data.weather.published import open_published
+from hpcai.data.weather.weather_loader import Loader
 
 CPU = torch.device("cpu")
 

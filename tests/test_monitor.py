@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpcai.machine.gauges import NAMES, Values
+from hpcai.machine.node_sensors import NAMES, Values
 
 pytestmark = pytest.mark.together
 

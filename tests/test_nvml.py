@@ -6,7 +6,7 @@ import pytest
 from made_library import library
 
 from hpcai.machine import device as devices
-from hpcai.machine.gauges import Gauges
+from hpcai.machine.node_sensors import Gauges
 from hpcai.machine.nvml import Gpus, driver_version
 
 # Two GPUs and a part of one (first, second, part), the part without utilisation; handles are pointers to their numbers.
@@ -70,7 +70,7 @@ def test_energy_is_that_since_the_beginning_if_all_tell(
     identities: list[str], joules: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
-    monkeypatch.setattr("hpcai.machine.gauges.Gpus", lambda _: made)
+    monkeypatch.setattr("hpcai.machine.node_sensors.Gpus", lambda _: made)
     gauges = Gauges([0], identities)
     for _ in range(2):
         gauges.begin()
@@ -81,7 +81,7 @@ def test_energy_of_a_driver_that_began_anew_is_not_told(tmp_path: Path, monkeypa
     told = iter([1000.0, 1000.0, 3.0])
     made = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=0, LENT=0))
     monkeypatch.setattr(made, "joules", lambda: next(told))
-    monkeypatch.setattr("hpcai.machine.gauges.Gpus", lambda _: made)
+    monkeypatch.setattr("hpcai.machine.node_sensors.Gpus", lambda _: made)
     gauges = Gauges([0], ["GPU-first"])
     gauges.begin()
     assert gauges.joules() is None

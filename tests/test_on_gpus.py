@@ -12,10 +12,10 @@ from small_run import INPUT, bench
 
 from hpcai.data import transfer
 from hpcai.estimate.memory import BATCHES_BEHIND
-from hpcai.machine import device, driver
+from hpcai.machine import cuda_driver, device
 from hpcai.report import verify
 
-GPUS = len(driver.identities() or ())
+GPUS = len(cuda_driver.identities() or ())
 ALONE = ["--set", "GROUPS=1", "DEGREE=1"]
 
 
@@ -44,7 +44,7 @@ def test_a_run_on_a_gpu_passes_and_verifies(options: list[str]) -> None:
 
 @needs(1, "NO RANKS COMPETED FOR ONE")
 def test_more_ranks_than_gpus_are_refused(tmp_path: Path) -> None:
-    shown = {device.VISIBLE: (driver.identities() or ("",))[0]}
+    shown = {device.VISIBLE: (cuda_driver.identities() or ("",))[0]}
     job = run_job([BENCH, INPUT], 2, tmp_path, env=shown)
     assert (job.returncode, job.stdout) == (2, "") and not list(tmp_path.iterdir())
     assert f"ranks 0-1 would share {shown[device.VISIBLE]}" in job.stderr
@@ -71,7 +71,7 @@ import ctypes
 import numpy as np
 import torch
 from hpcai.data.generated_images import open_generated
-from hpcai.data.loader import Loader
+from hpcai.data.image_loader import Loader
 from hpcai.machine import device as devices
 from hpcai.models.detection.regions import nms, roi_align
 

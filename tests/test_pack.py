@@ -12,11 +12,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from image_tree import CLASSES, coloured, make_tree
 from launch import ROOT, Finished, mpirun, run_job, start_job, wait_until
-from picture_tree import CLASSES, coloured, make_tree
 
 from hpcai.data.order import EpochOrder
-from hpcai.data.pack import pictures
+from hpcai.data.pack import images
 from hpcai.data.pack.source import SHUFFLE_SEED
 
 SMALL = ("--shard-bytes", str(5 * 256 * 256 * 3))  # five pictures
@@ -60,7 +60,7 @@ def test_shards_hold_the_pictures_of_the_tree(tree, packed):
             found += names
             assert [sorted(CLASSES)[label] for label in file["labels"]] == [name.split("/")[1] for name in names]
             for image, name, crc in zip(file["images"], names, file["crc32"], strict=True):
-                assert np.array_equal(image, pictures.read(tree / name))
+                assert np.array_equal(image, images.read(tree / name))
                 assert zlib.crc32(image) == crc
             assert (file["images"].chunks, file["images"].dtype, file["labels"].dtype) == (None, np.uint8, np.int32)
     assert found == order
@@ -197,7 +197,7 @@ def test_space_is_checked_before_it_starts(tmp_path):
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
 def test_a_rank_that_fails_ends_the_job(tree, tmp_path):
     program = (
-        "import sys; from hpcai.data.pack import pictures, __main__; from mpi4py import MPI; import pathlib\n"
+        "import sys; from hpcai.data.pack import images, __main__; from mpi4py import MPI; import pathlib\n"
         "genuine = pathlib.Path.read_bytes\n"
         "def read_bytes(path):\n"
         "    if MPI.COMM_WORLD.rank == 1: raise OSError(5, 'Input/output error')\n"

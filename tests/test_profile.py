@@ -17,7 +17,7 @@ from tiny import CPU, alone, bits, loader, training, unending
 from torch.autograd import DeviceType
 
 from hpcai.clock import Phases, now
-from hpcai.data.dataset import ArraySplit
+from hpcai.data.image_dataset import ArraySplit
 from hpcai.networks import build
 from hpcai.train import profile
 from hpcai.train.loop import Training

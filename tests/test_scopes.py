@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from hpcai.comm.seats import seat
+from hpcai.comm.grid_coordinates import seat
 from hpcai.result.collectives import ONE_RANK, SCOPES
 
 # The node of each rank: all on one, blocks of two, dealt in turn, and one rank apart from all others.

@@ -10,7 +10,7 @@ from launch import wait_until
 
 from hpcai.machine import memory, telemetry
 from hpcai.machine.affinity import own_cpus
-from hpcai.machine.gauges import NAMES, Gauges, Values
+from hpcai.machine.node_sensors import NAMES, Gauges, Values
 from hpcai.machine.telemetry import KEPT, LEAST, Sampler, Series, means, pause
 
 # user nice system idle iowait irq softirq steal guest guest_nice

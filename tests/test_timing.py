@@ -16,7 +16,7 @@ from launch import ROOT, mpirun, run_job
 from tiny import CPU, alone, loader, pictures, training, unending
 
 from hpcai.clock import Phases
-from hpcai.data.dataset import ArraySplit, Pixels
+from hpcai.data.image_dataset import ArraySplit, Pixels
 from hpcai.data.philox import Integers
 from hpcai.train import timing
 from hpcai.train.evaluate import Tally

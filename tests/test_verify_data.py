@@ -11,8 +11,8 @@ from idx_files import write_set
 from packed_set import packed_set
 from small_run import cases_of, golden, judged
 
-from hpcai.data import catalog, fashion
-from hpcai.data.dataset import description
+from hpcai.data import catalog, fashion_mnist
+from hpcai.data.image_dataset import description
 from hpcai.inputfile import Case
 from hpcai.report.consistency.dataset import dataset, description_of
 from hpcai.result.judge import per_sample
@@ -22,7 +22,7 @@ Forgery = Callable[[Json], object]
 
 FULL = {
     "name": "fashion-mnist",
-    "fingerprint": fashion.PUBLISHED,
+    "fingerprint": fashion_mnist.PUBLISHED,
     "shape": [1, 28, 28],
     "classes": 10,
     "training_samples": 60_000,

@@ -8,7 +8,7 @@ import pytest
 from alterations import verified
 from small_run import bench, golden, judged
 
-from hpcai.comm.seats import described, groups_of
+from hpcai.comm.grid_coordinates import described, groups_of
 from hpcai.report import verify
 
 Json = dict[str, Any]

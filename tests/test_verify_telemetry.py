@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from small_run import Run, bench, cases_of, judged
 
 from hpcai.errors import HpcaiError
-from hpcai.machine.gauges import NAMES
+from hpcai.machine.node_sensors import NAMES
 from hpcai.report import consistency, schema, verify
 from hpcai.report.text import counted
 

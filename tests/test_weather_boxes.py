@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcai.data.order import Shard
-from hpcai.data.weather import turning
+from hpcai.data.weather import augmentation
+from hpcai.data.weather.box_cleaning import Faults, cleaned, targets
 from hpcai.data.weather.layout import BOXES, CHANNELS
-from hpcai.data.weather.rectangles import Faults, cleaned, targets
 
 HEIGHT, WIDTH = 40, 60
 WHOLE = [4, 10, 12, 30, 2]
@@ -97,7 +97,7 @@ random_rows = st.lists(
 def test_boxes_follow_the_fields(rows, columns, mirrored):
     raw = frame(*[[top, left, top + height, left + width, label] for top, left, height, width, label in rows])
     boxes, _ = cleaned(raw, HEIGHT, WIDTH)
-    turned = turning.turned_boxes(boxes, np.array([[columns, mirrored]]), HEIGHT, WIDTH)
+    turned = augmentation.turned_boxes(boxes, np.array([[columns, mirrored]]), HEIGHT, WIDTH)
     before, after = painted(boxes), painted(turned)
     expected = np.roll(before[:, :, ::-1] if mirrored else before, columns, 3)
     assert not (after & ~expected).any()
@@ -109,7 +109,7 @@ def test_boxes_follow_the_fields(rows, columns, mirrored):
 def test_fields_turn_and_only_meridional_winds_change_their_sign():
     fields = np.random.default_rng(1).normal(size=(3, 16, 8, 10)).astype(np.float32)
     out = np.empty_like(fields)
-    turning.turned_fields(fields, np.array([[0, 0], [3, 0], [9, 1]]), out)
+    augmentation.turned_fields(fields, np.array([[0, 0], [3, 0], [9, 1]]), out)
     assert np.array_equal(out[0], fields[0]) and np.array_equal(out[1], np.roll(fields[1], 3, 2))
     expected = np.roll(fields[2], 9, 2)[:, ::-1].copy()
     for name in ("V850", "VBOT"):
@@ -123,26 +123,26 @@ def test_a_vortex_turns_with_the_sense_that_its_hemisphere_asks_for(mirrored):
     fields = np.zeros((1, 16, 18, 9), np.float32)
     fields[0, CHANNELS.index("U850"), 9:], fields[0, CHANNELS.index("V850"), 9:] = -y, x
     out = np.empty_like(fields)
-    turning.turned_fields(fields, np.array([[0, mirrored]]), out)
+    augmentation.turned_fields(fields, np.array([[0, mirrored]]), out)
     u, v = (out[0, CHANNELS.index(name)] for name in ("U850", "V850"))
     vorticity = np.gradient(v, axis=1) - np.gradient(u, axis=0)
     assert vorticity[4 if mirrored else 13, 4] == (-2 if mirrored else 2)
 
 
 def test_turns_are_those_of_the_position_whatever_the_ranks():
-    whole = np.concatenate([*turning.of_epoch(7, 1, 3, Shard(48, 0, 1, 8), WIDTH)])
+    whole = np.concatenate([*augmentation.of_epoch(7, 1, 3, Shard(48, 0, 1, 8), WIDTH)])
     for rank in range(3):
-        part = np.concatenate([*turning.of_epoch(7, 1, 3, Shard(48, rank, 3, 4), WIDTH)])
+        part = np.concatenate([*augmentation.of_epoch(7, 1, 3, Shard(48, rank, 3, 4), WIDTH)])
         assert np.array_equal(part, whole[rank::3])
-    (third,) = turning.of_epoch(7, 1, 3, Shard(48, 0, 1, 8), WIDTH, 2, 3)
+    (third,) = augmentation.of_epoch(7, 1, 3, Shard(48, 0, 1, 8), WIDTH, 2, 3)
     assert np.array_equal(third, whole[16:24])
     for case in ((8, 1, 3), (7, 0, 3), (7, 1, 4)):
-        other = np.concatenate([*turning.of_epoch(*case, Shard(48, 0, 1, 8), WIDTH)])
+        other = np.concatenate([*augmentation.of_epoch(*case, Shard(48, 0, 1, 8), WIDTH)])
         assert not np.array_equal(other, whole)
 
 
 def test_turns_cover_the_circle_and_both_hemispheres():
-    turns = turning.drawn(1, 0, np.arange(6000), WIDTH)
+    turns = augmentation.drawn(1, 0, np.arange(6000), WIDTH)
     assert np.bincount(turns[:, 0], minlength=WIDTH).min() > 60 and turns[:, 0].max() == WIDTH - 1
     assert 2800 < turns[:, 1].sum() < 3200 and set(turns[:, 1]) == {0, 1}
 

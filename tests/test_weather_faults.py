@@ -20,8 +20,8 @@ from tiny import CPU, alone, unending
 from hpcai import networks
 from hpcai.clock import Phases
 from hpcai.data import catalog
-from hpcai.data.weather.dataset import Boxes, Fields, Frames, Weather
-from hpcai.data.weather.loader import Batch, Loader
+from hpcai.data.weather.weather_dataset import Boxes, Fields, Frames, Weather
+from hpcai.data.weather.weather_loader import Batch, Loader
 from hpcai.formulas import score
 from hpcai.inputfile import Case, parse, shipped_text
 from hpcai.models.detection import detector

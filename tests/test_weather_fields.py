@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from hpcai.data.weather import layout as channel
-from hpcai.data.weather.climate import DENSITY, SPIN
-from hpcai.data.weather.fields import Background, double
+from hpcai.data.weather.background import Background, double
+from hpcai.data.weather.random_waves import STEP, Waves
 from hpcai.data.weather.vortices import profile
-from hpcai.data.weather.waves import STEP, Waves
+from hpcai.data.weather.zonal_means import DENSITY, SPIN
 
 
 def plain_double(half: np.ndarray) -> np.ndarray:

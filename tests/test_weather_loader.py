@@ -9,10 +9,10 @@ import torch
 from weather_files import HEIGHT, MEANS, SPREADS, WIDTH, fields_of, rows_of
 
 from hpcai.data.order import Shard
-from hpcai.data.weather import turning
-from hpcai.data.weather.dataset import Weather
-from hpcai.data.weather.loader import Loader
-from hpcai.data.weather.meter import Meter
+from hpcai.data.weather import augmentation
+from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.weather_dataset import Weather
+from hpcai.data.weather.weather_loader import Loader
 
 CPU = torch.device("cpu")
 DEVICES = [CPU, pytest.param(torch.device("cuda"), marks=pytest.mark.skipif("not torch.cuda.is_available()"))]
@@ -102,14 +102,14 @@ def test_frames_are_turned_with_their_boxes(device, packed):
     shard = Shard(20, 0, 1, 4)
     batches = [shard.step_positions(step) for step in range(5)]
     turns = list(load.augmentation(7, 1, 2, shard))
-    assert np.array_equal(np.concatenate(turns), turning.drawn(7, 1, 2 * 20 + np.arange(20), WIDTH))
+    assert np.array_equal(np.concatenate(turns), augmentation.drawn(7, 1, 2 * 20 + np.arange(20), WIDTH))
     for (x, y, _), turn, indices in zip(load(batches, turns), turns, batches, strict=True):
         expected = np.empty(x.shape)
-        turning.turned_fields(stored[indices], turn, expected)
+        augmentation.turned_fields(stored[indices], turn, expected)
         if not packed:
             expected = (expected - MEANS[:, None, None]) / SPREADS[:, None, None]
         assert np.allclose(x.cpu(), expected, atol=2e-4)
-        assert np.array_equal(y.cpu(), turning.turned_boxes(BOXES[indices], turn, HEIGHT, WIDTH))
+        assert np.array_equal(y.cpu(), augmentation.turned_boxes(BOXES[indices], turn, HEIGHT, WIDTH))
 
 
 def test_the_frames_of_the_split_are_not_changed():

@@ -14,7 +14,7 @@ from launch import ROOT, Finished, mpirun, run_job, start_job, wait_until
 from weather_files import fields_of, rows_of, write_file, write_year
 
 from hpcai.data import catalog
-from hpcai.data.weather import turning
+from hpcai.data.weather import augmentation
 from hpcai.data.weather.packed import open_packed
 from hpcai.data.weather.published import open_published
 from hpcai.data.weather.statistics import FILE
@@ -96,8 +96,8 @@ def test_to_turn_and_to_pack_are_interchangeable(source, packed):
     raw, stored = (split.frames(np.arange(4)) for split in (published.train, data.train))
     turns = np.array([[0, 1], [17, 1], [59, 0], [30, 1]])
     turned, expected = np.empty_like(raw), np.empty((4, *data.shape), np.float16)
-    turning.turned_fields(raw, turns, turned)
-    turning.turned_fields(stored, turns, expected)
+    augmentation.turned_fields(raw, turns, turned)
+    augmentation.turned_fields(stored, turns, expected)
     mean, std = (values[:, None, None] for values in (published.mean, published.std))
     assert np.array_equal(((turned - mean) / std).astype(np.float16), expected)
 

@@ -24,7 +24,7 @@ from fault_runs import (
 from launch import mpirun
 
 from hpcai.data import catalog
-from hpcai.data.weather.rectangles import targets
+from hpcai.data.weather.box_cleaning import targets
 from hpcai.detections.agreement import agreement
 from hpcai.detections.precision import average_precision, matched
 from hpcai.inputfile import Case

@@ -8,7 +8,7 @@ from weather_files import contents, fields_of, rows_of, with_vortices, write_fil
 
 from hpcai.data import catalog
 from hpcai.data.weather import statistics
-from hpcai.data.weather.blocks import BlockOrder
+from hpcai.data.weather.block_order import BlockOrder
 from hpcai.data.weather.layout import BOXES
 from hpcai.data.weather.published import open_published
 from hpcai.data.weather.statistics import FILE

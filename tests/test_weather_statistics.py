@@ -9,9 +9,9 @@ import pytest
 from weather_files import MEANS, fields_of, rows_of, with_vortices, write_file, write_years
 
 from hpcai.data.weather import statistics, survey
+from hpcai.data.weather.augmentation import MERIDIONAL
 from hpcai.data.weather.published import open_published
 from hpcai.data.weather.statistics import FILE
-from hpcai.data.weather.turning import MERIDIONAL
 from hpcai.errors import DataError, Refused
 
 if TYPE_CHECKING:

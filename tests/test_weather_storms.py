@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from hpcai.data.weather import boxes, storms, vortices
+from hpcai.data.weather import box_labels, storms, vortices
 from hpcai.data.weather.layout import CHANNELS, FRAMES, PSL, UBOT, VBOT
 from hpcai.data.weather.tracks import HABITS, Event, Kind, active, events, plan
 
@@ -57,7 +57,7 @@ def test_cyclone_turns_round_its_low_with_the_wind_it_should_have(latitude):
     strength = 26 + 26 * (0.7 - NATURAL.weak) / (1 - NATURAL.weak)
     assert np.hypot(calm[UBOT], calm[VBOT]).max() == pytest.approx(strength, rel=0.15)
     assert np.sign(calm[VBOT, row, column + 8]) == np.sign(latitude)  # east of the centre: polewards
-    ymin, xmin, ymax, xmax = boxes.bounds(storm, 768, 1152)
+    ymin, xmin, ymax, xmax = box_labels.bounds(storm, 768, 1152)
     assert abs((ymin + ymax) / 2 - row) <= 1 and abs((xmin + xmax) / 2 - column) <= 1
     assert ymax - ymin > 1.2 * (xmax - xmin)
 
@@ -82,7 +82,7 @@ def test_holland_and_willoughby():
     ],
 )
 def test_boxes_are_cut_at_longitude_0_and_never_inverted(box, part):
-    assert boxes.cut(box, 96, 144) == part
+    assert box_labels.cut(box, 96, 144) == part
 
 
 def test_labels_are_dropped_and_added_as_the_ceiling_says():
@@ -90,13 +90,13 @@ def test_labels_are_dropped_and_added_as_the_ceiling_says():
     kept = extra = 0
     frames, found = 3000, [((4, 10, 30, 40, 1), 3), ((50, 90, 70, 130, 2), 8)]
     for t in range(frames):
-        rows = boxes.labels(found, 5, 1979 + t // FRAMES, t % FRAMES, 96, 144)
+        rows = box_labels.labels(found, 5, 1979 + t // FRAMES, t % FRAMES, 96, 144)
         used = [tuple(row) for row in rows.tolist() if row[4] >= 0]
         assert [row[4] >= 0 for row in rows] == [True] * len(used) + [False] * (15 - len(used))
         kept += sum(row in [box for box, _ in found] for row in used)
         extra += sum(row not in [box for box, _ in found] for row in used)
         for row in used:
-            assert row in [box for box, _ in found] or max(boxes.overlap(row, box) for box, _ in found) <= 0.1
+            assert row in [box for box, _ in found] or max(box_labels.overlap(row, box) for box, _ in found) <= 0.1
     precision, recall = kept / (2 * frames), kept / (kept + extra)
-    assert precision * recall == pytest.approx(boxes.ceiling(), abs=0.012)
-    assert boxes.ceiling() == pytest.approx(0.9216)
+    assert precision * recall == pytest.approx(box_labels.ceiling(), abs=0.012)
+    assert box_labels.ceiling() == pytest.approx(0.9216)

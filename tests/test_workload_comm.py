@@ -38,7 +38,7 @@ def nodes_of(size: int) -> "World":
 
 
 def measured(case: Case, world: "World", tell: Tell = lambda text, share: None) -> Any:
-    from hpcai.comm.ending import Ending
+    from hpcai.comm.shutdown import Ending
     from hpcai.workloads.comm.measure import measure
 
     ending = Ending(world.comm, 0.0)
@@ -66,10 +66,10 @@ def check(case: Case, world: "World", nodes: int) -> dict[str, int]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.comm import timing
+    from hpcai.comm import collective_timing
 
-    monkeypatch.setattr(timing, "SECONDS", 0.001)
-    monkeypatch.setattr(timing, "TRIED", 0.0)
+    monkeypatch.setattr(collective_timing, "SECONDS", 0.001)
+    monkeypatch.setattr(collective_timing, "TRIED", 0.0)
 
 
 @pytest.mark.parallel(1)

@@ -28,7 +28,7 @@ def ranks() -> Iterator[tuple[Any, Any]]:
     """All ranks, and an end that has not come."""
     from mpi4py import MPI
 
-    from hpcai.comm.ending import Ending
+    from hpcai.comm.shutdown import Ending
     from hpcai.comm.world import World
 
     world = World(MPI.COMM_WORLD, MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED), "host")

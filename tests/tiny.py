@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from mpi4py import MPI
 
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group, split
+from hpcai.comm.shutdown import Ending
 from hpcai.data.bootstrap import sampler
-from hpcai.data.dataset import ArraySplit
-from hpcai.data.loader import Loader
+from hpcai.data.image_dataset import ArraySplit
+from hpcai.data.image_loader import Loader
 from hpcai.data.order import Shard, ValidationShard
 from hpcai.models.module import build
 from hpcai.networks.graph import Graph, Layer

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mpi4py import MPI
 
-from hpcai.comm.seats import Seat, seat
+from hpcai.comm.grid_coordinates import Seat, seat
 
 __all__ = ["Group", "Seat", "seat", "split"]
 

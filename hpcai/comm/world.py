@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from mpi4py import MPI
 
-from hpcai.comm.seats import LISTED_RANKS
+from hpcai.comm.grid_coordinates import LISTED_RANKS
 from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
 

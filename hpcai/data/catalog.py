@@ -5,15 +5,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpcai.data import places
+from hpcai.data import dataset_paths
 from hpcai.errors import DataError
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
     from hpcai.data.bootstrap import Mask
-    from hpcai.data.dataset import ArraySplit, Dataset
-    from hpcai.data.weather.dataset import Weather
+    from hpcai.data.image_dataset import ArraySplit, Dataset
+    from hpcai.data.weather.weather_dataset import Weather
 
 TARGET_SUBSET, TARGET_FULL = 0.85, 0.90
 ASKED = ("SAMPLES", "CLASSES", "RESOLUTION", "SEED")  # KEYs that say which data, beside DATASET
@@ -21,8 +21,8 @@ ASKED = ("SAMPLES", "CLASSES", "RESOLUTION", "SEED")  # KEYs that say which data
 
 def check(spec: str) -> None:
     """Whether the files of a DATASET value are there, without reading them; DataError says what is allowed."""
-    if spec != places.GENERATED:
-        places.locate(spec)
+    if spec != dataset_paths.GENERATED:
+        dataset_paths.locate(spec)
 
 
 def open_for(settings: Mapping[str, Any], copied: Path | None = None) -> "Dataset":
@@ -47,11 +47,11 @@ def open_dataset(
     classes, resolution, seed: what generated data are made by, 0 for the defaults; data of other kinds have their own.
     Raises DataError if the files are missing or damaged. The same on every rank.
     """
-    if spec == places.GENERATED:
+    if spec == dataset_paths.GENERATED:
         return _generated(samples, classes, resolution, seed)
     if is_weather(spec):
-        raise DataError(f"dataset {spec} is of climate fields, not of pictures; allowed: {places.ALLOWED}")
-    opened = _open.__wrapped__(copied, samples) if copied else _open(places.locate(spec), samples)
+        raise DataError(f"dataset {spec} is of climate fields, not of pictures; allowed: {dataset_paths.ALLOWED}")
+    opened = _open.__wrapped__(copied, samples) if copied else _open(dataset_paths.locate(spec), samples)
     if classes not in (0, opened.classes):
         raise DataError(f"{classes} classes of {opened.name}; allowed: 0 or the {opened.classes} that it has")
     return opened
@@ -59,7 +59,7 @@ def open_dataset(
 
 def is_weather(spec: str) -> bool:
     """Whether a DATASET value names climate fields in files."""
-    return spec.startswith(f"{places.WEATHER}:")
+    return spec.startswith(f"{dataset_paths.WEATHER}:")
 
 
 def open_weather_for(
@@ -89,11 +89,11 @@ def open_weather(
     `surveyed`, they have neither statistics nor fingerprint: enough to plan with.
     Raises DataError if the files are missing, damaged, or of another layout. The same on every rank.
     """
-    if spec == places.GENERATED:
+    if spec == dataset_paths.GENERATED:
         return _generated_weather(samples, classes, resolution, seed)
     if not is_weather(spec):
-        raise DataError(f"dataset {spec!r} is not one of climate fields; allowed: {places.WEATHER_ALLOWED}")
-    opened = _open_fields(copied or places.locate(spec), samples, comm, surveyed)
+        raise DataError(f"dataset {spec!r} is not one of climate fields; allowed: {dataset_paths.WEATHER_ALLOWED}")
+    opened = _open_fields(copied or dataset_paths.locate(spec), samples, comm, surveyed)
     for word, asked, own in (("classes", classes, len(opened.classes)), ("rows", resolution, opened.shape[1])):
         if asked not in (0, own):
             raise DataError(f"{asked} {word} of {opened.name}; allowed: 0 or the {own} that it has")
@@ -108,7 +108,7 @@ def _generated_weather(samples: int, classes: int, resolution: int, seed: int) -
 
 
 def _open_fields(path: Path, samples: int, comm: "MPI.Comm | None", surveyed: bool) -> "Weather":
-    if (path / places.WEATHER_INDEX).is_file():
+    if (path / dataset_paths.WEATHER_INDEX).is_file():
         from hpcai.data.weather.packed import open_packed
 
         return open_packed(path, samples)
@@ -129,23 +129,23 @@ def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Pat
 
     needed: one flag for each of the training samples that `open_dataset` gives with these `samples`.
     """
-    if spec == places.GENERATED:
+    if spec == dataset_paths.GENERATED:
         return []
-    path = places.locate(spec)
+    path = dataset_paths.locate(spec)
     if is_weather(spec):
         return _weather_files(path, samples, needed)
     if path.is_file():
         return [path]
-    if (path / places.INDEX).is_file():
-        from hpcai.data import imagenet
+    if (path / dataset_paths.INDEX).is_file():
+        from hpcai.data import packed_images
 
-        return imagenet.files(path, samples, needed)
-    names = [name for pair in places.FILES.values() for name in pair]
-    return [file for name in names if (file := places.packed(path, name))]
+        return packed_images.files(path, samples, needed)
+    names = [name for pair in dataset_paths.FILES.values() for name in pair]
+    return [file for name in names if (file := dataset_paths.packed(path, name))]
 
 
 def _weather_files(path: Path, samples: int, needed: "Mask | None") -> list[Path]:
-    if (path / places.WEATHER_INDEX).is_file():
+    if (path / dataset_paths.WEATHER_INDEX).is_file():
         from hpcai.data.weather import packed
 
         return packed.files(path, samples, needed)
@@ -156,27 +156,27 @@ def _weather_files(path: Path, samples: int, needed: "Mask | None") -> list[Path
 
 @lru_cache(maxsize=2)
 def _open(path: Path, samples: int) -> "Dataset":
-    if (path / places.INDEX).is_file():
-        from hpcai.data.imagenet import open_packed
+    if (path / dataset_paths.INDEX).is_file():
+        from hpcai.data.packed_images import open_packed
 
         return open_packed(path, samples)
-    from hpcai.data import fashion
-    from hpcai.data.dataset import Dataset, fingerprint
+    from hpcai.data import fashion_mnist
+    from hpcai.data.image_dataset import Dataset, fingerprint
 
-    shipped = path.name == places.SHIPPED.name
-    train, validation = fashion.read_shipped(path) if shipped else fashion.read_folder(path)
+    shipped = path.name == dataset_paths.SHIPPED.name
+    train, validation = fashion_mnist.read_shipped(path) if shipped else fashion_mnist.read_folder(path)
     digest = fingerprint(train, validation)
-    name = "fashion-mnist-subset" if shipped else fashion.name(digest)
+    name = "fashion-mnist-subset" if shipped else fashion_mnist.name(digest)
     if samples:
         train = _limited(train, samples, path)
         digest = fingerprint(train, validation)
     return Dataset(
         name=name,
         source=str(path),
-        shape=(1, fashion.SIDE, fashion.SIDE),
-        classes=fashion.CLASSES,
-        mean=(fashion.MEAN,),
-        std=(fashion.STD,),
+        shape=(1, fashion_mnist.SIDE, fashion_mnist.SIDE),
+        classes=fashion_mnist.CLASSES,
+        mean=(fashion_mnist.MEAN,),
+        std=(fashion_mnist.STD,),
         target=TARGET_SUBSET if shipped else TARGET_FULL,
         fingerprint=digest,
         train=train,

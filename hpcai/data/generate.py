@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.data.command import command, count
+from hpcai.data.packing_command import command, count
 from hpcai.errors import HpcaiError, InputError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hpcai.data.dataset import Dataset, Pixels
+from hpcai.data.image_dataset import Dataset, Pixels
 from hpcai.data.philox import Integers, Purpose
 from hpcai.kernels.images import CHANNELS, TRAINING, VALIDATION, Formula
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.data.command import SHARD_BYTES, command, count
+from hpcai.data.packing_command import SHARD_BYTES, command, count
 
 if TYPE_CHECKING:
     from hpcai.comm.world import World
@@ -22,11 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, world: "World") -> int:
-    from hpcai.data.weather import packing
+    from hpcai.data.weather import weather_packing
 
     if options.check:
-        return packing.check(options.check, world)
-    return packing.pack(options.source, options.target, options.shard_bytes, world)
+        return weather_packing.check(options.check, world)
+    return weather_packing.pack(options.source, options.target, options.shard_bytes, world)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

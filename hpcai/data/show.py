@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data.weather import layout as channel
-from hpcai.data.weather.rectangles import cleaned
+from hpcai.data.weather.box_cleaning import cleaned
 from hpcai.detections.stored import BOXES, CLASSES, DETECTIONS, MOMENTS
 from hpcai.errors import DataError, HpcaiError, InputError
 

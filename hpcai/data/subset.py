@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hpcai.data.dataset import ArraySplit, fingerprint
-from hpcai.data.fashion import CLASSES, read_folder
-from hpcai.data.places import locate
+from hpcai.data.dataset_paths import locate
+from hpcai.data.fashion_mnist import CLASSES, read_folder
+from hpcai.data.image_dataset import ArraySplit, fingerprint
 from hpcai.errors import DataError, HpcaiError
 
 PER_CLASS = {"train": 600, "validation": 200}

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 
 from hpcai.clock import now
-from hpcai.data.augment import Boxes
 from hpcai.data.philox import Integers
+from hpcai.data.random_crops import Boxes
 
 _SLOTS = 2
 _LEAD = 3  # batches that the caller may have taken before the device comes to the first of them

@@ -13,7 +13,7 @@ from torch import distributed
 from hpcai.errors import LaunchError
 from hpcai.kernels.cuda.launch import target_of
 from hpcai.kernels.spec import Unavailable
-from hpcai.machine import driver
+from hpcai.machine import cuda_driver
 from hpcai.machine.nvml import driver_version
 
 CPU = "cpu"
@@ -36,7 +36,7 @@ def visible() -> tuple[str, ...]:
 
 
 def _of_driver() -> tuple[str, ...]:
-    found = driver.identities()
+    found = cuda_driver.identities()
     if not found:
         raise LaunchError(
             "there are GPUs, but the CUDA driver does not start, or shows none of them; allowed: one that runs CUDA "
@@ -48,7 +48,7 @@ def _of_driver() -> tuple[str, ...]:
 def _of_torch() -> tuple[str, ...]:
     """Where there is no driver of CUDA: AMD's GPUs."""
     properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
-    return tuple(f"{driver.WHOLE}{one.uuid}" for one in properties)
+    return tuple(f"{cuda_driver.WHOLE}{one.uuid}" for one in properties)
 
 
 def _refuse_misnamed() -> None:
@@ -125,7 +125,7 @@ def identity(device: torch.device) -> str:
 
 def whole(device: torch.device) -> bool:
     """Whether it is a GPU, and not a CPU or an instance (MIG), which is a part of one."""
-    return identity(device).startswith(driver.WHOLE)
+    return identity(device).startswith(cuda_driver.WHOLE)
 
 
 @cache

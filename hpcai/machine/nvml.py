@@ -1,7 +1,7 @@
 """GPUs as the driver's library NVML tells of them; called by ctypes, so that nothing has to be installed.
 
-It makes no context. GPUs are asked for by their identities (hpcai.machine.driver): NVML's own numbers are not those of
-CUDA, which CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER change.
+No context is created. GPUs are looked up by UUID (hpcai.machine.cuda_driver), because CUDA_VISIBLE_DEVICES and
+CUDA_DEVICE_ORDER change the numbers of CUDA but not those of NVML.
 
 Source: NVML API reference, `nvmlDeviceGetHandleByUUID`, `nvmlDeviceGetUtilizationRates`, `nvmlDeviceGetMemoryInfo`,
 `nvmlDeviceGetTotalEnergyConsumption` (compute capability 7.0 and newer).

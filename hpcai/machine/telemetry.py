@@ -6,7 +6,7 @@ from threading import Event, Thread
 from typing import Any
 
 from hpcai import clock
-from hpcai.machine.gauges import NAMES, SHARES, Values
+from hpcai.machine.node_sensors import NAMES, SHARES, Values
 
 Json = dict[str, Any]
 

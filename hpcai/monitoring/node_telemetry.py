@@ -12,7 +12,7 @@ from mpi4py import MPI
 from hpcai.comm.world import World, gather_all
 from hpcai.machine import device as devices
 from hpcai.machine.affinity import Placement
-from hpcai.machine.gauges import NAMES, SHARES, Gauges
+from hpcai.machine.node_sensors import NAMES, SHARES, Gauges
 from hpcai.machine.telemetry import Sampler, Series, means
 
 Json = dict[str, Any]

@@ -7,9 +7,9 @@ from math import ceil
 import torch
 
 from hpcai import estimate
-from hpcai.data.dataset import Dataset
+from hpcai.data.image_dataset import Dataset
 from hpcai.data.order import Shard
-from hpcai.data.weather.dataset import Weather
+from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Facts, Rank
 from hpcai.estimate.collectives import comm_memory, comm_seconds
 from hpcai.estimate.search import raising_bytes

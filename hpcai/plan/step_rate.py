@@ -9,10 +9,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from hpcai import clock, estimate
-from hpcai.data.dataset import Dataset
+from hpcai.data.dataset_paths import GENERATED
+from hpcai.data.image_dataset import Dataset
 from hpcai.data.order import Shard
-from hpcai.data.places import GENERATED
-from hpcai.data.weather.dataset import Weather
+from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Rates
 from hpcai.inputfile import Case
 from hpcai.models.build import build, detects

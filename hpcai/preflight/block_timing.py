@@ -16,7 +16,7 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
-from hpcai.comm import reduce
+from hpcai.comm import reductions
 from hpcai.machine import device as devices
 
 Call = Callable[[], Any]
@@ -41,7 +41,7 @@ def seconds(
             sleep(PAUSE)
             comm.Barrier()
             taken[name].append(block(call, device, least))
-    return reduce.largest(comm, {name: median(times) for name, times in taken.items()})
+    return reductions.largest(comm, {name: median(times) for name, times in taken.items()})
 
 
 def block(call: Call, device: torch.device, least: float) -> float:

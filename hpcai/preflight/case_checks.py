@@ -8,10 +8,10 @@ import torch
 
 from hpcai import networks
 from hpcai.data import catalog
-from hpcai.data.dataset import Dataset
+from hpcai.data.image_dataset import Dataset
 from hpcai.data.order import Shard
-from hpcai.data.weather.dataset import Weather
 from hpcai.data.weather.layout import UNUSED
+from hpcai.data.weather.weather_dataset import Weather
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import TRAINED, Case
 from hpcai.machine import compilers

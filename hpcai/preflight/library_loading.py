@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from hpcai import networks
-from hpcai.data import catalog, places
-from hpcai.data.dataset import ArraySplit
-from hpcai.data.loader import Loader
+from hpcai.data import catalog, dataset_paths
+from hpcai.data.image_dataset import ArraySplit
+from hpcai.data.image_loader import Loader
 from hpcai.inputfile import TRAINED, Case
 from hpcai.kernels import conv2d, copy, gemm, triad
 from hpcai.kernels.check import check_convolution
@@ -40,8 +40,8 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     memory.keep_freed()
     trained = [case for case in cases if case.workload in TRAINED]
     for case in {case["DATASET"]: case for case in trained if case.workload != "weather"}.values():
-        if case["DATASET"] == places.GENERATED:
-            made = catalog.open_dataset(places.GENERATED, 2, classes=2, resolution=SIDE).train
+        if case["DATASET"] == dataset_paths.GENERATED:
+            made = catalog.open_dataset(dataset_paths.GENERATED, 2, classes=2, resolution=SIDE).train
             made.images(np.arange(1)), made.labels(np.arange(1))
     if device.type == "cpu" and trained:
         _normalise(any(case["DATASET"].startswith("imagenet:") for case in trained))
@@ -81,11 +81,11 @@ def _detect(device: torch.device) -> None:
     if regions.refusal(device):  # which is told where cases are checked
         return
     from hpcai.data.weather.generated import LEAST
-    from hpcai.data.weather.loader import Loader as Fields
+    from hpcai.data.weather.weather_loader import Loader as Fields
     from hpcai.detections.fusion import fused
     from hpcai.detections.stored import used
 
-    data = catalog.open_weather(places.GENERATED, 2, classes=2, resolution=LEAST)
+    data = catalog.open_weather(dataset_paths.GENERATED, 2, classes=2, resolution=LEAST)
     graph = networks.build("fasterrcnn8", data.shape[1:], data.shape[0], 2)
     module = built(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     ((x, y, _),) = Fields(data, data.train, device, batch=2)([np.arange(2)])

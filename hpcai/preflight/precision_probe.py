@@ -8,7 +8,7 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
-from hpcai.comm import reduce
+from hpcai.comm import reductions
 from hpcai.kernels import conv2d, gemm, operators
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
@@ -83,7 +83,7 @@ def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) ->
     rounds = round(SECONDS / (plain.seconds() + wanted.seconds()))
     times = [(plain.seconds(), wanted.seconds()) for _ in range(min(max(rounds, FEWEST), MOST))]
     fp32_seconds, seconds = map(min, zip(*times, strict=True))
-    slowest = reduce.largest(comm, {"fp32_seconds": fp32_seconds, "seconds": seconds})
+    slowest = reductions.largest(comm, {"fp32_seconds": fp32_seconds, "seconds": seconds})
     converted = converts(device.type, PRECISIONS[precision].arithmetic)
     return {**slowest, "converted": bool(comm.allreduce(int(converted), MPI.MAX))}
 

@@ -21,7 +21,7 @@ from mpi4py import MPI
 from torch import Tensor, nn
 
 from hpcai import clock
-from hpcai.comm import reduce
+from hpcai.comm import reductions
 from hpcai.inputfile import Case
 from hpcai.kernels.spec import VENDOR, fp32_tolerance
 from hpcai.machine import memory
@@ -234,4 +234,4 @@ def _paces(training: Training, batch: Batch, comm: MPI.Comm, device: torch.devic
         {name: trial.seconds(batch, device) for name, trial in trials.items()}
         for _ in range(min(max(int(SECONDS / whole), 1), ROUNDS))
     ]
-    return reduce.largest(comm, {name: min(each[name] for each in rounds) for name in trials})
+    return reductions.largest(comm, {name: min(each[name] for each in rounds) for name in trials})

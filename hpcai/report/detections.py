@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data import catalog
-from hpcai.data.places import GENERATED
+from hpcai.data.dataset_paths import GENERATED
+from hpcai.data.weather.box_cleaning import targets
 from hpcai.data.weather.layout import CLASSES
-from hpcai.data.weather.rectangles import targets
 from hpcai.detections import CLASS, SCORE, stored
 from hpcai.detections.precision import average_precision, matched
 from hpcai.inputfile import Case

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpcai.data.places import GENERATED
+from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.weather.layout import names
 from hpcai.report.text import score
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from hpcai.clock import Phases
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import broadcast
 from hpcai.errors import HpcaiError
 from hpcai.formulas.learning_curve import WHOLE, accuracy, value

@@ -7,7 +7,7 @@ from typing import Any
 from mpi4py import MPI
 
 from hpcai.clock import Phases
-from hpcai.comm.ending import Ending
+from hpcai.comm.shutdown import Ending
 from hpcai.formulas.trial_schedule import improves
 from hpcai.machine import device as devices
 from hpcai.machine import memory

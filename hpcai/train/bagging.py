@@ -16,10 +16,10 @@ from mpi4py import MPI
 from torch import nn
 from torch.nn.functional import one_hot
 
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending
 from hpcai.data.bootstrap import Sampler
-from hpcai.data.loader import Loader
+from hpcai.data.image_loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError

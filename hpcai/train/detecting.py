@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from hpcai.comm.grid import Group
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
-from hpcai.data.weather.loader import Loader
+from hpcai.data.weather.weather_loader import Loader
 from hpcai.detections import CLASS, OVERLAP, SCORE, Detections, stored
 from hpcai.detections.precision import Judged, matched
 from hpcai.formulas.sample_fingerprint import fingerprint

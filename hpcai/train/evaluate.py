@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from hpcai.comm.grid import Group
-from hpcai.data.loader import Loader
+from hpcai.data.image_loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.formulas.sample_fingerprint import fingerprint

@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.order import ValidationShard
 from hpcai.data.philox import Integers
-from hpcai.data.weather.loader import Loader
+from hpcai.data.weather.weather_loader import Loader
 from hpcai.detections import CLASS, LOOSE, OVERLAP, Detections, stored
 from hpcai.detections.agreement import agreement, pairs
 from hpcai.detections.fusion import fused

@@ -12,10 +12,10 @@ import torch
 from mpi4py import MPI
 
 from hpcai.clock import Phases
-from hpcai.comm.ending import Ending, Watch
 from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending, Watch
 from hpcai.data.bootstrap import Sampler
-from hpcai.data.loader import Loader
+from hpcai.data.image_loader import Loader
 from hpcai.data.order import Shard, training_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError

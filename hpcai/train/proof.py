@@ -13,7 +13,7 @@ from mpi4py import MPI
 
 from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Sampler
-from hpcai.data.loader import Loader
+from hpcai.data.image_loader import Loader
 from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
 from hpcai.result.choice import VENDOR

@@ -9,11 +9,11 @@ from mpi4py import MPI
 from hpcai.comm.grid import Group
 from hpcai.comm.world import broadcast
 from hpcai.data.bootstrap import Sampler, Whole, sampler
-from hpcai.data.dataset import Dataset
-from hpcai.data.loader import Loader
+from hpcai.data.image_dataset import Dataset
+from hpcai.data.image_loader import Loader
 from hpcai.data.order import Shard, ValidationShard
 from hpcai.data.philox import Purpose, below, seed_of, stream
-from hpcai.data.weather.dataset import Weather
+from hpcai.data.weather.weather_dataset import Weather
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.machine import memory

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from mpi4py import MPI
 
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import World, broadcast
-from hpcai.data.stage import Staged, staged
+from hpcai.data.staging import Staged, staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.train import own

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 import torch
 
 from hpcai import clock
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import World
-from hpcai.data.stage import Staged
+from hpcai.data.staging import Staged
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph

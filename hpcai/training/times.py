@@ -5,9 +5,9 @@ from typing import Any
 from mpi4py import MPI
 
 from hpcai.clock import Phases
-from hpcai.comm import reduce
-from hpcai.comm.ending import Ending
+from hpcai.comm import reductions
 from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending
 from hpcai.train import timing
 from hpcai.train.loop import Training
 from hpcai.train.profile import operation_seconds
@@ -60,4 +60,4 @@ def _phases(training: Training, phases: Phases, comm: MPI.Comm) -> dict[str, flo
     progress = training.state.progress
     waiting = {"data wait": progress.data_wait_seconds, "exposed communication": progress.exposed_seconds}
     seconds = {**phases.seconds, **waiting}
-    return reduce.largest(comm, {phase: seconds[phase] for phase in PHASES if phase in seconds})
+    return reductions.largest(comm, {phase: seconds[phase] for phase in PHASES if phase in seconds})

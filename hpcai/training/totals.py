@@ -5,7 +5,7 @@ from typing import Any
 
 from mpi4py import MPI
 
-from hpcai.comm import reduce
+from hpcai.comm import reductions
 from hpcai.comm.grid import Group
 from hpcai.formulas import score
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
@@ -20,7 +20,7 @@ def so_far(training: Training, group: Group) -> dict[str, Any]:
     counts = {"samples": progress.samples - skipped, "skipped_samples": skipped}
     counts |= {"executed_operations": progress.operations, "steps": progress.steps * group.leader}
     return {
-        **reduce.sums(group.active, counts),
+        **reductions.sums(group.active, counts),
         "seconds": group.active.allreduce(progress.training_seconds, MPI.MAX),
         "curve": group.active.bcast(progress.curve),
     }
@@ -34,7 +34,7 @@ def totals(training: Training, group: Group, validation_samples: int, miscounted
     miscounted = sum(
         abs(entry["counted"] - validation_samples) + (entry["fingerprint"] != expected) for entry in progress.curve
     )
-    return reduce.sums(
+    return reductions.sums(
         group.active,
         {
             "samples": progress.samples - training.state.skipped_samples,

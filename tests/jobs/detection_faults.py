@@ -8,7 +8,7 @@ import numpy as np
 from judging_faults import loaded, second_replaced_by_first, without_first
 from planting import RANK, WRONG_RANK, Fault, replaced
 
-from hpcai.data.weather import loader
+from hpcai.data.weather import weather_loader
 from hpcai.train import fusing
 from hpcai.train.detecting import DetectionValidation
 from hpcai.train.objective import Detection
@@ -18,11 +18,11 @@ from hpcai.workloads.weather.measure import measure
 
 
 def frames_left_out() -> Fault:
-    return loaded(DetectionValidation, "run", without_first, loader)
+    return loaded(DetectionValidation, "run", without_first, weather_loader)
 
 
 def frames_delivered_twice() -> Fault:
-    return loaded(DetectionValidation, "run", second_replaced_by_first, loader)
+    return loaded(DetectionValidation, "run", second_replaced_by_first, weather_loader)
 
 
 def _met(change: Callable[[np.ndarray, int], np.ndarray]) -> Fault:
@@ -48,7 +48,7 @@ def frame_found_twice() -> Fault:
 
 
 def frames_delivered_twice_to_the_ensemble() -> Fault:
-    return loaded(fusing, "judge", second_replaced_by_first, loader)
+    return loaded(fusing, "judge", second_replaced_by_first, weather_loader)
 
 
 def frames_met_twice() -> Fault:
@@ -88,12 +88,14 @@ class SameDetector:
     """Both models have all that is drawn for the first: weights, frames, turns, anchors and regions."""
 
     def __enter__(self) -> None:
-        seeds, samplers, turned = measure.seed_of, measure.sampler, loader.Loader.augmentation
+        seeds, samplers, turned = measure.seed_of, measure.sampler, weather_loader.Loader.augmentation
         self.patches = [
             patch.object(measure, "seed_of", lambda seed, purpose, member: seeds(seed, purpose, 0)),
             patch.object(measure, "sampler", lambda kind, n, seed, member, models: samplers(kind, n, seed, 0, models)),
             patch.object(measure, "Detection", lambda seed, model: Detection(seed, 0)),
-            patch.object(loader.Loader, "augmentation", lambda self, seed, member, *rest: turned(self, seed, 0, *rest)),
+            patch.object(
+                weather_loader.Loader, "augmentation", lambda self, seed, member, *rest: turned(self, seed, 0, *rest)
+            ),
         ]
         for each in self.patches:
             each.start()

@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 from mpi4py import MPI
 
-from hpcai.comm.ending import Ending
-from hpcai.comm.timing import Bench
-from hpcai.data.loader import Loader
+from hpcai.comm.collective_timing import Bench
+from hpcai.comm.shutdown import Ending
+from hpcai.data.image_loader import Loader
 from hpcai.main import main
 from hpcai.preflight import residuals
 from hpcai.report import files

@@ -9,7 +9,7 @@ import torch
 from planting import RANK, WRONG_RANK, Fault, replaced
 from torch.nn import functional
 
-from hpcai.data import loader
+from hpcai.data import image_loader
 from hpcai.train import bagging, evaluate
 from hpcai.train.evaluate import Validation
 from hpcai.training import assembly
@@ -39,7 +39,7 @@ def sample_judged_twice_by_the_ensemble() -> Fault:
     return _asked(bagging, _first_twice)
 
 
-def loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[Any]], where: Any = loader) -> Fault:
+def loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[Any]], where: Any = image_loader) -> Fault:
     """While `owner.name` runs, the loading thread of one rank delivers what `change` makes of its batches."""
 
     def ahead(genuine: Callable[..., Any]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from planting import RANK, WRONG_RANK, Fault, replaced
 
-from hpcai.data import copies
+from hpcai.data import node_copies
 from hpcai.main import main
 
 FREE = 1000  # bytes
@@ -31,14 +31,14 @@ def spoiled_later() -> Fault:
     """A file loses a bit after one rank has copied it."""
 
     def make(genuine: Callable[..., None]) -> Any:
-        def copy(place: Path, file: copies.File) -> None:
+        def copy(place: Path, file: node_copies.File) -> None:
             genuine(place, file)
             if RANK == WRONG_RANK:
                 spoil(place / "files" / file.name)
 
         return copy
 
-    return replaced(copies, "copy_file", make)
+    return replaced(node_copies, "copy_file", make)
 
 
 if __name__ == "__main__":

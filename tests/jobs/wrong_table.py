@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from planting import RANK, WRONG_RANK, Fault, replaced
 
-from hpcai.comm.slots import Payload
+from hpcai.comm.buffers import Payload
 from hpcai.kernels import verify
 from hpcai.main import main
 

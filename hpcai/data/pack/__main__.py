@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.data.command import SHARD_BYTES, command, count
+from hpcai.data.packing_command import SHARD_BYTES, command, count
 from hpcai.errors import InputError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hpcai.comm.world import World
-from hpcai.data.shards import SPLITS, Contents, Entry, check_frame, names, opened, read_index
+from hpcai.data.image_shards import SPLITS, Contents, Entry, check_frame, names, opened, read_index
 from hpcai.errors import DataError
 
 ROWS = 64  # images that are read at a time

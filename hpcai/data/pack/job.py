@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.comm.world import World, broadcast, patient_barrier
+from hpcai.data.dataset_paths import INDEX
+from hpcai.data.image_shards import IMAGE_BYTES, TRAIN, VALIDATION, Entry, Index, index_text
 from hpcai.data.pack.check import intact
 from hpcai.data.pack.resume import Plan
+from hpcai.data.pack.shard_writer import entry, write
 from hpcai.data.pack.source import Shard, scan, shards
 from hpcai.data.pack.target import Progress, claimed, replace
-from hpcai.data.pack.write import entry, write
-from hpcai.data.places import INDEX
-from hpcai.data.shards import IMAGE_BYTES, TRAIN, VALIDATION, Entry, Index, index_text
 
 REFUSED = "refused.txt"
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from hpcai.comm.world import World, agreed, together
+from hpcai.data.image_shards import FORMAT, IMAGE_BYTES, SIDE, TRAIN, VALIDATION, shard_name
 from hpcai.data.order import EpochOrder
 from hpcai.data.philox import Integers
-from hpcai.data.shards import FORMAT, IMAGE_BYTES, SIDE, TRAIN, VALIDATION, shard_name
 from hpcai.errors import InputError
 
 FOLDERS = {TRAIN: ("train",), VALIDATION: ("val", "validation")}

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data.philox import Integers
-from hpcai.data.weather import rivers, storms, vortices
-from hpcai.data.weather.boxes import CYCLONE, Labelled, bounds, ceiling, cut, is_cyclone, labels, strongest_wind
-from hpcai.data.weather.dataset import Boxes, Weather
-from hpcai.data.weather.fields import YEARS, Background, double
+from hpcai.data.weather import atmospheric_rivers, storms, vortices
+from hpcai.data.weather.background import YEARS, Background, double
+from hpcai.data.weather.box_labels import CYCLONE, Labelled, bounds, ceiling, cut, is_cyclone, labels, strongest_wind
 from hpcai.data.weather.layout import (
     ATMOSPHERIC_RIVER,
     BOXES,
@@ -29,8 +28,9 @@ from hpcai.data.weather.layout import (
     TROPICAL_CYCLONE,
     TROPICAL_DEPRESSION,
 )
+from hpcai.data.weather.random_waves import RADIUS, Field
 from hpcai.data.weather.tracks import NATURAL, Event, Events, Kind, active, events, plan
-from hpcai.data.weather.waves import RADIUS, Field
+from hpcai.data.weather.weather_dataset import Boxes, Weather
 from hpcai.errors import DataError
 
 VERSION = 1  # of the formula: other numbers, other fields
@@ -107,7 +107,7 @@ class Maker:
     def _rivers(self, out: Field, year: int, t: int) -> Iterator[tuple[Labelled, int]]:
         f = self.formula
         for event in self.events(year, t, Kind.RIVER):
-            low, left, high, right = rivers.paint(out, *rivers.river(event, f.enlarged))
+            low, left, high, right = atmospheric_rivers.paint(out, *atmospheric_rivers.river(event, f.enlarged))
             box = cut((low, left, high + 1, right + 1), f.height, f.width)
             yield (*box, ATMOSPHERIC_RIVER), _number(event)
 

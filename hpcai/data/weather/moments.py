@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.data.weather.turning import MERIDIONAL
+from hpcai.data.weather.augmentation import MERIDIONAL
 
 Doubles = NDArray[np.float64]
 

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from hpcai.clock import now
 from hpcai.data.bootstrap import Mask
+from hpcai.data.checksummed_records import Pieces
+from hpcai.data.dataset_paths import WEATHER_INDEX
+from hpcai.data.image_shards import check_frame, opened
 from hpcai.data.philox import Integers
-from hpcai.data.pieces import Pieces
-from hpcai.data.places import WEATHER_INDEX
-from hpcai.data.shards import check_frame, opened
-from hpcai.data.weather.dataset import Boxes, Weather
 from hpcai.data.weather.layout import BOXES, CLASSES, TARGET
-from hpcai.data.weather.meter import Meter
 from hpcai.data.weather.published import spread
-from hpcai.data.weather.shards import FORMAT, Entry, Halves, Shape, read_index
+from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.weather_dataset import Boxes, Weather
+from hpcai.data.weather.weather_shards import FORMAT, Entry, Halves, Shape, read_index
 from hpcai.errors import DataError
 from hpcai.machine.affinity import own_cpus
 

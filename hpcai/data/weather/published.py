@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data.bootstrap import Mask
+from hpcai.data.dataset_paths import YEARS
 from hpcai.data.philox import Integers
-from hpcai.data.places import YEARS
 from hpcai.data.weather import statistics
-from hpcai.data.weather.dataset import Boxes, Weather
+from hpcai.data.weather.box_cleaning import Faults
 from hpcai.data.weather.layout import CLASSES, HEIGHT, TARGET, WIDTH
-from hpcai.data.weather.meter import Meter
 from hpcai.data.weather.moments import normalisation
-from hpcai.data.weather.rectangles import Faults
-from hpcai.data.weather.year import Part, Year, inflating_threads
+from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.weather_dataset import Boxes, Weather
+from hpcai.data.weather.year_file import Part, Year, inflating_threads
 from hpcai.errors import DataError
 
 if TYPE_CHECKING:

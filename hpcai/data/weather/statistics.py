@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcai.data.shards import json_digest
+from hpcai.data.image_shards import json_digest
 from hpcai.data.weather.moments import Moments
 from hpcai.data.weather.survey import survey
-from hpcai.data.weather.year import Part, readable
+from hpcai.data.weather.year_file import Part, readable
 
 if TYPE_CHECKING:
     from mpi4py import MPI

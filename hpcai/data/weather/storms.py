@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpcai.data.weather.climate import DENSITY, SPIN
 from hpcai.data.weather.tracks import Event, Kind, Plan
+from hpcai.data.weather.zonal_means import DENSITY, SPIN
 
 SPEED = 5.0  # m/s at which tropical storms move
 GROUND = 0.85  # of the gradient wind is left near the ground

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcai.clock import now
-from hpcai.data.weather import orientation
+from hpcai.data.weather import box_orientation
 from hpcai.data.weather.layout import CHANNELS
-from hpcai.data.weather.meter import Meter
 from hpcai.data.weather.moments import Moments, of_frame
-from hpcai.data.weather.year import Part, inflating_threads
+from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.year_file import Part, inflating_threads
 from hpcai.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def survey(parts: Sequence[Part], comm: "MPI.Comm | None") -> list[dict[str, Any
     def work() -> None:
         years = list({part.year.path: part.year for part in parts}.values())
         for year in years[rank::ranks]:
-            orientation.check(year)
+            box_orientation.check(year)
         told = now()
         for unit in units[rank::ranks]:
             mine[unit] = _found(parts[unit[0]], *unit[1:])

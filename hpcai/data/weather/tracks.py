@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hpcai.data.philox import Purpose, stream
 from hpcai.data.weather.layout import ATMOSPHERIC_RIVER, FRAMES, TROPICAL_DEPRESSION
-from hpcai.data.weather.waves import uniform
+from hpcai.data.weather.random_waves import uniform
 
 EVENT_PART = 3  # and one more for each kind: of the draws' streams
 NATURAL = 384  # rows from which on storms have their natural size and shares

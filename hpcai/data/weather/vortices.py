@@ -7,7 +7,6 @@ so that both hemispheres share one shape; `enlarged` stretches everything but th
 
 import numpy as np
 
-from hpcai.data.weather.climate import DENSITY, METRES
 from hpcai.data.weather.layout import (
     PRECT,
     PS,
@@ -26,7 +25,8 @@ from hpcai.data.weather.layout import (
     Z1000,
     ZBOT,
 )
-from hpcai.data.weather.waves import RADIUS
+from hpcai.data.weather.random_waves import RADIUS
+from hpcai.data.weather.zonal_means import DENSITY, METRES
 from hpcai.kernels.cpu.compiled import compiled
 
 DEGREE = np.pi / 180 * RADIUS  # m

@@ -5,12 +5,12 @@ from functools import lru_cache
 from math import isclose
 from typing import Any
 
-from hpcai.data import catalog, fashion, imagenet
-from hpcai.data.dataset import description
-from hpcai.data.places import GENERATED
-from hpcai.data.shards import CHANNELS
+from hpcai.data import catalog, fashion_mnist, packed_images
+from hpcai.data.dataset_paths import GENERATED
+from hpcai.data.image_dataset import description
+from hpcai.data.image_shards import CHANNELS
 from hpcai.data.weather import layout
-from hpcai.data.weather.dataset import description as fields_described
+from hpcai.data.weather.weather_dataset import description as fields_described
 from hpcai.inputfile import Case
 from hpcai.inputfile.keys import Value
 
@@ -18,8 +18,8 @@ Json = dict[str, Any]
 
 ROUNDING = 1e-9  # of the ceiling, should another machine round its sums otherwise
 WHOLE = ("fashion", GENERATED)  # can be opened anywhere, and are the same everywhere
-TARGETS = {"fashion": catalog.TARGET_FULL, "imagenet": imagenet.TARGET, "extremeweather": layout.TARGET}
-FULL = {"fashion": {"train": 60_000, "validation": 10_000}, "imagenet": imagenet.SAMPLES}
+TARGETS = {"fashion": catalog.TARGET_FULL, "imagenet": packed_images.TARGET, "extremeweather": layout.TARGET}
+FULL = {"fashion": {"train": 60_000, "validation": 10_000}, "imagenet": packed_images.SAMPLES}
 
 
 def dataset(case: Case, raw: Json) -> dict[str, bool]:
@@ -49,12 +49,12 @@ def description_of(case: Case, found: Json) -> dict[str, bool]:
 
 def _fashion(case: Case, found: Json) -> dict[str, bool]:
     """Files of Fashion-MNIST's format: the published set, or one with another fingerprint and name."""
-    published, altered = fashion.name(fashion.PUBLISHED), fashion.name("")
-    own = fashion.name(found["fingerprint"])
-    shape = [1, fashion.SIDE, fashion.SIDE]
+    published, altered = fashion_mnist.name(fashion_mnist.PUBLISHED), fashion_mnist.name("")
+    own = fashion_mnist.name(found["fingerprint"])
+    shape = [1, fashion_mnist.SIDE, fashion_mnist.SIDE]
     return {
         "dataset: pictures of 1 x 28 x 28 in 10 classes": (found["shape"], found["classes"])
-        == (shape, fashion.CLASSES),
+        == (shape, fashion_mnist.CLASSES),
         "dataset: the name that its fingerprint has": found["name"]
         in ((published, altered) if case["SAMPLES"] else (own,)),
         "dataset: part of the published set is another set": not case["SAMPLES"] or own == altered,
@@ -65,8 +65,8 @@ def _fashion(case: Case, found: Json) -> dict[str, bool]:
 def _pictures(case: Case, found: Json) -> dict[str, bool]:
     """Packed pictures: the official set, or a folder of other ones."""
     official, folder = "imagenet", f"imagefolder-{found['classes']}"
-    shape = [CHANNELS, imagenet.CROPS.judged, imagenet.CROPS.judged]
-    numbers = found["classes"] == imagenet.CLASSES and _full(case, found, official)
+    shape = [CHANNELS, packed_images.CROPS.judged, packed_images.CROPS.judged]
+    numbers = found["classes"] == packed_images.CLASSES and _full(case, found, official)
     return {
         "dataset: pictures of 3 x 224 x 224": found["shape"] == shape,
         "dataset: imagenet, or named after its classes": found["name"] in (official, folder),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hpcai.comm.seats import LISTED_RANKS, described, grids_of, groups_of
+from hpcai.comm.grid_coordinates import LISTED_RANKS, described, grids_of, groups_of
 from hpcai.inputfile import Case
 from hpcai.report.consistency.telemetry import of_machine
 

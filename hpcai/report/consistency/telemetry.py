@@ -5,7 +5,7 @@ from math import isclose
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.machine.gauges import NAMES, SHARES
+from hpcai.machine.node_sensors import NAMES, SHARES
 from hpcai.machine.telemetry import KEPT, LEAST, means
 from hpcai.report.consistency.rounding import SLACK, at_most
 

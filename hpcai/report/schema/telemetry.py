@@ -1,6 +1,6 @@
 """The part of the schema that says what was sampled while a test ran."""
 
-from hpcai.machine.gauges import NAMES
+from hpcai.machine.node_sensors import NAMES
 from hpcai.machine.telemetry import KEPT
 from hpcai.report.schema.kinds import COUNT, NUMBER, POSITIVE, SECONDS, Json, object_of, or_null
 

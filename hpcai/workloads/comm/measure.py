@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
+from hpcai.comm.collective_timing import Bench, Room
 from hpcai.comm.collectives import Backend, Mpi, Torch
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import backend, torch_world
 from hpcai.comm.scopes import Scope, scopes
-from hpcai.comm.timing import Bench, Room
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import World, broadcast
 from hpcai.inputfile import Case
 from hpcai.machine import memory

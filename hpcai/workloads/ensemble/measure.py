@@ -4,11 +4,11 @@ from dataclasses import asdict
 
 import torch
 
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import World
 from hpcai.data import catalog
-from hpcai.data.dataset import Dataset, description
+from hpcai.data.image_dataset import Dataset, description
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.train import bagging

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from mpi4py import MPI
 
-from hpcai.comm.ending import Ending
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import World
 from hpcai.estimate.kernels import Rank, automatic_sizes
 from hpcai.inputfile import Case

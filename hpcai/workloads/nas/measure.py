@@ -17,15 +17,15 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
-from hpcai.comm.ending import Ending
+from hpcai.comm.clock_sync import moment
 from hpcai.comm.grid import Group
-from hpcai.comm.moment import moment
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import World
 from hpcai.data import catalog
-from hpcai.data.dataset import description
-from hpcai.data.loader import Loader
+from hpcai.data.image_dataset import description
+from hpcai.data.image_loader import Loader
 from hpcai.data.order import Shard
-from hpcai.data.stage import Staged
+from hpcai.data.staging import Staged
 from hpcai.estimate.search import IMAGES
 from hpcai.formulas import trial_schedule
 from hpcai.inputfile import Case

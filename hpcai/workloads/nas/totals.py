@@ -7,7 +7,7 @@ from typing import Any
 from mpi4py import MPI
 
 from hpcai.clock import Phases
-from hpcai.comm import reduce
+from hpcai.comm import reductions
 from hpcai.comm.grid import Group
 from hpcai.search.group_runner import Leader, Squad
 from hpcai.search.journal import Trial
@@ -36,7 +36,7 @@ def summary(group: Group, squad: Squad, leader: Leader | None, trials: Sequence[
         "executed_operations": active.allreduce(totals.executed_operations * group.leader),
         "largest_deviation": min(active.allreduce(totals.deviation, MPI.MAX), LARGEST),
         "proposals": _proposals(group, leader),
-        "phases": reduce.largest(active, phases.seconds),
+        "phases": reductions.largest(active, phases.seconds),
     }
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import torch
 
-from hpcai.comm.ending import Ending
 from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending
 from hpcai.comm.world import World
 from hpcai.data import catalog
 from hpcai.data.bootstrap import sampler
 from hpcai.data.order import Shard, ValidationShard
 from hpcai.data.philox import Purpose, seed_of
-from hpcai.data.weather.dataset import Weather, description
-from hpcai.data.weather.loader import Loader
+from hpcai.data.weather.weather_dataset import Weather, description
+from hpcai.data.weather.weather_loader import Loader
 from hpcai.detections import stored
 from hpcai.formulas import score
 from hpcai.inputfile import Case

@@ -1,0 +1,31 @@
+"""Every rank gets a device of its own, before anything makes a context on one."""
+
+import torch
+from mpi4py import MPI
+
+from hpcai.comm.world import World, gather_all, together
+from hpcai.errors import LaunchError
+from hpcai.machine import device as devices
+from hpcai.machine import gpu_assignment
+
+
+def own_device(world: World) -> torch.device:
+    """This rank's GPU, tried and current from now on, or the CPU where no rank sees one. Collective over all ranks.
+
+    Refused, on every rank, where some ranks see GPUs and others none, two would share one, or one cannot be used.
+    """
+    seen: list[str] = []
+    together(world.comm, lambda: seen.extend(devices.visible()))
+    if not world.comm.allreduce(len(seen), MPI.MAX):
+        return torch.device("cpu")
+    together(world.comm, lambda: _refuse_without(seen))
+    ranks, every = zip(*gather_all(world.node, [world.rank, seen]), strict=True)
+    together(world.comm, lambda: gpu_assignment.refuse_sharing(ranks, every))
+    taken: list[torch.device] = []
+    together(world.comm, lambda: taken.append(devices.take(gpu_assignment.numbers(every)[world.node.rank])))
+    return taken[0]
+
+
+def _refuse_without(seen: list[str]) -> None:
+    if not seen:
+        raise LaunchError("there is no GPU for this rank, but for others there is; allowed: one for each rank, or none")

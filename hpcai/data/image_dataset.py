@@ -1,0 +1,129 @@
+"""What a dataset is: two splits of pictures with labels, and what is known about them."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from hpcai.data.philox import Integers
+
+if TYPE_CHECKING:
+    import torch
+
+    from hpcai.data.random_crops import Crops
+
+Pixels = npt.NDArray[np.uint8]
+
+
+class Split(Protocol):
+    """Pictures and labels by index; reading the same index twice gives the same bytes."""
+
+    def __len__(self) -> int:
+        """Number of samples."""
+
+    def images(self, indices: Integers) -> Pixels:
+        """Pictures at the indices (int64), uint8[n, C, H, W]."""
+
+    def labels(self, indices: Integers) -> Integers:
+        """Classes at the indices (int64), int64[n]."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it keeps in memory."""
+
+
+@runtime_checkable
+class MadeSplit(Split, Protocol):
+    """A split that may make its pictures where they are needed."""
+
+    def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
+        """What makes the pictures at indices on that device, uint8[n, C, H, W]; None where they come from the host."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySplit:
+    """A split that lies in memory: pixels uint8[n, C, H, W], classes int64[n]."""
+
+    pixels: Pixels
+    classes: Integers
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def images(self, indices: Integers) -> Pixels:
+        """Pictures at the indices, uint8[n, C, H, W]."""
+        return self.pixels[indices]
+
+    def labels(self, indices: Integers) -> Integers:
+        """Classes at the indices, int64[n]."""
+        return self.classes[indices]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of pictures and classes."""
+        return self.pixels.nbytes + self.classes.nbytes
+
+    def balanced(self, samples: int) -> "ArraySplit":
+        """A split of the first `samples` in class-interleaved order, so that the classes stay balanced."""
+        chosen = interleaved(self.classes)[:samples]
+        return ArraySplit(self.pixels[chosen], self.classes[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A dataset ready to train on; the same on every rank.
+
+    shape is (C, H, W); mean and std are of the pixel values / 255, one for each channel; target is the top-1 quality to
+    reach; fingerprint is the SHA-256 of the contents (hexadecimal), source says where they came from. ceiling is the
+    best top-1 quality there can be, with its standard error, or None where nobody knows. crops: the part of a picture
+    that is trained on or judged; None where it is the whole, as it is.
+    """
+
+    name: str
+    source: str
+    shape: tuple[int, int, int]
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    target: float
+    fingerprint: str
+    train: Split
+    validation: Split
+    ceiling: float | None = None
+    ceiling_error: float | None = None
+    crops: "Crops | None" = None
+
+
+def description(dataset: Dataset) -> dict[str, Any]:
+    """What a result says of its dataset, as JSON; the ceiling only where there is one. The same on every rank."""
+    best = {"ceiling": dataset.ceiling, "ceiling_error": dataset.ceiling_error}
+    return {
+        "name": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "shape": list(dataset.shape),
+        "classes": dataset.classes,
+        "training_samples": len(dataset.train),
+        "validation_samples": len(dataset.validation),
+        **{name: value for name, value in best.items() if value is not None},
+    }
+
+
+def interleaved(classes: Integers) -> Integers:
+    """Indices (int64) in the order: first of every class, second of every class, …; each class keeps its own order."""
+    by_class = np.argsort(classes, kind="stable")
+    first = np.searchsorted(classes[by_class], classes[by_class])
+    turn = np.arange(len(classes)) - first
+    return by_class[np.argsort(turn, kind="stable")]
+
+
+def fingerprint(train: ArraySplit, validation: ArraySplit) -> str:
+    """SHA-256 (hexadecimal) over shape, type and bytes of the pictures and labels of both splits, in that order."""
+    digest = hashlib.sha256()
+    for array in (train.pixels, train.classes, validation.pixels, validation.classes):
+        little_endian = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        digest.update(f"{array.shape} {array.dtype.name}\n".encode())
+        digest.update(little_endian.data)
+    return digest.hexdigest()

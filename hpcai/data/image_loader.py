@@ -1,0 +1,137 @@
+"""Batches on the device, normalised: a thread loads ahead while the device trains."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch.nn.functional import interpolate
+
+from hpcai.data.batch_reader import Reader
+from hpcai.data.bootstrap import Sampler
+from hpcai.data.image_dataset import MadeSplit, Split
+from hpcai.data.order import EpochOrder, Order, Shard
+from hpcai.data.philox import Integers
+from hpcai.data.prefetch import Ahead, beside
+from hpcai.data.random_crops import Boxes, Crops
+from hpcai.data.transfer import Staged, transfer_to
+
+
+class Batch(NamedTuple):
+    """Samples as delivered: x float32[n, C, H, W], normalised, channels_last, and y int64[n] on the device.
+
+    indices, int64[n] on the host, come with the pictures from where those were read: they say what was delivered,
+    whatever was asked for.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    indices: Integers
+
+
+class Loader:
+    """Turns index arrays into batches on the device.
+
+    mean and std are of the pixel values / 255, one for each channel; resolution is the side of the pictures, 0 for
+    their own; batch is the most samples of an index array; depth is how many batches the thread is ahead, 0 for no
+    thread: each batch is then loaded when it is asked for. With crops, only the part of a picture is delivered that its
+    box says.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        device: torch.device,
+        mean: Sequence[float],
+        std: Sequence[float],
+        resolution: int = 0,
+        *,
+        batch: int,
+        depth: int = 2,
+        crops: Crops | None = None,
+    ) -> None:
+        self._split, self._batch, self._depth, self._resolution = split, batch, depth, resolution
+        deviation = torch.tensor(std, device=device)
+        self._scale, self._shift = 1 / (255 * deviation), -torch.tensor(mean, device=device) / deviation
+        self._normalise = _on_device if device.type == "cuda" else _on_host
+        self._early = device.type != "cuda"  # the thread that loads normalises as well
+        self._transfer = transfer_to(device, batch)
+        self._reader = Reader(split, crops, resolution, device) if crops else None
+        self._maker = split.maker(device) if isinstance(split, MadeSplit) else None
+
+    @property
+    def wait_seconds(self) -> float:
+        """Seconds the device has waited for data since the loader was made; reading it waits for a GPU."""
+        return self._transfer.wait_seconds
+
+    def measured(self) -> dict[str, float]:
+        """Nothing but `wait_seconds` is measured of pictures."""
+        return {}
+
+    def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
+        """The order in which `ranks` ranks take the draws of an epoch: any picture is as near as any other."""
+        return EpochOrder(sampler.size, seed, epoch)
+
+    def augmentation(
+        self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
+    ) -> Iterator[Boxes] | None:
+        """Boxes of the steps start … stop - 1 of an epoch (None: to its end); None where pictures are used whole."""
+        if self._reader is None:
+            return None
+        return self._reader.crops.of_epoch(seed, member, epoch, shard, start, shard.steps if stop is None else stop)
+
+    def __call__(self, batches: Iterable[Integers], boxes: Iterable[Boxes] | None = None) -> Iterator[Batch]:
+        """Batches for the index arrays (int64[n]), in their order; of crops those of the boxes, else the centre.
+
+        The thread walks through `batches`, starts with the first batch asked for and ends when the iterator is closed;
+        what it raises is raised here.
+        """
+        with self._reader.pool() if self._reader else nullcontext() as pool:
+            items = (self._load(indices, box, pool) for indices, box in beside(batches, boxes))
+            with closing(Ahead(items, self._depth) if self._depth else items) as ahead:
+                while (staged := self._transfer.receive(ahead)) is not None:
+                    x = staged.images if self._early else self._normalised(staged)
+                    yield Batch(self._resized(x), staged.labels, staged.indices)
+
+    def _load(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> Staged:
+        staged = self._stage(indices, boxes, pool)
+        return replace(staged, images=self._normalised(staged)) if self._early else staged
+
+    def _stage(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> Staged:
+        n, reader = len(indices), self._reader
+        if n > self._batch:
+            raise ValueError(f"a batch of {n} samples; allowed: at most {self._batch}")
+        labels = self._split.labels(indices)
+        if self._maker:
+            return self._transfer.make(self._maker, labels, indices)
+        if reader is None:
+            return self._transfer.stage(self._split.images(indices), labels, indices)
+        wanted = reader.crops.evaluation(n) if boxes is None else boxes
+        to_device = wanted if reader.crops_on_device else None
+        return self._transfer.fill(
+            (n, *reader.shape), lambda out: reader.fill(out, indices, wanted, pool), labels, indices, to_device
+        )
+
+    def _normalised(self, staged: Staged) -> torch.Tensor:
+        images = self._reader.finish(staged.images, staged.boxes) if self._reader else staged.images
+        return self._normalise(images, self._scale, self._shift)
+
+    def _resized(self, x: torch.Tensor) -> torch.Tensor:
+        size = (self._resolution, self._resolution)
+        if self._resolution == 0 or x.shape[2:] == size:
+            return x
+        x = interpolate(x, size, mode="bilinear", align_corners=False)
+        return x.contiguous(memory_format=torch.channels_last)
+
+
+def _on_device(images: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    x = images.to(torch.float32, memory_format=torch.channels_last)
+    return torch.addcmul(shift.view(1, -1, 1, 1), x, scale.view(1, -1, 1, 1), out=x)
+
+
+def _on_host(images: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    from hpcai.kernels.normalise.numba_cpu import normalise
+
+    return torch.from_numpy(normalise(images.numpy(), scale.numpy(), shift.numpy()))

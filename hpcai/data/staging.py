@@ -1,0 +1,185 @@
+"""Staging (HPC AI500 V3, data duplicator): each node copies what its models need to a place of its own, once.
+
+The ranks of a node divide the files; all ranks of the job end together if one node cannot hold them. Files that no
+model of the node trains on are linked: out of bag, outside the clock, they are read from where they are.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from hpcai import clock
+from hpcai.comm import reductions
+from hpcai.comm.grid import Group
+from hpcai.comm.shutdown import Ending
+from hpcai.comm.world import World, agreed, gather_all, together
+from hpcai.data import catalog, dataset_paths, node_copies
+from hpcai.data.bootstrap import Mask, sampler
+from hpcai.data.image_dataset import Dataset
+from hpcai.data.weather.weather_dataset import Weather
+from hpcai.errors import DataError
+from hpcai.inputfile import Case
+
+Facts = dict[str, Any]  # what rank 0 knows of the original
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The dataset opened from this node's copy, None where nothing had to be copied, and what was measured."""
+
+    dataset: Any  # what the workload trains on, a Dataset or Weather
+    measured: dict[str, Any]
+
+
+@contextmanager
+def staged(case: Case, seed: int, group: Group | None, world: World, ending: Ending) -> Iterator[Staged | None]:
+    """Within, the data of a case lie on every node; None if STAGE is none, and on idle ranks. Collective over `world`.
+
+    When `ending` says that the run is to end, no further file is copied, and the dataset stays where it is.
+
+    measured, the same on all active ranks: bytes copied to all nodes, reused_bytes (of copies that were there), seconds
+    of the slowest rank, nodes, kept. Refused on all ranks if one node lacks space, or its copy is not the original.
+    """
+    if case["STAGE"] == "none":
+        yield None
+        return
+    facts = agreed(world.comm, lambda: _facts(case))
+    share = _Share(case, seed, group, facts, ending) if group else None
+    try:
+        for step in ("claim", "divide", "check_space", "fill", "open"):
+            if step == "open" and ending.agreed(world.comm):
+                break
+            together(world.comm, getattr(share, step, _nothing), ending.barrier)
+        yield Staged(share.dataset, share.measured()) if share else None
+    except BaseException:
+        if share:
+            share.abandon()
+        raise
+    if share:
+        share.close()
+
+
+def _nothing() -> None:
+    """An idle rank's part."""
+
+
+def _opened(case: Case, samples: int, copied: Path | None = None) -> Dataset | Weather:
+    """The dataset of a case with that many samples, or a copy of it."""
+    settings = {**case.data_settings, "SAMPLES": samples}
+    if case.workload == "weather":
+        return catalog.open_weather_for(settings, copied)
+    return catalog.open_for(settings, copied)
+
+
+def _facts(case: Case) -> Facts:
+    dataset = _opened(case, case["SAMPLES"])
+    facts = {"fingerprint": dataset.fingerprint, "samples": len(dataset.train), "whole": ""}
+    if catalog.files(case["DATASET"]):
+        # The folder has the name of the whole set, whatever SAMPLES is.
+        facts["whole"] = _opened(case, 0).fingerprint
+    return facts
+
+
+class _Share:
+    """One rank's share of the work of its node; the steps are taken by all ranks of the job at once."""
+
+    def __init__(self, case: Case, seed: int, group: Group, facts: Facts, ending: Ending) -> None:
+        self.case, self.seed, self.group, self.facts, self.ending = case, seed, group, facts, ending
+        self.keep = case["STAGE"] == "keep"
+        self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
+        self.copy: node_copies.Copy | None = None  # on the node's first rank, which holds the lock
+        self.place: Path | None = None
+        self.missing: list[node_copies.File] = []
+        self.needed: list[node_copies.File] = []  # by the whole node; known to its first rank, as are the others
+        self.others: list[node_copies.File] = []
+        self.reused, self.begin, self.seconds = 0, clock.now(), 0.0
+        self.dataset: Dataset | Weather | None = None
+
+    def claim(self) -> None:
+        """The first rank of the node gets a place, and finds out what has to be there."""
+        members = {*gather_all(self.node, self.group.seat.group)}
+        if self.facts["whole"] and self.node.rank == 0:
+            self.copy = node_copies.claim(self.facts["whole"], self.keep)
+            self.place = self.copy.place
+            spec = self.case["DATASET"]
+            needed = catalog.files(spec, self.case["SAMPLES"], self._trained(members))
+            self.needed = node_copies.files_below(dataset_paths.locate(spec), needed)
+            self.others = node_copies.files_below(dataset_paths.locate(spec), {*catalog.files(spec)} - {*needed})
+
+    def divide(self) -> None:
+        """Which files this rank copies: its part of those needed, less those that are there already."""
+        self.place, needed = self.node.bcast((self.place, self.needed))
+        for file in needed[self.node.rank :: self.node.size]:
+            if self.keep and self.place and node_copies.is_whole(self.place, file):
+                self.reused += file.nbytes
+            else:
+                self.missing.append(file)
+
+    def _trained(self, members: set[int]) -> Mask | None:
+        """The training samples that some of these models are trained on; None for all."""
+        models = self.group.groups
+        if models == 1 or "SAMPLER" not in self.case.settings:
+            return None
+        samples = self.facts["samples"]
+        needed = np.zeros(samples, np.bool_)
+        for member in members:
+            needed |= sampler(self.case["SAMPLER"], samples, self.seed, member, models).in_bag(0, samples)
+        return needed
+
+    def check_space(self) -> None:
+        needed = self.node.allreduce(self._nbytes)
+        if self.copy:
+            node_copies.check_space(self.copy.place, needed)
+
+    @property
+    def _nbytes(self) -> int:
+        return sum(file.nbytes for file in self.missing)
+
+    def fill(self) -> None:
+        if self.place is not None:
+            for file in takewhile(lambda _: not self.ending.poll(), self.missing):
+                node_copies.copy_file(self.place, file)
+            for file in self.others:
+                node_copies.link_file(self.place, file)
+        self.seconds = clock.now() - self.begin
+
+    def open(self) -> None:
+        """Open the dataset from the copy; DataError if its contents are not the original's."""
+        if self.place is None:
+            return
+        if self.copy:
+            self.copy.filled()
+        original = dataset_paths.locate(self.case["DATASET"])
+        files = self.place / "files"
+        copied = files if original.is_dir() else files / original.name
+        self.dataset = _opened(self.case, self.case["SAMPLES"], copied)
+        found, expected = self.dataset.fingerprint, self.facts["fingerprint"]
+        if found != expected:
+            raise DataError(f"the copy {copied} holds data of SHA-256 {found}; allowed: {expected}, as {original}")
+
+    def measured(self) -> dict[str, Any]:
+        """Sums over all nodes. Collective over the active ranks."""
+        active = self.group.active
+        totals = {"bytes": self._nbytes, "reused_bytes": self.reused, "nodes": int(self.node.rank == 0)}
+        return {
+            **reductions.sums(active, totals),
+            **reductions.largest(active, {"seconds": self.seconds}),
+            "kept": self.keep,
+        }
+
+    def close(self) -> None:
+        """Give the copy up, after the last rank has read from it."""
+        if self.copy:
+            self.copy.close()
+        self.node.Free()
+
+    def abandon(self) -> None:
+        """The job breaks off: any rank removes what its node does not keep."""
+        if self.place and not self.keep:
+            node_copies.remove(self.place)

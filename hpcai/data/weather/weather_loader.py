@@ -1,0 +1,126 @@
+"""Batches of climate fields on the device, normalised, with boxes: a thread loads ahead while the device trains."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hpcai.clock import now
+from hpcai.data.bootstrap import Sampler
+from hpcai.data.order import EpochOrder, Order, Shard
+from hpcai.data.philox import Integers
+from hpcai.data.prefetch import Ahead, beside
+from hpcai.data.transfer import Staged, transfer_to
+from hpcai.data.weather.augmentation import SIGNS, Turns, of_epoch, still, turned_boxes, turned_fields
+from hpcai.data.weather.block_order import Blockwise
+from hpcai.data.weather.box_cleaning import targets
+from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.weather_dataset import Fields, Frames, Weather
+
+
+class Batch(NamedTuple):
+    """Frames as delivered: x float32[n, 16, H, W], normalised, channels_last, and y float32[n, 15, 5] on the device.
+
+    y has rows [ymin, xmin, ymax, xmax, class] with the detector's numbers of the classes, used rows first, the rest -1.
+    indices, int64[n] on the host, come with the frames from where those were read: they say what was delivered,
+    whatever was asked for.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    indices: Integers
+
+
+class Loader:
+    """Turns index arrays into batches on the device.
+
+    split is one of the two of `data`; batch is the most frames of an index array; depth is how many batches the thread
+    is ahead, 0 for no thread: each batch is then loaded when it is asked for.
+    """
+
+    def __init__(self, data: Weather, split: Frames, device: torch.device, *, batch: int, depth: int = 2) -> None:
+        self._data, self._split, self._batch, self._depth = data, split, batch, depth
+        self._on_device = device.type == "cuda"
+        self._mean, self._std = (torch.from_numpy(values).to(device) for values in (data.mean, data.std))
+        self._transfer = transfer_to(device, batch)
+        self._seconds = 0.0
+        self._meter: Meter = getattr(split, "meter", Meter())  # frames that are made read nothing
+
+    @property
+    def wait_seconds(self) -> float:
+        """Seconds the device has waited for data since the loader was made; reading it waits for a GPU."""
+        return self._transfer.wait_seconds
+
+    def measured(self) -> dict[str, float]:
+        """What loading took since the loader was made; reading it waits for a GPU.
+
+        wait_seconds of the device; load_seconds of the thread that loads, whatever it did; of the split, summed over
+        its threads and since it was opened, bytes_read, read_seconds and decompress_seconds.
+        """
+        return {"wait_seconds": self.wait_seconds, "load_seconds": self._seconds, **self._meter.measured()}
+
+    def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
+        """The order in which `ranks` ranks take the draws of an epoch: where frames are read in blocks, block by block.
+
+        Published files are; a random frame of them costs as much as its block.
+        """
+        begins = getattr(self._split, "begins", None)
+        if begins is None:
+            return EpochOrder(sampler.size, seed, epoch)
+        return Blockwise(sampler, begins, seed, epoch, ranks)
+
+    def augmentation(
+        self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
+    ) -> Iterator[Turns]:
+        """Turns of the steps start … stop - 1 of an epoch (None: to its end)."""
+        return of_epoch(seed, member, epoch, shard, self._data.shape[2], start, stop)
+
+    def __call__(self, batches: Iterable[Integers], turns: Iterable[Turns] | None = None) -> Iterator[Batch]:
+        """Batches for the index arrays (int64[n]), in their order; turned, or as they are.
+
+        The thread walks through `batches`, starts with the first batch asked for and ends when the iterator is closed;
+        what it raises is raised here.
+        """
+        items = (self._load(indices, turn) for indices, turn in beside(batches, turns))
+        with closing(Ahead(items, self._depth) if self._depth else items) as ahead:
+            while (staged := self._transfer.receive(ahead)) is not None:
+                x = self._normalised(staged.images) if self._on_device else staged.images
+                yield Batch(x.permute(0, 3, 1, 2), staged.labels, staged.indices)
+
+    def _load(self, indices: Integers, turns: Turns | None) -> Staged:
+        if len(indices) > self._batch:
+            raise ValueError(f"a batch of {len(indices)} frames; allowed: at most {self._batch}")
+        started = now()
+        fields, boxes = self._split.frames(indices), self._split.boxes(indices)
+        if turns is not None:
+            boxes = turned_boxes(boxes, turns, *self._data.shape[1:])
+        turns = still(len(indices)) if turns is None else turns
+        staged = self._staged(fields, turns, targets(boxes, self._data.classes), indices)
+        self._seconds += now() - started
+        return staged
+
+    def _staged(self, fields: Fields, turns: Turns, labels: NDArray[np.float32], indices: Integers) -> Staged:
+        """Fields on their way, channels last: to a GPU as they are stored, which is less, else normalised already."""
+        n, channels, height, width = fields.shape
+
+        def write(out: Fields) -> None:
+            if self._on_device:
+                turned_fields(fields, turns, out.transpose(0, 3, 1, 2))
+            else:
+                _turned_and_normalised(fields, turns, self._data, out)
+
+        kind = fields.dtype if self._on_device else np.float32
+        return self._transfer.fill((n, height, width, channels), write, labels, indices, None, kind)
+
+    def _normalised(self, fields: torch.Tensor) -> torch.Tensor:
+        return fields.to(torch.float32).sub_(self._mean).div_(self._std)
+
+
+def _turned_and_normalised(fields: Fields, turns: Turns, data: Weather, out: Fields) -> None:
+    """Write into out [n, H, W, 16] in one pass; fields of 16 bits become fp32 first."""
+    from hpcai.kernels.normalise.numba_cpu import turn
+
+    turn(fields.astype(np.float32, copy=False), turns, SIGNS, data.mean, data.std, out)
