@@ -20,13 +20,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import torch
-from interleaved import Turns
+from interleaved import Transforms
 from mpi4py import MPI
 
 from hpcai import networks
 from hpcai.clock import Phases, now
 from hpcai.comm.grid import split
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.data.catalog import open_weather
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.data.weather.weather_loader import Loader
@@ -104,8 +104,8 @@ class Match:
         """One epoch of the training, with the bare loop in its pauses."""
         training = self._training((1 + self.rounds) * self.steps)
         training.warm_up()
-        Turns(training, self._script())
-        training.run(Phases(CPU), Ending(MPI.COMM_SELF, 0.0))
+        Transforms(training, self._script())
+        training.run(Phases(CPU), Shutdown(MPI.COMM_SELF, 0.0))
 
     def _training(self, steps: int) -> Training:
         indices = np.arange(2 * self.batch)

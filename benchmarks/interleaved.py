@@ -18,7 +18,7 @@ from mpi4py import MPI
 from hpcai import networks
 from hpcai.clock import Phases, now
 from hpcai.comm.grid import split
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import patient_barrier
 from hpcai.data.image_dataset import ArraySplit, Dataset
 from hpcai.data.image_loader import Loader
@@ -75,7 +75,7 @@ class Spent:
         setattr(owner, name, watched)
 
 
-class Turns:
+class Transforms:
     """The training runs until the script wants something else: at each `yield` it says for how many steps."""
 
     def __init__(self, training: Training, script: Iterator[int]) -> None:
@@ -129,8 +129,8 @@ class Match:
     def run(self) -> None:
         """One epoch of the training, with the bare loops in its pauses."""
         self.training.warm_up()
-        Turns(self.training, self._script())
-        self.training.run(Phases(CPU), Ending(MPI.COMM_SELF, 0.0))
+        Transforms(self.training, self._script())
+        self.training.run(Phases(CPU), Shutdown(MPI.COMM_SELF, 0.0))
 
     def _script(self) -> Iterator[int]:
         for turn in range(1 + self.rounds):  # the first round does not count
@@ -181,7 +181,7 @@ def harness_share(training: Training, clock: Callable[[], float]) -> tuple[float
     loading.watch(Loader, "_load")
     for name in ("before", "after"):
         audit.watch(training.proof, name)
-    training.run(Phases(CPU), Ending(MPI.COMM_SELF, 0.0))
+    training.run(Phases(CPU), Shutdown(MPI.COMM_SELF, 0.0))
     for (owner, name), genuine in originals.items():
         setattr(owner, name, genuine)
     total = epoch.seconds - audit.seconds

@@ -18,16 +18,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from hpcai.comm import world as worlds
 
 WORLD = worlds.join()
-THREADS = worlds.settle(WORLD).threads
+THREADS = worlds.bind_to_processors(WORLD).threads
 
 import torch  # noqa: E402, threads are counted before
 from mpi4py import MPI  # noqa: E402
 
 from hpcai.clock import Phases  # noqa: E402
-from hpcai.comm.device_selection import own_device  # noqa: E402
+from hpcai.comm.device_selection import select_device  # noqa: E402
 from hpcai.comm.grid import split  # noqa: E402
 from hpcai.comm.rendezvous import process_group  # noqa: E402
-from hpcai.comm.shutdown import Ending  # noqa: E402
+from hpcai.comm.shutdown import Shutdown  # noqa: E402
 from hpcai.data import catalog  # noqa: E402
 from hpcai.inputfile import parse  # noqa: E402
 from hpcai.machine import device as devices  # noqa: E402
@@ -66,7 +66,7 @@ class Plain:
         self._case = parse(text, ranks=WORLD.size).cases(WORLD.size)[0]
         own = [trial for trial in replayed(history, WORLD.size).values() if trial["worker"] == WORLD.rank]
         self._plans = [plan_of(trial) for trial in own if trial["curve"]]
-        self._device = own_device(WORLD)
+        self._device = select_device(WORLD)
         devices.prepare(self._device, THREADS)
         load([self._case], self._device)
         self._dataset = catalog.open_for(self._case.data_settings)
@@ -90,7 +90,7 @@ class Plain:
         training = assembled_trial(self._case, 1, self._group, self._device, self._dataset, plan, child)
         training.warm_up()
         phases = Phases(self._device)
-        training.run(phases, Ending(MPI.COMM_SELF, 0.0), guide=Until(plan.epochs))
+        training.run(phases, Shutdown(MPI.COMM_SELF, 0.0), guide=Until(plan.epochs))
         return float(phases.seconds["training"] / training.state.progress.steps)
 
 

@@ -28,7 +28,7 @@ from hpcai.data.weather.block_order import BlockOrder  # noqa: E402
 from hpcai.data.weather.layout import BOXES, CHANNELS, file_name  # noqa: E402
 from hpcai.data.weather.packed import open_packed  # noqa: E402
 from hpcai.data.weather.published import PublishedFrames, open_published  # noqa: E402
-from hpcai.data.weather.read_counters import Meter  # noqa: E402
+from hpcai.data.weather.read_counters import ReadCounters  # noqa: E402
 from hpcai.data.weather.weather_dataset import Frames  # noqa: E402
 from hpcai.machine.inventory import processor, versions  # noqa: E402
 
@@ -65,7 +65,7 @@ class Rounds:
 
     def __init__(self, years: Path, packed: Path) -> None:
         self.random = np.random.default_rng(2)
-        self.years, self.turn, self.meters = years, 0, list[Meter]()
+        self.years, self.turn, self.meters = years, 0, list[ReadCounters]()
         self.packed = open_packed(packed).train
 
     def one_frame(self) -> np.ndarray:

@@ -120,11 +120,11 @@ def _benchmark(options: cli.Options) -> int:
 
     memory.collect_later()
     signals.listen()
-    worlds.guard()
+    worlds.abort_on_early_exit()
     try:
         world = worlds.join()
         problem = from_dict(worlds.agreed(world.comm, lambda: _parsed(options, world.size).as_dict()))
-        placement = worlds.settle(world)
+        placement = worlds.bind_to_processors(world)
         from hpcai import run  # imports torch, whose threads are settled now
 
         code = run.run(problem, world, placement)

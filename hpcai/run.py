@@ -10,9 +10,9 @@ from mpi4py import MPI
 
 from hpcai import __version__, clock
 from hpcai import result as results
-from hpcai.comm.device_selection import own_device
+from hpcai.comm.device_selection import select_device
 from hpcai.comm.grid_coordinates import Grid, described, grids_of, groups_of
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, together
 from hpcai.detections import stored
 from hpcai.errors import HpcaiError
@@ -37,8 +37,8 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
 
     A signal or the time limit ends the run after a step, with what was measured until then.
     """
-    ending = Ending(world.comm, float(problem.run["TIMELIMIT"]))
-    device = own_device(world)
+    shutdown = Shutdown(world.comm, float(problem.run["TIMELIMIT"]))
+    device = select_device(world)
     devices.prepare(device, placement.threads)
     cases = _cases(problem, world, accelerators(world, device))
     _announce(cases, world, device)
@@ -53,20 +53,20 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     for case in cases:
         tell = partial(book.progress, case)
         workload = _workload(case.workload)
-        begun = not ending.agreed(world.comm)
+        begun = not shutdown.agreed(world.comm)
         usage.begin()
         more = {"folder": book.where} if case.workload in FILING else {}
         with monitor.watching(), told_if_short(case):
-            measured = workload.run(case, case["SEED"], world, device, tell, ending, **more) if begun else None
+            measured = workload.run(case, case["SEED"], world, device, tell, shutdown, **more) if begun else None
         used, seen = usage.measured(case), monitor.measured()
         if isinstance(measured, dict) and used:
             measured |= {"memory": used} | ({"telemetry": seen} if seen else {})
-        if ending.agreed(world.comm) and _unfinished(world, measured):
-            book.break_off(case, ending.cause, measured)
+        if shutdown.agreed(world.comm) and _unfinished(world, measured):
+            book.break_off(case, shutdown.cause, measured)
             break
         book.enter(case, measured)
         memory.give_back()  # a model is part of cycles; its memory must be free before the next one's
-    ending.close()
+    shutdown.close()
     return broadcast(world.comm, book.close())
 
 

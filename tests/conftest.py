@@ -25,7 +25,7 @@ RANKS = "HPCAI_TEST_RANKS"
 # The first test that calls our kernels compiles them: over a minute on a slow machine.
 TIMEOUT = 300.0
 # For other ranks that fail as well to say so, before the first of them ends the job.
-LAST_WORDS = 1.0
+FLUSH_SECONDS = 1.0
 INSIDE = REPORTS in os.environ
 NEEDS_GPU = re.compile(r"NO (\d+ )?GPUs?: ")  # begins the reason why a test is skipped without one
 STARTED = pytest.StashKey[float]()
@@ -178,7 +178,7 @@ class Rank:
             self.told = {"verdict": report.outcome, "text": text_of(report)}
         if report.failed:
             self.report(report.nodeid)
-            time.sleep(LAST_WORDS)
+            time.sleep(FLUSH_SECONDS)
             self.world.Abort(1)
             os._exit(1)  # it may return before the signal that ends this rank as well comes
         return report

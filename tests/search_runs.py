@@ -54,9 +54,9 @@ def searched(**settings: Any) -> Json:
     from hpcai.workloads.nas.measure import measure
 
     case = search_case(**settings)
-    with ranks() as (world, ending), tempfile.TemporaryDirectory() as own:
+    with ranks() as (world, shutdown), tempfile.TemporaryDirectory() as own:
         folder = world.comm.bcast(own)
-        raw = measure.run(case, case["SEED"], world, torch.device("cpu"), lambda *words: None, ending, folder)
+        raw = measure.run(case, case["SEED"], world, torch.device("cpu"), lambda *words: None, shutdown, folder)
         if world.rank == 0:
             place = Path(folder, "search-1")
             raw["history"] = [json.loads(line) for line in (place / "history.jsonl").read_text().splitlines()]

@@ -8,7 +8,7 @@ import pytest
 from mpi4py import MPI
 from tiny import SEED
 
-from hpcai.comm.grid import Group, Seat, split
+from hpcai.comm.grid import Coordinates, Group, split
 from hpcai.data.bootstrap import Sampler, sampler
 from hpcai.data.order import EpochOrder, Shard, training_indices
 from hpcai.train.accounting import Account
@@ -49,7 +49,7 @@ def test_what_a_group_is_due_is_accepted() -> None:
     group = world()
     for kind, samples, batch, start in product(SAMPLERS, (300, 301, 70_001), (7, 32), (0, 1, 3)):
         draws = drawing(kind, samples)
-        delivered = epoch(draws, group.seat.member, group.degree, batch, start)
+        delivered = epoch(draws, group.coordinates.member, group.degree, batch, start)
         assert not differs(group, draws, batch, delivered, start), (kind, samples, batch, start)
 
 
@@ -79,16 +79,16 @@ def test_other_samples_on_one_rank_are_found() -> None:
     for kind in SAMPLERS:
         draws = drawing(kind, 300)
         for fault in (lost, twice, more, exchanged):
-            delivered = epoch(draws, group.seat.member, group.degree, 8)
-            delivered = fault(delivered) if group.seat.member == wrong else delivered
+            delivered = epoch(draws, group.coordinates.member, group.degree, 8)
+            delivered = fault(delivered) if group.coordinates.member == wrong else delivered
             assert differs(group, draws, 8, delivered), (kind, fault.__name__)
-        shard_of_the_first = epoch(draws, group.seat.member % max(1, wrong), group.degree, 8)
+        shard_of_the_first = epoch(draws, group.coordinates.member % max(1, wrong), group.degree, 8)
         assert differs(group, draws, 8, shard_of_the_first) == (group.degree > 1), kind
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_another_epoch_is_found_where_samples_are_left_out(kind: str) -> None:
-    group = replace(world(), degree=1, seat=Seat(0, 0), model=MPI.COMM_SELF)
+    group = replace(world(), degree=1, coordinates=Coordinates(0, 0), model=MPI.COMM_SELF)
     draws = drawing(kind, 250)
     batch = draws.size - 1  # the last batch would be of one: it is dropped, another one in each epoch
     assert not differs(group, draws, batch, epoch(draws, 0, 1, batch))

@@ -136,7 +136,7 @@ def test_ranks_are_bound_and_thread_pools_sized_before_torch_is_imported() -> No
     world = worlds.join()
     before = {cpu for cpus in world.node.allgather(affinity.own_cpus()) for cpu in cpus}
     same = len(set(world.node.allgather(affinity.own_cpus()))) == 1
-    placement = worlds.settle(world)
+    placement = worlds.bind_to_processors(world)
     assert "torch" not in sys.modules
     assert sorted(os.sched_getaffinity(0)) == sorted(placement.cpus)
     assert {os.environ[name] for name in affinity.THREAD_VARIABLES} == {str(placement.threads)}
@@ -153,7 +153,7 @@ def test_one_rank_takes_the_whole_node() -> None:
     from hpcai.comm import world as worlds
 
     world, own = worlds.join(), affinity.own_cpus()
-    placement = worlds.settle(world)
+    placement = worlds.bind_to_processors(world)
     if world.node.size == 1:
         quota = cgroup_cpus() or len(cores(own))
         assert sorted(placement.cpus) == list(own)

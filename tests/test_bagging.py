@@ -79,7 +79,7 @@ def test_judgement_equals_that_of_one_who_has_everything() -> None:
             continue
         samplers = [bootstrap.sampler(kind, training, SEED, member, groups) for member in range(groups)]
         watched = Watched(group.across)
-        own, member = group.seat.group, group.seat.member
+        own, member = group.coordinates.group, group.coordinates.member
         model = Table(logits(own, 0, validation), logits(own, 1, training))
         judged = Validation(halves[0].loader(batch), ValidationShard(validation, member, degree, batch), CPU)
         model.train()
@@ -112,18 +112,18 @@ def _check_repeated(group: Group) -> None:
         judged = Validation(loader, ValidationShard(n, rank, group.degree, 4), CPU)
         return judge(model, group, judged, halves[1].loader(4), whole, unending()).validation_miscounted
 
-    assert miscounted(halves[0].loader(4), group.seat.member) == 0
+    assert miscounted(halves[0].loader(4), group.coordinates.member) == 0
     assert miscounted(halves[0].loader(4), 0) == (0 if group.degree == 1 else 1)
-    assert miscounted(repeating(halves[0].loader(4)), group.seat.member) == 1
+    assert miscounted(repeating(halves[0].loader(4)), group.coordinates.member) == 1
 
 
 def _check_blown(group: Group) -> None:
     """One model whose outputs are no numbers keeps nobody waiting."""
     n = 9
     halves = [Numbered(half, np.zeros(n, np.int64)) for half in (0, 1)]
-    model = Table(*2 * [np.full((n, CLASSES), np.nan if group.seat.group == 0 else 1.0, np.float32)])
-    judged = Validation(halves[0].loader(4), ValidationShard(n, group.seat.member, group.degree, 4), CPU)
-    draws = bootstrap.sampler("multinomial", n, SEED, group.seat.group, group.groups)
+    model = Table(*2 * [np.full((n, CLASSES), np.nan if group.coordinates.group == 0 else 1.0, np.float32)])
+    judged = Validation(halves[0].loader(4), ValidationShard(n, group.coordinates.member, group.degree, 4), CPU)
+    draws = bootstrap.sampler("multinomial", n, SEED, group.coordinates.group, group.groups)
     found = judge(model, group, judged, halves[1].loader(4), draws, unending())
     assert found.bag_correct <= found.bag_judged <= n
     assert found.validation_miscounted == 0

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.comm.buffers import UNWRITTEN, Payload, divide, pool_elements
-from hpcai.comm.test_pattern import BLOCK, EXACT, TURNS, Pattern, total_weight, values, weight
+from hpcai.comm.buffers import UNWRITTEN, CollectivePatterns, divide, pool_elements
+from hpcai.comm.test_pattern import BLOCK, EXACT, VARIANTS, Pattern, total_weight, values, weight
 from hpcai.result.collectives import COLLECTIVES, elements
 
 CPU = torch.device("cpu")
@@ -19,7 +19,7 @@ def numbers(turn: int, start: int, count: int, factor: int = 1, different: int =
     return vectors[0]
 
 
-@pytest.mark.parametrize("turn", range(TURNS))
+@pytest.mark.parametrize("turn", range(VARIANTS))
 def test_sums_of_weights_are_known_in_closed_form(turn: int) -> None:
     total = 0
     for ranks in range(400):
@@ -28,19 +28,19 @@ def test_sums_of_weights_are_known_in_closed_form(turn: int) -> None:
 
 
 def test_both_turns_tell_49_ranks_apart() -> None:
-    assert len({tuple(weight(rank, turn) for turn in range(TURNS)) for rank in range(49)}) == 49
-    assert min(weight(rank, turn) for rank in range(1000) for turn in range(TURNS)) > 0
+    assert len({tuple(weight(rank, turn) for turn in range(VARIANTS)) for rank in range(49)}) == 49
+    assert min(weight(rank, turn) for rank in range(1000) for turn in range(VARIANTS)) > 0
 
 
 @given(st.integers(1, 10**7))
 def test_no_sum_exceeds_what_fp32_holds(ranks: int) -> None:
-    largest = values(ranks) * max(total_weight(ranks, turn) for turn in range(TURNS))
+    largest = values(ranks) * max(total_weight(ranks, turn) for turn in range(VARIANTS))
     assert largest < EXACT or values(ranks) == 1
     assert values(ranks) > 1 or ranks > 10**6
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7, 50, 100])
-@pytest.mark.parametrize("turn", range(TURNS))
+@pytest.mark.parametrize("turn", range(VARIANTS))
 def test_contributions_add_up_exactly_in_any_order(ranks: int, turn: int) -> None:
     start, count = 3 * BLOCK - 100, BLOCK + 300
     total = torch.zeros(count)
@@ -104,7 +104,7 @@ def test_the_pool_has_room_for_two_calls_of_the_largest_size(collective: str, nb
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_neighbouring_calls_and_repetitions_carry_different_numbers(collective: str) -> None:
-    payload = Payload(2, 0, CPU)
+    payload = CollectivePatterns(2, 0, CPU)
     slots = divide(torch.empty(2000), collective, 10, 2)
     payload.fill(slots, collective, 4)
     first = slots.send[:4].clone()

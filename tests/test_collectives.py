@@ -11,7 +11,7 @@ import torch
 from hpcai.result.collectives import COLLECTIVES
 
 if TYPE_CHECKING:
-    from hpcai.comm.collective_timing import Bench
+    from hpcai.comm.collective_timing import CollectiveTimer
     from hpcai.comm.collectives import Backend
 
 Call = Callable[[], Any]
@@ -57,27 +57,27 @@ FAULTS: dict[str, Spoil] = {
 }
 
 
-def benches(ranks: int, largest: int = max(COUNTS)) -> "list[Bench]":
+def benches(ranks: int, largest: int = max(COUNTS)) -> "list[CollectiveTimer]":
     """Both backends over all ranks; the torch world must have been made."""
     from mpi4py import MPI
 
-    from hpcai.comm.collective_timing import Bench, Room
+    from hpcai.comm.collective_timing import CollectiveMemory, CollectiveTimer
     from hpcai.comm.collectives import Mpi, Torch
     from hpcai.comm.scopes import Scope
 
     world = MPI.COMM_WORLD
     scope = Scope("world", ranks, world, world)
-    room = Room(scope, 4 * largest * ranks, CPU)
+    room = CollectiveMemory(scope, 4 * largest * ranks, CPU)
     backends: list[Backend] = [Torch("gloo", CPU), Mpi(world)]
-    return [Bench(backend, scope, room) for backend in backends]
+    return [CollectiveTimer(backend, scope, room) for backend in backends]
 
 
-def rows_of(bench: "Bench", collective: str, counts: tuple[int, ...] = COUNTS) -> list[dict[str, Any]]:
+def rows_of(bench: "CollectiveTimer", collective: str, counts: tuple[int, ...] = COUNTS) -> list[dict[str, Any]]:
     return [bench.row(collective, count) for count in counts]
 
 
 def rows_under(
-    bench: "Bench", collective: str, fault: Spoil, at: int, counts: tuple[int, ...] = COUNTS
+    bench: "CollectiveTimer", collective: str, fault: Spoil, at: int, counts: tuple[int, ...] = COUNTS
 ) -> list[dict[str, Any]]:
     """The rows while rank `at` is at fault."""
     from mpi4py import MPI
@@ -122,7 +122,7 @@ def test_every_fault_is_found_in_every_collective_of_both_backends() -> None:
         _check_another_root(*benches(world.size), world)
 
 
-def _check_another_root(of_torch: "Bench", of_mpi: "Bench", world: Any) -> None:
+def _check_another_root(of_torch: "CollectiveTimer", of_mpi: "CollectiveTimer", world: Any) -> None:
     from torch import distributed
 
     from hpcai.comm.collectives import Mpi, Torch
@@ -149,7 +149,7 @@ def test_each_call_and_each_block_is_checked_and_what_a_backend_lacks_is_told() 
         _check_lacking(benches(world.size)[0])
 
 
-def _check_each_call(bench: "Bench") -> None:
+def _check_each_call(bench: "CollectiveTimer") -> None:
     """One element that is wrong in the warm-up, or in one of the two timed calls."""
     for collective in ("all_reduce", "all_gather"):
         for bad in (1, 2, 3):
@@ -163,14 +163,14 @@ def _spoil_one(calls: list[int], bad: int, call: Call, send: torch.Tensor, recei
     return lambda: (call(), calls.append(0), receive[0].add_(here and len(calls) == bad))
 
 
-def _check_many_blocks(bench: "Bench") -> None:
+def _check_many_blocks(bench: "CollectiveTimer") -> None:
     for collective in COLLECTIVES:
         (row,) = rows_of(bench, collective, (BLOCKS,))
         assert row["wrong"] == 0
         assert row["seconds"] > 0 and row["iterations"] == 2
 
 
-def _check_lacking(bench: "Bench") -> None:
+def _check_lacking(bench: "CollectiveTimer") -> None:
     from hpcai.comm.collectives import Torch
 
     assert [bench.lacks(collective) for collective in COLLECTIVES] == [""] * 4

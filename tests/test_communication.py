@@ -65,7 +65,7 @@ def test_gradients_are_the_mean_over_the_ranks_also_those_of_16_bits() -> None:
             module, network, communication = replica(group, kind)
             alone = [backward(module, images(rank, kind)) for rank in range(group.degree)]
             for _ in range(2):  # torch arranges the buckets anew after the first
-                found = backward(network, images(group.seat.member, kind))
+                found = backward(network, images(group.coordinates.member, kind))
             for name, gradient in zip(alone[0], found.values(), strict=True):
                 parts = torch.stack([own[name].double() for own in alone])
                 allowed = group.degree * 2.0**-23 * parts.abs().mean(0) + unit * parts.mean(0).abs()
@@ -83,7 +83,7 @@ def test_gradients_of_two_ranks_are_bit_for_bit_those_of_torchs_own_path() -> No
     with grouped() as group:
         module, network, _ = replica(group)
         own = DistributedDataParallel(deepcopy(module))
-        found, expected = (backward(either, images(group.seat.member)) for either in (network, own))
+        found, expected = (backward(either, images(group.coordinates.member)) for either in (network, own))
         names = {name.removeprefix("module."): gradient for name, gradient in expected.items()}
         for name, gradient in found.items():
             same = torch.equal(gradient, names[name.removeprefix("module.")])

@@ -120,8 +120,8 @@ def test_shipped_file_that_is_none_is_refused(shipped: Path, wreck: Wreck) -> No
 
 @pytest.mark.parametrize("name", [LABELS, IMAGES])
 def test_files_cut_off_are_refused(folder: tuple[Path, str], name: str) -> None:
-    path, ending = folder
-    file = path / (name + ending)
+    path, shutdown = folder
+    file = path / (name + shutdown)
     for damaged in cuts(file.read_bytes(), 25):
         file.write_bytes(damaged)
         refused(lambda: fashion_mnist.read_folder(path), file)
@@ -129,13 +129,13 @@ def test_files_cut_off_are_refused(folder: tuple[Path, str], name: str) -> None:
 
 @pytest.mark.parametrize("name", [LABELS, IMAGES])
 def test_a_flipped_bit_is_refused_or_makes_another_dataset(folder: tuple[Path, str], name: str) -> None:
-    path, ending = folder
-    file = path / (name + ending)
+    path, shutdown = folder
+    file = path / (name + shutdown)
     content, sound, found = file.read_bytes(), fingerprint(*fashion_mnist.read_folder(path)), []
     for damaged in flips(content, 150):
         file.write_bytes(damaged)
         found.append(read_or_refused(lambda: fingerprint(*fashion_mnist.read_folder(path)), file))
-    if ending:  # some bits mean nothing: those of the time, of codes that are not used
+    if shutdown:  # some bits mean nothing: those of the time, of codes that are not used
         assert set(found) == {sound, None}
     else:
         assert sound not in found
@@ -144,8 +144,8 @@ def test_a_flipped_bit_is_refused_or_makes_another_dataset(folder: tuple[Path, s
 
 @pytest.mark.parametrize("wreck", WRECKS)
 def test_what_is_no_file_is_refused(folder: tuple[Path, str], wreck: Wreck) -> None:
-    path, ending = folder
-    wreck(path / (LABELS + ending))
+    path, shutdown = folder
+    wreck(path / (LABELS + shutdown))
     refused(lambda: catalog.open_dataset(f"fashion:{path}"), path / LABELS)
 
 

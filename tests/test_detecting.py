@@ -19,7 +19,7 @@ pytestmark = pytest.mark.together
 
 
 def judged(frames: Numbered, model: Answers, group: Group, batch: int = 4, rank: int | None = None) -> Tally:
-    member = group.seat.member if rank is None else rank
+    member = group.coordinates.member if rank is None else rank
     shard = ValidationShard(len(frames.truths), member, group.degree, batch)
     return frames.validation(shard).run(model, group)
 
@@ -34,7 +34,7 @@ def test_groups_of_any_size_find_the_precision_of_all_frames() -> None:
             group = split(world, world.size // degree, degree, "row")
             if group is not None:
                 half = Numbered(0, frames)
-                answers = half.answers(group.seat.group)
+                answers = half.answers(group.coordinates.group)
                 model = Answers(answers).train()
                 found = judged(half, model, group)
                 expected = {"average_precision": half.precision(answers)}
@@ -56,7 +56,7 @@ def test_frames_judged_twice_are_counted() -> None:
     assert twice.counted == 4 * world.size
     assert (twice.fingerprint == expected_fingerprint(4 * world.size)) == (world.size == 1)
     faulty: Any = repeating(half)
-    validation = half.validation(ValidationShard(4 * world.size, group.seat.member, world.size, 2))
+    validation = half.validation(ValidationShard(4 * world.size, group.coordinates.member, world.size, 2))
     validation.loader = faulty
     assert validation.run(model, group).fingerprint != expected_fingerprint(4 * world.size)
 

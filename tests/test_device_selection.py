@@ -11,7 +11,7 @@ def taken(patch: pytest.MonkeyPatch, *seen: tuple[str, ...], busy: str = "") -> 
     import torch
     from mpi4py import MPI
 
-    from hpcai.comm.device_selection import own_device
+    from hpcai.comm.device_selection import select_device
     from hpcai.comm.world import World
     from hpcai.errors import LaunchError
     from hpcai.machine import device
@@ -26,7 +26,7 @@ def taken(patch: pytest.MonkeyPatch, *seen: tuple[str, ...], busy: str = "") -> 
 
     patch.setattr(device, "visible", lambda: own)
     patch.setattr(device, "take", take)
-    found = own_device(World(comm, comm, "here"))
+    found = select_device(World(comm, comm, "here"))
     return own[found.index] if found.type == "cuda" else "cpu"
 
 

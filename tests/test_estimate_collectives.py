@@ -20,7 +20,7 @@ def test_numbers_of_the_plan_are_those_of_the_measuring() -> None:
 
     assert TIMED == collective_timing.SECONDS
     assert 4 * buffers.pool_elements(2**28) == pytest.approx(POOL * 2**28, rel=1e-3)
-    made = buffers.Payload(3, 1, CPU)
+    made = buffers.CollectivePatterns(3, 1, CPU)
     patterns = [*made._own, *made._sums, *made._plain]
     assert sum(pattern._numbers.nbytes for pattern in patterns) == PATTERNS
     assert COMPARED == 5 * test_pattern.MOST_ELEMENTS
@@ -46,21 +46,21 @@ def test_seconds_count_the_scopes_that_differ() -> None:
 @pytest.mark.parallel(2)
 def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     from hpcai.comm import world as worlds
-    from hpcai.comm.shutdown import Ending
+    from hpcai.comm.shutdown import Shutdown
     from hpcai.inputfile import Case
     from hpcai.machine import memory
     from hpcai.workloads.comm.measure import measure
 
     world = worlds.join()
-    ending = Ending(world.comm, 0.0)
+    shutdown = Shutdown(world.comm, 0.0)
     if world.size != 2 or not memory.reset_peak():
         return
     memory.keep_freed()
-    measure.run(Case(1, "comm", settings(1, 2, 1024)), 1, world, CPU, lambda text, share: None, ending)
+    measure.run(Case(1, "comm", settings(1, 2, 1024)), 1, world, CPU, lambda text, share: None, shutdown)
     largest = 2**24
     memory.give_back()
     before = memory.resident()
-    measure.run(Case(1, "comm", settings(1, 2, largest)), 1, world, CPU, lambda text, share: None, ending)
+    measure.run(Case(1, "comm", settings(1, 2, largest)), 1, world, CPU, lambda text, share: None, shutdown)
     planned = sum(comm_memory(settings(1, 2, largest), HOST).values())
     assert 0.5 * planned < memory.peak() - before < planned
-    ending.close()
+    shutdown.close()

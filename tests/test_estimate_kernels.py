@@ -102,14 +102,14 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
     monkeypatch.setattr(estimate, "triad_length", lambda rank: 2**16)
     memory.keep_freed()
     cpu = torch.device("cpu")
-    with ranks() as (world, ending):
+    with ranks() as (world, shutdown):
         if not memory.reset_peak():
             pytest.skip("NO PEAK OF MEMORY TO BEGIN ANEW: PLANS NOT HELD AGAINST IT")
         for case in (case_of("33", "resnet8", batch=2), case_of("resnet8", batch=128), case_of("1600")):
             memory.give_back()
             memory.reset_peak()
             base = memory.resident()
-            measure.run(case, 1, world, cpu, lambda *words: None, ending)
+            measure.run(case, 1, world, cpu, lambda *words: None, shutdown)
             used, rank = memory.peak() - base, measure.facts(world, Team(world.comm, cpu, 1, 1))
             planned = sum(kernels_memory(case.settings, rank).values())
             if case["SHAPES"][0] != "33":  # the first has everything loaded

@@ -60,7 +60,7 @@ def test_each_sample_is_judged_once_by_groups_of_any_size() -> None:
             continue
         for n, batch in ((23, 4), (24, 4), (300, 32), (1, 4), (max(1, degree - 1), 1), (degree * 8, 8)):
             pictures, model, correct = problem(n)
-            shard = ValidationShard(n, group.seat.member, degree, batch)
+            shard = ValidationShard(n, group.coordinates.member, degree, batch)
             validation = Validation(pictures.loader(batch), shard, CPU)
             model.train()
             validation.warm_up(model)
@@ -80,7 +80,7 @@ def _check_repeated(group: Group) -> None:
     assert found.counted == n
     assert (found.fingerprint == expected_fingerprint(n)) == (group.degree == 1)
     loader = repeating(pictures.loader(4))
-    found = Validation(loader, ValidationShard(n, group.seat.member, group.degree, 4), CPU).run(model, group)
+    found = Validation(loader, ValidationShard(n, group.coordinates.member, group.degree, 4), CPU).run(model, group)
     assert found.counted == n
     assert found.fingerprint != expected_fingerprint(n)
 

@@ -48,16 +48,16 @@ def test_the_file_is_the_same_whoever_has_which_frames() -> None:
     world.Barrier()
 
 
-class Ending:
+class Shutdown:
     """A run that is to end."""
 
     def agreed(self, comm: Any) -> bool:
         return True
 
 
-@pytest.mark.parametrize(("ending", "there"), [(Ending(), []), (unending(), ["detections-4.h5"])])
+@pytest.mark.parametrize(("shutdown", "there"), [(Shutdown(), []), (unending(), ["detections-4.h5"])])
 def test_of_a_run_that_is_to_end_nothing_is_written(
-    ending: Any, there: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shutdown: Any, there: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the models have found until then is a part of the frames."""
     from test_objective import detecting
@@ -67,7 +67,7 @@ def test_of_a_run_that_is_to_end_nothing_is_written(
     monkeypatch.setattr(measure.fusing, "judge", lambda *_: ({"validation_miscounted": 0}, found))
     monkeypatch.setattr(measure, "_loading", lambda *_: {})
     trained.validation.shard = type("Shard", (), {"n": 3})()
-    measure.Finding(tmp_path, 4).judge(trained, alone(), ending)
+    measure.Finding(tmp_path, 4).judge(trained, alone(), shutdown)
     assert [path.name for path in tmp_path.iterdir()] == there
     assert trained.state.device == CPU
 

@@ -49,10 +49,10 @@ def ensemble(
     group: Group, halves: list[Numbered], kind: str = "multinomial", **other: Any
 ) -> tuple[Json, Fused, Answers]:
     """What the groups find; `other` instead of the first loader, or of the rank's place in its group."""
-    own, frames, training = group.seat.group, len(halves[0].truths), len(halves[1].truths)
+    own, frames, training = group.coordinates.group, len(halves[0].truths), len(halves[1].truths)
     sampler = bootstrap.sampler(kind, training, SEED, own, group.groups)
     model = Answers(*(half.answers(own) for half in halves)).train()
-    member = other.get("rank", group.seat.member)
+    member = other.get("rank", group.coordinates.member)
     validation = halves[0].validation(ValidationShard(frames, member, group.degree, BATCH))
     validation.loader = other.get("loader", halves[0])
     loader: Any = halves[1]
@@ -116,7 +116,7 @@ def test_frames_that_are_missing_or_mixed_up_are_miscounted() -> None:
         group = split(world, groups, world.size // groups, "row")
         if group is not None:
             halves = [Numbered(0, 12 * group.degree), Numbered(1, 5 * group.degree)]
-            first, last = group.seat.group == 0, group.seat.group == groups - 1
+            first, last = group.coordinates.group == 0, group.coordinates.group == groups - 1
 
             def miscounted(**other: Any) -> int:
                 return int(ensemble(group, halves, **other)[0]["validation_miscounted"])  # noqa: B023
@@ -136,7 +136,7 @@ def test_models_that_are_the_same_do_not_disagree() -> None:
     assert group
     half, other = Numbered(0, 9), Numbered(1, 5)
     validation, loader = half.validation(ValidationShard(9, 0, 1, BATCH)), other
-    draws = bootstrap.sampler("multinomial", 5, SEED, group.seat.group, group.groups)
+    draws = bootstrap.sampler("multinomial", 5, SEED, group.coordinates.group, group.groups)
     model = Answers(half.answers(1), other.answers(1))
     numbers, _ = judge(model, group, validation, loader, draws, unending())  # type: ignore[arg-type]
     assert numbers["agreement"] == 9 * pairs(group.groups)
@@ -150,11 +150,11 @@ def test_a_model_whose_outputs_are_no_numbers_keeps_nobody_waiting() -> None:
     assert group
     halves = [Numbered(0, 9), Numbered(1, 5)]
     model = Answers(*(half.answers(0) for half in halves))
-    if group.seat.group == 0:
+    if group.coordinates.group == 0:
         for table in model.tables:
             table[:, :, :CLASS] = torch.nan
     validation: Any = halves[0].validation(ValidationShard(9, 0, 1, BATCH))
-    draws = bootstrap.sampler("multinomial", 5, SEED, group.seat.group, group.groups)
+    draws = bootstrap.sampler("multinomial", 5, SEED, group.coordinates.group, group.groups)
     numbers, _ = judge(model, group, validation, halves[1], draws, unending())  # type: ignore[arg-type]
     assert numbers["validation_miscounted"] == 0
     assert all(0 <= (value or 0) <= 1 for value in numbers["average_precision"]["0.5"])

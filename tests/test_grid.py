@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.comm.grid import Seat, seat, split
+from hpcai.comm.grid import Coordinates, coordinates, split
 
 SHAPES = [(p, q, mapping) for p in range(1, 9) for q in range(1, 9) for mapping in ("row", "column") if p * q <= 8]
 
@@ -19,13 +19,13 @@ SHAPES = [(p, q, mapping) for p in range(1, 9) for q in range(1, 9) for mapping 
     ],
 )
 def test_seats_of_two_groups_of_three_among_eight_ranks(mapping: str, seats: list[tuple[int, int] | None]) -> None:
-    expected = [None if place is None else Seat(*place) for place in seats]
-    assert [seat(rank, 2, 3, mapping) for rank in range(8)] == expected
+    expected = [None if place is None else Coordinates(*place) for place in seats]
+    assert [coordinates(rank, 2, 3, mapping) for rank in range(8)] == expected
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 40), st.sampled_from(["row", "column"]))
 def test_each_seat_is_taken_once_and_the_rest_idles(groups: int, degree: int, idle: int, mapping: str) -> None:
-    seats = [seat(rank, groups, degree, mapping) for rank in range(groups * degree + idle)]
+    seats = [coordinates(rank, groups, degree, mapping) for rank in range(groups * degree + idle)]
     taken = [place for place in seats if place is not None]
     assert seats[groups * degree :] == [None] * idle
     assert sorted((place.group, place.member) for place in taken) == [
@@ -53,13 +53,17 @@ def test_communicators_of_every_grid_that_fits() -> None:
         assert world.allreduce(int(group is not None)) == groups * degree
         if group is None:
             continue
-        assert group.seat == seat(world.rank, groups, degree, mapping)
+        assert group.coordinates == coordinates(world.rank, groups, degree, mapping)
         assert (group.active.size, group.model.size, group.across.size) == (groups * degree, degree, groups)
-        assert (group.model.rank, group.across.rank) == (group.seat.member, group.seat.group)
+        assert (group.model.rank, group.across.rank) == (group.coordinates.member, group.coordinates.group)
         assert group.leader == (group.model.rank == 0)
         assert group.active.allgather(world.rank) == list(range(groups * degree))
-        seats = [(rank, seat(rank, groups, degree, mapping)) for rank in range(groups * degree)]
-        assert group.model.allgather(world.rank) == [rank for rank, s in seats if s and s.group == group.seat.group]
-        assert group.across.allgather(world.rank) == [rank for rank, s in seats if s and s.member == group.seat.member]
+        seats = [(rank, coordinates(rank, groups, degree, mapping)) for rank in range(groups * degree)]
+        assert group.model.allgather(world.rank) == [
+            rank for rank, s in seats if s and s.group == group.coordinates.group
+        ]
+        assert group.across.allgather(world.rank) == [
+            rank for rank, s in seats if s and s.member == group.coordinates.member
+        ]
         group.free()
         assert group.model == group.across == group.active == MPI.COMM_NULL

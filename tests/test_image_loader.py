@@ -98,12 +98,12 @@ def test_batches_equal_direct_indexing(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_indices_are_those_of_what_is_delivered_not_of_what_was_asked_for(monkeypatch, device):
-    ahead = data_loader.Ahead
+    ahead = data_loader.Prefetcher
 
     def repeating(items, depth):
         return ahead((item for item in items for _ in range(2)), depth)
 
-    monkeypatch.setattr(data_loader, "Ahead", repeating)
+    monkeypatch.setattr(data_loader, "Prefetcher", repeating)
     delivered = [(y.tolist(), indices.tolist()) for _, y, indices in loader(device=device)(BATCHES[:4])]
     expected = [BATCHES[number // 2].tolist() for number in range(8)]
     assert delivered == list(zip(expected, expected, strict=True))

@@ -189,7 +189,7 @@ def test_a_group_in_which_one_rank_diverges_stops_together_and_the_others_go_on(
     if group is not None:
         with process_group(group, gethostname(), CPU):
             trained = training(group, samples=20 * group.degree, epochs=3, evaluate_every=3)
-            poisoned = group.seat.group == 0 and group.seat.member == group.degree - 1
+            poisoned = group.coordinates.group == 0 and group.coordinates.member == group.degree - 1
             real, last = trained.objective, trained.shard.steps - 1
 
             def objective(network: Any, x: torch.Tensor, y: torch.Tensor, step: int) -> torch.Tensor:
@@ -200,8 +200,8 @@ def test_a_group_in_which_one_rank_diverges_stops_together_and_the_others_go_on(
             trained.run(Phases(CPU), unending())
         progress = trained.state.progress
         ends = [(entry["epoch"], entry["loss"] is None) for entry in progress.curve]
-        assert ends == ([(1, True)] if group.seat.group == 0 else [(3, False)])
-        assert progress.epoch == (1 if group.seat.group == 0 else RECIPE.epochs)
+        assert ends == ([(1, True)] if group.coordinates.group == 0 else [(3, False)])
+        assert progress.epoch == (1 if group.coordinates.group == 0 else RECIPE.epochs)
         everyones = group.model.allgather(progress.curve)
         assert everyones == [progress.curve] * group.degree
     world.Barrier()

@@ -6,7 +6,7 @@ import pytest
 from made_library import library
 
 from hpcai.machine import device as devices
-from hpcai.machine.node_sensors import Gauges
+from hpcai.machine.node_sensors import NodeSensors
 from hpcai.machine.nvml import Gpus, driver_version
 
 # Two GPUs and a part of one (first, second, part), the part without utilisation; handles are pointers to their numbers.
@@ -71,7 +71,7 @@ def test_energy_is_that_since_the_beginning_if_all_tell(
 ) -> None:
     made = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
     monkeypatch.setattr("hpcai.machine.node_sensors.Gpus", lambda _: made)
-    gauges = Gauges([0], identities)
+    gauges = NodeSensors([0], identities)
     for _ in range(2):
         gauges.begin()
         assert gauges.joules() == joules
@@ -82,7 +82,7 @@ def test_energy_of_a_driver_that_began_anew_is_not_told(tmp_path: Path, monkeypa
     made = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=0, LENT=0))
     monkeypatch.setattr(made, "joules", lambda: next(told))
     monkeypatch.setattr("hpcai.machine.node_sensors.Gpus", lambda _: made)
-    gauges = Gauges([0], ["GPU-first"])
+    gauges = NodeSensors([0], ["GPU-first"])
     gauges.begin()
     assert gauges.joules() is None
 

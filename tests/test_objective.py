@@ -43,7 +43,7 @@ def detecting(group: "Group", frames: int = FRAMES) -> "Training":
     recipe = replace(RECIPE, batch=BATCH, degree=group.degree, epochs=2, learning_rate=1.0)
     module = detector()
     state = TrainingState(module, sgd(module, recipe), CPU)
-    shard = Shard(frames, group.seat.member, group.degree, BATCH)
+    shard = Shard(frames, group.coordinates.member, group.degree, BATCH)
     loader: Any = Fields(x, targets)
     execution = executed_as("off", module, group, CPU)
     judged: Any = Unjudged()
@@ -131,7 +131,7 @@ def test_ranks_of_a_group_train_one_detector_even_where_one_has_no_boxes() -> No
     assert group is not None
     with process_group(group, gethostname(), CPU):
         training = detecting(group, FRAMES * group.degree)
-        if group.seat.member:
+        if group.coordinates.member:
             training.loader.targets.fill_(-1)  # type: ignore[attr-defined]
         run(training)
         average_statistics(training.state.module, group)

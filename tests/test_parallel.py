@@ -190,7 +190,7 @@ def _check_one_bit(module: torch.nn.Module, group: "Group") -> None:
     """The last bit of one weight, then of one running mean, of the group's last rank."""
     from hpcai.train.parallel import differs_from_leader
 
-    last = group.seat.member == group.degree - 1 > 0
+    last = group.coordinates.member == group.degree - 1 > 0
     for tensor in (module.get_parameter("dense.weight"), module.get_buffer("stem_norm.running_mean")):
         assert not differs_from_leader(module, group)
         with torch.no_grad():
@@ -209,7 +209,7 @@ def _check_average(module: torch.nn.Module, group: "Group") -> None:
     before = {name: value.clone() for name, value in module.named_parameters()}
     buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
     for index, buffer in enumerate(buffers):
-        buffer.copy_(torch.arange(buffer.numel()) * group.degree + 2 * group.seat.member + 100 * index)
+        buffer.copy_(torch.arange(buffer.numel()) * group.degree + 2 * group.coordinates.member + 100 * index)
     average_statistics(module, group)
     for index, buffer in enumerate(buffers):
         expected = torch.arange(buffer.numel()) * group.degree + (group.degree - 1) + 100 * index
@@ -229,8 +229,8 @@ def _check_sums(group: "Group") -> None:
     faults = {
         "not summed": lambda tensor: None,
         "averaged": lambda tensor: (real(tensor), tensor.div_(group.degree)),
-        "one rank twice": lambda tensor: (tensor.mul_(1 + (group.seat.member == 0)), real(tensor)),
-        "one rank missing": lambda tensor: (tensor.mul_(group.seat.member > 0), real(tensor)),
+        "one rank twice": lambda tensor: (tensor.mul_(1 + (group.coordinates.member == 0)), real(tensor)),
+        "one rank missing": lambda tensor: (tensor.mul_(group.coordinates.member > 0), real(tensor)),
         "one element": lambda tensor: (real(tensor), tensor[3].add_(1)),
     }
     with pytest.MonkeyPatch.context() as patch:

@@ -137,7 +137,7 @@ def test_every_group_of_a_sweep_is_a_world_of_its_own() -> None:
                 assert backend == ("gloo" if degree > 1 else "none")
                 assert distributed.is_initialized() == (degree > 1)
                 if degree > 1:
-                    assert (distributed.get_rank(), distributed.get_world_size()) == (group.seat.member, degree)
+                    assert (distributed.get_rank(), distributed.get_world_size()) == (group.coordinates.member, degree)
                     mine = torch.full((1000,), float(world.rank))
                     distributed.all_reduce(mine)
                     assert mine.unique().tolist() == [group.model.allreduce(world.rank)]

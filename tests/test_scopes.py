@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from hpcai.comm.grid_coordinates import seat
+from hpcai.comm.grid_coordinates import coordinates
 from hpcai.result.collectives import ONE_RANK, SCOPES
 
 # The node of each rank: all on one, blocks of two, dealt in turn, and one rank apart from all others.
@@ -21,7 +21,7 @@ Partition = set[frozenset[int]]
 def expected(groups: int, degree: int, mapping: str, node_of: Callable[[int], int]) -> dict[str, Partition]:
     """The ranks of each communicator of each scope, worked out from lists of all ranks."""
     active = range(groups * degree)
-    seats = {rank: seat(rank, groups, degree, mapping) for rank in active}
+    seats = {rank: coordinates(rank, groups, degree, mapping) for rank in active}
     nodes = [[rank for rank in active if node_of(rank) == node] for node in dict.fromkeys(map(node_of, active))]
     fewest = min(map(len, nodes))
     cut = [ranks[:fewest] for ranks in nodes]

@@ -26,18 +26,18 @@ BOTH = "GROUPS=2 DEGREE=2"
 def test_news_reach_all_ranks_from_any_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI
 
-    from hpcai.comm.shutdown import Ending
+    from hpcai.comm.shutdown import Shutdown
     from hpcai.machine import signals
 
     world = MPI.COMM_WORLD
     for sources in ({0}, {world.size - 1}, set(range(world.size)), set()):
         monkeypatch.setattr(signals, "_caught", {})
-        ending = Ending(world, 0.0)
-        assert not ending.agreed(world)
+        shutdown = Shutdown(world, 0.0)
+        assert not shutdown.agreed(world)
         monkeypatch.setattr(signals, "_caught", {"SIGUSR1": 0.0} if world.rank in sources else {})
-        assert ending.agreed(world) == bool(sources)
-        assert ending.cause in {f"SIGUSR1 on rank {rank}" for rank in sources} | ({""} if not sources else set())
-        ending.close()
+        assert shutdown.agreed(world) == bool(sources)
+        assert shutdown.cause in {f"SIGUSR1 on rank {rank}" for rank in sources} | ({""} if not sources else set())
+        shutdown.close()
     assert not world.Iprobe()
 
 
@@ -45,12 +45,12 @@ def test_news_reach_all_ranks_from_any_of_them(monkeypatch: pytest.MonkeyPatch) 
 def test_a_group_stops_after_the_same_step_however_its_ranks_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI
 
-    from hpcai.comm.shutdown import INTERVAL, Ending, Watch
+    from hpcai.comm.shutdown import INTERVAL, Shutdown, StopCheck
     from hpcai.machine import signals
 
     world, asked = MPI.COMM_WORLD, []
-    ending = Ending(world, 0.0)
-    watch = Watch(ending, world, lambda: asked.append(0))
+    shutdown = Shutdown(world, 0.0)
+    watch = StopCheck(shutdown, world, lambda: asked.append(0))
     steps = 0
     while True:
         time.sleep(0.0005 * (world.rank + 1))
@@ -63,7 +63,7 @@ def test_a_group_stops_after_the_same_step_however_its_ranks_differ(monkeypatch:
     assert steps >= 700
     assert len(asked) < steps / 3  # a step takes far less than the interval, so most ask nothing
     assert INTERVAL <= 0.5
-    ending.close()
+    shutdown.close()
 
 
 def broken(folder: Path) -> Any:

@@ -10,7 +10,7 @@ from launch import wait_until
 
 from hpcai.machine import memory, telemetry
 from hpcai.machine.affinity import own_cpus
-from hpcai.machine.node_sensors import NAMES, Gauges, Values
+from hpcai.machine.node_sensors import NAMES, NodeSensors, Values
 from hpcai.machine.telemetry import KEPT, LEAST, Sampler, Series, means, pause
 
 # user nice system idle iowait irq softirq steal guest guest_nice
@@ -31,7 +31,7 @@ def read(folder: Path, before: tuple[str, str], after: tuple[str, str], cpus: li
     """The processors' share of the time between two states of the kernel's counters."""
     stat = folder / "stat"
     stat.write_text(STAT.format(*before))
-    gauges = Gauges(cpus, [], stat)
+    gauges = NodeSensors(cpus, [], stat)
     stat.write_text(STAT.format(*after))
     return gauges.read()[0]
 
@@ -65,7 +65,7 @@ def test_time_that_the_kernel_takes_back_leaves_a_share(tmp_path: Path) -> None:
 def test_a_busy_process_is_seen() -> None:
     """On one processor, from whoever uses it besides."""
     cpu = own_cpus()[0]
-    gauges = Gauges([cpu], [])
+    gauges = NodeSensors([cpu], [])
     program = f"import os; os.sched_setaffinity(0, {{{cpu}}}); print(1, flush=True)\n{ENDLESS}"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as busy:
         assert busy.stdout and busy.stdout.readline()
@@ -83,7 +83,7 @@ def test_a_busy_process_is_seen() -> None:
 
 
 def test_memory_in_use_is_seen() -> None:
-    gauges = Gauges(own_cpus(), [])
+    gauges = NodeSensors(own_cpus(), [])
     before = gauges.read()[1]
     block = bytearray(b"x") * (512 << 20)
     after = gauges.read()[1]
@@ -110,7 +110,7 @@ def test_what_a_system_does_not_tell_is_not_0(tmp_path: Path, monkeypatch: pytes
         raise FileNotFoundError
 
     monkeypatch.setattr(memory, "Use", nothing)
-    assert Gauges(own_cpus(), [], tmp_path / "stat").read() == of_one(None)
+    assert NodeSensors(own_cpus(), [], tmp_path / "stat").read() == of_one(None)
 
 
 def test_samples_are_seldom_and_a_hundredth_apart() -> None:

@@ -97,7 +97,7 @@ random_rows = st.lists(
 def test_boxes_follow_the_fields(rows, columns, mirrored):
     raw = frame(*[[top, left, top + height, left + width, label] for top, left, height, width, label in rows])
     boxes, _ = cleaned(raw, HEIGHT, WIDTH)
-    turned = augmentation.turned_boxes(boxes, np.array([[columns, mirrored]]), HEIGHT, WIDTH)
+    turned = augmentation.transformed_boxes(boxes, np.array([[columns, mirrored]]), HEIGHT, WIDTH)
     before, after = painted(boxes), painted(turned)
     expected = np.roll(before[:, :, ::-1] if mirrored else before, columns, 3)
     assert not (after & ~expected).any()
@@ -109,7 +109,7 @@ def test_boxes_follow_the_fields(rows, columns, mirrored):
 def test_fields_turn_and_only_meridional_winds_change_their_sign():
     fields = np.random.default_rng(1).normal(size=(3, 16, 8, 10)).astype(np.float32)
     out = np.empty_like(fields)
-    augmentation.turned_fields(fields, np.array([[0, 0], [3, 0], [9, 1]]), out)
+    augmentation.transformed_fields(fields, np.array([[0, 0], [3, 0], [9, 1]]), out)
     assert np.array_equal(out[0], fields[0]) and np.array_equal(out[1], np.roll(fields[1], 3, 2))
     expected = np.roll(fields[2], 9, 2)[:, ::-1].copy()
     for name in ("V850", "VBOT"):
@@ -123,7 +123,7 @@ def test_a_vortex_turns_with_the_sense_that_its_hemisphere_asks_for(mirrored):
     fields = np.zeros((1, 16, 18, 9), np.float32)
     fields[0, CHANNELS.index("U850"), 9:], fields[0, CHANNELS.index("V850"), 9:] = -y, x
     out = np.empty_like(fields)
-    augmentation.turned_fields(fields, np.array([[0, mirrored]]), out)
+    augmentation.transformed_fields(fields, np.array([[0, mirrored]]), out)
     u, v = (out[0, CHANNELS.index(name)] for name in ("U850", "V850"))
     vorticity = np.gradient(v, axis=1) - np.gradient(u, axis=0)
     assert vorticity[4 if mirrored else 13, 4] == (-2 if mirrored else 2)

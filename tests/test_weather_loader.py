@@ -10,7 +10,7 @@ from weather_files import HEIGHT, MEANS, SPREADS, WIDTH, fields_of, rows_of
 
 from hpcai.data.order import Shard
 from hpcai.data.weather import augmentation
-from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.read_counters import ReadCounters
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.data.weather.weather_loader import Loader
 
@@ -24,7 +24,7 @@ class Memory:
     """A split in memory."""
 
     def __init__(self, fields=FIELDS):
-        self.fields, self.meter = fields, Meter()
+        self.fields, self.meter = fields, ReadCounters()
 
     def __len__(self):
         return len(self.fields)
@@ -105,11 +105,11 @@ def test_frames_are_turned_with_their_boxes(device, packed):
     assert np.array_equal(np.concatenate(turns), augmentation.drawn(7, 1, 2 * 20 + np.arange(20), WIDTH))
     for (x, y, _), turn, indices in zip(load(batches, turns), turns, batches, strict=True):
         expected = np.empty(x.shape)
-        augmentation.turned_fields(stored[indices], turn, expected)
+        augmentation.transformed_fields(stored[indices], turn, expected)
         if not packed:
             expected = (expected - MEANS[:, None, None]) / SPREADS[:, None, None]
         assert np.allclose(x.cpu(), expected, atol=2e-4)
-        assert np.array_equal(y.cpu(), augmentation.turned_boxes(BOXES[indices], turn, HEIGHT, WIDTH))
+        assert np.array_equal(y.cpu(), augmentation.transformed_boxes(BOXES[indices], turn, HEIGHT, WIDTH))
 
 
 def test_the_frames_of_the_split_are_not_changed():

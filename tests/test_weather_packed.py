@@ -96,8 +96,8 @@ def test_to_turn_and_to_pack_are_interchangeable(source, packed):
     raw, stored = (split.frames(np.arange(4)) for split in (published.train, data.train))
     turns = np.array([[0, 1], [17, 1], [59, 0], [30, 1]])
     turned, expected = np.empty_like(raw), np.empty((4, *data.shape), np.float16)
-    augmentation.turned_fields(raw, turns, turned)
-    augmentation.turned_fields(stored, turns, expected)
+    augmentation.transformed_fields(raw, turns, turned)
+    augmentation.transformed_fields(stored, turns, expected)
     mean, std = (values[:, None, None] for values in (published.mean, published.std))
     assert np.array_equal(((turned - mean) / std).astype(np.float16), expected)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from weather_files import write_years
 
-from hpcai.comm.grid import Group, Seat
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.grid import Coordinates, Group
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.data import catalog, staging
 from hpcai.data.bootstrap import sampler
@@ -21,8 +21,8 @@ FRAMES = 19  # to train on
 
 def check_copy(case: Case, world: World, local: Path) -> None:
     """Each rank is a node with a model of its own, and copies what that needs."""
-    group = Group(world.size, 1, Seat(world.rank, 0), world.node, world.node, world.comm)
-    with staging.staged(case, 7, group, world, Ending(world.comm, 0)) as copy:
+    group = Group(world.size, 1, Coordinates(world.rank, 0), world.node, world.node, world.comm)
+    with staging.staged(case, 7, group, world, Shutdown(world.comm, 0)) as copy:
         assert copy and copy.dataset
         original = catalog.open_weather_for(case.settings)
         assert copy.dataset.fingerprint == original.fingerprint

@@ -9,8 +9,8 @@ from weather_files import CHUNKS, contents, fields_of, rows_of, with_vortices, w
 
 from hpcai.data.weather.box_orientation import check, count
 from hpcai.data.weather.layout import CHANNELS
-from hpcai.data.weather.read_counters import Meter
-from hpcai.data.weather.year_file import Year
+from hpcai.data.weather.read_counters import ReadCounters
+from hpcai.data.weather.year_file import YearFile
 from hpcai.errors import DataError
 
 GZIP = {"compression": "gzip", "compression_opts": 1}
@@ -27,9 +27,9 @@ STORAGE = [
 
 
 def read(path, begin, stop, threads=1, meter=None):
-    year = Year(path)
+    year = YearFile(path)
     out = np.full((stop - begin, *year.shape), np.nan, np.float32)
-    year.read(begin, stop, out, meter or Meter(), threads)
+    year.read(begin, stop, out, meter or ReadCounters(), threads)
     return out
 
 
@@ -69,13 +69,13 @@ def test_the_number_of_frames_is_the_files_own_and_sizes_have_64_bits(tmp_path):
         images = file.create_dataset("images", (1456, 16, 768, 1152), np.float32, chunks=(1, 4, 768, 1152))
         images[1455] = last
         file["boxes"] = rows_of(1, 1456)
-    year = Year(path)
+    year = YearFile(path)
     assert (year.frames, year.shape, year.block) == (1456, (16, 768, 1152), 1)
     assert np.array_equal(read(path, 1455, 1456)[0], last)
 
 
 def test_what_reading_takes_is_measured(tmp_path):
-    path, meter = write_year(tmp_path, frames=8), Meter()
+    path, meter = write_year(tmp_path, frames=8), ReadCounters()
     read(path, 0, 8, 2, meter)
     measured = meter.measured()
     with h5py.File(path, locking=False) as file:
@@ -86,15 +86,15 @@ def test_what_reading_takes_is_measured(tmp_path):
 
 def _read_in_child(year, expected, answer):
     out = np.empty_like(expected)
-    year.read(0, len(expected), out, Meter())
+    year.read(0, len(expected), out, ReadCounters())
     answer.put(bool(np.array_equal(out, expected)))
 
 
 def test_a_process_opens_the_file_for_itself_even_if_another_has_it_open(tmp_path):
     path = write_year(tmp_path, frames=4)
-    year, expected = Year(path), contents(path)[0]
+    year, expected = YearFile(path), contents(path)[0]
     out = np.empty_like(expected)
-    year.read(0, 4, out, Meter())
+    year.read(0, 4, out, ReadCounters())
     handle = year.dataset()
     process = multiprocessing.get_context("fork")
     answer = process.SimpleQueue()
@@ -121,20 +121,20 @@ def test_other_layouts_are_refused(tmp_path, images, rows, message):
     with h5py.File(tmp_path / "climo_1980.h5", "w") as file:
         file["images"], file["boxes"] = images, rows
     with pytest.raises(DataError, match=f"climo_1980.h5: .*{message}.*; allowed: a file with images, float32"):
-        Year(tmp_path / "climo_1980.h5")
+        YearFile(tmp_path / "climo_1980.h5")
 
 
 def test_what_is_no_hdf5_file_or_breaks_off_is_refused(tmp_path):
     path = tmp_path / "climo_1980.h5"
     path.write_bytes(b"no such file")
     with pytest.raises(DataError, match="climo_1980.h5 cannot be read"):
-        Year(path)
+        YearFile(path)
     path = write_year(tmp_path, 1981, 4)
-    year = Year(path)
+    year = YearFile(path)
     with h5py.File(path, "r+") as file:
         file["images"].id.write_direct_chunk((0, 3, 12, 16), b"not deflated")
     with pytest.raises(DataError, match="climo_1981.h5 cannot be read"):
-        year.read(0, 4, np.empty((4, *year.shape), np.float32), Meter())
+        year.read(0, 4, np.empty((4, *year.shape), np.float32), ReadCounters())
 
 
 def exchanged(rows):
@@ -148,10 +148,10 @@ def test_exchanged_boxes_are_found_by_the_vortices(tmp_path, south_first):
     fields = with_vortices(fields_of(5, 12), rows)
     if south_first:
         fields[:, CHANNELS.index("V850")] *= -1
-    sound = Year(write_file(tmp_path / "sound.h5", fields, rows))
+    sound = YearFile(write_file(tmp_path / "sound.h5", fields, rows))
     votes = check(sound)
     assert votes.right > 10 and votes.exchanged < 4  # some lie over others
-    wrong = Year(write_file(tmp_path / "wrong.h5", fields, exchanged(rows)))
+    wrong = YearFile(write_file(tmp_path / "wrong.h5", fields, exchanged(rows)))
     assert count(wrong).exchanged == votes.right
     with pytest.raises(DataError, match=r"wrong.h5: \d+ of \d+ tropical cyclones .* if x and y are exchanged"):
         check(wrong)
@@ -161,13 +161,13 @@ def test_boxes_that_only_fit_one_way_need_no_vortex(tmp_path):
     rows = np.full((12, 15, 5), -1, np.int32)
     rows[:, 0] = [30, 42, 38, 50, 1]
     fields = np.zeros((12, 16, 40, 60), np.float32)
-    assert count(Year(write_file(tmp_path / "sound.h5", fields, rows))).right == 12
+    assert count(YearFile(write_file(tmp_path / "sound.h5", fields, rows))).right == 12
     with pytest.raises(DataError, match="12 of 12"):
-        check(Year(write_file(tmp_path / "wrong.h5", fields, exchanged(rows))))
+        check(YearFile(write_file(tmp_path / "wrong.h5", fields, exchanged(rows))))
 
 
 def test_a_few_doubtful_cyclones_are_no_reason(tmp_path):
     rows = rows_of(6, 12)
-    votes = check(Year(write_file(tmp_path / "noise.h5", fields_of(6, 12), rows)))  # no vortex anywhere
+    votes = check(YearFile(write_file(tmp_path / "noise.h5", fields_of(6, 12), rows)))  # no vortex anywhere
     assert votes.right and votes.exchanged
-    assert check(Year(write_file(tmp_path / "two.h5", fields_of(6, 1), exchanged(rows[:1])))).right <= 4
+    assert check(YearFile(write_file(tmp_path / "two.h5", fields_of(6, 1), exchanged(rows[:1])))).right <= 4

@@ -38,12 +38,12 @@ def nodes_of(size: int) -> "World":
 
 
 def measured(case: Case, world: "World", tell: Tell = lambda text, share: None) -> Any:
-    from hpcai.comm.shutdown import Ending
+    from hpcai.comm.shutdown import Shutdown
     from hpcai.workloads.comm.measure import measure
 
-    ending = Ending(world.comm, 0.0)
-    raw = measure.run(case, 1, world, CPU, tell, ending)
-    ending.close()
+    shutdown = Shutdown(world.comm, 0.0)
+    raw = measure.run(case, 1, world, CPU, tell, shutdown)
+    shutdown.close()
     return raw
 
 

@@ -28,13 +28,13 @@ def ranks() -> Iterator[tuple[Any, Any]]:
     """All ranks, and an end that has not come."""
     from mpi4py import MPI
 
-    from hpcai.comm.shutdown import Ending
+    from hpcai.comm.shutdown import Shutdown
     from hpcai.comm.world import World
 
     world = World(MPI.COMM_WORLD, MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED), "host")
-    ending = Ending(world.comm, 0.0)
-    yield world, ending
-    ending.close()
+    shutdown = Shutdown(world.comm, 0.0)
+    yield world, shutdown
+    shutdown.close()
 
 
 def measured(case: Case, told: Told | None = None) -> Json:
@@ -43,9 +43,9 @@ def measured(case: Case, told: Told | None = None) -> Json:
 
     from hpcai.workloads.kernels.measure import measure
 
-    with ranks() as (world, ending):
+    with ranks() as (world, shutdown):
         told = [] if told is None else told
-        raw = measure.run(case, 1, world, torch.device("cpu"), lambda *words: told.append(words), ending)
+        raw = measure.run(case, 1, world, torch.device("cpu"), lambda *words: told.append(words), shutdown)
         assert isinstance(raw, dict)
         assert world.comm.bcast(raw) == raw
         assert list(claims(case, raw, {**ENVIRONMENT, "ranks": world.size})) == []
@@ -218,13 +218,13 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
     from hpcai.workloads.kernels.measure import measure
 
     few_calls(monkeypatch)
-    with ranks() as (world, ending):
+    with ranks() as (world, shutdown):
 
         def tell(text: str, share: float) -> None:
             if text.startswith("triad") and world.rank == world.size - 1:
                 monkeypatch.setattr(signals, "_caught", {"SIGTERM": 0.0})
 
-        stopped = measure.run(SMALL, 1, world, torch.device("cpu"), tell, ending)
+        stopped = measure.run(SMALL, 1, world, torch.device("cpu"), tell, shutdown)
     assert isinstance(stopped, Stopped)
     assert [row["kernel"] for row in stopped.raw["rows"]] == ["fma_peak", "fma_peak", "triad", "triad"]
 

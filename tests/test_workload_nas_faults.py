@@ -36,7 +36,7 @@ def test_a_trial_that_diverges_is_recorded_and_the_group_goes_on(monkeypatch: py
 
     def diverges(self: Any) -> Any:
         loss = close(self)
-        return None if self.group.seat.group == self.group.groups - 1 and self.recipe.epochs == 4 else loss
+        return None if self.group.coordinates.group == self.group.groups - 1 and self.recipe.epochs == 4 else loss
 
     monkeypatch.setattr(Training, "_close_epoch", diverges)
     raw = searched(GROUPS=size())
@@ -110,7 +110,7 @@ def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.Mo
 
     def breaks(case: Any, seed: int, group: Any, *rest: Any) -> Any:
         plan = rest[-2]
-        if group.seat.group == group.groups - 1 and plan.round == 2:
+        if group.coordinates.group == group.groups - 1 and plan.round == 2:
             raise RuntimeError("the device has fallen off the bus")
         return assemble(case, seed, group, *rest)
 

@@ -76,7 +76,7 @@ def test_early_ranks_sleep_until_the_last_one_comes(tmp_path: Path, monkeypatch:
 LEAVES = """
 import sys
 from hpcai.comm import world as worlds
-worlds.guard()
+worlds.abort_on_early_exit()
 world = worlds.join()
 if world.rank == world.size - 1:
     {action}

@@ -9,7 +9,7 @@ import torch
 from mpi4py import MPI
 
 from hpcai.comm.grid import Group, split
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.data.bootstrap import sampler
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.image_loader import Loader
@@ -75,9 +75,9 @@ def alone() -> Group:
     return group
 
 
-def unending() -> Ending:
+def unending() -> Shutdown:
     """Nothing asks the run to end."""
-    return Ending(MPI.COMM_SELF, 0.0)
+    return Shutdown(MPI.COMM_SELF, 0.0)
 
 
 def training(
@@ -92,15 +92,17 @@ def training(
 ) -> Training:
     """The training of the group's model on `samples` pictures, by RECIPE with changes."""
     recipe = replace(RECIPE, degree=group.degree, **changes)
-    member, halves = group.seat.group, (pictures(samples, 1), pictures(validation, 2))
+    member, halves = group.coordinates.group, (pictures(samples, 1), pictures(validation, 2))
     module = build(graph, SEED + member).to(memory_format=torch.channels_last)
     precisions.apply(precision, module, CPU)
     optimiser = sgd(module, recipe)
     state = TrainingState(module, optimiser, CPU, precisions.scaler(precision, optimiser, CPU))
     draws = sampler(sampling, samples, SEED, member, group.groups)
     loaders = [loader(half, recipe.batch) for half in halves]
-    judged = Validation(loaders[1], ValidationShard(validation, group.seat.member, group.degree, recipe.batch), CPU)
-    shard = Shard(draws.size, group.seat.member, group.degree, recipe.batch)
+    judged = Validation(
+        loaders[1], ValidationShard(validation, group.coordinates.member, group.degree, recipe.batch), CPU
+    )
+    shard = Shard(draws.size, group.coordinates.member, group.degree, recipe.batch)
     execution = executed_as(compile, module, group, CPU)
     known = noise(precision, "vendor", compile == "torch")
     return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED, known)

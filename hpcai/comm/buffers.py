@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hpcai.comm.test_pattern import TURNS, Pattern, total_weight, values, weight
+from hpcai.comm.test_pattern import VARIANTS, Pattern, total_weight, values, weight
 from hpcai.result.collectives import ELEMENT, parts
 
 POOL = 3  # sizes of the largest collective: two calls, out of place between two ranks
@@ -23,7 +23,7 @@ def pool_elements(largest: int) -> int:
 
 
 @dataclass(frozen=True)
-class Slots:
+class Buffers:
     """What the calls send and receive, a row for each call; the same memory where a collective works in place."""
 
     send: torch.Tensor
@@ -35,7 +35,7 @@ class Slots:
         return len(self.receive)
 
 
-def divide(pool: torch.Tensor, collective: str, count: int, ranks: int) -> Slots:
+def divide(pool: torch.Tensor, collective: str, count: int, ranks: int) -> Buffers:
     """As many slots as the pool has room for."""
     whole = count * parts(collective, ranks)
     received = count if collective == "reduce_scatter" else whole
@@ -44,27 +44,27 @@ def divide(pool: torch.Tensor, collective: str, count: int, ranks: int) -> Slots
     stride = begin + _aligned(sent)
     places = pool[: len(pool) // stride * stride].view(-1, stride)
     receive = places[:, :received]
-    return Slots(places[:, begin : begin + sent] if sent else receive, receive)
+    return Buffers(places[:, begin : begin + sent] if sent else receive, receive)
 
 
 def _aligned(count: int) -> int:
     return -(-count // ALIGNED) * ALIGNED
 
 
-class Payload:
+class CollectivePatterns:
     """What this rank sends in the collectives of a communicator, and what it has to receive, in each of the turns."""
 
     def __init__(self, ranks: int, rank: int, device: torch.device) -> None:
         different = values(ranks)
         self._rank = rank
-        self._own = [Pattern(turn, weight(rank, turn), different, device) for turn in range(TURNS)]
-        self._sums = [Pattern(turn, total_weight(ranks, turn), different, device) for turn in range(TURNS)]
-        self._plain = [Pattern(turn, 1, values(1), device) for turn in range(TURNS)]
+        self._own = [Pattern(turn, weight(rank, turn), different, device) for turn in range(VARIANTS)]
+        self._sums = [Pattern(turn, total_weight(ranks, turn), different, device) for turn in range(VARIANTS)]
+        self._plain = [Pattern(turn, 1, values(1), device) for turn in range(VARIANTS)]
 
-    def fill(self, slots: Slots, collective: str, calls: int, first: int = 0) -> None:
+    def fill(self, slots: Buffers, collective: str, calls: int, first: int = 0) -> None:
         """Make the first `calls` slots ready; call i is of turn i + `first`, so neighbours differ."""
-        for turn in range(TURNS):
-            mine = slice((turn - first) % TURNS, calls, TURNS)
+        for turn in range(VARIANTS):
+            mine = slice((turn - first) % VARIANTS, calls, VARIANTS)
             if collective != "all_reduce":
                 slots.receive[mine].fill_(UNWRITTEN)
             self._send(slots.send[mine], collective, turn)
@@ -77,11 +77,11 @@ class Payload:
         elif self._rank == 0:
             self._plain[turn].fill(send, 0)
 
-    def wrong(self, slots: Slots, collective: str, calls: int, first: int = 0) -> int:
+    def wrong(self, slots: Buffers, collective: str, calls: int, first: int = 0) -> int:
         """Elements that this rank has received wrong in the first `calls` slots, filled with the same `first`."""
         patterns = self._sums if collective in SUMS else self._plain
         start = self._rank * slots.receive.shape[1] if collective == "reduce_scatter" else 0
         return sum(
-            pattern.wrong(slots.receive[(turn - first) % TURNS : calls : TURNS], start)
+            pattern.wrong(slots.receive[(turn - first) % VARIANTS : calls : VARIANTS], start)
             for turn, pattern in enumerate(patterns)
         )

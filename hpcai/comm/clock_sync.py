@@ -7,7 +7,7 @@ from hpcai import clock
 APART, ATTEMPTS = 0.05, 200  # seconds, and how often that is tried for
 
 
-def moment(comm: MPI.Comm) -> float:
+def common_start(comm: MPI.Comm) -> float:
     """The clock of this rank at a moment that is the same for all ranks to within `APART`. Collective.
 
     A rank that was held up behind one barrier makes all others wait at the next: that moment does not count.

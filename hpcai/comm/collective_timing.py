@@ -7,7 +7,7 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
-from hpcai.comm.buffers import UNWRITTEN, Payload, Slots, divide, pool_elements
+from hpcai.comm.buffers import UNWRITTEN, Buffers, CollectivePatterns, divide, pool_elements
 from hpcai.comm.collectives import Backend, Call
 from hpcai.comm.scopes import Scope
 from hpcai.comm.world import broadcast
@@ -21,19 +21,19 @@ SLOW = 0.1  # seconds: of a call that takes so long, the warm-up tells enough
 MOST_CALLS = 8192
 
 
-class Room:
+class CollectiveMemory:
     """Memory on one device for all collectives of a scope, made once: where they work, and what they shall deliver."""
 
     def __init__(self, scope: Scope, largest: int, device: torch.device) -> None:
         """`largest`: bytes of the largest collective."""
         self.pool = torch.full((pool_elements(largest),), UNWRITTEN, device=device)
-        self.payload = Payload(scope.own.size, scope.own.rank, device)
+        self.payload = CollectivePatterns(scope.own.size, scope.own.rank, device)
 
 
-class Bench:
+class CollectiveTimer:
     """Measures the collectives of one backend over one scope. Collective over the scope's members."""
 
-    def __init__(self, backend: Backend, scope: Scope, room: Room) -> None:
+    def __init__(self, backend: Backend, scope: Scope, room: CollectiveMemory) -> None:
         self._backend = backend
         self._scope = scope
         self._room = room
@@ -76,7 +76,7 @@ class Bench:
             "wrong": self._scope.members.allreduce(wrong),
         }
 
-    def _prepared(self, collective: str, slots: Slots, calls: int) -> list[Call]:
+    def _prepared(self, collective: str, slots: Buffers, calls: int) -> list[Call]:
         prepare = getattr(self._backend, collective)
         pairs = zip(slots.send[:calls].unbind(), slots.receive[:calls].unbind(), strict=True)
         return [prepare(send, receive) for send, receive in pairs]

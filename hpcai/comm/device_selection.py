@@ -9,7 +9,7 @@ from hpcai.machine import device as devices
 from hpcai.machine import gpu_assignment
 
 
-def own_device(world: World) -> torch.device:
+def select_device(world: World) -> torch.device:
     """This rank's GPU, tried and current from now on, or the CPU where no rank sees one. Collective over all ranks.
 
     Refused, on every rank, where some ranks see GPUs and others none, two would share one, or one cannot be used.

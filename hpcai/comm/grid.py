@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from mpi4py import MPI
 
-from hpcai.comm.grid_coordinates import Seat, seat
+from hpcai.comm.grid_coordinates import Coordinates, coordinates
 
-__all__ = ["Group", "Seat", "seat", "split"]
+__all__ = ["Coordinates", "Group", "coordinates", "split"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Group:
 
     groups: int
     degree: int
-    seat: Seat
+    coordinates: Coordinates
     active: MPI.Comm
     model: MPI.Comm
     across: MPI.Comm
@@ -26,7 +26,7 @@ class Group:
     @property
     def leader(self) -> bool:
         """Whether this rank speaks for its model."""
-        return self.seat.member == 0
+        return self.coordinates.member == 0
 
     def free(self) -> None:
         for comm in (self.across, self.model, self.active):
@@ -35,7 +35,7 @@ class Group:
 
 def split(world: MPI.Comm, groups: int, degree: int, mapping: str) -> Group | None:
     """Split all ranks into the grid; None on ranks that stay idle. Collective, with equal arguments."""
-    place = seat(world.rank, groups, degree, mapping)
+    place = coordinates(world.rank, groups, degree, mapping)
     active = world.Split(MPI.UNDEFINED if place is None else 0, world.rank)
     if place is None:
         return None

@@ -11,20 +11,20 @@ LISTED_GRIDS = 8  # columns of the rank map
 
 
 @dataclass(frozen=True)
-class Seat:
+class Coordinates:
     """Where one rank sits: model `group` of P, rank `member` of the Q that train it."""
 
     group: int
     member: int
 
 
-def seat(rank: int, groups: int, degree: int, mapping: str) -> Seat | None:
+def coordinates(rank: int, groups: int, degree: int, mapping: str) -> Coordinates | None:
     """The seat of a rank in a P x Q grid, None if it stays idle; `row` fills a group with consecutive ranks."""
     if rank >= groups * degree:
         return None
     if mapping == "row":
-        return Seat(rank // degree, rank % degree)
-    return Seat(rank % groups, rank // groups)
+        return Coordinates(rank // degree, rank % degree)
+    return Coordinates(rank % groups, rank // groups)
 
 
 def grids_of(cases: Iterable[Mapping[str, Any]]) -> list[Grid]:
@@ -35,7 +35,7 @@ def grids_of(cases: Iterable[Mapping[str, Any]]) -> list[Grid]:
 
 def groups_of(rank: int, grids: Sequence[Grid]) -> list[int | None]:
     """The group of a rank in each of the grids that are listed; None where it stays idle."""
-    seats = [seat(rank, *grid) for grid in grids[:LISTED_GRIDS]]
+    seats = [coordinates(rank, *grid) for grid in grids[:LISTED_GRIDS]]
     return [place.group if place else None for place in seats]
 
 

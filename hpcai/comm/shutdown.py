@@ -17,7 +17,7 @@ PAUSE = 0.002  # seconds between questions of a rank that only waits
 INTERVAL = 0.1  # seconds between questions of a group that trains
 
 
-class Ending:
+class Shutdown:
     """Whether the run is to end, and why (`cause`: empty until this rank knows). Collective to make and to close."""
 
     def __init__(self, comm: MPI.Comm, limit: float) -> None:
@@ -84,17 +84,17 @@ def _never() -> bool:
     return False
 
 
-class Watch:
+class StopCheck:
     """Tells the ranks of a group, after the same step, that they are to stop; asks ten times a second or less.
 
     How many steps lie between two questions follows from the time of the slowest rank, so all ranks agree on it.
     """
 
     def __init__(
-        self, ending: Ending, comm: MPI.Comm, tell: Callable[[], None], overdue: Callable[[], bool] = _never
+        self, shutdown: Shutdown, comm: MPI.Comm, tell: Callable[[], None], overdue: Callable[[], bool] = _never
     ) -> None:
         """`comm`: the group's ranks, one of which may be `overdue`; `tell` is called at each question."""
-        self._ending = ending
+        self._ending = shutdown
         self._overdue = overdue
         self._comm = comm
         self._tell = tell

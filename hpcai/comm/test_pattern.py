@@ -6,7 +6,7 @@ import torch
 
 EXACT = 2**24  # whole numbers below it are exact in fp32
 BLOCK = 65521  # a prime, so that what is misplaced by a power of two is seen
-TURNS = 2
+VARIANTS = 2
 WEIGHTS = 7  # different factors of the ranks in a turn
 SCRAMBLE, SHIFT = 40503, 21841  # between neighbours, and of all numbers from one turn to the next
 MOST_ROWS = 64  # blocks that are written or compared at a time
@@ -28,7 +28,7 @@ def total_weight(ranks: int, turn: int) -> int:
 
 def values(ranks: int) -> int:
     """How many different numbers a rank's contribution may have, so that the largest sum stays exact."""
-    return max(1, min(BLOCK, (EXACT - 1) // max(total_weight(ranks, turn) for turn in range(TURNS))))
+    return max(1, min(BLOCK, (EXACT - 1) // max(total_weight(ranks, turn) for turn in range(VARIANTS))))
 
 
 class Pattern:

@@ -18,7 +18,7 @@ from hpcai.comm.grid_coordinates import LISTED_RANKS
 from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
 
-LAST_WORDS = 0.5  # seconds; a launcher that is told to end the job drops what it has not passed on by then
+FLUSH_SECONDS = 0.5  # seconds; a launcher that is told to end the job drops what it has not passed on by then
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _launch_mistake(size: int) -> str:
     return ""
 
 
-def settle(world: World) -> affinity.Placement:
+def bind_to_processors(world: World) -> affinity.Placement:
     """Share the node's processors out among its ranks and bind this one. Collective over the node."""
     sets = [tuple(cpus) for cpus in gather_all(world.node, affinity.own_cpus())]
     placement = affinity.place(sets, world.node.rank, affinity.cgroup_cpus())
@@ -131,7 +131,7 @@ def finish() -> None:
     _finished = True
 
 
-def guard() -> None:
+def abort_on_early_exit() -> None:
     """From now on, leaving the interpreter before `finish` aborts the job: MPI_Finalize would wait for it for ever."""
     atexit.register(_abort_unless_finished)
 
@@ -146,7 +146,7 @@ def abort(reason: str, code: int) -> NoReturn:
     with suppress(OSError, ValueError):  # whoever reads the output may be gone: no reason to keep the job waiting
         print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
         print(end="", flush=True)
-    sleep(LAST_WORDS)
+    sleep(FLUSH_SECONDS)
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)  # MPICH comes back from MPI_Abort
 

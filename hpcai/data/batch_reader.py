@@ -27,7 +27,7 @@ def reading_threads(device: torch.device) -> int:
     return max(1, min(MOST_THREADS, cpus - 1 if device.type == "cuda" else cpus // 8))
 
 
-class Reader:
+class BatchReader:
     """Fills the memory of a batch with the boxes of its pictures, channels last.
 
     resolution is the side of what is delivered, 0 for that of the crops.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hpcai.errors import DataError
 
 
-class Pieces:
+class ChecksummedRecords:
     """The pieces of one file from byte `begin` on; sums, uint32[n], are their CRC-32.
 
     The file is opened once by each process, at the first reading, so any number of threads may read at once. `source`

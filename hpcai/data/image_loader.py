@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import interpolate
 
-from hpcai.data.batch_reader import Reader
+from hpcai.data.batch_reader import BatchReader
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.image_dataset import MadeSplit, Split
 from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
-from hpcai.data.prefetch import Ahead, beside
+from hpcai.data.prefetch import Prefetcher, with_parameters
 from hpcai.data.random_crops import Boxes, Crops
 from hpcai.data.transfer import Staged, transfer_to
 
@@ -58,7 +58,7 @@ class Loader:
         self._normalise = _on_device if device.type == "cuda" else _on_host
         self._early = device.type != "cuda"  # the thread that loads normalises as well
         self._transfer = transfer_to(device, batch)
-        self._reader = Reader(split, crops, resolution, device) if crops else None
+        self._reader = BatchReader(split, crops, resolution, device) if crops else None
         self._maker = split.maker(device) if isinstance(split, MadeSplit) else None
 
     @property
@@ -89,8 +89,8 @@ class Loader:
         what it raises is raised here.
         """
         with self._reader.pool() if self._reader else nullcontext() as pool:
-            items = (self._load(indices, box, pool) for indices, box in beside(batches, boxes))
-            with closing(Ahead(items, self._depth) if self._depth else items) as ahead:
+            items = (self._load(indices, box, pool) for indices, box in with_parameters(batches, boxes))
+            with closing(Prefetcher(items, self._depth) if self._depth else items) as ahead:
                 while (staged := self._transfer.receive(ahead)) is not None:
                     x = staged.images if self._early else self._normalised(staged)
                     yield Batch(self._resized(x), staged.labels, staged.indices)

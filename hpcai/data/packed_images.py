@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.data.bootstrap import Mask
-from hpcai.data.checksummed_records import Pieces
+from hpcai.data.checksummed_records import ChecksummedRecords
 from hpcai.data.dataset_paths import INDEX
 from hpcai.data.image_dataset import Dataset, Pixels, Split, interleaved
 from hpcai.data.image_shards import (
@@ -139,7 +139,9 @@ class _Shard:
         if not len(self.labels) == len(self._sums) == entry.samples or not self._in_range(classes):
             raise DataError(f"{self.path} has labels that do not fit its pictures; allowed: a shard as it was packed")
         source = partial(_source, self.path)
-        self._pieces = Pieces(self.path, entry.begin, self._sums, source, "python -m hpcai.data.pack --check")
+        self._pieces = ChecksummedRecords(
+            self.path, entry.begin, self._sums, source, "python -m hpcai.data.pack --check"
+        )
 
     @property
     def nbytes(self) -> int:

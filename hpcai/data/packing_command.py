@@ -24,7 +24,7 @@ def command(options_of: Callable[[], argparse.Namespace], run: Callable[[argpars
         options = options_of()
     from hpcai.comm import world as worlds
 
-    worlds.guard()
+    worlds.abort_on_early_exit()
     try:
         code = run(options, worlds.join())
     except Refused as error:

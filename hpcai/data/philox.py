@@ -32,7 +32,7 @@ class Purpose(IntEnum):
     MORPHISMS = 8
     PROPOSALS = 9
     GENERATED_WEATHER = 10
-    TURNS = 11
+    FIELD_TRANSFORMS = 11
     SAMPLED_BOXES = 12
 
 

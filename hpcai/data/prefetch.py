@@ -10,7 +10,7 @@ from hpcai.data.philox import Integers
 T = TypeVar("T")
 
 
-def beside(batches: Iterable[Integers], parameters: Iterable[T] | None) -> Iterator[tuple[Integers, T | None]]:
+def with_parameters(batches: Iterable[Integers], parameters: Iterable[T] | None) -> Iterator[tuple[Integers, T | None]]:
     """Index arrays with what belongs to each; None where there is nothing."""
     if parameters is None:
         return ((indices, None) for indices in batches)
@@ -21,7 +21,7 @@ class _Raised(NamedTuple):
     error: BaseException
 
 
-class Ahead(Generic[T]):
+class Prefetcher(Generic[T]):
     """An iterator that runs in a thread, at most `depth` items ahead of the one who takes them."""
 
     def __init__(self, items: Iterator[T], depth: int) -> None:
@@ -34,7 +34,7 @@ class Ahead(Generic[T]):
         self._thread = Thread(target=self._run, name="hpcai-loader", daemon=True)
         self._thread.start()
 
-    def __iter__(self) -> "Ahead[T]":
+    def __iter__(self) -> "Prefetcher[T]":
         return self
 
     def __next__(self) -> T:

@@ -17,7 +17,7 @@ from mpi4py import MPI
 from hpcai import clock
 from hpcai.comm import reductions
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, gather_all, together
 from hpcai.data import catalog, dataset_paths, node_copies
 from hpcai.data.bootstrap import Mask, sampler
@@ -38,7 +38,7 @@ class Staged:
 
 
 @contextmanager
-def staged(case: Case, seed: int, group: Group | None, world: World, ending: Ending) -> Iterator[Staged | None]:
+def staged(case: Case, seed: int, group: Group | None, world: World, shutdown: Shutdown) -> Iterator[Staged | None]:
     """Within, the data of a case lie on every node; None if STAGE is none, and on idle ranks. Collective over `world`.
 
     When `ending` says that the run is to end, no further file is copied, and the dataset stays where it is.
@@ -50,12 +50,12 @@ def staged(case: Case, seed: int, group: Group | None, world: World, ending: End
         yield None
         return
     facts = agreed(world.comm, lambda: _facts(case))
-    share = _Share(case, seed, group, facts, ending) if group else None
+    share = _Share(case, seed, group, facts, shutdown) if group else None
     try:
         for step in ("claim", "divide", "check_space", "fill", "open"):
-            if step == "open" and ending.agreed(world.comm):
+            if step == "open" and shutdown.agreed(world.comm):
                 break
-            together(world.comm, getattr(share, step, _nothing), ending.barrier)
+            together(world.comm, getattr(share, step, _nothing), shutdown.barrier)
         yield Staged(share.dataset, share.measured()) if share else None
     except BaseException:
         if share:
@@ -89,8 +89,8 @@ def _facts(case: Case) -> Facts:
 class _Share:
     """One rank's share of the work of its node; the steps are taken by all ranks of the job at once."""
 
-    def __init__(self, case: Case, seed: int, group: Group, facts: Facts, ending: Ending) -> None:
-        self.case, self.seed, self.group, self.facts, self.ending = case, seed, group, facts, ending
+    def __init__(self, case: Case, seed: int, group: Group, facts: Facts, shutdown: Shutdown) -> None:
+        self.case, self.seed, self.group, self.facts, self.shutdown = case, seed, group, facts, shutdown
         self.keep = case["STAGE"] == "keep"
         self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
         self.copy: node_copies.Copy | None = None  # on the node's first rank, which holds the lock
@@ -103,7 +103,7 @@ class _Share:
 
     def claim(self) -> None:
         """The first rank of the node gets a place, and finds out what has to be there."""
-        members = {*gather_all(self.node, self.group.seat.group)}
+        members = {*gather_all(self.node, self.group.coordinates.group)}
         if self.facts["whole"] and self.node.rank == 0:
             self.copy = node_copies.claim(self.facts["whole"], self.keep)
             self.place = self.copy.place
@@ -143,7 +143,7 @@ class _Share:
 
     def fill(self) -> None:
         if self.place is not None:
-            for file in takewhile(lambda _: not self.ending.poll(), self.missing):
+            for file in takewhile(lambda _: not self.shutdown.poll(), self.missing):
                 node_copies.copy_file(self.place, file)
             for file in self.others:
                 node_copies.link_file(self.place, file)

@@ -17,7 +17,7 @@ COUNTED = 8  # columns of a processor; those behind are parts of the first two
 IDLE, WAITING, STOLEN = 3, 4, 7  # of nobody, of nobody while a disk works, of another virtual machine
 
 
-class Gauges:
+class NodeSensors:
     """Of one node: `cpus` and `gpus` (identities) are those that its ranks use."""
 
     def __init__(self, cpus: Sequence[int], gpus: Sequence[str], stat: Path = STAT) -> None:

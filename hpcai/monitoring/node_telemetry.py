@@ -12,7 +12,7 @@ from mpi4py import MPI
 from hpcai.comm.world import World, gather_all
 from hpcai.machine import device as devices
 from hpcai.machine.affinity import Placement
-from hpcai.machine.node_sensors import NAMES, SHARES, Gauges
+from hpcai.machine.node_sensors import NAMES, SHARES, NodeSensors
 from hpcai.machine.telemetry import Sampler, Series, means
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ class Monitor:
         self._series = Series()
         self._joules: float | None = None
         samples = interval > 0 and world.node.rank == 0
-        self._gauges = Gauges(sorted(cpus), sorted(gpus)) if samples else None
+        self._gauges = NodeSensors(sorted(cpus), sorted(gpus)) if samples else None
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ import torch
 
 from hpcai.clock import Phases
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import broadcast
 from hpcai.errors import HpcaiError
 from hpcai.formulas.learning_curve import WHOLE, accuracy, value
@@ -92,11 +92,11 @@ class Squad:
         self._unnoted = 0
         self._unkept: Exception | None = None
 
-    def run(self, ending: Ending, tell: Callable[[str, float], None]) -> None:
+    def run(self, shutdown: Shutdown, tell: Callable[[str, float], None]) -> None:
         """Trials until there are no more."""
         self._ask(self._round)
-        while not self.left and (plan := self._next(ending)) is not None:
-            self._train(plan, ending, lambda text: tell(text, self._share()))
+        while not self.left and (plan := self._next(shutdown)) is not None:
+            self._train(plan, shutdown, lambda text: tell(text, self._share()))
             self._round += 1
             if not self.left:
                 self._ask(self._round)
@@ -110,17 +110,17 @@ class Squad:
             self._attend(0.0)
             sleep(PAUSE)
         if self.left or leader.errand.exhausted:
-            leader.line.send({"kind": "retire", "worker": self._group.seat.group})
+            leader.line.send({"kind": "retire", "worker": self._group.coordinates.group})
 
-    def _next(self, ending: Ending) -> Plan | None:
+    def _next(self, shutdown: Shutdown) -> Plan | None:
         """The next trial, once its network is ready on the leader; None if there is none, or time is over."""
         errand = self._leader.errand if self._leader else None
-        while errand and not (errand.ready or self._late() or ending.poll()):
+        while errand and not (errand.ready or self._late() or shutdown.poll()):
             self._attend(0.0)
             sleep(PAUSE)
         if self._group.degree > 1:
-            ending.barrier(self._group.model)
-        late = self._late() or ending.poll() or bool(errand and errand.ended)
+            shutdown.barrier(self._group.model)
+        late = self._late() or shutdown.poll() or bool(errand and errand.ended)
         plan = None if errand is None or late or errand.plan is None else errand.plan.as_dict()
         message = broadcast(self._group.model, plan)
         return None if message is None else Plan(**message)
@@ -179,10 +179,10 @@ class Squad:
             return self._nursery.raised(plan, False)
         return self._told[1].result()
 
-    def _train(self, plan: Plan, ending: Ending, tell: Callable[[str], None]) -> None:
+    def _train(self, plan: Plan, shutdown: Shutdown, tell: Callable[[str], None]) -> None:
         started, child, phases = self._now(), self._child(plan), Phases(self._device)
         try:
-            outcome = self._outcome(plan, child, phases, ending, tell)
+            outcome = self._outcome(plan, child, phases, shutdown, tell)
         except OutOfMemory:
             outcome = trial_run.Outcome([], "memory", dict(phases.seconds))
         except (HpcaiError, RuntimeError) as error:
@@ -198,13 +198,13 @@ class Squad:
             self._keep(plan, trial_run.record(plan, child, outcome, started), outcome)
 
     def _outcome(
-        self, plan: Plan, child: Child, phases: Phases, ending: Ending, tell: Callable[[str], None]
+        self, plan: Plan, child: Child, phases: Phases, shutdown: Shutdown, tell: Callable[[str], None]
     ) -> trial_run.Outcome:
         clockwork = trial_run.Clockwork(self._now, self._attend, self._overdue, self._agree)
         with phases.measure("warm-up"):
             training = self._assemble(plan, child)
             training.warm_up()
-        return trial_run.run(plan, training, phases, ending, clockwork, tell)
+        return trial_run.run(plan, training, phases, shutdown, clockwork, tell)
 
     def _book(self, plan: Plan, child: Child, outcome: trial_run.Outcome) -> None:
         totals = self.totals

@@ -7,7 +7,7 @@ from typing import Any
 from mpi4py import MPI
 
 from hpcai.clock import Phases
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.formulas.trial_schedule import improves
 from hpcai.machine import device as devices
 from hpcai.machine import memory
@@ -94,13 +94,13 @@ def run(
     plan: Plan,
     training: Training,
     phases: Phases,
-    ending: Ending,
+    shutdown: Shutdown,
     clockwork: Clockwork,
     tell: Callable[[str], None],
 ) -> Outcome:
     """Train until the trial ends. Collective over the group."""
     guide = _TrialGuide(plan, training, clockwork)
-    training.run(phases, ending, lambda progress: tell(_told(plan, progress)), guide)
+    training.run(phases, shutdown, lambda progress: tell(_told(plan, progress)), guide)
     state, group = training.state, training.group
     progress = state.progress
     if training.stopped:

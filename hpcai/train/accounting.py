@@ -79,7 +79,7 @@ class Account:
 
     def _chunks(self, first: int, last: int) -> Iterator[Integers]:
         """The integers first ... last - 1, divided among the ranks of the group in their order."""
-        rank, ranks = self._group.seat.member, self._group.degree
+        rank, ranks = self._group.coordinates.member, self._group.degree
         begin, end = (first + (last - first) * part // ranks for part in (rank, rank + 1))
         for at in range(begin, end, _CHUNK):
             yield np.arange(at, min(at + _CHUNK, end))

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.image_loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
@@ -44,7 +44,7 @@ class Verdicts:
 
 @torch.inference_mode()
 def judge(
-    module: nn.Module, group: Group, validation: Validation, training: Loader, sampler: Sampler, ending: Ending
+    module: nn.Module, group: Group, validation: Validation, training: Loader, sampler: Sampler, shutdown: Shutdown
 ) -> Verdicts:
     """Judge the ensemble on the validation set and, out of bag, on the training set that `sampler` draws from.
 
@@ -52,8 +52,8 @@ def judge(
     Raises DataError on a rank whose loader delivers too few or too many batches.
     """
     module.eval()
-    ensemble = _judged(module, group, validation, ending)
-    out_of_bag = _judged_out_of_bag(module, group, training, sampler, validation.shard.batch, ending)
+    ensemble = _judged(module, group, validation, shutdown)
+    out_of_bag = _judged_out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
     sums = np.concatenate([ensemble, out_of_bag])
     module.train()
     group.active.Allreduce(sums.copy(), sums)
@@ -63,30 +63,33 @@ def judge(
     return Verdicts(correct, pairs, abs(counted - samples) + others, *bag)
 
 
-def _judged(module: nn.Module, group: Group, validation: Validation, ending: Ending) -> Counts:
+def _judged(module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown) -> Counts:
     """Correct, agreeing pairs, samples counted where they meet, and the fingerprint of those this rank was given."""
     votes, prints = np.zeros(3, np.uint64), 0
-    for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, ending):
+    for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
         votes += _vote(group, block, module(x).softmax(1).double(), y)
         prints += fingerprint(indices)
     return np.append(votes, np.uint64(prints % (1 << 63)))
 
 
 def _judged_out_of_bag(
-    module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, ending: Ending
+    module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, shutdown: Shutdown
 ) -> Counts:
     """Correct and judged; both 0 where one model trains on everything."""
     votes = np.zeros(2, np.uint64)
     if group.groups > 1:
-        shard = ValidationShard(sampler.samples, group.seat.member, group.degree, batch)
-        for block, (x, y, indices) in blocks(training, shard, group, ending):
+        shard = ValidationShard(sampler.samples, group.coordinates.member, group.degree, batch)
+        for block, (x, y, indices) in blocks(training, shard, group, shutdown):
             out = torch.from_numpy(~in_bag(sampler, indices)).to(x.device)
             votes += _vote_out_of_bag(group, block, module(x).softmax(1).double() * out[:, None], y)
     return votes
 
 
 def blocks(
-    loader: Callable[[Iterable[Integers]], Iterable[Delivered]], shard: ValidationShard, group: Group, ending: Ending
+    loader: Callable[[Iterable[Integers]], Iterable[Delivered]],
+    shard: ValidationShard,
+    group: Group,
+    shutdown: Shutdown,
 ) -> Iterator[tuple[int, Delivered]]:
     """This rank's part of a split, numbered; DataError where a rank of another number would keep its peers waiting.
 
@@ -95,7 +98,7 @@ def blocks(
     for block, batch in zip_longest(range(shard.steps), loader(validation_indices(shard))):
         if block is None or batch is None:
             raise DataError(f"too {'many' if batch else 'few'} batches to judge together; allowed: {shard.steps}")
-        if group.across.allreduce(int(ending.poll()), MPI.MAX):
+        if group.across.allreduce(int(shutdown.poll()), MPI.MAX):
             return
         yield block, batch
 

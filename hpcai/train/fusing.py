@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.order import ValidationShard
 from hpcai.data.philox import Integers
@@ -54,7 +54,7 @@ def judge(
     validation: DetectionValidation,
     training: Loader,
     sampler: Sampler,
-    ending: Ending,
+    shutdown: Shutdown,
 ) -> tuple[dict[str, Any], Fused]:
     """Judge the ensemble on the validation frames and, out of bag, on the training frames that `sampler` draws from.
 
@@ -63,10 +63,10 @@ def judge(
     """
     module.eval()
     whole, prints, counted = Fused(), 0, 0
-    for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, ending):
+    for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
         _meet(group, block, module(x).float().cpu().numpy(), y.cpu().numpy(), indices, whole)
         prints, counted = prints + fingerprint(indices), counted + len(indices)
-    bag = _out_of_bag(module, group, training, sampler, validation.shard.batch, ending)
+    bag = _out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
     module.train()
     of_all = {overlap: _quality(whole, validation, group, overlap) for overlap in (OVERLAP, LOOSE)}
     out_of_bag = _quality(bag, validation, group, OVERLAP)
@@ -83,13 +83,13 @@ def judge(
 
 
 def _out_of_bag(
-    module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, ending: Ending
+    module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, shutdown: Shutdown
 ) -> Fused:
     """What the models found in frames that they did not train on; nothing where one model trains on everything."""
     bag = Fused()
     if group.groups > 1:
-        shard = ValidationShard(sampler.samples, group.seat.member, group.degree, batch)
-        for block, (x, y, indices) in blocks(training, shard, group, ending):
+        shard = ValidationShard(sampler.samples, group.coordinates.member, group.degree, batch)
+        for block, (x, y, indices) in blocks(training, shard, group, shutdown):
             outputs = module(x).float().cpu().numpy()
             outputs[in_bag(sampler, indices), :, CLASS] = NOBODY - 1
             _meet(group, block, outputs, y.cpu().numpy(), indices, bag)

@@ -13,7 +13,7 @@ from mpi4py import MPI
 
 from hpcai.clock import Phases
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending, Watch
+from hpcai.comm.shutdown import Shutdown, StopCheck
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.image_loader import Loader
 from hpcai.data.order import Shard, training_indices
@@ -96,7 +96,11 @@ class Training:
             self._step(x, y)
 
     def run(
-        self, phases: Phases, ending: Ending, tell: Callable[[Progress], None] = _unheard, guide: Guide | None = None
+        self,
+        phases: Phases,
+        shutdown: Shutdown,
+        tell: Callable[[Progress], None] = _unheard,
+        guide: Guide | None = None,
     ) -> None:
         """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite.
 
@@ -104,7 +108,7 @@ class Training:
         then. `tell` hears of the progress several times a second at most.
         """
         guide = guide or Guide()
-        watch = Watch(ending, self.group.model, lambda: tell(self.state.progress), guide.overdue)
+        watch = StopCheck(shutdown, self.group.model, lambda: tell(self.state.progress), guide.overdue)
         executed = self.execution.executed
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
@@ -130,11 +134,11 @@ class Training:
                     executed.operations = self.state.progress.operations  # what was repeated has no credit
                 loss = self._close_epoch()
                 if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
-                    loss = self._validate(phases, loss, ending, guide)
+                    loss = self._validate(phases, loss, shutdown, guide)
                     enough = not self.stopped and guide.enough(self.state.progress)
             tell(self.state.progress)
 
-    def _epoch(self, executed: Executed, watch: Watch, guide: Guide) -> None:
+    def _epoch(self, executed: Executed, watch: StopCheck, guide: Guide) -> None:
         progress = self.state.progress
         self.step_times.begin()
         for x, y, indices in self.loader(self._indices(progress), self._augmentation(progress)):
@@ -161,7 +165,7 @@ class Training:
         return training_indices(self.shard, order, self.sampler, progress.step)
 
     def _augmentation(self, progress: Progress) -> Iterator[Any] | None:
-        member = self.group.seat.group
+        member = self.group.coordinates.group
         return self.loader.augmentation(self.seed, member, progress.epoch, self.shard, progress.step)
 
     def _rate(self, step: int) -> float:
@@ -189,7 +193,7 @@ class Training:
         progress.epoch, progress.step = progress.epoch + 1, 0
         return loss if abs(loss) < float("inf") else None
 
-    def _validate(self, phases: Phases, loss: float | None, ending: Ending, guide: Guide) -> float | None:
+    def _validate(self, phases: Phases, loss: float | None, shutdown: Shutdown, guide: Guide) -> float | None:
         """Judge the model as it stands; its loss, None if an output is not a finite number.
 
         A validation during which the run is to end does not count.
@@ -199,13 +203,13 @@ class Training:
 
         def asked() -> bool:
             guide.between()
-            return ending.poll() or guide.overdue()
+            return shutdown.poll() or guide.overdue()
 
         with phases.measure("validation"):
             tally = self.validation.run(self.execution.judged, self.group, asked)
         progress.validation_seconds = phases.seconds["validation"]
         late = self.group.model.allreduce(int(guide.overdue()), MPI.MAX)
-        self.stopped = ending.agreed(self.group.model) or bool(late)
+        self.stopped = shutdown.agreed(self.group.model) or bool(late)
         if self.stopped:
             return loss
         elapsed = progress.training_seconds + progress.validation_seconds

@@ -93,7 +93,7 @@ def _values(positions: np.ndarray, ranks: int) -> np.ndarray:
 
 def _wrong_in_group(group: Group, device: torch.device, positions: np.ndarray) -> int:
     values = _values(positions, group.degree)
-    payload = torch.tensor(values * _weight(group.seat.member), dtype=torch.float32, device=device)
+    payload = torch.tensor(values * _weight(group.coordinates.member), dtype=torch.float32, device=device)
     distributed.all_reduce(payload)
     return int(np.count_nonzero(payload.cpu().numpy() != values * _total_weight(group.degree)))
 

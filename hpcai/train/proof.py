@@ -75,7 +75,7 @@ class Proof:
         """`audited`: the one epoch, from 0, of which a step is audited; None for all."""
         self._state, self._recipe, self._sampler, self._loader = state, recipe, sampler, loader
         self._objective, self._group, self._seed, self._noise = objective, group, seed, noise
-        self._shard = Shard(sampler.size, group.seat.member, group.degree, recipe.batch)
+        self._shard = Shard(sampler.size, group.coordinates.member, group.degree, recipe.batch)
         self._account = Account(sampler, group, recipe.batch, self._order)
         self._copies = Copies(state, recipe.momentum)
         self._sealed: torch.Tensor | None = None
@@ -90,7 +90,7 @@ class Proof:
     def begin(self) -> None:
         """An epoch begins, or goes on: choose the step that is audited, a function of seed, model and epoch."""
         epoch, self._start = self._state.progress.epoch, self._state.progress.step
-        number = stream(Purpose.AUDITED_STEP, self._group.seat.group)
+        number = stream(Purpose.AUDITED_STEP, self._group.coordinates.group)
         left = self._shard.steps - self._start
         drawn = self._start + int(below(left, self._seed, number, np.array([epoch]))[0])
         self.step = drawn if self._audited in (None, epoch) else NONE
@@ -107,7 +107,7 @@ class Proof:
 
     def _audit(self, epoch: int) -> None:
         judgement = self._judged(epoch)
-        place = f"model {self._group.seat.group}, epoch {epoch + 1}, step {self.step + 1}"
+        place = f"model {self._group.coordinates.group}, epoch {epoch + 1}, step {self.step + 1}"
         for measure in ("deviation", "lost"):
             value, where = getattr(judgement, measure)
             setattr(self.findings, measure, max(getattr(self.findings, measure), (value, f"{place}: {where}")))
@@ -124,7 +124,7 @@ class Proof:
 
     def _judged(self, epoch: int) -> Judgement:
         augmented = self._loader.augmentation(
-            self._seed, self._group.seat.group, epoch, self._shard, self.step, self.step + 1
+            self._seed, self._group.coordinates.group, epoch, self._shard, self.step, self.step + 1
         )
         ((x, y, _),) = self._loader([self._indices(epoch)], augmented)
         gradients = self._copies.gradients(self._objective, x, y, epoch * self._shard.steps + self.step)

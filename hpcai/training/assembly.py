@@ -50,7 +50,7 @@ def same_data(dataset: Data, comm: MPI.Comm) -> Data:
 
 def assembled(case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
     """The training of this rank's model, ready to warm up. Collective over the group."""
-    member = group.seat.group
+    member = group.coordinates.group
     module = build(graph, seed_of(seed, Purpose.WEIGHTS, member))
     draws = sampler(case["SAMPLER"], len(dataset.train), seed, member, group.groups)
     placed(module, case, device)
@@ -131,16 +131,16 @@ def training_of(
     audited: int | None = None,
 ) -> Training:
     """The training of a module that is placed. Collective over the group."""
-    seat, compiled = group.seat, str(case.settings.get("COMPILE", "off"))
+    coordinates, compiled = group.coordinates, str(case.settings.get("COMPILE", "off"))
     optimiser = sgd(module, recipe)
     state = TrainingState(module, optimiser, device, precisions.scaler(case["PRECISION"], optimiser, device))
     loaders = [
         Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch, crops=dataset.crops)
         for half in (dataset.train, dataset.validation)
     ]
-    judged = ValidationShard(len(dataset.validation), seat.member, group.degree, recipe.batch)
+    judged = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation = Validation(loaders[1], judged, device, losses)
-    shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
+    shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
     execution = executed_as(compiled, module, group, device)
     known = noise(case["PRECISION"], case["KERNELS"], compiled == "torch")
     return Training(

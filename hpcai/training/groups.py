@@ -9,7 +9,7 @@ from mpi4py import MPI
 
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, broadcast
 from hpcai.data.staging import Staged, staged
 from hpcai.errors import DataError
@@ -33,14 +33,14 @@ def in_groups(
     seed: int,
     world: World,
     device: torch.device,
-    ending: Ending,
+    shutdown: Shutdown,
     measure: Callable[[Group, Staged | None], Measurement | Stopped],
 ) -> Measurement | Stopped | None:
     """What `measure` finds in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
     node = world.node.bcast(world.rank)  # the rank of its first one
     measurement: Measurement | Stopped | None = None
-    with staged(case, seed, group, world, ending) as copy:
+    with staged(case, seed, group, world, shutdown) as copy:
         if group is not None:
             with (
                 process_group(group, world.host, device) as backend,
@@ -54,7 +54,7 @@ def in_groups(
                 if copy is not None:
                     measurement["staging"] = copy.measured
             group.free()
-        ending.barrier(world.comm)
+        shutdown.barrier(world.comm)
     return measurement
 
 

@@ -7,7 +7,7 @@ import torch
 
 from hpcai import clock
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.data.staging import Staged
 from hpcai.inputfile import Case
@@ -44,7 +44,7 @@ class Discipline(Protocol):
     ) -> Training:
         """The training of this rank's model, ready to warm up."""
 
-    def judge(self, trained: Training, group: Group, ending: Ending) -> Measurement:
+    def judge(self, trained: Training, group: Group, shutdown: Shutdown) -> Measurement:
         """The models together, `validation_miscounted` among the numbers; anything if the run is to end."""
 
     def told(self, entry: Measurement) -> str:
@@ -52,7 +52,7 @@ class Discipline(Protocol):
 
 
 def run(
-    discipline: Discipline, case: Case, seed: int, world: World, device: torch.device, tell: Tell, ending: Ending
+    discipline: Discipline, case: Case, seed: int, world: World, device: torch.device, tell: Tell, shutdown: Shutdown
 ) -> Measurement | Stopped | None:
     """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
 
@@ -61,19 +61,19 @@ def run(
     """
 
     def measure(group: Group, copy: Staged | None) -> Measurement | Stopped:
-        return _measure(_Stages(discipline, case, seed, group, device, world.host, copy), tell, ending)
+        return _measure(_Stages(discipline, case, seed, group, device, world.host, copy), tell, shutdown)
 
-    return in_groups(case, seed, world, device, ending, measure)
+    return in_groups(case, seed, world, device, shutdown, measure)
 
 
-def _measure(stages: "_Stages", tell: Tell, ending: Ending) -> Measurement | Stopped:
+def _measure(stages: "_Stages", tell: Tell, shutdown: Shutdown) -> Measurement | Stopped:
     """The stages one after the other, unless the run is to end between two of them."""
     found: Measurement = {}
     for where in (stages.preparation, stages.training, stages.ensemble):
-        found |= where(tell, ending)
-        if ending.agreed(stages.group.active):
+        found |= where(tell, shutdown)
+        if shutdown.agreed(stages.group.active):
             return Stopped({"where": where.__name__, **stages.so_far()})
-    return found | stages.accounts(found["validation_miscounted"], ending)
+    return found | stages.accounts(found["validation_miscounted"], shutdown)
 
 
 class _Stages:
@@ -101,7 +101,7 @@ class _Stages:
             self.graph = network(case, self.dataset)
             self.trained = discipline.assemble(case, seed, group, device, self.dataset, self.graph)
 
-    def preparation(self, tell: Tell, ending: Ending) -> Measurement:
+    def preparation(self, tell: Tell, shutdown: Shutdown) -> Measurement:
         """Everything before the clock: the collectives, the provider and the precision are tried, and warmed up."""
         chosen, ours = self._choice() if self.case["KERNELS"] == AUTO else ({}, None)
         found = checks_before(self.case, self.seed, self.group, self.device, self.graph, self.phases, ours)
@@ -128,24 +128,24 @@ class _Stages:
         memory.give_back()
         return {"choice": found.measured}, found.products
 
-    def training(self, tell: Tell, ending: Ending) -> Measurement:
+    def training(self, tell: Tell, shutdown: Shutdown) -> Measurement:
         """The timed region, and the validations between."""
         if self.case.index == 1:
             self.phases.seconds["start-up"] = clock.since_process_start()
-        self.trained.run(self.phases, ending, lambda progress: tell(*self._progress(progress)))
+        self.trained.run(self.phases, shutdown, lambda progress: tell(*self._progress(progress)))
         return {}
 
-    def ensemble(self, tell: Tell, ending: Ending) -> Measurement:
+    def ensemble(self, tell: Tell, shutdown: Shutdown) -> Measurement:
         """The models together; means nothing if the run is to end."""
         with self.phases.measure("ensemble"):
-            return self.discipline.judge(self.trained, self.group, ending)
+            return self.discipline.judge(self.trained, self.group, shutdown)
 
-    def accounts(self, miscounted: int, ending: Ending) -> Measurement:
+    def accounts(self, miscounted: int, shutdown: Shutdown) -> Measurement:
         """What all ranks have done in a case that has run to its end; `miscounted` were samples by all models."""
         trained, comm, samples = self.trained, self.group.active, len(self.dataset.validation)
         memory.give_back()  # the profiler's books would come to lie between a step's large blocks
         with self.phases.measure("profile"):
-            operations = times.profiled(trained, self.group, ending)
+            operations = times.profiled(trained, self.group, shutdown)
         return {
             **totals(trained, self.group, samples, miscounted),
             **members(trained, self.group, samples, self.target),

@@ -7,7 +7,7 @@ from mpi4py import MPI
 from hpcai.clock import Phases
 from hpcai.comm import reductions
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.train import timing
 from hpcai.train.loop import Training
 from hpcai.train.profile import operation_seconds
@@ -31,12 +31,12 @@ PHASES = (
 )
 
 
-def profiled(training: Training, group: Group, ending: Ending) -> dict[str, float]:
+def profiled(training: Training, group: Group, shutdown: Shutdown) -> dict[str, float]:
     """Seconds by class of operation on the first rank; models other than its own wait asleep. Collective."""
     seconds = None
-    if group.seat.group == 0:
+    if group.coordinates.group == 0:
         seconds = operation_seconds(training, group.leader)
-    ending.barrier(group.active)
+    shutdown.barrier(group.active)
     first: dict[str, float] = group.active.bcast(seconds)
     return first
 

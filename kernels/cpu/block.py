@@ -31,7 +31,7 @@ def sliver_width(like: Any) -> Any:
     return VECTORS * LINE // bytes_of(like)
 
 
-class Ahead(NamedTuple):
+class Prefetcher(NamedTuple):
     """Memory that will be wanted next: two addresses, and how many bytes from each on."""
 
     first: int
@@ -40,7 +40,7 @@ class Ahead(NamedTuple):
     second_nbytes: int
 
 
-NOTHING = Ahead(0, 0, 0, 0)
+NOTHING = Prefetcher(0, 0, 0, 0)
 
 
 @compiled

@@ -6,7 +6,7 @@ rows are copied with zeros around them, so that every tap of every pixel finds a
 
 from typing import Any, NamedTuple
 
-from .block import Ahead, next_of, sliver_width
+from .block import Prefetcher, next_of, sliver_width
 from .blocking import LINE, caches, share_of
 from .by_address import address_of, call_at
 from .compiled import compiled
@@ -145,7 +145,7 @@ def _after(work: Any, image: Any, output: Any, rows: Any) -> Any:
     seen = work.source.address + image * work.source.image
     seen += max(0, output * work.vertical.step + work.vertical.start) * work.source.row
     gradient = work.target.address + image * work.target.image + output * work.target.row
-    return Ahead(seen, rows * work.vertical.step * work.source.row, gradient, rows * work.target.row)
+    return Prefetcher(seen, rows * work.vertical.step * work.source.row, gradient, rows * work.target.row)
 
 
 @compiled

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import poison, poisoned
-from ..cpu.block import NOTHING, Ahead, Left, multiply_block, sliver_width
+from ..cpu.block import NOTHING, Left, Prefetcher, multiply_block, sliver_width
 from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
 from ..cpu.by_address import address_of, call_at
 from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
@@ -170,13 +170,13 @@ def _ahead(like: Any, a: Any, b: Any, row: Any, step: Any, sizes: Any) -> Any:
     size = bytes_of(like)
     if a.right == size and a.down == a.columns * size and a.columns <= sizes.steps:
         rows = max(0, min(sizes.rows, a.rows - row - sizes.rows))
-        return Ahead(a.address + (row + sizes.rows) * a.down, min(rows * a.down, NEAR), 0, 0)
+        return Prefetcher(a.address + (row + sizes.rows) * a.down, min(rows * a.down, NEAR), 0, 0)
     following = step + sizes.steps
     count = max(0, min(sizes.steps, a.columns - following))
     if a.right != a.rows * size or b.down != b.columns * size or count * b.down > NEAR:
         return NOTHING
     rest = min(count * a.right, NEAR - count * b.down)
-    return Ahead(b.address + following * b.down, count * b.down, a.address + following * a.right, rest)
+    return Prefetcher(b.address + following * b.down, count * b.down, a.address + following * a.right, rest)
 
 
 @compiled

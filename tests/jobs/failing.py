@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 from mpi4py import MPI
 
-from hpcai.comm.collective_timing import Bench
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.collective_timing import CollectiveTimer
+from hpcai.comm.shutdown import Shutdown
 from hpcai.data.image_loader import Loader
 from hpcai.main import main
 from hpcai.preflight import residuals
@@ -34,11 +34,11 @@ PLACES: dict[str, tuple[Any, str]] = {
     "validating": (Validation, "run"),
     "voting": (bagging, "judge"),
     "multiplying": (measure, "measured"),
-    "communicating": (Bench, "row"),
+    "communicating": (CollectiveTimer, "row"),
     "trying": (Squad, "_train"),
     "noting": (history, "write"),
     "keeping": (squad, "keep_weights"),
-    "waiting": (Ending, "barrier"),  # where idle ranks sleep
+    "waiting": (Shutdown, "barrier"),  # where idle ranks sleep
     "writing": (files, "write"),
 }
 

@@ -47,7 +47,7 @@ def loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[Any
 
     def make(genuine: Callable[..., Any]) -> Any:
         def run(*arguments: Any) -> Any:
-            with replaced(where, "Ahead", ahead):
+            with replaced(where, "Prefetcher", ahead):
                 return genuine(*arguments)
 
         return run

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from planting import RANK, WRONG_RANK, Fault, replaced
 
-from hpcai.comm.buffers import Payload
+from hpcai.comm.buffers import CollectivePatterns
 from hpcai.kernels import verify
 from hpcai.main import main
 
@@ -37,7 +37,7 @@ def element() -> Fault:
     def make(genuine: Callable[..., int]) -> Any:
         return lambda *arguments, **keywords: genuine(*arguments, **keywords) + (RANK == WRONG_RANK)
 
-    return replaced(Payload, "wrong", make)
+    return replaced(CollectivePatterns, "wrong", make)
 
 
 if __name__ == "__main__":

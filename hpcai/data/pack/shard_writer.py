@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hpcai.data.image_shards import CHANNELS, FORMAT, IMAGE_BYTES, SIDE, Contents, Entry, frame, names, opened
 from hpcai.data.pack.images import Refusal, read
-from hpcai.data.pack.source import Picture, Shard
+from hpcai.data.pack.source import ImageFile, Shard
 from hpcai.data.pack.target import PART, appearing
 from hpcai.errors import DataError
 
@@ -47,7 +47,7 @@ def _create(part: Path, samples: int) -> h5py.File:
 
 
 def _write_images(
-    part: Path, pictures: list[Picture], tell: Callable[[], None]
+    part: Path, pictures: list[ImageFile], tell: Callable[[], None]
 ) -> tuple[list[Kept], list[str], Contents]:
     kept: list[Kept] = []
     refused: list[str] = []

@@ -25,7 +25,7 @@ Listed = tuple[str, int]  # name below its class folder, bytes
 
 
 @dataclass(frozen=True)
-class Picture:
+class ImageFile:
     """A file to pack: where it is, its name below the source, its bytes, and the number of its class."""
 
     path: Path
@@ -43,11 +43,11 @@ class Split:
     classes: tuple[str, ...]  # numbers of the classes are places in here
     files: tuple[tuple[int, str, int], ...]  # class, name, bytes
 
-    def pictures(self, numbers: Integers) -> Iterator[Picture]:
+    def pictures(self, numbers: Integers) -> Iterator[ImageFile]:
         """The pictures of these numbers."""
         for label, name, nbytes in (self.files[number] for number in numbers.tolist()):
             below = os.path.join(self.classes[label], name)
-            yield Picture(self.folder / below, f"{self.folder.name}/{below}", nbytes, label)
+            yield ImageFile(self.folder / below, f"{self.folder.name}/{below}", nbytes, label)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Shard:
         """Bytes of as many."""
         return self.planned * IMAGE_BYTES
 
-    def pictures(self) -> list[Picture]:
+    def pictures(self) -> list[ImageFile]:
         """The pictures in the order of the shard: training shuffled, the same whatever the number of ranks."""
         numbers = np.arange(self.begin, self.end)
         if self.split.name == TRAIN:

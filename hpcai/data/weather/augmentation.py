@@ -15,33 +15,33 @@ from hpcai.data.weather.box_cleaning import placed
 from hpcai.data.weather.layout import CHANNELS, UNUSED, V850, VBOT
 from hpcai.data.weather.weather_dataset import Boxes, Fields
 
-Turns = Integers  # [n, 2]: columns to the east; 1 where mirrored, else 0
+Transforms = Integers  # [n, 2]: columns to the east; 1 where mirrored, else 0
 
 MERIDIONAL = (V850, VBOT)
 SIGNS = np.isin(np.arange(len(CHANNELS)), MERIDIONAL)  # bool[16]: which channels change their sign
 _COLUMNS, _MIRROR = 0, 1  # parts of the stream
 
 
-def drawn(seed: int, member: int, draws: Integers, width: int) -> Turns:
+def drawn_transforms(seed: int, member: int, draws: Integers, width: int) -> Transforms:
     """Turns of a member's draws (int64), counted through all its epochs; width in columns."""
-    columns = below(width, seed, stream(Purpose.TURNS, member, _COLUMNS), draws)
-    return np.column_stack([columns, below(2, seed, stream(Purpose.TURNS, member, _MIRROR), draws)])
+    columns = below(width, seed, stream(Purpose.FIELD_TRANSFORMS, member, _COLUMNS), draws)
+    return np.column_stack([columns, below(2, seed, stream(Purpose.FIELD_TRANSFORMS, member, _MIRROR), draws)])
 
 
 def of_epoch(
     seed: int, member: int, epoch: int, shard: Shard, width: int, start: int = 0, stop: int | None = None
-) -> Iterator[Turns]:
+) -> Iterator[Transforms]:
     """Turns of the steps start … stop - 1 (None: to the end) of one rank's epoch, beside `order.training_indices`."""
     for step in range(start, shard.steps if stop is None else stop):
-        yield drawn(seed, member, epoch * shard.n + shard.step_positions(step), width)
+        yield drawn_transforms(seed, member, epoch * shard.n + shard.step_positions(step), width)
 
 
-def still(n: int) -> Turns:
+def unchanged(n: int) -> Transforms:
     """Turns that change nothing."""
     return np.zeros((n, 2), np.int64)
 
 
-def turned_fields(fields: Fields, turns: Turns, out: Fields) -> None:
+def transformed_fields(fields: Fields, turns: Transforms, out: Fields) -> None:
     """Writes turned fields [n, 16, H, W] into `out` of the same shape and another memory; whatever its type.
 
     Right for raw fields, and for normalised ones where the winds of MERIDIONAL were not shifted.
@@ -55,7 +55,7 @@ def turned_fields(fields: Fields, turns: Turns, out: Fields) -> None:
             place[list(MERIDIONAL)] = -winds
 
 
-def turned_boxes(boxes: Boxes, turns: Turns, height: int, width: int) -> Boxes:
+def transformed_boxes(boxes: Boxes, turns: Transforms, height: int, width: int) -> Boxes:
     """Boxes int32[n, 15, 5] that belong to the turned fields; of those that now cross the map's edge the wider part."""
     frames, places = np.nonzero(boxes[:, :, 4] != UNUSED)
     rows = np.column_stack([frames, boxes[frames, places].astype(np.int64)])

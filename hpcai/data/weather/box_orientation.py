@@ -8,7 +8,7 @@ import numpy as np
 
 from hpcai.data.philox import Integers
 from hpcai.data.weather.layout import TROPICAL_CYCLONE, U850, V850
-from hpcai.data.weather.year_file import Year, readable
+from hpcai.data.weather.year_file import YearFile, readable
 from hpcai.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Votes:
     exchanged: int
 
 
-def check(year: Year) -> Votes:
+def check(year: YearFile) -> Votes:
     """How the cyclones of a file vote; DataError if they say that x and y of the boxes are exchanged."""
     with readable(year.path):
         votes = count(year)
@@ -38,7 +38,7 @@ def check(year: Year) -> Votes:
     return votes
 
 
-def count(year: Year) -> Votes:
+def count(year: YearFile) -> Votes:
     """How the cyclones of a file vote; those whose two boxes overlap have none."""
     height, width = year.shape[1:]
     frames, places = np.nonzero(year.rows[:, :, 4] == TROPICAL_CYCLONE)

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from hpcai.clock import now
 from hpcai.data.bootstrap import Mask
-from hpcai.data.checksummed_records import Pieces
+from hpcai.data.checksummed_records import ChecksummedRecords
 from hpcai.data.dataset_paths import WEATHER_INDEX
 from hpcai.data.image_shards import check_frame, opened
 from hpcai.data.philox import Integers
 from hpcai.data.weather.layout import BOXES, CLASSES, TARGET
 from hpcai.data.weather.published import spread
-from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.read_counters import ReadCounters
 from hpcai.data.weather.weather_dataset import Boxes, Weather
 from hpcai.data.weather.weather_shards import FORMAT, Entry, Halves, Shape, read_index
 from hpcai.errors import DataError
@@ -69,7 +69,7 @@ class PackedFrames:
         self._ends = np.cumsum([entry.samples for entry in entries])
         self._boxes = np.concatenate([shard.boxes for shard in self._shards])
         self._chosen, self._shape, self._threads = chosen, shape, min(MOST_THREADS, len(own_cpus()))
-        self.meter = Meter()
+        self.meter = ReadCounters()
 
     def __len__(self) -> int:
         return len(self._boxes) if self._chosen is None else len(self._chosen)
@@ -129,7 +129,7 @@ class _Shard:
         if self.boxes.shape != (entry.samples, BOXES, 5) or len(self._sums) != entry.samples:
             raise DataError(f"{path} has boxes that do not fit its frames; allowed: a shard as it was packed")
         check = "python -m hpcai.data.pack_weather --check"
-        self.pieces = Pieces(path, entry.begin, self._sums, lambda number: f"{source} + {number}", check)
+        self.pieces = ChecksummedRecords(path, entry.begin, self._sums, lambda number: f"{source} + {number}", check)
 
     @property
     def nbytes(self) -> int:

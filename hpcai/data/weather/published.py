@@ -23,9 +23,9 @@ from hpcai.data.weather import statistics
 from hpcai.data.weather.box_cleaning import Faults
 from hpcai.data.weather.layout import CLASSES, HEIGHT, TARGET, WIDTH
 from hpcai.data.weather.moments import normalisation
-from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.read_counters import ReadCounters
 from hpcai.data.weather.weather_dataset import Boxes, Weather
-from hpcai.data.weather.year_file import Part, Year, inflating_threads
+from hpcai.data.weather.year_file import Part, YearFile, inflating_threads
 from hpcai.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ VALIDATION = 10  # the last tenth of a single file
 _NAME = re.compile(r"climo_\d{4}\.h5")
 
 
-def open_published(
-    path: Path, comm: "MPI.Comm | None" = None, samples: int = 0, *, surveyed: bool = True
-) -> Weather:
+def open_published(path: Path, comm: "MPI.Comm | None" = None, samples: int = 0, *, surveyed: bool = True) -> Weather:
     """The dataset in a folder with files climo_YYYY.h5, or in one file of that layout.
 
     The last year of a folder validates, the others train; of a single file the last tenth of its frames validates.
@@ -104,7 +102,7 @@ def needed_files(path: Path, samples: int = 0, needed: Mask | None = None) -> li
 
 def parts(path: Path) -> tuple[list[Part], list[Part]]:
     """What trains and what validates, as `open_published` has it; fields are not read."""
-    years = [Year(file) for file in files(path)]
+    years = [YearFile(file) for file in files(path)]
     for first, second in pairwise(years):
         if first.shape != second.shape:
             raise DataError(f"{second.path} has fields {second.shape}; allowed: {first.shape}, as {first.path}")
@@ -122,7 +120,7 @@ def faults(of: Sequence[Part]) -> Faults:
     return sum((year.faults for year in {part.year.path: part.year for part in of}.values()), Faults())
 
 
-def name(years: Sequence[Year]) -> str:
+def name(years: Sequence[YearFile]) -> str:
     """What a dataset of these files is called: only files of the published size, not generated, have the bare name."""
     height, width = years[0].shape[1:]
     if any(FORMULA in year.marks for year in years):
@@ -154,7 +152,7 @@ class PublishedFrames:
         self._begins = np.cumsum([0, *(stop - begin for _, begin, stop in blocks)])
         self._kept, self._memory = -1, np.empty((0, *parts[0].year.shape), np.float32)
         self._reading = Lock()
-        self.meter = Meter()
+        self.meter = ReadCounters()
 
     def __len__(self) -> int:
         return len(self._boxes) if self._chosen is None else len(self._chosen)

@@ -3,7 +3,7 @@
 from threading import Lock
 
 
-class Meter:
+class ReadCounters:
     """Counts of one split; seconds are summed over the threads, so they may exceed those of the clock."""
 
     def __init__(self) -> None:

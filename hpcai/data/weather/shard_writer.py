@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hpcai.data.image_shards import frame, opened, shard_name
 from hpcai.data.pack.target import appearing
 from hpcai.data.weather.layout import CHANNELS
-from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.read_counters import ReadCounters
 from hpcai.data.weather.weather_shards import FORMAT, Contents, Entry, Halves
 from hpcai.data.weather.year_file import Part, inflating_threads
 from hpcai.errors import DataError
@@ -137,7 +137,7 @@ def _write_frames(images: "h5py.Dataset", shard: Shard, tell: Callable[[], None]
     year, sums, digest = shard.part.year, list[int](), Contents(shard.part.year.shape)
     for begin, stop in shard.part.blocks():
         fields = np.empty((stop - begin, *year.shape), np.float32)
-        year.read(begin, stop, fields, Meter(), inflating_threads())
+        year.read(begin, stop, fields, ReadCounters(), inflating_threads())
         for number, field in enumerate(fields, begin):
             packed = shard.scale.normalised(field)
             if not np.isfinite(packed).all():

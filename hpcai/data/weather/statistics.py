@@ -32,14 +32,14 @@ _WHOLE, _END, _PLACES, _PIECE = 4 << 20, 64 << 10, 64, 4 << 10  # bytes of a fil
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class PartStatistics:
     """What a pass over a part has found: SHA-256 (hexadecimal) of its fields and boxes, and its moments."""
 
     sha256: str
     moments: Moments
 
 
-def known(parts: Sequence[Part], comm: "MPI.Comm | None" = None) -> list[Known]:
+def known(parts: Sequence[Part], comm: "MPI.Comm | None" = None) -> list[PartStatistics]:
     """What there is to know of the parts: from beside the files, else by a pass over their fields, which is then kept.
 
     Collective where there is a `comm`, whose ranks divide the pass; the result does not depend on their number.
@@ -57,7 +57,7 @@ def known(parts: Sequence[Part], comm: "MPI.Comm | None" = None) -> list[Known]:
     return [_known(record) for record in found]
 
 
-def total(found: Sequence[Known]) -> Moments:
+def total(found: Sequence[PartStatistics]) -> Moments:
     """The moments of all parts together."""
     return reduce(add, (each.moments for each in found))
 
@@ -130,6 +130,6 @@ def _keep(folder: Path, records: list[dict[str, Any]]) -> None:
         print(f"hpcai: statistics cannot be kept in {folder} ({error.strerror}): found anew each time", file=sys.stderr)
 
 
-def _known(record: dict[str, Any]) -> Known:
+def _known(record: dict[str, Any]) -> PartStatistics:
     moments = Moments(record["count"], np.array(record["mean"]), np.array(record["squares"]))
-    return Known(record["sha256"], moments)
+    return PartStatistics(record["sha256"], moments)

@@ -13,7 +13,7 @@ from hpcai.clock import now
 from hpcai.data.weather import box_orientation
 from hpcai.data.weather.layout import CHANNELS
 from hpcai.data.weather.moments import Moments, of_frame
-from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.read_counters import ReadCounters
 from hpcai.data.weather.year_file import Part, inflating_threads
 from hpcai.errors import DataError
 
@@ -62,7 +62,7 @@ def _by_all(comm: "MPI.Comm | None", work: Callable[[], None], mine: dict[Unit, 
 
 def _found(part: Part, begin: int, stop: int) -> Found:
     fields = np.empty((stop - begin, *part.year.shape), np.float32)
-    part.year.read(begin, stop, fields, Meter(), inflating_threads())
+    part.year.read(begin, stop, fields, ReadCounters(), inflating_threads())
     moments = [of_frame(frame) for frame in fields]
     for number, each in enumerate(moments, begin):
         if not np.isfinite(each.squares).all():

@@ -12,12 +12,19 @@ from hpcai.clock import now
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
-from hpcai.data.prefetch import Ahead, beside
+from hpcai.data.prefetch import Prefetcher, with_parameters
 from hpcai.data.transfer import Staged, transfer_to
-from hpcai.data.weather.augmentation import SIGNS, Turns, of_epoch, still, turned_boxes, turned_fields
+from hpcai.data.weather.augmentation import (
+    SIGNS,
+    Transforms,
+    of_epoch,
+    transformed_boxes,
+    transformed_fields,
+    unchanged,
+)
 from hpcai.data.weather.block_order import Blockwise
 from hpcai.data.weather.box_cleaning import targets
-from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.read_counters import ReadCounters
 from hpcai.data.weather.weather_dataset import Fields, Frames, Weather
 
 
@@ -47,7 +54,7 @@ class Loader:
         self._mean, self._std = (torch.from_numpy(values).to(device) for values in (data.mean, data.std))
         self._transfer = transfer_to(device, batch)
         self._seconds = 0.0
-        self._meter: Meter = getattr(split, "meter", Meter())  # frames that are made read nothing
+        self._meter: ReadCounters = getattr(split, "meter", ReadCounters())  # frames that are made read nothing
 
     @property
     def wait_seconds(self) -> float:
@@ -74,41 +81,41 @@ class Loader:
 
     def augmentation(
         self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
-    ) -> Iterator[Turns]:
+    ) -> Iterator[Transforms]:
         """Turns of the steps start … stop - 1 of an epoch (None: to its end)."""
         return of_epoch(seed, member, epoch, shard, self._data.shape[2], start, stop)
 
-    def __call__(self, batches: Iterable[Integers], turns: Iterable[Turns] | None = None) -> Iterator[Batch]:
+    def __call__(self, batches: Iterable[Integers], turns: Iterable[Transforms] | None = None) -> Iterator[Batch]:
         """Batches for the index arrays (int64[n]), in their order; turned, or as they are.
 
         The thread walks through `batches`, starts with the first batch asked for and ends when the iterator is closed;
         what it raises is raised here.
         """
-        items = (self._load(indices, turn) for indices, turn in beside(batches, turns))
-        with closing(Ahead(items, self._depth) if self._depth else items) as ahead:
+        items = (self._load(indices, turn) for indices, turn in with_parameters(batches, turns))
+        with closing(Prefetcher(items, self._depth) if self._depth else items) as ahead:
             while (staged := self._transfer.receive(ahead)) is not None:
                 x = self._normalised(staged.images) if self._on_device else staged.images
                 yield Batch(x.permute(0, 3, 1, 2), staged.labels, staged.indices)
 
-    def _load(self, indices: Integers, turns: Turns | None) -> Staged:
+    def _load(self, indices: Integers, turns: Transforms | None) -> Staged:
         if len(indices) > self._batch:
             raise ValueError(f"a batch of {len(indices)} frames; allowed: at most {self._batch}")
         started = now()
         fields, boxes = self._split.frames(indices), self._split.boxes(indices)
         if turns is not None:
-            boxes = turned_boxes(boxes, turns, *self._data.shape[1:])
-        turns = still(len(indices)) if turns is None else turns
+            boxes = transformed_boxes(boxes, turns, *self._data.shape[1:])
+        turns = unchanged(len(indices)) if turns is None else turns
         staged = self._staged(fields, turns, targets(boxes, self._data.classes), indices)
         self._seconds += now() - started
         return staged
 
-    def _staged(self, fields: Fields, turns: Turns, labels: NDArray[np.float32], indices: Integers) -> Staged:
+    def _staged(self, fields: Fields, turns: Transforms, labels: NDArray[np.float32], indices: Integers) -> Staged:
         """Fields on their way, channels last: to a GPU as they are stored, which is less, else normalised already."""
         n, channels, height, width = fields.shape
 
         def write(out: Fields) -> None:
             if self._on_device:
-                turned_fields(fields, turns, out.transpose(0, 3, 1, 2))
+                transformed_fields(fields, turns, out.transpose(0, 3, 1, 2))
             else:
                 _turned_and_normalised(fields, turns, self._data, out)
 
@@ -119,7 +126,7 @@ class Loader:
         return fields.to(torch.float32).sub_(self._mean).div_(self._std)
 
 
-def _turned_and_normalised(fields: Fields, turns: Turns, data: Weather, out: Fields) -> None:
+def _turned_and_normalised(fields: Fields, turns: Transforms, data: Weather, out: Fields) -> None:
     """Write into out [n, H, W, 16] in one pass; fields of 16 bits become fp32 first."""
     from hpcai.kernels.normalise.numba_cpu import turn
 

@@ -21,7 +21,7 @@ from hpcai.data.weather.year_file import Part
 
 def pack(source: Path, target: Path, shard_bytes: int, world: World) -> int:
     """Make or complete a packed set; the exit code, the same on every rank. Collective."""
-    worlds.settle(world)
+    worlds.bind_to_processors(world)
     found: list[list[Part]] = []
     together(world.comm, lambda: found.extend(parts(source)))
     train, validation = found

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from hpcai.clock import now
 from hpcai.data.weather.box_cleaning import cleaned
 from hpcai.data.weather.layout import CHANNELS, IMAGES, RECTANGLES
-from hpcai.data.weather.read_counters import Meter
+from hpcai.data.weather.read_counters import ReadCounters
 from hpcai.data.weather.weather_dataset import Boxes
 from hpcai.errors import DataError
 from hpcai.machine.affinity import own_cpus
@@ -60,7 +60,7 @@ def readable(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be read ({error}); allowed: {ALLOWED}") from error
 
 
-class Year:
+class YearFile:
     """A file of one year: `frames` of `shape` [16, H, W], best read in blocks of `block`; boxes as `cleaned` has them.
 
     It is opened once more, lazily, by each process that reads fields from it. `marks` are the attributes of the file.
@@ -91,7 +91,7 @@ class Year:
             self._process = os.getpid()
         return self._file[IMAGES]
 
-    def read(self, begin: int, stop: int, out: NDArray[np.float32], meter: Meter, threads: int = 1) -> None:
+    def read(self, begin: int, stop: int, out: NDArray[np.float32], meter: ReadCounters, threads: int = 1) -> None:
         """Fill out float32[stop - begin, 16, H, W] with the frames from `begin` to before `stop`; DataError if not."""
         with readable(self.path):
             dataset = self.dataset()
@@ -109,7 +109,7 @@ class Year:
 class Part:
     """The frames `begin` to before `stop` of a file."""
 
-    year: Year
+    year: YearFile
     begin: int
     stop: int
 
@@ -138,7 +138,7 @@ class _Pieces:
         begin: int,
         stop: int,
         out: NDArray[np.float32],
-        meter: Meter,
+        meter: ReadCounters,
     ) -> None:
         self.dataset, self.inflate, self.out, self.meter = dataset, inflate, out, meter
         self.begin, self.stop = begin, stop

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from hpcai.comm.collective_timing import Bench, Room
+from hpcai.comm.collective_timing import CollectiveMemory, CollectiveTimer
 from hpcai.comm.collectives import Backend, Mpi, Torch
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import backend, torch_world
 from hpcai.comm.scopes import Scope, scopes
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, broadcast
 from hpcai.inputfile import Case
 from hpcai.machine import memory
@@ -24,7 +24,7 @@ LARGE = 2**20  # bytes
 
 
 def run(
-    case: Case, seed: int, world: World, device: torch.device, tell: Tell, ending: Ending
+    case: Case, seed: int, world: World, device: torch.device, tell: Tell, shutdown: Shutdown
 ) -> Measurement | Stopped | None:
     """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
 
@@ -35,14 +35,14 @@ def run(
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
     measurement: Measurement | Stopped | None = None
     if group is not None:
-        measurement = _measure(case, group, node, world.host, device, tell, ending)
+        measurement = _measure(case, group, node, world.host, device, tell, shutdown)
         group.free()
-    ending.barrier(world.comm)
+    shutdown.barrier(world.comm)
     return measurement
 
 
 def _measure(
-    case: Case, group: Group, node: int, host: str, device: torch.device, tell: Tell, ending: Ending
+    case: Case, group: Group, node: int, host: str, device: torch.device, tell: Tell, shutdown: Shutdown
 ) -> Measurement | Stopped:
     """Scope after scope; active ranks that have no part in one wait asleep."""
     name = backend(group.active, device)
@@ -52,8 +52,8 @@ def _measure(
         for number, scope in enumerate(found):
             own = _Rows(case["SIZES"], scope, name, device, partial(_tell, tell, number, len(found)))
             if scope.joined:
-                own.measure(host, ending)
-            stopped = ending.agreed(group.active)
+                own.measure(host, shutdown)
+            stopped = shutdown.agreed(group.active)
             told = broadcast(group.active, own.raw)
             raw = {part: raw[part] + told[part] for part in raw}
             if stopped:
@@ -73,19 +73,19 @@ class _Rows:
         self.raw: Measurement = {"rows": [], "skipped": []}
         self._sizes, self._scope, self._name, self._device, self._tell = sizes, scope, name, device, tell
 
-    def measure(self, host: str, ending: Ending) -> None:
+    def measure(self, host: str, shutdown: Shutdown) -> None:
         """Collective over the scope's members."""
         with torch_world(self._scope.own, self._name, host, self._device):
             for _ in self._steps():
-                if ending.agreed(self._scope.members):
+                if shutdown.agreed(self._scope.members):
                     break
 
     def _steps(self) -> Iterator[None]:
         """Stops before every row."""
         backends: tuple[Backend, ...] = (Torch(self._name, self._device), Mpi(self._scope.own))
-        rooms = {at: Room(self._scope, max(self._sizes), at) for at in {by.device: by for by in backends}}
+        rooms = {at: CollectiveMemory(self._scope, max(self._sizes), at) for at in {by.device: by for by in backends}}
         for number, by in enumerate(backends):
-            bench = Bench(by, self._scope, rooms[by.device])
+            bench = CollectiveTimer(by, self._scope, rooms[by.device])
             for place, collective in enumerate(COLLECTIVES):
                 which = {"scope": self._scope.name, "by": by.by, "collective": collective}
                 yield
@@ -98,7 +98,7 @@ class _Rows:
                     self._tell(f"{collective} over {which['scope']} by {by.by}, {nbytes} bytes", done)
                     self._row(bench, which, nbytes)
 
-    def _row(self, bench: Bench, which: dict[str, Any], nbytes: int) -> None:
+    def _row(self, bench: CollectiveTimer, which: dict[str, Any], nbytes: int) -> None:
         count = elements(which["collective"], nbytes, self._scope.ranks)
         if nbytes >= LARGE:
             memory.give_back()  # what a backend needs for itself leaves holes that the next size does not fit into

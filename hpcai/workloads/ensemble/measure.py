@@ -5,7 +5,7 @@ from dataclasses import asdict
 import torch
 
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.data import catalog
 from hpcai.data.image_dataset import Dataset, description
@@ -19,10 +19,10 @@ from hpcai.training.groups import Measurement, Stopped
 
 
 def run(
-    case: Case, seed: int, world: World, device: torch.device, tell: stages.Tell, ending: Ending
+    case: Case, seed: int, world: World, device: torch.device, tell: stages.Tell, shutdown: Shutdown
 ) -> Measurement | Stopped | None:
     """Measure one case, as `stages.run` does."""
-    return stages.run(Classification(), case, seed, world, device, tell, ending)
+    return stages.run(Classification(), case, seed, world, device, tell, shutdown)
 
 
 class Classification:
@@ -39,9 +39,9 @@ class Classification:
     ) -> Training:
         return assembled(case, seed, group, device, dataset, graph)
 
-    def judge(self, trained: Training, group: Group, ending: Ending) -> Measurement:
+    def judge(self, trained: Training, group: Group, shutdown: Shutdown) -> Measurement:
         module, validation = trained.state.module, trained.validation
-        return asdict(bagging.judge(module, group, validation, trained.loader, trained.sampler, ending))
+        return asdict(bagging.judge(module, group, validation, trained.loader, trained.sampler, shutdown))
 
     def told(self, entry: Measurement) -> str:
         return f"{entry['correct']} judged right"

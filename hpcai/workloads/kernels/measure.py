@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from mpi4py import MPI
 
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.estimate.kernels import Rank, automatic_sizes
 from hpcai.inputfile import Case
@@ -27,7 +27,7 @@ TRIED_SIDE = 1024  # of the square that tells how fast a machine is whose peak n
 
 
 def run(
-    case: Case, seed: int, world: World, device: torch.device, tell: Callable[[str, float], None], ending: Ending
+    case: Case, seed: int, world: World, device: torch.device, tell: Callable[[str, float], None], shutdown: Shutdown
 ) -> Measurement | Stopped | None:
     """Measure one case; all ranks measure the same products at the same time, each with its own threads. Collective.
 
@@ -35,7 +35,7 @@ def run(
     measured next, and the share of the products that are done.
     """
     with _same_threads(world) as threads:
-        return _measure(case, Team(world.comm, device, threads, seed), world, tell, ending)
+        return _measure(case, Team(world.comm, device, threads, seed), world, tell, shutdown)
 
 
 @contextmanager
@@ -51,11 +51,11 @@ def _same_threads(world: World) -> Iterator[int]:
 
 
 def _measure(
-    case: Case, team: Team, world: World, tell: Callable[[str, float], None], ending: Ending
+    case: Case, team: Team, world: World, tell: Callable[[str, float], None], shutdown: Shutdown
 ) -> Measurement | Stopped:
     table: Measurement = {"threads": team.threads, "ranks": world.size, "missing": [], "rows": []}
     for task, share in _tasks(case, team, facts(world, team), table):
-        if ending.agreed(world.comm):
+        if shutdown.agreed(world.comm):
             return Stopped(table)
         tell(f"{task.names['kernel']} {task.names['direction']} {task.names['shape']} {task.names['dtype']}", share)
         memory.give_back()  # the largest blocks of a product would come to lie between holes of the one before

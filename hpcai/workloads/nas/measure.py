@@ -17,9 +17,9 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
-from hpcai.comm.clock_sync import moment
+from hpcai.comm.clock_sync import common_start
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.data import catalog
 from hpcai.data.image_dataset import description
@@ -59,7 +59,7 @@ def run(
     world: World,
     device: torch.device,
     tell: Callable[[str, float], None],
-    ending: Ending,
+    shutdown: Shutdown,
     folder: str,
 ) -> Measurement | Stopped | None:
     """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
@@ -69,14 +69,14 @@ def run(
     """
 
     def measure(group: Group, copy: Staged | None) -> Measurement | Stopped:
-        search = _Search(case, seed, group, device, copy, Path(folder) / f"search-{case.index}", tell, ending, world)
+        search = _Search(case, seed, group, device, copy, Path(folder) / f"search-{case.index}", tell, shutdown, world)
         checked = search.prepare()
-        return search.finish(checked, search.run(ending), ending)
+        return search.finish(checked, search.run(shutdown), shutdown)
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)
     try:
-        return in_groups(case, seed, world, device, ending, measure)
+        return in_groups(case, seed, world, device, shutdown, measure)
     finally:
         sys.setswitchinterval(before)
 
@@ -93,11 +93,11 @@ class _Search:
         copy: Staged | None,
         folder: Path,
         tell: Callable[[str, float], None],
-        ending: Ending,
+        shutdown: Shutdown,
         world: World,
     ) -> None:
         self.case, self.seed, self.group, self.device, self.folder, self.tell = case, seed, group, device, folder, tell
-        self.ending = ending
+        self.shutdown = shutdown
         self.phases = clock.Phases(device)
         if copy is not None:
             self.phases.seconds["staging"] = copy.measured["seconds"]
@@ -110,7 +110,7 @@ class _Search:
             self.archive = Archive(folder)
             if group.active.rank == 0:
                 self.archive.create()
-            ending.barrier(group.active)
+            shutdown.barrier(group.active)
             self.archive.check_seen()
 
     def _room(self, world: World) -> Room:
@@ -139,17 +139,17 @@ class _Search:
             **beside_the_vendor(self.case, self.initial, first, self.group.active, self.device, self.phases),
         }
 
-    def run(self, ending: Ending) -> Squad:
+    def run(self, shutdown: Shutdown) -> Squad:
         """The search itself."""
         images = self._images()
         if self.case.index == 1:
             self.phases.seconds["start-up"] = clock.since_process_start()
-        ending.barrier(self.group.active)
-        begin = moment(self.group.active)
+        shutdown.barrier(self.group.active)
+        begin = common_start(self.group.active)
         with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
             squad = self._squad(thread, images, lambda: clock.now() - begin)
-            squad.run(ending, self.tell)
-            self._wait_for_all(ending)
+            squad.run(shutdown, self.tell)
+            self._wait_for_all(shutdown)
         return squad
 
     def _images(self) -> torch.Tensor:
@@ -180,7 +180,7 @@ class _Search:
         )
 
     def _leader(self, thread: ThreadPoolExecutor, nursery: Nursery, now: Callable[[], float]) -> Leader:
-        case, worker = self.case, self.group.seat.group
+        case, worker = self.case, self.group.coordinates.group
         desk = None
         if worker == 0:
             coordinator = self._coordinator()
@@ -215,8 +215,8 @@ class _Search:
 
     def _ended(self, seconds: float) -> str:
         """Why there are to be no more trials, `seconds` after the search began; empty if there are to be more."""
-        if self.ending.poll():
-            return self.ending.cause
+        if self.shutdown.poll():
+            return self.shutdown.cause
         desk = self.leader and self.leader.desk
         if desk and 0 < self.case["DURATION"] <= seconds and desk.coordinator.counts.granted >= self.case["GROUPS"]:
             return "duration"
@@ -227,24 +227,24 @@ class _Search:
         recording = self.case.recording
         return replayed(Path(recording), self.case["GROUPS"]) if recording else None
 
-    def _wait_for_all(self, ending: Ending) -> None:
+    def _wait_for_all(self, shutdown: Shutdown) -> None:
         """Until all groups are done; rank 0 answers them."""
         request = self.group.active.Ibarrier()
         desk = self.leader and self.leader.desk
         while not request.Test():
             if desk:
                 desk.serve()
-            ending.poll()
+            shutdown.poll()
             sleep(PAUSE)
         late = clock.now() + LAST_MESSAGES
         while desk and desk.coordinator.running and clock.now() < late:  # some may still be on their way
             desk.serve()
 
-    def finish(self, checked: Measurement, squad: Squad, ending: Ending) -> Measurement | Stopped:
+    def finish(self, checked: Measurement, squad: Squad, shutdown: Shutdown) -> Measurement | Stopped:
         """What all groups have done."""
         if self.leader:
             self.leader.line.finish()
         self.leaders.Free()
         trials = self.archive.trials() if self.group.active.rank == 0 else []
         found = checked | summary(self.group, squad, self.leader, trials, self.phases)
-        return Stopped({"where": "search", **found}) if ending.agreed(self.group.active) else found
+        return Stopped({"where": "search", **found}) if shutdown.agreed(self.group.active) else found

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from hpcai.comm.grid import Group
-from hpcai.comm.shutdown import Ending
+from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.data import catalog
 from hpcai.data.bootstrap import sampler
@@ -36,10 +36,10 @@ from hpcai.workloads.weather import detections_file
 
 
 def run(
-    case: Case, seed: int, world: World, device: torch.device, tell: stages.Tell, ending: Ending, folder: str
+    case: Case, seed: int, world: World, device: torch.device, tell: stages.Tell, shutdown: Shutdown, folder: str
 ) -> Measurement | Stopped | None:
     """Measure one case, as `stages.run` does; what the ensemble has found is written into the folder, on rank 0."""
-    return stages.run(Finding(Path(folder), case.index), case, seed, world, device, tell, ending)
+    return stages.run(Finding(Path(folder), case.index), case, seed, world, device, tell, shutdown)
 
 
 class Finding:
@@ -61,11 +61,11 @@ class Finding:
         self._about = stored.About(dataset.classes, getattr(dataset.validation, "moments", None))
         return assembled(case, seed, group, device, dataset, graph)
 
-    def judge(self, trained: Training, group: Group, ending: Ending) -> Measurement:
+    def judge(self, trained: Training, group: Group, shutdown: Shutdown) -> Measurement:
         validation: Any = trained.validation
         loader: Any = trained.loader
-        numbers, found = fusing.judge(trained.state.module, group, validation, loader, trained.sampler, ending)
-        if ending.agreed(group.active):
+        numbers, found = fusing.judge(trained.state.module, group, validation, loader, trained.sampler, shutdown)
+        if shutdown.agreed(group.active):
             return {}
         path = self._folder / stored.name(self._index)
         digest = detections_file.write(found, validation.shard.n, path, self._about, group.active)
@@ -77,19 +77,19 @@ class Finding:
 
 def assembled(case: Case, seed: int, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
     """The training of this rank's detector, ready to warm up. Collective over the group."""
-    seat, recipe = group.seat, Recipe.of(case.settings)
-    module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, seat.group)), case, device)
-    draws = sampler(case["SAMPLER"], len(dataset.train), seed, seat.group, group.groups)
+    coordinates, recipe = group.coordinates, Recipe.of(case.settings)
+    module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, coordinates.group)), case, device)
+    draws = sampler(case["SAMPLER"], len(dataset.train), seed, coordinates.group, group.groups)
     optimiser = sgd(module, recipe)
     state = TrainingState(module, optimiser, device, precisions.scaler(case["PRECISION"], optimiser, device))
     loaders: list[Any] = [
         Loader(dataset, half, device, batch=recipe.batch) for half in (dataset.train, dataset.validation)
     ]
-    judged = ValidationShard(len(dataset.validation), seat.member, group.degree, recipe.batch)
+    judged = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation: Any = DetectionValidation(loaders[1], judged, len(dataset.classes))
-    shard = Shard(draws.size, seat.member, group.degree, recipe.batch)
+    shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
     execution = executed_as("off", module, group, device)
-    known, objective = noise(case["PRECISION"], case["KERNELS"]), Detection(seed, seat.group)
+    known, objective = noise(case["PRECISION"], case["KERNELS"]), Detection(seed, coordinates.group)
     return Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, objective=objective
     )
