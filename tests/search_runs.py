@@ -51,7 +51,7 @@ def searched(**settings: Any) -> Json:
     import torch
     from test_workload_kernels import ranks
 
-    from hpcai.workloads.nas.measure import measure
+    from hpcai.workloads.nas import measure
 
     case = search_case(**settings)
     with ranks() as (world, shutdown), tempfile.TemporaryDirectory() as own:

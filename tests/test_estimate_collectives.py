@@ -49,7 +49,7 @@ def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     from hpcai.comm.shutdown import Shutdown
     from hpcai.inputfile import Case
     from hpcai.machine import memory
-    from hpcai.workloads.comm.measure import measure
+    from hpcai.workloads.comm import measure
 
     world = worlds.join()
     shutdown = Shutdown(world.comm, 0.0)

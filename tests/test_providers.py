@@ -25,7 +25,7 @@ from hpcai.search.trial_plan import Plan
 from hpcai.train import providers
 from hpcai.train.loop import Training
 from hpcai.training import assembly
-from hpcai.workloads.weather.measure import measure
+from hpcai.workloads.weather import measure
 
 SAID = "1 GROUPS\n1 DEGREE\n4 BATCH\n0.1 LEARNRATE\n1 EPOCHS\n16 SAMPLES\n"
 DATA = {

@@ -26,7 +26,7 @@ from hpcai.formulas import score
 from hpcai.inputfile import Case, parse, shipped_text
 from hpcai.models.detection import detector
 from hpcai.train.loop import Training
-from hpcai.workloads.weather.measure import measure
+from hpcai.workloads.weather import measure
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 SHIFTED = np.roll(np.arange(16), 1)

@@ -39,7 +39,7 @@ def nodes_of(size: int) -> "World":
 
 def measured(case: Case, world: "World", tell: Tell = lambda text, share: None) -> Any:
     from hpcai.comm.shutdown import Shutdown
-    from hpcai.workloads.comm.measure import measure
+    from hpcai.workloads.comm import measure
 
     shutdown = Shutdown(world.comm, 0.0)
     raw = measure.run(case, 1, world, CPU, tell, shutdown)

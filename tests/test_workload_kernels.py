@@ -41,7 +41,7 @@ def measured(case: Case, told: Told | None = None) -> Json:
     """The measurement of a case, which must be the same on every rank."""
     import torch
 
-    from hpcai.workloads.kernels.measure import measure
+    from hpcai.workloads.kernels import measure
 
     with ranks() as (world, shutdown):
         told = [] if told is None else told
@@ -215,7 +215,7 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
 
     from hpcai.machine import signals
     from hpcai.training.groups import Stopped
-    from hpcai.workloads.kernels.measure import measure
+    from hpcai.workloads.kernels import measure
 
     few_calls(monkeypatch)
     with ranks() as (world, shutdown):

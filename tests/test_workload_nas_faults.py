@@ -102,7 +102,7 @@ def test_a_host_without_memory_is_found_out() -> None:
 
 @pytest.mark.parallel(2)
 def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.workloads.nas.measure import measure
+    from hpcai.workloads.nas import measure
 
     if size() == 1:
         pytest.skip("NO OTHER GROUP THAT COULD GO ON")

@@ -12,7 +12,7 @@ from hpcai.data.weather import weather_loader
 from hpcai.train import fusing
 from hpcai.train.detecting import DetectionValidation
 from hpcai.train.objective import Detection
-from hpcai.workloads.weather.measure import measure
+from hpcai.workloads.weather import measure
 
 # --- the frames
 

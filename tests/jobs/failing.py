@@ -25,7 +25,7 @@ from hpcai.search.group_runner import Squad
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation
 from hpcai.train.loop import Training
-from hpcai.workloads.kernels.measure import measure
+from hpcai.workloads.kernels import measure
 
 PLACES: dict[str, tuple[Any, str]] = {
     "set-up": (residuals, "worst_residuals"),

@@ -9,7 +9,7 @@ from planting import RANK, replaced
 
 from hpcai.main import main
 from hpcai.train.loop import Training
-from hpcai.workloads.ensemble.measure import measure
+from hpcai.workloads.ensemble import measure
 
 DELAY = 0.1  # seconds a step
 
