@@ -12,6 +12,8 @@ from checkout import copy_checkout
 from launch import BENCH, ROOT, mpirun, run_job
 from packaging.requirements import Requirement
 
+import bench
+
 # Without the packages of this environment's own .pth files, among which the checkout may be.
 ISOLATED = """
 import site, sys
@@ -113,6 +115,11 @@ def test_tested_versions_are_inside_the_ranges(installed: Path) -> None:
     for need in without_gpu:
         assert need.specifier, f"{need.name} has no range"
         assert need.specifier.contains(tested[need.name]), need
+
+
+def test_bench_looks_for_every_package_that_is_required(installed: Path) -> None:
+    required = [Requirement(text) for text in metadata(installed).requires or []]
+    assert sorted(need.name for need in required if need.marker is None) == sorted(bench.REQUIRED)
 
 
 def test_tested_versions_name_no_machine() -> None:

@@ -28,6 +28,12 @@ def test_every_problem_is_legal(path):
     assert cases and all(case["GROUPS"] * case["DEGREE"] <= 8 for case in gridded)
 
 
+@pytest.mark.parametrize("path", PROBLEMS, ids=lambda path: path.stem)
+def test_no_problem_asks_twice_for_the_same_case(path):
+    cases = [repr((case.workload, case.settings)) for case in parsed(path).cases(8, 0)]
+    assert len({*cases}) == len(cases)
+
+
 def test_every_problem_is_listed_once():
     listed = re.findall(r"^\| `(\S+\.dat)` \|", (ROOT / "inputs" / "README.md").read_text(), re.MULTILINE)
     assert sorted(listed) == [path.name for path in PROBLEMS]

@@ -71,6 +71,14 @@ def test_statistics_are_over_what_differs_in_the_seed_alone() -> None:
     assert [len(runs) for runs in repetitions(golden()["tests"])] == [1, 1]
 
 
+def test_the_same_case_twice_is_no_repetition() -> None:
+    """Two sections can ask for the same case with the same seed: the second run neither spreads nor competes."""
+    (first, second, third), others = repeated()["tests"][:3], repeated()["tests"][3:]
+    twice = {**second, "settings": first["settings"]}
+    assert repetitions([first, twice]) == [[first]] and repeatability([first, twice, *others[:1]]) == []
+    assert repetitions([first, twice, third, *others]) == [[first, third], others]
+
+
 def test_the_middle_one_stands_for_all_and_none_is_picked() -> None:
     result = repeated()
     best = summarise(result, 6)["best"]

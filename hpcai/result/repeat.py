@@ -26,12 +26,16 @@ def repeatability(tests: Sequence[Json]) -> list[Json]:
 
 
 def repetitions(tests: Sequence[Json]) -> list[list[Json]]:
-    """The tests, those together that differ in nothing but the seed."""
-    found: dict[str, list[Json]] = {}
+    """Tests grouped by settings; the tests of a group differ in the seed alone.
+
+    A second test with the settings and the seed of an earlier one repeats nothing and is left out.
+    """
+    found: dict[str, dict[object, Json]] = {}
     for test in tests:
         settings = {key: value for key, value in test["settings"].items() if key != "SEED"}
-        found.setdefault(repr((test["workload"], settings)), []).append(test)
-    return list(found.values())
+        runs = found.setdefault(repr((test["workload"], settings)), {})
+        runs.setdefault(test["settings"].get("SEED"), test)
+    return [[*runs.values()] for runs in found.values()]
 
 
 def spread(values: Sequence[float]) -> Json | None:
