@@ -1,0 +1,55 @@
+"""Records of the data that a test trains on: description, staging, validation curve."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from hpcai.record.record import Count, Name, Positive, Record, Seconds, Sha256, about
+
+
+class Dataset(Record):
+    """Description of a dataset, the same on every rank."""
+
+    name: Annotated[Name, about("name of the set")]
+    fingerprint: Annotated[Sha256, about("SHA-256 of the data, of generated data of formula and first samples")]
+    shape: Annotated[tuple[Positive, ...], Meta(min_length=3, max_length=3), about("channels, height, width")]
+    classes: Annotated[Positive, about("number of classes")]
+    training_samples: Annotated[Positive, about("samples that are trained on")]
+    validation_samples: Annotated[Positive, about("samples of the validation set")]
+    ceiling: Annotated[float | None, about("expected quality of the best possible classifier, of generated data")] = None
+    ceiling_error: Annotated[float | None, about("standard error of the ceiling")] = None
+
+
+class Staging(Record):
+    """Copies of the data to the nodes."""
+
+    bytes: Annotated[Count, about("copied, all nodes together", unit="B")]
+    reused_bytes: Annotated[Count, about("present from an earlier run", unit="B")]
+    nodes: Annotated[Count, about("nodes that hold a copy")]
+    seconds: Annotated[float, about("time of the copy", unit="s")]
+    kept: Annotated[bool, about("whether the copy stays after the run")]
+
+
+class Validation(Record):
+    """One validation of the first model."""
+
+    epoch: Annotated[Count, about("epochs completed")]
+    seconds: Annotated[Seconds, about("training and validation time until then", unit="s")]
+    loss: Annotated[float | None, about("mean training loss of the epoch; null where it is not finite")]
+    counted: Annotated[Count, about("validation samples evaluated")]
+    fingerprint: Annotated[Count, about("sum of scrambled indices of the samples evaluated")]
+
+
+class ImageValidation(Validation):
+    """One validation of a classifier."""
+
+    correct: Annotated[Count, about("samples whose most likely class is theirs")]
+
+
+ClassPrecision = tuple[float | None, ...]  # average precision of each class; null where there is no true box
+
+
+class BoxValidation(Validation):
+    """One validation of a detector."""
+
+    average_precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.5")]

@@ -1,0 +1,98 @@
+"""Records of the machine: memory of the ranks, telemetry of the nodes, the environment and the listed ranks."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from hpcai.record.record import Count, Name, Positive, Record, Seconds, about
+
+KEPT_SAMPLES = 200
+MIB = 2**20
+
+
+class DataFacts(Record):
+    """What the planned memory of a training depends on, beside its settings and network."""
+
+    data_bytes: Annotated[Count, about("data that a rank keeps in memory", unit="B")]
+    samples: Annotated[Count, about("training samples")]
+    image_bytes: Annotated[Count, about("one image or frame as it is read", unit="B")]
+    converted: Annotated[bool, about("whether 16-bit convolutions are computed in fp32")]
+
+
+class Memory(Record):
+    """Memory of the rank that used most during a test."""
+
+    peak_bytes: Annotated[Count, about("resident at most", unit="B", label="peak memory of a rank, MiB", scale=MIB)]
+    baseline_bytes: Annotated[
+        Count,
+        about(
+            "resident before the first test: process and libraries",
+            unit="B",
+            label="baseline: process and libraries, MiB",
+            scale=MIB,
+        ),
+    ]
+    device_peak_bytes: Annotated[Count, about("allocated on the GPU at most; 0 on CPUs", unit="B")]
+    planned_bytes: Annotated[Count, about("what the plan estimates for such a rank", unit="B")]
+    whole_run: Annotated[bool, about("whether the peak is that of the run so far: the kernel could not reset it")]
+    accelerated: Annotated[bool, about("whether the ranks compute on GPUs")]
+    data: Annotated[DataFacts | None, about("of tests that train")] = None
+
+
+class Quantities(Record):
+    """Quantities of a node; null where the system does not report one."""
+
+    processors: Annotated[Seconds | None, about("share of the processors' time in use")]
+    memory_bytes: Annotated[Seconds | None, about("memory in use", unit="B")]
+    gpus: Annotated[Seconds | None, about("share of the GPUs' time in use")]
+    gpu_memory_bytes: Annotated[Seconds | None, about("memory of a GPU in use", unit="B")]
+
+
+Sample = Annotated[tuple[float | None, ...], Meta(min_length=5, max_length=5)]
+
+
+class Telemetry(Record):
+    """What the nodes did during a test."""
+
+    nodes: Annotated[Positive, about("nodes that were sampled")]
+    samples: Annotated[Count, about("samples of each node")]
+    interval: Annotated[Seconds, about("longest time between two samples", unit="s")]
+    average: Annotated[Quantities, about("means over time and nodes")]
+    maximum: Annotated[Quantities, about("maxima over time and nodes")]
+    series: Annotated[
+        tuple[Sample, ...],
+        Meta(max_length=KEPT_SAMPLES),
+        about("the first node over time: seconds, then the four quantities"),
+    ]
+    gpu_joules: Annotated[float | None, about("energy of all GPUs over the test", unit="J")] = None
+    gpu_watts: Annotated[float | None, about("mean power of all GPUs", unit="W")] = None
+
+
+class Rank(Record):
+    """One rank of the job."""
+
+    rank: Annotated[Count, about("number of the rank in the job")]
+    groups: Annotated[tuple[Count | None, ...], about("group of the rank in each grid; null where it is idle")]
+    host: Annotated[Name, about("host name")]
+    device: Annotated[Name, about("torch's name of the device")]
+    cpus: Annotated[Name, about("CPUs of the affinity set, as ranges")]
+    threads: Annotated[Positive, about("threads of torch and of the custom kernels")]
+
+
+class Environment(Record):
+    """The machine and software of a run, as rank 0 and sums over all ranks report them."""
+
+    ranks: Annotated[Positive, about("ranks of the job")]
+    nodes: Annotated[Positive, about("nodes of the job")]
+    accelerators: Annotated[Count, about("GPUs that the ranks of a node use, on the node with fewest")]
+    processor: Annotated[Name, about("model of the processor")]
+    cpus: Annotated[Positive, about("CPUs of the node of rank 0")]
+    memory_bytes: Annotated[Positive, about("memory of the node of rank 0", unit="B")]
+    device: Annotated[Name, about("device of rank 0")]
+    system: Annotated[Name, about("operating system and kernel")]
+    python: Annotated[Name, about("version of Python")]
+    mpi: Annotated[Name, about("the MPI library's own name of its version")]
+    packages: Annotated[dict[str, Name], about("versions of packages and libraries")]
+    grids: Annotated[tuple[Name, ...], about("process grids of the tests")]
+    idle: Annotated[tuple[str, ...], about("ranks that a grid leaves idle, in words")]
+    warnings: Annotated[tuple[str, ...], about("what makes the machine slower than it is")]

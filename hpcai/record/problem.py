@@ -1,0 +1,40 @@
+"""Records of the input as it was read: text, digest, and every KEY with its values."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from hpcai.record.record import Name, Record, Scalar, Sha256, about
+
+
+class RunValue(Record):
+    """The value of a KEY of the run."""
+
+    value: Annotated[Scalar, about("the value")]
+    default: Annotated[bool, about("whether the input left it out")]
+
+
+class KeyValues(Record):
+    """The values of a KEY of a section."""
+
+    values: Annotated[tuple[Scalar, ...], about("the values, each of them a test unless the KEY is a list")]
+    default: Annotated[bool, about("whether the input left it out")]
+
+
+class SectionValues(Record):
+    """A section of the input."""
+
+    name: Annotated[Name, about("name of the section")]
+    keys: Annotated[dict[str, KeyValues], about("every KEY that the section has")]
+
+
+class Input(Record):
+    """The input of a run."""
+
+    name: Annotated[str, about("name of the input file")]
+    digest: Annotated[Sha256, about("SHA-256 of the text")]
+    headers: Annotated[tuple[str, ...], Meta(min_length=2, max_length=2), about("the two free header lines")]
+    text: Annotated[str, about("the text")]
+    overrides: Annotated[tuple[str, ...], about("options --set of the command line")]
+    run: Annotated[dict[str, RunValue], about("every KEY of the run")]
+    sections: Annotated[tuple[SectionValues, ...], about("the sections in their order")]

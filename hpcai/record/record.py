@@ -1,0 +1,95 @@
+"""Typed records: the declaration of a field is its type, bounds, unit, printed label and sentence in docs/METRICS.md.
+
+From it follow the JSON schema (hpcai.record.schema), the strict loader (hpcai.record.loading), the columns of the CSV
+files, the printed lines (hpcai.report.lines) and the tables of docs/METRICS.md (hpcai.record.reference).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import UnionType
+
+from msgspec import Meta, Struct
+
+Scalar = int | float | str
+Setting = int | float | str | tuple[Scalar, ...]  # the value of a KEY in one case; all values where a KEY is a list
+
+
+class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all records: immutable, keyword arguments only; unknown fields are refused when one is loaded."""
+
+
+def about(
+    description: str, *, unit: str = "", label: str = "", scale: float = 1.0, absent: str = "n/a", csv: bool = False
+) -> Meta:
+    """What a field says of itself, beside its type.
+
+    description: its sentence in docs/METRICS.md. unit: of the stored value, SI without prefix. label: of its printed
+    line, which shows value / scale, or `absent` where the value is None; a field without a label is not printed by
+    itself. csv: whether it is a column of result.csv.
+    """
+    extra = {"unit": unit, "label": label, "scale": scale, "absent": absent, "csv": csv}
+    return Meta(description=description, extra=extra)
+
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
+Name = Annotated[str, Meta(min_length=1)]
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Utc = Annotated[
+    str,
+    Meta(
+        pattern="^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9][+]00:00$"
+    ),
+]
+Verdict = Literal["PASSED", "FAILED", "NOT CHECKED"]
+Status = Literal["VALID", "UNOFFICIAL", "INVALID"]
+Backend = Literal["none", "gloo", "nccl"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a record as it was declared; `record` is the record that it holds, None where it holds another."""
+
+    name: str
+    description: str
+    unit: str
+    label: str
+    scale: float
+    absent: str
+    csv: bool
+    record: type[Record] | None
+
+
+@cache
+def fields(kind: type[Record]) -> tuple[Field, ...]:
+    """The fields of a record, in the order in which they are declared."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_field(name, hints[name]) for name in kind.__struct_fields__)
+
+
+def _field(name: str, hint: Any) -> Field:
+    extra: dict[str, Any] = {"unit": "", "label": "", "scale": 1.0, "absent": "n/a", "csv": False}
+    description = ""
+    for meta in _metas(hint):
+        extra |= {name: value for name, value in (meta.extra or {}).items() if name in extra}
+        description = meta.description or description
+    return Field(name, description, record=_record(hint), **extra)
+
+
+def _metas(hint: Any) -> Iterator[Meta]:
+    if get_origin(hint) is Annotated:
+        kind, *metas = get_args(hint)
+        yield from _metas(kind)
+        yield from (meta for meta in metas if isinstance(meta, Meta))
+
+
+def _record(hint: Any) -> type[Record] | None:
+    """The record that a field of this type holds, by itself or where it is not None."""
+    if get_origin(hint) is Annotated:
+        return _record(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return next((found for each in get_args(hint) if (found := _record(each))), None)
+    return hint if isinstance(hint, type) and issubclass(hint, Record) else None

@@ -1,0 +1,108 @@
+"""The record of a whole result, as result.json holds it."""
+
+from typing import Annotated, Any, Literal
+
+
+from hpcai.record.entry import Row, Table
+from hpcai.record.machine import Environment, Rank
+from hpcai.record.problem import Input
+from hpcai.record.record import Count, Name, Positive, Record, Sha256, Status, Utc, about
+from hpcai.workloads.comm.record import CollectiveRow
+from hpcai.workloads.kernels.record import KernelRow
+
+SCHEMA: Literal["hpcai-result/3"] = "hpcai-result/3"
+
+
+class BrokenOff(Record):
+    """The test in which a run was broken off; it is never ranked."""
+
+    index: Annotated[Positive, about("number of the test")]
+    workload: Annotated[Name, about("the section of the input")]
+    tv: Annotated[Name | None, about("T/V; null for tests without a row")]
+    cause: Annotated[Name, about("a signal to a rank, or the time limit")]
+    n: Annotated[Count, about("training samples credited until then")]
+    gflops: Annotated[float | None, about("credited training operations / seconds, in 10^9", unit="GFLOP/s")]
+    raw: Annotated[Any, about("what was measured until then; null where nothing was")]
+
+
+class Spread(Record):
+    """Statistics of a quantity over repetitions (HPC AI500 V3, Fig. 2)."""
+
+    count: Annotated[Count, about("tests that have the quantity")]
+    mean: Annotated[float, about("mean")]
+    median: Annotated[float, about("median")]
+    min: Annotated[float, about("minimum")]
+    max: Annotated[float, about("maximum")]
+    cv: Annotated[float | None, about("sample standard deviation / mean")]
+
+
+class Repeatability(Record):
+    """Repetitions of a test with different seeds."""
+
+    tests: Annotated[tuple[Count, ...], about("numbers of the tests")]
+    spreads: Annotated[dict[str, Spread | None], about("statistics by quantity; null where no test has it")]
+
+
+class Best(Record):
+    """The row that a result is ranked by, of one workload."""
+
+    workload: Annotated[Name, about("the section of the input")]
+    index: Annotated[Positive, about("number of the test")]
+    gflops: Annotated[float, about("FLOPS", unit="GFLOP/s")]
+    figures: Annotated[dict[str, float], about("what tests of the workload are ranked by")]
+    quality: Annotated[float, about("quality")]
+    target: Annotated[float, about("quality target")]
+    P: Annotated[Positive, about("groups")]
+    Q: Annotated[Positive, about("ranks of a group")]
+    time: Annotated[float, about("training time", unit="s")]
+
+
+class RunCeilings(Record):
+    """The highest ceilings of a rank in the tables of a run that PASSED; null where none was measured."""
+
+    fma_peak: Annotated[float | None, about("fp32 multiply-adds", unit="FLOP/s")]
+    gemm: Annotated[float | None, about("matrix products", unit="FLOP/s")]
+    convolution: Annotated[float | None, about("convolutions", unit="FLOP/s")]
+    triad: Annotated[float | None, about("STREAM triad", unit="B/s")]
+    copy: Annotated[float | None, about("copy within a GPU's memory", unit="B/s")]
+    fma_peak_tf32: Annotated[float | None, about("tf32 multiply-adds of a GPU", unit="FLOP/s")]
+    fma_peak_fp16: Annotated[float | None, about("fp16 multiply-adds of a GPU", unit="FLOP/s")]
+    fma_peak_bf16: Annotated[float | None, about("bf16 multiply-adds of a GPU", unit="FLOP/s")]
+    fma_peak_fp64: Annotated[float | None, about("fp64 multiply-adds of a GPU", unit="FLOP/s")]
+    fma_peak_int8: Annotated[float | None, about("int8 multiply-adds of a GPU", unit="op/s")]
+    all_reduce_bus: Annotated[float | None, about("bus bandwidth of an all-reduce", unit="B/s")]
+
+
+class Summary(Record):
+    """The end of a result."""
+
+    complete: Annotated[bool, about("whether every test ended")]
+    planned: Annotated[Count, about("tests that the input asks for")]
+    tests: Annotated[Count, about("tests that ended")]
+    passed: Annotated[Count, about("tests that PASSED")]
+    failed: Annotated[Count, about("tests that FAILED")]
+    skipped: Annotated[Count, about("tests skipped because of illegal input: always 0, such input is refused")]
+    valid: Annotated[Status, about("VALID, UNOFFICIAL or INVALID: the worst of all tests")]
+    reasons: Annotated[tuple[str, ...], about("why it is not VALID")]
+    best: Annotated[tuple[Best, ...], about("the best row of each workload, the one that ranks the result first")]
+    ceilings: Annotated[RunCeilings, about("ceilings of a rank")]
+    repeatability: Annotated[tuple[Repeatability, ...], about("repeated tests")]
+    fingerprint: Annotated[Sha256, about("SHA-256 of all other parts of the result")]
+
+
+class Result(Record):
+    """A run: its input, machine, tests and summary."""
+
+    schema: Literal["hpcai-result/3"] = SCHEMA
+    version: Annotated[Name, about("version of the program")]
+    date: Annotated[Utc, about("start of the run, UTC")]
+    input: Annotated[Input, about("the input")]
+    environment: Annotated[Environment, about("machine and software")]
+    ranks: Annotated[tuple[Rank, ...], about("the first ranks")]
+    tests: Annotated[tuple[Row, ...], about("tests with a row of HPL")] = ()
+    tables: Annotated[tuple[Table, ...], about("tests with a table")] = ()
+    kernels: Annotated[tuple[KernelRow, ...], about("rows of the tables of [kernels]")] = ()
+    collectives: Annotated[tuple[CollectiveRow, ...], about("rows of the tables of [comm]")] = ()
+    broken_off: Annotated[BrokenOff | None, about("the test in which the run was broken off")] = None
+    summary: Annotated[Summary | None, about("the end of the result")] = None
+    digest: Annotated[Sha256 | None, about("SHA-256 of the result without this field")] = None

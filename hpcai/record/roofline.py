@@ -1,0 +1,99 @@
+"""Records of a test under the roofline of its run (HPC AI500 V2)."""
+
+from typing import Annotated, Literal
+
+from hpcai.record.record import Count, Positive, Record, about
+
+GB = 1e9
+NOT_MEASURED = "n/a, not measured"
+Bound = Literal["compute", "memory", "communication"]
+
+
+class Intensity(Record):
+    """FLOP of a training step per byte that it moves."""
+
+    memory: Annotated[float, about("per byte of memory, from the shapes of the layers", label="FLOP per byte of memory")]
+    communication: Annotated[
+        float | None,
+        about("per byte all-reduced", label="FLOP per byte all-reduced", absent="n/a, one rank"),
+    ]
+
+
+class Ceilings(Record):
+    """Ceilings and bounds of one rank; null where they were not measured before the test."""
+
+    fma_peak: Annotated[float | None, about("multiply-adds in registers", unit="FLOP/s")]
+    gemm: Annotated[float | None, about("matrix products of a step, each by the faster provider", unit="FLOP/s")]
+    convolution: Annotated[float | None, about("convolutions of a step, each by the faster provider", unit="FLOP/s")]
+    compute: Annotated[float | None, about("GEMM and convolution ceilings, weighted by a step's operations", unit="FLOP/s")]
+    memory: Annotated[float | None, about("triad bandwidth x FLOP per byte", unit="FLOP/s")]
+    communication: Annotated[float | None, about("bus bandwidth of the all-reduce x FLOP per byte", unit="FLOP/s")]
+    attainable: Annotated[float | None, about("the lowest bound", unit="FLOP/s")]
+
+
+class CeilingShares(Record):
+    """FLOP/s of a rank / each ceiling and bound."""
+
+    fma_peak: Annotated[float | None, about("of the FMA peak", label="share of the FMA peak", absent=NOT_MEASURED)]
+    gemm: Annotated[float | None, about("of the GEMM ceiling", label="share of the GEMM ceiling", absent=NOT_MEASURED)]
+    convolution: Annotated[
+        float | None,
+        about("of the convolution ceiling", label="share of the convolution ceiling", absent=NOT_MEASURED),
+    ]
+    compute: Annotated[
+        float | None, about("of the compute bound", label="share of the compute bound", absent=NOT_MEASURED)
+    ]
+    memory: Annotated[
+        float | None, about("of the memory bound", label="share of the memory bound", absent=NOT_MEASURED)
+    ]
+    communication: Annotated[
+        float | None,
+        about("of the communication bound", label="share of the communication bound", absent="n/a"),
+    ]
+    attainable: Annotated[
+        float | None, about("of the lowest bound", label="share of the attainable rate", absent=NOT_MEASURED)
+    ]
+
+
+class KernelsSource(Record):
+    """The table of kernels that the ceilings are from."""
+
+    test: Annotated[Positive, about("its test")]
+    triad: Annotated[float | None, about("triad bandwidth", unit="B/s")]
+    faster: Annotated[dict[str, dict[str, Count]], about("products that each provider computes faster, by ceiling")]
+    type: Annotated[str, about("type of the products")]
+
+
+class AllReduceSource(Record):
+    """The measured all-reduce that the communication bound is from."""
+
+    test: Annotated[Positive, about("its test")]
+    scope: Annotated[Literal["group", "world"], about("communicators")]
+    by: Annotated[Literal["gloo", "nccl"], about("backend")]
+    nbytes: Annotated[Positive, about("size nearest to the gradients", unit="B")]
+    bandwidth: Annotated[float, about("bus bandwidth", unit="B/s")]
+
+
+class Roofline(Record):
+    """A rank's rate under the ceilings that were measured before the test."""
+
+    rate: Annotated[float, about("FLOPS / ranks", unit="FLOP/s", label="GFLOP/s of a rank", scale=1e9)]
+    intensity: Annotated[Intensity, about("FLOP per byte")]
+    ceilings: Annotated[Ceilings, about("ceilings and bounds of a rank")]
+    shares: Annotated[CeilingShares, about("shares of ceilings and bounds")]
+    binding: Annotated[Bound | None, about("the lowest bound")]
+    kernels: Annotated[KernelsSource | None, about("the table of kernels; null where none was measured before")]
+    all_reduce: Annotated[AllReduceSource | None, about("the all-reduce; null where none was measured before")]
+
+
+class GradientBandwidth(Record):
+    """Bytes per second that a rank sent to average gradients, by where the ranks of its group lie."""
+
+    within: Annotated[
+        float | None,
+        about("groups within a node", unit="B/s", label="gradient bandwidth within nodes, GB/s", scale=GB),
+    ]
+    between: Annotated[
+        float | None,
+        about("groups on several nodes", unit="B/s", label="gradient bandwidth between nodes, GB/s", scale=GB),
+    ]

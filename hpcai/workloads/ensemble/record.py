@@ -1,0 +1,37 @@
+"""Records of `[ensemble]`: what is measured of classifiers beyond any training, and the row of HPL."""
+
+from typing import Annotated, Literal
+
+from hpcai.record.dataset import ImageValidation
+from hpcai.record.record import Count, Record, about
+from hpcai.record.training import Members, StoppedTraining, TrainingRaw, TrainingRow
+
+
+class Ensemble(Record):
+    """The models together on the validation set, and on the training samples that they did not train on."""
+
+    correct: Annotated[Count, about("validation samples that the mean of the models' outputs classifies correctly")]
+    agreeing_pairs: Annotated[Count, about("pairs of models with the same class, summed over the samples")]
+    bag_evaluated: Annotated[Count, about("training samples that some model did not train on")]
+    bag_correct: Annotated[Count, about("of these, samples that those models together classify correctly")]
+
+
+class EnsembleRaw(TrainingRaw):
+    """Raw measurements of an ensemble of classifiers."""
+
+    curve: Annotated[tuple[ImageValidation, ...], about("validations of the first model")]
+    members: Annotated[Members[int], about("correct validation samples of the models one by one")]
+    ensemble: Annotated[Ensemble, about("the models together")]
+
+
+class EnsembleRow(TrainingRow):
+    """A test of `[ensemble]`."""
+
+    workload: Literal["ensemble"] = "ensemble"
+    raw: Annotated[EnsembleRaw, about("raw measurements")]
+
+
+class StoppedEnsemble(StoppedTraining):
+    """A test of `[ensemble]` in which the run was broken off."""
+
+    curve: Annotated[tuple[ImageValidation, ...], about("validations of the first model")]

@@ -1,0 +1,77 @@
+"""Records of `[kernels]`: products and ceilings as measured, and the rows that follow from them."""
+
+from typing import Annotated, Literal
+
+from hpcai.record.entry import Table
+from hpcai.record.record import Count, Name, Positive, Record, Verdict, about
+
+
+class MeasuredKernel(Record):
+    """One product or ceiling by one provider."""
+
+    kernel: Annotated[Name, about("gemm, conv2d, fma_peak, triad or copy")]
+    direction: Annotated[Name, about("of a layer: forward, input_gradient, weight_gradient; else product or ceiling")]
+    shape: Annotated[Name, about("shape of the product, the sums or the vectors")]
+    of: Annotated[Name, about("the network that has the product, `square`, or `ceiling`")]
+    occurrences: Annotated[Positive, about("how often a training step of the network has the product")]
+    dtype: Annotated[Name, about("type of the operands")]
+    threads: Annotated[Positive, about("threads of a rank")]
+    provider: Annotated[Name, about("custom, vendor or another provider")]
+    variant: Annotated[str, about("which of several variants of the provider was fastest")]
+    operations: Annotated[Count, about("operations of one call", unit="FLOP")]
+    nbytes: Annotated[Count, about("operands and result, each once", unit="B")]
+    seconds: Annotated[float, about("time of one call of the slowest rank, median of blocks", unit="s")]
+    residual: Annotated[float, about("element-wise residual, limit 1; of int8 wrong elements, limit 0")]
+    checked: Annotated[Literal["every element", "random vectors"], about("how the result was verified")]
+
+
+class MissingKernel(Record):
+    """What a provider cannot compute here, and why."""
+
+    kernel: Annotated[Name, about("the kernel")]
+    dtype: Annotated[Name, about("type of the operands")]
+    provider: Annotated[Name, about("the provider")]
+    why: Annotated[Name, about("the reason")]
+
+
+class KernelsRaw(Record):
+    """Raw measurements of `[kernels]`."""
+
+    threads: Annotated[Positive, about("threads of a rank")]
+    ranks: Annotated[Positive, about("ranks that compute at once")]
+    missing: Annotated[tuple[MissingKernel, ...], about("what was not measured")]
+    rows: Annotated[tuple[MeasuredKernel, ...], about("what was measured")]
+
+
+class KernelRow(MeasuredKernel):
+    """A measured product or ceiling with what follows from it; a line of kernels.csv."""
+
+    test: Annotated[Positive, about("number of the test")]
+    gflops: Annotated[float, about("operations / seconds, in 10^9", unit="GFLOP/s")]
+    intensity: Annotated[float | None, about("operations / nbytes", unit="FLOP/B")]
+    share: Annotated[float | None, about("rate / custom FMA peak of the same type")]
+    ratio: Annotated[float | None, about("seconds of the vendor / seconds of custom, of the same product")]
+    verdict: Annotated[Verdict, about("PASSED if the residual is within its limit")]
+
+
+class KernelCeilings(Record):
+    """Ceilings of one rank, of rows that PASSED; null where none did, or where it is measured on GPUs only."""
+
+    fma_peak: Annotated[float | None, about("fp32 multiply-adds in registers", unit="FLOP/s")]
+    gemm: Annotated[float | None, about("matrix products of the networks, by the faster provider", unit="FLOP/s")]
+    convolution: Annotated[float | None, about("convolutions of the networks, by the faster provider", unit="FLOP/s")]
+    triad: Annotated[float | None, about("STREAM triad in fp64", unit="B/s")]
+    copy: Annotated[float | None, about("copy within a GPU's memory", unit="B/s")] = None
+    fma_peak_tf32: Annotated[float | None, about("tf32 multiply-adds of a GPU", unit="FLOP/s")] = None
+    fma_peak_fp16: Annotated[float | None, about("fp16 multiply-adds of a GPU", unit="FLOP/s")] = None
+    fma_peak_bf16: Annotated[float | None, about("bf16 multiply-adds of a GPU", unit="FLOP/s")] = None
+    fma_peak_fp64: Annotated[float | None, about("fp64 multiply-adds of a GPU", unit="FLOP/s")] = None
+    fma_peak_int8: Annotated[float | None, about("int8 multiply-adds of a GPU", unit="op/s")] = None
+
+
+class KernelsTable(Table):
+    """A test of `[kernels]`."""
+
+    workload: Literal["kernels"] = "kernels"
+    raw: Annotated[KernelsRaw, about("raw measurements")]
+    ceilings: Annotated[KernelCeilings, about("ceilings of one rank")]

@@ -1,0 +1,88 @@
+"""Records of `[weather]`: what is measured of detectors beyond any training, and the row of HPL."""
+
+from typing import Annotated, Literal
+
+from hpcai.record.dataset import BoxValidation, ClassPrecision
+from hpcai.record.record import Count, Record, Seconds, Sha256, about
+from hpcai.record.training import Members, StoppedTraining, TrainingRaw, TrainingRow, TrainingScores
+
+
+class Detections(Record):
+    """The models together on the validation frames, and on the training frames that they did not train on."""
+
+    precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.5")]
+    loose_precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.1")]
+    true_boxes: Annotated[tuple[Count, ...], about("true boxes of each class in the validation frames")]
+    agreement: Annotated[float, about("agreement of pairs of models, summed over pairs and frames")]
+    bag_evaluated: Annotated[Count, about("training frames that some model did not train on")]
+    bag_precision: Annotated[ClassPrecision, about("average precision of those models together on these frames")]
+    sha256: Annotated[Sha256, about("SHA-256 of the detections and true boxes in detections-<n>.h5")]
+
+
+class Loading(Record):
+    """What loading the training frames took in the timed region, summed over all ranks."""
+
+    bytes_read: Annotated[Count, about("bytes read from files", unit="B")]
+    read_seconds: Annotated[Seconds, about("threads reading", unit="s")]
+    decompress_seconds: Annotated[Seconds, about("threads decompressing", unit="s")]
+    load_seconds: Annotated[Seconds, about("threads loading, reading and decompressing included", unit="s")]
+
+
+class WeatherRaw(TrainingRaw):
+    """Raw measurements of an ensemble of detectors."""
+
+    curve: Annotated[tuple[BoxValidation, ...], about("validations of the first model")]
+    members: Annotated[Members[float], about("mean average precision of the models one by one")]
+    ensemble: Annotated[Detections, about("the models together")]
+    loading: Annotated[Loading, about("loading of the training frames")]
+
+
+UNREAD = "n/a, nothing read"
+
+
+class LoadingScores(Record):
+    """What reading the training data took; reading and decompressing are summed over the threads of a rank."""
+
+    read_rate: Annotated[
+        float | None,
+        about(
+            "bytes read by all ranks / training time",
+            unit="B/s",
+            label="fields read in training, GB/s",
+            scale=1e9,
+            absent=UNREAD,
+        ),
+    ]
+    loading_share: Annotated[float, about("load_seconds / rank x training time", label="share of training, loading")]
+    reading_share: Annotated[
+        float | None,
+        about("read_seconds / rank x training time", label="share of training, reading", absent=UNREAD),
+    ]
+    decompressing_share: Annotated[
+        float | None,
+        about("decompress_seconds / rank x training time", label="share of training, decompressing", absent=UNREAD),
+    ]
+
+
+class WeatherScores(TrainingScores):
+    """Scores of an ensemble of detectors."""
+
+    loose_precision: Annotated[
+        float, about("mean average precision at an overlap of 0.1", label="mAP at an overlap of 0.1")
+    ]
+    class_precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.5")]
+    loading: Annotated[LoadingScores, about("loading of the training frames")]
+
+
+class WeatherRow(TrainingRow):
+    """A test of `[weather]`."""
+
+    workload: Literal["weather"] = "weather"
+    scores: Annotated[WeatherScores, about("scores")]
+    raw: Annotated[WeatherRaw, about("raw measurements")]
+
+
+class StoppedWeather(StoppedTraining):
+    """A test of `[weather]` in which the run was broken off."""
+
+    curve: Annotated[tuple[BoxValidation, ...], about("validations of the first model")]
