@@ -7,7 +7,7 @@ from msgspec import Meta
 from hpcai.record.record import Count, Name, Positive, Record, Seconds, Sha256, about
 
 
-class Dataset(Record):
+class Dataset(Record, kw_only=True):
     """Description of a dataset, the same on every rank."""
 
     name: Annotated[Name, about("name of the set")]
@@ -16,11 +16,13 @@ class Dataset(Record):
     classes: Annotated[Positive, about("number of classes")]
     training_samples: Annotated[Positive, about("samples that are trained on")]
     validation_samples: Annotated[Positive, about("samples of the validation set")]
-    ceiling: Annotated[float | None, about("expected quality of the best possible classifier, of generated data")] = None
+    ceiling: Annotated[float | None, about("expected quality of the best possible classifier, of generated data")] = (
+        None
+    )
     ceiling_error: Annotated[float | None, about("standard error of the ceiling")] = None
 
 
-class Staging(Record):
+class Staging(Record, kw_only=True):
     """Copies of the data to the nodes."""
 
     bytes: Annotated[Count, about("copied, all nodes together", unit="B")]
@@ -30,7 +32,7 @@ class Staging(Record):
     kept: Annotated[bool, about("whether the copy stays after the run")]
 
 
-class Validation(Record):
+class Validation(Record, kw_only=True):
     """One validation of the first model."""
 
     epoch: Annotated[Count, about("epochs completed")]
@@ -40,7 +42,7 @@ class Validation(Record):
     fingerprint: Annotated[Count, about("sum of scrambled indices of the samples evaluated")]
 
 
-class ImageValidation(Validation):
+class ImageValidation(Validation, kw_only=True):
     """One validation of a classifier."""
 
     correct: Annotated[Count, about("samples whose most likely class is theirs")]
@@ -49,7 +51,7 @@ class ImageValidation(Validation):
 ClassPrecision = tuple[float | None, ...]  # average precision of each class; null where there is no true box
 
 
-class BoxValidation(Validation):
+class BoxValidation(Validation, kw_only=True):
     """One validation of a detector."""
 
     average_precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.5")]

@@ -10,7 +10,7 @@ from hpcai.record.record import Count, Name, Positive, Record, Setting, Status, 
 ROW_TYPE = "^W[RC][0-9]{2}[A-Z][0-9][A-Z][0-9]$"
 
 
-class Check(Record):
+class Check(Record, kw_only=True):
     """One check of a test: what was measured, held against its limit."""
 
     name: Annotated[str, about("the printed name")]
@@ -19,7 +19,7 @@ class Check(Record):
     verdict: Annotated[Verdict, about("PASSED, FAILED or NOT CHECKED")]
 
 
-class Operations(Record):
+class Operations(Record, kw_only=True):
     """Operations of a test by the rule of the headline."""
 
     rule: Annotated[Name, about("the rule of counting")]
@@ -29,7 +29,7 @@ class Operations(Record):
     executed: Annotated[Count, about("as the layers' hooks counted them while they ran", unit="FLOP")]
 
 
-class Entry(Record):
+class Entry(Record, kw_only=True):
     """A test that has ended: `workload` is the section's name, `raw` what its workload measured."""
 
     index: Annotated[Positive, about("number of the test, from 1, in the order of the input", csv=True)]
@@ -41,7 +41,7 @@ class Entry(Record):
     verdict: Annotated[Verdict, about("PASSED if no check is FAILED", csv=True)]
 
 
-class Row(Entry):
+class Row(Entry, kw_only=True):
     """A test with a row in HPL's layout."""
 
     tv: Annotated[str, Meta(pattern=ROW_TYPE), about("T/V, eight characters: how the row was made", csv=True)]
@@ -58,5 +58,5 @@ class Row(Entry):
     reasons: Annotated[tuple[str, ...], about("why the status is not VALID")]
 
 
-class Table(Entry):
+class Table(Entry, kw_only=True):
     """A test that makes a table and no row; its rows stand in a list of the result."""

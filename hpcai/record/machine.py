@@ -10,7 +10,7 @@ KEPT_SAMPLES = 200
 MIB = 2**20
 
 
-class DataFacts(Record):
+class DataFacts(Record, kw_only=True):
     """What the planned memory of a training depends on, beside its settings and network."""
 
     data_bytes: Annotated[Count, about("data that a rank keeps in memory", unit="B")]
@@ -19,7 +19,7 @@ class DataFacts(Record):
     converted: Annotated[bool, about("whether 16-bit convolutions are computed in fp32")]
 
 
-class Memory(Record):
+class Memory(Record, kw_only=True):
     """Memory of the rank that used most during a test."""
 
     peak_bytes: Annotated[Count, about("resident at most", unit="B", label="peak memory of a rank, MiB", scale=MIB)]
@@ -39,7 +39,7 @@ class Memory(Record):
     data: Annotated[DataFacts | None, about("of tests that train")] = None
 
 
-class Quantities(Record):
+class Quantities(Record, kw_only=True):
     """Quantities of a node; null where the system does not report one."""
 
     processors: Annotated[Seconds | None, about("share of the processors' time in use")]
@@ -51,7 +51,7 @@ class Quantities(Record):
 Sample = Annotated[tuple[float | None, ...], Meta(min_length=5, max_length=5)]
 
 
-class Telemetry(Record):
+class Telemetry(Record, kw_only=True):
     """What the nodes did during a test."""
 
     nodes: Annotated[Positive, about("nodes that were sampled")]
@@ -68,7 +68,7 @@ class Telemetry(Record):
     gpu_watts: Annotated[float | None, about("mean power of all GPUs", unit="W")] = None
 
 
-class Rank(Record):
+class Rank(Record, kw_only=True):
     """One rank of the job."""
 
     rank: Annotated[Count, about("number of the rank in the job")]
@@ -79,7 +79,7 @@ class Rank(Record):
     threads: Annotated[Positive, about("threads of torch and of the custom kernels")]
 
 
-class Environment(Record):
+class Environment(Record, kw_only=True):
     """The machine and software of a run, as rank 0 and sums over all ranks report them."""
 
     ranks: Annotated[Positive, about("ranks of the job")]

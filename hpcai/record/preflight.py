@@ -11,21 +11,21 @@ Kernel = Literal["conv2d", "gemm"]
 Direction = Literal["forward", "input_gradient", "weight_gradient"]
 
 
-class Worst(Record):
+class Worst(Record, kw_only=True):
     """The worst value of a check over all ranks, and where it was found."""
 
     value: Annotated[float, about("the value")]
     where: Annotated[str, about("where it was found")]
 
 
-class WrongElements(Record):
+class WrongElements(Record, kw_only=True):
     """Most wrong elements of one integer product."""
 
     value: Annotated[Count, about("how many elements are wrong")]
     where: Annotated[str, about("of which product")]
 
 
-class Residuals(Record):
+class Residuals(Record, kw_only=True):
     """Residuals of the products that the provider computes at the layer shapes of the network."""
 
     scaled: Annotated[Worst, about("HPL's scaled residual")]
@@ -33,7 +33,7 @@ class Residuals(Record):
     wrong: Annotated[WrongElements | None, about("of products of int8")] = None
 
 
-class PrecisionProbe(Record):
+class PrecisionProbe(Record, kw_only=True):
     """The network's heaviest layer, forward and backward, in fp32 and in the precision of the test."""
 
     fp32_seconds: Annotated[float, about("in fp32", unit="s")]
@@ -41,7 +41,7 @@ class PrecisionProbe(Record):
     converted: Annotated[bool, about("whether a rank computes 16-bit convolutions in fp32")]
 
 
-class ComparedLosses(Record):
+class ComparedLosses(Record, kw_only=True):
     """Losses by custom kernels and by the vendor's from the same weights on the same batch."""
 
     custom: Annotated[Losses, about("by the custom kernels, step by step")]
@@ -49,7 +49,7 @@ class ComparedLosses(Record):
     rounding: Annotated[float, about("largest change by weights that are altered by one rounding")]
 
 
-class ComparedLayer(Record):
+class ComparedLayer(Record, kw_only=True):
     """The layer whose values by custom kernels deviate most from the vendor's."""
 
     where: Annotated[Name, about("name of the layer")]
@@ -58,7 +58,7 @@ class ComparedLayer(Record):
     norm: Annotated[float, about("norm of the vendor's values")]
 
 
-class VendorComparison(Record):
+class VendorComparison(Record, kw_only=True):
     """Training steps by custom kernels, compared with the same steps by the vendor's kernels."""
 
     losses: Annotated[ComparedLosses, about("training losses")]
@@ -69,7 +69,7 @@ class VendorComparison(Record):
     evaluated: Annotated[ComparedLosses | None, about("the loss in evaluation, of classifiers")] = None
 
 
-class Forward(Record):
+class Forward(Record, kw_only=True):
     """Seconds of a layer's forward pass, by who computes it."""
 
     vendor: Annotated[float, about("by the vendor", unit="s")]
@@ -77,7 +77,7 @@ class Forward(Record):
     custom: Annotated[float, about("by the custom kernel", unit="s")]
 
 
-class Backward(Record):
+class Backward(Record, kw_only=True):
     """Seconds of a layer's backward pass, by which gradients are custom."""
 
     vendor: Annotated[float, about("by the vendor", unit="s")]
@@ -87,7 +87,7 @@ class Backward(Record):
     weight_gradient: Annotated[float | None, about("only the weights' gradient custom", unit="s")] = None
 
 
-class TimedProduct(Record):
+class TimedProduct(Record, kw_only=True):
     """A product of the network's layers, timed by each provider, and which directions became custom."""
 
     kernel: Annotated[Kernel, about("convolution or matrix product")]
@@ -98,7 +98,7 @@ class TimedProduct(Record):
     custom: Annotated[tuple[Direction, ...], about("directions that the custom kernels compute")]
 
 
-class TimedNormalisation(Record):
+class TimedNormalisation(Record, kw_only=True):
     """Batch norms of one shape, timed by each provider."""
 
     shape: Annotated[str, about("shape, and what is computed with the batch norm at once")]
@@ -108,14 +108,14 @@ class TimedNormalisation(Record):
     chosen: Annotated[bool, about("whether the custom kernel computes it")]
 
 
-class WholeStep(Record):
+class WholeStep(Record, kw_only=True):
     """A training step of the whole network."""
 
     vendor: Annotated[float, about("all by the vendor", unit="s")]
     chosen: Annotated[float, about("with the chosen kernels", unit="s")]
 
 
-class KernelChoice(Record):
+class KernelChoice(Record, kw_only=True):
     """KERNELS auto: what was timed layer by layer, and what was chosen."""
 
     rounds: Annotated[Positive, about("rounds of timing")]
@@ -124,7 +124,7 @@ class KernelChoice(Record):
     whole: Annotated[WholeStep | None, about("a whole step; null where nothing custom was faster")]
 
 
-class SiteKernels(Record):
+class SiteKernels(Record, kw_only=True):
     """Kernels of a file that KERNELS file:PATH names."""
 
     sha256: Annotated[Sha256, about("SHA-256 of the file")]

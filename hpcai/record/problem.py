@@ -7,28 +7,28 @@ from msgspec import Meta
 from hpcai.record.record import Name, Record, Scalar, Sha256, about
 
 
-class RunValue(Record):
+class RunValue(Record, kw_only=True):
     """The value of a KEY of the run."""
 
     value: Annotated[Scalar, about("the value")]
     default: Annotated[bool, about("whether the input left it out")]
 
 
-class KeyValues(Record):
+class KeyValues(Record, kw_only=True):
     """The values of a KEY of a section."""
 
     values: Annotated[tuple[Scalar, ...], about("the values, each of them a test unless the KEY is a list")]
     default: Annotated[bool, about("whether the input left it out")]
 
 
-class SectionValues(Record):
+class SectionValues(Record, kw_only=True):
     """A section of the input."""
 
     name: Annotated[Name, about("name of the section")]
     keys: Annotated[dict[str, KeyValues], about("every KEY that the section has")]
 
 
-class Input(Record):
+class Input(Record, kw_only=True):
     """The input of a run."""
 
     name: Annotated[str, about("name of the input file")]

@@ -7,17 +7,25 @@ files, the printed lines (hpcai.report.lines) and the tables of docs/METRICS.md 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from types import UnionType
+from typing import Annotated, Any, Literal, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, StructMeta
 
 Scalar = int | float | str
 Setting = int | float | str | tuple[Scalar, ...]  # the value of a KEY in one case; all values where a KEY is a list
 
 
-class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all records: immutable, keyword arguments only; unknown fields are refused when one is loaded."""
+@dataclass_transform(frozen_default=True)
+class RecordMeta(StructMeta):
+    """Makes every record immutable and strict about unknown fields."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> type:
+        return super().__new__(mcs, name, bases, namespace, **{"frozen": True, "forbid_unknown_fields": True, **config})
+
+
+class Record(Struct, metaclass=RecordMeta):
+    """Base of all records."""
 
 
 def about(

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any, Literal
 
-
 from hpcai.record.entry import Row, Table
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.problem import Input
@@ -13,7 +12,7 @@ from hpcai.workloads.kernels.record import KernelRow
 SCHEMA: Literal["hpcai-result/3"] = "hpcai-result/3"
 
 
-class BrokenOff(Record):
+class BrokenOff(Record, kw_only=True):
     """The test in which a run was broken off; it is never ranked."""
 
     index: Annotated[Positive, about("number of the test")]
@@ -25,7 +24,7 @@ class BrokenOff(Record):
     raw: Annotated[Any, about("what was measured until then; null where nothing was")]
 
 
-class Spread(Record):
+class Spread(Record, kw_only=True):
     """Statistics of a quantity over repetitions (HPC AI500 V3, Fig. 2)."""
 
     count: Annotated[Count, about("tests that have the quantity")]
@@ -36,14 +35,14 @@ class Spread(Record):
     cv: Annotated[float | None, about("sample standard deviation / mean")]
 
 
-class Repeatability(Record):
+class Repeatability(Record, kw_only=True):
     """Repetitions of a test with different seeds."""
 
     tests: Annotated[tuple[Count, ...], about("numbers of the tests")]
     spreads: Annotated[dict[str, Spread | None], about("statistics by quantity; null where no test has it")]
 
 
-class Best(Record):
+class Best(Record, kw_only=True):
     """The row that a result is ranked by, of one workload."""
 
     workload: Annotated[Name, about("the section of the input")]
@@ -57,7 +56,7 @@ class Best(Record):
     time: Annotated[float, about("training time", unit="s")]
 
 
-class RunCeilings(Record):
+class RunCeilings(Record, kw_only=True):
     """The highest ceilings of a rank in the tables of a run that PASSED; null where none was measured."""
 
     fma_peak: Annotated[float | None, about("fp32 multiply-adds", unit="FLOP/s")]
@@ -73,7 +72,7 @@ class RunCeilings(Record):
     all_reduce_bus: Annotated[float | None, about("bus bandwidth of an all-reduce", unit="B/s")]
 
 
-class Summary(Record):
+class Summary(Record, kw_only=True):
     """The end of a result."""
 
     complete: Annotated[bool, about("whether every test ended")]
@@ -90,7 +89,7 @@ class Summary(Record):
     fingerprint: Annotated[Sha256, about("SHA-256 of all other parts of the result")]
 
 
-class Result(Record):
+class Result(Record, kw_only=True):
     """A run: its input, machine, tests and summary."""
 
     schema: Literal["hpcai-result/3"] = SCHEMA

@@ -9,29 +9,33 @@ NOT_MEASURED = "n/a, not measured"
 Bound = Literal["compute", "memory", "communication"]
 
 
-class Intensity(Record):
+class Intensity(Record, kw_only=True):
     """FLOP of a training step per byte that it moves."""
 
-    memory: Annotated[float, about("per byte of memory, from the shapes of the layers", label="FLOP per byte of memory")]
+    memory: Annotated[
+        float, about("per byte of memory, from the shapes of the layers", label="FLOP per byte of memory")
+    ]
     communication: Annotated[
         float | None,
         about("per byte all-reduced", label="FLOP per byte all-reduced", absent="n/a, one rank"),
     ]
 
 
-class Ceilings(Record):
+class Ceilings(Record, kw_only=True):
     """Ceilings and bounds of one rank; null where they were not measured before the test."""
 
     fma_peak: Annotated[float | None, about("multiply-adds in registers", unit="FLOP/s")]
     gemm: Annotated[float | None, about("matrix products of a step, each by the faster provider", unit="FLOP/s")]
     convolution: Annotated[float | None, about("convolutions of a step, each by the faster provider", unit="FLOP/s")]
-    compute: Annotated[float | None, about("GEMM and convolution ceilings, weighted by a step's operations", unit="FLOP/s")]
+    compute: Annotated[
+        float | None, about("GEMM and convolution ceilings, weighted by a step's operations", unit="FLOP/s")
+    ]
     memory: Annotated[float | None, about("triad bandwidth x FLOP per byte", unit="FLOP/s")]
     communication: Annotated[float | None, about("bus bandwidth of the all-reduce x FLOP per byte", unit="FLOP/s")]
     attainable: Annotated[float | None, about("the lowest bound", unit="FLOP/s")]
 
 
-class CeilingShares(Record):
+class CeilingShares(Record, kw_only=True):
     """FLOP/s of a rank / each ceiling and bound."""
 
     fma_peak: Annotated[float | None, about("of the FMA peak", label="share of the FMA peak", absent=NOT_MEASURED)]
@@ -55,7 +59,7 @@ class CeilingShares(Record):
     ]
 
 
-class KernelsSource(Record):
+class KernelsSource(Record, kw_only=True):
     """The table of kernels that the ceilings are from."""
 
     test: Annotated[Positive, about("its test")]
@@ -64,7 +68,7 @@ class KernelsSource(Record):
     type: Annotated[str, about("type of the products")]
 
 
-class AllReduceSource(Record):
+class AllReduceSource(Record, kw_only=True):
     """The measured all-reduce that the communication bound is from."""
 
     test: Annotated[Positive, about("its test")]
@@ -74,7 +78,7 @@ class AllReduceSource(Record):
     bandwidth: Annotated[float, about("bus bandwidth", unit="B/s")]
 
 
-class Roofline(Record):
+class Roofline(Record, kw_only=True):
     """A rank's rate under the ceilings that were measured before the test."""
 
     rate: Annotated[float, about("FLOPS / ranks", unit="FLOP/s", label="GFLOP/s of a rank", scale=1e9)]
@@ -86,7 +90,7 @@ class Roofline(Record):
     all_reduce: Annotated[AllReduceSource | None, about("the all-reduce; null where none was measured before")]
 
 
-class GradientBandwidth(Record):
+class GradientBandwidth(Record, kw_only=True):
     """Bytes per second that a rank sent to average gradients, by where the ranks of its group lie."""
 
     within: Annotated[

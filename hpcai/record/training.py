@@ -1,9 +1,10 @@
-"""Records that the tests share which train models together: raw measurements, phases, and scores."""
+"""Records of tests that train models together: raw measurements and the row of HPL."""
 
 from typing import Annotated, Generic, Literal, TypeVar
 
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
+from hpcai.record.phases import Phases
 from hpcai.record.preflight import (
     KernelChoice,
     PrecisionProbe,
@@ -12,11 +13,11 @@ from hpcai.record.preflight import (
     VendorComparison,
     Worst,
 )
-from hpcai.record.record import Backend, Count, Name, Positive, Record, Seconds, about
-from hpcai.record.roofline import GradientBandwidth, Roofline
+from hpcai.record.record import Backend, Count, Record, Seconds, about
+from hpcai.record.training_scores import TrainingScores
 
 
-class Preparation(Record):
+class Preparation(Record, kw_only=True):
     """What is fixed and tried before the clock starts."""
 
     steps_per_epoch: Annotated[Count, about("optimiser steps of the first model in an epoch")]
@@ -29,7 +30,7 @@ class Preparation(Record):
     kernel_choice: Annotated[KernelChoice | None, about("of KERNELS auto")] = None
 
 
-class Work(Record):
+class Work(Record, kw_only=True):
     """What all models did, summed over the ranks."""
 
     samples: Annotated[Count, about("training samples of steps that changed the weights")]
@@ -44,7 +45,7 @@ class Work(Record):
     diverged_models: Annotated[Count, about("models whose last training loss is not finite")]
 
 
-class Models(Record):
+class Models(Record, kw_only=True):
     """Extremes and sums over the models."""
 
     steps_min: Annotated[Count, about("fewest steps of a model")]
@@ -60,7 +61,7 @@ class Models(Record):
 Value = TypeVar("Value", int, float)
 
 
-class Members(Record, Generic[Value]):
+class Members(Record, Generic[Value], kw_only=True):
     """Qualities of the models one by one: correct samples of classifiers, mean average precision of detectors."""
 
     sum: Annotated[Value, about("of all models at their end")]
@@ -69,7 +70,7 @@ class Members(Record, Generic[Value]):
     best: Annotated[Value, about("of any model in any epoch")]
 
 
-class Replay(Record):
+class Replay(Record, kw_only=True):
     """Steps that were repeated in float64 from their formula, and sums over the bits of the weights."""
 
     steps: Annotated[Count, about("steps that were replayed")]
@@ -79,7 +80,7 @@ class Replay(Record):
     lost: Annotated[Worst, about("largest share of a term of the update that is missing")]
 
 
-class Execution(Record):
+class Execution(Record, kw_only=True):
     """How the network was executed."""
 
     by: Annotated[Literal["layer by layer", "torch.compile", "CUDA graphs"], about("what executed the layers")]
@@ -90,7 +91,7 @@ class Execution(Record):
     buckets: Annotated[Count, about("buckets of gradients in a step")]
 
 
-class StepSeconds(Record):
+class StepSeconds(Record, kw_only=True):
     """Step times of the rank with the largest median."""
 
     count: Annotated[Count, about("steps")]
@@ -99,7 +100,7 @@ class StepSeconds(Record):
     p95: Annotated[float, about("95th percentile", unit="s", label="step time, 95th percentile, s")]
 
 
-class BusySeconds(Record):
+class BusySeconds(Record, kw_only=True):
     """Time in which a rank computed in the timed region: training time less waits for data and for other ranks."""
 
     min: Annotated[float, about("of the fastest rank", unit="s", label="busy time of the ranks, min, s")]
@@ -109,57 +110,14 @@ class BusySeconds(Record):
     slowest_host: Annotated[str, about("its host")]
 
 
-class WaitingSeconds(Record):
+class WaitingSeconds(Record, kw_only=True):
     """Mean waits of a rank in the timed region."""
 
     data: Annotated[Seconds, about("for training data", unit="s")]
     communication: Annotated[Seconds, about("for communication that computing did not hide", unit="s")]
 
 
-class Phases(Record):
-    """Seconds of the slowest rank by phase, in the order in which they happen; null where a test has no such phase."""
-
-    start_up: Annotated[
-        Seconds | None,
-        about(
-            "from the start of the process to the first timed step, of the first test",
-            unit="s",
-            label="phase start-up, s",
-        ),
-    ] = None
-    staging: Annotated[Seconds | None, about("copy of the data to the nodes", unit="s", label="phase staging, s")] = None
-    set_up: Annotated[Seconds, about("data and model are made ready", unit="s", label="phase set-up, s")]
-    kernel_choice: Annotated[
-        Seconds | None, about("KERNELS auto times the layers", unit="s", label="phase kernel choice, s")
-    ] = None
-    residuals: Annotated[Seconds, about("the provider's products are checked", unit="s", label="phase residuals, s")]
-    probe: Annotated[
-        Seconds | None, about("the precision is compared with fp32", unit="s", label="phase precision probe, s")
-    ] = None
-    vendor_comparison: Annotated[
-        Seconds | None,
-        about("custom kernels are compared with the vendor's", unit="s", label="phase vendor comparison, s"),
-    ] = None
-    warm_up: Annotated[Seconds, about("steps that are discarded", unit="s", label="phase warm-up, s")]
-    training: Annotated[Seconds, about("the timed region, validations excepted", unit="s", label="phase training, s")]
-    data_wait: Annotated[
-        Seconds, about("of training: waiting for data", unit="s", label="phase data wait (in training), s")
-    ]
-    exposed_communication: Annotated[
-        Seconds,
-        about(
-            "of training: communication that computing did not hide",
-            unit="s",
-            label="phase exposed communication (in training), s",
-        ),
-    ]
-    replay: Annotated[Seconds, about("steps are replayed in float64", unit="s", label="phase replay, s")]
-    validation: Annotated[Seconds, about("validations between epochs", unit="s", label="phase validation, s")]
-    ensemble: Annotated[Seconds, about("the models are evaluated together", unit="s", label="phase ensemble, s")]
-    profile: Annotated[Seconds, about("a profiled stretch after the clock", unit="s", label="phase profile, s")]
-
-
-class OperatorSeconds(Record):
+class OperatorSeconds(Record, kw_only=True):
     """Profiled time of a few steps by class of operator, on the first rank."""
 
     convolution: Annotated[Seconds, about("convolutions", unit="s")]
@@ -169,7 +127,7 @@ class OperatorSeconds(Record):
     other: Annotated[Seconds, about("all other operators", unit="s")]
 
 
-class TrainingRaw(Record):
+class TrainingRaw(Record, kw_only=True):
     """Raw measurements of models that are trained and evaluated together."""
 
     backend: Annotated[Backend, about("backend of the all-reduce; none where groups have one rank")]
@@ -189,175 +147,7 @@ class TrainingRaw(Record):
     site_kernels: Annotated[SiteKernels | None, about("where KERNELS names a file")] = None
 
 
-class TrainingShares(Record):
-    """What the mean rank did in the slowest rank's training time; the shares add up to 1."""
-
-    compute: Annotated[float, about("busy time / training time", label="share of training, compute")]
-    exposed_communication: Annotated[
-        float,
-        about("waits for communication / training time", label="share of training, exposed communication"),
-    ]
-    data_wait: Annotated[float, about("waits for data / training time", label="share of training, data wait")]
-    idle: Annotated[float, about("1 - the other shares", label="share of training, idle")]
-
-
-class PhaseShares(Record):
-    """Seconds of a phase / the sum of all phases; phases within training are part of it."""
-
-    start_up: Annotated[float | None, about("less the phases that it includes", label="share of phases, start-up")] = None
-    staging: Annotated[float | None, about("staging", label="share of phases, staging")] = None
-    set_up: Annotated[float, about("set-up", label="share of phases, set-up")]
-    kernel_choice: Annotated[float | None, about("kernel choice", label="share of phases, kernel choice")] = None
-    residuals: Annotated[float, about("residuals", label="share of phases, residuals")]
-    probe: Annotated[float | None, about("precision probe", label="share of phases, precision probe")] = None
-    vendor_comparison: Annotated[
-        float | None, about("vendor comparison", label="share of phases, vendor comparison")
-    ] = None
-    warm_up: Annotated[float, about("warm-up", label="share of phases, warm-up")]
-    training: Annotated[float, about("training", label="share of phases, training")]
-    replay: Annotated[float, about("replay", label="share of phases, replay")]
-    validation: Annotated[float, about("validation", label="share of phases, validation")]
-    ensemble: Annotated[float, about("ensemble", label="share of phases, ensemble")]
-    profile: Annotated[float, about("profile", label="share of phases, profile")]
-
-
-class OperatorShares(Record):
-    """Shares of the profiled time (HPC AI500 V2, Fig. 2)."""
-
-    convolution: Annotated[float, about("convolutions", label="share of operators, convolution")]
-    gemm: Annotated[float, about("matrix products", label="share of operators, GEMM")]
-    normalisation: Annotated[float, about("normalisations", label="share of operators, normalisation")]
-    elementwise: Annotated[float, about("element-wise operators", label="share of operators, element-wise")]
-    other: Annotated[float, about("all other operators", label="share of operators, other")]
-
-
-class CustomShare(Record):
-    """How much of the network the custom kernels compute, where KERNELS is auto."""
-
-    directions: Annotated[
-        float, about("products of layers, direction by direction", label="products by custom kernels, share")
-    ]
-    normalisations: Annotated[float, about("batch norms", label="batch norms by custom kernels, share")]
-
-
-class TrainingScores(Record):
-    """Scores of models that are trained and evaluated together."""
-
-    flops: Annotated[float, about("operations credited / training time (V3, Eq. 6)", unit="FLOP/s", csv=True)]
-    valid_flops: Annotated[
-        float,
-        about(
-            "flops x (quality / target)^PENALTY (V3, Valid FLOPS)",
-            unit="FLOP/s",
-            label="Valid FLOPS in GFLOP/s",
-            scale=1e9,
-            csv=True,
-        ),
-    ]
-    quality: Annotated[float, about("quality of the ensemble at its end", label="quality of the ensemble", csv=True)]
-    target: Annotated[float, about("quality target", label="target", csv=True)]
-    reached: Annotated[bool, about("whether quality >= target")]
-    member_mean: Annotated[float, about("mean of the models at their end", label="quality of the models, mean")]
-    member_min: Annotated[float, about("of the worst model", label="quality of the models, min")]
-    member_max: Annotated[float, about("of the best model", label="quality of the models, max")]
-    member_best: Annotated[float, about("of any model in any epoch", label="quality of the models, best")]
-    out_of_bag: Annotated[
-        float | None,
-        about(
-            "each training sample evaluated by the models that did not train on it; n/a where there is none",
-            label="quality out of bag",
-        ),
-    ]
-    disagreement: Annotated[float | None, about("share of samples on which two models differ, mean over pairs")]
-    time_to_quality: Annotated[
-        float | None,
-        about(
-            "training and validation time until the slowest model reached the target",
-            unit="s",
-            label="time to quality, slowest model, s",
-            absent="not reached",
-            csv=True,
-        ),
-    ]
-    time_to_quality_mean: Annotated[
-        float | None,
-        about("the same, mean over the models", unit="s", label="time to quality, mean, s", absent="not reached"),
-    ]
-    epochs_to_quality: Annotated[
-        float | None,
-        about(
-            "epochs until the slowest model reached the target",
-            label="epochs to quality, slowest model",
-            absent="not reached",
-        ),
-    ]
-    epochs_to_quality_mean: Annotated[
-        float | None, about("the same, mean over the models", label="epochs to quality, mean", absent="not reached")
-    ]
-    efficiency: Annotated[
-        float,
-        about(
-            "flops / ranks against the first test that differs in the grid only",
-            label="parallel efficiency",
-            csv=True,
-        ),
-    ]
-    speedup: Annotated[
-        float | None,
-        about(
-            "flops / those of the first test that differs in PRECISION, WIRE, COMPILE or KERNELS only",
-            label="speed-up over the sweep's first case",
-            absent="n/a, the first",
-        ),
-    ]
-    quality_difference: Annotated[
-        float | None,
-        about("quality less that of the same test", label="quality, difference from that case", absent="n/a, the first"),
-    ]
-    precision_speed: Annotated[
-        float | None,
-        about(
-            "fp32_seconds / seconds of the probe",
-            label="speed of the precision in a probe, relative to fp32",
-            absent="n/a, fp32",
-        ),
-    ]
-    custom_share: Annotated[CustomShare | None, about("where KERNELS is auto")]
-    custom_speed: Annotated[
-        float | None,
-        about(
-            "vendor_seconds / custom_seconds of the vendor comparison",
-            label="throughput by custom kernels / by the vendor's",
-            absent="n/a, vendor",
-        ),
-    ]
-    samples_per_second: Annotated[
-        float, about("samples credited / training time", unit="1/s", label="samples/s")
-    ]
-    memory_share: Annotated[
-        float, about("peak memory / planned memory", label="peak memory / planned memory")
-    ]
-    staging_rate: Annotated[
-        float | None,
-        about(
-            "bytes copied to all nodes / seconds",
-            unit="B/s",
-            label="staging of data to the nodes, GB/s",
-            scale=1e9,
-            absent="n/a, not staged",
-        ),
-    ]
-    busy_spread: Annotated[
-        float, about("(max - min) / mean of the busy times", label="busy time of the ranks, (max - min) / mean")
-    ]
-    training_shares: Annotated[TrainingShares, about("shares of the training time")]
-    phase_shares: Annotated[PhaseShares, about("shares of all phases")]
-    operator_shares: Annotated[OperatorShares | None, about("shares of the profiled time; null where there is none")]
-    roofline: Annotated[Roofline, about("the test under the measured roofline")]
-    gradient_bandwidth: Annotated[GradientBandwidth, about("bytes per second that a rank sent to average gradients")]
-
-
-class TrainingRow(Row):
+class TrainingRow(Row, kw_only=True):
     """A row of HPL of models that are trained and evaluated together."""
 
     phases: Annotated[Phases, about("seconds by phase, as in raw", unit="s")]
@@ -365,7 +155,7 @@ class TrainingRow(Row):
     raw: Annotated[TrainingRaw, about("raw measurements")]
 
 
-class StoppedTraining(Record):
+class StoppedTraining(Record, kw_only=True):
     """What was measured of a test before the run was broken off."""
 
     where: Annotated[Literal["preparation", "training", "ensemble"], about("the stage in which it stopped")]

@@ -10,7 +10,7 @@ Scope = Literal["world", "group", "across", "node", "between"]
 By = Literal["gloo", "nccl", "mpi"]
 
 
-class MeasuredCollective(Record):
+class MeasuredCollective(Record, kw_only=True):
     """One collective of one size over the communicators of a scope."""
 
     collective: Annotated[CollectiveName, about("the collective")]
@@ -27,7 +27,7 @@ class MeasuredCollective(Record):
     wrong: Annotated[Count, about("wrong elements of all ranks, before and after the timed calls")]
 
 
-class SkippedCollective(Record):
+class SkippedCollective(Record, kw_only=True):
     """A scope that was not measured; or of a scope a collective that a backend lacks; or a size that is too small."""
 
     scope: Annotated[Scope, about("the scope")]
@@ -37,14 +37,14 @@ class SkippedCollective(Record):
     nbytes: Annotated[Positive | None, about("the size", unit="B")] = None
 
 
-class CommRaw(Record):
+class CommRaw(Record, kw_only=True):
     """Raw measurements of `[comm]`."""
 
     rows: Annotated[tuple[MeasuredCollective, ...], about("what was measured")]
     skipped: Annotated[tuple[SkippedCollective, ...], about("what was not measured")]
 
 
-class CollectiveRow(MeasuredCollective):
+class CollectiveRow(MeasuredCollective, kw_only=True):
     """A measured collective with its bandwidths; a line of collectives.csv."""
 
     test: Annotated[Positive, about("number of the test")]
@@ -53,7 +53,7 @@ class CollectiveRow(MeasuredCollective):
     verdict: Annotated[Verdict, about("PASSED if no element is wrong")]
 
 
-class Fit(Record):
+class Fit(Record, kw_only=True):
     """Latency and bandwidth that fit the sizes of a collective: seconds = alpha + beta x nbytes (Hockney 1994)."""
 
     collective: Annotated[CollectiveName, about("the collective")]
@@ -64,7 +64,7 @@ class Fit(Record):
     error: Annotated[float | None, about("largest relative error of the model")]
 
 
-class CommTable(Table):
+class CommTable(Table, kw_only=True):
     """A test of `[comm]`."""
 
     workload: Literal["comm"] = "comm"

@@ -7,7 +7,7 @@ from hpcai.record.record import Count, Record, about
 from hpcai.record.training import Members, StoppedTraining, TrainingRaw, TrainingRow
 
 
-class Ensemble(Record):
+class Ensemble(Record, kw_only=True):
     """The models together on the validation set, and on the training samples that they did not train on."""
 
     correct: Annotated[Count, about("validation samples that the mean of the models' outputs classifies correctly")]
@@ -16,7 +16,7 @@ class Ensemble(Record):
     bag_correct: Annotated[Count, about("of these, samples that those models together classify correctly")]
 
 
-class EnsembleRaw(TrainingRaw):
+class EnsembleRaw(TrainingRaw, kw_only=True):
     """Raw measurements of an ensemble of classifiers."""
 
     curve: Annotated[tuple[ImageValidation, ...], about("validations of the first model")]
@@ -24,14 +24,14 @@ class EnsembleRaw(TrainingRaw):
     ensemble: Annotated[Ensemble, about("the models together")]
 
 
-class EnsembleRow(TrainingRow):
+class EnsembleRow(TrainingRow, kw_only=True):
     """A test of `[ensemble]`."""
 
     workload: Literal["ensemble"] = "ensemble"
     raw: Annotated[EnsembleRaw, about("raw measurements")]
 
 
-class StoppedEnsemble(StoppedTraining):
+class StoppedEnsemble(StoppedTraining, kw_only=True):
     """A test of `[ensemble]` in which the run was broken off."""
 
     curve: Annotated[tuple[ImageValidation, ...], about("validations of the first model")]

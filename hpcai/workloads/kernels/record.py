@@ -6,7 +6,7 @@ from hpcai.record.entry import Table
 from hpcai.record.record import Count, Name, Positive, Record, Verdict, about
 
 
-class MeasuredKernel(Record):
+class MeasuredKernel(Record, kw_only=True):
     """One product or ceiling by one provider."""
 
     kernel: Annotated[Name, about("gemm, conv2d, fma_peak, triad or copy")]
@@ -25,7 +25,7 @@ class MeasuredKernel(Record):
     checked: Annotated[Literal["every element", "random vectors"], about("how the result was verified")]
 
 
-class MissingKernel(Record):
+class MissingKernel(Record, kw_only=True):
     """What a provider cannot compute here, and why."""
 
     kernel: Annotated[Name, about("the kernel")]
@@ -34,7 +34,7 @@ class MissingKernel(Record):
     why: Annotated[Name, about("the reason")]
 
 
-class KernelsRaw(Record):
+class KernelsRaw(Record, kw_only=True):
     """Raw measurements of `[kernels]`."""
 
     threads: Annotated[Positive, about("threads of a rank")]
@@ -43,7 +43,7 @@ class KernelsRaw(Record):
     rows: Annotated[tuple[MeasuredKernel, ...], about("what was measured")]
 
 
-class KernelRow(MeasuredKernel):
+class KernelRow(MeasuredKernel, kw_only=True):
     """A measured product or ceiling with what follows from it; a line of kernels.csv."""
 
     test: Annotated[Positive, about("number of the test")]
@@ -54,7 +54,7 @@ class KernelRow(MeasuredKernel):
     verdict: Annotated[Verdict, about("PASSED if the residual is within its limit")]
 
 
-class KernelCeilings(Record):
+class KernelCeilings(Record, kw_only=True):
     """Ceilings of one rank, of rows that PASSED; null where none did, or where it is measured on GPUs only."""
 
     fma_peak: Annotated[float | None, about("fp32 multiply-adds in registers", unit="FLOP/s")]
@@ -69,7 +69,7 @@ class KernelCeilings(Record):
     fma_peak_int8: Annotated[float | None, about("int8 multiply-adds of a GPU", unit="op/s")] = None
 
 
-class KernelsTable(Table):
+class KernelsTable(Table, kw_only=True):
     """A test of `[kernels]`."""
 
     workload: Literal["kernels"] = "kernels"

@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 
 from hpcai.record.dataset import BoxValidation, ClassPrecision
 from hpcai.record.record import Count, Record, Seconds, Sha256, about
-from hpcai.record.training import Members, StoppedTraining, TrainingRaw, TrainingRow, TrainingScores
+from hpcai.record.training import Members, StoppedTraining, TrainingRaw, TrainingRow
+from hpcai.record.training_scores import TrainingScores
 
 
-class Detections(Record):
+class Detections(Record, kw_only=True):
     """The models together on the validation frames, and on the training frames that they did not train on."""
 
     precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.5")]
@@ -19,7 +20,7 @@ class Detections(Record):
     sha256: Annotated[Sha256, about("SHA-256 of the detections and true boxes in detections-<n>.h5")]
 
 
-class Loading(Record):
+class Loading(Record, kw_only=True):
     """What loading the training frames took in the timed region, summed over all ranks."""
 
     bytes_read: Annotated[Count, about("bytes read from files", unit="B")]
@@ -28,7 +29,7 @@ class Loading(Record):
     load_seconds: Annotated[Seconds, about("threads loading, reading and decompressing included", unit="s")]
 
 
-class WeatherRaw(TrainingRaw):
+class WeatherRaw(TrainingRaw, kw_only=True):
     """Raw measurements of an ensemble of detectors."""
 
     curve: Annotated[tuple[BoxValidation, ...], about("validations of the first model")]
@@ -40,7 +41,7 @@ class WeatherRaw(TrainingRaw):
 UNREAD = "n/a, nothing read"
 
 
-class LoadingScores(Record):
+class LoadingScores(Record, kw_only=True):
     """What reading the training data took; reading and decompressing are summed over the threads of a rank."""
 
     read_rate: Annotated[
@@ -64,7 +65,7 @@ class LoadingScores(Record):
     ]
 
 
-class WeatherScores(TrainingScores):
+class WeatherScores(TrainingScores, kw_only=True):
     """Scores of an ensemble of detectors."""
 
     loose_precision: Annotated[
@@ -74,7 +75,7 @@ class WeatherScores(TrainingScores):
     loading: Annotated[LoadingScores, about("loading of the training frames")]
 
 
-class WeatherRow(TrainingRow):
+class WeatherRow(TrainingRow, kw_only=True):
     """A test of `[weather]`."""
 
     workload: Literal["weather"] = "weather"
@@ -82,7 +83,7 @@ class WeatherRow(TrainingRow):
     raw: Annotated[WeatherRaw, about("raw measurements")]
 
 
-class StoppedWeather(StoppedTraining):
+class StoppedWeather(StoppedTraining, kw_only=True):
     """A test of `[weather]` in which the run was broken off."""
 
     curve: Annotated[tuple[BoxValidation, ...], about("validations of the first model")]
