@@ -2,23 +2,23 @@
 
 from hpcai.inputfile.cases import Case, Problem, Section
 from hpcai.inputfile.echo import echo
-from hpcai.inputfile.keys import KEYS, SECTIONS, TRAINED, Key, Workload
+from hpcai.inputfile.key import Key, SectionDeclaration
+from hpcai.inputfile.keys import all_keys, sections
 from hpcai.inputfile.parse import from_dict, parse
 from hpcai.inputfile.reference import reference
 from hpcai.inputfile.shipped import shipped_text
 
 __all__ = [
-    "KEYS",
-    "SECTIONS",
-    "TRAINED",
     "Case",
     "Key",
     "Problem",
     "Section",
-    "Workload",
+    "SectionDeclaration",
+    "all_keys",
     "echo",
     "from_dict",
     "parse",
     "reference",
+    "sections",
     "shipped_text",
 ]

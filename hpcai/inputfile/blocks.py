@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hpcai.inputfile.keys import BY_NAME, SECTIONS, Key, Value, keys_of
+from hpcai.inputfile.key import Key, Value
+from hpcai.inputfile.keys import keys_by_name, keys_of, section_names
 from hpcai.inputfile.lines import Line
 from hpcai.inputfile.mistakes import Mistakes, Place, looks_like, shown
 from hpcai.inputfile.values import alike, is_number, read
 
-NAMES = tuple(section.name for section in SECTIONS)
 FORM = "value(s), KEY, free text"
 HEADERS = 2
 _SECTION = re.compile(r"\[([^\]]*)\]")
@@ -68,7 +68,7 @@ def _is_no_header(line: Line) -> bool:
     """Whether a line in a header's place is a section line or a legal setting rather than free text."""
     if section := _SECTION.match(line.text):
         name, rest = _name(section), line.text[section.end() :].strip(" \t")
-        return name in NAMES or looks_like([name], NAMES) is not None or rest[:1] in ("", "#", "!")
+        return name in section_names() or looks_like([name], section_names()) is not None or rest[:1] in ("", "#", "!")
     words, key = _split(line.words)
     if key is None or not words or read(key, words)[1]:
         return False
@@ -91,23 +91,23 @@ def _split(words: list[str]) -> tuple[list[str], Key | None]:
 
 def key_named(word: str) -> Key | None:
     """The KEY a word is, in upper or lower case; letters of other scripts that only fold to it are not it."""
-    return BY_NAME.get(word.upper()) if word.isascii() else None
+    return keys_by_name().get(word.upper()) if word.isascii() else None
 
 
 def _section(line: Line, mistakes: Mistakes) -> Block:
     match = _SECTION.match(line.text)
     name = _name(match) if match else ""
-    if name in NAMES:
+    if name in section_names():
         return Block(name, line.place)
-    likely = looks_like([name], NAMES)
+    likely = looks_like([name], section_names())
     what = f"section [{shown(name, 40)}] is unknown" if match else "a section line needs a name in brackets"
-    mistakes.add(line.place, f"{what}{alike([name], NAMES)}; allowed: {allowed_sections()}")
+    mistakes.add(line.place, f"{what}{alike([name], section_names())}; allowed: {allowed_sections()}")
     return Block(likely[1], line.place) if likely else Block(name, line.place, known=False)
 
 
 def allowed_sections() -> str:
     """The section lines there are."""
-    return " ".join(f"[{name}]" for name in NAMES)
+    return " ".join(f"[{name}]" for name in section_names())
 
 
 def _setting(line: Line, block: Block, mistakes: Mistakes) -> None:
@@ -131,7 +131,7 @@ def _setting(line: Line, block: Block, mistakes: Mistakes) -> None:
 
 def _no_key(line: Line, words: list[str], block: Block, mistakes: Mistakes) -> None:
     keys = [key.name for key in _keys_in(block)]
-    meant = looks_like(words, keys) or looks_like(words, list(BY_NAME))
+    meant = looks_like(words, keys) or looks_like(words, list(keys_by_name()))
     if meant:
         _misspelt(line, meant, block, mistakes)
     else:
@@ -139,13 +139,13 @@ def _no_key(line: Line, words: list[str], block: Block, mistakes: Mistakes) -> N
 
 
 def _misspelt(line: Line, meant: tuple[str, str], block: Block, mistakes: Mistakes) -> None:
-    key = BY_NAME[meant[1]].of(block.name)
+    key = keys_by_name()[meant[1]].of(block.name)
     mistakes.add(line.place, f"{shown(meant[0])} looks like {key.name}; {key.name} takes: {key.allowed}")
     block.entries.setdefault(key.name, Entry(line.place))
 
 
 def _keys_in(block: Block) -> tuple[Key, ...]:
-    return keys_of(block.name) if block.known else tuple(BY_NAME.values())
+    return keys_of(block.name) if block.known else tuple(keys_by_name().values())
 
 
 def _misplaced(key: Key, block: Block) -> list[str]:

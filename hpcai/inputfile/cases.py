@@ -7,7 +7,9 @@ from os.path import expanduser
 from typing import Any
 
 from hpcai.errors import InputError
-from hpcai.inputfile.keys import Key, Setting, Value, keys_of
+from hpcai.inputfile.key import Key, Setting, Value
+from hpcai.inputfile.keys import keys_of
+from hpcai.workloads import registry
 
 _GRID = ("GROUPS", "DEGREE")
 FILE = "file:"
@@ -31,6 +33,11 @@ class Case:
     def __getitem__(self, key: str) -> Any:
         """The value of a KEY: int, float or str as it is declared; a tuple where the KEY is listed."""
         return self.settings[key]
+
+    @property
+    def trains(self) -> bool:
+        """Whether the test trains networks on a dataset."""
+        return registry.workload(self.workload).trains
 
     @property
     def recording(self) -> str:

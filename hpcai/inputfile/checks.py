@@ -7,7 +7,8 @@ from os.path import abspath, isfile
 from hpcai.errors import HpcaiError
 from hpcai.inputfile.blocks import Block, allowed_sections
 from hpcai.inputfile.cases import file_of
-from hpcai.inputfile.keys import BY_NAME, MOST_TESTS, Value, keys_of
+from hpcai.inputfile.key import MOST_TESTS, Value
+from hpcai.inputfile.keys import keys_by_name, keys_of
 from hpcai.inputfile.mistakes import Mistakes, Place
 
 CURE = "mpirun -np N starts N, --check --ranks N plans for N"
@@ -45,7 +46,7 @@ def _values(block: Block, name: str) -> tuple[Value, ...]:
 
 def _grid(block: Block, name: str) -> tuple[Value, ...]:
     """The values of a KEY of the grid, given or default; none if they are faulty or missing."""
-    return _values(block, name) if name in block.entries else BY_NAME[name].default_in(block.name)
+    return _values(block, name) if name in block.entries else keys_by_name()[name].default_in(block.name)
 
 
 def _check_grid(block: Block, ranks: int | None, mistakes: Mistakes) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from hpcai.inputfile.cases import Problem
-from hpcai.inputfile.keys import BY_NAME, Value
+from hpcai.inputfile.key import Value
+from hpcai.inputfile.keys import keys_by_name
 from hpcai.inputfile.values import written
 
 
@@ -18,7 +19,7 @@ def echo(problem: Problem) -> list[str]:
 
 def setting(values: Sequence[Value], key: str, remark: str) -> str:
     """One aligned line: value(s), KEY, free text."""
-    return f"{written(BY_NAME[key], values):<14} {key:<12} {remark}".rstrip()
+    return f"{written(keys_by_name()[key], values):<14} {key:<12} {remark}".rstrip()
 
 
 def _settings(values: Mapping[str, Sequence[Value]], defaulted: frozenset[str]) -> list[str]:

@@ -10,6 +10,9 @@ Setting = Value | tuple[Value, ...]  # of one case: all values of a KEY that is 
 Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes"]
 Bounds = Literal["[]", "[)", "(]", "()"]
 
+# Groups of KEYs: a section has those of the groups that it declares.
+TRAINING, NETWORK, GRID, BAGGING, CLASSIFICATION = "training", "network", "grid", "bagging", "classification"
+COMPILATION, SEARCH, KERNELS, COMM = "compilation", "search", "kernels", "comm"
 MOST_VALUES = 20
 MOST_TESTS = 10_000
 MOST_COLUMNS = 185  # of the values of one KEY, so that no echoed line is longer than 200 columns
@@ -17,19 +20,13 @@ MOST_FOLDER = 100
 PATH = "PATH"
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A section of input.dat."""
-
-    name: str
-    help: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One KEY: `sections` is empty for a setting of the run, `default` None for a KEY that must be given.
+    """One KEY: `default` is None for a KEY that must be given.
 
-    `defaults` are those of sections that have another one; `own` is what else a section has of its own, by field.
+    `group`: sections that declare this group have the KEY; `sections` follows from it, and is empty for a setting of
+    the run. `defaults` are those of sections that have another one; `own` is what else a section has of its own, by
+    field.
     Where a KEY is a `sweep`, each value is a test of its own; where it is `listed`, all values belong to one test.
     `suffixed` numbers are written with K, M and G.
     Numbers lie in the interval low..high, closed or open as `bounds` writes it; where `zero` is set, 0 is legal
@@ -37,6 +34,7 @@ class Key:
     """
 
     name: str
+    group: str = ""
     sections: tuple[str, ...] = ()
     kind: Kind
     low: int | float = -inf
@@ -92,3 +90,28 @@ class Key:
         """Whether a number is within the interval (a zero with a meaning of its own apart)."""
         over = number > self.low if self.bounds[0] == "(" else number >= self.low
         return over and (number < self.high if self.bounds[1] == ")" else number <= self.high)
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A section of the shipped input.dat: its settings that are not defaults, and its remark if it stands again."""
+
+    settings: Mapping[str, tuple[Value, ...]]
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class SectionDeclaration:
+    """A section of input.dat: which KEYs it has, and where it differs from their common declaration.
+
+    groups: all KEYs of these groups (hpcai.inputfile.keys). keys: KEYs that no other section has, in their order.
+    defaults: by KEY, where they differ. own: by KEY, other fields of its declaration that differ, such as choices.
+    """
+
+    name: str
+    help: str
+    groups: tuple[str, ...] = ()
+    keys: tuple[Key, ...] = ()
+    defaults: Mapping[str, Setting] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    shipped: tuple[Shipped, ...] = ()

@@ -1,51 +1,31 @@
 """The one declaration of the KEYs: parser, echo, error texts, shipped input and reference table come from it."""
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from hpcai.inputfile.key import (
-    MOST_COLUMNS,
-    MOST_FOLDER,
-    MOST_TESTS,
-    MOST_VALUES,
-    PATH,
+    BAGGING,
+    CLASSIFICATION,
+    COMM,
+    COMPILATION,
+    GRID,
+    KERNELS,
+    NETWORK,
+    SEARCH,
+    TRAINING,
     Key,
     Kind,
-    Setting,
-    Value,
-    Workload,
+    SectionDeclaration,
 )
-
-__all__ = [
-    "BY_NAME", "KEYS", "MOST_COLUMNS", "MOST_FOLDER", "MOST_TESTS", "MOST_VALUES", "PATH", "SECTIONS", "TRAINED",
-    "Key", "Setting", "Value", "Workload", "keys_of",
-]
-
-SECTIONS = (
-    Workload(
-        "kernels",
-        "matrix products and convolutions, ours beside the vendor's; RESOLUTION 0: 224, networks of small images 32",
-    ),
-    Workload("comm", "collectives, by MPI and by the backend that trains"),
-    Workload("ensemble", "image classification by an ensemble of networks"),
-    Workload("weather", "extreme weather found in climate fields, by an ensemble of detectors"),
-    Workload("nas", "search for networks and hyper-parameters by P groups at once (AIPerf)"),
-)
+from hpcai.workloads import registry
 
 _OWN = "the dataset's own"
-TRAINED = ("ensemble", "weather", "nas")  # sections whose tests train networks, and make rows
-_PICTURED = ("ensemble", "nas")
-_BAGGED = ("ensemble", "weather")
-_GRIDDED = ("comm", *TRAINED)
 _DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:PATH")
-_FIELDS = ("generated", "extremeweather:PATH")
 _SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
 AUTO = "auto"
 _SIZES = tuple(1024 * 4**power for power in range(10))
 _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
-_WHOSE = "whose kernels compute: torch's libraries'"
-_MULTIPLIED = ("fp32", "tf32", "fp16", "bf16")
-_OF_PRODUCTS = "types of the products; of square matrices fp64 and int8 besides"
-_DETECTING = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
 
 
 def _of_run(name: str, kind: Kind, help: str, **rest: Any) -> Key:
@@ -53,19 +33,19 @@ def _of_run(name: str, kind: Kind, help: str, **rest: Any) -> Key:
 
 
 def _trains(name: str, kind: Kind, help: str, **rest: Any) -> Key:
-    return Key(name=name, kind=kind, help=help, **{"sections": TRAINED, **rest})
+    return Key(name=name, kind=kind, help=help, **{"group": TRAINING, **rest})
 
 
 def _searches(name: str, kind: Kind, help: str, **rest: Any) -> Key:
-    return Key(name=name, sections=("nas",), kind=kind, help=help, **rest)
+    return Key(name=name, group=SEARCH, kind=kind, help=help, **rest)
 
 
 def _limit(name: str, help: str, high: int = 2**31 - 1, **rest: Any) -> Key:
     return _searches(name, "integer", help, low=1, high=high, zero="no limit", **{"default": 0, **rest})
 
 
-def _table(name: str, section: str, kind: Kind, help: str, **rest: Any) -> Key:
-    return Key(name=name, sections=(section,), kind=kind, help=help, sweep=False, listed=True, **rest)
+def _table(name: str, group: str, kind: Kind, help: str, **rest: Any) -> Key:
+    return Key(name=name, group=group, kind=kind, help=help, sweep=False, listed=True, **rest)
 
 
 def _count(name: str, help: str, low: int = 1, high: int = 2**31 - 1, **rest: Any) -> Key:
@@ -77,7 +57,7 @@ def _choice(name: str, help: str, *choices: str, **rest: Any) -> Key:
     return _trains(name, "choice", help, choices=choices, default=choices[0], **rest)
 
 
-KEYS = (
+_DECLARED = (
     _of_run("OUTPUT", "folder", "name of the result folder", default="hpcai"),
     _of_run("SEED", "integer", "master seed", low=0, high=2**63 - 1, default=1),
     _of_run("RESIDUAL", "real", "limit of scaled residuals", low=0, high=1000, bounds="(]", default=16.0),
@@ -85,7 +65,7 @@ KEYS = (
     _of_run(
         "TIMELIMIT",
         "real",
-        "seconds from the start after which the run ends in good order",
+        "seconds after which the run stops after a step and writes what was measured",
         low=0,
         bounds="(]",
         zero="none",
@@ -102,7 +82,7 @@ KEYS = (
     ),
     _table(
         "SHAPES",
-        "kernels",
+        KERNELS,
         "shapes",
         "a network: the products of its layers; a number: square matrices; auto: squares that fit",
         choices=(AUTO, *_SMALL, *_LARGE),
@@ -110,23 +90,20 @@ KEYS = (
         high=2**20,
         default=AUTO,
     ),
-    _table("SIZES", "comm", "integer", "bytes of a collective", low=4, high=2**40, suffixed=True, default=_SIZES),
+    _table("SIZES", COMM, "integer", "bytes of a collective", low=4, high=2**40, suffixed=True, default=_SIZES),
     _trains(
         "DATASET",
         "dataset",
-        "pictures: shipped, Debian's, a folder's; generated; packed",
+        "images: shipped, Debian's package, a folder; generated; packed ImageNet",
         choices=_DATASETS,
-        own={"weather": {"choices": _FIELDS, "help": "climate fields: generated; published files, or packed ones"}},
     ),
     _choice(
         "NETWORK",
-        "the base model, or what a search begins with",
+        "the base model, or the initial network of a search",
         *_SMALL,
         *_LARGE,
-        defaults={"weather": _DETECTING[0]},
-        own={"weather": {"choices": _DETECTING, "help": "the base model: Faster R-CNN on a ResNet with a pyramid"}},
     ),
-    _choice("VARIANT", "place of the stride in a bottleneck", "v1.5", "v1", defaults={"nas": "v1"}),
+    _choice("VARIANT", "position of the stride in a bottleneck block", "v1.5", "v1"),
     _count(
         "RESOLUTION",
         "pixels a side",
@@ -134,27 +111,25 @@ KEYS = (
         high=1024,
         zero=_OWN,
         default=0,
-        sections=("kernels", *TRAINED),
-        own={"weather": {"help": "rows of the grid of generated fields, which has half as many columns more"}},
+        group=NETWORK,
     ),
     _count("CLASSES", "classes of generated data", low=2, high=65536, zero=_OWN, default=0),
-    _count("SAMPLES", "the first so many training samples", low=2, zero="all", default=0),
-    _count("GROUPS", "P: models trained at once", zero="ranks / DEGREE", sections=_GRIDDED, defaults={"comm": 0}),
+    _count("SAMPLES", "number of training samples, taken from the start of the set", low=2, zero="all", default=0),
+    _count("GROUPS", "P: models trained at once", zero="ranks / DEGREE", group=GRID),
     _count(
         "DEGREE",
         "Q: ranks that train one model",
         zero="accelerators of a node, 1 on a CPU",
-        sections=_GRIDDED,
-        defaults={"comm": 0},
+        group=GRID,
     ),
-    _choice("MAPPING", "order of the ranks in the grid", "row", "column", sections=_GRIDDED),
-    _count("BATCH", "NB: samples per rank and step", sections=("kernels", *TRAINED), defaults={"kernels": 32}),
-    _count("EPOCHS", "passes over the training samples; in a trial, at most", default=8, defaults={"nas": 60}),
-    _trains("WARMUP", "real", "epochs of rising learning rate", low=0, default=1.0, defaults={"nas": 0.0}),
-    _count("EVALUATE", "epochs from one validation to the next", default=1, sweep=False, sections=_BAGGED),
-    _choice("OPTIMISER", "rule of the update", "sgd"),
+    _choice("MAPPING", "order of the ranks in the grid", "row", "column", group=GRID),
+    _count("BATCH", "NB: samples per rank and step", group=NETWORK),
+    _count("EPOCHS", "passes over the training samples; of a trial the maximum", default=8),
+    _trains("WARMUP", "real", "epochs of linear learning-rate warm-up", low=0, default=1.0),
+    _count("EVALUATE", "epochs between two validations", default=1, sweep=False, group=BAGGING),
+    _choice("OPTIMISER", "optimiser", "sgd"),
     _trains("LEARNRATE", "real", "learning rate per 256 samples of a step", low=0, bounds="()", default=0.256),
-    _choice("SCHEDULE", "learning rate after the warm-up", "cosine", "linear", "constant", defaults={"nas": "linear"}),
+    _choice("SCHEDULE", "learning rate after the warm-up", "cosine", "linear", "constant"),
     _trains("MOMENTUM", "real", "momentum of the optimiser", low=0, high=1, bounds="[)", default=0.875),
     _trains("DECAY", "real", "weight decay", low=0, default=3.05e-5),
     _trains(
@@ -165,37 +140,36 @@ KEYS = (
         high=1,
         bounds="[)",
         default=0.1,
-        defaults={"nas": 0.0},
-        sections=_PICTURED,
+        group=CLASSIFICATION,
     ),
     _choice(
         *("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16", "int8"),
-        sections=("kernels", *TRAINED),
-        own={"kernels": {"choices": _MULTIPLIED, "sweep": False, "listed": True, "help": _OF_PRODUCTS}},
+        group=NETWORK,
     ),
-    _choice("WIRE", "type of the gradients when sent", "fp32"),
-    _choice("PARALLEL", "what a group divides among its ranks", "data"),
-    _choice("ALLREDUCE", "how gradients are summed", "flat"),
+    _choice("WIRE", "type in which gradients are sent", "fp32"),
+    _choice("PARALLEL", "how a group divides the training of its model", "data"),
+    _choice("ALLREDUCE", "algorithm of the all-reduce of gradients", "flat"),
     _trains(
         "KERNELS",
         "dataset",
-        f"{_WHOSE}, ours, of each layer the faster ones, or those of a file",
+        "who computes the layers: torch's libraries, custom kernels, the faster of both by layer, or a file's kernels",
         choices=("vendor", "custom", "auto", "file:PATH"),
         default="vendor",
-        own={"nas": {"choices": ("vendor", "custom", "file:PATH"), "help": f"{_WHOSE}, ours, or those of a file"}},
     ),
-    _choice("COMPILE", "how the network is executed", "off", "torch", "graphs", sections=("ensemble",)),
-    _choice("STAGE", "copy the data to each node first; keep = leave the copy there", "none", "local", "keep"),
-    _choice("SAMPLER", "bootstrap of the base models", "multinomial", "poisson", sections=_BAGGED),
-    _limit("TRIALS", "a search ends after so many trials"),
-    _limit("ROUNDS", "a search ends after so many trials of each group"),
+    _choice("COMPILE", "how the network is executed", "off", "torch", "graphs", group=COMPILATION),
+    _choice("STAGE", "copy the data to each node before the run; keep = leave the copy there", "none", "local", "keep"),
+    _choice(
+        "SAMPLER", "how the bootstrap samples of the base models are drawn", "multinomial", "poisson", group=BAGGING
+    ),
+    _limit("TRIALS", "number of trials after which a search ends"),
+    _limit("ROUNDS", "number of trials of each group after which a search ends"),
     _searches(
         "DURATION", "real", "seconds after which a search ends", low=0, bounds="(]", zero="no limit", default=3600.0
     ),
     _searches(
         "WINDOW",
         "real",
-        "a search ends when its score has changed by less than 1 % in so many seconds",
+        "a search ends when its score changes by less than 1 % within this many seconds",
         low=0,
         bounds="(]",
         zero="never",
@@ -204,28 +178,34 @@ KEYS = (
     _searches(
         "INTERVAL",
         "real",
-        "seconds between the lines of the score over time",
+        "seconds between two points of the score over time",
         low=0,
         bounds="(]",
         zero="a 50th of the search, at most 360",
         default=0.0,
         sweep=False,
     ),
-    _count("PATIENCE", "epochs without a smaller validation loss, at most, in a trial", default=20, sections=("nas",)),
-    _limit("DEPTH", "convolutions of a network, at most", default=200),
-    _limit("PARAMETERS", "trained values of a network, at most", high=2**40, suffixed=True),
-    _searches("STRATEGY", "choice", "how networks are chosen", choices=("bayes", "random"), default="bayes"),
-    _searches("INITIAL", "choice", "weights a trial begins with", choices=("inherited", "fresh"), default="inherited"),
+    _count("PATIENCE", "most epochs of a trial without a smaller validation loss", default=20, group=SEARCH),
+    _limit("DEPTH", "most convolutions of a network", default=200),
+    _limit("PARAMETERS", "most parameters of a network", high=2**40, suffixed=True),
+    _searches("STRATEGY", "choice", "how the next network is chosen", choices=("bayes", "random"), default="bayes"),
+    _searches("INITIAL", "choice", "initial weights of a trial", choices=("inherited", "fresh"), default="inherited"),
     _searches(
         "REPLAY",
         "dataset",
-        "what a trial may know: all results so far; those of earlier rounds, so that runs repeat; a recorded search",
+        "results that a proposal uses: all so far; those of earlier rounds, so that runs repeat; a recorded search",
         choices=("off", "rounds", "file:PATH"),
         default="off",
         sweep=False,
     ),
     _searches(
-        "LAG", "integer", "rounds that REPLAY rounds looks back past", low=1, high=1000, default=1, sweep=False
+        "LAG",
+        "integer",
+        "rounds between a result and its first use with REPLAY rounds",
+        low=1,
+        high=1000,
+        default=1,
+        sweep=False,
     ),
     _trains("TARGET", "real", "quality target", low=0.001, high=1, zero=_OWN, default=0.0, sweep=False),
     _trains(
@@ -236,15 +216,48 @@ KEYS = (
         high=20,
         bounds="(]",
         default=5.0,
-        defaults={"weather": 10.0},
         sweep=False,
-        sections=_BAGGED,
+        group=BAGGING,
     ),
 )
 
-BY_NAME = {key.name: key for key in KEYS}
+
+@cache
+def all_keys() -> tuple[Key, ...]:
+    """Every KEY, in the order of the declaration; KEYs of one section only come last."""
+    declared = sections()
+    own = [replace(key, sections=(section.name,)) for section in declared for key in section.keys]
+    return (*(_assembled(key, declared) for key in _DECLARED), *own)
 
 
+def _assembled(key: Key, declared: tuple[SectionDeclaration, ...]) -> Key:
+    """A KEY with the sections that have it, and what these have of their own."""
+    having = [section for section in declared if key.group in section.groups]
+    return replace(
+        key,
+        sections=tuple(section.name for section in having),
+        defaults={section.name: section.defaults[key.name] for section in having if key.name in section.defaults},
+        own={section.name: section.own[key.name] for section in having if key.name in section.own},
+    )
+
+
+@cache
+def keys_by_name() -> dict[str, Key]:
+    """Every KEY by its name."""
+    return {key.name: key for key in all_keys()}
+
+
+def sections() -> tuple[SectionDeclaration, ...]:
+    """The sections that the workloads declare, in the order of the documents."""
+    return tuple(workload.section for workload in registry.workloads())
+
+
+def section_names() -> tuple[str, ...]:
+    """The names of all sections."""
+    return tuple(section.name for section in sections())
+
+
+@cache
 def keys_of(section: str) -> tuple[Key, ...]:
     """The KEYs of a section in the order of their declaration; of the run for an empty name."""
-    return tuple(key.of(section) for key in KEYS if (section in key.sections if section else not key.sections))
+    return tuple(key.of(section) for key in all_keys() if (section in key.sections if section else not key.sections))

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from hpcai.inputfile.blocks import NAMES, Block, Entry, key_named
-from hpcai.inputfile.keys import BY_NAME, Key
+from hpcai.inputfile.blocks import Block, Entry, key_named
+from hpcai.inputfile.key import Key
+from hpcai.inputfile.keys import keys_by_name, section_names
 from hpcai.inputfile.lines import clean, words_of
 from hpcai.inputfile.mistakes import Mistakes, Place, shown
 from hpcai.inputfile.values import alike, read
@@ -28,7 +29,7 @@ def override(blocks: Sequence[Block], options: Sequence[str], mistakes: Mistakes
 def _key(name: str, place: Place, mistakes: Mistakes) -> Key | None:
     key = key_named(name)
     if key is None:
-        mistakes.add(place, f"KEY {shown(name, 40)} is unknown{alike([name], list(BY_NAME))}; {_FORM}")
+        mistakes.add(place, f"KEY {shown(name, 40)} is unknown{alike([name], list(keys_by_name()))}; {_FORM}")
     return key
 
 
@@ -36,9 +37,9 @@ def _targets(blocks: Sequence[Block], key: Key, section: str | None, place: Plac
     """The blocks an option is for; none, and why is noted, if it fits none."""
     homes = key.sections or ("",)
     if section is not None and section not in homes:
-        what = f"section [{shown(section, 40)}] {'has no ' + key.name if section in NAMES else 'is unknown'}"
+        what = f"section [{shown(section, 40)}] {'has no ' + key.name if section in section_names() else 'is unknown'}"
         home = " ".join(f"[{name}]" for name in key.sections) or f"{key.name}=VALUE, a setting of the run"
-        mistakes.add(place, f"{what}{alike([section], NAMES)}; allowed: {home}")
+        mistakes.add(place, f"{what}{alike([section], section_names())}; allowed: {home}")
         return []
     found = [block for block in blocks if block.name in homes and section in (None, block.name)]
     if not found:

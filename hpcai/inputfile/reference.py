@@ -1,6 +1,7 @@
 """The reference of input.dat, made from the declaration of its KEYs."""
 
-from hpcai.inputfile.keys import MOST_COLUMNS, MOST_TESTS, MOST_VALUES, SECTIONS, Key, keys_of
+from hpcai.inputfile.key import MOST_COLUMNS, MOST_TESTS, MOST_VALUES, Key
+from hpcai.inputfile.keys import keys_of, sections
 from hpcai.inputfile.values import written
 
 _INTRODUCTION = f"""# input.dat
@@ -31,7 +32,7 @@ _HEAD = ["| KEY | values | default | sweep | meaning |", "|---|---|---|---|---|"
 def reference() -> str:
     """The page as Markdown: the grammar, then a table for the run and one for each section."""
     parts = [_INTRODUCTION, "## Settings of the run\n", _table("")]
-    for section in SECTIONS:
+    for section in sections():
         parts += [f"## [{section.name}]\n\n{section.help[0].upper()}{section.help[1:]}.\n", _table(section.name)]
     return "\n".join(parts)
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from decimal import Context, Decimal
 
-from hpcai.inputfile.keys import BY_NAME, MOST_COLUMNS, MOST_FOLDER, PATH, Key, Value
+from hpcai.inputfile.key import MOST_COLUMNS, MOST_FOLDER, PATH, Key, Value
+from hpcai.inputfile.keys import keys_by_name
 from hpcai.inputfile.mistakes import looks_like, shown
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4}|[KMG])?")
@@ -113,7 +114,7 @@ def _dataset(key: Key, word: str) -> Value:
 def _folder(key: Key, word: str) -> Value:
     if not _FOLDER.fullmatch(word):
         raise ValueError(f"{shown(word, 40)} is no plain folder name")
-    if word.upper() in BY_NAME:
+    if word.upper() in keys_by_name():
         raise ValueError(f"{word} is a KEY")
     return word
 

@@ -11,7 +11,7 @@ from mpi4py import MPI
 from hpcai import estimate
 from hpcai.comm.world import World, agreed
 from hpcai.errors import HpcaiError
-from hpcai.inputfile import TRAINED, Case
+from hpcai.inputfile import Case
 from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.machine.memory import Limit
@@ -81,7 +81,7 @@ class Usage:
         }
         if self._world.rank == 0:  # others may have read a copy, and the files themselves may lie out of their reach
             accelerated = self._device.type == "cuda"
-            most |= self._facts(case) if case.workload in TRAINED else {"accelerated": accelerated}
+            most |= self._facts(case) if case.trains else {"accelerated": accelerated}
             planned = estimate.total(rows(case, self._device, self._rank))
             most["planned_bytes"] = planned + (0 if accelerated else baseline)
         if case.workload in TABLES:  # what libraries keep of its many shapes is theirs from now on

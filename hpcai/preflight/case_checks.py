@@ -13,7 +13,7 @@ from hpcai.data.order import Shard
 from hpcai.data.weather.layout import UNUSED
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.errors import HpcaiError, InputError
-from hpcai.inputfile import TRAINED, Case
+from hpcai.inputfile import Case
 from hpcai.machine import compilers
 from hpcai.models.detection import regions
 from hpcai.networks.graph import Graph
@@ -43,7 +43,7 @@ def check(cases: Sequence[Case], device: torch.device) -> None:
 def _check(case: Case, device: torch.device) -> None:
     if case.workload == "kernels":
         products.asked(case.settings)  # builds the networks
-    if case.workload not in TRAINED:
+    if not case.trains:
         return
     dataset = opened(case)
     if isinstance(dataset, Weather) and not _has_boxes(case, dataset):
@@ -69,7 +69,7 @@ def _ends(case: Case) -> bool:
 def check_rank(cases: Sequence[Case], device: torch.device) -> None:
     """Raise InputError if this rank cannot execute a case: other nodes may have other compilers, or other GPUs."""
     for case in cases:
-        if case.workload in TRAINED and (reason := _refused_here(case, device)):
+        if case.trains and (reason := _refused_here(case, device)):
             raise InputError(f"test {case.index} cannot be run: {reason}")
 
 

@@ -11,7 +11,7 @@ from hpcai import networks
 from hpcai.data import catalog, dataset_paths
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.image_loader import Loader
-from hpcai.inputfile import TRAINED, Case
+from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, copy, gemm, triad
 from hpcai.kernels.check import check_convolution
 from hpcai.kernels.check_int8 import check_convolution_of_bytes
@@ -38,7 +38,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     kernels, unless a plan need not wait until they are `compiled`.
     """
     memory.keep_freed()
-    trained = [case for case in cases if case.workload in TRAINED]
+    trained = [case for case in cases if case.trains]
     for case in {case["DATASET"]: case for case in trained if case.workload != "weather"}.values():
         if case["DATASET"] == dataset_paths.GENERATED:
             made = catalog.open_dataset(dataset_paths.GENERATED, 2, classes=2, resolution=SIDE).train

@@ -2,7 +2,7 @@
 
 import json
 
-from hpcai.inputfile import KEYS, SECTIONS
+from hpcai.inputfile import all_keys, sections
 from hpcai.report.schema.broken import BROKEN_OFF
 from hpcai.report.schema.kinds import (
     COUNT,
@@ -33,7 +33,7 @@ def _section(name: str) -> Json:
     """A section of the input: every KEY it has, with its values."""
     keys = {
         key.name: object_of({"values": list_of(VALUES.get(key.kind, TEXT)), "default": FLAG})
-        for key in KEYS
+        for key in all_keys()
         if name in key.sections
     }
     return object_of({"name": {"const": name}, "keys": object_of(keys)})
@@ -94,11 +94,11 @@ INPUT = object_of(
         "run": object_of(
             {
                 key.name: object_of({"value": VALUES.get(key.kind, TEXT), "default": FLAG})
-                for key in KEYS
+                for key in all_keys()
                 if not key.sections
             }
         ),
-        "sections": {"type": "array", "items": {"anyOf": [_section(workload.name) for workload in SECTIONS]}},
+        "sections": {"type": "array", "items": {"anyOf": [_section(workload.name) for workload in sections()]}},
     }
 )
 ENVIRONMENT = object_of(

@@ -1,1 +1,42 @@
-"""[ensemble]: image classification by an ensemble of models."""
+"""[ensemble]: image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
+
+from hpcai.inputfile.key import (
+    BAGGING,
+    CLASSIFICATION,
+    COMPILATION,
+    GRID,
+    NETWORK,
+    TRAINING,
+    SectionDeclaration,
+    Shipped,
+    Value,
+)
+from hpcai.workloads.workload import Quality, Workload
+
+SHIPPED: dict[str, tuple[Value, ...]] = {
+    "DATASET": ("fashion",),
+    "BATCH": (32,),
+    "EPOCHS": (5,),
+    "LEARNRATE": (1.0,),
+    "DECAY": (5e-4,),
+}
+WORKLOAD = Workload(
+    SectionDeclaration(
+        "ensemble",
+        "image classification by an ensemble of networks",
+        groups=(TRAINING, NETWORK, GRID, BAGGING, CLASSIFICATION, COMPILATION),
+        shipped=(
+            Shipped({**SHIPPED, "GROUPS": (2, 1), "DEGREE": (1, 2)}),
+            Shipped(
+                {**SHIPPED, "GROUPS": (1,), "DEGREE": (2,), "KERNELS": ("custom",)},
+                "the same, trained by the custom kernels",
+            ),
+        ),
+    ),
+    digit=1,
+    unit="images",
+    quality=Quality("top-1"),
+    ranked_by="valid_flops",
+    repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),
+    trains=True,
+)

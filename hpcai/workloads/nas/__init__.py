@@ -1,1 +1,40 @@
-"""[nas]: AIPerf's search for networks and hyper-parameters."""
+"""[nas]: AIPerf's search for networks and hyper-parameters, by P groups of Q ranks at once."""
+
+from hpcai.inputfile.key import CLASSIFICATION, GRID, NETWORK, SEARCH, TRAINING, SectionDeclaration, Shipped
+from hpcai.workloads.workload import Quality, Workload
+
+WORKLOAD = Workload(
+    SectionDeclaration(
+        "nas",
+        "search for networks and hyper-parameters by P groups at once (AIPerf)",
+        groups=(TRAINING, NETWORK, GRID, CLASSIFICATION, SEARCH),
+        defaults={"VARIANT": "v1", "EPOCHS": 60, "WARMUP": 0.0, "SCHEDULE": "linear", "SMOOTHING": 0.0},
+        own={
+            "KERNELS": {
+                "choices": ("vendor", "custom", "file:PATH"),
+                "help": "who computes the layers: torch's libraries, custom kernels, or a file's kernels",
+            }
+        },
+        shipped=(
+            Shipped(
+                {
+                    "DATASET": ("fashion",),
+                    "SAMPLES": (2000,),
+                    "GROUPS": (2,),
+                    "DEGREE": (1,),
+                    "BATCH": (32,),
+                    "EPOCHS": (4,),
+                    "LEARNRATE": (1.0,),
+                    "DECAY": (5e-4,),
+                    "DURATION": (30.0,),
+                }
+            ),
+        ),
+    ),
+    digit=3,
+    unit="images",
+    quality=Quality("top-1"),
+    ranked_by="regulated_score",
+    repeated=("flops", "ops", "regulated_score", "quality", "operations_to_quality"),
+    trains=True,
+)

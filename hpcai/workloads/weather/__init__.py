@@ -1,1 +1,49 @@
-"""[weather]: extreme weather detection by an ensemble of detectors."""
+"""[weather]: extreme weather detection by an ensemble of P detectors, each trained by Q ranks (HPC AI500)."""
+
+from hpcai.inputfile.key import BAGGING, GRID, NETWORK, TRAINING, SectionDeclaration, Shipped
+from hpcai.workloads.workload import Quality, Workload
+
+DETECTORS = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
+WORKLOAD = Workload(
+    SectionDeclaration(
+        "weather",
+        "extreme weather detection in climate fields by an ensemble of detectors",
+        groups=(TRAINING, NETWORK, GRID, BAGGING),
+        defaults={"NETWORK": DETECTORS[0], "PENALTY": 10.0},
+        own={
+            "DATASET": {
+                "choices": ("generated", "extremeweather:PATH"),
+                "help": "climate fields: generated; the published files, or packed ones",
+            },
+            "NETWORK": {
+                "choices": DETECTORS,
+                "help": "the base model: Faster R-CNN on a ResNet with a feature pyramid",
+            },
+            "RESOLUTION": {"help": "rows of the grid of generated fields, which has 1.5 times as many columns"},
+        },
+        shipped=(
+            Shipped(
+                {
+                    "DATASET": ("generated",),
+                    "RESOLUTION": (96,),
+                    "CLASSES": (2,),
+                    "SAMPLES": (480,),
+                    "GROUPS": (2,),
+                    "DEGREE": (1,),
+                    "BATCH": (16,),
+                    "EPOCHS": (3,),
+                    "LEARNRATE": (0.45,),
+                    "MOMENTUM": (0.9,),
+                    "DECAY": (1e-4,),
+                }
+            ),
+        ),
+    ),
+    digit=2,
+    unit="frames",
+    quality=Quality("mAP"),
+    ranked_by="valid_flops",
+    repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),
+    trains=True,
+    compiles=True,
+)

@@ -1,0 +1,27 @@
+"""Printed lines of a record: one for each field that has a label, in the order in which the fields are declared."""
+
+from collections.abc import Iterator
+
+from hpcai.record.record import Field, Record, fields
+from hpcai.report.text import score
+
+
+def labelled(record: Record) -> Iterator[str]:
+    """A line for each labelled field, records within it included; a field without a label is not printed."""
+    for field in fields(type(record)):
+        value = getattr(record, field.name)
+        if field.label:
+            yield line(field, value)
+        elif isinstance(value, Record):
+            yield from labelled(value)
+
+
+def line(field: Field, value: float | None) -> str:
+    """One printed line: label and value / scale, or why there is no value."""
+    return score(field.label, None if value is None else value / field.scale, field.absent)
+
+
+def printed_field(record: Record, name: str) -> str:
+    """The printed line of one field by its name."""
+    field = next(each for each in fields(type(record)) if each.name == name)
+    return line(field, getattr(record, name))

@@ -1,0 +1,43 @@
+"""Claims: what raw measurements must fulfil by input, seed and network; a broken claim means an altered result."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hpcai.inputfile import Case
+from hpcai.record.machine import Environment
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What claims are about: an entry of a result or, of a run that was broken off, what was measured until then."""
+
+    case: Case
+    entry: Any
+    environment: Environment
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim with the counterexample that a test plays.
+
+    counterexample: alters the JSON of an entry in place so that this claim is broken. example: the name of the entry
+    that it is played on (tests/examples), empty for the workload's plain one.
+    """
+
+    text: str
+    holds: Callable[[Subject], bool]
+    counterexample: Callable[[dict[str, Any]], None]
+    example: str = ""
+
+
+Claims = tuple[tuple[Claim, ...], ...]  # later ones may rely on earlier ones
+
+
+def broken(claims: Claims, subject: Subject) -> Iterator[str]:
+    """The texts of the claims that do not hold; of later groups only where all of the earlier ones hold."""
+    for group in claims:
+        found = [claim.text for claim in group if not claim.holds(subject)]
+        yield from found
+        if found:
+            return

@@ -1,0 +1,43 @@
+"""The workloads: each is a folder of its own and one line here."""
+
+import os
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the declarations import the module of KEYs, which imports this one
+    from hpcai.workloads.workload import Workload
+
+PACKAGES = (
+    "hpcai.workloads.kernels",
+    "hpcai.workloads.comm",
+    "hpcai.workloads.ensemble",
+    "hpcai.workloads.weather",
+    "hpcai.workloads.nas",
+)
+FURTHER = "HPCAI_WORKLOADS"  # environment variable: further packages, separated by commas
+
+
+@cache
+def _packages() -> dict[str, ModuleType]:
+    """The package of each workload by the name of its section."""
+    further = filter(None, os.environ.get(FURTHER, "").split(","))
+    modules = [import_module(package) for package in (*PACKAGES, *further)]
+    return {module.WORKLOAD.name: module for module in modules}
+
+
+def workloads() -> "tuple[Workload, ...]":
+    """All workloads, in the order of their sections in the documents."""
+    return tuple(module.WORKLOAD for module in _packages().values())
+
+
+def workload(section: str) -> "Workload":
+    """The workload of a section."""
+    found: Workload = _packages()[section].WORKLOAD
+    return found
+
+
+def part(section: str, name: str) -> ModuleType:
+    """A module of a workload's folder: record, checks, claims, lines, plan or measure."""
+    return import_module(f"{_packages()[section].__name__}.{name}")
