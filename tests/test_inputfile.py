@@ -13,8 +13,8 @@ import pytest
 from sample_input import SMALL, ensemble
 
 from hpcai.errors import InputError
-from hpcai.inputfile import KEYS, SECTIONS, echo, from_dict, parse, reference, shipped_text
-from hpcai.inputfile.keys import BY_NAME, keys_of
+from hpcai.inputfile import echo, from_dict, parse, reference, shipped_text
+from hpcai.inputfile.keys import all_keys, keys_by_name, keys_of, sections
 from hpcai.networks import NAMES
 
 ROOT = Path(__file__).parent.parent
@@ -38,18 +38,18 @@ def test_the_example_is_understood() -> None:
 
 
 def test_no_key_is_a_substring_of_another() -> None:
-    assert not [(a.name, b.name) for a, b in permutations(KEYS, 2) if a.name in b.name]
+    assert not [(a.name, b.name) for a, b in permutations(all_keys(), 2) if a.name in b.name]
 
 
 def test_every_default_is_legal_and_the_required_keys_are_these() -> None:
-    assert {key.name for key in KEYS if key.default is None} == {"DATASET", "GROUPS", "DEGREE", "BATCH"}
+    assert {key.name for key in all_keys() if key.default is None} == {"DATASET", "GROUPS", "DEGREE", "BATCH"}
     values = parse(ensemble()).sections[0].values
     written_out = [f"{values[key.name][0]!r:} {key.name}".replace("'", "") for key in keys_of("ensemble")]
     assert parse(ensemble(*written_out)).sections[0].values == values
 
 
 def test_the_networks_are_those_that_can_be_built() -> None:
-    assert set(BY_NAME["NETWORK"].choices) == set(NAMES)
+    assert set(keys_by_name()["NETWORK"].choices) == set(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_the_echo_says_everything_and_what_is_a_default() -> None:
     assert "5              PENALTY      (default)" in lines
     assert {line.split()[1 if "GROUPS" not in line else 2] for line in lines[:3]} == {"OUTPUT", "SEED", "RESIDUAL"}
     names = [key.name for section in ("", "ensemble") for key in keys_of(section)]
-    assert names == [word for line in lines for word in line.split() if word in BY_NAME]
+    assert names == [word for line in lines for word in line.split() if word in keys_by_name()]
 
 
 def test_the_echo_is_no_row_of_results() -> None:
@@ -211,7 +211,7 @@ def test_the_shipped_text_is_legal_complete_and_aligned() -> None:
     settings = [line for line in text.splitlines()[2:] if line and line[0] != "["]
     assert all(line[14] == " " and line[15] != " " and line[27] == " " and line[28] != " " for line in settings)
     assert max(map(len, text.splitlines())) <= 200
-    assert {section.name for section in problem.sections} <= {section.name for section in SECTIONS}
+    assert {section.name for section in problem.sections} <= {section.name for section in sections()}
 
 
 def test_the_shipped_file_is_the_shipped_text() -> None:

@@ -14,7 +14,7 @@ from launch import BENCH, ROOT, run_job
 from test_inputfile_random import reads
 
 from hpcai import main
-from hpcai.inputfile.keys import KEYS
+from hpcai.inputfile.keys import all_keys
 
 MUTATIONS = 2200  # in all, beside the examples of test_inputfile_random.py
 SHIPPED = [ROOT / "input.dat", *sorted((ROOT / "inputs").glob("*.dat"))]
@@ -76,7 +76,7 @@ def value_replaced(rng: random.Random, text: bytearray) -> bytes:
 
 
 def key_replaced(rng: random.Random, text: bytearray) -> bytes:
-    one, other = (rng.choice(KEYS).name.encode() for _ in range(2))
+    one, other = (rng.choice(all_keys()).name.encode() for _ in range(2))
     return bytes(text).replace(one, rng.choice((other, one[:-1], one.lower(), b"")), rng.choice((1, -1)))
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hpcai.errors import InputError
 from hpcai.inputfile import echo, from_dict, parse, shipped_text
-from hpcai.inputfile.keys import BY_NAME, KEYS, MOST_COLUMNS, PATH, SECTIONS, Key, Value, keys_of
+from hpcai.inputfile.key import MOST_COLUMNS, PATH, Key, Value
+from hpcai.inputfile.keys import all_keys, keys_by_name, keys_of, sections
 from hpcai.inputfile.values import written
 
 SHIPPED = shipped_text().encode()
@@ -44,7 +45,7 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
         return st.sampled_from(plain) | st.builds(str.__add__, before_path, PATHS)
     if key.kind == "folder":
         return st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", fullmatch=True).filter(
-            lambda name: name.upper() not in BY_NAME
+            lambda name: name.upper() not in keys_by_name()
         )
     if key.kind == "integer":
         return st.integers(int(key.low), int(key.high)) | st.just(0 if key.zero else int(key.low))
@@ -62,7 +63,7 @@ def values_of(key: Key, count: int) -> st.SearchStrategy[tuple[Value, ...]]:
 @st.composite
 def blocks(draw: st.DrawFn, section: str) -> list[str]:
     """The lines of the run or a section in any order, some KEYs left out, and not too many tests."""
-    grids, swept = draw(st.integers(1, 20)), draw(st.sampled_from([key.name for key in KEYS if key.sweep]))
+    grids, swept = draw(st.integers(1, 20)), draw(st.sampled_from([key.name for key in all_keys() if key.sweep]))
     lines = []
     for key in keys_of(section):
         left_out = key.name not in ("GROUPS", "DEGREE") or grids == 1
@@ -81,7 +82,7 @@ def inputs(draw: st.DrawFn) -> str:
     """A legal input."""
     lines = ["header one", "header two", *draw(blocks(""))]
     for _ in range(draw(st.integers(1, 2))):
-        name = draw(st.sampled_from([section.name for section in SECTIONS]))
+        name = draw(st.sampled_from([section.name for section in sections()]))
         lines += [f"[{name}]", *draw(blocks(name))]
     return draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(lines)
 
@@ -111,7 +112,7 @@ def test_random_bytes(data: bytes) -> None:
 def test_random_text(text: str, options: list[str]) -> None:
     reads(text)
     reads(text, *options)
-    reads(SHIPPED, *(f"{key.name}={option}" for key, option in zip(KEYS[:3], options, strict=False)))
+    reads(SHIPPED, *(f"{key.name}={option}" for key, option in zip(all_keys()[:3], options, strict=False)))
 
 
 @FEW

@@ -5,7 +5,7 @@ from sample_input import SMALL
 from test_inputfile_refused import refusal
 
 from hpcai.inputfile import parse
-from hpcai.inputfile.keys import BY_NAME, KEYS, keys_of
+from hpcai.inputfile.keys import all_keys, keys_by_name, keys_of
 from hpcai.networks import DETECTING, NAMES
 
 WEATHER = "\n[weather]\ngenerated DATASET\n2 GROUPS\n1 DEGREE\n4 BATCH\n"
@@ -22,7 +22,7 @@ def settings(text: str, *options: str) -> dict[str, dict[str, set[object]]]:
 
 
 def test_each_key_is_as_its_section_has_it() -> None:
-    for key in KEYS:
+    for key in all_keys():
         assert {*key.own} <= {*key.sections}, key.name
         for section in key.sections:
             own = key.of(section)
@@ -33,7 +33,7 @@ def test_each_key_is_as_its_section_has_it() -> None:
 
 
 def test_detectors_are_for_weather_and_classifiers_for_the_others() -> None:
-    network = BY_NAME["NETWORK"]
+    network = keys_by_name()["NETWORK"]
     assert sorted(network.of("weather").choices) == sorted(DETECTING)
     assert sorted(network.of("nas").choices) == sorted(NAMES)
     assert refusal(SMALL + "fasterrcnn8 NETWORK\n").count("fasterrcnn8 is unknown; allowed: resnet8") == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from hpcai.formulas import score
-from hpcai.inputfile.keys import BY_NAME
+from hpcai.inputfile.keys import keys_by_name
 
 
 def test_flops_is_operations_a_second() -> None:
@@ -68,6 +68,6 @@ def test_first_reaching() -> None:
 
 
 def test_no_legal_target_and_penalty_overflow() -> None:
-    target, penalty = BY_NAME["TARGET"], BY_NAME["PENALTY"]
+    target, penalty = keys_by_name()["TARGET"], keys_by_name()["PENALTY"]
     worst = score.valid_flops(1e21, 1.0, target.low, penalty.high)
     assert worst == pytest.approx(1e81) and len(f"{worst / 1e9:.7f}") < 100

@@ -7,12 +7,9 @@ from typing import Any
 from hpcai.inputfile.key import (
     BAGGING,
     CLASSIFICATION,
-    COMM,
     COMPILATION,
     GRID,
-    KERNELS,
     NETWORK,
-    SEARCH,
     TRAINING,
     Key,
     Kind,
@@ -22,10 +19,9 @@ from hpcai.workloads import registry
 
 _OWN = "the dataset's own"
 _DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:PATH")
-_SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
-AUTO = "auto"
-_SIZES = tuple(1024 * 4**power for power in range(10))
-_LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
+# networks for images of 28 to 64 pixels a side, and for 224
+SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
+LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
 def _of_run(name: str, kind: Kind, help: str, **rest: Any) -> Key:
@@ -34,18 +30,6 @@ def _of_run(name: str, kind: Kind, help: str, **rest: Any) -> Key:
 
 def _trains(name: str, kind: Kind, help: str, **rest: Any) -> Key:
     return Key(name=name, kind=kind, help=help, **{"group": TRAINING, **rest})
-
-
-def _searches(name: str, kind: Kind, help: str, **rest: Any) -> Key:
-    return Key(name=name, group=SEARCH, kind=kind, help=help, **rest)
-
-
-def _limit(name: str, help: str, high: int = 2**31 - 1, **rest: Any) -> Key:
-    return _searches(name, "integer", help, low=1, high=high, zero="no limit", **{"default": 0, **rest})
-
-
-def _table(name: str, group: str, kind: Kind, help: str, **rest: Any) -> Key:
-    return Key(name=name, group=group, kind=kind, help=help, sweep=False, listed=True, **rest)
 
 
 def _count(name: str, help: str, low: int = 1, high: int = 2**31 - 1, **rest: Any) -> Key:
@@ -80,17 +64,6 @@ _DECLARED = (
         zero="none",
         default=30.0,
     ),
-    _table(
-        "SHAPES",
-        KERNELS,
-        "shapes",
-        "a network: the products of its layers; a number: square matrices; auto: squares that fit",
-        choices=(AUTO, *_SMALL, *_LARGE),
-        low=1,
-        high=2**20,
-        default=AUTO,
-    ),
-    _table("SIZES", COMM, "integer", "bytes of a collective", low=4, high=2**40, suffixed=True, default=_SIZES),
     _trains(
         "DATASET",
         "dataset",
@@ -100,8 +73,8 @@ _DECLARED = (
     _choice(
         "NETWORK",
         "the base model, or the initial network of a search",
-        *_SMALL,
-        *_LARGE,
+        *SMALL,
+        *LARGE,
     ),
     _choice("VARIANT", "position of the stride in a bottleneck block", "v1.5", "v1"),
     _count(
@@ -160,52 +133,6 @@ _DECLARED = (
     _choice("STAGE", "copy the data to each node before the run; keep = leave the copy there", "none", "local", "keep"),
     _choice(
         "SAMPLER", "how the bootstrap samples of the base models are drawn", "multinomial", "poisson", group=BAGGING
-    ),
-    _limit("TRIALS", "number of trials after which a search ends"),
-    _limit("ROUNDS", "number of trials of each group after which a search ends"),
-    _searches(
-        "DURATION", "real", "seconds after which a search ends", low=0, bounds="(]", zero="no limit", default=3600.0
-    ),
-    _searches(
-        "WINDOW",
-        "real",
-        "a search ends when its score changes by less than 1 % within this many seconds",
-        low=0,
-        bounds="(]",
-        zero="never",
-        default=0.0,
-    ),
-    _searches(
-        "INTERVAL",
-        "real",
-        "seconds between two points of the score over time",
-        low=0,
-        bounds="(]",
-        zero="a 50th of the search, at most 360",
-        default=0.0,
-        sweep=False,
-    ),
-    _count("PATIENCE", "most epochs of a trial without a smaller validation loss", default=20, group=SEARCH),
-    _limit("DEPTH", "most convolutions of a network", default=200),
-    _limit("PARAMETERS", "most parameters of a network", high=2**40, suffixed=True),
-    _searches("STRATEGY", "choice", "how the next network is chosen", choices=("bayes", "random"), default="bayes"),
-    _searches("INITIAL", "choice", "initial weights of a trial", choices=("inherited", "fresh"), default="inherited"),
-    _searches(
-        "REPLAY",
-        "dataset",
-        "results that a proposal uses: all so far; those of earlier rounds, so that runs repeat; a recorded search",
-        choices=("off", "rounds", "file:PATH"),
-        default="off",
-        sweep=False,
-    ),
-    _searches(
-        "LAG",
-        "integer",
-        "rounds between a result and its first use with REPLAY rounds",
-        low=1,
-        high=1000,
-        default=1,
-        sweep=False,
     ),
     _trains("TARGET", "real", "quality target", low=0.001, high=1, zero=_OWN, default=0.0, sweep=False),
     _trains(

@@ -12,7 +12,7 @@ from hpcai.data.image_shards import CHANNELS
 from hpcai.data.weather import layout
 from hpcai.data.weather.weather_dataset import description as fields_described
 from hpcai.inputfile import Case
-from hpcai.inputfile.keys import Value
+from hpcai.inputfile.key import Value
 
 Json = dict[str, Any]
 

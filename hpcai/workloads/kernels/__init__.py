@@ -1,13 +1,27 @@
 """[kernels]: matrix products, convolutions and ceilings of every provider."""
 
-from hpcai.inputfile.key import KERNELS, NETWORK, SectionDeclaration, Shipped
+from hpcai.inputfile.key import NETWORK, Key, SectionDeclaration, Shipped
+from hpcai.inputfile.keys import LARGE, SMALL
 from hpcai.workloads.workload import Workload
 
+AUTO = "auto"  # the value of SHAPES that measures squares as large as fit
+SHAPES = Key(
+    name="SHAPES",
+    kind="shapes",
+    help="a network: the products of its layers; a number: square matrices; auto: squares that fit",
+    choices=(AUTO, *SMALL, *LARGE),
+    low=1,
+    high=2**20,
+    default=AUTO,
+    sweep=False,
+    listed=True,
+)
 WORKLOAD = Workload(
     SectionDeclaration(
         "kernels",
         "matrix products and convolutions, custom and vendor; RESOLUTION 0: 224, networks of small images 32",
-        groups=(KERNELS, NETWORK),
+        groups=(NETWORK,),
+        keys=(SHAPES,),
         defaults={"BATCH": 32},
         own={
             "PRECISION": {

@@ -1,13 +1,15 @@
 """[nas]: AIPerf's search for networks and hyper-parameters, by P groups of Q ranks at once."""
 
-from hpcai.inputfile.key import CLASSIFICATION, GRID, NETWORK, SEARCH, TRAINING, SectionDeclaration, Shipped
+from hpcai.inputfile.key import CLASSIFICATION, GRID, NETWORK, TRAINING, SectionDeclaration, Shipped
+from hpcai.workloads.nas.keys import KEYS
 from hpcai.workloads.workload import Quality, Workload
 
 WORKLOAD = Workload(
     SectionDeclaration(
         "nas",
         "search for networks and hyper-parameters by P groups at once (AIPerf)",
-        groups=(TRAINING, NETWORK, GRID, CLASSIFICATION, SEARCH),
+        groups=(TRAINING, NETWORK, GRID, CLASSIFICATION),
+        keys=KEYS,
         defaults={"VARIANT": "v1", "EPOCHS": 60, "WARMUP": 0.0, "SCHEDULE": "linear", "SMOOTHING": 0.0},
         own={
             "KERNELS": {
