@@ -41,7 +41,9 @@ def every_product(graph: Graph, batch: int) -> Iterator[Product]:
 def _shape(op: Conv | Dense, source: tuple[int, ...], batch: int) -> LayerShape:
     if isinstance(op, Dense):
         return ProductShape(batch * prod(source[:-1]), source[-1], op.features)
-    return ConvolutionShape(batch, *source, op.channels, op.kernel, op.stride, op.padding, op.dilation, op.groups)
+    channels, height, width = source
+    window = (op.kernel, op.stride, op.padding, op.dilation, op.groups)
+    return ConvolutionShape(batch, channels, height, width, op.channels, *window)
 
 
 def checked_operations(product: Product) -> int:
@@ -57,11 +59,13 @@ def check(
 ) -> tuple[Residuals, ...]:
     """Residuals of each direction that training runs, by our kernels in those that are `ours`, else the vendor's."""
     shape, directions = product
+    if isinstance(shape, ConvolutionShape):
+        if arithmetic is INT8:
+            return tuple(check_convolution_of_bytes(shape, str(device), seed, directions, ours))
+        return tuple(check_convolution(shape, str(device), seed, directions, arithmetic, ours))
     if arithmetic is INT8:
-        of_bytes = check_convolution_of_bytes if isinstance(shape, ConvolutionShape) else check_gemm_of_bytes
-        return tuple(of_bytes(shape, str(device), seed, directions, ours))
-    run = check_convolution if isinstance(shape, ConvolutionShape) else check_gemm
-    return tuple(run(shape, str(device), seed, directions, arithmetic, ours))
+        return tuple(check_gemm_of_bytes(shape, str(device), seed, directions, ours))
+    return tuple(check_gemm(shape, str(device), seed, directions, arithmetic, ours))
 
 
 def seen(part: nn.Conv2d | nn.Linear, x: Tensor) -> Product:
@@ -70,8 +74,9 @@ def seen(part: nn.Conv2d | nn.Linear, x: Tensor) -> Product:
     directions = tuple(direction for direction in DIRECTIONS if direction != unwanted)
     if isinstance(part, nn.Linear):
         return ProductShape(prod(x.shape[:-1]), part.in_features, part.out_features), directions
-    window: list[Any] = [part.kernel_size, part.stride, part.padding, part.dilation]
-    return ConvolutionShape(*x.shape, part.out_channels, *window, part.groups), directions
+    batch, channels, height, width = x.shape
+    window: Any = (part.kernel_size, part.stride, part.padding, part.dilation, part.groups)
+    return ConvolutionShape(batch, channels, height, width, part.out_channels, *window), directions
 
 
 def in_words(shape: LayerShape) -> tuple[str, str]:
