@@ -162,7 +162,7 @@ def convolutions(types: Sequence[str], batch: int) -> Iterator[tuple[Any, Any, s
     for dtype in (each for each in types if each in CONVOLVED):
         for product in of_network("resnet50", batch):
             if product.kernel == "conv2d":
-                yield conv2d, conv2d.Shape(*product.sizes), product.direction, dtype, product.shape
+                yield conv2d, product.layer, product.direction, dtype, product.shape
 
 
 def small() -> Iterator[tuple[Any, Any, str, str, str]]:

@@ -75,6 +75,11 @@ class Shape(ABC):
     def y(self) -> tuple[int, ...]:
         """Dimensions of the output, and of its gradient."""
 
+    @property
+    def elements(self) -> tuple[int, int, int]:
+        """Elements of input, weights and output."""
+        return math.prod(self.x), math.prod(self.w), math.prod(self.y)
+
     def result(self, direction: str) -> tuple[int, ...]:
         """Dimensions of what that direction computes: y, dx or dw."""
         return {FORWARD: self.y, INPUT_GRADIENT: self.x, WEIGHT_GRADIENT: self.w}[direction]
@@ -82,6 +87,10 @@ class Shape(ABC):
     @abstractmethod
     def inner(self, direction: str) -> int:
         """Most terms that are summed into one element of that direction's product."""
+
+    @abstractmethod
+    def text(self, direction: str) -> str:
+        """The dimensions as reports print them: letter and number, the same for all products that are alike."""
 
 
 S = TypeVar("S", bound=Shape)
@@ -144,6 +153,7 @@ class Dtype(NamedTuple):
 
     They are NumPy's as well unless `held` says how such tensors are: arrays of fp32, of values that the type has.
     `cut`: terms of a sum of tensor cores, which is not rounded but cut off, so that errors do not cancel.
+    `on_gpus`: measured on GPUs only, as nobody multiplies it on a CPU as tensor cores do.
     """
 
     operand: str
@@ -152,6 +162,17 @@ class Dtype(NamedTuple):
     held: type[Tensors] = Tensors
     arithmetic: Arithmetic = FP32
     cut: bool = False
+    on_gpus: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether sums are whole numbers, of which none may differ."""
+        return self.unit == 0.0
+
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of an element of the operands, and of the result."""
+        return BYTES[self.operand], BYTES[self.result]
 
     @property
     def array(self) -> str:
@@ -167,10 +188,10 @@ class Dtype(NamedTuple):
 DTYPES = {
     "fp32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32),
     "fp64": Dtype("float64", "float64", 2.0**-53),
+    "tf32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32, Tf32Tensors, TF32, cut=True, on_gpus=True),
+    "fp16": Dtype("float16", "float16", UNIT_ROUNDOFF_FP32, Fp16Tensors, FP16, on_gpus=True),
+    "bf16": Dtype("bfloat16", "bfloat16", UNIT_ROUNDOFF_FP32, Bf16Tensors, BF16, on_gpus=True),
     "int8": Dtype("int8", "int32", 0.0),
-    "tf32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32, Tf32Tensors, TF32, cut=True),
-    "fp16": Dtype("float16", "float16", UNIT_ROUNDOFF_FP32, Fp16Tensors, FP16),
-    "bf16": Dtype("bfloat16", "bfloat16", UNIT_ROUNDOFF_FP32, Bf16Tensors, BF16),
 }
 BYTES = {"int8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8}
 
@@ -219,10 +240,9 @@ def backend(kernel: str, provider: str, device: str) -> Any:
 
 def layer_nbytes(shape: Shape, direction: str = FORWARD, dtype: str = "fp32") -> int:
     """Bytes of the two operands and the result of a layer's direction."""
-    kinds = DTYPES[dtype]
+    operand, result = DTYPES[dtype].nbytes
     computed = math.prod(shape.result(direction))
-    whole = sum(math.prod(size) for size in (shape.x, shape.w, shape.y))
-    return (whole - computed) * BYTES[kinds.operand] + computed * BYTES[kinds.result]
+    return (sum(shape.elements) - computed) * operand + computed * result
 
 
 def fp32_tolerance(inner: int) -> float:
