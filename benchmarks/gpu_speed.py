@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 
 from hpcai.kernels import conv2d, gemm, verify
-from hpcai.kernels.spec import CUSTOM, DIRECTIONS, FORWARD, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.opcount.products import of_network
 from hpcai.result.kernels import LIMITS
 
@@ -119,7 +120,7 @@ def prepared(
     kernel: Any, shape: Any, direction: str, provider: str, data: Sequence[Any], cache: Cache
 ) -> list[Prepared]:
     """The fastest way of a provider, once for each set of operands."""
-    module = backend(kernel.SPEC.name, provider, "cuda")
+    module = backend(kernel.SPEC, provider, "cuda")
     found = [module.prepare(shape, direction, each, "cuda:0", 1) for each in data]
     taken = medians({str(number): [way.call] for number, way in enumerate(found[0])}, cache, TRIALS)
     fastest = int(min(taken, key=lambda number: taken[number]))

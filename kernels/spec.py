@@ -1,12 +1,10 @@
-"""The words all kernels share: shapes, a layer's three products, declared counts and tolerance, and their backends."""
+"""The words all kernels share: shapes, a layer's three products, and declared counts and tolerance."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,17 +97,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Spec(Generic[T]):
-    """What a kernel declares: FLOP of one direction, bytes moved, tolerance by inner dimension in fp32, its backends.
+    """What a kernel declares: FLOP of one direction, bytes moved, tolerance by inner dimension in fp32.
 
-    nbytes(shape, direction, dtype) counts every operand once, in fp32 where no more is said. Backends are the files
-    beside, each with a function `prepare` (see `Prepared`).
+    nbytes(shape, direction, dtype) counts every operand once, in fp32 where no more is said.
     """
 
     name: str
     operations: Callable[[T], int] = field(repr=False)  # addresses of functions differ from process to process
     nbytes: Callable[..., int] = field(repr=False)
     tolerance: Callable[[int], float] = field(repr=False)
-    backends: tuple[str, ...]
 
 
 class Tensors(NamedTuple):
@@ -200,42 +196,6 @@ def dtype_of(data: Tensors) -> str:
     """The type that products of these are to be computed from, as DTYPES names it."""
     own = (name for name, each in DTYPES.items() if (each.held, each.array) == (type(data), data.x.dtype.name))
     return next(own)
-
-
-class Unavailable(Exception):
-    """A provider that cannot compute here, and why: no such backend, library, device or compiler."""
-
-
-class Prepared(NamedTuple):
-    """A product made ready; `prepare(shape, direction, data, device, threads)` of a backend gives each way it has.
-
-    The operands lie where they are computed on, the result's memory is taken and, where the library allows, filled with
-    what no product has. `call` computes it once and may return before the device has; `result` gives the host what the
-    last call computed, as the reference has it; `spoil` fills it again with what no product has. `variant` names the
-    way where there are several. The algorithm may exceed the error of direct sums `slack` times.
-    """
-
-    call: Callable[[], Any]
-    result: Callable[[], Any]
-    spoil: Callable[[], Any]
-    variant: str = ""
-    slack: float = 1.0
-
-
-CUSTOM, VENDOR = "custom", "vendor"
-CUSTOM_BACKENDS = {"cpu": "numba_cpu", "cuda": "cupy_gpu"}
-
-
-def backend(kernel: str, provider: str, device: str) -> Any:
-    """The module by which a provider computes a kernel on `cpu` or `cuda`; Unavailable where it cannot be had."""
-    name = VENDOR if provider == VENDOR else CUSTOM_BACKENDS[device]
-    module = f"{__package__}.{kernel}.{name}"
-    if find_spec(module) is None:
-        raise Unavailable(f"there is no {kernel}/{name}.py")
-    try:
-        return import_module(module)
-    except (ImportError, OSError) as error:  # OSError: a library that lacks one of its own
-        raise Unavailable(f"{kernel}/{name}.py: {error}") from None
 
 
 def layer_nbytes(shape: Shape, direction: str = FORWARD, dtype: str = "fp32") -> int:

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from hpcai.kernels import copy, fma_peak, triad
-from hpcai.kernels.spec import CUSTOM, DTYPES, VENDOR
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.spec import DTYPES
 
 FMA_PEAK, TRIAD, COPY = fma_peak.SPEC.name, triad.SPEC.name, copy.SPEC.name
 PEAKS = {False: ("fp32", "fp64"), True: tuple(DTYPES)}  # types of multiply-adds on a CPU, on a GPU

@@ -18,7 +18,8 @@ from mpi4py import MPI
 
 from hpcai import clock
 from hpcai.kernels.layers import spec_of
-from hpcai.kernels.spec import CUSTOM, DIRECTIONS, FORWARD, VENDOR
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.models.module import Layers
 from hpcai.preflight.layer_products import Product
 from hpcai.preflight.layer_sites import Places, survey, watch

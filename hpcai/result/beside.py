@@ -5,7 +5,8 @@ from typing import Any
 
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
-from hpcai.kernels.spec import CUSTOM, UNIT_ROUNDOFF_FP32, VENDOR
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32
 from hpcai.networks.graph import Graph
 from hpcai.result.choice import pays_off
 from hpcai.result.precision import NOISE

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator
 from itertools import combinations
 from typing import Any
 
-from hpcai.kernels.spec import CUSTOM, FORWARD, INPUT_GRADIENT, VENDOR, WEIGHT_GRADIENT
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 Json = dict[str, Any]
 Directions = frozenset[str]

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpcai.inputfile import Case
+from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
-from hpcai.kernels.spec import CUSTOM, DIRECTIONS, DTYPES, VENDOR
+from hpcai.kernels.spec import DIRECTIONS, DTYPES
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, PEAKS, TRIAD
 
 Json = dict[str, Any]

@@ -49,10 +49,4 @@ def operations(shape: Shape) -> int:
     return 2 * shape.batch * shape.features * shape.outputs
 
 
-SPEC = Spec[Shape](
-    name="gemm",
-    operations=operations,
-    nbytes=layer_nbytes,
-    tolerance=fp32_tolerance,
-    backends=("cupy_gpu", "numba_cpu", "vendor"),
-)
+SPEC = Spec[Shape](name="gemm", operations=operations, nbytes=layer_nbytes, tolerance=fp32_tolerance)

@@ -8,7 +8,8 @@ from typing import Any
 
 from hpcai.inputfile import Case
 from hpcai.kernels import copy, fma_peak, triad
-from hpcai.kernels.spec import DTYPES, VENDOR
+from hpcai.kernels.providers import VENDOR
+from hpcai.kernels.spec import DTYPES
 from hpcai.kernels.verify import EVERY_ELEMENT, LARGEST_OPERATIONS, RANDOM_VECTORS
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD, ceilings
 from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, squares, types_of_squares

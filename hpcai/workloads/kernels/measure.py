@@ -14,7 +14,8 @@ from hpcai.estimate.kernels import Rank, automatic_sizes
 from hpcai.inputfile import Case
 from hpcai.kernels import gemm
 from hpcai.kernels.layers import SPECS
-from hpcai.kernels.spec import INPUT_GRADIENT, VENDOR, backend
+from hpcai.kernels.providers import VENDOR, backend
+from hpcai.kernels.spec import INPUT_GRADIENT
 from hpcai.kernels.verify import drawn
 from hpcai.machine import caches, memory
 from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares, types_of_squares
@@ -114,7 +115,7 @@ def _tried(team: Team) -> float:
     """FLOP/s of a square product in fp64 by the vendor. Collective."""
     shape = gemm.Shape(TRIED_SIDE, TRIED_SIDE, TRIED_SIDE)
     data = drawn(shape, "fp64", team.seed)
-    (way,) = backend("gemm", VENDOR, team.device.type).prepare(shape, INPUT_GRADIENT, data, str(team.device), 1)
+    (way,) = backend(gemm.SPEC, VENDOR, team.device.type).prepare(shape, INPUT_GRADIENT, data, str(team.device), 1)
     return gemm.operations(shape) / block_timing.seconds({VENDOR: way.call}, team.comm, team.device)[VENDOR]
 
 

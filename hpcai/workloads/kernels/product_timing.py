@@ -10,7 +10,8 @@ from mpi4py import MPI
 from hpcai import clock
 from hpcai.formulas.score import LARGEST
 from hpcai.kernels import verify
-from hpcai.kernels.spec import CUSTOM, DTYPES, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.spec import DTYPES
 from hpcai.preflight import block_timing
 
 Json = dict[str, Any]
@@ -95,9 +96,8 @@ def _ways(task: Task, provider: str, data: Any, team: Team) -> list[Prepared]:
     dtype = task.names["dtype"]
     if DTYPES[dtype].on_gpus and team.device.type == "cpu":
         raise Unavailable(f"{dtype} is measured on GPUs; this is a CPU")
-    module = backend(task.spec.name, provider, team.device.type)
-    found: list[Prepared] = module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
-    return found
+    module = backend(task.spec, provider, team.device.type)
+    return module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
 
 
 def _fastest(ways: list[Prepared], team: Team) -> Prepared:
