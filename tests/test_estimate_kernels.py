@@ -83,6 +83,7 @@ def test_seconds_grow_with_the_work() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parallel(1)
 def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch

@@ -16,8 +16,6 @@ from hpcai.report.schema import kernels as schema
 from hpcai.report.schema.check import violations
 from hpcai.result import kernels as results
 
-pytestmark = pytest.mark.together
-
 Json = dict[str, Any]
 SMALL = case_of("33", "resnet8", batch=2)
 Told = list[tuple[str, float]]
