@@ -12,7 +12,8 @@ A LINPACK for AI machines: mpirun -np N python bench.py trains an ensemble of mo
 as the input file says, and prints an HPL-style table of verified results."""
 EPILOGUE = """\
 Files are written below results/ in the current directory. Exit codes: 0 every test passed, 1 a test failed,
-2 illegal input or launch, 3 broken off; a rank that is killed ends the job with the launcher's own code, not 0.
+2 illegal input or launch, 3 broken off; a rank that is killed ends the job with the launcher's own code, not 0,
+and is named on standard error.
 python -m hpcai.opcount --help counts the operations of a network."""
 
 

@@ -116,13 +116,15 @@ def _parsed(options: cli.Options, ranks: int) -> Problem:
 
 def _benchmark(options: cli.Options) -> int:
     """Start MPI, agree on the problem and run it; whatever goes wrong on one rank ends the job on all of them."""
+    from hpcai.comm import rank_watch
     from hpcai.comm import world as worlds
 
     memory.collect_later()
-    signals.listen()
+    signals.listen(rank_watch.silence)
     worlds.abort_on_early_exit()
     try:
         world = worlds.join()
+        rank_watch.begin(world.comm, world.node.size == world.size, world.host)
         problem = from_dict(worlds.agreed(world.comm, lambda: _parsed(options, world.size).as_dict()))
         placement = worlds.bind_to_processors(world)
         from hpcai import run  # imports torch, whose threads are settled now

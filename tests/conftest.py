@@ -1,10 +1,11 @@
-"""`@pytest.mark.parallel(4)`: the one test is launched again under `mpirun -np 4`, where every rank runs it.
+"""`@pytest.mark.parallel(4)`: the test is launched again under `mpirun -np 4`, where every rank runs it.
 
 The outer test passes if each rank reports that it passed; a rank that fails reports why, then ends the whole job.
-Where a file says `pytestmark = pytest.mark.together`, its tests of so many ranks share a job as long as none fails:
-a job takes seconds to start. The others are then launched again.
+A job takes seconds to start, so all tests of so many ranks share one, whatever their file, as long as none fails; the
+others are then launched again. A test that needs new processes is marked `alone`.
 """
 
+import gc
 import json
 import os
 import re
@@ -44,8 +45,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if INSIDE:
         config.pluginmanager.register(Rank(), "rank")
     else:
+        keep_bytecode()
         compute_alone()
         os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / "kernels" / "__pycache__"))
+
+
+def keep_bytecode() -> None:
+    """Let this process and its jobs keep compiled modules, even where the environment says otherwise."""
+    # Each of over a hundred processes would compile some hundred modules: a second or two.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def compute_alone() -> None:
@@ -72,6 +81,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.fixturenames = []  # made where the test runs: on the ranks
         if any(NEEDS_GPU.match(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")):
             item.add_marker("gpu")
+
+
+def pytest_collection_finish() -> None:
+    keep_loaded()
+
+
+def keep_loaded() -> None:
+    """Let collections pass over what is loaded, as the program does: each takes 0.2 s, and some tests ask for many."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -104,11 +123,12 @@ def run_on_ranks(item: pytest.Function, ranks: int, timeout: float = TIMEOUT) ->
 
 def companions(item: pytest.Function) -> list[pytest.Item]:
     """Tests that come later and may share the job."""
-    if item.get_closest_marker("together") is None:
+    if item.get_closest_marker("alone"):
         return []
     later = item.session.items[item.session.items.index(item) + 1 :]
-    own = item.get_closest_marker("parallel")
-    return [other for other in later if other.path == item.path and other.get_closest_marker("parallel") == own]
+    wanted = item.get_closest_marker("parallel")
+    same = [other for other in later if other.get_closest_marker("parallel") == wanted]
+    return [other for other in same if not other.get_closest_marker("alone")]
 
 
 def launch(batch: Sequence[pytest.Item], ranks: int, timeout: float) -> "Launched":
@@ -116,7 +136,8 @@ def launch(batch: Sequence[pytest.Item], ranks: int, timeout: float) -> "Launche
     # Only just before the end: what it reads of running threads may end the process by a segmentation fault.
     hung = f"faulthandler_timeout={max(timeout - 10.0, 0.5 * timeout)}"
     chosen = [item.nodeid for item in batch]
-    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, *chosen]
+    # -m: the tests are chosen already, and some of them by a mark that the project's own options exclude.
+    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, "-m", "", *chosen]
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
         environment = {REPORTS: folder, RANKS: str(ranks), "OMP_NUM_THREADS": threads}
@@ -166,6 +187,7 @@ class Rank:
 
         self.world = MPI.COMM_WORLD
         self.count = 0
+        self.had_torch = False
 
     def pytest_sessionstart(self) -> None:
         if self.world.size != int(os.environ[RANKS]):
@@ -184,6 +206,9 @@ class Rank:
         return report
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        if not self.had_torch and "torch" in sys.modules:
+            self.had_torch = True
+            keep_loaded()
         self.report(nodeid)
         self.world.Barrier()  # nobody begins another test that this one's failure would end
 

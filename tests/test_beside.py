@@ -19,8 +19,6 @@ from hpcai.train import providers
 from hpcai.train.loop import Training
 
 Json = dict[str, Any]
-pytestmark = pytest.mark.together
-
 
 def case(kernels: str = "custom", precision: str = "fp32") -> Case:
     said = "fashion DATASET\n1 GROUPS\n1 DEGREE\n8 BATCH\n0.1 LEARNRATE\n5 EPOCHS\n"

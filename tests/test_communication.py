@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from hpcai.comm.grid import Group
     from hpcai.train.communication import Communication
 
-pytestmark = pytest.mark.together
-
 SMALL = 0.0002  # MiB: some hundred bytes
 Replica = tuple[torch.nn.Module, torch.nn.Module, "Communication"]  # the module itself, its replica, what averages
 

@@ -15,8 +15,6 @@ from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.train.detecting import blown
 from hpcai.train.evaluate import Tally
 
-pytestmark = pytest.mark.together
-
 
 def judged(frames: Numbered, model: Answers, group: Group, batch: int = 4, rank: int | None = None) -> Tally:
     member = group.coordinates.member if rank is None else rank

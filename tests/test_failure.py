@@ -53,6 +53,13 @@ def broken_off(job: Finished, folder: Path, completed: int = 0, planned: int = 1
     assert (summary["complete"], summary["tests"], summary["valid"]) == (False, completed, "INVALID")
 
 
+def died_unannounced(job: Finished, *ranks: int) -> None:
+    """The watcher names these ranks and no others."""
+    host = socket.gethostname()
+    named = [line for line in job.stderr.splitlines() if line.endswith("died without a message (killed, or crashed)")]
+    assert named == [f"hpcai: rank {rank} on {host} died without a message (killed, or crashed)" for rank in ranks]
+
+
 GROUP = "GROUPS=1 DEGREE=2"
 MODELS = "GROUPS=2 DEGREE=1"
 BOTH = "GROUPS=2 DEGREE=2"
@@ -77,6 +84,7 @@ def test_exception_on_one_rank_ends_the_job_and_is_told(
     assert job.returncode == 3
     assert f"rank {rank} on {socket.gethostname()} raised RuntimeError: a fault of this rank" in job.stderr
     assert "Traceback (most recent call last):" in job.stderr and "in failing\n" in job.stderr
+    died_unannounced(job)
 
 
 @needs_mpirun
@@ -95,6 +103,7 @@ def test_exit_on_one_rank_ends_the_job_and_is_told(
     broken_off(job, folder)
     assert job.returncode == 3
     assert f"rank {rank} on {socket.gethostname()} raised SystemExit: {how[-1]}" in job.stderr
+    died_unannounced(job)
 
 
 @needs_mpirun
@@ -113,7 +122,9 @@ def test_exit_on_one_rank_ends_the_job_and_is_told(
 def test_sudden_end_of_one_rank_ends_the_job(
     folder: Path, ranks: int, rank: int, place: str, how: str, settings: str
 ) -> None:
-    broken_off(failing_job(folder, ranks, f"{rank} {place} {how}", settings), folder)
+    job = failing_job(folder, ranks, f"{rank} {place} {how}", settings)
+    broken_off(job, folder)
+    died_unannounced(job, rank)
 
 
 @needs_mpirun
@@ -125,6 +136,7 @@ def test_job_ends_even_if_nobody_reads_what_the_rank_prints(folder: Path) -> Non
 def test_tests_before_the_failure_are_kept(folder: Path) -> None:
     job = failing_job(folder, 2, "0 voting 2 kill", f"{MODELS} LEARNRATE=0.1,0.2,0.3")
     broken_off(job, folder, 1, 3)
+    died_unannounced(job, 0)
     assert job.stdout.count("\nWR10S1V4 ") == 1
     (made,) = (folder / "results").iterdir()
     assert run_job([BENCH, "--verify", made], None, folder).returncode == 0
@@ -165,6 +177,7 @@ def test_batch_that_one_rank_lacks_in_the_vote_of_the_ensemble_ends_the_job(fold
     broken_off(job, folder)
     assert job.returncode == 3
     assert "cannot go on: too few batches to judge together; allowed: 5" in job.stderr
+    died_unannounced(job)
 
 
 @needs_mpirun

@@ -15,7 +15,6 @@ from hpcai.detections.precision import average_precision, matched
 from hpcai.train.fusing import Fused
 from hpcai.workloads.weather import detections_file, measure
 
-pytestmark = pytest.mark.together
 ABOUT = stored.About((0, 1, 2, 3))
 
 

@@ -19,7 +19,6 @@ from hpcai.detections.fusion import fused
 from hpcai.train import fusing
 from hpcai.train.fusing import Fused, judge, neighbours
 
-pytestmark = pytest.mark.together
 SEED, BATCH = 3, 4
 Json = dict[str, Any]
 

@@ -66,12 +66,14 @@ def test_hangs():
 """
 
 
-def inner(folder: Path) -> Finished:
-    """What pytest says of test_inner.py in the folder, where it is launched as the project's own tests are."""
+def inner(folder: Path, *options: str) -> Finished:
+    """What pytest says of the tests in the folder, where they are launched as the project's own tests are."""
     for name in ("conftest.py", "launch.py"):
         (folder / name).write_text((ROOT / "tests" / name).read_text())
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    parallel\n    together\n")
-    arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-rA", "test_inner.py"]
+    (folder / "pytest.ini").write_text(
+        "[pytest]\naddopts = -m 'not slow'\nmarkers =\n    parallel\n    alone\n    slow\n"
+    )
+    arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-rA", *options]
     return run_job(arguments, None, folder, env={"PYTHONPATH": ""})
 
 
@@ -89,13 +91,12 @@ def test_verdicts_of_ranks_become_the_tests_verdict(tmp_path: Path) -> None:
     assert not finished.leftovers
 
 
-TESTS_TOGETHER = """
+SHARING_TESTS = """
 import os
 from pathlib import Path
 import pytest
 from mpi4py import MPI
 
-pytestmark = pytest.mark.together
 WORLD = MPI.COMM_WORLD
 
 def note(name):
@@ -108,8 +109,23 @@ def test_first(): note("first")
 @pytest.mark.parallel(3)
 def test_other_ranks(): note("other")
 
+@pytest.mark.alone
+@pytest.mark.parallel(2)
+def test_alone(): note("alone")
+
 @pytest.mark.parallel(2)
 def test_second(): note("second")
+
+@pytest.mark.slow
+@pytest.mark.parallel(2)
+def test_slow(): note("slow")
+"""
+SHARING_TESTS_OF_ANOTHER_FILE = """
+import pytest
+from test_a import WORLD, note
+
+@pytest.mark.parallel(2)
+def test_third(): note("third")
 
 @pytest.mark.parallel(2)
 def test_fails():
@@ -126,20 +142,37 @@ def test_last(): note("last")
 """
 
 
+def write_sharing_tests(folder: Path) -> None:
+    (folder / "test_a.py").write_text(SHARING_TESTS)
+    (folder / "test_b.py").write_text(SHARING_TESTS_OF_ANOTHER_FILE)
+
+
+def noted(folder: Path, name: str) -> list[list[str]]:
+    """Process ids of the ranks that ran a test, as often as it ran."""
+    return [path.read_text().split() for path in sorted(folder.glob(f"{name}-*"))]
+
+
 @needs_mpirun
-def test_tests_of_a_file_share_a_job_until_one_fails(tmp_path: Path) -> None:
-    (tmp_path / "test_inner.py").write_text(TESTS_TOGETHER)
+def test_tests_of_all_files_share_a_job_until_one_fails(tmp_path: Path) -> None:
+    write_sharing_tests(tmp_path)
     finished = inner(tmp_path)
-    assert "1 failed, 4 passed, 1 skipped" in finished.stdout and "for a reason" in finished.stdout
-    assert "FAILED test_inner.py::test_fails" in finished.stdout and "assert 0 == 1" in finished.stdout
-    processes = {
-        name: [(tmp_path / f"{name}-{rank}").read_text().split() for rank in range(2)]
-        for name in ("first", "other", "second", "fails", "skips", "last")
-    }
-    assert processes["first"] == processes["second"] != processes["other"]
-    assert [len(each) for each in processes["fails"]] == [2, 2]  # at the end of a job, and first in its own
-    assert processes["skips"] == processes["last"] and len(processes["last"][0]) == 1
-    assert not set(processes["last"][0]) & {*processes["first"][0], *processes["fails"][0]}
+    assert "1 failed, 6 passed, 1 skipped, 1 deselected" in finished.stdout and "for a reason" in finished.stdout
+    assert "FAILED test_b.py::test_fails" in finished.stdout and "assert 0 == 1" in finished.stdout
+    first, fails, last = (noted(tmp_path, name) for name in ("first", "fails", "last"))
+    assert first == noted(tmp_path, "second") == noted(tmp_path, "third")
+    assert [len(each) for each in first] == [1, 1] and len(noted(tmp_path, "other")) == 3
+    assert [len(each) for each in fails] == [2, 2]  # at the end of a job, and first in its own
+    assert noted(tmp_path, "skips") == last and [len(each) for each in last] == [1, 1]
+    assert not {*last[0]} & {*first[0], *fails[0]}
+    assert not {*sum(noted(tmp_path, "alone"), [])} & {*first[0], *first[1], *fails[0], *fails[1], *last[0], *last[1]}
+
+
+@needs_mpirun
+def test_tests_that_the_projects_options_exclude_run_on_ranks_when_asked_for(tmp_path: Path) -> None:
+    write_sharing_tests(tmp_path)
+    finished = inner(tmp_path, "-m", "slow")
+    assert finished.returncode == 0 and "1 passed" in finished.stdout
+    assert [len(each) for each in noted(tmp_path, "slow")] == [1, 1]
 
 
 @needs_mpirun

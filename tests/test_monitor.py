@@ -8,7 +8,6 @@ import pytest
 
 from hpcai.machine.node_sensors import NAMES, Values
 
-pytestmark = pytest.mark.together
 
 def monitor(world: Any, interval: float = 30.0) -> Any:
     import torch

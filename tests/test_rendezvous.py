@@ -39,14 +39,14 @@ NODE = {"lo": "127.0.0.1", "docker0": "172.17.0.1", "eth0": "10.0.0.5", "eth10":
     ],
 )
 def test_interface_of_a_group(monkeypatch: pytest.MonkeyPatch, inside: bool, wanted: str, chosen: str) -> None:
-    from hpcai.comm.rendezvous import choose_interface
+    from hpcai.comm.interfaces import choose_interface
 
     monkeypatch.setattr(socket, "gethostbyname", {"here": "10.1.0.5"}.__getitem__)
     assert choose_interface(NODE, inside, wanted, "here") == chosen
 
 
 def test_a_host_name_that_is_of_no_interface_leaves_the_first_outer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.comm.rendezvous import choose_interface
+    from hpcai.comm.interfaces import choose_interface
 
     monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
     assert choose_interface({"lo": "127.0.0.1", "eth0": "10.0.0.5"}, False, "", "here") == "eth0"
@@ -71,7 +71,7 @@ def test_a_host_name_that_is_of_no_interface_leaves_the_first_outer_one(monkeypa
 def test_no_interface_is_an_error_that_names_those_there_are(
     addresses: dict[str, str], inside: bool, wanted: str
 ) -> None:
-    from hpcai.comm.rendezvous import choose_interface
+    from hpcai.comm.interfaces import choose_interface
 
     with pytest.raises(LaunchError, match="GLOO_SOCKET_IFNAME") as refused:
         choose_interface(addresses, inside, wanted, "localhost")
@@ -80,7 +80,7 @@ def test_no_interface_is_an_error_that_names_those_there_are(
 
 
 def test_interfaces_of_this_machine_have_addresses_that_can_be_bound() -> None:
-    from hpcai.comm.rendezvous import address_of, interfaces
+    from hpcai.comm.interfaces import address_of, interfaces
 
     assert "127.0.0.1" in interfaces().values()
     for address in interfaces().values():
@@ -151,7 +151,7 @@ def test_every_group_of_a_sweep_is_a_world_of_its_own() -> None:
 
 
 def _check_users_interface(group: "Group") -> None:
-    from hpcai.comm.rendezvous import interfaces
+    from hpcai.comm.interfaces import interfaces
 
     own = {name: address for name, address in interfaces().items() if not address.startswith("127.")}
     name, address = next(iter(own.items()), ("lo", "127.0.0.1"))

@@ -8,8 +8,6 @@ import pytest
 
 from hpcai.search.coordinator import Coordinator, Counts, Rules
 
-pytestmark = pytest.mark.together
-
 Json = dict[str, Any]
 CHAIN = [{"operation": "deepen", "after": "stem_relu", "kernel": 3}] * 400  # tens of kB: MPI sends it when it is taken
 

@@ -81,6 +81,7 @@ def ended(job: Finished) -> None:
     assert job.returncode == HpcaiError.exit_code == 3, job.stderr
     assert job.leftovers == []
     assert "Traceback" not in job.stderr and "End of Tests." not in job.stdout
+    assert "died without a message" not in job.stderr
 
 
 @needs_mpirun

@@ -142,7 +142,7 @@ def test_turns_are_those_of_the_position_whatever_the_ranks():
 
 
 def test_turns_cover_the_circle_and_both_hemispheres():
-    turns = augmentation.drawn(1, 0, np.arange(6000), WIDTH)
+    turns = augmentation.drawn_transforms(1, 0, np.arange(6000), WIDTH)
     assert np.bincount(turns[:, 0], minlength=WIDTH).min() > 60 and turns[:, 0].max() == WIDTH - 1
     assert 2800 < turns[:, 1].sum() < 3200 and set(turns[:, 1]) == {0, 1}
 

@@ -102,7 +102,7 @@ def test_frames_are_turned_with_their_boxes(device, packed):
     shard = Shard(20, 0, 1, 4)
     batches = [shard.step_positions(step) for step in range(5)]
     turns = list(load.augmentation(7, 1, 2, shard))
-    assert np.array_equal(np.concatenate(turns), augmentation.drawn(7, 1, 2 * 20 + np.arange(20), WIDTH))
+    assert np.array_equal(np.concatenate(turns), augmentation.drawn_transforms(7, 1, 2 * 20 + np.arange(20), WIDTH))
     for (x, y, _), turn, indices in zip(load(batches, turns), turns, batches, strict=True):
         expected = np.empty(x.shape)
         augmentation.transformed_fields(stored[indices], turn, expected)

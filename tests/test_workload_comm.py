@@ -16,8 +16,6 @@ from hpcai.result.collectives import COLLECTIVES, ONE_RANK, TOO_SMALL
 if TYPE_CHECKING:
     from hpcai.comm.world import World
 
-pytestmark = pytest.mark.together
-
 CPU = torch.device("cpu")
 SIZES = (8, 1000, 70000)
 Tell = Callable[[str, float], None]

@@ -16,8 +16,6 @@ from hpcai.report.schema import kernels as schema
 from hpcai.report.schema.check import violations
 from hpcai.result import kernels as results
 
-pytestmark = pytest.mark.together
-
 Json = dict[str, Any]
 SMALL = case_of("33", "resnet8", batch=2)
 Told = list[tuple[str, float]]
@@ -176,7 +174,7 @@ def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPat
 
     from hpcai.estimate import kernels as estimate
     from hpcai.kernels.gemm import vendor
-    from hpcai.kernels.spec import Unavailable
+    from hpcai.kernels.providers import Unavailable
 
     few_calls(monkeypatch)
     monkeypatch.setattr(estimate, "LONGEST", 1e-9)  # seconds of a product: the smallest square it is

@@ -10,8 +10,6 @@ from search_runs import judged, repeatable, search_case, searched, verdicts
 
 from hpcai.networks.lineage import lineage
 
-pytestmark = pytest.mark.together
-
 Json = dict[str, Any]
 
 

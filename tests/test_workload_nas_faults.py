@@ -8,7 +8,6 @@ from test_workload_nas import rank, size
 
 from hpcai.result.nas_checks import PRESERVATION
 
-pytestmark = pytest.mark.together
 
 @pytest.mark.parallel(2)
 def test_a_wrong_morph_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from mpi4py import MPI
 
+from hpcai.comm import rank_watch
 from hpcai.comm.grid_coordinates import LISTED_RANKS
 from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
@@ -129,6 +130,7 @@ def finish() -> None:
     """Say that this rank ends in good order, together with all others."""
     global _finished
     _finished = True
+    rank_watch.leave()
 
 
 def abort_on_early_exit() -> None:
@@ -143,6 +145,7 @@ def _abort_unless_finished() -> None:
 
 def abort(reason: str, code: int) -> NoReturn:
     """End the whole job at once, from whichever rank, naming that rank and its host on stderr."""
+    rank_watch.silence()
     with suppress(OSError, ValueError):  # whoever reads the output may be gone: no reason to keep the job waiting
         print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
         print(end="", flush=True)

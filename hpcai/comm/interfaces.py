@@ -1,0 +1,65 @@
+"""Network interfaces of this host, and which of them a group of ranks communicates over."""
+
+import fcntl
+import os
+import socket
+import struct
+
+from hpcai.errors import LaunchError
+
+SIOCGIFADDR = 0x8915  # ioctl that asks for the IPv4 address of an interface
+
+
+def address_of(interface: str) -> str | None:
+    """IPv4 address of a network interface, None if it has none."""
+    request = struct.pack("256s", interface.encode()[:15])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)[20:24])
+        except OSError:
+            return None
+
+
+def interfaces() -> dict[str, str]:
+    """IPv4 address by name of every network interface that has one."""
+    found = ((name, address_of(name)) for _, name in socket.if_nameindex())
+    return {name: address for name, address in found if address is not None}
+
+
+def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str, own_name: str) -> str:
+    """Name of a group's interface: loopback inside a node, else the one the host is known by, else any.
+
+    Only among those that `wanted` admits, written as for NCCL: beginnings of names, `=` before them: whole names, `^`:
+    all but these. LaunchError where none is left.
+    """
+    admitted = {name: address for name, address in addresses.items() if _admits(wanted, name)}
+    loopback = [name for name, address in admitted.items() if address.startswith("127.")]
+    outer = [name for name in admitted if name not in loopback]
+    if inside_node and loopback:
+        return loopback[0]
+    if outer:
+        known = _resolve(own_name)  # once: without a name server it takes seconds
+        return next((name for name in outer if admitted[name] == known), outer[0])
+    raise LaunchError(
+        f"host {own_name} has no network interface for a group {'inside it' if inside_node else 'that spans nodes'}: "
+        f"of {', '.join(addresses) or 'none'} GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME admits {wanted or 'any'}"
+    )
+
+
+def _admits(wanted: str, name: str) -> bool:
+    names = tuple(wanted.lstrip("^=").split(","))
+    named = name in names if wanted.lstrip("^").startswith("=") else name.startswith(names)
+    return named != wanted.startswith("^")
+
+
+def _resolve(name: str) -> str | None:
+    try:
+        return socket.gethostbyname(name)
+    except OSError:
+        return None
+
+
+def wanted_interface() -> str:
+    """What the user asks for; gloo's variable has whole names, NCCL's a notation of its own."""
+    gloo = os.environ.get("GLOO_SOCKET_IFNAME", "")
+    return f"={gloo}" if gloo else os.environ.get("NCCL_SOCKET_IFNAME", "")
