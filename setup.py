@@ -1,4 +1,4 @@
-"""Distribution hpcai-bench: requirement ranges, extras, and the kernels/ folder installed as hpcai.kernels."""
+"""Distribution hpcai-bench: packages, requirement ranges, extras and console scripts."""
 
 import re
 from pathlib import Path
@@ -17,12 +17,7 @@ setup(
     description="A benchmark for AI machines: ensembles trained on an MPI grid, reported as LINPACK reports",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=[
-        *find_packages(include=["hpcai", "hpcai.*"]),
-        "hpcai.kernels",
-        *(f"hpcai.kernels.{name}" for name in find_packages("kernels")),
-    ],
-    package_dir={"hpcai.kernels": "kernels"},
+    packages=find_packages(include=["hpcai", "hpcai.*"]),  # which follows the link hpcai/kernels
     package_data={"": ["*.cu", "*.cuh"], "hpcai": ["py.typed", "data/shipped/*"]},
     install_requires=["mpi4py>=4", "numpy>=2", "torch>=2.11,<3", "h5py>=3.11", "numba>=0.61"],
     extras_require={

@@ -23,7 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 
 from hpcai.kernels import conv2d, gemm, verify
-from hpcai.kernels.spec import CUSTOM, DIRECTIONS, FORWARD, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.opcount.products import of_network
 from hpcai.result.kernels import LIMITS
 
@@ -119,7 +120,7 @@ def prepared(
     kernel: Any, shape: Any, direction: str, provider: str, data: Sequence[Any], cache: Cache
 ) -> list[Prepared]:
     """The fastest way of a provider, once for each set of operands."""
-    module = backend(kernel.SPEC.name, provider, "cuda")
+    module = backend(kernel.SPEC, provider, "cuda")
     found = [module.prepare(shape, direction, each, "cuda:0", 1) for each in data]
     taken = medians({str(number): [way.call] for number, way in enumerate(found[0])}, cache, TRIALS)
     fastest = int(min(taken, key=lambda number: taken[number]))
@@ -162,7 +163,7 @@ def convolutions(types: Sequence[str], batch: int) -> Iterator[tuple[Any, Any, s
     for dtype in (each for each in types if each in CONVOLVED):
         for product in of_network("resnet50", batch):
             if product.kernel == "conv2d":
-                yield conv2d, conv2d.Shape(*product.sizes), product.direction, dtype, product.shape
+                yield conv2d, product.layer, product.direction, dtype, product.shape
 
 
 def small() -> Iterator[tuple[Any, Any, str, str, str]]:

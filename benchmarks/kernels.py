@@ -96,11 +96,11 @@ def convolutions(batch: int, threads: int, rounds: int) -> None:
     from hpcai import networks
     from hpcai.kernels import conv2d
     from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT
-    from hpcai.preflight.layer_products import every_product
+    from hpcai.opcount.products import shapes_of
 
     found, stem = [], None
     network = networks.build("resnet50", (224, 224), 3, 1000)
-    shapes = Counter(shape for shape, _ in every_product(network, batch))
+    shapes = Counter(shape for shape, _ in shapes_of(network, batch))
     for shape, times in shapes.items():
         stem = stem or shape
         if not isinstance(shape, conv2d.Shape):

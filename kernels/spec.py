@@ -1,12 +1,10 @@
-"""The words all kernels share: shapes, a layer's three products, declared counts and tolerance, and their backends."""
+"""The words all kernels share: shapes, a layer's three products, and declared counts and tolerance."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +73,11 @@ class Shape(ABC):
     def y(self) -> tuple[int, ...]:
         """Dimensions of the output, and of its gradient."""
 
+    @property
+    def elements(self) -> tuple[int, int, int]:
+        """Elements of input, weights and output."""
+        return math.prod(self.x), math.prod(self.w), math.prod(self.y)
+
     def result(self, direction: str) -> tuple[int, ...]:
         """Dimensions of what that direction computes: y, dx or dw."""
         return {FORWARD: self.y, INPUT_GRADIENT: self.x, WEIGHT_GRADIENT: self.w}[direction]
@@ -83,6 +86,10 @@ class Shape(ABC):
     def inner(self, direction: str) -> int:
         """Most terms that are summed into one element of that direction's product."""
 
+    @abstractmethod
+    def text(self, direction: str) -> str:
+        """The dimensions as reports print them: letter and number, the same for all products that are alike."""
+
 
 S = TypeVar("S", bound=Shape)
 T = TypeVar("T")
@@ -90,17 +97,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Spec(Generic[T]):
-    """What a kernel declares: FLOP of one direction, bytes moved, tolerance by inner dimension in fp32, its backends.
+    """What a kernel declares: FLOP of one direction, bytes moved, tolerance by inner dimension in fp32.
 
-    nbytes(shape, direction, dtype) counts every operand once, in fp32 where no more is said. Backends are the files
-    beside, each with a function `prepare` (see `Prepared`).
+    nbytes(shape, direction, dtype) counts every operand once, in fp32 where no more is said.
     """
 
     name: str
     operations: Callable[[T], int] = field(repr=False)  # addresses of functions differ from process to process
     nbytes: Callable[..., int] = field(repr=False)
     tolerance: Callable[[int], float] = field(repr=False)
-    backends: tuple[str, ...]
 
 
 class Tensors(NamedTuple):
@@ -144,6 +149,7 @@ class Dtype(NamedTuple):
 
     They are NumPy's as well unless `held` says how such tensors are: arrays of fp32, of values that the type has.
     `cut`: terms of a sum of tensor cores, which is not rounded but cut off, so that errors do not cancel.
+    `on_gpus`: measured on GPUs only, as nobody multiplies it on a CPU as tensor cores do.
     """
 
     operand: str
@@ -152,6 +158,17 @@ class Dtype(NamedTuple):
     held: type[Tensors] = Tensors
     arithmetic: Arithmetic = FP32
     cut: bool = False
+    on_gpus: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether sums are whole numbers, of which none may differ."""
+        return self.unit == 0.0
+
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of an element of the operands, and of the result."""
+        return BYTES[self.operand], BYTES[self.result]
 
     @property
     def array(self) -> str:
@@ -167,10 +184,10 @@ class Dtype(NamedTuple):
 DTYPES = {
     "fp32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32),
     "fp64": Dtype("float64", "float64", 2.0**-53),
+    "tf32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32, Tf32Tensors, TF32, cut=True, on_gpus=True),
+    "fp16": Dtype("float16", "float16", UNIT_ROUNDOFF_FP32, Fp16Tensors, FP16, on_gpus=True),
+    "bf16": Dtype("bfloat16", "bfloat16", UNIT_ROUNDOFF_FP32, Bf16Tensors, BF16, on_gpus=True),
     "int8": Dtype("int8", "int32", 0.0),
-    "tf32": Dtype("float32", "float32", UNIT_ROUNDOFF_FP32, Tf32Tensors, TF32, cut=True),
-    "fp16": Dtype("float16", "float16", UNIT_ROUNDOFF_FP32, Fp16Tensors, FP16),
-    "bf16": Dtype("bfloat16", "bfloat16", UNIT_ROUNDOFF_FP32, Bf16Tensors, BF16),
 }
 BYTES = {"int8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8}
 
@@ -181,48 +198,11 @@ def dtype_of(data: Tensors) -> str:
     return next(own)
 
 
-class Unavailable(Exception):
-    """A provider that cannot compute here, and why: no such backend, library, device or compiler."""
-
-
-class Prepared(NamedTuple):
-    """A product made ready; `prepare(shape, direction, data, device, threads)` of a backend gives each way it has.
-
-    The operands lie where they are computed on, the result's memory is taken and, where the library allows, filled with
-    what no product has. `call` computes it once and may return before the device has; `result` gives the host what the
-    last call computed, as the reference has it; `spoil` fills it again with what no product has. `variant` names the
-    way where there are several. The algorithm may exceed the error of direct sums `slack` times.
-    """
-
-    call: Callable[[], Any]
-    result: Callable[[], Any]
-    spoil: Callable[[], Any]
-    variant: str = ""
-    slack: float = 1.0
-
-
-CUSTOM, VENDOR = "custom", "vendor"
-CUSTOM_BACKENDS = {"cpu": "numba_cpu", "cuda": "cupy_gpu"}
-
-
-def backend(kernel: str, provider: str, device: str) -> Any:
-    """The module by which a provider computes a kernel on `cpu` or `cuda`; Unavailable where it cannot be had."""
-    name = VENDOR if provider == VENDOR else CUSTOM_BACKENDS[device]
-    module = f"{__package__}.{kernel}.{name}"
-    if find_spec(module) is None:
-        raise Unavailable(f"there is no {kernel}/{name}.py")
-    try:
-        return import_module(module)
-    except (ImportError, OSError) as error:  # OSError: a library that lacks one of its own
-        raise Unavailable(f"{kernel}/{name}.py: {error}") from None
-
-
 def layer_nbytes(shape: Shape, direction: str = FORWARD, dtype: str = "fp32") -> int:
     """Bytes of the two operands and the result of a layer's direction."""
-    kinds = DTYPES[dtype]
+    operand, result = DTYPES[dtype].nbytes
     computed = math.prod(shape.result(direction))
-    whole = sum(math.prod(size) for size in (shape.x, shape.w, shape.y))
-    return (whole - computed) * BYTES[kinds.operand] + computed * BYTES[kinds.result]
+    return (sum(shape.elements) - computed) * operand + computed * result
 
 
 def fp32_tolerance(inner: int) -> float:

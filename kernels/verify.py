@@ -14,6 +14,7 @@ from .conv2d import reference as conv2d_reference
 from .copy import reference as copy_reference
 from .fma_peak import reference as fma_peak_reference
 from .gemm import reference as gemm_reference
+from .providers import Prepared
 from .residual import signs
 from .spec import (
     DTYPES,
@@ -25,7 +26,6 @@ from .spec import (
     Block,
     Compared,
     Float64,
-    Prepared,
     Shape,
     Spec,
     Tensors,

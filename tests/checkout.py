@@ -10,5 +10,14 @@ MADE_AGAIN = (".git", ".venv", "results", "build", "dist", "*.egg-info", "__pyca
 
 def copy_checkout(target: Path) -> Path:
     """The sources alone, with their times; returns `target`."""
-    shutil.copytree(ROOT, target, ignore=shutil.ignore_patterns(*MADE_AGAIN))
+    shutil.copytree(ROOT, target, symlinks=True, ignore=shutil.ignore_patterns(*MADE_AGAIN))
+    return target
+
+
+def copy_kernels(target: Path) -> Path:
+    """The folder kernels/ and what makes it importable as hpcai.kernels; returns `target`."""
+    shutil.copytree(ROOT / "kernels", target / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    (target / "hpcai").mkdir()
+    for name in ("__init__.py", "kernels"):
+        shutil.copy(ROOT / "hpcai" / name, target / "hpcai", follow_symlinks=False)
     return target

@@ -6,7 +6,7 @@ from complete import missing
 
 from hpcai.kernels.cuda.architecture import Target, target
 from hpcai.kernels.cuda.compiler import Compiled, supported
-from hpcai.kernels.spec import Unavailable
+from hpcai.kernels.providers import Unavailable
 
 ARCHITECTURES = {"sm_80": (8, 0), "sm_90a": (9, 0), "sm_100": (10, 0)}
 

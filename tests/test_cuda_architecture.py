@@ -3,7 +3,7 @@
 import pytest
 
 from hpcai.kernels.cuda.architecture import Target, target
-from hpcai.kernels.spec import Unavailable
+from hpcai.kernels.providers import Unavailable
 
 KNOWN = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)  # to NVRTC 13.0
 

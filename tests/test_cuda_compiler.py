@@ -16,7 +16,7 @@ from hpcai.kernels.cuda import compiler
 from hpcai.kernels.cuda.architecture import Target, target
 from hpcai.kernels.cuda.compiler import Compiled, CompileError, compile_all, compiled, supported
 from hpcai.kernels.cuda.program import Program, digest, sources
-from hpcai.kernels.spec import Unavailable
+from hpcai.kernels.providers import Unavailable
 
 KERNELS = sorted({path.parent.name for path in (ROOT / "kernels").glob("*/cupy_gpu.py")})
 CLEAN = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2.0f; }\n'

@@ -18,7 +18,7 @@ from hpcai.kernels.cuda.products import KINDS, MMA, SIMT, WGMMA
 from hpcai.kernels.fma_peak import cupy_gpu
 from hpcai.kernels.fma_peak.cupy_gpu import engines
 from hpcai.kernels.fma_peak.reference import compared
-from hpcai.kernels.spec import Unavailable
+from hpcai.kernels.providers import Unavailable
 
 AMPERE, HOPPER = Target("sm_80", CUBIN, (8, 0)), Target("sm_90a", CUBIN, (9, 0))
 WAYS = [(dtype, engine) for dtype in KINDS for engine in sorted({*engines(dtype, AMPERE), *engines(dtype, HOPPER)})]

@@ -14,7 +14,8 @@ from hpcai.kernels.cuda import choice, tuning
 from hpcai.kernels.cuda.compiler import PLACE
 from hpcai.kernels.cuda.products import KINDS
 from hpcai.kernels.gemm import cupy_gpu
-from hpcai.kernels.spec import CUSTOM, DIRECTIONS, DTYPES, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.spec import DIRECTIONS, DTYPES
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: gemm.cu NOT RUN ON A DEVICE")
 
@@ -34,7 +35,7 @@ SHAPES = [(130, 72, 264), (1, 1, 1), (333, 127, 65), (64, 3000, 64), (1024, 1024
 def prepared(dtype: str, shape: Any, direction: str, provider: str = CUSTOM) -> tuple[Any, Prepared]:
     data = verify.drawn(shape, dtype, 5)
     try:
-        (way, *_) = backend("gemm", provider, "cuda").prepare(shape, direction, data, "cuda:0", 1)
+        (way, *_) = backend(gemm.SPEC, provider, "cuda").prepare(shape, direction, data, "cuda:0", 1)
     except Unavailable as reason:
         pytest.skip(f"THE GPU DOES NOT COMPUTE {dtype}: {reason}")
     return data, way

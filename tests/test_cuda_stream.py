@@ -16,7 +16,7 @@ from hpcai.kernels.copy import vendor
 from hpcai.kernels.cuda import stream
 from hpcai.kernels.cuda.compiler import compiled
 from hpcai.kernels.cuda.launch import Launch
-from hpcai.kernels.spec import Prepared
+from hpcai.kernels.providers import Prepared
 from hpcai.kernels.triad import cupy_gpu as triad_gpu
 
 KERNELS = ("triad", "copy")
@@ -98,12 +98,12 @@ def test_a_copy_is_counted_by_its_bytes_and_held_to_the_bit() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS MEMORY IS NOT MEASURED")
 @pytest.mark.parametrize("provider", ["custom", "vendor"])
 def test_on_a_gpu_every_number_is_right(provider: str) -> None:
-    from hpcai.kernels.spec import backend
+    from hpcai.kernels.providers import backend
 
     b, c = np.random.default_rng(1).standard_normal((2, 3_000_017))
     for module, data in ((triad, triad.Vectors(b, c)), (copy, b)):
         shape = module.Shape(len(b))
-        for way in backend(module.SPEC.name, provider, "cuda").prepare(shape, "ceiling", data, "cuda:0", 1):
+        for way in backend(module.SPEC, provider, "cuda").prepare(shape, "ceiling", data, "cuda:0", 1):
             way.spoil()
             way.call()
             assert verify.residual(module.SPEC, shape, "ceiling", "fp64", data, way) < 0.5

@@ -16,7 +16,7 @@ from launch import ROOT
 from hpcai.kernels.cuda import tensor_map
 from hpcai.kernels.cuda.launch import Launch, Program, addresses, enqueue, parameters, structure, target_of
 from hpcai.kernels.cuda.tensor_map import MAP, Tiled, encoded
-from hpcai.kernels.spec import Unavailable
+from hpcai.kernels.providers import Unavailable
 
 COPY_BOX = Program(str(ROOT / "tests" / "cuda_launches.cu"), "copy_box", (("TENSOR_MAPS", 1),))
 SOUND = Tiled(4096, "bfloat16", (1000, 77, 5), (2000, 2000 * 77), (64, 128, 1), 128)

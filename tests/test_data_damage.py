@@ -197,8 +197,9 @@ def test_program_names_the_damaged_file(tmp_path: Path, ranks: int | None, optio
 
 
 def test_program_names_its_own_damaged_file(tmp_path: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__")
     for name in ("hpcai", "kernels"):
-        shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / "copy" / name, symlinks=True, ignore=ignored)
     program = Path(shutil.copy(ROOT / "bench.py", tmp_path / "copy"))
     file = tmp_path / "copy" / dataset_paths.SHIPPED.relative_to(ROOT)
     file.write_bytes(bit_flipped(file.read_bytes(), 100_000, 0))

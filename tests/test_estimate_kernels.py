@@ -7,7 +7,6 @@ from kernel_rows import case_of
 
 from hpcai.estimate import kernels as estimate
 from hpcai.estimate.kernels import Rank, automatic_sizes, kernels_memory, kernels_seconds, triad_length
-from hpcai.kernels import verify
 from hpcai.machine import caches
 from hpcai.machine.device import MOST_CACHED
 from hpcai.opcount.products import of_network, squares
@@ -81,10 +80,6 @@ def test_seconds_grow_with_the_work() -> None:
     assert sum(kernels_seconds(case_of("64").settings, RANK).values()) < 4
     one, two = (kernels_seconds(case_of("4096").settings, Rank(threads, 2**40))["kernels"] for threads in (1, 2))
     assert 1.5 < one / two <= 2.1
-
-
-def test_it_knows_which_products_are_checked_by_every_element() -> None:
-    assert (estimate.LARGEST_OPERATIONS, estimate.BLOCK_ELEMENTS) == (verify.LARGEST_OPERATIONS, verify.BLOCK_ELEMENTS)
 
 
 @pytest.mark.slow

@@ -10,42 +10,39 @@ import pytest
 import torch
 from launch import ROOT
 
-from hpcai.kernels import arrays, conv2d, copy, fma_peak, gemm, spec, triad, verify
-from hpcai.kernels.spec import DIRECTIONS, DTYPES, Prepared, Unavailable, backend, dtype_of
+from hpcai.kernels import arrays, conv2d, copy, fma_peak, gemm, triad, verify
+from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend, declared, providers
+from hpcai.kernels.spec import DIRECTIONS, DTYPES, dtype_of
 
 SPECS = {each.SPEC.name: each.SPEC for each in (gemm, conv2d, copy, fma_peak, triad)}
 SMALL = {"gemm": gemm.Shape(5, 7, 3), "conv2d": conv2d.Shape(2, 3, 5, 4, 4, (3, 2), (2, 1), (1, 1))}
 PARAMETERS = ["shape", "direction", "data", "device", "threads"]
 TYPES = ("fp32", "fp64", "int8")  # that are computed on CPUs
-BACKENDS = [(name, file) for name, each in SPECS.items() for file in each.backends]
-ON_CPUS = [(name, file) for name, file in BACKENDS if name in SMALL and file != "cupy_gpu"]
-
-
-def module_of(kernel: str, file: str) -> Any:
-    return backend(kernel, spec.VENDOR if file == "vendor" else spec.CUSTOM, "cuda" if file == "cupy_gpu" else "cpu")
+BACKENDS = [(name, *where) for name in SPECS for where in declared(name)]
+ON_CPUS = [(name, provider) for name, provider, device in BACKENDS if name in SMALL and device == "cpu"]
 
 
 @pytest.mark.parametrize("kernel", SPECS)
-def test_a_folder_has_its_spec_its_reference_and_the_backends_it_declares(kernel: str) -> None:
-    found = {path.stem for path in (ROOT / "kernels" / kernel).glob("*.py")}
-    assert found == {"__init__", "reference", *SPECS[kernel].backends}
-    assert set(SPECS[kernel].backends) <= {spec.VENDOR, *spec.CUSTOM_BACKENDS.values()}
+def test_every_file_that_prepares_declares_its_provider(kernel: str) -> None:
+    files = (ROOT / "kernels" / kernel).glob("*.py")
+    assert {path.stem for path in files if "\ndef prepare(" in path.read_text()} == set(declared(kernel).values())
+    assert set(providers(SPECS[kernel])) <= {CUSTOM, VENDOR}
 
 
-@pytest.mark.parametrize(("kernel", "file"), BACKENDS)
-def test_every_backend_prepares_with_the_same_arguments(kernel: str, file: str) -> None:
-    assert list(inspect.signature(module_of(kernel, file).prepare).parameters) == PARAMETERS
+@pytest.mark.parametrize(("kernel", "provider", "device"), BACKENDS)
+def test_every_backend_prepares_with_the_same_arguments(kernel: str, provider: str, device: str) -> None:
+    assert list(inspect.signature(backend(SPECS[kernel], provider, device).prepare).parameters) == PARAMETERS
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("kernel", "file"), ON_CPUS)
-def test_prepared_products_are_computed_when_they_are_called(kernel: str, file: str, dtype: str) -> None:
+@pytest.mark.parametrize(("kernel", "provider"), ON_CPUS)
+def test_prepared_products_are_computed_when_they_are_called(kernel: str, provider: str, dtype: str) -> None:
     if (kernel, dtype) == ("conv2d", "int8"):
         pytest.skip("NO CONVOLUTION OF BYTES")
     shape, limit = SMALL[kernel], 0.0 if dtype == "int8" else 1.0
     data = verify.drawn(shape, dtype, 3)
     for direction in DIRECTIONS:
-        ways = module_of(kernel, file).prepare(shape, direction, data, "cpu", 2)
+        ways = backend(SPECS[kernel], provider, "cpu").prepare(shape, direction, data, "cpu", 2)
         assert ways and all(isinstance(way, Prepared) for way in ways)
         assert len({way.variant for way in ways}) == len(ways)
         for way in ways:
@@ -56,11 +53,11 @@ def test_prepared_products_are_computed_when_they_are_called(kernel: str, file: 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: MEMORY GIVEN BACK TOO EARLY IS NOT SEEN")
 @pytest.mark.parametrize("kernel", SMALL)
-@pytest.mark.parametrize("provider", [spec.CUSTOM, spec.VENDOR])
+@pytest.mark.parametrize("provider", [CUSTOM, VENDOR])
 def test_prepared_products_have_the_memory_of_their_operands(kernel: str, provider: str) -> None:
     shape, data = SMALL[kernel], verify.drawn(SMALL[kernel], "fp32", 3)
     for direction in DIRECTIONS:
-        ways = backend(kernel, provider, "cuda").prepare(shape, direction, data, "cuda:0", 1)
+        ways = backend(SPECS[kernel], provider, "cuda").prepare(shape, direction, data, "cuda:0", 1)
         others = [torch.full((size,), torch.nan, device="cuda:0") for size in (100, 200, 400) for _ in range(50)]
         for way in ways:
             way.call()
@@ -68,24 +65,24 @@ def test_prepared_products_have_the_memory_of_their_operands(kernel: str, provid
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("file", ["numba_cpu", "vendor"])
-def test_results_are_poisoned_before_and_stay_where_they_are(file: str, dtype: str) -> None:
+@pytest.mark.parametrize("provider", [CUSTOM, VENDOR])
+def test_results_are_poisoned_before_and_stay_where_they_are(provider: str, dtype: str) -> None:
     shape = SMALL["gemm"]
-    (way,) = module_of("gemm", file).prepare(shape, "forward", verify.drawn(shape, dtype, 3), "cpu", 1)
+    (way,) = backend(gemm.SPEC, provider, "cpu").prepare(shape, "forward", verify.drawn(shape, dtype, 3), "cpu", 1)
     before = way.result()
-    if (file, dtype) != ("vendor", "int8"):  # torch's bytes are tried when they are prepared
+    if (provider, dtype) != (VENDOR, "int8"):  # torch's bytes are tried when they are prepared
         assert np.isnan(before).all() if dtype != "int8" else (before == np.iinfo(np.int32).min).all()
     way.call()
     assert way.result().ctypes.data == before.ctypes.data and np.isfinite(before).all()
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype not in TYPES])
-@pytest.mark.parametrize("file", ["numba_cpu", "vendor"])
-def test_types_of_tensor_cores_are_not_computed_by_a_cpu(file: str, dtype: str) -> None:
+@pytest.mark.parametrize("provider", [CUSTOM, VENDOR])
+def test_types_of_tensor_cores_are_not_computed_by_a_cpu(provider: str, dtype: str) -> None:
     data = verify.drawn(SMALL["gemm"], dtype, 3)
     assert dtype_of(data) == dtype_of(data._replace(x=data.x.T)) == dtype and data.x.dtype == np.float32
     with pytest.raises(Unavailable, match=f"^{dtype} products "):
-        module_of("gemm", file).prepare(SMALL["gemm"], "forward", data, "cpu", 1)
+        backend(gemm.SPEC, provider, "cpu").prepare(SMALL["gemm"], "forward", data, "cpu", 1)
 
 
 def test_bytes_and_operations_of_every_type() -> None:
@@ -96,16 +93,15 @@ def test_bytes_and_operations_of_every_type() -> None:
     assert 2 * gemm.SPEC.nbytes(shape, "forward", "bf16") == gemm.SPEC.nbytes(shape, "forward", "tf32")
 
 
-def test_what_is_not_there_is_unavailable_and_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(spec.CUSTOM_BACKENDS, "cuda", "absent_gpu")
-    with pytest.raises(Unavailable, match="no gemm/absent_gpu.py"):
-        backend("gemm", "custom", "cuda")
-    with pytest.raises(Unavailable, match="no fma_peak/vendor.py"):
-        backend("fma_peak", "vendor", "cpu")
+def test_what_is_not_there_is_unavailable_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unavailable, match="there is no gemm by absent on a cuda"):
+        backend(gemm.SPEC, "absent", "cuda")
+    with pytest.raises(Unavailable, match="there is no fma_peak by vendor on a cpu"):
+        backend(fma_peak.SPEC, "vendor", "cpu")
     monkeypatch.delitem(sys.modules, "hpcai.kernels.triad.vendor", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(Unavailable, match="triad/vendor.py: .*torch"):
-        backend("triad", "vendor", "cpu")
+        backend(triad.SPEC, "vendor", "cpu")
 
 
 def test_bytes_that_torch_does_not_multiply_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,15 +111,22 @@ def test_bytes_that_torch_does_not_multiply_are_unavailable(monkeypatch: pytest.
     shape = SMALL["gemm"]
     monkeypatch.setattr(torch, "_int_mm", refuse)
     with pytest.raises(Unavailable, match="torch._int_mm: self.size.0. needs to be greater than 16$"):
-        module_of("gemm", "vendor").prepare(shape, "forward", verify.drawn(shape, "int8", 3), "cpu", 1)
-    assert module_of("gemm", "vendor").prepare(shape, "forward", verify.drawn(shape, "fp32", 3), "cpu", 1)
+        backend(gemm.SPEC, VENDOR, "cpu").prepare(shape, "forward", verify.drawn(shape, "int8", 3), "cpu", 1)
+    assert backend(gemm.SPEC, VENDOR, "cpu").prepare(shape, "forward", verify.drawn(shape, "fp32", 3), "cpu", 1)
 
 
 def test_a_new_backend_is_found_by_its_file_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "numba_cpu.py").write_text("def prepare(shape, direction, data, device, threads):\n    return []\n")
+    declarations = 'PROVIDER = "another"\nDEVICES = ("cpu",)\n'
+    prepare = "def prepare(shape, direction, data, device, threads):\n    return []\n"
+    (tmp_path / "another_cpu.py").write_text(declarations + prepare)
     monkeypatch.setattr(copy, "__path__", [*copy.__path__, str(tmp_path)])
-    assert backend("copy", "custom", "cpu").prepare(None, "", None, "cpu", 1) == []
-    sys.modules.pop("hpcai.kernels.copy.numba_cpu")
+    assert providers(copy.SPEC) == (CUSTOM, VENDOR, "another")
+    assert backend(copy.SPEC, "another", "cpu").prepare(copy.Shape(1), "", None, "cpu", 1) == []
+    sys.modules.pop("hpcai.kernels.copy.another_cpu")
+    (tmp_path / "twice.py").write_text(declarations + prepare)
+    monkeypatch.setattr(copy, "__path__", [*copy.__path__, str(tmp_path)])
+    with pytest.raises(AssertionError, match="another_cpu.py and twice.py"):
+        providers(copy.SPEC)
 
 
 @pytest.mark.parametrize("size", [(3,), (5, 7), (2, 3, 4, 5)])

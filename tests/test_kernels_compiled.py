@@ -2,14 +2,13 @@
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from launch import ROOT
+from checkout import copy_kernels
 
 PROGRAM = """
 import numpy as np
@@ -18,14 +17,6 @@ one = np.ones(1, np.float32)
 print(numba_cpu.normalise(np.ones((1, 1, 1, 1), np.uint8), one, one)[0, 0, 0, 0])
 print(sum(numba_cpu._normalise.stats.cache_hits.values()))
 """
-
-
-def copied(folder: Path) -> Path:
-    shutil.copytree(ROOT / "kernels", folder / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "hpcai").mkdir()
-    for name in ("__init__.py", "kernels.py"):
-        shutil.copy(ROOT / "hpcai" / name, folder / "hpcai")
-    return folder
 
 
 def no_room() -> None:
@@ -46,7 +37,7 @@ def ran(
 
 
 def test_what_was_compiled_is_used_again_until_any_source_changes(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copy_kernels(tmp_path)
     assert ran(folder) == ["2.0", "0"]
     assert ran(folder) == ["2.0", "1"]
     spec = folder / "kernels" / "spec.py"
@@ -65,7 +56,7 @@ def product(number):
 
 
 def test_code_of_other_folders_is_made_anew_when_a_file_beside_it_changes(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copy_kernels(tmp_path)
     (folder / "elsewhere.py").write_text(ELSEWHERE)
     program = "import elsewhere; print(elsewhere.product(7), sum(elsewhere.product.stats.cache_hits.values()))"
     for factor, hits in ((2, "0"), (2, "1"), (3, "0")):
@@ -74,7 +65,7 @@ def test_code_of_other_folders_is_made_anew_when_a_file_beside_it_changes(tmp_pa
 
 
 def test_it_is_kept_where_the_user_says(tmp_path: Path) -> None:
-    folder, kept = copied(tmp_path / "checkout"), tmp_path / "kept"
+    folder, kept = copy_kernels(tmp_path / "checkout"), tmp_path / "kept"
     assert ran(folder, NUMBA_CACHE_DIR=str(kept))[1] == "0"
     assert [*kept.glob("numba-*/**/*.nbi")]
     assert ran(folder, NUMBA_CACHE_DIR=str(kept))[1] == "1"
@@ -83,7 +74,7 @@ def test_it_is_kept_where_the_user_says(tmp_path: Path) -> None:
 
 def test_copies_share_what_was_compiled_wherever_they_lie(tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
-    assert [ran(copied(tmp_path / name), NUMBA_CACHE_DIR=kept)[1] for name in ("one", "other")] == ["0", "1"]
+    assert [ran(copy_kernels(tmp_path / name), NUMBA_CACHE_DIR=kept)[1] for name in ("one", "other")] == ["0", "1"]
 
 
 LATER = [pytest.param(damage, marks=pytest.mark.slow) for damage in (lambda data: b"", lambda data: b"nothing")]
@@ -92,7 +83,7 @@ LATER = [pytest.param(damage, marks=pytest.mark.slow) for damage in (lambda data
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], *LATER])
 def test_what_is_damaged_is_compiled_anew(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copy_kernels(tmp_path)
     ran(folder)
     for path in (folder / "kernels").rglob(f"*.{kind}"):
         path.write_bytes(damage(path.read_bytes()))
@@ -101,6 +92,6 @@ def test_what_is_damaged_is_compiled_anew(kind: str, damage: Callable[[bytes], b
 
 
 def test_without_room_it_is_not_kept(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+    folder = copy_kernels(tmp_path)
     assert ran(folder, no_room) == ["2.0", "0"]
     assert ran(folder) == ["2.0", "0"]

@@ -1,13 +1,12 @@
 """Generated pictures: Random123's known answers, and the same bytes from NumPy, one core, the host's C++ and a GPU."""
 
 import ctypes
-import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from launch import ROOT
+from checkout import copy_kernels
 from on_host import SCHEDULES, built, planted, run
 from test_philox import KNOWN_ANSWERS, words
 
@@ -108,11 +107,7 @@ def test_compiles_where_nothing_can_be_written(tmp_path):
         f"made = Formula(7, 5, {', '.join(map(str, SIZES['small']))})\n"
         "print(numba_cpu.Maker(made, 0).images(np.arange(2)).sum())\n"
     )
-    copy = tmp_path / "checkout"
-    shutil.copytree(ROOT / "kernels", copy / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "hpcai").mkdir()
-    for name in ("__init__.py", "kernels.py"):
-        shutil.copy(ROOT / "hpcai" / name, copy / "hpcai")
+    copy = copy_kernels(tmp_path / "checkout")
     # a file where a folder would have to be made stops root as well, whom permissions do not
     (copy / "kernels" / "__pycache__").write_text("")
     environment = {"HOME": "/proc/none", "NUMBA_CACHE_DIR": "", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}

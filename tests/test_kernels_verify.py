@@ -8,7 +8,8 @@ import pytest
 
 from hpcai.kernels import conv2d, fma_peak, gemm, triad, verify
 from hpcai.kernels.arrays import poisoned
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, Compared, Prepared, backend
+from hpcai.kernels.providers import Prepared, backend
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, Compared
 
 MATRICES = gemm.Shape(70, 90, 50)
 LAYER = conv2d.Shape(2, 24, 9, 8, 40, (3, 3), (2, 1), (1, 1))
@@ -31,7 +32,7 @@ def limit(dtype: str) -> float:
 
 
 def computed(spec: Any, shape: Any, direction: str, data: Any, provider: str = "custom") -> Prepared:
-    found = backend(spec.name, provider, "cpu").prepare(shape, direction, data, "cpu", 2)[0]
+    found = backend(spec, provider, "cpu").prepare(shape, direction, data, "cpu", 2)[0]
     found.call()
     return Prepared(found.call, lambda: found.result().copy(), found.spoil)
 
@@ -128,7 +129,7 @@ def test_nothing_and_what_is_not_finite_never_passes() -> None:
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
 def test_a_peak_that_leaves_steps_out_is_seen(dtype: str) -> None:
-    module = backend("fma_peak", "custom", "cpu")
+    module = backend(fma_peak.SPEC, "custom", "cpu")
     shape = module.shape(dtype, 2**20, "cpu", 2)
     (found,) = module.prepare(shape, "ceiling", dtype, "cpu", 2)
     assert verify.residual(fma_peak.SPEC, shape, "ceiling", dtype, None, found) == np.inf
@@ -143,7 +144,7 @@ def test_a_triad_that_forgets_an_element_is_seen(provider: str) -> None:
     shape = triad.Shape(300_001)
     b, c = np.random.default_rng(1).standard_normal((2, shape.length))
     data = triad.Vectors(b, c)
-    (found,) = backend("triad", provider, "cpu").prepare(shape, "ceiling", data, "cpu", 2)
+    (found,) = backend(triad.SPEC, provider, "cpu").prepare(shape, "ceiling", data, "cpu", 2)
     assert verify.residual(triad.SPEC, shape, "ceiling", "fp64", data, found) == np.inf
     found.call()
     assert 0 <= verify.residual(triad.SPEC, shape, "ceiling", "fp64", data, found) <= 0.5

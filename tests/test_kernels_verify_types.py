@@ -9,7 +9,8 @@ import torch
 
 from hpcai.kernels import gemm, verify
 from hpcai.kernels.gemm import reference
-from hpcai.kernels.spec import DIRECTIONS, DTYPES, FORWARD, WEIGHT_GRADIENT, Prepared, Tensors
+from hpcai.kernels.providers import Prepared
+from hpcai.kernels.spec import DIRECTIONS, DTYPES, FORWARD, WEIGHT_GRADIENT, Tensors
 
 HELD = [dtype for dtype, each in DTYPES.items() if each.held is not Tensors]
 MATRICES, DEEP, WIDE = gemm.Shape(70, 90, 50), gemm.Shape(33, 2048, 65), gemm.Shape(20, 300, 1000)

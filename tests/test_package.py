@@ -29,6 +29,19 @@ from hpcai.kernels.gemm import SPEC
 print(hpcai.main.__file__, gemm.__file__, reference.__file__, sep="\\n")
 """
 
+# Calls across the seam to kernels/, and the errors in them: line and code of mypy.
+CALLS = """\
+from hpcai.kernels import gemm
+from hpcai.kernels.spec import DTYPES, Spec
+
+specification: Spec[gemm.Shape] = gemm.SPEC
+batch: int = gemm.Shape(1, 2, 3).batch
+gemm.Shape(1, "2", 3)
+gemm.operations(batch)
+name: int = DTYPES["fp32"].operand
+"""
+WRONG = {6: "arg-type", 7: "arg-type", 8: "assignment"}
+
 
 def pip_install(*arguments: str | Path) -> None:
     """Install without network."""
@@ -99,6 +112,22 @@ def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
     finished = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
     assert metadata(installed).version in finished.stdout
+
+
+def type_errors(folder: Path, program: Path) -> dict[int, str]:
+    """Line and code of every error that mypy finds in a program that imports hpcai from a folder."""
+    command = [sys.executable, "-m", "mypy", "--config-file", os.devnull, "--cache-dir", os.devnull, program]
+    # what lies on PYTHONPATH counts as installed: mypy follows it only where py.typed allows that
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    ended = subprocess.run(command, cwd=program.parent, env=environment, capture_output=True, text=True, check=False)
+    lines = [line for line in ended.stdout.splitlines() if ": error: " in line]
+    return {int(line.split(":")[1]): line.rpartition("[")[2].rstrip("]") for line in lines}
+
+
+@pytest.mark.parametrize("where", ["checkout", "installed"])
+def test_wrong_types_are_errors_across_the_seam(where: str, installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(CALLS)
+    assert type_errors(ROOT if where == "checkout" else installed, tmp_path / "program.py") == WRONG
 
 
 def metadata(installed: Path) -> importlib.metadata.Distribution:

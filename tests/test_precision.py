@@ -11,7 +11,7 @@ from torch.nn import functional
 from watched import epochs_watched
 
 from hpcai.clock import Phases
-from hpcai.kernels.spec import Unavailable
+from hpcai.kernels.providers import Unavailable
 from hpcai.machine import device as devices
 from hpcai.models.module import build
 from hpcai.train.loop import Training

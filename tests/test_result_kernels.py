@@ -9,8 +9,7 @@ from kernel_rows import ENVIRONMENT, case_of, raw_of
 from hpcai import networks, opcount
 from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, gemm
-from hpcai.opcount.products import Product, asked, of_network, squares
-from hpcai.preflight.layer_products import every_product
+from hpcai.opcount.products import Product, asked, of_layers, of_network, squares
 from hpcai.report.consistency.kernels import claims
 from hpcai.report.schema import kernels as schema
 from hpcai.report.schema.check import violations
@@ -25,11 +24,11 @@ def test_products_of_a_network_are_those_that_training_runs(name: str, side: int
     graph = networks.build(name, (side, side), 3, classes)
     found = of_network(name, 4)
     assert sum(p.occurrences * p.operations for p in found) == 4 * opcount.count(graph, "model").total
-    runs = [(shape, direction) for shape, directions in every_product(graph, 4) for direction in directions]
+    runs = list(of_layers(graph, 4))
     assert [(p.direction, p.occurrences) for p in found] == [(d, runs.count((s, d))) for s, d in dict.fromkeys(runs)]
     for product, (shape, _) in zip(found, dict.fromkeys(runs), strict=True):
         spec: Any = conv2d.SPEC if product.kernel == "conv2d" else gemm.SPEC
-        own = conv2d.Shape(*product.sizes) if product.kernel == "conv2d" else gemm.Shape(*product.sizes)
+        own: Any = product.layer
         assert own == shape
         assert (product.operations, product.nbytes) == (spec.operations(own), spec.nbytes(own))
 
@@ -37,7 +36,9 @@ def test_products_of_a_network_are_those_that_training_runs(name: str, side: int
 def test_shapes_in_words() -> None:
     stem = of_network("resnet50", 8)[0]
     assert (stem.shape, stem.direction) == ("n8 c3 h224 w224 f64 k7x7 s2x2 p3x3", "forward")
-    grouped = Product("conv2d", "forward", (1, 8, 9, 7, 8, (3, 1), (1, 1), (1, 0), (2, 1), 4), "", 1, "fp32")
+    grouped = Product(
+        "conv2d", "forward", conv2d.Shape(1, 8, 9, 7, 8, (3, 1), (1, 1), (1, 0), (2, 1), 4), "", 1, "fp32"
+    )
     assert grouped.shape == "n1 c8 h9 w7 f8 k3x1 s1x1 p1x0 d2x1 g4"
     assert grouped.operations == 2 * 2 * 3 * 8 * 7 * 7
     dense = [p.shape for p in of_network("resnet8", 32)[-3:]]

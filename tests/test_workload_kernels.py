@@ -176,7 +176,7 @@ def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPat
 
     from hpcai.estimate import kernels as estimate
     from hpcai.kernels.gemm import vendor
-    from hpcai.kernels.spec import Unavailable
+    from hpcai.kernels.providers import Unavailable
 
     few_calls(monkeypatch)
     monkeypatch.setattr(estimate, "LONGEST", 1e-9)  # seconds of a product: the smallest square it is

@@ -5,20 +5,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from hpcai.opcount.products import (
-    BYTES,
-    COMPUTED,
-    ON_GPUS,
-    SQUARE,
-    Product,
-    asked,
-    automatic,
-    squares,
-    types_of_squares,
-)
+from hpcai.kernels import conv2d
+from hpcai.kernels.conv2d.reference import BLOCK_ELEMENTS as CONVOLUTION_BLOCK
+from hpcai.kernels.layers import SPECS
+from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from hpcai.kernels.verify import BLOCK_ELEMENTS, EVERY_ELEMENT, checked
+from hpcai.opcount.products import SQUARE, Product, asked, automatic, squares, types_of_squares
 
 MIB = 2**20
 FP64_BYTES = 8
+FP32 = DTYPES["fp32"]
 SMALLEST, LARGEST_SIDE = 512, 2**16
 LONGEST = 1.0  # seconds of a product of automatic size
 QUARTER = 4  # such a product takes no more than this part of the free memory
@@ -27,9 +23,6 @@ VECTOR_BYTES, TRIAD_PART = 24, 8  # an element of three; part of the free memory
 TRIAD_VECTORS = {False: (2, 2), True: (4, 2)}  # in memory at once: operands, which providers share on a CPU; results
 LEAST_TRIAD = 2**20  # elements
 DEVICE_TRIAD = 2**27  # elements, on a GPU
-# As kernels/verify.py has them.
-LARGEST_OPERATIONS = 2**31
-BLOCK_ELEMENTS, CONVOLUTION_BLOCK = 2**20, 2**17
 BLOCKS = 9  # float64 arrays of a block at once: factors, squares, products, errors
 CHANNEL_BLOCKS = 7  # of what all outputs see of one channel, in a weight's gradient
 PASSES = 64  # FLOP of each number of the factors, with what it takes to gather them
@@ -95,7 +88,8 @@ def kernels_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
 
 def kernels_seconds(settings: Mapping[str, Any], rank: Rank) -> dict[str, float]:
     """Seconds of a case on ranks like this one, by phase; with what is compiled already on disk."""
-    products = [product for product in _products(settings, rank) if rank.accelerated or product.dtype not in ON_GPUS]
+    every = _products(settings, rank)
+    products = [product for product in every if rank.accelerated or not DTYPES[product.dtype].on_gpus]
     speed = SPEED[rank.accelerated] * (1 if rank.accelerated else rank.threads)
     taken = [product.operations / speed for product in products]
     blocks = sum(2 * ROUNDS * (PAUSE_SECONDS + max(BLOCK_SECONDS, each) + each) for each in taken)
@@ -118,7 +112,7 @@ def _checked(product: Product) -> float:
 
 
 def _every(product: Product) -> bool:
-    return product.operations <= LARGEST_OPERATIONS
+    return checked(SPECS[product.kernel], product.layer) == EVERY_ELEMENT
 
 
 def needs(product: Product, rank: Rank) -> dict[str, int]:
@@ -127,22 +121,21 @@ def needs(product: Product, rank: Rank) -> dict[str, int]:
     A convolution's operands lie in three layouts, and its results in two of torch's besides ours. On a GPU each
     provider has operands of its own; on a CPU those that none multiplies there are drawn all the same, in fp32.
     """
-    elements = product.elements
-    computed = elements[COMPUTED[product.direction]]
-    drawn = sum(elements) - (computed if product.of == SQUARE else 0)
+    computed = product.results
+    drawn = sum(product.layer.elements) - (computed if product.of == SQUARE else 0)
     if rank.accelerated:
         return _needs_on_gpu(product, drawn, computed)
-    operand, result = BYTES["fp32" if product.dtype in ON_GPUS else product.dtype]
-    copies = 1 if product.kernel == "gemm" else LAYOUTS
+    operand, result = FP32.nbytes if DTYPES[product.dtype].on_gpus else DTYPES[product.dtype].nbytes
+    copies = LAYOUTS if product.kernel == conv2d.SPEC.name else 1
     found = {"operands": copies * drawn * operand, "results": max(2, copies) * computed * result}
     return {**found, "packed": rank.threads * PACKED, "check": _check_bytes(product)}
 
 
 def _needs_on_gpu(product: Product, drawn: int, computed: int) -> dict[str, int]:
     """Bytes go to the host as they are, numbers of 16 bits in fp32."""
-    operand, result = BYTES[product.dtype]
-    copies = LAYOUTS if product.kernel == "conv2d" else 1 + WAYS if product.dtype == "int8" else 2
-    brought = BYTES["fp32"][1] if result < BYTES["fp32"][1] else 0
+    operand, result = DTYPES[product.dtype].nbytes
+    copies = LAYOUTS if product.kernel == conv2d.SPEC.name else 1 + WAYS if DTYPES[product.dtype].exact else 2
+    brought = FP32.nbytes[1] if result < FP32.nbytes[1] else 0
     return {"operands": copies * drawn * operand, "results": computed * (max(copies, 2) * result + brought)}
 
 
@@ -150,20 +143,22 @@ def _check_bytes(product: Product) -> int:
     """Float64 copies of the factor that all blocks share and of its squares, and what there is of a block."""
     left, right = _factors(product)
     shared = right * FP64_BYTES * ((product.dtype != "fp64") + _every(product))
-    if product.kernel == "gemm":
+    shape = product.layer
+    if not isinstance(shape, conv2d.Shape):
         return shared + BLOCKS * FP64_BYTES * min(BLOCK_ELEMENTS, left)
-    if product.direction != "weight_gradient":
+    if product.direction != WEIGHT_GRADIENT:
         return shared + BLOCKS * FP64_BYTES * min(CONVOLUTION_BLOCK, left)
-    block = max(CONVOLUTION_BLOCK, prod(product.sizes[5]) * (product.elements[2] // product.sizes[4]))
-    return shared + right * BYTES["fp32"][0] + CHANNEL_BLOCKS * FP64_BYTES * min(block, left)
+    block = max(CONVOLUTION_BLOCK, prod(shape.kernel) * (prod(shape.y) // shape.filters))
+    return shared + right * FP32.nbytes[0] + CHANNEL_BLOCKS * FP64_BYTES * min(block, left)
 
 
 def _factors(product: Product) -> tuple[int, int]:
     """Elements of L and R, as the reference has them."""
-    x, w, y = product.elements
-    if product.kernel == "gemm":
-        return {"forward": (x, w), "weight_gradient": (x, y)}.get(product.direction, (y, w))
-    inner = w // product.sizes[4]
-    if product.direction == "weight_gradient":
-        return inner * (y // product.sizes[4]), y
-    return (y // product.sizes[4] if product.direction == "forward" else x // product.sizes[1]) * inner, w
+    shape = product.layer
+    x, w, y = shape.elements
+    if not isinstance(shape, conv2d.Shape):
+        return {FORWARD: (x, w), INPUT_GRADIENT: (y, w), WEIGHT_GRADIENT: (x, y)}[product.computed]
+    inner, pixels = w // shape.filters, y // shape.filters
+    if product.direction == WEIGHT_GRADIENT:
+        return inner * pixels, y
+    return (pixels if product.direction == FORWARD else x // shape.channels) * inner, w

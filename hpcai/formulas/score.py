@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-LARGEST = 9999999.0  # stands for what is larger, or infinite
+LARGEST = 9999999.0  # stands for what is larger, infinite or no number, and fits the columns of reports
 
 
 def flops(operations: int, seconds: float) -> float:

@@ -12,7 +12,7 @@ from torch import distributed
 
 from hpcai.errors import LaunchError
 from hpcai.kernels.cuda.launch import target_of
-from hpcai.kernels.spec import Unavailable
+from hpcai.kernels.providers import Unavailable
 from hpcai.machine import cuda_driver
 from hpcai.machine.nvml import driver_version
 

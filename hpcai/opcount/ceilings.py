@@ -2,9 +2,12 @@
 
 from typing import NamedTuple
 
-FMA_PEAK, TRIAD, COPY = "fma_peak", "triad", "copy"
-CUSTOM, VENDOR = "custom", "vendor"
-PEAKS = {False: ("fp32", "fp64"), True: ("fp32", "fp64", "tf32", "fp16", "bf16", "int8")}  # on a CPU, on a GPU
+from hpcai.kernels import copy, fma_peak, triad
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.spec import DTYPES
+
+FMA_PEAK, TRIAD, COPY = fma_peak.SPEC.name, triad.SPEC.name, copy.SPEC.name
+PEAKS = {False: ("fp32", "fp64"), True: tuple(DTYPES)}  # types of multiply-adds on a CPU, on a GPU
 
 
 class Ceiling(NamedTuple):

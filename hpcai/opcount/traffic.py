@@ -16,7 +16,6 @@ from hpcai.networks.regions import Detections, Proposals, RoiAlign
 from hpcai.opcount import walk
 from hpcai.opcount.rules import Seen, model
 
-DIRECTIONS = ("forward", "input_gradient", "weight_gradient")
 Triple = tuple[int, int, int]  # one number for each direction
 
 FP32 = 4

@@ -17,12 +17,13 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
+from hpcai.kernels.layers import spec_of
+from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.models.module import Layers
-from hpcai.preflight.layer_products import Product, in_words
+from hpcai.preflight.layer_products import Product
 from hpcai.preflight.layer_sites import Places, survey, watch
 from hpcai.result import choice as rule
-from hpcai.result.choice import CUSTOM, VENDOR
 from hpcai.train.laps import BACKWARD, Laps
 from hpcai.train.loop import Training
 from hpcai.train.providers import Choice, take_over
@@ -181,12 +182,11 @@ def _products(places: Places, seconds: Seconds) -> dict[Product, Json]:
     """What is told of each product, in the order in which layers have them."""
     entries = {}
     for product, layers in Counter(places.products.values()).items():
-        kernel, shape = in_words(product[0])
         passes = {
             passed: {by: each for (what, its, by), each in seconds.items() if (what, its) == (product, passed)}
             for passed in (FORWARD, BACKWARD)
         }
-        entry = {"kernel": kernel, "shape": shape, "layers": layers, **passes}
+        entry = {"kernel": spec_of(product[0]).name, "shape": product[0].text(FORWARD), "layers": layers, **passes}
         entries[product] = {**entry, "ours": rule.chosen(entry)}
     return entries
 

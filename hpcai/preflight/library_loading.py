@@ -12,16 +12,17 @@ from hpcai.data import catalog, dataset_paths
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.image_loader import Loader
 from hpcai.inputfile import Case
-from hpcai.kernels import conv2d, copy, gemm, triad
+from hpcai.kernels import conv2d, copy, fma_peak, gemm, triad
 from hpcai.kernels.check import check_convolution
 from hpcai.kernels.check_int8 import check_convolution_of_bytes
-from hpcai.kernels.spec import CUSTOM, DIRECTIONS, INPUT_GRADIENT, Unavailable, backend
+from hpcai.kernels.providers import CUSTOM, Unavailable, backend
+from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT, S, Spec, T
 from hpcai.kernels.verify import drawn
 from hpcai.machine import memory
 from hpcai.models.build import build as built
 from hpcai.models.detection import regions
 from hpcai.models.module import build
-from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD, Ceiling, ceilings
+from hpcai.opcount.ceilings import COPY, FMA_PEAK, Ceiling, ceilings
 from hpcai.train.optimisers import sgd
 from hpcai.train.recipe import Recipe
 from hpcai.train.recording import by_class, profiler
@@ -109,11 +110,11 @@ def _kernels(device: torch.device) -> None:
     layers = [conv2d.Shape(1, channels, SIDE, SIDE, 1, (3, 3)) for channels in (1, MANY)]
     with suppress(Unavailable):
         for dtype in ("fp32", "fp64", "int8"):
-            _product("gemm", matrices, INPUT_GRADIENT, dtype, device)
+            _product(gemm.SPEC, matrices, INPUT_GRADIENT, dtype, device)
         for direction in DIRECTIONS:
-            _product("gemm", matrices, direction, "fp32", device)
+            _product(gemm.SPEC, matrices, direction, "fp32", device)
             for layer in layers:
-                _product("conv2d", layer, direction, "fp32", device)
+                _product(conv2d.SPEC, layer, direction, "fp32", device)
     for ceiling in ceilings(device.type == "cuda"):
         with suppress(Unavailable):  # of one type: others may have instructions
             _ceiling(ceiling, device)
@@ -122,20 +123,20 @@ def _kernels(device: torch.device) -> None:
 def _ceiling(ceiling: Ceiling, device: torch.device) -> None:
     vectors = triad.Vectors(np.ones(SIDE), np.ones(SIDE))
     if ceiling.kernel == FMA_PEAK:
-        module = backend(FMA_PEAK, CUSTOM, device.type)
-        shape, data = module.shape(ceiling.dtype, 1, str(device), torch.get_num_threads()), ceiling.dtype
-        _call(FMA_PEAK, shape, "", data, device)
+        provider = fma_peak.peak_provider(device.type)
+        shape, data = provider.shape(ceiling.dtype, 1, str(device), torch.get_num_threads()), ceiling.dtype
+        _call(fma_peak.SPEC, shape, "", data, device)
     elif ceiling.kernel == COPY:
-        _call(COPY, copy.Shape(SIDE), "", vectors.b, device)
+        _call(copy.SPEC, copy.Shape(SIDE), "", vectors.b, device)
     else:
-        _call(TRIAD, triad.Shape(SIDE), "", vectors, device)
+        _call(triad.SPEC, triad.Shape(SIDE), "", vectors, device)
 
 
-def _product(kernel: str, shape: Any, direction: str, dtype: str, device: torch.device) -> None:
+def _product(kernel: Spec[S], shape: S, direction: str, dtype: str, device: torch.device) -> None:
     _call(kernel, shape, direction, drawn(shape, dtype, 1), device)
 
 
-def _call(kernel: str, shape: Any, direction: str, data: Any, device: torch.device) -> None:
+def _call(kernel: Spec[T], shape: T, direction: str, data: Any, device: torch.device) -> None:
     ways = backend(kernel, CUSTOM, device.type).prepare(shape, direction, data, str(device), torch.get_num_threads())
     for way in ways:
         way.call()

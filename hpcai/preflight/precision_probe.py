@@ -9,12 +9,13 @@ from mpi4py import MPI
 
 from hpcai import clock
 from hpcai.comm import reductions
-from hpcai.kernels import conv2d, gemm, operators
+from hpcai.kernels import conv2d, operators
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
+from hpcai.kernels.layers import LayerShape, spec_of
 from hpcai.kernels.spec import INT8
 from hpcai.networks.graph import Graph
-from hpcai.preflight.layer_products import LayerShape, products
+from hpcai.preflight.layer_products import products
 from hpcai.train.precision import PRECISIONS, switched
 
 SECONDS = 1.0  # of the whole probe, about
@@ -89,7 +90,7 @@ def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) ->
 
 
 def _operations(shape: LayerShape) -> int:
-    return conv2d.SPEC.operations(shape) if isinstance(shape, conv2d.Shape) else gemm.SPEC.operations(shape)
+    return spec_of(shape).operations(shape)
 
 
 def _heaviest(graph: Graph, device: torch.device) -> LayerShape:

@@ -8,6 +8,7 @@ from mpi4py import MPI
 
 from hpcai.clock import Phases
 from hpcai.comm.grid import Group
+from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
 from hpcai.kernels.residual import Residuals
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, FP32, INT8, Arithmetic
@@ -17,8 +18,6 @@ from hpcai.preflight.layer_products import Product, check, products
 from hpcai.preflight.precision_probe import probe
 from hpcai.train.parallel import wrong_sums
 from hpcai.train.precision import PRECISIONS
-
-LARGEST = 9999999.0  # printed for a residual that is infinite or does not fit the column
 
 Ours = Callable[[Product], Collection[str]]  # directions of a product that our kernels compute
 

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from hpcai import clock
 from hpcai.comm import reductions
 from hpcai.inputfile import Case
-from hpcai.kernels.spec import VENDOR, fp32_tolerance
+from hpcai.kernels.providers import VENDOR
+from hpcai.kernels.spec import fp32_tolerance
 from hpcai.machine import memory
 from hpcai.models.module import Layers
 from hpcai.networks.graph import Graph

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hpcai.kernels.spec import DTYPES
+from hpcai.kernels.verify import EVERY_ELEMENT
 from hpcai.opcount.ceilings import FMA_PEAK
 from hpcai.opcount.products import SQUARE
 from hpcai.report.layers import layers
@@ -72,7 +74,7 @@ def _ceiling(row: Json, ranks: int) -> str:
     """A ceiling of one rank, and of all together."""
     name, rate, unit = row["kernel"], row["nbytes"] / row["seconds"] / 1e9, "GB/s"
     if name == FMA_PEAK:
-        name, rate, unit = "FMA peak", row["gflops"], "Gop/s" if row["dtype"] == "int8" else "GFLOP/s"
+        name, rate, unit = "FMA peak", row["gflops"], "Gop/s" if DTYPES[row["dtype"]].exact else "GFLOP/s"
     title = f"{name} {row['dtype']}, {row['provider']}"
     rates = f"{rate:12.2f} {unit} a rank, {ranks * rate:12.2f} all"
     return f"  {title:<26}: {rates}, {_residual(row)} {row['verdict']}{_way(row)}"
@@ -90,7 +92,7 @@ def _row(row: Json) -> str:
 
 def _way(row: Json) -> str:
     """By which of several ways, and how it was checked if not by every element."""
-    how = "" if row["checked"] == "every element" else row["checked"]
+    how = "" if row["checked"] == EVERY_ELEMENT else row["checked"]
     return "".join(f", {word}" for word in (row["variant"], how) if word)
 
 
@@ -99,7 +101,7 @@ def _or_none(value: float | None, width: int, digits: int) -> str:
 
 
 def _residual(row: Json) -> str:
-    return f"{row['residual']:12.0f}" if row["dtype"] == "int8" else f"{row['residual']:12.4f}"
+    return f"{row['residual']:12.0f}" if DTYPES[row["dtype"]].exact else f"{row['residual']:12.4f}"
 
 
 def _sum(found: Json) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hpcai.formulas import roofline
+from hpcai.kernels.spec import DIRECTIONS
 from hpcai.opcount import traffic
-from hpcai.opcount.products import DIRECTIONS, Product, graph_of, of_network
+from hpcai.opcount.products import Product, graph_of, of_network
 from hpcai.result.kernels import ceilings, fastest
 
 Json = dict[str, Any]
@@ -50,7 +51,7 @@ def _layers(products: Sequence[Product]) -> list[dict[str, Product]]:
     """The directions of each distinct layer."""
     found: dict[tuple[Any, ...], dict[str, Product]] = {}
     for product in products:
-        found.setdefault((product.kernel, product.sizes), {})[product.direction] = product
+        found.setdefault((product.kernel, product.layer), {})[product.direction] = product
     return list(found.values())
 
 

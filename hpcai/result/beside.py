@@ -3,7 +3,10 @@
 from math import isfinite, prod, sqrt
 from typing import Any
 
+from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32
 from hpcai.networks.graph import Graph
 from hpcai.result.choice import pays_off
 from hpcai.result.precision import NOISE
@@ -14,8 +17,6 @@ FACTOR = 8.0  # times what rounding makes: of draws of chance one may be much la
 LOSS = "loss off the vendor's, of what rounding makes"
 GRADIENT = "gradient off the vendor's, of what is allowed"
 STATISTICS = "statistics off the vendor's, of what is allowed"
-LARGEST = 9999999.0  # stands for what is infinite or no number
-UNIT_ROUNDOFF = 2.0**-24
 ROUNDOFF = 2.0**-22  # of a value: what it is rounded to, and a sum of few such roundings, is no difference
 
 
@@ -25,13 +26,13 @@ def loss_share(found: Json) -> float:
 
 
 def _loss_share(losses: Json) -> float:
-    theirs = losses["vendor"]
-    return share(furthest(losses["custom"], theirs), losses["rounding"], max(map(abs, theirs)))
+    theirs = losses[VENDOR]
+    return share(furthest(losses[CUSTOM], theirs), losses["rounding"], max(map(abs, theirs)))
 
 
 def statistics_share(layer: Json, pixels: int) -> float:
     """The distance of a layer's statistics, sums over so many pixels, from the vendor's, of what it may be."""
-    return share(layer["off"], layer["rounding"], layer["size"], FACTOR * sqrt(pixels) * UNIT_ROUNDOFF)
+    return share(layer["off"], layer["rounding"], layer["size"], FACTOR * sqrt(pixels) * UNIT_ROUNDOFF_FP32)
 
 
 def pixels(case: Case, graph: Graph, name: str) -> int:

@@ -9,14 +9,16 @@ from collections.abc import Collection, Iterator
 from itertools import combinations
 from typing import Any
 
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+
 Json = dict[str, Any]
 Directions = frozenset[str]
 
 AUTO = "auto"  # the value of KERNELS that has the faster ones compute
 MARGIN = 0.05  # by so much the vendor's pass takes longer where ours takes its place
-VENDOR, MIXED, CUSTOM = "vendor", "mixed", "custom"
-FORWARD = "forward"
-GRADIENTS = ("input_gradient", "weight_gradient")
+MIXED = "mixed"
+GRADIENTS = (INPUT_GRADIENT, WEIGHT_GRADIENT)
 
 
 def wanted(entry: Json) -> tuple[str, ...]:

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.opcount.ceilings import COPY, CUSTOM, PEAKS, VENDOR
-from hpcai.opcount.products import DIRECTIONS
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.residual import ELEMENTWISE_LIMIT
+from hpcai.kernels.spec import DIRECTIONS, DTYPES
+from hpcai.opcount.ceilings import COPY, FMA_PEAK, PEAKS, TRIAD
 
 Json = dict[str, Any]
 
 PROVIDERS = (CUSTOM, VENDOR)
 CEILING = "ceiling"
-LIMITS = {"int8": 0.0}  # of the residual, by type: whole numbers are exact, else the element-wise measure's limit
-ELEMENTWISE_LIMIT = 1.0
 PEAKS_ON_GPUS = {f"fma_peak_{dtype}": dtype for dtype in PEAKS[True] if dtype != "fp32"}  # members of a table
 SUMMED = {"gemm": "gemm", "convolution": "conv2d"}  # what bounds training: the kernel whose rows make each ceiling
 PRODUCT = ("of", "kernel", "direction", "shape", "dtype")  # what rows of one product have in common
@@ -25,7 +25,7 @@ def rows(case: Case, raw: Json) -> list[Json]:
     peaks = {
         row["dtype"]: row["operations"] / row["seconds"]
         for row in raw["rows"]
-        if row["kernel"] == "fma_peak" and row["provider"] == CUSTOM
+        if row["kernel"] == FMA_PEAK and row["provider"] == CUSTOM
     }
     seconds = {(*product(row), row["provider"]): row["seconds"] for row in raw["rows"]}
     return [{"test": case.index, **row, **_derived(row, peaks.get(row["dtype"]), seconds)} for row in raw["rows"]]
@@ -43,8 +43,13 @@ def _derived(row: Json, peak: float | None, seconds: _Seconds) -> Json:
         "intensity": row["operations"] / row["nbytes"] if row["nbytes"] else None,
         "share": rate / peak if peak else None,
         "ratio": ratio(*(seconds.get((*product(row), provider)) for provider in PROVIDERS)),
-        "verdict": "PASSED" if row["residual"] <= LIMITS.get(row["dtype"], ELEMENTWISE_LIMIT) else "FAILED",
+        "verdict": "PASSED" if row["residual"] <= limit(row["dtype"]) else "FAILED",
     }
+
+
+def limit(dtype: str) -> float:
+    """Largest residual of a row that PASSED: whole numbers are exact, else the limit of the element-wise measure."""
+    return 0.0 if DTYPES[dtype].exact else ELEMENTWISE_LIMIT
 
 
 def ratio(custom: float | None, vendor: float | None) -> float | None:
@@ -64,10 +69,10 @@ def ceilings(rows: Sequence[Json], dtype: str = "fp32") -> Json:
     section on the roofline: convolution and GEMM are the upper bound).
     """
     sound = passed(rows)
-    found: Json = {"fma_peak": _fastest(sound, "fma_peak", dtype, "operations")}
+    found: Json = {"fma_peak": _fastest(sound, FMA_PEAK, dtype, "operations")}
     for name, kernel in SUMMED.items():
         found[name] = _mean_rate([row for row in sound if (row["kernel"], row["dtype"]) == (kernel, dtype)])
-    return {**found, "triad": _fastest(sound, "triad", "fp64", "nbytes")}
+    return {**found, "triad": _fastest(sound, TRIAD, "fp64", "nbytes")}
 
 
 def told_ceilings(rows: Sequence[Json]) -> Json:
@@ -75,7 +80,7 @@ def told_ceilings(rows: Sequence[Json]) -> Json:
     if all(row["kernel"] != COPY for row in rows):
         return ceilings(rows)
     sound = passed(rows)
-    peaks = {member: _fastest(sound, "fma_peak", dtype, "operations") for member, dtype in PEAKS_ON_GPUS.items()}
+    peaks = {member: _fastest(sound, FMA_PEAK, dtype, "operations") for member, dtype in PEAKS_ON_GPUS.items()}
     return {**ceilings(rows), COPY: _fastest(sound, COPY, "fp64", "nbytes"), **peaks}
 
 

@@ -8,6 +8,7 @@ from mpi4py import MPI
 
 from hpcai.clock import Phases
 from hpcai.comm.shutdown import Shutdown
+from hpcai.formulas.score import LARGEST
 from hpcai.formulas.trial_schedule import improves
 from hpcai.machine import device as devices
 from hpcai.machine import memory
@@ -19,7 +20,6 @@ from hpcai.train.parallel import differs_from_leader
 from hpcai.train.state import Progress
 
 Json = dict[str, Any]
-LARGEST = 9999999.0  # stands for a deviation that is infinite
 JUDGED = ("epoch", "loss", "validation_loss", "correct", "counted", "fingerprint")
 
 

@@ -17,7 +17,8 @@ from torch.nn.functional import cross_entropy
 from hpcai.clock import synchronise
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
-from hpcai.kernels.spec import BF16, FP16, FP32, INT8, TF32, Arithmetic, Unavailable
+from hpcai.kernels.providers import Unavailable
+from hpcai.kernels.spec import BF16, FP16, FP32, INT8, TF32, Arithmetic
 from hpcai.machine import device as devices
 from hpcai.train import quantised
 

@@ -41,10 +41,4 @@ def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
     return {"fp32": 4, "fp64": 8}[dtype] * (3 + shape.added) * shape.pixels * shape.channels
 
 
-SPEC = Spec[Shape](
-    name="batch_norm",
-    operations=operations,
-    nbytes=nbytes,
-    tolerance=fp32_tolerance,
-    backends=("numba_cpu",),
-)
+SPEC = Spec[Shape](name="batch_norm", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance)

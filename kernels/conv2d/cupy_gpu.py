@@ -38,8 +38,12 @@ from ..cuda.tensors import Places, place
 from ..cuda.tiles import gathering, gathering_engines
 from ..gemm.cupy_gpu import KNOWN
 from ..gemm.cupy_gpu import plan as plan_of_matrices
-from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, Unavailable, dtype_of
+from ..providers import Prepared, Unavailable
+from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
 from . import Shape
+
+PROVIDER = "custom"
+DEVICES = ("cuda",)
 
 LAST = torch.channels_last
 # Types of which a kernel is compiled where there is no GPU.

@@ -33,8 +33,12 @@ from ..cpu.walk import (
 from ..cpu.weigh import weigh
 from ..cpu.weigh_few import weigh_few
 from ..gemm.numba_cpu import multiply
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors
+from ..providers import Prepared
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
+
+PROVIDER = "custom"
+DEVICES = ("cpu",)
 
 KNOWN = 4096  # layers of which is kept how they are computed
 EXACT_FP32, MOST_OF_BYTES = 2**24, 255 * 128  # whole numbers up to the first; the largest product of two bytes

@@ -8,8 +8,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..arrays import poison
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Prepared, Tensors
+from ..providers import Prepared
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors
 from . import Shape
+
+PROVIDER = "vendor"
+DEVICES = ("cpu", "cuda")
 
 # What the transforms of Winograd's F(4x4, 3x3) add to the error of a direct sum (docs/decisions/0003-precision.md).
 WINOGRAD_SLACK = 16.0

@@ -11,8 +11,11 @@ from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping, parameters, ready, structure
 from ..cuda.program import Program
-from ..spec import Prepared
+from ..providers import Prepared
 from . import Shape
+
+PROVIDER = "custom"
+DEVICES = ("cuda",)
 
 PARAMETERS = structure(("a", "u8"), ("b", "u8"), ("length", "i8"))
 

@@ -6,8 +6,11 @@ from typing import Any
 import torch
 
 from ..arrays import poisoned
-from ..spec import Prepared
+from ..providers import Prepared
 from . import Shape
+
+PROVIDER = "vendor"
+DEVICES = ("cpu", "cuda")
 
 
 def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:

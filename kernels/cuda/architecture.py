@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..spec import Unavailable
+from ..providers import Unavailable
 
 CUBIN, PTX = "cubin", "ptx"
 HOPPER = "sm_90a"

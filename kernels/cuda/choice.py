@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..spec import Unavailable
+from ..providers import Unavailable
 from . import tuning
 from .compiler import compile_all
 from .gpu import Gpu, gpu

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from .. import kept
-from ..spec import Unavailable
+from ..providers import Unavailable
 from .architecture import CUBIN, Target
 from .program import HEADERS, Program, digest
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Unavailable
+from ..providers import Unavailable
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from . import tuning
 from .compiler import compile_all
 from .convolution_ranking import ranked

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..spec import Unavailable
+from ..providers import Unavailable
 
 ALIGNMENT = 64  # bytes, of a tensor map
 MAP = np.dtype((np.uint8, 128))

@@ -5,7 +5,9 @@ exactly up to 2^24 of them.
 """
 
 from dataclasses import dataclass
+from typing import Protocol, cast
 
+from ..providers import CUSTOM, Provider, backend
 from ..spec import Spec, fp32_tolerance
 
 FACTOR = TERM = 1.0
@@ -29,6 +31,16 @@ def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
     return 0
 
 
-SPEC = Spec[Shape](
-    name="fma_peak", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance, backends=("numba_cpu", "cupy_gpu")
-)
+SPEC = Spec[Shape](name="fma_peak", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance)
+
+
+class PeakProvider(Provider[Shape], Protocol):
+    """A provider of multiply-adds, which knows how many sums keep its device busy."""
+
+    def shape(self, dtype: str, steps: int, device: str, threads: int) -> Shape:
+        """What it measures in that type on that many threads, of about so many steps."""
+
+
+def peak_provider(device: str) -> PeakProvider:
+    """This project's own, which no vendor has beside it; Unavailable where it cannot be had."""
+    return cast(PeakProvider, backend(SPEC, CUSTOM, device))

@@ -12,8 +12,11 @@ from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, parameters, ready, structure
 from ..cuda.products import KINDS, LINE, MMA, SIMT, WGMMA
 from ..cuda.program import Program
-from ..spec import Prepared, Unavailable
+from ..providers import Prepared, Unavailable
 from . import FACTOR, TERM, Shape
+
+PROVIDER = "custom"
+DEVICES = ("cuda",)
 
 THREADS, SUM_BYTES = 256, 512  # of a block, which has a multiprocessor; of a thread: half of its registers
 UNROLLED, PARTS, FP64_STEPS = 4, 2, 16  # steps of a turn of ordinary ones; of fp64 by tensor cores, products and steps

@@ -10,8 +10,12 @@ from ..arrays import poison, poisoned
 from ..cpu.compiled import compiled
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
 from ..cpu.team import in_team
-from ..spec import DTYPES, Prepared
+from ..providers import Prepared
+from ..spec import DTYPES
 from . import FACTOR, TERM, Shape
+
+PROVIDER = "custom"
+DEVICES = ("cpu",)
 
 UNROLLED = 4
 

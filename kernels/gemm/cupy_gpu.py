@@ -22,8 +22,12 @@ from ..cuda.program import Program
 from ..cuda.tensor_map import encoded
 from ..cuda.tensors import Places, check, in_one_piece, operand, pitch_of_rows, place
 from ..cuda.tiles import candidates, engines
-from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, dtype_of
+from ..providers import Prepared
+from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
 from . import Shape
+
+PROVIDER = "custom"
+DEVICES = ("cuda",)
 
 KNOWN = 4096  # products whose launches are kept
 

@@ -18,8 +18,12 @@ from ..cpu.operands import Matrix, add_to, clear_run, pack_rows, pack_slivers, p
 from ..cpu.simd import OWN, ROWS
 from ..cpu.team import in_team
 from ..cpu.workspace import workspace
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Prepared, Tensors, Unavailable, dtype_of
+from ..providers import Prepared, Unavailable
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
 from . import Shape
+
+PROVIDER = "custom"
+DEVICES = ("cpu",)
 
 EXACT_STEPS = 1024  # products of two int8 that fp32 adds up exactly
 TYPES = ("fp32", "fp64", "int8")

@@ -9,18 +9,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..arrays import poison, poisoned
-from ..spec import (
-    DTYPES,
-    FORWARD,
-    INPUT_GRADIENT,
-    WEIGHT_GRADIENT,
-    Float32,
-    Prepared,
-    Tensors,
-    Unavailable,
-    dtype_of,
-)
+from ..providers import Prepared, Unavailable
+from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors, dtype_of
 from . import Shape
+
+PROVIDER = "vendor"
+DEVICES = ("cpu", "cuda")
 
 
 def run(

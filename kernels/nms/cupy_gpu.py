@@ -7,6 +7,9 @@ from ..cuda.architecture import Target
 from ..cuda.launch import Launch, Program, addresses, enqueue
 from . import check
 
+PROVIDER = "custom"
+DEVICES = ("cuda",)
+
 COMPARE = Program("nms/nms.cu", "compare", fused_multiply_add=False)
 WALK = Program("nms/nms.cu", "walk", fused_multiply_add=False)
 BITS = 64  # of a mask

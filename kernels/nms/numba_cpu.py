@@ -10,6 +10,9 @@ from ..cpu.team import in_team
 from ..spec import Float32
 from . import ABSENT, Boxes, Groups, check
 
+PROVIDER = "custom"
+DEVICES = ("cpu",)
+
 _YMIN, _XMIN, _YMAX, _XMAX, _AREA = range(5)  # rows of a frame's boxes, so that what is compared lies side by side
 
 

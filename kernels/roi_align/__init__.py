@@ -46,13 +46,7 @@ def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
     return 4 * shape.batch * (maps + bins + 5 * shape.regions)
 
 
-SPEC = Spec[Shape](
-    name="roi_align",
-    operations=operations,
-    nbytes=nbytes,
-    tolerance=fp32_tolerance,
-    backends=("numba_cpu", "cupy_gpu"),
-)
+SPEC = Spec[Shape](name="roi_align", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance)
 
 
 def check(

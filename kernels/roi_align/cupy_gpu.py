@@ -14,6 +14,9 @@ from ..cuda.architecture import Target
 from ..cuda.launch import Launch, Program, addresses, enqueue
 from . import check
 
+PROVIDER = "custom"
+DEVICES = ("cuda",)
+
 POOL = Program("roi_align/roi_align.cu", "pool", fused_multiply_add=False)
 SPREAD = Program("roi_align/roi_align.cu", "spread", fused_multiply_add=False)
 GROUP = 32  # regions whose reach is known as the bits of a word

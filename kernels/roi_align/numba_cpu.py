@@ -13,6 +13,9 @@ from ..cpu.team import in_team
 from ..spec import Float32
 from . import Levels, Regions, check
 
+PROVIDER = "custom"
+DEVICES = ("cpu",)
+
 _TOGETHER = 4  # pixels that are weighed at a time: sums are then read and written a quarter as often
 _LEAST_CHANNELS = 16  # of a thread: a line of the cache
 

@@ -34,10 +34,4 @@ def nbytes(shape: Shape, direction: str = "", dtype: str = "fp64") -> int:
     return 3 * shape.length * shape.itemsize
 
 
-SPEC = Spec[Shape](
-    name="triad",
-    operations=operations,
-    nbytes=nbytes,
-    tolerance=fp32_tolerance,
-    backends=("numba_cpu", "cupy_gpu", "vendor"),
-)
+SPEC = Spec[Shape](name="triad", operations=operations, nbytes=nbytes, tolerance=fp32_tolerance)

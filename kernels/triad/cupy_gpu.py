@@ -10,8 +10,11 @@ from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping, parameters, ready, structure
 from ..cuda.program import Program
-from ..spec import Prepared
+from ..providers import Prepared
 from . import S, Shape, Vectors
+
+PROVIDER = "custom"
+DEVICES = ("cuda",)
 
 PARAMETERS = structure(("a", "u8"), ("b", "u8"), ("c", "u8"), ("s", "f8"), ("length", "i8"))
 

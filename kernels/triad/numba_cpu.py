@@ -11,8 +11,11 @@ from ..cpu.moving import bytes_of, read, write
 from ..cpu.operands import LINE
 from ..cpu.simd import I32, Code, instruction
 from ..cpu.team import in_team
-from ..spec import Prepared
+from ..providers import Prepared
 from . import S, Shape, Vectors
+
+PROVIDER = "custom"
+DEVICES = ("cpu",)
 
 
 @instruction

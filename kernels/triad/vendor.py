@@ -6,8 +6,11 @@ from typing import Any
 import torch
 
 from ..arrays import poisoned
-from ..spec import Prepared
+from ..providers import Prepared
 from . import S, Shape, Vectors
+
+PROVIDER = "vendor"
+DEVICES = ("cpu", "cuda")
 
 
 def triad(a: Any, b: Any, c: Any, s: float) -> None:

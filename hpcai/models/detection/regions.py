@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from hpcai.kernels.spec import CUSTOM, Unavailable, backend
+from hpcai.kernels.providers import CUSTOM, Unavailable, module_of
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
 
@@ -99,7 +99,7 @@ def _channels_last(features: Tensor) -> Tensor:
 
 
 def _kernel(name: str, tensor: Tensor) -> Any:
-    return backend(name, CUSTOM, tensor.device.type)
+    return module_of(name, CUSTOM, tensor.device.type)
 
 
 def _arrays(*tensors: Tensor) -> list[Any]:

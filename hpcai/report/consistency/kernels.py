@@ -6,20 +6,23 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any
 
-from hpcai.estimate.kernels import LARGEST_OPERATIONS
 from hpcai.inputfile import Case
+from hpcai.kernels import copy, fma_peak, triad
+from hpcai.kernels.providers import VENDOR
+from hpcai.kernels.spec import DTYPES
+from hpcai.kernels.verify import EVERY_ELEMENT, LARGEST_OPERATIONS, RANDOM_VECTORS
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD, ceilings
-from hpcai.opcount.products import ON_GPUS, PRODUCT, SQUARE, Product, asked, automatic, squares, types_of_squares
+from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, squares, types_of_squares
 from hpcai.result.kernels import CEILING, PROVIDERS
 
 Json = dict[str, Any]
 
 SMALLEST_AUTOMATIC = 512
-SHAPE_BY_SHAPE = ("gemm", "int8", "vendor")
-OF_VECTORS = {TRIAD: (2, 3), COPY: (0, 2)}  # operations of a number, and vectors that are moved
+SHAPE_BY_SHAPE = ("gemm", "int8", VENDOR)
+OF_VECTORS = (TRIAD, COPY)
 NEVER_MISSING = {
-    *(("gemm", "fp32", "vendor"), ("gemm", "fp64", "vendor")),
-    *(("conv2d", "fp32", "vendor"), (COPY, "fp64", "vendor")),
+    *(("gemm", "fp32", VENDOR), ("gemm", "fp64", VENDOR)),
+    *(("conv2d", "fp32", VENDOR), (COPY, "fp64", VENDOR)),
 }
 FIELDS = ("kernel", "direction", "shape", "of", "occurrences", "dtype", "operations", "nbytes")
 
@@ -72,7 +75,7 @@ def _doubled(case: Case, rows: Sequence[Json]) -> bool:
     """Whether the squares that only `auto` asks for, and those of it the input names, follow one another."""
     if not automatic(case.settings):
         return True
-    named = {product.sizes[0] for product in asked(case.settings) if product.direction == PRODUCT}
+    named = {product.layer.batch for product in asked(case.settings) if product.direction == PRODUCT}
     own = [size for size in _sizes(rows) if size not in named]
     doubles = {SMALLEST_AUTOMATIC * 2**step for step in range(20)}
     smaller = (size // 2 for size in own if size > SMALLEST_AUTOMATIC)
@@ -94,7 +97,7 @@ def _products(raw: Json, wanted: Sequence[tuple[Any, ...]], accelerated: bool) -
     lacking = every - measured
     excused = all((row[0], row[5], row[-1]) in absent for row in lacking)
     by_somebody = {row[:-1] for row in measured}
-    possible = {product for product in wanted if accelerated or product[5] not in ON_GPUS}
+    possible = {product for product in wanted if accelerated or not DTYPES[product[5]].on_gpus}
     return measured <= every and excused and by_somebody == possible
 
 
@@ -114,12 +117,12 @@ def _missing(raw: Json, wanted: Sequence[tuple[Any, ...]], ceilings: set[tuple[s
 
 def _checked(row: Json) -> str:
     large = row["of"] != CEILING and row["operations"] > LARGEST_OPERATIONS
-    return "random vectors" if large else "every element"
+    return RANDOM_VECTORS if large else EVERY_ELEMENT
 
 
 def _residual_of(row: Json) -> bool:
     value = row["residual"]
-    return value >= 0 and (row["dtype"] != "int8" or value == int(value))
+    return value >= 0 and (not DTYPES[row["dtype"]].exact or value == int(value))
 
 
 def _every_ceiling(accelerated: bool) -> set[tuple[str, str, str]]:
@@ -144,8 +147,10 @@ def _plain(row: Json) -> bool:
 def _counted(row: Json) -> tuple[int, int]:
     """Operations and bytes of a ceiling's shape; what no shape has if it is none."""
     if row["kernel"] == FMA_PEAK and (found := re.fullmatch(r"sums(\d{1,12}) steps(\d{1,12})", row["shape"])):
-        return 2 * int(found[1]) * int(found[2]), 0
+        sums = fma_peak.Shape(int(found[1]), int(found[2]))
+        return fma_peak.operations(sums), fma_peak.nbytes(sums)
     if row["kernel"] in OF_VECTORS and (found := re.fullmatch(r"length(\d{1,12})", row["shape"])):
-        operations, vectors = OF_VECTORS[row["kernel"]]
-        return operations * int(found[1]), 8 * vectors * int(found[1])
+        if row["kernel"] == TRIAD:
+            return triad.operations(triad.Shape(int(found[1]))), triad.nbytes(triad.Shape(int(found[1])))
+        return copy.operations(copy.Shape(int(found[1]))), copy.nbytes(copy.Shape(int(found[1])))
     return -1, -1

@@ -1,7 +1,10 @@
 """The part of the schema that says what was measured of kernels, and what follows from it."""
 
+from hpcai.kernels.layers import SPECS
+from hpcai.kernels.spec import DIRECTIONS, DTYPES
+from hpcai.kernels.verify import EVERY_ELEMENT, RANDOM_VECTORS
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD
-from hpcai.opcount.products import BYTES, DIRECTIONS, PRODUCT
+from hpcai.opcount.products import PRODUCT
 from hpcai.report.schema.kinds import (
     COUNT,
     NAME,
@@ -15,9 +18,9 @@ from hpcai.report.schema.kinds import (
 )
 from hpcai.result.kernels import CEILING, PEAKS_ON_GPUS, PROVIDERS
 
-DTYPE = {"enum": list(BYTES)}
+DTYPE = {"enum": list(DTYPES)}
 PROVIDER = {"enum": list(PROVIDERS)}
-KERNEL = {"enum": ["gemm", "conv2d", FMA_PEAK, TRIAD, COPY]}
+KERNEL = {"enum": [*SPECS, FMA_PEAK, TRIAD, COPY]}
 MEASURED = {
     "kernel": KERNEL,
     "direction": {"enum": [*DIRECTIONS, PRODUCT, CEILING]},
@@ -32,7 +35,7 @@ MEASURED = {
     "nbytes": COUNT,
     "seconds": NUMBER,
     "residual": NUMBER,
-    "checked": {"enum": ["every element", "random vectors"]},
+    "checked": {"enum": [EVERY_ELEMENT, RANDOM_VECTORS]},
 }
 MISSING = object_of({"kernel": KERNEL, "dtype": DTYPE, "provider": PROVIDER, "why": NAME})
 RAW = object_of(

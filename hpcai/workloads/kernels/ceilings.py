@@ -11,7 +11,8 @@ from hpcai.kernels.copy import SPEC as COPY
 from hpcai.kernels.copy import Shape as CopyShape
 from hpcai.kernels.fma_peak import SPEC as FMA_PEAK
 from hpcai.kernels.fma_peak import Shape as PeakShape
-from hpcai.kernels.spec import CUSTOM, Unavailable, backend
+from hpcai.kernels.fma_peak import peak_provider
+from hpcai.kernels.providers import Unavailable
 from hpcai.kernels.triad import SPEC as TRIAD
 from hpcai.kernels.triad import Shape as TriadShape
 from hpcai.kernels.triad import Vectors
@@ -33,7 +34,7 @@ def ceilings(team: Team, rank: Rank) -> Iterator[Task]:
 def _peak(ceiling: Ceiling, team: Team) -> Task:
     shape = PeakShape(0, 0)  # no backend has told its own
     with suppress(Unavailable):  # which is told where it is prepared
-        module = backend(FMA_PEAK.name, CUSTOM, team.device.type)
+        module = peak_provider(team.device.type)
         shape = module.shape(ceiling.dtype, STEPS, str(team.device), team.threads)
     return _task(FMA_PEAK, shape, f"sums{shape.sums} steps{shape.steps}", ceiling, lambda: ceiling.dtype)
 

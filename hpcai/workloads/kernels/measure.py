@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,8 +12,10 @@ from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.estimate.kernels import Rank, automatic_sizes
 from hpcai.inputfile import Case
-from hpcai.kernels import conv2d, gemm
-from hpcai.kernels.spec import INPUT_GRADIENT, VENDOR, backend
+from hpcai.kernels import gemm
+from hpcai.kernels.layers import SPECS
+from hpcai.kernels.providers import VENDOR, backend
+from hpcai.kernels.spec import INPUT_GRADIENT
 from hpcai.kernels.verify import drawn
 from hpcai.machine import caches, memory
 from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares, types_of_squares
@@ -112,16 +115,13 @@ def _tried(team: Team) -> float:
     """FLOP/s of a square product in fp64 by the vendor. Collective."""
     shape = gemm.Shape(TRIED_SIDE, TRIED_SIDE, TRIED_SIDE)
     data = drawn(shape, "fp64", team.seed)
-    (way,) = backend("gemm", VENDOR, team.device.type).prepare(shape, INPUT_GRADIENT, data, str(team.device), 1)
+    (way,) = backend(gemm.SPEC, VENDOR, team.device.type).prepare(shape, INPUT_GRADIENT, data, str(team.device), 1)
     return gemm.operations(shape) / block_timing.seconds({VENDOR: way.call}, team.comm, team.device)[VENDOR]
 
 
 def task_of(product: Product, operands: Callable[[Any, str, tuple[str, ...]], Any]) -> Task:
-    """How a product is computed; a square as a layer's input gradient, a product of two matrices as they lie."""
-    square = product.direction == PRODUCT
-    direction = INPUT_GRADIENT if square else product.direction
+    """How a product is measured."""
     names = {name: getattr(product, name) for name in NAMES}
-    spec, kind = (conv2d.SPEC, conv2d.Shape) if product.kernel == "conv2d" else (gemm.SPEC, gemm.Shape)
-    shape = kind(*product.sizes)
-    wanted = ("w", "g") if square else ("x", "w", "g")
-    return Task(names, spec, shape, direction, lambda: operands(shape, product.dtype, wanted))
+    wanted = ("w", "g") if product.direction == PRODUCT else ("x", "w", "g")
+    data = partial(operands, product.layer, product.dtype, wanted)
+    return Task(names, SPECS[product.kernel], product.layer, product.computed, data)

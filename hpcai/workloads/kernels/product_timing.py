@@ -8,11 +8,11 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
+from hpcai.formulas.score import LARGEST
 from hpcai.kernels import verify
-from hpcai.kernels.spec import CUSTOM, VENDOR, Prepared, Unavailable, backend
-from hpcai.opcount.products import ON_GPUS
+from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.spec import DTYPES
 from hpcai.preflight import block_timing
-from hpcai.preflight.residuals import LARGEST
 
 Json = dict[str, Any]
 
@@ -94,11 +94,10 @@ def _ways(task: Task, provider: str, data: Any, team: Team) -> list[Prepared]:
     Those would be computed in fp32 there, and pass for what they are not.
     """
     dtype = task.names["dtype"]
-    if dtype in ON_GPUS and team.device.type == "cpu":
+    if DTYPES[dtype].on_gpus and team.device.type == "cpu":
         raise Unavailable(f"{dtype} is measured on GPUs; this is a CPU")
-    module = backend(task.spec.name, provider, team.device.type)
-    found: list[Prepared] = module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
-    return found
+    module = backend(task.spec, provider, team.device.type)
+    return module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
 
 
 def _fastest(ways: list[Prepared], team: Team) -> Prepared:

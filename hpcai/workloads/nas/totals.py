@@ -9,9 +9,9 @@ from mpi4py import MPI
 from hpcai.clock import Phases
 from hpcai.comm import reductions
 from hpcai.comm.grid import Group
+from hpcai.formulas.score import LARGEST
 from hpcai.search.group_runner import Leader, Squad
 from hpcai.search.journal import Trial
-from hpcai.search.trial_run import LARGEST
 from hpcai.train import proof
 
 Json = dict[str, Any]
