@@ -22,9 +22,9 @@ class DataFacts(Record, kw_only=True):
 class Memory(Record, kw_only=True):
     """Memory of the rank that used most during a test."""
 
-    peak_bytes: Annotated[Count, about("resident at most", unit="B", label="peak memory of a rank, MiB", scale=MIB)]
+    peak_bytes: Annotated[Positive, about("resident at most", unit="B", label="peak memory of a rank, MiB", scale=MIB)]
     baseline_bytes: Annotated[
-        Count,
+        Positive,
         about(
             "resident before the first test: process and libraries",
             unit="B",
