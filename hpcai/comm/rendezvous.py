@@ -21,6 +21,7 @@ from torch import distributed
 from hpcai.comm.grid import Group
 from hpcai.comm.world import broadcast
 from hpcai.errors import LaunchError
+from hpcai.formulas.collectives import TrainingBackend
 from hpcai.machine import device as devices
 
 TIMEOUT = timedelta(minutes=10)
@@ -103,7 +104,7 @@ def one_node(comm: MPI.Comm) -> bool:
     return alone
 
 
-def backend(comm: MPI.Comm, device: torch.device) -> str:
+def backend(comm: MPI.Comm, device: torch.device) -> TrainingBackend:
     """`nccl` if every rank has a whole GPU, else `gloo`; the same on every rank. Collective.
 
     NCCL knows no instances of GPUs: it takes two of one GPU for the same, and memory cannot be shared between them.

@@ -46,14 +46,11 @@ Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
 PositiveSeconds = Annotated[float, Meta(gt=0)]
 NonNegative = Annotated[float, Meta(ge=0)]
-Name = Annotated[str, Meta(min_length=1)]
-Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Utc = Annotated[
-    str,
-    Meta(
-        pattern="^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9][+]00:00$"
-    ),
-]
+END = r"(?!\n)$"  # of a pattern: in Python `$` alone lets a newline follow
+Name = Annotated[str, Meta(pattern=f"^.+{END}")]  # one line
+Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
+DAY, TIME = "(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+Utc = Annotated[str, Meta(pattern=f"^[0-9]{{4}}-{DAY}T{TIME}[+]00:00{END}")]
 Verdict = Literal["PASSED", "FAILED", "NOT CHECKED"]
 Status = Literal["VALID", "UNOFFICIAL", "INVALID"]
 Backend = Literal["none", "gloo", "nccl"]

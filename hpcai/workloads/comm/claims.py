@@ -1,136 +1,193 @@
-"""What measured collectives owe the input, the process grid and the machine."""
+"""Claims about measured collectives: what follows from the input, the process grid and the machine."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from hpcai.inputfile import Case
-from hpcai.result.collectives import (
+from hpcai.formulas.collectives import (
     COLLECTIVES,
-    LEAST_ITERATIONS,
     ONE_RANK,
     SCOPES,
-    TOO_SMALL,
+    BackendName,
+    CollectiveName,
+    ScopeName,
     elements,
     same_as,
     size,
 )
+from hpcai.inputfile import Case
+from hpcai.results.alterations import appended, changed, removed
+from hpcai.results.claim import Claim, Claims, Subject
+from hpcai.results.memory_claims import MEMORY
+from hpcai.results.telemetry_claims import TELEMETRY
+from hpcai.workloads.comm.record import CommRaw
 
-Json = dict[str, Any]
-Key = tuple[str, str, str, int]  # scope, by, collective, size that was asked for
-
-
-def claims(case: Case, raw: Json, environment: Json) -> Iterator[str]:
-    """The claims that the measured collectives of a PASSED test break; none if all hold."""
-    found = {**_scopes(case, raw, environment), **_backends(raw, environment)}
-    yield from (claim for claim, holds in found.items() if not holds)
-    if all(found.values()):
-        rows = {**_rows(case, raw), **_values(raw)}
-        yield from (claim for claim, holds in rows.items() if not holds)
+TWO_NODES = "two nodes"  # the example of one group of six ranks, four of them on the first node
 
 
-def _scopes(case: Case, raw: Json, environment: Json) -> dict[str, bool]:
-    """Each scope is measured or skipped, those of the grid by what the grid says of them."""
-    ranks, skipped = _ranks_by_scope(raw), _skipped_scopes(raw)
-    grid = {"world": case["GROUPS"] * case["DEGREE"], "group": case["DEGREE"], "across": case["GROUPS"]}
-    expected = _skipped_by_grid(grid)
-    of_grid = {scope: why for scope, why in skipped.items() if scope in grid}
-    widths = [next(iter(ranks.get(scope, [1]))) for scope in ("node", "between")]
-    return {
-        "collectives: each scope is measured or skipped": sorted([*ranks, *skipped]) == sorted(SCOPES),
-        "collectives: scopes of the grid are skipped by its numbers": of_grid == expected,
-        "collectives: other scopes are skipped for one rank, or the ranks of another": all(
-            why in (ONE_RANK, *(same_as(scope) for scope in ranks)) for why in skipped.values()
-        ),
-        "collectives: all communicators of a scope have as many ranks": all(len(each) == 1 for each in ranks.values()),
-        "collectives: ranks of the grid": all(ranks.get(scope, {count}) == {count} for scope, count in grid.items()),
-        "collectives: at most a rank for each position on each node": widths[0] * widths[1] <= grid["world"],
-        "collectives: at most a rank of each node between nodes": widths[1] <= environment["nodes"],
-        "collectives: on one node nothing lies between": environment["nodes"] > 1
-        or not {"node", "between"} & ranks.keys(),
-    }
+class Asked(NamedTuple):
+    """A collective of a size in bytes that the input asks for."""
+
+    scope: ScopeName
+    by: BackendName
+    collective: CollectiveName
+    nbytes: int
 
 
-def _ranks_by_scope(raw: Json) -> dict[str, set[int]]:
-    found: dict[str, set[int]] = {}
-    for row in raw["rows"]:
-        found.setdefault(row["scope"], set()).add(row["ranks"])
+def _raw(subject: Subject) -> CommRaw:
+    raw: CommRaw = subject.entry.raw
+    return raw
+
+
+def _grid(case: Case) -> dict[ScopeName, int]:
+    """Ranks of a communicator by scope, as far as the process grid decides on them."""
+    return {"world": case["GROUPS"] * case["DEGREE"], "group": case["DEGREE"], "across": case["GROUPS"]}
+
+
+def _ranks(raw: CommRaw) -> dict[ScopeName, set[int]]:
+    """Ranks of a communicator by measured scope."""
+    found: dict[ScopeName, set[int]] = {}
+    for row in raw.rows:
+        found.setdefault(row.scope, set()).add(row.ranks)
     return found
 
 
-def _skipped_scopes(raw: Json) -> dict[str, str]:
-    return {entry["scope"]: entry["why"] for entry in raw["skipped"] if len(entry) == 2}
+def _width(raw: CommRaw, scope: ScopeName) -> int:
+    """Ranks of a communicator of a scope; 1 where it was skipped."""
+    return max(_ranks(raw).get(scope, {1}))
 
 
-def _skipped_by_grid(grid: dict[str, int]) -> dict[str, str]:
-    found = {scope: ONE_RANK for scope, ranks in grid.items() if ranks == 1}
-    same = {scope: same_as("world") for scope in ("group", "across") if grid[scope] == grid["world"] > 1}
-    return found | same
+def _every_scope(subject: Subject) -> bool:
+    raw = _raw(subject)
+    return sorted([*_ranks(raw), *(each.scope for each in raw.skipped)]) == sorted(SCOPES)
 
 
-def _backends(raw: Json, environment: Json) -> dict[str, bool]:
-    names = {row["by"] for row in raw["rows"]}
-    lacking = [entry for entry in raw["skipped"] if "collective" in entry and "nbytes" not in entry]
+def _skipped_by_grid(subject: Subject) -> bool:
+    grid = _grid(subject.case)
+    expected = {scope: ONE_RANK for scope, ranks in grid.items() if ranks == 1}
+    whole: tuple[ScopeName, ...] = ("group", "across")
+    expected |= {scope: same_as("world") for scope in whole if grid[scope] == grid["world"] > 1}
+    return {each.scope: each.why for each in _raw(subject).skipped if each.scope in grid} == expected
+
+
+def _skipped_by_machine(subject: Subject) -> bool:
+    raw = _raw(subject)
+    reasons = (ONE_RANK, *(same_as(scope) for scope in _ranks(raw)))
+    return all(each.why in reasons for each in raw.skipped)
+
+
+def _one_width(subject: Subject) -> bool:
+    return all(len(ranks) == 1 for ranks in _ranks(_raw(subject)).values())
+
+
+def _width_of_grid(subject: Subject) -> bool:
+    ranks = _ranks(_raw(subject))
+    return all(ranks.get(scope, {count}) == {count} for scope, count in _grid(subject.case).items())
+
+
+def _positions(subject: Subject) -> bool:
+    raw = _raw(subject)
+    return _width(raw, "node") * _width(raw, "between") <= _grid(subject.case)["world"]
+
+
+def _between_nodes(subject: Subject) -> bool:
+    return _width(_raw(subject), "between") <= subject.environment.nodes
+
+
+def _one_node(subject: Subject) -> bool:
+    return subject.environment.nodes > 1 or not {"node", "between"} & _ranks(_raw(subject)).keys()
+
+
+def _backends(subject: Subject) -> bool:
+    names = {row.by for row in _raw(subject).rows}
+    return not names or (len(names) == 2 and "mpi" in names)
+
+
+def _nccl(subject: Subject) -> bool:
+    return subject.environment.accelerators > 0 or all(row.by != "nccl" for row in _raw(subject).rows)
+
+
+def _asked(case: Case, raw: CommRaw) -> dict[Asked, int]:
+    """The collectives that the input asks for, as far as their backends have them, and the ranks of each."""
+    ranks: Mapping[ScopeName, int] = {row.scope: row.ranks for row in raw.rows}
+    unsupported = {(each.scope, each.by, each.collective) for each in raw.unsupported}
     return {
-        "collectives: by MPI and one backend beside": not names or (len(names) == 2 and "mpi" in names),
-        "collectives: nccl with GPUs only": "nccl" not in names or environment["accelerators"] > 0,
-        "collectives: MPI lacks none": all(entry.get("by") not in (None, "mpi") for entry in lacking),
-        "collectives: none lacks all-reduce": all(entry["collective"] != "all_reduce" for entry in lacking),
-    }
-
-
-def _rows(case: Case, raw: Json) -> dict[str, bool]:
-    """Scope by scope, backend by backend, every collective of every size that is asked for, and skipped ones beside."""
-    rows, skipped = raw["rows"], [entry for entry in raw["skipped"] if len(entry) > 2]
-    ranks = {row["scope"]: row["ranks"] for row in rows}
-    expected = [
-        (scope, by, collective, nbytes)
+        Asked(scope, by, collective, nbytes): ranks[scope]
         for scope in ranks
-        for by in dict.fromkeys(row["by"] for row in rows)
+        for by in dict.fromkeys(row.by for row in raw.rows)
         for collective in COLLECTIVES
-        if not _lacks(skipped, scope, by, collective)
+        if (scope, by, collective) not in unsupported
         for nbytes in case["SIZES"]
-    ]
-    small = [key for key in expected if elements(key[2], key[3], ranks[key[0]]) == 0]
-    return {
-        "collectives: those asked for, in order": _told(rows)
-        == [_rounded(key, ranks[key[0]]) for key in expected if key not in small],
-        "collectives: skipped sizes are too small": _too_small(skipped) == small,
     }
 
 
-def _lacks(skipped: Sequence[Json], scope: str, by: str, collective: str) -> bool:
-    which = (scope, by, collective)
-    return any((e["scope"], e.get("by"), e.get("collective")) == which for e in skipped if "nbytes" not in e)
-
-
-def _told(rows: Sequence[Json]) -> list[Key]:
-    return [(row["scope"], row["by"], row["collective"], row["nbytes"]) for row in rows]
-
-
-def _rounded(key: Key, ranks: int) -> Key:
-    scope, by, collective, nbytes = key
-    return scope, by, collective, size(collective, elements(collective, nbytes, ranks), ranks)
-
-
-def _too_small(skipped: Sequence[Json]) -> list[Key]:
-    return [
-        (entry["scope"], entry.get("by", ""), entry.get("collective", ""), entry["nbytes"])
-        for entry in skipped
-        if "nbytes" in entry and entry["why"] == TOO_SMALL
+def _all_measured(subject: Subject) -> bool:
+    raw = _raw(subject)
+    expected = [
+        each._replace(nbytes=size(each.collective, count, ranks))
+        for each, ranks in _asked(subject.case, raw).items()
+        if (count := elements(each.collective, each.nbytes, ranks))
     ]
+    return [Asked(row.scope, row.by, row.collective, row.nbytes) for row in raw.rows] == expected
 
 
-def _values(raw: Json) -> dict[str, bool]:
-    """What each row says beside its seconds."""
-    rows = raw["rows"]
-    return {
-        "collectives: count, of nbytes and ranks": all(
-            row["count"] == elements(row["collective"], row["nbytes"], row["ranks"]) for row in rows
-        ),
-        "collectives: redop and root, of the collective": all(
-            (row["redop"], row["root"]) == (COLLECTIVES[row["collective"]].redop, COLLECTIVES[row["collective"]].root)
-            for row in rows
-        ),
-        "collectives: seconds > 0": all(row["seconds"] > 0 for row in rows),
-        f"collectives: iterations >= {LEAST_ITERATIONS}": all(row["iterations"] >= LEAST_ITERATIONS for row in rows),
-    }
+def _too_small(subject: Subject) -> bool:
+    raw = _raw(subject)
+    asked = _asked(subject.case, raw).items()
+    small = [each for each, ranks in asked if elements(each.collective, each.nbytes, ranks) == 0]
+    return [Asked(each.scope, each.by, each.collective, each.nbytes) for each in raw.too_small] == small
+
+
+def _counts(subject: Subject) -> bool:
+    return all(row.count == elements(row.collective, row.nbytes, row.ranks) for row in _raw(subject).rows)
+
+
+_LACKING = {"scope": "world", "by": "mpi", "collective": "broadcast", "why": "not supported"}
+_SMALL = {"scope": "world", "by": "mpi", "collective": "broadcast", "nbytes": 1024}
+
+SCOPE_CLAIMS = (
+    Claim("scopes: each is measured or skipped", _every_scope, removed("raw.skipped.0")),
+    Claim(
+        "scopes: those of the grid are skipped by its numbers",
+        _skipped_by_grid,
+        changed("raw.skipped.1.why", same_as("world")),
+        TWO_NODES,
+    ),
+    Claim(
+        "scopes: skipped for one rank, or for the ranks of another scope",
+        _skipped_by_machine,
+        changed("raw.skipped.0.why", "busy"),
+    ),
+    Claim("scopes: all communicators have as many ranks", _one_width, changed("raw.rows.0.ranks", 3)),
+    Claim("scopes: ranks of the process grid", _width_of_grid, changed("raw.rows.*.ranks", 3)),
+    Claim(
+        "scopes: at most one rank for each position on each node", _positions, changed("raw.rows.*.ranks", 6), TWO_NODES
+    ),
+    Claim(
+        "scopes: at most one rank of each node between nodes",
+        _between_nodes,
+        changed("raw.rows.*.ranks", 6),
+        TWO_NODES,
+    ),
+    Claim("scopes: none within or between nodes where there is one", _one_node, changed("raw.rows.*.scope", "node")),
+)
+BACKEND_CLAIMS = (
+    Claim("backends: MPI and one that trains", _backends, changed("raw.rows.*.by", "mpi")),
+    Claim("backends: nccl with GPUs only", _nccl, changed("raw.rows.*.by", "nccl")),
+    Claim(
+        "backends: MPI has every collective",
+        lambda subject: all(each.by != "mpi" for each in _raw(subject).unsupported),
+        appended("raw.unsupported", _LACKING),
+    ),
+    Claim(
+        "backends: each has the all-reduce",
+        lambda subject: all(each.collective != "all_reduce" for each in _raw(subject).unsupported),
+        appended("raw.unsupported", {**_LACKING, "by": "gloo", "collective": "all_reduce"}),
+    ),
+)
+ROW_CLAIMS = (
+    Claim("rows: every collective and size that is asked for, in order", _all_measured, removed("raw.rows.-1")),
+    Claim("too_small: the sizes of less than one element for each rank", _too_small, appended("raw.too_small", _SMALL)),
+    Claim("rows: count, of nbytes and ranks", _counts, changed("raw.rows.0.count", 255)),
+)
+CLAIMS: Claims = ((*MEMORY, *TELEMETRY, *SCOPE_CLAIMS, *BACKEND_CLAIMS), ROW_CLAIMS)
+STOPPED_CLAIMS: Claims = ()

@@ -1,129 +1,147 @@
-"""What follows from the raw measurements of `[kernels]`: rates, shares, ratios, verdicts, sums and ceilings."""
+"""Ceilings of a rank, and the time of the products of a training step, from the rows of `[kernels]`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from hpcai.inputfile import Case
 from hpcai.kernels.providers import CUSTOM, VENDOR
-from hpcai.kernels.residual import ELEMENTWISE_LIMIT
-from hpcai.kernels.spec import DIRECTIONS, DTYPES
+from hpcai.kernels.spec import DIRECTIONS
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, PEAKS, TRIAD
-
-Json = dict[str, Any]
+from hpcai.workloads.kernels.record import KernelCeilings, KernelRow, MeasuredKernel
 
 PROVIDERS = (CUSTOM, VENDOR)
-CEILING = "ceiling"
-PEAKS_ON_GPUS = {f"fma_peak_{dtype}": dtype for dtype in PEAKS[True] if dtype != "fp32"}  # members of a table
-SUMMED = {"gemm": "gemm", "convolution": "conv2d"}  # what bounds training: the kernel whose rows make each ceiling
-PRODUCT = ("of", "kernel", "direction", "shape", "dtype")  # what rows of one product have in common
-
-_Seconds = Mapping[tuple[str, ...], float]
+PEAKS_ON_GPUS = {f"fma_peak_{dtype}": dtype for dtype in PEAKS[True] if dtype != "fp32"}  # fields of KernelCeilings
+SUMMED = {"gemm": "gemm", "convolution": "conv2d"}  # the kernel whose products make each ceiling
 
 
-def rows(case: Case, raw: Json) -> list[Json]:
-    """The measured rows with what follows from them, in their order."""
-    peaks = {
-        row["dtype"]: row["operations"] / row["seconds"]
-        for row in raw["rows"]
-        if row["kernel"] == FMA_PEAK and row["provider"] == CUSTOM
-    }
-    seconds = {(*product(row), row["provider"]): row["seconds"] for row in raw["rows"]}
-    return [{"test": case.index, **row, **_derived(row, peaks.get(row["dtype"]), seconds)} for row in raw["rows"]]
+class KernelProduct(NamedTuple):
+    """What the rows of one product have in common."""
+
+    of: str
+    kernel: str
+    direction: str
+    shape: str
+    dtype: str
 
 
-def product(row: Json) -> tuple[str, ...]:
-    """What all rows of one product have in common."""
-    return tuple(row[name] for name in PRODUCT)
+class StepProducts(NamedTuple):
+    """The products of a kernel in a training step of a network, in a type."""
+
+    of: str
+    kernel: str
+    dtype: str
 
 
-def _derived(row: Json, peak: float | None, seconds: _Seconds) -> Json:
-    rate = row["operations"] / row["seconds"]
-    return {
-        "gflops": rate / 1e9,
-        "intensity": row["operations"] / row["nbytes"] if row["nbytes"] else None,
-        "share": rate / peak if peak else None,
-        "ratio": ratio(*(seconds.get((*product(row), provider)) for provider in PROVIDERS)),
-        "verdict": "PASSED" if row["residual"] <= limit(row["dtype"]) else "FAILED",
-    }
+@dataclass(frozen=True)
+class StepTime:
+    """Time of the products of a kernel in a training step.
+
+    count: products of a step. operations: of all of them. seconds: by provider, None where one lacks a product.
+    fastest: seconds with each product by the provider that is faster. ratio: seconds of the vendor / custom.
+    """
+
+    products: StepProducts
+    count: int
+    operations: int
+    seconds: Mapping[str, float | None]
+    fastest: float
+    ratio: float | None
 
 
-def limit(dtype: str) -> float:
-    """Largest residual of a row that PASSED: whole numbers are exact, else the limit of the element-wise measure."""
-    return 0.0 if DTYPES[dtype].exact else ELEMENTWISE_LIMIT
+def product_of(row: MeasuredKernel) -> KernelProduct:
+    """The product that a row measures."""
+    return KernelProduct(row.of, row.kernel, row.direction, row.shape, row.dtype)
 
 
 def ratio(custom: float | None, vendor: float | None) -> float | None:
-    """How many times as fast as the vendor's our kernel is; None where one was not measured."""
+    """Seconds of the vendor / seconds of custom; None where one was not measured."""
     return vendor / custom if custom and vendor else None
 
 
-def verdict(rows: Sequence[Json]) -> str:
-    """PASSED if every row is; nothing measured is nothing passed."""
-    return "PASSED" if rows and all(row["verdict"] == "PASSED" for row in rows) else "FAILED"
+def passed(rows: Sequence[KernelRow]) -> list[KernelRow]:
+    """The rows that may be ceilings."""
+    return [row for row in rows if row.verdict == "PASSED"]
 
 
-def ceilings(rows: Sequence[Json], dtype: str = "fp32") -> Json:
+def fastest(rows: Sequence[KernelRow]) -> list[KernelRow]:
+    """One row of each product: that of the provider which took less time."""
+    found: dict[KernelProduct, KernelRow] = {}
+    for row in rows:
+        before = found.get(product_of(row))
+        found[product_of(row)] = row if before is None or row.seconds < before.seconds else before
+    return list(found.values())
+
+
+def ceilings(rows: Sequence[KernelRow], dtype: str = "fp32") -> KernelCeilings:
     """FLOP/s in a type and bytes/s of one rank, of rows that PASSED; None where there are none.
 
     Products count as often as a step of their network has them, each by the provider that is faster (HPC AI500 V2,
     section on the roofline: convolution and GEMM are the upper bound).
     """
     sound = passed(rows)
-    found: Json = {"fma_peak": _fastest(sound, FMA_PEAK, dtype, "operations")}
-    for name, kernel in SUMMED.items():
-        found[name] = _mean_rate([row for row in sound if (row["kernel"], row["dtype"]) == (kernel, dtype)])
-    return {**found, "triad": _fastest(sound, TRIAD, "fp64", "nbytes")}
+    return KernelCeilings(
+        fma_peak=_peak(sound, dtype),
+        gemm=_mean_rate(_products(sound, "gemm", dtype)),
+        convolution=_mean_rate(_products(sound, "convolution", dtype)),
+        triad=_bandwidth(sound, TRIAD),
+    )
 
 
-def told_ceilings(rows: Sequence[Json]) -> Json:
-    """Those in fp32 and, of a GPU, what else is measured there: the copy, and multiply-adds of the other types."""
-    if all(row["kernel"] != COPY for row in rows):
-        return ceilings(rows)
+def table_ceilings(rows: Sequence[KernelRow]) -> KernelCeilings:
+    """Ceilings in fp32 and, of a GPU, what else is measured there: the copy, and multiply-adds of the other types."""
+    found = ceilings(rows)
+    if all(row.kernel != COPY for row in rows):
+        return found
     sound = passed(rows)
-    peaks = {member: _fastest(sound, FMA_PEAK, dtype, "operations") for member, dtype in PEAKS_ON_GPUS.items()}
-    return {**ceilings(rows), COPY: _fastest(sound, COPY, "fp64", "nbytes"), **peaks}
+    return KernelCeilings(
+        fma_peak=found.fma_peak,
+        gemm=found.gemm,
+        convolution=found.convolution,
+        triad=found.triad,
+        copy=_bandwidth(sound, COPY),
+        **{name: _peak(sound, dtype) for name, dtype in PEAKS_ON_GPUS.items()},
+    )
 
 
-def passed(rows: Sequence[Json]) -> list[Json]:
-    """The rows that may be ceilings."""
-    return [row for row in rows if row["verdict"] == "PASSED"]
+def _peak(rows: Sequence[KernelRow], dtype: str) -> float | None:
+    rates = (row.operations / row.seconds for row in rows if (row.kernel, row.dtype) == (FMA_PEAK, dtype))
+    return max(rates, default=None)
 
 
-def _fastest(rows: Sequence[Json], kernel: str, dtype: str, what: str) -> float | None:
-    found = (row[what] / row["seconds"] for row in rows if (row["kernel"], row["dtype"]) == (kernel, dtype))
-    return max(found, default=None)
+def _bandwidth(rows: Sequence[KernelRow], kernel: str) -> float | None:
+    return max((row.nbytes / row.seconds for row in rows if row.kernel == kernel), default=None)
 
 
-def _mean_rate(rows: Sequence[Json]) -> float | None:
+def _products(rows: Sequence[KernelRow], ceiling: str, dtype: str) -> list[KernelRow]:
+    return [row for row in rows if (row.kernel, row.dtype) == (SUMMED[ceiling], dtype)]
+
+
+def _mean_rate(rows: Sequence[KernelRow]) -> float | None:
     best = fastest(rows)
-    seconds = sum(row["occurrences"] * row["seconds"] for row in best)
-    return sum(row["occurrences"] * row["operations"] for row in best) / seconds if seconds else None
+    seconds = _seconds(best)
+    return sum(row.occurrences * row.operations for row in best) / seconds if seconds else None
 
 
-def fastest(rows: Sequence[Json]) -> list[Json]:
-    """One row of each product: that of the provider which took less time."""
-    found: dict[tuple[str, ...], Json] = {}
-    for row in rows:
-        before = found.get(product(row))
-        found[product(row)] = row if before is None or row["seconds"] < before["seconds"] else before
-    return list(found.values())
+def step_times(rows: Sequence[KernelRow]) -> Iterator[StepTime]:
+    """The time of each kernel's products in a step of each network and type."""
+    for step in dict.fromkeys(_step(row) for row in rows if row.direction in DIRECTIONS):
+        own = [row for row in rows if _step(row) == step]
+        best, products = fastest(own), {product_of(row) for row in own}
+        by = {provider: [row for row in own if row.provider == provider] for provider in PROVIDERS}
+        seconds = {name: _seconds(some) if len(some) == len(products) else None for name, some in by.items()}
+        yield StepTime(
+            products=step,
+            count=sum(row.occurrences for row in best),
+            operations=sum(row.occurrences * row.operations for row in best),
+            seconds=seconds,
+            fastest=_seconds(best),
+            ratio=ratio(seconds[CUSTOM], seconds[VENDOR]),
+        )
 
 
-def sums(rows: Sequence[Json]) -> Iterator[Json]:
-    """Seconds of a kernel's products in a step of each network and type, by provider, and of the faster ones."""
-    alike = ("of", "kernel", "dtype")
-    networks = dict.fromkeys(tuple(row[name] for name in alike) for row in rows if row["direction"] in DIRECTIONS)
-    for step in networks:
-        mine = [row for row in rows if tuple(row[name] for name in alike) == step]
-        products = {product(row) for row in mine}
-        by = {provider: [row for row in mine if row["provider"] == provider] for provider in PROVIDERS}
-        taken = {who: _seconds(some) if len(some) == len(products) else None for who, some in by.items()}
-        best = fastest(mine)
-        operations = sum(row["occurrences"] * row["operations"] for row in best)
-        count = sum(row["occurrences"] for row in best)
-        whole = {**dict(zip(alike, step, strict=True)), "products": count, "operations": operations, **taken}
-        yield {**whole, "fastest": _seconds(best), "ratio": ratio(taken[CUSTOM], taken[VENDOR])}
+def _step(row: KernelRow) -> StepProducts:
+    return StepProducts(row.of, row.kernel, row.dtype)
 
 
-def _seconds(rows: Sequence[Json]) -> float:
-    return float(sum(row["occurrences"] * row["seconds"] for row in rows))
+def _seconds(rows: Sequence[KernelRow]) -> float:
+    return float(sum(row.occurrences * row.seconds for row in rows))
