@@ -20,7 +20,6 @@ from hpcai.plan.requirements import requirements
 from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import opened
 from hpcai.preflight.library_loading import load
-from hpcai.result import TABLES
 
 
 @contextmanager
@@ -85,7 +84,7 @@ class Usage:
             most |= self._facts(case) if case.trains else {"accelerated": accelerated}
             planned = estimate.total(rows(case, self._device, self._rank))
             most["planned_bytes"] = planned + (0 if accelerated else baseline)
-        if case.workload in TABLES:  # what libraries keep of its many shapes is theirs from now on
+        if not case.trains:  # what libraries keep of its many shapes is theirs from now on
             memory.give_back()
             self._baseline = max(self._baseline, memory.resident())
         return most

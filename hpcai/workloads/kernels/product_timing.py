@@ -93,7 +93,7 @@ def _prepared(task: Task, provider: str, data: Any, team: Team) -> tuple[list[Pr
     try:
         found = _ways(task, provider, data, team)
     except Unavailable as reason:
-        why = str(reason)
+        why = " ".join(str(reason).split()) or type(reason).__name__
     return found, team.largest(why)
 
 
