@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from hpcai.comm.test_pattern import VARIANTS, Pattern, total_weight, values, weight
-from hpcai.result.collectives import ELEMENT, parts
+from hpcai.formulas.collectives import ELEMENT, CollectiveName, parts
 
 POOL = 3  # sizes of the largest collective: two calls, out of place between two ranks
 ALIGNED = 16  # elements
@@ -35,7 +35,7 @@ class Buffers:
         return len(self.receive)
 
 
-def divide(pool: torch.Tensor, collective: str, count: int, ranks: int) -> Buffers:
+def divide(pool: torch.Tensor, collective: CollectiveName, count: int, ranks: int) -> Buffers:
     """As many slots as the pool has room for."""
     whole = count * parts(collective, ranks)
     received = count if collective == "reduce_scatter" else whole
@@ -61,7 +61,7 @@ class CollectivePatterns:
         self._sums = [Pattern(turn, total_weight(ranks, turn), different, device) for turn in range(VARIANTS)]
         self._plain = [Pattern(turn, 1, values(1), device) for turn in range(VARIANTS)]
 
-    def fill(self, slots: Buffers, collective: str, calls: int, first: int = 0) -> None:
+    def fill(self, slots: Buffers, collective: CollectiveName, calls: int, first: int = 0) -> None:
         """Make the first `calls` slots ready; call i is of turn i + `first`, so neighbours differ."""
         for turn in range(VARIANTS):
             mine = slice((turn - first) % VARIANTS, calls, VARIANTS)
@@ -69,7 +69,7 @@ class CollectivePatterns:
                 slots.receive[mine].fill_(UNWRITTEN)
             self._send(slots.send[mine], collective, turn)
 
-    def _send(self, send: torch.Tensor, collective: str, turn: int) -> None:
+    def _send(self, send: torch.Tensor, collective: CollectiveName, turn: int) -> None:
         if collective in SUMS:
             self._own[turn].fill(send, 0)
         elif collective == "all_gather":
@@ -77,7 +77,7 @@ class CollectivePatterns:
         elif self._rank == 0:
             self._plain[turn].fill(send, 0)
 
-    def wrong(self, slots: Buffers, collective: str, calls: int, first: int = 0) -> int:
+    def wrong(self, slots: Buffers, collective: CollectiveName, calls: int, first: int = 0) -> int:
         """Elements that this rank has received wrong in the first `calls` slots, filled with the same `first`."""
         patterns = self._sums if collective in SUMS else self._plain
         start = self._rank * slots.receive.shape[1] if collective == "reduce_scatter" else 0

@@ -1,7 +1,7 @@
 """Times one collective of one size after the other, and checks every number that they deliver."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from mpi4py import MPI
@@ -11,14 +11,20 @@ from hpcai.comm.buffers import UNWRITTEN, Buffers, CollectivePatterns, divide, p
 from hpcai.comm.collectives import Backend, Call
 from hpcai.comm.scopes import Scope
 from hpcai.comm.world import broadcast
-from hpcai.result.collectives import COLLECTIVES, LEAST_ITERATIONS, TYPE, size
-
-Json = dict[str, Any]
+from hpcai.formulas.collectives import LEAST_ITERATIONS, CollectiveName
 
 SECONDS = 0.04  # of the timed calls of a row, where there is room for so many
 TRIED = 0.004  # seconds that tell how many calls that will be
 SLOW = 0.1  # seconds: of a call that takes so long, the warm-up tells enough
 MOST_CALLS = 8192
+
+
+class TimedCollective(NamedTuple):
+    """Seconds of one call of the slowest rank, how many calls were timed, and wrong elements of all ranks."""
+
+    seconds: float
+    iterations: int
+    wrong: int
 
 
 class CollectiveMemory:
@@ -38,7 +44,7 @@ class CollectiveTimer:
         self._scope = scope
         self._room = room
 
-    def lacks(self, collective: str) -> str:
+    def lacks(self, collective: CollectiveName) -> str:
         """Why the backend has no such collective, in its own words; empty if it has. The same on every rank."""
         slots = divide(self._room.pool, collective, 1, self._scope.ranks)
         reason = ""
@@ -50,8 +56,8 @@ class CollectiveTimer:
             reason = str(error).strip().split("\n")[0] or type(error).__name__
         return str(broadcast(self._scope.members, reason))
 
-    def row(self, collective: str, count: int) -> Json:
-        """Checked, then timed, and checked again. `count` as result.collectives has it, the same on every rank."""
+    def row(self, collective: CollectiveName, count: int) -> TimedCollective:
+        """Check, time and check again; `count` as nccl-tests define it. The same on every rank."""
         slots, payload = divide(self._room.pool, collective, count, self._scope.ranks), self._room.payload
         payload.fill(slots, collective, 1)
         seconds = self._timed(self._prepared(collective, slots, 1))
@@ -61,22 +67,9 @@ class CollectiveTimer:
         payload.fill(slots, collective, iterations, first=1)
         seconds = self._timed(calls)
         wrong += payload.wrong(slots, collective, iterations, first=1)
-        return {
-            "collective": collective,
-            "scope": self._scope.name,
-            "by": self._backend.by,
-            "ranks": self._scope.ranks,
-            "nbytes": size(collective, count, self._scope.ranks),
-            "count": count,
-            "type": TYPE,
-            "redop": COLLECTIVES[collective].redop,
-            "root": COLLECTIVES[collective].root,
-            "seconds": seconds / iterations,
-            "iterations": iterations,
-            "wrong": self._scope.members.allreduce(wrong),
-        }
+        return TimedCollective(seconds / iterations, iterations, self._scope.members.allreduce(wrong))
 
-    def _prepared(self, collective: str, slots: Buffers, calls: int) -> list[Call]:
+    def _prepared(self, collective: CollectiveName, slots: Buffers, calls: int) -> list[Call]:
         prepare = getattr(self._backend, collective)
         pairs = zip(slots.send[:calls].unbind(), slots.receive[:calls].unbind(), strict=True)
         return [prepare(send, receive) for send, receive in pairs]

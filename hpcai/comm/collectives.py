@@ -8,6 +8,8 @@ import torch
 from mpi4py import MPI
 from torch import distributed
 
+from hpcai.formulas.collectives import BackendName, TrainingBackend
+
 Call = Callable[[], Any]
 
 
@@ -18,7 +20,7 @@ class Backend(Protocol):
     is collective over a communicator; on a GPU it may return before it is done.
     """
 
-    by: str
+    by: BackendName
     device: torch.device
 
     def all_reduce(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
@@ -41,9 +43,8 @@ class Torch:
     REDUCE_SCATTER = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
     ALL_GATHER = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
 
-    def __init__(self, by: str, device: torch.device) -> None:
-        """`by`: gloo or nccl."""
-        self.by = by
+    def __init__(self, by: TrainingBackend, device: torch.device) -> None:
+        self.by: BackendName = by
         self.device = device if by == "nccl" else torch.device("cpu")
 
     def all_reduce(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
@@ -66,7 +67,7 @@ class Torch:
 class Mpi:
     """The ranks of an MPI communicator, in host memory."""
 
-    by = "mpi"
+    by: BackendName = "mpi"
     device = torch.device("cpu")
 
     def __init__(self, comm: MPI.Comm) -> None:

@@ -19,6 +19,7 @@ from torch import distributed
 from hpcai.comm.grid import Group
 from hpcai.comm.interfaces import choose_interface, interfaces, wanted_interface
 from hpcai.comm.world import broadcast
+from hpcai.formulas.collectives import TrainingBackend
 from hpcai.machine import device as devices
 
 TIMEOUT = timedelta(minutes=10)
@@ -51,7 +52,7 @@ def one_node(comm: MPI.Comm) -> bool:
     return alone
 
 
-def backend(comm: MPI.Comm, device: torch.device) -> str:
+def backend(comm: MPI.Comm, device: torch.device) -> TrainingBackend:
     """`nccl` if every rank has a whole GPU, else `gloo`; the same on every rank. Collective.
 
     NCCL knows no instances of GPUs: it takes two of one GPU for the same, and memory cannot be shared between them.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mpi4py import MPI
 
 from hpcai.comm.grid import Group
-from hpcai.result.collectives import ONE_RANK, SCOPES, same_as
+from hpcai.formulas.collectives import ONE_RANK, SCOPES, ScopeName, same_as
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Scope:
     `members`: the ranks of all of them. Both are COMM_NULL on active ranks that are in none.
     """
 
-    name: str
+    name: ScopeName
     ranks: int
     own: MPI.Comm
     members: MPI.Comm
@@ -28,7 +28,7 @@ class Scope:
         return bool(self.own != MPI.COMM_NULL)
 
 
-Skipped = dict[str, str]  # why, by name
+Skipped = dict[ScopeName, str]  # why, by name
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _by_node(active: MPI.Comm, node: int) -> tuple[MPI.Comm, MPI.Comm]:
     return within, between
 
 
-def _scope(name: str, comm: MPI.Comm, active: MPI.Comm) -> Scope:
+def _scope(name: ScopeName, comm: MPI.Comm, active: MPI.Comm) -> Scope:
     joined = comm != MPI.COMM_NULL
     ranks = active.allreduce(comm.size if joined else 0, MPI.MAX)
     return Scope(name, ranks, comm, active.Split(0 if joined else MPI.UNDEFINED, active.rank))

@@ -1,8 +1,8 @@
 """Memory and time of a test before it runs: from the graph and the settings alone, so that --verify can do it again."""
 
-from hpcai.estimate.kernels import Rank, kernels_memory, kernels_seconds
 from hpcai.estimate.liveness import Storage, saved_bytes, step_bytes
 from hpcai.estimate.memory import Facts, memory, total
+from hpcai.estimate.rank import Rank
 from hpcai.estimate.seconds import Rates, seconds
 
 __all__ = [
@@ -10,8 +10,6 @@ __all__ = [
     "Rank",
     "Rates",
     "Storage",
-    "kernels_memory",
-    "kernels_seconds",
     "memory",
     "saved_bytes",
     "seconds",

@@ -16,10 +16,10 @@ from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.machine.memory import Limit
 from hpcai.plan.planner import limit_of_rank, rank_of, refuse, rows
-from hpcai.plan.requirements import NEEDS, facts
+from hpcai.plan.requirements import requirements
+from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import opened
 from hpcai.preflight.library_loading import load
-from hpcai.result import TABLES
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def told_if_short(case: Case) -> Iterator[None]:
         if not memory.was_short(error):
             raise
         reason = str(error).strip().split("\n")[0] or type(error).__name__
-        cure = NEEDS[case.workload].cure(case)
+        cure = requirements(case).cure(case)
         raise HpcaiError(f"test {case.index} ran out of memory: {reason}; {cure}") from error
 
 
@@ -84,7 +84,7 @@ class Usage:
             most |= self._facts(case) if case.trains else {"accelerated": accelerated}
             planned = estimate.total(rows(case, self._device, self._rank))
             most["planned_bytes"] = planned + (0 if accelerated else baseline)
-        if case.workload in TABLES:  # what libraries keep of its many shapes is theirs from now on
+        if not case.trains:  # what libraries keep of its many shapes is theirs from now on
             memory.give_back()
             self._baseline = max(self._baseline, memory.resident())
         return most

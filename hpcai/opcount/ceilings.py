@@ -6,6 +6,7 @@ from hpcai.kernels import copy, fma_peak, triad
 from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.spec import DTYPES
 
+CEILING = "ceiling"  # direction of what is measured, which is part of no network
 FMA_PEAK, TRIAD, COPY = fma_peak.SPEC.name, triad.SPEC.name, copy.SPEC.name
 PEAKS = {False: ("fp32", "fp64"), True: tuple(DTYPES)}  # types of multiply-adds on a CPU, on a GPU
 

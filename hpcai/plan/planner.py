@@ -18,10 +18,9 @@ from hpcai.machine import caches, launcher, memory
 from hpcai.machine import device as devices
 from hpcai.machine.affinity import cores, own_cpus
 from hpcai.machine.memory import Limit
-from hpcai.plan.requirements import NEEDS
+from hpcai.plan.requirements import requirements
 from hpcai.preflight.case_checks import check
 from hpcai.preflight.library_loading import load
-from hpcai.result import TABLES
 
 GIB = 2**30
 CROWDED = 8  # ranks for each core of a node
@@ -48,12 +47,12 @@ def rank_of(device: torch.device, free: int, node_ranks: int, threads: int) -> R
 
 def rows(case: Case, device: torch.device, rank: Rank) -> dict[str, int]:
     """Bytes of a rank of a case by purpose."""
-    return NEEDS[case.workload].memory(case, device, rank)
+    return requirements(case).memory(case, device, rank)
 
 
 def left(cases: Sequence[Case], case: Case) -> dict[str, int]:
     """Bytes that tables before a case leave in libraries; nothing where there are none."""
-    tables = any(other.workload in TABLES and other.index < case.index for other in cases)
+    tables = any(not other.trains and other.index < case.index for other in cases)
     return {"left": LEFT_BYTES} if tables else {}
 
 
@@ -74,7 +73,7 @@ def shortage(case: Case, needed: Mapping[str, int], baseline: int, limit: Limit)
     purposes = ", ".join(f"{name} {nbytes / GIB:.3f}" for name, nbytes in [("process", baseline), *largest])
     return (
         f"test {case.index} does not fit: a rank needs {whole / GIB:.3f} GiB ({purposes}); "
-        f"allowed: {limit.nbytes / GIB:.3f} GiB, by {limit.source}; {NEEDS[case.workload].cure(case)}"
+        f"allowed: {limit.nbytes / GIB:.3f} GiB, by {limit.source}; {requirements(case).cure(case)}"
     )
 
 
@@ -167,7 +166,7 @@ def plan(
 
     `crowd` ranks share a processor; `before` are bytes that earlier tests have left.
     """
-    needs, needed = NEEDS[case.workload], {**rows(case, device, rank), **(before or {})}
+    needs, needed = requirements(case), {**rows(case, device, rank), **(before or {})}
     lack = shortage(case, needed, baseline, limit)
     taken = needs.seconds(case, device, rank, crowd) if not lack else {}
     return {

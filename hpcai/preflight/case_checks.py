@@ -18,7 +18,7 @@ from hpcai.machine import compilers
 from hpcai.models.detection import regions
 from hpcai.networks.graph import Graph
 from hpcai.opcount import products
-from hpcai.result.choice import AUTO
+from hpcai.results.kernel_choice import AUTO
 from hpcai.train import own, precision
 
 if TYPE_CHECKING:

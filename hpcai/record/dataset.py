@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from hpcai.record.record import Count, Name, Positive, Record, Seconds, Sha256, about
+from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Seconds, Sha256, about
 
 
 class Dataset(Record, kw_only=True):
@@ -28,7 +28,7 @@ class Staging(Record, kw_only=True):
     bytes: Annotated[Count, about("copied, all nodes together", unit="B")]
     reused_bytes: Annotated[Count, about("present from an earlier run", unit="B")]
     nodes: Annotated[Count, about("nodes that hold a copy")]
-    seconds: Annotated[float, about("time of the copy", unit="s")]
+    seconds: Annotated[PositiveSeconds, about("time of the copy", unit="s")]
     kept: Annotated[bool, about("whether the copy stays after the run")]
 
 
@@ -37,7 +37,7 @@ class Validation(Record, kw_only=True):
 
     epoch: Annotated[Count, about("epochs completed")]
     seconds: Annotated[Seconds, about("training and validation time until then", unit="s")]
-    loss: Annotated[float | None, about("mean training loss of the epoch; null where it is not finite")]
+    loss: Annotated[NonNegative | None, about("mean training loss of the epoch; null where it is not finite")]
     counted: Annotated[Count, about("validation samples evaluated")]
     fingerprint: Annotated[Count, about("sum of scrambled indices of the samples evaluated")]
 

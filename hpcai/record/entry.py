@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from hpcai.record.machine import Memory, Telemetry
-from hpcai.record.record import Count, Name, Positive, Record, Setting, Status, Verdict, about
+from hpcai.record.record import END, Count, Name, Positive, Record, Setting, Status, Verdict, about
 
-ROW_TYPE = "^W[RC][0-9]{2}[A-Z][0-9][A-Z][0-9]$"
+ROW_TYPE = f"^W[RC][0-9]{{2}}[A-Z][0-9][A-Z][0-9]{END}"
 
 
 class Check(Record, kw_only=True):

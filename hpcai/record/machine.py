@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from hpcai.record.record import Count, Name, Positive, Record, Seconds, about
+from hpcai.record.record import Count, Name, NonNegative, Positive, Record, Seconds, about
 
 KEPT_SAMPLES = 200
 MIB = 2**20
@@ -22,9 +22,9 @@ class DataFacts(Record, kw_only=True):
 class Memory(Record, kw_only=True):
     """Memory of the rank that used most during a test."""
 
-    peak_bytes: Annotated[Count, about("resident at most", unit="B", label="peak memory of a rank, MiB", scale=MIB)]
+    peak_bytes: Annotated[Positive, about("resident at most", unit="B", label="peak memory of a rank, MiB", scale=MIB)]
     baseline_bytes: Annotated[
-        Count,
+        Positive,
         about(
             "resident before the first test: process and libraries",
             unit="B",
@@ -39,13 +39,16 @@ class Memory(Record, kw_only=True):
     data: Annotated[DataFacts | None, about("of tests that train")] = None
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
 class Quantities(Record, kw_only=True):
     """Quantities of a node; null where the system does not report one."""
 
-    processors: Annotated[Seconds | None, about("share of the processors' time in use")]
-    memory_bytes: Annotated[Seconds | None, about("memory in use", unit="B")]
-    gpus: Annotated[Seconds | None, about("share of the GPUs' time in use")]
-    gpu_memory_bytes: Annotated[Seconds | None, about("memory of a GPU in use", unit="B")]
+    processors: Annotated[Share | None, about("share of the processors' time in use")]
+    memory_bytes: Annotated[NonNegative | None, about("memory in use", unit="B")]
+    gpus: Annotated[Share | None, about("share of the GPUs' time in use")]
+    gpu_memory_bytes: Annotated[NonNegative | None, about("memory of a GPU in use", unit="B")]
 
 
 Sample = Annotated[tuple[float | None, ...], Meta(min_length=5, max_length=5)]
@@ -64,8 +67,8 @@ class Telemetry(Record, kw_only=True):
         Meta(max_length=KEPT_SAMPLES),
         about("the first node over time: seconds, then the four quantities"),
     ]
-    gpu_joules: Annotated[float | None, about("energy of all GPUs over the test", unit="J")] = None
-    gpu_watts: Annotated[float | None, about("mean power of all GPUs", unit="W")] = None
+    gpu_joules: Annotated[NonNegative | None, about("energy of all GPUs over the test", unit="J")] = None
+    gpu_watts: Annotated[NonNegative | None, about("mean power of all GPUs", unit="W")] = None
 
 
 class Rank(Record, kw_only=True):

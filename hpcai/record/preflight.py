@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from hpcai.record.record import Count, Name, Positive, Record, Sha256, about
+from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Sha256, about
 
 Losses = Annotated[tuple[float, ...], Meta(min_length=1, max_length=4)]
 Kernel = Literal["conv2d", "gemm"]
@@ -14,7 +14,7 @@ Direction = Literal["forward", "input_gradient", "weight_gradient"]
 class Worst(Record, kw_only=True):
     """The worst value of a check over all ranks, and where it was found."""
 
-    value: Annotated[float, about("the value")]
+    value: Annotated[NonNegative, about("the value")]
     where: Annotated[str, about("where it was found")]
 
 
@@ -36,8 +36,8 @@ class Residuals(Record, kw_only=True):
 class PrecisionProbe(Record, kw_only=True):
     """The network's heaviest layer, forward and backward, in fp32 and in the precision of the test."""
 
-    fp32_seconds: Annotated[float, about("in fp32", unit="s")]
-    seconds: Annotated[float, about("in the precision of the test", unit="s")]
+    fp32_seconds: Annotated[PositiveSeconds, about("in fp32", unit="s")]
+    seconds: Annotated[PositiveSeconds, about("in the precision of the test", unit="s")]
     converted: Annotated[bool, about("whether a rank computes 16-bit convolutions in fp32")]
 
 
@@ -46,16 +46,16 @@ class ComparedLosses(Record, kw_only=True):
 
     custom: Annotated[Losses, about("by the custom kernels, step by step")]
     vendor: Annotated[Losses, about("by the vendor's kernels, step by step")]
-    rounding: Annotated[float, about("largest change by weights that are altered by one rounding")]
+    rounding: Annotated[NonNegative, about("largest change by weights that are altered by one rounding")]
 
 
 class ComparedLayer(Record, kw_only=True):
     """The layer whose values by custom kernels deviate most from the vendor's."""
 
     where: Annotated[Name, about("name of the layer")]
-    deviation: Annotated[float, about("norm of the difference")]
-    rounding: Annotated[float, about("norm of the change by weights that are altered by one rounding")]
-    norm: Annotated[float, about("norm of the vendor's values")]
+    deviation: Annotated[NonNegative, about("norm of the difference")]
+    rounding: Annotated[NonNegative, about("norm of the change by weights that are altered by one rounding")]
+    norm: Annotated[NonNegative, about("norm of the vendor's values")]
 
 
 class VendorComparison(Record, kw_only=True):
@@ -64,27 +64,27 @@ class VendorComparison(Record, kw_only=True):
     losses: Annotated[ComparedLosses, about("training losses")]
     gradient: Annotated[ComparedLayer, about("gradients of weights")]
     statistics: Annotated[ComparedLayer, about("running statistics of batch norms")]
-    custom_seconds: Annotated[float, about("a pass by the custom kernels", unit="s")]
-    vendor_seconds: Annotated[float, about("a pass by the vendor's kernels", unit="s")]
+    custom_seconds: Annotated[PositiveSeconds, about("a pass by the custom kernels", unit="s")]
+    vendor_seconds: Annotated[PositiveSeconds, about("a pass by the vendor's kernels", unit="s")]
     evaluated: Annotated[ComparedLosses | None, about("the loss in evaluation, of classifiers")] = None
 
 
 class Forward(Record, kw_only=True):
     """Seconds of a layer's forward pass, by who computes it."""
 
-    vendor: Annotated[float, about("by the vendor", unit="s")]
-    mixed: Annotated[float, about("by the vendor's kernel, called from the custom operator", unit="s")]
-    custom: Annotated[float, about("by the custom kernel", unit="s")]
+    vendor: Annotated[PositiveSeconds, about("by the vendor", unit="s")]
+    mixed: Annotated[PositiveSeconds, about("by the vendor's kernel, called from the custom operator", unit="s")]
+    custom: Annotated[PositiveSeconds, about("by the custom kernel", unit="s")]
 
 
 class Backward(Record, kw_only=True):
     """Seconds of a layer's backward pass, by which gradients are custom."""
 
-    vendor: Annotated[float, about("by the vendor", unit="s")]
-    mixed: Annotated[float, about("by the vendor's kernels, called from the custom operator", unit="s")]
-    custom: Annotated[float, about("all gradients by custom kernels", unit="s")]
-    input_gradient: Annotated[float | None, about("only the input's gradient custom", unit="s")] = None
-    weight_gradient: Annotated[float | None, about("only the weights' gradient custom", unit="s")] = None
+    vendor: Annotated[PositiveSeconds, about("by the vendor", unit="s")]
+    mixed: Annotated[PositiveSeconds, about("by the vendor's kernels, called from the custom operator", unit="s")]
+    custom: Annotated[PositiveSeconds, about("all gradients by custom kernels", unit="s")]
+    input_gradient: Annotated[PositiveSeconds | None, about("only the input's gradient custom", unit="s")] = None
+    weight_gradient: Annotated[PositiveSeconds | None, about("only the weights' gradient custom", unit="s")] = None
 
 
 class TimedProduct(Record, kw_only=True):
@@ -103,16 +103,16 @@ class TimedNormalisation(Record, kw_only=True):
 
     shape: Annotated[str, about("shape, and what is computed with the batch norm at once")]
     layers: Annotated[Positive, about("batch norms of that shape")]
-    vendor: Annotated[float, about("by the vendor", unit="s")]
-    custom: Annotated[float, about("by the custom kernel", unit="s")]
+    vendor: Annotated[PositiveSeconds, about("by the vendor", unit="s")]
+    custom: Annotated[PositiveSeconds, about("by the custom kernel", unit="s")]
     chosen: Annotated[bool, about("whether the custom kernel computes it")]
 
 
 class WholeStep(Record, kw_only=True):
     """A training step of the whole network."""
 
-    vendor: Annotated[float, about("all by the vendor", unit="s")]
-    chosen: Annotated[float, about("with the chosen kernels", unit="s")]
+    vendor: Annotated[PositiveSeconds, about("all by the vendor", unit="s")]
+    chosen: Annotated[PositiveSeconds, about("with the chosen kernels", unit="s")]
 
 
 class KernelChoice(Record, kw_only=True):

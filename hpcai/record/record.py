@@ -34,8 +34,8 @@ def about(
     """What a field says of itself, beside its type.
 
     description: its sentence in docs/METRICS.md. unit: of the stored value, SI without prefix. label: of its printed
-    line, which shows value / scale, or `absent` where the value is None; a field without a label is not printed by
-    itself. csv: whether it is a column of result.csv.
+    line, which shows value / scale, or `absent` where the value is None (empty: no line then); a field without a label is
+    not printed by itself. csv: whether it is a column of result.csv.
     """
     extra = {"unit": unit, "label": label, "scale": scale, "absent": absent, "csv": csv}
     return Meta(description=description, extra=extra)
@@ -44,14 +44,13 @@ def about(
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
-Name = Annotated[str, Meta(min_length=1)]
-Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Utc = Annotated[
-    str,
-    Meta(
-        pattern="^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9][+]00:00$"
-    ),
-]
+PositiveSeconds = Annotated[float, Meta(gt=0)]
+NonNegative = Annotated[float, Meta(ge=0)]
+END = r"(?!\n)$"  # of a pattern: in Python `$` alone lets a newline follow
+Name = Annotated[str, Meta(pattern=f"^.+{END}")]  # one line
+Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
+DAY, TIME = "(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+Utc = Annotated[str, Meta(pattern=f"^[0-9]{{4}}-{DAY}T{TIME}[+]00:00{END}")]
 Verdict = Literal["PASSED", "FAILED", "NOT CHECKED"]
 Status = Literal["VALID", "UNOFFICIAL", "INVALID"]
 Backend = Literal["none", "gloo", "nccl"]

@@ -6,6 +6,7 @@ from hpcai.record.record import Count, Positive, Record, about
 
 GB = 1e9
 NOT_MEASURED = "n/a, not measured"
+NO_GROUP = "n/a, no such group"
 Bound = Literal["compute", "memory", "communication"]
 
 
@@ -52,7 +53,7 @@ class CeilingShares(Record, kw_only=True):
     ]
     communication: Annotated[
         float | None,
-        about("of the communication bound", label="share of the communication bound", absent="n/a"),
+        about("of the communication bound", label="share of the communication bound", absent=NOT_MEASURED),
     ]
     attainable: Annotated[
         float | None, about("of the lowest bound", label="share of the attainable rate", absent=NOT_MEASURED)
@@ -95,9 +96,9 @@ class GradientBandwidth(Record, kw_only=True):
 
     within: Annotated[
         float | None,
-        about("groups within a node", unit="B/s", label="gradient bandwidth within nodes, GB/s", scale=GB),
+        about("groups within a node", unit="B/s", label="gradient bandwidth within nodes, GB/s", scale=GB, absent=NO_GROUP),
     ]
     between: Annotated[
         float | None,
-        about("groups on several nodes", unit="B/s", label="gradient bandwidth between nodes, GB/s", scale=GB),
+        about("groups on several nodes", unit="B/s", label="gradient bandwidth between nodes, GB/s", scale=GB, absent=NO_GROUP),
     ]

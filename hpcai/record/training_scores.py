@@ -62,8 +62,9 @@ class TrainingScores(Record, kw_only=True):
     out_of_bag: Annotated[
         float | None,
         about(
-            "each training sample evaluated by the models that did not train on it; n/a where there is none",
+            "each training sample evaluated by the models that did not train on it",
             label="quality out of bag",
+            absent="n/a, none left out",
         ),
     ]
     disagreement: Annotated[float | None, about("share of samples on which two models differ, mean over pairs")]
@@ -118,7 +119,7 @@ class TrainingScores(Record, kw_only=True):
         float | None,
         about(
             "fp32_seconds / seconds of the probe",
-            label="speed of the precision in a probe, relative to fp32",
+            label="speed of the precision in a probe / of fp32",
             absent="n/a, fp32",
         ),
     ]
@@ -140,7 +141,7 @@ class TrainingScores(Record, kw_only=True):
             unit="B/s",
             label="staging of data to the nodes, GB/s",
             scale=1e9,
-            absent="n/a, not staged",
+            absent="",
         ),
     ]
     busy_spread: Annotated[

@@ -7,10 +7,13 @@ from hpcai.report.text import score
 
 
 def labelled(record: Record) -> Iterator[str]:
-    """A line for each labelled field, records within it included; a field without a label is not printed."""
+    """A line for each labelled field, records within it included; a field without a label is not printed.
+
+    Nor is one without a value that has no words for its absence.
+    """
     for field in fields(type(record)):
         value = getattr(record, field.name)
-        if field.label:
+        if field.label and (field.absent or value is not None):
             yield line(field, value)
         elif isinstance(value, Record):
             yield from labelled(value)

@@ -1,79 +1,44 @@
-"""Lines of the report that place a test, and the layers of a network, under the roofline of the run."""
+"""Notes of the report about a test under the roofline of the run: what binds, and where the ceilings were measured."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from hpcai.report.text import score
+from hpcai.record.roofline import AllReduceSource, KernelsSource, Roofline
 
-Json = dict[str, Any]
-
-UNKNOWN = "n/a, not measured"
-SHARES = {
-    "fma_peak": "share of the FMA peak, fp32",
-    "gemm": "share of the GEMM ceiling, fp32",
-    "convolution": "share of the convolution ceiling, fp32",
-    "compute": "share of the computing bound",
-    "memory": "share of the memory bound",
-    "communication": "share of the communication bound",
-    "attainable": "share of what is attainable",
-}
 BOUNDS = {"compute": "convolution and GEMM", "memory": "memory", "communication": "communication"}
 PRODUCTS = {"gemm": "GEMM", "convolution": "convolution"}
 SCOPES = {"group": "the groups", "world": "all ranks"}
 
 
-def lines(test: Json) -> Iterator[str]:
-    """A rank's rate, its FLOP per byte, its share of each ceiling, and the bandwidth of its gradients."""
-    found, alone = test["scores"]["roofline"], test["q"] == 1
-    yield score("GFLOP/s of a rank", found["rate"] / 1e9)
-    yield score("FLOP per byte of memory", found["intensity"]["memory"])
-    yield score("FLOP per byte all-reduced", found["intensity"]["communication"], "n/a, one rank")
-    for name, words in shares(found).items():
-        without = "n/a, one rank" if name == "communication" and alone else UNKNOWN
-        yield score(words, found["shares"][name], without)
-    for where, rate in test["scores"]["gradient_bandwidth"].items():
-        without = "n/a, one rank" if alone else "n/a, none"
-        yield score(f"bandwidth of gradients {where} nodes, GB/s", None if rate is None else rate / 1e9, without)
-
-
-def shares(found: Json) -> dict[str, str]:
-    """What a test is held against, by name, in words: ceilings are of fp32 unless their source says otherwise."""
-    dtype = (found["sources"]["kernels"] or {}).get("type", "fp32")
-    return {name: words.replace("fp32", dtype) for name, words in SHARES.items()}
-
-
-def notes(test: Json) -> Iterator[str]:
-    """What binds, how low each bound is, and where the ceilings were measured."""
-    found = test["scores"]["roofline"]
-    yield f"Roofline: {_binding(found)}; {', '.join(_bounds(found, test['q'] == 1))}"
-    for source in (_computing(found["sources"]["kernels"]), *_network(found["sources"]["comm"], test["q"] == 1)):
+def notes(found: Roofline, one_rank: bool) -> Iterator[str]:
+    """What binds, how low each bound is, and the tests that measured the ceilings."""
+    yield f"Roofline: {_binding(found)}; {', '.join(_bounds(found, one_rank))}"
+    for source in (_kernels(found.kernels), *_all_reduce(found.all_reduce, one_rank)):
         yield f"Roofline: ceilings of a rank: {source}"
 
 
-def _binding(found: Json) -> str:
-    if found["binding"] is None:
-        return "nothing to hold it against"
-    rate = f"{found['ceilings']['attainable'] / 1e9:.2f} GFLOP/s"
-    return f"a rank could reach {rate}, bound by {BOUNDS[found['binding']]}"
+def _binding(found: Roofline) -> str:
+    if found.binding is None or found.ceilings.attainable is None:
+        return "no ceiling was measured before this test"
+    return f"attainable {found.ceilings.attainable / 1e9:.2f} GFLOP/s a rank, bound by {BOUNDS[found.binding]}"
 
 
-def _bounds(found: Json, alone: bool) -> Iterator[str]:
+def _bounds(found: Roofline, one_rank: bool) -> Iterator[str]:
     for name, words in BOUNDS.items():
-        if name != "communication" or not alone:
-            ceiling = found["ceilings"][name]
+        if name != "communication" or not one_rank:
+            ceiling = getattr(found.ceilings, name)
             yield f"{words} " + ("not measured" if ceiling is None else f"{ceiling / 1e9:.2f}")
 
 
-def _computing(source: Json | None) -> str:
+def _kernels(source: KernelsSource | None) -> str:
     if source is None:
         return "no table of kernels before this test"
-    triad = "memory not measured" if source["triad"] is None else f"memory {source['triad'] / 1e9:.2f} GB/s"
-    measured = {name: counts for name, counts in source["faster"].items() if sum(counts.values())}
-    whose = [f"{PRODUCTS[name]} by {_whose(counts)}" for name, counts in measured.items()]
-    return ", ".join([f"test {source['test']}: {triad}", *whose])
+    triad = "memory not measured" if source.triad is None else f"memory {source.triad / 1e9:.2f} GB/s"
+    measured = {name: counts for name, counts in source.faster.items() if sum(counts.values())}
+    faster = [f"{PRODUCTS[name]} by {_faster(counts)}" for name, counts in measured.items()]
+    return ", ".join([f"test {source.test}: {triad}", *faster, f"type {source.type}"])
 
 
-def _whose(counts: Json) -> str:
+def _faster(counts: Mapping[str, int]) -> str:
     """Which provider was the faster one in how many products."""
     ahead = {provider: count for provider, count in counts.items() if count}
     if len(ahead) == 1:
@@ -81,9 +46,9 @@ def _whose(counts: Json) -> str:
     return " and ".join(f"{provider} ({count})" for provider, count in ahead.items())
 
 
-def _network(source: Json | None, alone: bool) -> Iterator[str]:
+def _all_reduce(source: AllReduceSource | None, one_rank: bool) -> Iterator[str]:
     if source is not None:
-        reduced = f"all-reduce of {source['nbytes']} bytes by {source['by']} over {SCOPES[source['scope']]}"
-        yield f"test {source['test']}: {reduced} {source['bandwidth'] / 1e9:.3f} GB/s"
-    elif not alone:
+        reduced = f"all-reduce of {source.nbytes} bytes by {source.by} over {SCOPES[source.scope]}"
+        yield f"test {source.test}: {reduced} {source.bandwidth / 1e9:.3f} GB/s"
+    elif not one_rank:
         yield "no all-reduce of such groups before this test"

@@ -20,6 +20,13 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Stopped:
+    """What a workload measured of a test until the run was to end; the same on all ranks that took part."""
+
+    raw: Any
+
+
+@dataclass(frozen=True)
 class Before:
     """All that ended before a test, in the order of the input."""
 

@@ -1,7 +1,6 @@
 """A case that P groups of Q ranks work on: the grid, the data on each node, and torch's world of a group."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,18 +13,12 @@ from hpcai.comm.world import World, broadcast
 from hpcai.data.staging import Staged, staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
+from hpcai.results.measured import Stopped
 from hpcai.train import own
 from hpcai.train import precision as precisions
 from hpcai.training.totals import between_nodes
 
 Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """What was measured of a case before the run was to end; the same on all ranks that took part."""
-
-    raw: Measurement
 
 
 def in_groups(

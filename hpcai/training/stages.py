@@ -18,7 +18,7 @@ from hpcai.preflight.kernel_choice import choose
 from hpcai.preflight.layer_products import Product
 from hpcai.preflight.residuals import checks_before
 from hpcai.preflight.vendor_comparison import beside_the_vendor
-from hpcai.result.choice import AUTO
+from hpcai.results.kernel_choice import AUTO
 from hpcai.train.loop import Training
 from hpcai.train.providers import take_over
 from hpcai.train.state import Progress

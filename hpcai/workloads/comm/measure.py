@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -13,65 +12,87 @@ from hpcai.comm.rendezvous import backend, torch_world
 from hpcai.comm.scopes import Scope, scopes
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, broadcast
+from hpcai.formulas.collectives import COLLECTIVES, CollectiveName, TrainingBackend, elements, size
 from hpcai.inputfile import Case
 from hpcai.machine import memory
-from hpcai.result.collectives import COLLECTIVES, TOO_SMALL, elements
-from hpcai.training.groups import Measurement, Stopped
+from hpcai.results.measured import Stopped
+from hpcai.workloads.comm.record import (
+    CommRaw,
+    MeasuredCollective,
+    SkippedScope,
+    TooSmallCollective,
+    UnsupportedCollective,
+)
 
-Tell = Callable[[str, float], None]
+Progress = Callable[[str, float], None]  # is called with what is measured next, and with the share that is done
 
 LARGE = 2**20  # bytes
 
 
 def run(
-    case: Case, seed: int, world: World, device: torch.device, tell: Tell, shutdown: Shutdown
-) -> Measurement | Stopped | None:
+    case: Case, world: World, device: torch.device, progress: Progress, shutdown: Shutdown, folder: str = ""
+) -> CommRaw | Stopped | None:
     """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
 
-    When `ending` says so, it stops before the next row and returns those there are. `tell` hears what is measured next,
-    and the share of the rows that are done. `seed` changes nothing: the data are the same in every run.
+    It stops before the next row where `shutdown` says so, with the rows that there are. The result is the same on all
+    ranks that took part.
     """
     node = world.node.bcast(world.rank)
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
-    measurement: Measurement | Stopped | None = None
+    measured: CommRaw | Stopped | None = None
     if group is not None:
-        measurement = _measure(case, group, node, world.host, device, tell, shutdown)
+        measured = _measure(case, group, node, world.host, device, progress, shutdown)
         group.free()
     shutdown.barrier(world.comm)
-    return measurement
+    return measured
 
 
 def _measure(
-    case: Case, group: Group, node: int, host: str, device: torch.device, tell: Tell, shutdown: Shutdown
-) -> Measurement | Stopped:
-    """Scope after scope; active ranks that have no part in one wait asleep."""
+    case: Case, group: Group, node: int, host: str, device: torch.device, progress: Progress, shutdown: Shutdown
+) -> CommRaw | Stopped:
+    """Scope after scope; active ranks that are not part of a scope sleep meanwhile."""
     name = backend(group.active, device)
-    raw: Measurement = {"rows": [], "skipped": []}
     with scopes(group, node) as (found, skipped):
-        raw["skipped"] += [{"scope": scope, "why": why} for scope, why in skipped.items()]
+        raw = CommRaw(rows=(), skipped=tuple(SkippedScope(scope=scope, why=why) for scope, why in skipped.items()))
         for number, scope in enumerate(found):
-            own = _Rows(case["SIZES"], scope, name, device, partial(_tell, tell, number, len(found)))
+            part = _Scope(case["SIZES"], scope, name, device, partial(_of_all, progress, number, len(found)))
             if scope.joined:
-                own.measure(host, shutdown)
+                part.measure(host, shutdown)
             stopped = shutdown.agreed(group.active)
-            told = broadcast(group.active, own.raw)
-            raw = {part: raw[part] + told[part] for part in raw}
+            raw = _joined(raw, broadcast(group.active, part.raw()))
             if stopped:
                 return Stopped(raw)
     return raw
 
 
-def _tell(tell: Tell, done: int, scopes: int, text: str, share: float) -> None:
-    """Tell how far the case has come from how far its present scope has."""
-    tell(text, (done + share) / scopes)
+def _of_all(progress: Progress, done: int, scopes: int, text: str, share: float) -> None:
+    """Report the progress of a case by that of its present scope."""
+    progress(text, (done + share) / scopes)
 
 
-class _Rows:
+def _joined(raw: CommRaw, part: CommRaw) -> CommRaw:
+    return CommRaw(
+        rows=raw.rows + part.rows,
+        skipped=raw.skipped,
+        unsupported=raw.unsupported + part.unsupported,
+        too_small=raw.too_small + part.too_small,
+    )
+
+
+class _Scope:
     """The rows of one scope, backend by backend, all sizes of a collective together."""
 
-    def __init__(self, sizes: tuple[int, ...], scope: Scope, name: str, device: torch.device, tell: Tell) -> None:
-        self.raw: Measurement = {"rows": [], "skipped": []}
-        self._sizes, self._scope, self._name, self._device, self._tell = sizes, scope, name, device, tell
+    def __init__(
+        self, sizes: tuple[int, ...], scope: Scope, name: TrainingBackend, device: torch.device, progress: Progress
+    ) -> None:
+        self._rows: list[MeasuredCollective] = []
+        self._unsupported: list[UnsupportedCollective] = []
+        self._too_small: list[TooSmallCollective] = []
+        self._sizes, self._scope, self._name, self._device, self._progress = sizes, scope, name, device, progress
+
+    def raw(self) -> CommRaw:
+        """What was measured so far."""
+        return CommRaw(rows=tuple(self._rows), unsupported=tuple(self._unsupported), too_small=tuple(self._too_small))
 
     def measure(self, host: str, shutdown: Shutdown) -> None:
         """Collective over the scope's members."""
@@ -83,26 +104,40 @@ class _Rows:
     def _steps(self) -> Iterator[None]:
         """Stops before every row."""
         backends: tuple[Backend, ...] = (Torch(self._name, self._device), Mpi(self._scope.own))
-        rooms = {at: CollectiveMemory(self._scope, max(self._sizes), at) for at in {by.device: by for by in backends}}
+        buffers = {at: CollectiveMemory(self._scope, max(self._sizes), at) for at in {by.device: by for by in backends}}
         for number, by in enumerate(backends):
-            bench = CollectiveTimer(by, self._scope, rooms[by.device])
+            timer = CollectiveTimer(by, self._scope, buffers[by.device])
             for place, collective in enumerate(COLLECTIVES):
-                which = {"scope": self._scope.name, "by": by.by, "collective": collective}
                 yield
-                if why := bench.lacks(collective):
-                    self.raw["skipped"].append({**which, "why": why})
+                if why := timer.lacks(collective):
+                    self._unsupported.append(
+                        UnsupportedCollective(scope=self._scope.name, by=by.by, collective=collective, why=why)
+                    )
                     continue
                 done = (number + place / len(COLLECTIVES)) / len(backends)
                 for nbytes in self._sizes:
                     yield
-                    self._tell(f"{collective} over {which['scope']} by {by.by}, {nbytes} bytes", done)
-                    self._row(bench, which, nbytes)
+                    self._progress(f"{collective} over {self._scope.name} by {by.by}, {nbytes} bytes", done)
+                    self._row(timer, by, collective, nbytes)
 
-    def _row(self, bench: CollectiveTimer, which: dict[str, Any], nbytes: int) -> None:
-        count = elements(which["collective"], nbytes, self._scope.ranks)
+    def _row(self, timer: CollectiveTimer, by: Backend, collective: CollectiveName, nbytes: int) -> None:
+        scope, ranks = self._scope.name, self._scope.ranks
+        count = elements(collective, nbytes, ranks)
         if nbytes >= LARGE:
             memory.give_back()  # what a backend needs for itself leaves holes that the next size does not fit into
-        if count:
-            self.raw["rows"].append(bench.row(which["collective"], count))
-        else:
-            self.raw["skipped"].append({**which, "nbytes": nbytes, "why": TOO_SMALL})
+        if not count:
+            self._too_small.append(TooSmallCollective(scope=scope, by=by.by, collective=collective, nbytes=nbytes))
+            return
+        timed = timer.row(collective, count)
+        measured = MeasuredCollective(
+            collective=collective,
+            scope=scope,
+            by=by.by,
+            ranks=ranks,
+            nbytes=size(collective, count, ranks),
+            count=count,
+            seconds=timed.seconds,
+            iterations=timed.iterations,
+            wrong=timed.wrong,
+        )
+        self._rows.append(measured)

@@ -2,52 +2,68 @@
 
 from typing import Annotated, Literal
 
-from hpcai.record.entry import Table
-from hpcai.record.record import Count, Name, Positive, Record, Seconds, Verdict, about
+from msgspec import Meta
 
-CollectiveName = Literal["all_reduce", "reduce_scatter", "all_gather", "broadcast"]
-Scope = Literal["world", "group", "across", "node", "between"]
-By = Literal["gloo", "nccl", "mpi"]
+from hpcai.formulas.collectives import LEAST_ITERATIONS, BackendName, CollectiveName, ScopeName
+from hpcai.record.entry import Table
+from hpcai.record.record import Count, Name, Positive, PositiveSeconds, Record, Verdict, about
 
 
 class MeasuredCollective(Record, kw_only=True):
     """One collective of one size over the communicators of a scope."""
 
     collective: Annotated[CollectiveName, about("the collective")]
-    scope: Annotated[Scope, about("which ranks form a communicator")]
-    by: Annotated[By, about("MPI, or the backend that trains")]
+    scope: Annotated[ScopeName, about("which ranks form a communicator")]
+    by: Annotated[BackendName, about("MPI, or the backend that trains")]
     ranks: Annotated[Positive, about("ranks of a communicator")]
     nbytes: Annotated[Positive, about("size as nccl-tests define it", unit="B")]
     count: Annotated[Positive, about("elements as nccl-tests define them")]
-    type: Annotated[Literal["float"], about("type of the elements")]
-    redop: Annotated[Literal["sum", "none"], about("reduction")]
-    root: Annotated[Literal[-1, 0], about("root of a broadcast, else -1")]
-    seconds: Annotated[Seconds, about("time of one call of the slowest rank", unit="s")]
-    iterations: Annotated[Positive, about("calls that were timed")]
+    seconds: Annotated[PositiveSeconds, about("time of one call of the slowest rank", unit="s")]
+    iterations: Annotated[int, Meta(ge=LEAST_ITERATIONS), about("calls that were timed")]
     wrong: Annotated[Count, about("wrong elements of all ranks, before and after the timed calls")]
 
 
-class SkippedCollective(Record, kw_only=True):
-    """A scope that was not measured; or of a scope a collective that a backend lacks; or a size that is too small."""
+class SkippedScope(Record, kw_only=True):
+    """A scope that was not measured."""
 
-    scope: Annotated[Scope, about("the scope")]
+    scope: Annotated[ScopeName, about("the scope")]
     why: Annotated[Name, about("the reason")]
-    by: Annotated[By | None, about("the backend")] = None
-    collective: Annotated[CollectiveName | None, about("the collective")] = None
-    nbytes: Annotated[Positive | None, about("the size", unit="B")] = None
+
+
+class UnsupportedCollective(Record, kw_only=True):
+    """A collective that a backend lacks."""
+
+    scope: Annotated[ScopeName, about("the scope")]
+    by: Annotated[BackendName, about("the backend")]
+    collective: Annotated[CollectiveName, about("the collective")]
+    why: Annotated[Name, about("the reason, as the backend states it")]
+
+
+class TooSmallCollective(Record, kw_only=True):
+    """A size of which each rank has less than one element."""
+
+    scope: Annotated[ScopeName, about("the scope")]
+    by: Annotated[BackendName, about("MPI, or the backend that trains")]
+    collective: Annotated[CollectiveName, about("the collective")]
+    nbytes: Annotated[Positive, about("the size", unit="B")]
 
 
 class CommRaw(Record, kw_only=True):
     """Raw measurements of `[comm]`."""
 
     rows: Annotated[tuple[MeasuredCollective, ...], about("what was measured")]
-    skipped: Annotated[tuple[SkippedCollective, ...], about("what was not measured")]
+    skipped: Annotated[tuple[SkippedScope, ...], about("scopes that were not measured")] = ()
+    unsupported: Annotated[tuple[UnsupportedCollective, ...], about("collectives that a backend lacks")] = ()
+    too_small: Annotated[tuple[TooSmallCollective, ...], about("sizes of less than one element for each rank")] = ()
 
 
 class CollectiveRow(MeasuredCollective, kw_only=True):
     """A measured collective with its bandwidths; a line of collectives.csv."""
 
     test: Annotated[Positive, about("number of the test")]
+    type: Annotated[Literal["float"], about("type of the elements")] = "float"
+    redop: Annotated[Literal["sum", "none"], about("reduction")]
+    root: Annotated[Literal[-1, 0], about("root of a broadcast, else -1")]
     algbw: Annotated[float, about("nbytes / seconds", unit="B/s")]
     busbw: Annotated[float, about("algbw x the factor of the collective (nccl-tests, PERFORMANCE.md)", unit="B/s")]
     verdict: Annotated[Verdict, about("PASSED if no element is wrong")]
@@ -57,8 +73,8 @@ class Fit(Record, kw_only=True):
     """Latency and bandwidth that fit the sizes of a collective: seconds = alpha + beta x nbytes (Hockney 1994)."""
 
     collective: Annotated[CollectiveName, about("the collective")]
-    scope: Annotated[Scope, about("the scope")]
-    by: Annotated[By, about("MPI, or the backend that trains")]
+    scope: Annotated[ScopeName, about("the scope")]
+    by: Annotated[BackendName, about("MPI, or the backend that trains")]
     alpha: Annotated[float | None, about("latency; null where fewer than two sizes PASSED", unit="s")]
     beta: Annotated[float | None, about("time of one more byte", unit="s/B")]
     error: Annotated[float | None, about("largest relative error of the model")]
@@ -70,3 +86,7 @@ class CommTable(Table, kw_only=True):
     workload: Literal["comm"] = "comm"
     raw: Annotated[CommRaw, about("raw measurements")]
     fits: Annotated[tuple[Fit, ...], about("models of the measured times")]
+
+
+ENTRY = CommTable
+STOPPED = None

@@ -1,6 +1,6 @@
-"""Matrix products and convolutions at the shapes asked for, by our kernels and the vendor's, below their ceilings."""
+"""Matrix products and convolutions at the shapes that are asked for, by custom and vendor, and ceilings of a rank."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from mpi4py import MPI
 
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
-from hpcai.estimate.kernels import Rank, automatic_sizes
+from hpcai.estimate import Rank
 from hpcai.inputfile import Case
 from hpcai.kernels import gemm
 from hpcai.kernels.layers import SPECS
@@ -21,24 +21,26 @@ from hpcai.machine import caches, memory
 from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares, types_of_squares
 from hpcai.plan.planner import limit_of_rank
 from hpcai.preflight import block_timing
-from hpcai.training.groups import Measurement, Stopped
-from hpcai.workloads.kernels.ceilings import ceilings, rate
-from hpcai.workloads.kernels.product_timing import Task, Team, measured
+from hpcai.results.measured import Stopped
+from hpcai.workloads.kernels.ceiling_tasks import ceilings, peak
+from hpcai.workloads.kernels.plan import automatic_sizes
+from hpcai.workloads.kernels.product_timing import ProductNames, Task, Team, measured
+from hpcai.workloads.kernels.record import KernelsRaw, MeasuredKernel, MissingKernel
 
-NAMES = ("kernel", "direction", "shape", "of", "occurrences", "dtype")
+Progress = Callable[[str, float], None]  # is called with what is measured next, and with the share that is done
+
 TRIED_SIDE = 1024  # of the square that tells how fast a machine is whose peak nobody measures
 
 
 def run(
-    case: Case, seed: int, world: World, device: torch.device, tell: Callable[[str, float], None], shutdown: Shutdown
-) -> Measurement | Stopped | None:
+    case: Case, world: World, device: torch.device, progress: Progress, shutdown: Shutdown, folder: str = ""
+) -> KernelsRaw | Stopped | None:
     """Measure one case; all ranks measure the same products at the same time, each with its own threads. Collective.
 
-    When `ending` says so, it stops before the next product and returns the rows there are. `tell` hears what is
-    measured next, and the share of the products that are done.
+    It stops before the next product where `shutdown` says so, with the rows that there are.
     """
     with _same_threads(world) as threads:
-        return _measure(case, Team(world.comm, device, threads, seed), world, tell, shutdown)
+        return _measure(case, Team(world.comm, device, threads, case["SEED"]), world, progress, shutdown)
 
 
 @contextmanager
@@ -53,19 +55,21 @@ def _same_threads(world: World) -> Iterator[int]:
         torch.set_num_threads(own)
 
 
-def _measure(
-    case: Case, team: Team, world: World, tell: Callable[[str, float], None], shutdown: Shutdown
-) -> Measurement | Stopped:
-    table: Measurement = {"threads": team.threads, "ranks": world.size, "missing": [], "rows": []}
-    for task, share in _tasks(case, team, facts(world, team), table):
-        if shutdown.agreed(world.comm):
-            return Stopped(table)
-        tell(f"{task.names['kernel']} {task.names['direction']} {task.names['shape']} {task.names['dtype']}", share)
+def _measure(case: Case, team: Team, world: World, progress: Progress, shutdown: Shutdown) -> KernelsRaw | Stopped:
+    rows: list[MeasuredKernel] = []
+    missing: list[MissingKernel] = []
+    stopped = False
+    for task, share in _tasks(case, team, facts(world, team), rows):
+        if stopped := shutdown.agreed(world.comm):
+            break
+        names = task.names
+        progress(f"{names.kernel} {names.direction} {names.shape} {names.dtype}", share)
         memory.give_back()  # the largest blocks of a product would come to lie between holes of the one before
-        rows, missing = measured(task, team)
-        table["rows"] += rows
-        table["missing"] += [each for each in missing if each not in table["missing"]]
-    return table
+        found, lacking = measured(task, team)
+        rows += found
+        missing += [each for each in lacking if each not in missing]
+    raw = KernelsRaw(threads=team.threads, ranks=world.size, missing=tuple(missing), rows=tuple(rows))
+    return Stopped(raw) if stopped else raw
 
 
 def facts(world: World, team: Team) -> Rank:
@@ -74,13 +78,16 @@ def facts(world: World, team: Team) -> Rank:
     return Rank(team.threads, free, world.node.size, caches.last_level(), team.device.type == "cuda")
 
 
-def _tasks(case: Case, team: Team, rank: Rank, table: Measurement) -> Iterator[tuple[Task, float]]:
-    """The ceilings first, then what the input asks for; each with the share of all that is done before it."""
+def _tasks(case: Case, team: Team, rank: Rank, rows: Sequence[MeasuredKernel]) -> Iterator[tuple[Task, float]]:
+    """The ceilings first, then what the input asks for; each with the share of all that is done before it.
+
+    `rows` grows: by the ceilings in it the sizes of `auto` are chosen.
+    """
     first = list(ceilings(team, rank))
     asked_for = asked(case.settings)
     yield from ((task, number / (len(first) + len(asked_for))) for number, task in enumerate(first))
     if automatic(case.settings):
-        sizes = _sizes(team, rank, table)
+        sizes = _sizes(team, rank, rows)
         more = squares(sizes, types_of_squares(case.settings))
         asked_for += [product for product in more if product not in asked_for]
     operands = _Operands(team.seed)
@@ -104,9 +111,9 @@ class _Operands:
         return self._data
 
 
-def _sizes(team: Team, rank: Rank, table: Measurement) -> list[int]:
+def _sizes(team: Team, rank: Rank, rows: Sequence[MeasuredKernel]) -> list[int]:
     """Sides of the squares that suit all ranks: by the FMA peak or, where nobody measured it, a product by torch."""
-    flops = rate(table["rows"], "fp64") or _tried(team)
+    flops = peak(rows, "fp64") or _tried(team)
     found: list[int] = team.least(automatic_sizes(rank, flops))  # shorter lists are less
     return found
 
@@ -121,7 +128,7 @@ def _tried(team: Team) -> float:
 
 def task_of(product: Product, operands: Callable[[Any, str, tuple[str, ...]], Any]) -> Task:
     """How a product is measured."""
-    names = {name: getattr(product, name) for name in NAMES}
+    names = ProductNames(*(getattr(product, name) for name in ProductNames._fields))
     wanted = ("w", "g") if product.direction == PRODUCT else ("x", "w", "g")
     data = partial(operands, product.layer, product.dtype, wanted)
     return Task(names, SPECS[product.kernel], product.layer, product.computed, data)

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from mpi4py import MPI
+from msgspec import convert
 
 from hpcai import clock
 from hpcai.formulas.score import LARGEST
@@ -13,8 +14,7 @@ from hpcai.kernels import verify
 from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
 from hpcai.kernels.spec import DTYPES
 from hpcai.preflight import block_timing
-
-Json = dict[str, Any]
+from hpcai.workloads.kernels.record import MeasuredKernel, MissingKernel
 
 TRIAL = 0.01  # seconds of a block in which a way is tried
 
@@ -37,14 +37,25 @@ class Team:
         return self.comm.allreduce(value, MPI.MAX)
 
 
+class ProductNames(NamedTuple):
+    """What names the rows of one product; `direction` and `shape` as they are printed."""
+
+    kernel: str
+    direction: str
+    shape: str
+    of: str
+    occurrences: int
+    dtype: str
+
+
 @dataclass(frozen=True)
 class Task:
-    """A product to be measured: the fields that name its rows, then what its kernel needs; `data` draws the operands.
+    """A product to be measured: the names of its rows, then what its kernel needs; `data` draws the operands.
 
     The same on every rank.
     """
 
-    names: Json
+    names: ProductNames
     spec: Any
     shape: Any
     direction: str
@@ -52,15 +63,17 @@ class Task:
     providers: tuple[str, ...] = (CUSTOM, VENDOR)
 
 
-def measured(task: Task, team: Team) -> tuple[list[Json], list[Json]]:
+def measured(task: Task, team: Team) -> tuple[list[MeasuredKernel], list[MissingKernel]]:
     """A row for each provider that is available on all ranks, and why the others have none. Collective."""
     data = task.data()
     ways: dict[str, Prepared] = {}
-    missing, residuals = [], {}
+    missing: list[MissingKernel] = []
+    residuals: dict[str, float] = {}
     for provider in task.providers:
         found, why = _prepared(task, provider, data, team)
         if why:
-            missing.append({**_named(task, "kernel", "dtype"), "provider": provider, "why": why})
+            names = {"kernel": task.names.kernel, "dtype": task.names.dtype}
+            missing.append(convert({**names, "provider": provider, "why": why}, MissingKernel))
         else:
             way = ways[provider] = _fastest(found, team)
             way.call()
@@ -69,12 +82,8 @@ def measured(task: Task, team: Team) -> tuple[list[Json], list[Json]]:
     seconds = block_timing.seconds({provider: way.call for provider, way in ways.items()}, team.comm, team.device)
     for provider, way in ways.items():  # a kernel might have computed only as long as it was watched
         residuals[provider] = max(residuals[provider], _residual(task, way, data, team))
-    rows = [_row(task, provider, way, team, seconds[provider], residuals[provider]) for provider, way in ways.items()]
+    rows = [_row(task, provider, way, seconds[provider], residuals[provider]) for provider, way in ways.items()]
     return rows, missing
-
-
-def _named(task: Task, *fields: str) -> Json:
-    return {field: task.names[field] for field in fields}
 
 
 def _prepared(task: Task, provider: str, data: Any, team: Team) -> tuple[list[Prepared], str]:
@@ -84,7 +93,7 @@ def _prepared(task: Task, provider: str, data: Any, team: Team) -> tuple[list[Pr
     try:
         found = _ways(task, provider, data, team)
     except Unavailable as reason:
-        why = str(reason)
+        why = " ".join(str(reason).split()) or type(reason).__name__
     return found, team.largest(why)
 
 
@@ -93,7 +102,7 @@ def _ways(task: Task, provider: str, data: Any, team: Team) -> list[Prepared]:
 
     Those would be computed in fp32 there, and pass for what they are not.
     """
-    dtype = task.names["dtype"]
+    dtype = task.names.dtype
     if DTYPES[dtype].on_gpus and team.device.type == "cpu":
         raise Unavailable(f"{dtype} is measured on GPUs; this is a CPU")
     module = backend(task.spec, provider, team.device.type)
@@ -112,19 +121,18 @@ def _fastest(ways: list[Prepared], team: Team) -> Prepared:
 def _residual(task: Task, way: Prepared, data: Any, team: Team) -> float:
     """The worst of all ranks, of the result that was computed last. Collective."""
     clock.synchronise(team.device)
-    own = verify.residual(task.spec, task.shape, task.direction, task.names["dtype"], data, way, team.seed)
+    own = verify.residual(task.spec, task.shape, task.direction, task.names.dtype, data, way, team.seed)
     return float(team.largest(min(own, LARGEST)))
 
 
-def _row(task: Task, provider: str, way: Prepared, team: Team, seconds: float, residual: float) -> Json:
-    return {
-        **task.names,
-        "threads": team.threads,
+def _row(task: Task, provider: str, way: Prepared, seconds: float, residual: float) -> MeasuredKernel:
+    measured = {
         "provider": provider,
         "variant": way.variant,
         "operations": task.spec.operations(task.shape),
-        "nbytes": task.spec.nbytes(task.shape, task.direction, task.names["dtype"]),
+        "nbytes": task.spec.nbytes(task.shape, task.direction, task.names.dtype),
         "seconds": seconds,
         "residual": residual,
         "checked": verify.checked(task.spec, task.shape),
     }
+    return convert({**task.names._asdict(), **measured}, MeasuredKernel)

@@ -3,33 +3,36 @@
 from typing import Annotated, Literal
 
 from hpcai.record.entry import Table
-from hpcai.record.record import Count, Name, Positive, Record, Verdict, about
+from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Verdict, about
+
+KernelName = Literal["gemm", "conv2d", "fma_peak", "triad", "copy"]
+Direction = Literal["forward", "input_gradient", "weight_gradient", "product", "ceiling"]
+DtypeName = Literal["fp32", "fp64", "int8", "tf32", "fp16", "bf16"]
 
 
 class MeasuredKernel(Record, kw_only=True):
     """One product or ceiling by one provider."""
 
-    kernel: Annotated[Name, about("gemm, conv2d, fma_peak, triad or copy")]
-    direction: Annotated[Name, about("of a layer: forward, input_gradient, weight_gradient; else product or ceiling")]
+    kernel: Annotated[KernelName, about("gemm, conv2d, fma_peak, triad or copy")]
+    direction: Annotated[Direction, about("of a layer: forward, input_gradient, weight_gradient; product; ceiling")]
     shape: Annotated[Name, about("shape of the product, the sums or the vectors")]
     of: Annotated[Name, about("the network that has the product, `square`, or `ceiling`")]
     occurrences: Annotated[Positive, about("how often a training step of the network has the product")]
-    dtype: Annotated[Name, about("type of the operands")]
-    threads: Annotated[Positive, about("threads of a rank")]
+    dtype: Annotated[DtypeName, about("type of the operands")]
     provider: Annotated[Name, about("custom, vendor or another provider")]
     variant: Annotated[str, about("which of several variants of the provider was fastest")]
     operations: Annotated[Count, about("operations of one call", unit="FLOP")]
     nbytes: Annotated[Count, about("operands and result, each once", unit="B")]
-    seconds: Annotated[float, about("time of one call of the slowest rank, median of blocks", unit="s")]
-    residual: Annotated[float, about("element-wise residual, limit 1; of int8 wrong elements, limit 0")]
+    seconds: Annotated[PositiveSeconds, about("time of one call of the slowest rank, median of blocks", unit="s")]
+    residual: Annotated[NonNegative, about("element-wise residual, limit 1; of int8 wrong elements, limit 0")]
     checked: Annotated[Literal["every element", "random vectors"], about("how the result was verified")]
 
 
 class MissingKernel(Record, kw_only=True):
     """What a provider cannot compute here, and why."""
 
-    kernel: Annotated[Name, about("the kernel")]
-    dtype: Annotated[Name, about("type of the operands")]
+    kernel: Annotated[KernelName, about("the kernel")]
+    dtype: Annotated[DtypeName, about("type of the operands")]
     provider: Annotated[Name, about("the provider")]
     why: Annotated[Name, about("the reason")]
 
@@ -47,6 +50,7 @@ class KernelRow(MeasuredKernel, kw_only=True):
     """A measured product or ceiling with what follows from it; a line of kernels.csv."""
 
     test: Annotated[Positive, about("number of the test")]
+    threads: Annotated[Positive, about("threads of a rank")]
     gflops: Annotated[float, about("operations / seconds, in 10^9", unit="GFLOP/s")]
     intensity: Annotated[float | None, about("operations / nbytes", unit="FLOP/B")]
     share: Annotated[float | None, about("rate / custom FMA peak of the same type")]
@@ -57,7 +61,7 @@ class KernelRow(MeasuredKernel, kw_only=True):
 class KernelCeilings(Record, kw_only=True):
     """Ceilings of one rank, of rows that PASSED; null where none did, or where it is measured on GPUs only."""
 
-    fma_peak: Annotated[float | None, about("fp32 multiply-adds in registers", unit="FLOP/s")]
+    fma_peak: Annotated[float | None, about("multiply-adds in registers, fp32", unit="FLOP/s")]
     gemm: Annotated[float | None, about("matrix products of the networks, by the faster provider", unit="FLOP/s")]
     convolution: Annotated[float | None, about("convolutions of the networks, by the faster provider", unit="FLOP/s")]
     triad: Annotated[float | None, about("STREAM triad in fp64", unit="B/s")]
@@ -75,3 +79,7 @@ class KernelsTable(Table, kw_only=True):
     workload: Literal["kernels"] = "kernels"
     raw: Annotated[KernelsRaw, about("raw measurements")]
     ceilings: Annotated[KernelCeilings, about("ceilings of one rank")]
+
+
+ENTRY = KernelsTable
+STOPPED = None

@@ -31,7 +31,7 @@ from hpcai.formulas import trial_schedule
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.plan.planner import limit_of_rank
-from hpcai.plan.requirements import facts
+from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.residuals import checks_before
 from hpcai.preflight.vendor_comparison import beside_the_vendor

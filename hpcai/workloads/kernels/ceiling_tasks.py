@@ -1,12 +1,12 @@
 """The ceilings of a rank: multiply-adds that stay in registers, and vectors that no cache holds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from hpcai.estimate.kernels import Rank, triad_length
+from hpcai.estimate import Rank
 from hpcai.kernels.copy import SPEC as COPY
 from hpcai.kernels.copy import Shape as CopyShape
 from hpcai.kernels.fma_peak import SPEC as FMA_PEAK
@@ -16,11 +16,12 @@ from hpcai.kernels.providers import Unavailable
 from hpcai.kernels.triad import SPEC as TRIAD
 from hpcai.kernels.triad import Shape as TriadShape
 from hpcai.kernels.triad import Vectors
-from hpcai.opcount.ceilings import Ceiling
+from hpcai.opcount.ceilings import CEILING, Ceiling
 from hpcai.opcount.ceilings import ceilings as every_ceiling
-from hpcai.workloads.kernels.product_timing import Task, Team
+from hpcai.workloads.kernels.plan import triad_length
+from hpcai.workloads.kernels.product_timing import ProductNames, Task, Team
+from hpcai.workloads.kernels.record import MeasuredKernel
 
-CEILING = "ceiling"
 STEPS = 2**20  # of a sum: some milliseconds, and exact in fp32
 DRAWN = 2**16  # numbers that the vectors repeat
 
@@ -52,11 +53,11 @@ def _vectors(length: int) -> Vectors:
 
 
 def _task(spec: Any, shape: Any, text: str, ceiling: Ceiling, data: Any) -> Task:
-    what = {"kernel": ceiling.kernel, "direction": CEILING, "shape": text, "of": CEILING, "occurrences": 1}
-    return Task({**what, "dtype": ceiling.dtype}, spec, shape, CEILING, data, ceiling.providers)
+    names = ProductNames(ceiling.kernel, CEILING, text, CEILING, 1, ceiling.dtype)
+    return Task(names, spec, shape, CEILING, data, ceiling.providers)
 
 
-def rate(rows: list[dict[str, Any]], dtype: str) -> float | None:
-    """FLOP/s that the slowest rank reached in registers; None where nobody could."""
-    found = (row for row in rows if (row["kernel"], row["dtype"]) == ("fma_peak", dtype))
-    return next((row["operations"] / row["seconds"] for row in found), None)
+def peak(rows: Iterable[MeasuredKernel], dtype: str) -> float | None:
+    """FLOP/s that the slowest rank reached in registers; None where it was not measured."""
+    rates = (row.operations / row.seconds for row in rows if (row.kernel, row.dtype) == (FMA_PEAK.name, dtype))
+    return next(rates, None)

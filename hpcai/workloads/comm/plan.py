@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hpcai.estimate.kernels import Rank
+from hpcai.comm.buffers import POOL
+from hpcai.comm.test_pattern import MOST_ELEMENTS
+from hpcai.estimate import Rank
 from hpcai.estimate.memory import NCCL
-from hpcai.result.collectives import COLLECTIVES
+from hpcai.formulas.collectives import COLLECTIVES
+from hpcai.plan.requirements import Requirements, shared
 
 MIB = 2**20
-# As comm/slots.py, comm/payload.py and comm/timing.py have them.
-POOL = 3  # sizes of the largest collective
 PATTERNS = 6 * 3 * 65521 * 4  # bytes: six of three blocks each
-COMPARED = 5 * 2**22  # bytes: of elements at a time, and whether they differ
-TIMED = 0.04  # seconds of a row
+COMPARED = 5 * MOST_ELEMENTS  # bytes: of elements at a time, and whether they differ
+TIMED = 0.04  # seconds of a row, as comm/collective_timing.py has them, which cannot be imported without MPI
 # Sizes that gloo holds at once: copies of what a call sends or receives, those of the call before, and what comes to
 # lie between them. MPI needs less.
 COPIES = 3.5
@@ -38,3 +39,10 @@ def comm_seconds(settings: Mapping[str, Any]) -> dict[str, float]:
     rows = scopes * BACKENDS * len(COLLECTIVES)
     each = sum(TIMED + AROUND + SECONDS_PER_BYTE * size for size in settings["SIZES"])
     return {"collectives": rows * each}
+
+
+REQUIREMENTS = Requirements(
+    memory=lambda case, device, rank: comm_memory(case.settings, rank),
+    seconds=lambda case, device, rank, ranks: shared(comm_seconds(case.settings), ranks),
+    cure=lambda case: "smaller SIZES need less",
+)

@@ -1,16 +1,17 @@
 """Memory and time of a case of `[kernels]` before it runs, and the sizes that are left to the machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from hpcai.estimate import Rank
 from hpcai.kernels import conv2d
 from hpcai.kernels.conv2d.reference import BLOCK_ELEMENTS as CONVOLUTION_BLOCK
 from hpcai.kernels.layers import SPECS
 from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.kernels.verify import BLOCK_ELEMENTS, EVERY_ELEMENT, checked
 from hpcai.opcount.products import SQUARE, Product, asked, automatic, squares, types_of_squares
+from hpcai.plan.requirements import Requirements, shared
 
 MIB = 2**20
 FP64_BYTES = 8
@@ -26,7 +27,7 @@ DEVICE_TRIAD = 2**27  # elements, on a GPU
 BLOCKS = 9  # float64 arrays of a block at once: factors, squares, products, errors
 CHANNEL_BLOCKS = 7  # of what all outputs see of one channel, in a weight's gradient
 PASSES = 64  # FLOP of each number of the factors, with what it takes to gather them
-LAYOUTS = 3  # as drawn, which torch takes as well, ours, and channels_last
+LAYOUTS = 3  # as drawn, which torch takes as well, that of custom, and channels_last
 WAYS = 2  # of a GPU to multiply bytes by torch, which are tried on results of their own
 PACKED = 24 * MIB  # of a thread: what providers pack blocks into
 CACHED = 256 * MIB  # what a GPU's caches are filled with, at most
@@ -34,24 +35,10 @@ SMALL_OBJECTS = 20 * MIB  # of Python and torch: oneDNN's kernels, by and by, an
 # Of one thread, and of a GPU: more than any that is built, so that plans are of the largest squares there may be.
 FASTEST_FP64 = {False: 128e9, True: 70e12}
 SPEED = {False: 40e9, True: 5e12}  # FLOP/s of a thread, of a GPU, about
-# Of the measuring, as workloads/blocks.py has it: rounds, seconds of a block at least, and of its pause.
+# As preflight/block_timing.py has them: rounds, seconds of a block at least, and of its pause.
 ROUNDS, BLOCK_SECONDS, PAUSE_SECONDS = 3, 0.02, 0.01
 CEILING_SECONDS = {False: 2.0, True: 15.0}  # most of it for vectors that come back from a GPU to be checked
 CHECK_SPEED = 5e9  # FLOP/s of the checks in float64, about, with all copies
-
-
-@dataclass(frozen=True)
-class Rank:
-    """What a case depends on beside its settings: threads of a rank, bytes it may use, ranks and caches of its node.
-
-    `accelerated`: it computes on a GPU, whose free bytes these are.
-    """
-
-    threads: int
-    free: int
-    ranks: int = 1
-    cache: int = 2**25
-    accelerated: bool = False
 
 
 def triad_length(rank: Rank) -> int:
@@ -108,17 +95,17 @@ def _products(settings: Mapping[str, Any], rank: Rank) -> list[Product]:
 
 def _checked(product: Product) -> float:
     """FLOP of a product's check: two products in float64, or some passes over its factors."""
-    return 2.0 * product.operations if _every(product) else PASSES * sum(_factors(product))
+    return 2.0 * product.operations if _by_element(product) else PASSES * sum(_factors(product))
 
 
-def _every(product: Product) -> bool:
+def _by_element(product: Product) -> bool:
     return checked(SPECS[product.kernel], product.layer) == EVERY_ELEMENT
 
 
 def needs(product: Product, rank: Rank) -> dict[str, int]:
     """Bytes of one product by purpose, while both providers are measured.
 
-    A convolution's operands lie in three layouts, and its results in two of torch's besides ours. On a GPU each
+    A convolution's operands lie in three layouts, and its results in two of torch and one of custom. On a GPU each
     provider has operands of its own; on a CPU those that none multiplies there are drawn all the same, in fp32.
     """
     computed = product.results
@@ -142,7 +129,7 @@ def _needs_on_gpu(product: Product, drawn: int, computed: int) -> dict[str, int]
 def _check_bytes(product: Product) -> int:
     """Float64 copies of the factor that all blocks share and of its squares, and what there is of a block."""
     left, right = _factors(product)
-    shared = right * FP64_BYTES * ((product.dtype != "fp64") + _every(product))
+    shared = right * FP64_BYTES * ((product.dtype != "fp64") + _by_element(product))
     shape = product.layer
     if not isinstance(shape, conv2d.Shape):
         return shared + BLOCKS * FP64_BYTES * min(BLOCK_ELEMENTS, left)
@@ -162,3 +149,10 @@ def _factors(product: Product) -> tuple[int, int]:
     if product.direction == WEIGHT_GRADIENT:
         return inner * pixels, y
     return (pixels if product.direction == FORWARD else x // shape.channels) * inner, w
+
+
+REQUIREMENTS = Requirements(
+    memory=lambda case, device, rank: kernels_memory(case.settings, rank),
+    seconds=lambda case, device, rank, ranks: shared(kernels_seconds(case.settings, rank), ranks),
+    cure=lambda case: f"other SHAPES, or a smaller BATCH than {case['BATCH']}, need less",
+)

@@ -1,0 +1,105 @@
+"""What is printed of every test with a row of HPL: header and row, a line per check, and notes on data and network."""
+
+from collections.abc import Iterator
+
+from hpcai.inputfile import Case
+from hpcai.record.dataset import Dataset, Staging
+from hpcai.record.entry import Row
+from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
+from hpcai.record.record import fields
+from hpcai.record.training import Replay
+from hpcai.report.text import NAME_WIDTH, score
+from hpcai.results.gains import emulated, precision_speed
+from hpcai.results.row import graph_of
+from hpcai.workloads.registry import workload
+
+LINE = "=" * 80
+DASHES = "-" * 80
+COLUMNS = "T/V                N    NB     P     Q               Time                 Gflops"
+INT8 = "; forward products of 8 bits by custom kernels, gradients in fp32; below 16 bits nothing is VALID"
+
+
+def head(test: Row) -> str:
+    """HPL's header and row."""
+    return "\n".join([LINE, COLUMNS, DASHES, row(test), ""])
+
+
+def row(test: Row) -> str:
+    """The result row, in HPL's format; but from 10^11 samples on, N keeps a blank before it."""
+    rate = f"{test.gflops:19.4e}" if test.gflops >= 1 else f"{test.gflops:19.6f}"
+    grid = f"{test.nb:5d} {test.p:5d} {test.q:5d}"
+    return f"{test.tv:<8} {test.n:11d} {grid} {test.seconds:18.2f}    {rate}"
+
+
+def check_lines(test: Row) -> Iterator[str]:
+    """A line per check, and whether the target was reached."""
+    for check in test.checks:
+        yield f"{score(check.name, check.value, 'n/a, no ceiling')} ...... {check.verdict}"
+    quality = workload(test.workload).quality
+    assert quality is not None, "a workload with rows has a quality"
+    name = f"quality({quality.name.replace('-', '')})/target"
+    reached = "REACHED" if test.scores.reached else "MISSED"
+    share = quality.share_of_target(test.scores.quality, test.scores.target)
+    yield f"{name:>{NAME_WIDTH}}= {share:16.7f} ...... {reached}"
+
+
+def data_notes(data: Dataset, sharding: str, staging: Staging | None, covered: str) -> Iterator[str]:
+    """What was trained on, and how it was divided; `covered`: what the fingerprint of generated data is of."""
+    samples = f"{data.training_samples} + {data.validation_samples} samples"
+    yield f"Data    : {data.name}, {samples}, sha256 {data.fingerprint}"
+    if data.ceiling is not None:
+        best = f"{data.ceiling:.6f}, standard error {data.ceiling_error or 0.0:.6f}"
+        yield f"Ceiling : {best}; the sha256 is of {covered}"
+    if staging:
+        end = "kept after the run" if staging.kept else "removed at the end"
+        yield (
+            f"Staging : {staging.bytes} bytes copied, {staging.reused_bytes} bytes reused; "
+            f"nodes: {staging.nodes}; {end}"
+        )
+    yield f"Sharding: {sharding}"
+
+
+def network_note(test: Row, data: Dataset, what: str = "") -> str:
+    """Which network, at which size, and its operations."""
+    graph, operations = graph_of(Case(test.index, test.workload, test.settings), data), test.operations
+    _, height, width = graph.shapes[graph.layers[0].name]
+    return (
+        f"Network : {what}{test.settings['NETWORK']} {test.settings['VARIANT']} at {height}x{width}, "
+        f"rule {operations.rule}: "
+        f"{operations.per_sample} FLOP per sample, {operations.credited} credited"
+    )
+
+
+def precision_note(precision: str, probe: PrecisionProbe | None) -> str:
+    """Whether the precision is native or emulated, and how fast it was in the probe."""
+    if probe is None:
+        return f"Precision: {precision}"
+    kind = "emulated" if emulated(probe) else "native"
+    how = "; convolutions in fp32 from and to 16 bits" if probe.converted else ""
+    speed = f"{precision_speed(probe) or 0.0:.2f} of the speed of fp32 in a probe"
+    return f"Precision: {precision}, {kind} ({speed}{how}){INT8 if precision == 'int8' else ''}"
+
+
+def residual_notes(found: Residuals) -> Iterator[str]:
+    """Of which products the worst residuals are."""
+    for field in fields(Residuals):
+        worst = getattr(found, field.name)
+        if worst is not None:
+            yield f"Residual: worst {field.name}: {worst.where}"
+
+
+def kernels_notes(site: SiteKernels | None, compared: VendorComparison | None) -> Iterator[str]:
+    """Which kernels of a file compute, and which layers deviate most from the vendor's."""
+    if site:
+        yield f"Kernels : {' and '.join(site.computes)} of a file, sha256 {site.sha256}; all others are custom"
+    if compared:
+        yield (
+            f"Vendor comparison: largest deviation of gradients in {compared.gradient.where}, "
+            f"of statistics in {compared.statistics.where}"
+        )
+
+
+def replay_notes(replay: Replay) -> Iterator[str]:
+    """In which replayed steps the worst deviations were."""
+    yield f"Replay  : {replay.steps} steps, largest deviation: {replay.deviation.where}"
+    yield f"Replay  : {replay.steps} steps, largest lost: {replay.lost.where}"

@@ -1,0 +1,86 @@
+"""What is printed of tests that train models together: lines of their scores, memory and times, then notes."""
+
+from collections.abc import Iterator
+
+from hpcai.record.training import BusySeconds, Execution, Preparation, TrainingRaw, TrainingRow
+from hpcai.report import memory, roofline, telemetry
+from hpcai.report.lines import labelled
+from hpcai.report.rows import (
+    check_lines,
+    data_notes,
+    head,
+    kernels_notes,
+    network_note,
+    precision_note,
+    replay_notes,
+    residual_notes,
+)
+from hpcai.report.text import free, printed, with_reasons
+
+
+def training_block(test: TrainingRow, covered: str, further: Iterator[str] | None = None) -> str:
+    """One test: HPL's header and row, then a line per check and per score, then notes.
+
+    covered: what the fingerprint of generated data is of. further: lines of scores that only the workload has.
+    """
+    lines = [*check_lines(test), *labelled(test.scores), *(further or ()), *_measured(test), *_notes(test, covered), ""]
+    return head(test) + printed(lines)
+
+
+def _measured(test: TrainingRow) -> Iterator[str]:
+    raw = test.raw
+    yield from memory.lines(test.memory)
+    yield from telemetry.lines(test.telemetry, test.memory.accelerated)
+    for record in (raw.step_seconds, raw.busy_seconds, test.phases):
+        yield from labelled(record)
+
+
+def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
+    raw = test.raw
+    before = raw.preparation
+    yield from data_notes(raw.dataset, before.sharding, raw.staging, covered)
+    yield network_note(test, raw.dataset)
+    yield f"Executed: {_execution(raw.execution)}"
+    yield precision_note(str(test.settings["PRECISION"]), before.probe)
+    yield _steps(raw, before)
+    yield from residual_notes(before.residuals)
+    yield from kernels_notes(raw.site_kernels, before.vendor_comparison)
+    yield from replay_notes(raw.replay)
+    yield _slowest(raw, raw.busy_seconds)
+    yield from memory.notes(test.memory)
+    yield telemetry.note(test.telemetry)
+    yield from roofline.notes(test.scores.roofline, test.q == 1)
+    yield with_reasons(f"Status  : {test.status}", test.reasons)
+
+
+def _steps(raw: TrainingRaw, before: Preparation) -> str:
+    work = raw.work
+    skipped = f", {work.skipped_steps} skipped after overflow with {work.skipped_samples} samples"
+    return (
+        f"Steps   : {work.steps} in all{skipped if work.skipped_steps else ''}, "
+        f"{raw.models.steps_min} to {raw.models.steps_max} a model, "
+        f"{before.warmup_steps} warm-up steps discarded, backend {raw.backend}, "
+        f"buckets of gradients: {raw.execution.buckets}"
+    )
+
+
+def _slowest(raw: TrainingRaw, busy: BusySeconds) -> str:
+    """Which rank is the slowest, and of which rank the step times are."""
+    return (
+        f"Slowest : rank {busy.slowest_rank} on {free(busy.slowest_host)}, busy for {busy.max:.3f} of "
+        f"{raw.phases.training:.3f} s; step times: {raw.step_seconds.count} steps of the rank with the "
+        "largest median"
+    )
+
+
+def _execution(execution: Execution) -> str:
+    """How the network was executed, and what compilation took."""
+    text = str(execution.by)
+    if execution.graphs:
+        text += (
+            f", {execution.graphs} graphs made in {execution.compile_seconds:.1f} s before the clock started, "
+            f"{execution.late_graphs} after"
+        )
+    if execution.trials:
+        text += "; tried: " + ", ".join(f"{name} {seconds:.4f} s" for name, seconds in execution.trials.items())
+    return text

@@ -1,0 +1,71 @@
+"""Alterations of an entry's JSON, by the path of what is altered: the counterexamples of claims are made of them.
+
+A path is the names of fields and the numbers of list items, separated by dots; * stands for every item of a list.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+Alteration = Callable[[dict[str, Any]], None]
+
+
+def changed(path: str, value: Any) -> Alteration:
+    """Replace what is at the path by `value`; in a list by a copy for each item."""
+
+    def alter(entry: dict[str, Any]) -> None:
+        for holder, key in _places(entry, path):
+            holder[key] = deepcopy(value)
+
+    return alter
+
+
+def removed(path: str) -> Alteration:
+    """Remove a list item."""
+
+    def alter(entry: dict[str, Any]) -> None:
+        for holder, key in _places(entry, path):
+            del holder[key]
+
+    return alter
+
+
+def appended(path: str, item: Any) -> Alteration:
+    """Append an item to the list at the path."""
+
+    def alter(entry: dict[str, Any]) -> None:
+        for holder, key in _places(entry, path):
+            holder[key].append(deepcopy(item))
+
+    return alter
+
+
+def repeated(path: str) -> Alteration:
+    """Append a copy of a list item to its list."""
+
+    def alter(entry: dict[str, Any]) -> None:
+        for holder, key in _places(entry, path):
+            holder.append(deepcopy(holder[key]))
+
+    return alter
+
+
+def together(*alterations: Alteration) -> Alteration:
+    """One alteration after the other."""
+
+    def alter(entry: dict[str, Any]) -> None:
+        for each in alterations:
+            each(entry)
+
+    return alter
+
+
+def _places(value: Any, path: str) -> Iterator[tuple[Any, Any]]:
+    """The objects or lists that hold what is at the path, and its key in each."""
+    first, _, rest = path.partition(".")
+    keys = range(len(value)) if first == "*" else [int(first) if isinstance(value, list) else first]
+    for key in keys:
+        if rest:
+            yield from _places(value[key], rest)
+        else:
+            yield value, key

@@ -1,0 +1,49 @@
+"""What a setting gains in a sweep: parallel efficiency, speed-up, quality difference, and the speed of a precision."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from hpcai.formulas import score
+from hpcai.inputfile import Case
+from hpcai.record.entry import Row
+from hpcai.record.preflight import PrecisionProbe
+
+GRID = ("GROUPS", "DEGREE", "MAPPING")
+STUDIED = ("PRECISION", "WIRE", "COMPILE", "KERNELS")
+
+
+def efficiency(case: Case, rate: float, before: Sequence[Row]) -> float:
+    """FLOPS of a rank against the first test that differs in the grid alone; 1 for that test itself."""
+    first = next(alike(case, before, GRID), None)
+    if first is None:
+        return 1.0
+    return score.efficiency(rate, case["GROUPS"] * case["DEGREE"], first.scores.flops, first.p * first.q)
+
+
+def speedup(case: Case, rate: float, before: Sequence[Row]) -> float | None:
+    """FLOPS / those of the first test that differs in what is studied alone; None for that test itself."""
+    first = next(alike(case, before, STUDIED), None)
+    return score.speedup(rate, first.scores.flops) if first else None
+
+
+def quality_difference(case: Case, quality: float, before: Sequence[Row]) -> float | None:
+    """Quality less that of the same test; None for that test itself."""
+    first = next(alike(case, before, STUDIED), None)
+    return quality - first.scores.quality if first else None
+
+
+def alike(case: Case, before: Sequence[Row], keys: Collection[str]) -> Iterator[Row]:
+    """Tests of the same workload before this one that differ from it in these KEYs alone."""
+    same = {key: value for key, value in case.settings.items() if key not in keys}
+    for row in before:
+        if row.workload == case.workload and same.items() <= row.settings.items() and row.scores.flops > 0:
+            yield row
+
+
+def precision_speed(probe: PrecisionProbe | None) -> float | None:
+    """How many times as fast as fp32 the precision was in the probe; None for fp32 itself."""
+    return probe.fp32_seconds / probe.seconds if probe else None
+
+
+def emulated(probe: PrecisionProbe | None) -> bool:
+    """Whether the precision was slower than fp32 in the probe, or computed in fp32 from and to 16 bits."""
+    return probe is not None and (probe.converted or probe.seconds > probe.fp32_seconds)

@@ -1,0 +1,104 @@
+"""KERNELS auto: the rule by which a layer's kernels are chosen from their seconds; custom only where faster by a margin.
+
+A layer is timed in two passes. Forward: by the vendor (`vendor`), by the vendor's kernel called from the custom
+operator (`mixed`), and by the custom kernel (`custom`). Backward, where gradients share what they read: by the vendor,
+by the vendor's kernels from the custom operator, with one of the gradients custom (by its name), and with all custom.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import combinations
+from typing import get_args
+
+from hpcai.kernels.providers import CUSTOM
+from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from hpcai.record.preflight import Backward, Direction, Forward, KernelChoice, TimedNormalisation, TimedProduct
+from hpcai.record.training_scores import CustomShare
+
+Directions = Collection[str]
+
+AUTO = "auto"  # the value of KERNELS that has the faster ones compute
+MARGIN = 0.05  # by so much the vendor's pass takes longer where the custom kernel takes its place
+MIXED = "mixed"
+GRADIENTS = (INPUT_GRADIENT, WEIGHT_GRADIENT)
+_DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+
+
+def gradients(backward: Backward) -> tuple[str, ...]:
+    """The gradients of a layer: that of the input only where one is needed."""
+    return GRADIENTS if backward.input_gradient is not None else GRADIENTS[1:]
+
+
+def label(custom: Directions, wanted: Directions) -> str:
+    """The field of Backward that times a pass in which some of the wanted gradients are custom."""
+    if not custom:
+        return MIXED
+    return CUSTOM if set(custom) == set(wanted) else next(iter(custom))
+
+
+def chosen(forward: Forward, backward: Backward) -> tuple[Direction, ...]:
+    """The directions that become custom: of all sets that pay, the one with the least seconds of both passes."""
+    directions = (FORWARD, *gradients(backward))
+    sets = (frozenset(custom) for count in range(len(directions) + 1) for custom in combinations(directions, count))
+    paying = (custom for custom in sets if _pays(forward, backward, custom))
+    best = min(paying, key=lambda custom: seconds(forward, backward, custom))
+    return tuple(direction for direction in _DIRECTIONS if direction in best)
+
+
+def seconds(forward: Forward, backward: Backward, custom: Directions) -> float:
+    """Seconds of both passes of a layer with these directions custom."""
+    if not custom:
+        return forward.vendor + backward.vendor
+    return (forward.custom if FORWARD in custom else forward.mixed) + _backward(backward, {*custom} - {FORWARD})
+
+
+def _backward(backward: Backward, custom: Directions) -> float:
+    return float(getattr(backward, label(custom, gradients(backward))))
+
+
+def _pays(forward: Forward, backward: Backward, custom: frozenset[str]) -> bool:
+    """Whether each custom kernel makes its pass faster, by the margin, than the pass is without it."""
+    own = custom - {FORWARD}
+    pays = FORWARD not in custom or _faster(forward.custom, forward.vendor)
+    return pays and all(_faster(_backward(backward, own), other) for other in _with_fewer(backward, own))
+
+
+def _with_fewer(backward: Backward, custom: frozenset[str]) -> Iterator[float]:
+    """Seconds of the backward pass with one of these gradients less."""
+    for gradient in custom:
+        fewer = custom - {gradient}
+        yield _backward(backward, fewer) if fewer else backward.vendor
+
+
+def _faster(custom: float, vendor: float) -> bool:
+    return (1 + MARGIN) * custom <= vendor
+
+
+def normalised(vendor: float, custom: float) -> bool:
+    """Whether a batch norm with what follows it becomes custom, by its seconds."""
+    return _faster(custom, vendor)
+
+
+def pays_off(choice: KernelChoice) -> bool:
+    """Whether what was chosen is kept: a step of the whole network is faster with it."""
+    return choice.whole is not None and choice.whole.chosen < choice.whole.vendor
+
+
+def custom_share(choice: KernelChoice | None) -> CustomShare | None:
+    """Shares of the layers' directions, and of the batch norms, that custom kernels compute; None unless chosen."""
+    if choice is None:
+        return None
+    kept = pays_off(choice)
+    return CustomShare(
+        directions=_share(choice.products) if kept else 0.0,
+        normalisations=_share_of_norms(choice.normalisations) if kept else 0.0,
+    )
+
+
+def _share(products: tuple[TimedProduct, ...]) -> float:
+    whole = sum(product.layers * (1 + len(gradients(product.backward))) for product in products)
+    return sum(product.layers * len(product.custom) for product in products) / whole
+
+
+def _share_of_norms(norms: tuple[TimedNormalisation, ...]) -> float:
+    whole = sum(norm.layers for norm in norms)
+    return sum(norm.layers for norm in norms if norm.chosen) / whole if whole else 0.0

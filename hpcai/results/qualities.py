@@ -1,0 +1,19 @@
+"""How good the models of a test are, one by one and together: what every workload that trains models derives."""
+
+from typing import NamedTuple
+
+
+class Qualities(NamedTuple):
+    """Qualities of the ensemble and of its models.
+
+    out_of_bag and disagreement are None of one model. evaluated: how many things a quality is the share of.
+    """
+
+    quality: float
+    member_mean: float
+    member_min: float
+    member_max: float
+    member_best: float
+    out_of_bag: float | None
+    disagreement: float | None
+    evaluated: int

@@ -1,0 +1,131 @@
+"""A test under the roofline of its run: its share of each ceiling that was measured before it, and which binds.
+
+Also the bandwidth that its gradients used (HPC AI500 V2; docs/METRICS.md, The roofline).
+"""
+
+from collections.abc import Sequence
+from math import log
+
+from hpcai.formulas import roofline
+from hpcai.formulas.precision import PRODUCT_TYPES
+from hpcai.inputfile import Case
+from hpcai.opcount import traffic
+from hpcai.record.dataset import Dataset
+from hpcai.record.roofline import (
+    AllReduceSource,
+    Ceilings,
+    CeilingShares,
+    GradientBandwidth,
+    Intensity,
+    KernelsSource,
+    Roofline,
+)
+from hpcai.record.training import TrainingRaw
+from hpcai.results.gains import GRID
+from hpcai.results.measured import Before
+from hpcai.results.row import graph_of
+from hpcai.workloads.comm.record import CollectiveRow
+from hpcai.workloads.kernels.scores import PROVIDERS, SUMMED, ceilings, fastest, passed
+from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
+
+PRODUCTS = ("gemm", "convolution")
+
+
+def under_roofline(case: Case, dataset: Dataset, backend: str, rate: float, before: Before) -> Roofline:
+    """A test of FLOPS `rate`, whose gradients are averaged by `backend`, under what was measured before it."""
+    graph = graph_of(case, dataset)
+    gradients = traffic.gradient_bytes(graph)
+    step = traffic.step(graph, case["BATCH"], case["PRECISION"], bool(case["MOMENTUM"]))
+    source, measured = _kernels(before.kernels, PRODUCT_TYPES.get(case["PRECISION"], case["PRECISION"]))
+    reduced = _all_reduce(case, backend, gradients, before)
+    moved = roofline.moved_in_all_reduce(gradients, case["DEGREE"])
+    return placed(rate / (case["GROUPS"] * case["DEGREE"]), step, moved, source, measured, reduced)
+
+
+def placed(
+    rate: float,
+    step: traffic.Traffic,
+    moved: float,
+    source: KernelsSource | None,
+    measured: KernelCeilings | None,
+    reduced: AllReduceSource | None,
+) -> Roofline:
+    """A rank's FLOP/s under its ceilings; `moved` are bytes all-reduced in a step, 0 where a rank trains alone."""
+    intensity = Intensity(memory=step.intensity, communication=step.operations / moved if moved else None)
+    products = {name: getattr(measured, name, None) for name in PRODUCTS}
+    bounds = {
+        roofline.COMPUTE: roofline.combined(step.work(), products),
+        roofline.MEMORY: roofline.bound(measured.triad if measured else None, intensity.memory),
+        roofline.COMMUNICATION: roofline.bound(reduced.bandwidth if reduced else None, intensity.communication),
+    }
+    lowest, binding = roofline.attainable(bounds)
+    against = {"fma_peak": measured.fma_peak if measured else None, **products, **bounds, "attainable": lowest}
+    return Roofline(
+        rate=rate,
+        intensity=intensity,
+        ceilings=Ceilings(**against),
+        shares=CeilingShares(**{name: roofline.share(rate, ceiling) for name, ceiling in against.items()}),
+        binding=binding,
+        kernels=source,
+        all_reduce=reduced,
+    )
+
+
+def _kernels(measured: Sequence[KernelRow], wanted: str) -> tuple[KernelsSource | None, KernelCeilings | None]:
+    """The last table of kernels and its ceilings, in the type that the test multiplies where the table has it.
+
+    Else in fp32; the rate of int8 would be no ceiling.
+    """
+    if not measured:
+        return None, None
+    rows = passed([row for row in measured if row.test == measured[-1].test])
+    products = [row.dtype for row in rows if row.kernel in SUMMED.values()]
+    dtype = wanted if wanted in products or wanted == "int8" else "fp32"
+    found = ceilings(rows, dtype)
+    counts = {name: faster(rows, name, dtype) for name in PRODUCTS}
+    return KernelsSource(test=measured[-1].test, triad=found.triad, faster=counts, type=dtype), found
+
+
+def faster(rows: Sequence[KernelRow], ceiling: str, dtype: str = "fp32") -> dict[str, int]:
+    """How many of the distinct products of a ceiling each provider computes faster, of rows that PASSED."""
+    own = [row for row in rows if (row.kernel, row.dtype) == (SUMMED[ceiling], dtype)]
+    providers = [row.provider for row in fastest(own)]
+    return {provider: providers.count(provider) for provider in PROVIDERS}
+
+
+def _all_reduce(case: Case, backend: str, gradients: int, before: Before) -> AllReduceSource | None:
+    """The bus bandwidth of the all-reduce that trains: by its backend, over its ranks, nearest to its size.
+
+    Of the group's own scope in the last table with the same grid; else of a world of as many ranks, which one group
+    makes: of that table, else of the last one that has it.
+    """
+    grids = {table.index: [table.settings.get(key) for key in GRID] for table in before.tables}
+    tables = sorted({row.test for row in before.collectives}, reverse=True)
+    own = [test for test in tables if grids[test] == [case[key] for key in GRID]][:1]
+    for scope, test in [*(("group", test) for test in own), *(("world", test) for test in [*own, *tables])]:
+        wanted = (test, scope, backend, case["DEGREE"], "all_reduce", "PASSED")
+        sound = [row for row in before.collectives if _of(row) == wanted]
+        if sound:
+            return _source(min(sound, key=lambda row: (abs(log(row.nbytes / gradients)), row.nbytes)))
+    return None
+
+
+def _of(row: CollectiveRow) -> tuple[int, str, str, int, str, str]:
+    return row.test, row.scope, row.by, row.ranks, row.collective, row.verdict
+
+
+def _source(row: CollectiveRow) -> AllReduceSource:
+    return AllReduceSource(test=row.test, scope=row.scope, by=row.by, nbytes=row.nbytes, bandwidth=row.busbw)
+
+
+def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:
+    """Bytes per second that a rank sent to average gradients, by where its group's ranks lie; None where none does.
+
+    Models have different numbers of steps under some samplers: the mean counts.
+    """
+    models, ranks = case["GROUPS"], case["DEGREE"]
+    between = raw.models.between_nodes if ranks > 1 else 0
+    within = models - between if ranks > 1 else 0
+    gradients = traffic.gradient_bytes(graph_of(case, raw.dataset))
+    rate = roofline.bandwidth(gradients, raw.work.steps / models, ranks, raw.phases.training)
+    return GradientBandwidth(within=rate if within else None, between=rate if between else None)

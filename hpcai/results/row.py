@@ -1,0 +1,52 @@
+"""What all rows of HPL are made with: T/V, operations by rule `model`, and the verdict of their checks."""
+
+from collections.abc import Iterable
+
+from hpcai import networks, opcount
+from hpcai.formulas.precision import LETTERS
+from hpcai.inputfile import Case
+from hpcai.networks.graph import Graph
+from hpcai.record.dataset import Dataset
+from hpcai.record.entry import Check, Operations
+from hpcai.record.record import Verdict
+from hpcai.workloads.registry import workload
+
+RULE = "model"  # the operation count behind FLOPS
+
+
+def tv(case: Case) -> str:
+    """The eight characters that say how a row was made (docs/METRICS.md, T/V)."""
+    order = {"row": "R", "column": "C"}[case["MAPPING"]]
+    reduction = 0 if case["DEGREE"] == 1 else {"flat": 1}[case["ALLREDUCE"]]
+    precision = LETTERS[case["PRECISION"]]
+    mode = {"data": 1}[case["PARALLEL"]]
+    kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[case["KERNELS"].partition(":")[0]]
+    wire = {"fp32": 4}[case["WIRE"]]
+    return f"W{order}{workload(case.workload).digit}{reduction}{precision}{mode}{kernels}{wire}"
+
+
+def graph_of(case: Case, dataset: Dataset) -> Graph:
+    """The network of a case for its data."""
+    return networks.for_data(case.settings, dataset.shape, dataset.classes)
+
+
+def per_sample(case: Case, dataset: Dataset) -> int:
+    """Operations of one training sample by the headline rule."""
+    return opcount.count(graph_of(case, dataset), RULE).total
+
+
+def operations(case: Case, dataset: Dataset, samples: int, skipped_samples: int, executed: int) -> Operations:
+    """Operations by the headline rule: of one sample, credited, skipped, and executed as the layers' hooks counted."""
+    each = per_sample(case, dataset)
+    return Operations(
+        rule=RULE,
+        per_sample=each,
+        credited=each * samples,
+        skipped=each * skipped_samples,
+        executed=executed,
+    )
+
+
+def verdict(checks: Iterable[Check]) -> Verdict:
+    """PASSED if no check is FAILED."""
+    return "FAILED" if any(check.verdict == "FAILED" for check in checks) else "PASSED"

@@ -1,0 +1,76 @@
+"""The scores of a test that trains models together, from its raw measurements and what was measured before it."""
+
+from hpcai.formulas import score
+from hpcai.inputfile import Case
+from hpcai.record.dataset import Staging
+from hpcai.record.entry import Operations
+from hpcai.record.machine import Memory
+from hpcai.record.training import Models, TrainingRaw
+from hpcai.record.training_scores import TrainingScores
+from hpcai.results import gains
+from hpcai.results.kernel_choice import custom_share
+from hpcai.results.measured import Before, Measured
+from hpcai.results.qualities import Qualities
+from hpcai.results.roofline import gradient_bandwidth, under_roofline
+from hpcai.results.time_shares import busy_spread, operator_shares, phase_shares, training_shares
+from hpcai.results.vendor_comparison import custom_speed
+
+
+def training_scores(
+    case: Case, measured: Measured, counted: Operations, quality: Qualities, before: Before
+) -> TrainingScores:
+    """Every score that tests of all such workloads have; `counted` are the test's operations."""
+    raw: TrainingRaw = measured.raw
+    rate = score.flops(counted.credited, raw.phases.training)
+    all_reached = raw.models.reached == case["GROUPS"]
+    return TrainingScores(
+        flops=rate,
+        valid_flops=score.valid_flops(rate, quality.quality, raw.target, case["PENALTY"]),
+        quality=quality.quality,
+        target=raw.target,
+        reached=quality.quality >= raw.target,
+        member_mean=quality.member_mean,
+        member_min=quality.member_min,
+        member_max=quality.member_max,
+        member_best=quality.member_best,
+        out_of_bag=quality.out_of_bag,
+        disagreement=quality.disagreement,
+        time_to_quality=raw.models.reached_seconds_max if all_reached else None,
+        time_to_quality_mean=_mean_seconds(raw.models) if all_reached else None,
+        epochs_to_quality=raw.models.reached_epochs_max if all_reached else None,
+        epochs_to_quality_mean=_mean_epochs(raw.models) if all_reached else None,
+        efficiency=gains.efficiency(case, rate, before.tests),
+        speedup=gains.speedup(case, rate, before.tests),
+        quality_difference=gains.quality_difference(case, quality.quality, before.tests),
+        precision_speed=gains.precision_speed(raw.preparation.probe),
+        custom_share=custom_share(raw.preparation.kernel_choice),
+        custom_speed=custom_speed(raw.preparation.vendor_comparison, raw.preparation.kernel_choice),
+        samples_per_second=raw.work.samples / raw.phases.training,
+        memory_share=memory_share(measured.memory),
+        staging_rate=staging_rate(raw.staging),
+        busy_spread=busy_spread(raw.busy_seconds),
+        training_shares=training_shares(raw),
+        phase_shares=phase_shares(raw.phases),
+        operator_shares=operator_shares(raw.operator_seconds),
+        roofline=under_roofline(case, raw.dataset, raw.backend, rate, before),
+        gradient_bandwidth=gradient_bandwidth(case, raw),
+    )
+
+
+def _mean_seconds(models: Models) -> float:
+    return models.reached_seconds_sum / models.reached
+
+
+def _mean_epochs(models: Models) -> float:
+    return models.reached_epochs_sum / models.reached
+
+
+def memory_share(memory: Memory) -> float:
+    """Peak memory of the rank that used most / planned memory; on a GPU, of the GPU's memory."""
+    peak = memory.device_peak_bytes if memory.accelerated else memory.peak_bytes
+    return peak / memory.planned_bytes
+
+
+def staging_rate(staging: Staging | None) -> float | None:
+    """Bytes per second that all nodes together copied; None where nothing was to be copied."""
+    return staging.bytes / staging.seconds if staging else None

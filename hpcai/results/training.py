@@ -1,0 +1,85 @@
+"""The entry of a test that trains models together: row, checks, scores and status."""
+
+from typing import TypeVar
+
+from hpcai.formulas import eligibility
+from hpcai.formulas.precision import BITS
+from hpcai.inputfile import Case
+from hpcai.record.entry import Operations
+from hpcai.record.record import Verdict
+from hpcai.record.training import StoppedTraining, TrainingRaw, TrainingRow
+from hpcai.record.training_scores import TrainingScores
+from hpcai.results.checks import training_checks
+from hpcai.results.measured import Measured
+from hpcai.results.qualities import Qualities
+from hpcai.results.row import operations, per_sample, tv, verdict
+
+Entry = TypeVar("Entry", bound=TrainingRow)
+
+
+def training_operations(case: Case, raw: TrainingRaw) -> Operations:
+    """Operations of all models of a test."""
+    work = raw.work
+    return operations(case, raw.dataset, work.samples, work.skipped_samples, work.executed_operations)
+
+
+def credited(case: Case, stopped: StoppedTraining) -> int:
+    """Operations that were credited before the run was broken off."""
+    return per_sample(case, stopped.dataset) * stopped.samples
+
+
+def training_row(
+    kind: type[Entry],
+    case: Case,
+    measured: Measured,
+    counted: Operations,
+    quality: Qualities,
+    scores: TrainingScores,
+    rules: eligibility.Official,
+) -> Entry:
+    """The entry of a test, `rules` being its workload's official ones."""
+    raw: TrainingRaw = measured.raw
+    checks = training_checks(case, raw, counted, quality)
+    passed = verdict(checks)
+    eligible = official(case, raw, passed, rules)
+    return kind(
+        index=case.index,
+        workload=case.workload,
+        settings=dict(case.settings),
+        memory=measured.memory,
+        telemetry=measured.telemetry,
+        raw=raw,
+        verdict=passed,
+        tv=tv(case),
+        n=raw.work.samples,
+        nb=case["BATCH"],
+        p=case["GROUPS"],
+        q=case["DEGREE"],
+        seconds=raw.phases.training,
+        gflops=scores.flops / 1e9,
+        operations=counted,
+        checks=checks,
+        scores=scores,
+        phases=raw.phases,
+        status=eligible.status,
+        reasons=eligible.reasons,
+    )
+
+
+def official(case: Case, raw: TrainingRaw, passed: Verdict, rules: eligibility.Official) -> eligibility.Audit:
+    """Whether a test may be ranked, with every reason why not."""
+    return eligibility.official(
+        {
+            "dataset": raw.dataset.name,
+            "original": case["SAMPLES"] == 0,
+            "samples": raw.dataset.training_samples,
+            "validation": raw.dataset.validation_samples,
+            "epochs": case["EPOCHS"],
+            "target": raw.target,
+            "penalty": case["PENALTY"],
+            "bits": BITS[case["PRECISION"]],
+            "passed": passed == "PASSED",
+            "completed": True,
+        },
+        rules,
+    )

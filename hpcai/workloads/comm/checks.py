@@ -1,0 +1,84 @@
+"""What follows from measured collectives: bandwidths, verdicts, and the latency and bandwidth that fit."""
+
+from collections.abc import Iterable, Sequence
+
+from hpcai.formulas.collectives import COLLECTIVES, LinearModel, linear_model
+from hpcai.inputfile import Case
+from hpcai.record.record import Verdict
+from hpcai.results.measured import Before, Measured
+from hpcai.workloads.comm.record import CollectiveRow, CommRaw, CommTable, Fit, MeasuredCollective
+
+PASSED: Verdict = "PASSED"
+Block = tuple[str, str, str]  # collective, scope and backend: what the rows of one printed block have in common
+
+
+def build(case: Case, measured: Measured, before: Before) -> CommTable:
+    """The table of a test that ran to its end."""
+    found = rows(case, measured.raw)
+    return CommTable(
+        index=case.index,
+        settings=dict(case.settings),
+        memory=measured.memory,
+        telemetry=measured.telemetry,
+        raw=measured.raw,
+        verdict=verdict(found),
+        fits=fits(found),
+    )
+
+
+def rows(case: Case, raw: CommRaw) -> tuple[CollectiveRow, ...]:
+    """The measured rows with their bandwidths and verdicts, in their order."""
+    return tuple(_row(case.index, measured) for measured in raw.rows)
+
+
+def _row(test: int, measured: MeasuredCollective) -> CollectiveRow:
+    kind, rate = COLLECTIVES[measured.collective], measured.nbytes / measured.seconds
+    return CollectiveRow(
+        test=test,
+        collective=measured.collective,
+        scope=measured.scope,
+        by=measured.by,
+        ranks=measured.ranks,
+        nbytes=measured.nbytes,
+        count=measured.count,
+        seconds=measured.seconds,
+        iterations=measured.iterations,
+        wrong=measured.wrong,
+        redop=kind.redop,
+        root=kind.root,
+        algbw=rate,
+        busbw=rate * kind.factor(measured.ranks),
+        verdict=PASSED if measured.wrong == 0 else "FAILED",
+    )
+
+
+def verdict(found: Iterable[CollectiveRow]) -> Verdict:
+    """FAILED if a row is; a test whose scopes were all skipped has none that could be."""
+    return PASSED if all(row.verdict == PASSED for row in found) else "FAILED"
+
+
+def blocks(found: Iterable[CollectiveRow]) -> dict[Block, list[CollectiveRow]]:
+    """The rows by collective, scope and backend, in their order."""
+    together: dict[Block, list[CollectiveRow]] = {}
+    for row in found:
+        together.setdefault((row.collective, row.scope, row.by), []).append(row)
+    return together
+
+
+def average_busbw(found: Sequence[CollectiveRow]) -> float:
+    """Mean of the bus bandwidths, each size alike, as nccl-tests print it below a table; bytes/s."""
+    return sum(row.busbw for row in found) / len(found)
+
+
+def fits(found: Iterable[CollectiveRow]) -> tuple[Fit, ...]:
+    """The model of the times of each block, of the rows that PASSED."""
+    return tuple(_fit(block[0], _model(block)) for block in blocks(found).values())
+
+
+def _model(block: Sequence[CollectiveRow]) -> LinearModel | None:
+    return linear_model([(row.nbytes, row.seconds) for row in block if row.verdict == PASSED])
+
+
+def _fit(row: CollectiveRow, model: LinearModel | None) -> Fit:
+    alpha, beta, error = model or (None, None, None)
+    return Fit(collective=row.collective, scope=row.scope, by=row.by, alpha=alpha, beta=beta, error=error)

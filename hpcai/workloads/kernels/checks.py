@@ -1,0 +1,82 @@
+"""What follows from measured kernels: rates, shares of the peak, ratios of providers, and verdicts."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hpcai.inputfile import Case
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.residual import ELEMENTWISE_LIMIT
+from hpcai.kernels.spec import DTYPES
+from hpcai.opcount.ceilings import FMA_PEAK
+from hpcai.record.record import Verdict
+from hpcai.results.measured import Before, Measured
+from hpcai.workloads.kernels.record import KernelRow, KernelsRaw, KernelsTable, MeasuredKernel
+from hpcai.workloads.kernels.scores import KernelProduct, product_of, ratio, table_ceilings
+
+PASSED: Verdict = "PASSED"
+
+
+class _Context(NamedTuple):
+    """What a row is compared with: FMA peaks by type, and seconds by product and provider."""
+
+    peaks: Mapping[str, float]
+    seconds: Mapping[tuple[KernelProduct, str], float]
+
+
+def build(case: Case, measured: Measured, before: Before) -> KernelsTable:
+    """The table of a test that ran to its end."""
+    found = rows(case, measured.raw)
+    return KernelsTable(
+        index=case.index,
+        settings=dict(case.settings),
+        memory=measured.memory,
+        telemetry=measured.telemetry,
+        raw=measured.raw,
+        verdict=verdict(found),
+        ceilings=table_ceilings(found),
+    )
+
+
+def rows(case: Case, raw: KernelsRaw) -> tuple[KernelRow, ...]:
+    """The measured rows with what follows from them, in their order."""
+    custom = [row for row in raw.rows if (row.kernel, row.provider) == (FMA_PEAK, CUSTOM)]
+    peaks: dict[str, float] = {row.dtype: row.operations / row.seconds for row in custom}
+    context = _Context(peaks, {(product_of(row), row.provider): row.seconds for row in raw.rows})
+    return tuple(_row(case.index, raw.threads, row, context) for row in raw.rows)
+
+
+def _row(test: int, threads: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
+    rate, product = measured.operations / measured.seconds, product_of(measured)
+    peak = context.peaks.get(measured.dtype)
+    return KernelRow(
+        test=test,
+        kernel=measured.kernel,
+        direction=measured.direction,
+        shape=measured.shape,
+        of=measured.of,
+        occurrences=measured.occurrences,
+        dtype=measured.dtype,
+        threads=threads,
+        provider=measured.provider,
+        variant=measured.variant,
+        operations=measured.operations,
+        nbytes=measured.nbytes,
+        seconds=measured.seconds,
+        residual=measured.residual,
+        checked=measured.checked,
+        gflops=rate / 1e9,
+        intensity=measured.operations / measured.nbytes if measured.nbytes else None,
+        share=rate / peak if peak else None,
+        ratio=ratio(context.seconds.get((product, CUSTOM)), context.seconds.get((product, VENDOR))),
+        verdict=PASSED if measured.residual <= limit(measured.dtype) else "FAILED",
+    )
+
+
+def limit(dtype: str) -> float:
+    """Largest residual of a row that PASSED: whole numbers are exact, else the limit of the element-wise residual."""
+    return 0.0 if DTYPES[dtype].exact else ELEMENTWISE_LIMIT
+
+
+def verdict(rows: Sequence[KernelRow]) -> Verdict:
+    """PASSED if every row is; a table without rows is FAILED."""
+    return PASSED if rows and all(row.verdict == PASSED for row in rows) else "FAILED"

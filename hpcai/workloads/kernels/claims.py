@@ -1,0 +1,202 @@
+"""Claims about measured kernels: the products that the input asks for and the ceilings, each counted from its shape."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hpcai.inputfile import Case
+from hpcai.kernels import copy, fma_peak, triad
+from hpcai.kernels.providers import VENDOR
+from hpcai.kernels.spec import DTYPES
+from hpcai.kernels.verify import EVERY_ELEMENT, LARGEST_OPERATIONS, RANDOM_VECTORS
+from hpcai.opcount.ceilings import CEILING, COPY, FMA_PEAK, TRIAD, ceilings
+from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, squares, types_of_squares
+from hpcai.results.alterations import appended, changed, removed, repeated
+from hpcai.results.claim import Claim, Claims, Subject
+from hpcai.results.memory_claims import MEMORY
+from hpcai.results.telemetry_claims import TELEMETRY
+from hpcai.workloads.kernels.record import KernelsRaw, MeasuredKernel
+from hpcai.workloads.kernels.scores import PROVIDERS
+
+SMALLEST_AUTOMATIC = 512
+AUTOMATIC = "auto"  # the example whose squares the machine chose
+
+
+class Absence(NamedTuple):
+    """What a provider lacks, or has."""
+
+    kernel: str
+    dtype: str
+    provider: str
+
+
+SHAPE_BY_SHAPE = Absence("gemm", "int8", VENDOR)  # torch multiplies bytes of some shapes and not of others
+NEVER_MISSING = {
+    Absence("gemm", "fp32", VENDOR),
+    Absence("gemm", "fp64", VENDOR),
+    Absence("conv2d", "fp32", VENDOR),
+    Absence(COPY, "fp64", VENDOR),
+}
+OF_VECTORS = (TRIAD, COPY)
+
+
+class Counted(NamedTuple):
+    """What a row says of its product beside who measured it."""
+
+    kernel: str
+    direction: str
+    shape: str
+    of: str
+    occurrences: int
+    dtype: str
+    operations: int
+    nbytes: int
+
+
+def _counted(product: Product | MeasuredKernel) -> Counted:
+    return Counted(*(getattr(product, name) for name in Counted._fields))
+
+
+def _raw(subject: Subject) -> KernelsRaw:
+    raw: KernelsRaw = subject.entry.raw
+    return raw
+
+
+def _wanted(case: Case, rows: Sequence[MeasuredKernel]) -> list[Counted]:
+    """Every product that is asked for; squares of `auto` of the sizes that the rows have."""
+    products = asked(case.settings)
+    if automatic(case.settings):
+        more = squares(_sizes(rows), types_of_squares(case.settings))
+        products += [each for each in more if each not in products]
+    return [_counted(product) for product in products]
+
+
+def _sizes(rows: Sequence[MeasuredKernel]) -> list[int]:
+    """Sides of the square products that were measured, in their order."""
+    found = (re.fullmatch(r"m(\d{1,6}) n\1 k\1", row.shape) for row in rows if row.of == SQUARE)
+    return list(dict.fromkeys(int(size[1]) for size in found if size))
+
+
+def _missing(raw: KernelsRaw) -> list[Absence]:
+    return [Absence(each.kernel, each.dtype, each.provider) for each in raw.missing]
+
+
+def _ceilings_of(subject: Subject) -> set[Absence]:
+    """Kernel, type and provider of all ceilings that are measured on CPUs, or on GPUs."""
+    every = ceilings(subject.environment.accelerators > 0)
+    return {Absence(each.kernel, each.dtype, provider) for each in every for provider in each.providers}
+
+
+def _once(subject: Subject) -> bool:
+    rows = _raw(subject).rows
+    return len({(_counted(row), row.provider) for row in rows}) == len(rows)
+
+
+def _products(subject: Subject) -> bool:
+    """Whether every product has a row of each provider that is not missing, and no other product has one.
+
+    At least one provider has it, except on CPUs for types that only GPUs compute.
+    """
+    raw, accelerated = _raw(subject), subject.environment.accelerators > 0
+    wanted, missing = _wanted(subject.case, raw.rows), _missing(raw)
+    measured = {(_counted(row), row.provider) for row in raw.rows if row.of != CEILING}
+    every = {(product, provider) for product in wanted for provider in PROVIDERS}
+    lacking = {Absence(product.kernel, product.dtype, provider) for product, provider in every - measured}
+    possible = {product for product in wanted if accelerated or not DTYPES[product.dtype].on_gpus}
+    return measured <= every and lacking <= {*missing} and {product for product, _ in measured} == possible
+
+
+def _excused(subject: Subject) -> bool:
+    """Whether each entry of `missing` names a provider once, which lacks all rows of that kernel and type."""
+    raw = _raw(subject)
+    missing, every = _missing(raw), _ceilings_of(subject)
+    wanted = Counter(
+        Absence(product.kernel, product.dtype, provider)
+        for product in _wanted(subject.case, raw.rows)
+        for provider in PROVIDERS
+    )
+    wanted.update(every)
+    measured = Counter(Absence(row.kernel, row.dtype, row.provider) for row in raw.rows)
+    most = {entry: wanted[entry] - 1 if entry == SHAPE_BY_SHAPE else 0 for entry in missing}
+    possible = not NEVER_MISSING.intersection(missing) and all(wanted[entry] for entry in missing)
+    return len(missing) == len(most) and possible and all(measured[entry] <= most[entry] for entry in missing)
+
+
+def _verified(subject: Subject) -> bool:
+    return all(row.checked == _verification(row) for row in _raw(subject).rows)
+
+
+def _verification(row: MeasuredKernel) -> str:
+    large = row.of != CEILING and row.operations > LARGEST_OPERATIONS
+    return RANDOM_VECTORS if large else EVERY_ELEMENT
+
+
+def _doubled(subject: Subject) -> bool:
+    """Whether the squares that only `auto` asks for, and those of its sizes that the input names, have no gap."""
+    if not automatic(subject.case.settings):
+        return True
+    named = {product.layer.batch for product in asked(subject.case.settings) if product.direction == PRODUCT}
+    own = [size for size in _sizes(_raw(subject).rows) if size not in named]
+    doubles = {SMALLEST_AUTOMATIC * 2**step for step in range(20)}
+    smaller = (size // 2 for size in own if size > SMALLEST_AUTOMATIC)
+    return set(own) <= doubles and all(size in own or size in named for size in smaller)
+
+
+def _ceilings(subject: Subject) -> bool:
+    """Whether each ceiling is there by each provider that is not missing, with the counts of its shape."""
+    raw, every = _raw(subject), _ceilings_of(subject)
+    rows = [row for row in raw.rows if row.of == CEILING]
+    measured = {Absence(row.kernel, row.dtype, row.provider) for row in rows}
+    whole = measured <= every and every - measured <= {*_missing(raw)}
+    counted = all((row.operations, row.nbytes) == _of_shape(row) != (0, 0) for row in rows)
+    vectors = {row.shape for row in rows if row.kernel in OF_VECTORS}
+    plain = all((row.direction, row.occurrences) == (CEILING, 1) for row in rows)
+    return whole and counted and len(vectors) <= 1 and plain
+
+
+def _of_shape(row: MeasuredKernel) -> tuple[int, int]:
+    """Operations and bytes of a ceiling's shape; (-1, -1) where the text is no shape."""
+    if row.kernel == FMA_PEAK and (found := re.fullmatch(r"sums(\d{1,12}) steps(\d{1,12})", row.shape)):
+        sums = fma_peak.Shape(int(found[1]), int(found[2]))
+        return fma_peak.operations(sums), fma_peak.nbytes(sums)
+    if row.kernel in OF_VECTORS and (found := re.fullmatch(r"length(\d{1,12})", row.shape)):
+        if row.kernel == TRIAD:
+            return triad.operations(triad.Shape(int(found[1]))), triad.nbytes(triad.Shape(int(found[1])))
+        return copy.operations(copy.Shape(int(found[1]))), copy.nbytes(copy.Shape(int(found[1])))
+    return -1, -1
+
+
+_ABSENT = {"kernel": "gemm", "dtype": "fp32", "provider": VENDOR, "why": "none"}
+
+CLAIMS: Claims = (
+    (
+        *MEMORY,
+        *TELEMETRY,
+        Claim(
+            "ranks: those of the environment",
+            lambda subject: _raw(subject).ranks == subject.environment.ranks,
+            changed("raw.ranks", 3),
+        ),
+        Claim("rows: none twice", _once, repeated("raw.rows.-1")),
+        Claim("missing: each provider once, of products that it may lack", _excused, appended("raw.missing", _ABSENT)),
+        Claim(
+            "rows: verified as the operations of the product ask for",
+            _verified,
+            changed("raw.rows.-1.checked", RANDOM_VECTORS),
+        ),
+        Claim(
+            "rows: the products that SHAPES, PRECISION, BATCH and RESOLUTION ask for",
+            _products,
+            removed("raw.rows.-1"),
+        ),
+        Claim("rows: the ceilings, counted from their shapes", _ceilings, removed("raw.rows.0")),
+        Claim(
+            "rows: squares of auto of 512 and its doubles",
+            _doubled,
+            changed("raw.rows.-1.shape", "m1000 n1000 k1000"),
+            AUTOMATIC,
+        ),
+    ),
+)
+STOPPED_CLAIMS: Claims = ()

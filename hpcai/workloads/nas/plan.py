@@ -1,0 +1,36 @@
+"""Memory and time of a search before it runs."""
+
+from math import ceil
+
+import torch
+
+from hpcai.estimate import Rank
+from hpcai.estimate.search import raising_bytes
+from hpcai.formulas.trial_schedule import planned_in_all
+from hpcai.inputfile import Case
+from hpcai.plan.requirements import Bytes, Requirements, Seconds
+from hpcai.plan.step_rate import probe
+from hpcai.plan.training_requirements import first_shard, smaller_batch, training_memory
+from hpcai.preflight.case_checks import network, opened
+
+
+def _search_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
+    """For the network that the search begins with: others are tried as far as they fit."""
+    graph = network(case, opened(case))
+    raising = 0 if device.type == "cuda" else raising_bytes(graph)
+    return training_memory(case, device, rank) | {"raising": raising}
+
+
+def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
+    """As long as it may take; where trials or rounds end it earlier, as long as they take with the first network."""
+    dataset = opened(case)
+    rates = probe(network(case, dataset), case["BATCH"], case["PRECISION"], device)
+    epoch = rates.training * len(dataset.train) + rates.validation * len(dataset.validation)
+    seconds = crowd * (epoch / case["DEGREE"] + rates.update * first_shard(case).steps)
+    of_trials = ceil(case["TRIALS"] / case["GROUPS"])
+    rounds_ = [limit for limit in (case["ROUNDS"], of_trials) if limit]
+    limits = [planned_in_all(min(rounds_), case["EPOCHS"]) * seconds] if rounds_ else []
+    return {"search": min([*limits, *filter(None, [case["DURATION"]])], default=0.0)}
+
+
+REQUIREMENTS = Requirements(_search_memory, _search_seconds, smaller_batch)

@@ -1,0 +1,20 @@
+"""What is printed of a test of `[weather]`: average precision by class besides what every training prints."""
+
+from collections.abc import Iterator, Sequence
+
+from hpcai.data.weather.layout import names
+from hpcai.record.entry import Row
+from hpcai.report.text import score
+from hpcai.report.training import training_block
+from hpcai.workloads.weather.record import WeatherRow, WeatherScores
+
+
+def block(entry: WeatherRow, rows: Sequence[Row] = ()) -> str:
+    """One test."""
+    return training_block(entry, "the formula and the events of a year", precision_lines(entry.scores))
+
+
+def precision_lines(scores: WeatherScores) -> Iterator[str]:
+    """Average precision of each class."""
+    for name, precision in zip(names(len(scores.class_precision)), scores.class_precision, strict=True):
+        yield score(f"AP at an overlap of 0.5, {name}", precision, "n/a, no box")
