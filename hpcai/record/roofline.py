@@ -96,9 +96,17 @@ class GradientBandwidth(Record, kw_only=True):
 
     within: Annotated[
         float | None,
-        about("groups within a node", unit="B/s", label="gradient bandwidth within nodes, GB/s", scale=GB, absent=NO_GROUP),
+        about(
+            "groups within a node", unit="B/s", label="gradient bandwidth within nodes, GB/s", scale=GB, absent=NO_GROUP
+        ),
     ]
     between: Annotated[
         float | None,
-        about("groups on several nodes", unit="B/s", label="gradient bandwidth between nodes, GB/s", scale=GB, absent=NO_GROUP),
+        about(
+            "groups on several nodes",
+            unit="B/s",
+            label="gradient bandwidth between nodes, GB/s",
+            scale=GB,
+            absent=NO_GROUP,
+        ),
     ]

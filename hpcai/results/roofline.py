@@ -25,8 +25,8 @@ from hpcai.results.gains import GRID
 from hpcai.results.measured import Before
 from hpcai.results.row import graph_of
 from hpcai.workloads.comm.record import CollectiveRow
-from hpcai.workloads.kernels.scores import PROVIDERS, SUMMED, ceilings, fastest, passed
 from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
+from hpcai.workloads.kernels.scores import PROVIDERS, SUMMED, ceilings, fastest, passed
 
 PRODUCTS = ("gemm", "convolution")
 
