@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import count
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.models.module import Layers
 from hpcai.preflight.layer_products import Product
 from hpcai.preflight.layer_sites import Places, survey, watch
-from hpcai.record.preflight import Backward, Forward, KernelChoice, TimedNormalisation, TimedProduct, WholeStep
+from hpcai.record.preflight import Backward, Forward, Kernel, KernelChoice, TimedNormalisation, TimedProduct, WholeStep
 from hpcai.results import kernel_choice as rule
 from hpcai.train.laps import BACKWARD, Laps
 from hpcai.train.loop import Training
@@ -188,7 +188,7 @@ def _products(places: Places, seconds: Seconds) -> dict[Product, TimedProduct]:
         }
         forward, backward = Forward(**by_provider[FORWARD]), Backward(**by_provider[BACKWARD])
         entries[product] = TimedProduct(
-            kernel=spec_of(product[0]).name,
+            kernel=cast(Kernel, spec_of(product[0]).name),
             shape=product[0].text(FORWARD),
             layers=layers,
             forward=forward,

@@ -44,7 +44,7 @@ class Execution:
         self.compile_seconds = 0.0  # of the warm-up
         self.graphs = 0  # compiled or captured so far
         self.settled_graphs = 0  # of them before the clock started
-        self.trials: dict[str, float] = {}  # seconds of the warm-up's steps by the name of the way, where compared
+        self.trials: dict[ExecutedBy, float] = {}  # seconds of the warm-up's steps, where several ways are compared
 
     def settle(self, steps: Callable[[], None], judge: Callable[[], None]) -> int:
         """Make ready for the shapes that occur in `steps` and `judge`, which train and judge on examples of them.
@@ -68,7 +68,7 @@ class Execution:
             graphs=comm.allreduce(self.settled_graphs, MPI.MAX),
             late_graphs=comm.allreduce(late, MPI.MAX),
             compile_seconds=comm.allreduce(self.compile_seconds, MPI.MAX),
-            trials=self.trials,
+            trials=dict(self.trials),
             buckets=comm.allreduce(self.communication.buckets, MPI.MAX),
         )
 
@@ -181,7 +181,7 @@ class Graphed(Execution):
         self._use(ways[self.name])
         return 1 + len(ways) * (1 + TRIALS)
 
-    def _try(self, name: str, steps: Callable[[], None]) -> None:
+    def _try(self, name: ExecutedBy, steps: Callable[[], None]) -> None:
         synchronise(self._device)
         begin = now()
         steps()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast, get_args
 
 import torch
 from mpi4py import MPI
@@ -14,7 +14,7 @@ from hpcai.comm.world import World, broadcast
 from hpcai.data.staging import Staged, staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
-from hpcai.record.preflight import SiteKernels
+from hpcai.record.preflight import SiteFunction, SiteKernels
 from hpcai.record.record import Backend
 from hpcai.train import own
 from hpcai.train import precision as precisions
@@ -53,7 +53,7 @@ def in_groups(
                 own.in_use(case),
             ):
                 site = site_kernels(case, group.active)
-                measured = measure(ActiveGroup(group, copy, backend, between_nodes(group, node), site))
+                measured = measure(ActiveGroup(group, copy, cast(Backend, backend), between_nodes(group, node), site))
             group.free()
         shutdown.barrier(world.comm)
     return measured
@@ -70,4 +70,4 @@ def site_kernels(case: Case, comm: MPI.Comm) -> SiteKernels | None:
     expected = broadcast(comm, digest)
     if digest != expected:
         raise DataError(f"{case.own_kernels} has SHA-256 {digest} here; allowed: {expected}, as on rank 0")
-    return SiteKernels(sha256=digest, computes=tuple(sorted(computes)))
+    return SiteKernels(sha256=digest, computes=tuple(name for name in get_args(SiteFunction) if name in computes))
