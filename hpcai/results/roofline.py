@@ -114,7 +114,8 @@ def _all_reduce(case: Case, backend: str, gradients: int, before: Before) -> All
         sound = [row for row in before.collectives if _of(row) == wanted]
         if sound:
             row = min(sound, key=lambda row: (abs(log(row.nbytes / gradients)), row.nbytes))
-            return AllReduceSource(test=test, scope=scope, by=cast(TrainingBackend, row.by), nbytes=row.nbytes, bandwidth=row.busbw)
+            by = cast(TrainingBackend, row.by)
+            return AllReduceSource(test=test, scope=scope, by=by, nbytes=row.nbytes, bandwidth=row.busbw)
     return None
 
 
