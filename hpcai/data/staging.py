@@ -25,6 +25,7 @@ from hpcai.data.image_dataset import Dataset
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
+from hpcai.record.dataset import Staging
 
 Facts = dict[str, Any]  # what rank 0 knows of the original
 
@@ -34,11 +35,11 @@ class Staged:
     """The dataset opened from this node's copy, None where nothing had to be copied, and what was measured."""
 
     dataset: Any  # what the workload trains on, a Dataset or Weather
-    measured: dict[str, Any]
+    measured: Staging
 
 
 @contextmanager
-def staged(case: Case, seed: int, group: Group | None, world: World, shutdown: Shutdown) -> Iterator[Staged | None]:
+def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) -> Iterator[Staged | None]:
     """Within, the data of a case lie on every node; None if STAGE is none, and on idle ranks. Collective over `world`.
 
     When `ending` says that the run is to end, no further file is copied, and the dataset stays where it is.
@@ -50,7 +51,7 @@ def staged(case: Case, seed: int, group: Group | None, world: World, shutdown: S
         yield None
         return
     facts = agreed(world.comm, lambda: _facts(case))
-    share = _Share(case, seed, group, facts, shutdown) if group else None
+    share = _Share(case, group, facts, shutdown) if group else None
     try:
         for step in ("claim", "divide", "check_space", "fill", "open"):
             if step == "open" and shutdown.agreed(world.comm):
@@ -89,8 +90,8 @@ def _facts(case: Case) -> Facts:
 class _Share:
     """One rank's share of the work of its node; the steps are taken by all ranks of the job at once."""
 
-    def __init__(self, case: Case, seed: int, group: Group, facts: Facts, shutdown: Shutdown) -> None:
-        self.case, self.seed, self.group, self.facts, self.shutdown = case, seed, group, facts, shutdown
+    def __init__(self, case: Case, group: Group, facts: Facts, shutdown: Shutdown) -> None:
+        self.case, self.group, self.facts, self.shutdown = case, group, facts, shutdown
         self.keep = case["STAGE"] == "keep"
         self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
         self.copy: node_copies.Copy | None = None  # on the node's first rank, which holds the lock
@@ -129,7 +130,7 @@ class _Share:
         samples = self.facts["samples"]
         needed = np.zeros(samples, np.bool_)
         for member in members:
-            needed |= sampler(self.case["SAMPLER"], samples, self.seed, member, models).in_bag(0, samples)
+            needed |= sampler(self.case["SAMPLER"], samples, self.case["SEED"], member, models).in_bag(0, samples)
         return needed
 
     def check_space(self) -> None:
@@ -163,15 +164,12 @@ class _Share:
         if found != expected:
             raise DataError(f"the copy {copied} holds data of SHA-256 {found}; allowed: {expected}, as {original}")
 
-    def measured(self) -> dict[str, Any]:
+    def measured(self) -> Staging:
         """Sums over all nodes. Collective over the active ranks."""
         active = self.group.active
         totals = {"bytes": self._nbytes, "reused_bytes": self.reused, "nodes": int(self.node.rank == 0)}
-        return {
-            **reductions.sums(active, totals),
-            **reductions.largest(active, {"seconds": self.seconds}),
-            "kept": self.keep,
-        }
+        seconds = active.allreduce(self.seconds, MPI.MAX)
+        return Staging(**reductions.sums(active, totals), seconds=seconds, kept=self.keep)
 
     def close(self) -> None:
         """Give the copy up, after the last rank has read from it."""

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-VALID = "VALID"
-UNOFFICIAL = "UNOFFICIAL"
-INVALID = "INVALID"
+from hpcai.record.record import Status
+
+VALID: Status = "VALID"
+UNOFFICIAL: Status = "UNOFFICIAL"
+INVALID: Status = "INVALID"
 SEVERITY = (VALID, UNOFFICIAL, INVALID)
 
 SAMPLES = 1_281_167  # of ImageNet
@@ -33,7 +35,6 @@ class Official:
 IMAGES = Official("imagenet", (SAMPLES, SAMPLES), epochs=90, target=0.763, penalty=5)
 TRAINING = (YEARS[0] * FRAMES[0], YEARS[1] * FRAMES[1])
 WEATHER = Official("extremeweather", TRAINING, epochs=50, target=0.35, penalty=10, validation=FRAMES)
-OFFICIAL = {"ensemble": IMAGES, "weather": WEATHER}
 Rule = tuple[bool, str]  # whether it was kept, and what is said if not
 FAILED = "checks FAILED, official PASSED"
 
@@ -42,7 +43,7 @@ FAILED = "checks FAILED, official PASSED"
 class Audit:
     """A status and what it rests on; VALID has no reasons."""
 
-    status: str
+    status: Status
     reasons: tuple[str, ...]
 
 

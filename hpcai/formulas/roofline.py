@@ -4,10 +4,14 @@ attainable = min(P of convolutions and products, B_mem x I_mem, B_comm x I_comm)
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 Rates = Mapping[str, float | None]
 
-COMPUTE, MEMORY, COMMUNICATION = "compute", "memory", "communication"
+Bound = Literal["compute", "memory", "communication"]
+COMPUTE: Bound = "compute"
+MEMORY: Bound = "memory"
+COMMUNICATION: Bound = "communication"
 
 
 def moved_in_all_reduce(nbytes: float, ranks: int) -> float:
@@ -34,7 +38,7 @@ def bound(rate: float | None, intensity: float | None) -> float | None:
     return None if rate is None or intensity is None else rate * intensity
 
 
-def attainable(bounds: Rates) -> tuple[float | None, str | None]:
+def attainable(bounds: Mapping[Bound, float | None]) -> tuple[float | None, Bound | None]:
     """The lowest of the bounds that are known, and its name; (None, None) unless that of computing is known."""
     known = {name: value for name, value in bounds.items() if value is not None}
     if COMPUTE not in known:

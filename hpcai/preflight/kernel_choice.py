@@ -1,4 +1,4 @@
-"""`auto KERNELS`: layers are timed by our kernels and by the vendor's, within steps of the network that is to train.
+"""KERNELS auto: layers are timed by custom kernels and by the vendor's, within steps of the network that is to train.
 
 So operands lie, and are warm or cold, as they are in training; all ranks compute at the same time, with all their
 threads; and gradients that share what they read are timed together. Steps by several sets of kernels take turns.
@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import count
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,12 +23,12 @@ from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.models.module import Layers
 from hpcai.preflight.layer_products import Product
 from hpcai.preflight.layer_sites import Places, survey, watch
-from hpcai.result import choice as rule
+from hpcai.record.preflight import Backward, Forward, Kernel, KernelChoice, TimedNormalisation, TimedProduct, WholeStep
+from hpcai.results import kernel_choice as rule
 from hpcai.train.laps import BACKWARD, Laps
 from hpcai.train.loop import Training
 from hpcai.train.providers import Choice, take_over
 
-Json = dict[str, Any]
 Batch = tuple[torch.Tensor, torch.Tensor]
 Timed = tuple[Product | str, str, str]  # what was timed, a product or a batch norm; its pass, and by whom
 Seconds = dict[Timed, float]
@@ -45,9 +45,9 @@ BOTH = "both"  # passes
 class Chosen:
     """What was timed, and what follows from it; the same on all ranks."""
 
-    measured: Json
+    measured: KernelChoice
     choice: Choice
-    products: Mapping[Product, Collection[str]]  # the directions that are ours
+    products: Mapping[Product, Collection[str]]  # the directions that are custom
 
 
 @dataclass(frozen=True)
@@ -104,30 +104,30 @@ def choose(training: Training, comm: MPI.Comm, device: torch.device) -> Chosen:
     places = survey(vendors, lambda: steps.seconds(vendors))
     rounds, seconds = _timed(steps, vendors, places)
     products, norms = _products(places, seconds), _norms(places, seconds)
-    mine = {product: entry["ours"] for product, entry in products.items()}
-    choice = _choice(places, mine, {shape for shape, entry in norms.items() if entry["ours"]})
-    some = any(mine.values()) or bool(choice.normalisations)
-    measured = {
-        "rounds": rounds,
-        "products": [*products.values()],
-        "normalisations": [*norms.values()],
-        "whole": _whole(steps, vendors, choice) if some else None,
-    }
+    custom: dict[Product, Collection[str]] = {product: entry.custom for product, entry in products.items()}
+    choice = _choice(places, custom, {norm.shape for norm in norms if norm.chosen})
+    some = any(custom.values()) or bool(choice.normalisations)
+    measured = KernelChoice(
+        rounds=rounds,
+        products=tuple(products.values()),
+        normalisations=tuple(norms),
+        whole=_whole(steps, vendors, choice) if some else None,
+    )
     if rule.pays_off(measured):
-        return Chosen(measured, choice, mine)
-    return Chosen(measured, Choice({}, ()), dict.fromkeys(mine, ()))
+        return Chosen(measured, choice, custom)
+    return Chosen(measured, Choice({}, ()), dict.fromkeys(custom, ()))
 
 
-def _choice(places: Places, mine: Mapping[Product, Collection[str]], norms: Collection[str]) -> Choice:
-    """What is ours by the names of layers, from what is by products, and by batch norms in words."""
+def _choice(places: Places, custom: Mapping[Product, Collection[str]], norms: Collection[str]) -> Choice:
+    """What is custom by the names of layers, from what is custom by product, and by batch norms in words."""
     products: dict[str, dict[Any, Collection[str]]] = {}
     for (name, size), product in places.products.items():
-        products.setdefault(name, {})[size] = mine[product]
+        products.setdefault(name, {})[size] = custom[product]
     return Choice(products, frozenset(name for name, shape in places.norms.items() if shape in norms))
 
 
 def _arranged(vendors: Layers, choice: Choice | None) -> Layers:
-    """The same layers, with the same parameters, by our kernels as far as they are chosen."""
+    """The same layers, with the same parameters, by custom kernels as far as they are chosen."""
     module = deepcopy(vendors, {id(parameter): parameter for parameter in vendors.parameters()})
     if choice is not None:
         take_over(module, choice)
@@ -171,36 +171,48 @@ def _by_shape(way: str, laps: Laps, places: Places) -> Seconds:
 
 
 def _by_whom(way: str, passed: str, product: Product) -> str:
-    """What `rule` calls a pass in which these directions are ours."""
+    """The field of Forward or Backward that times a pass in which these directions are custom."""
     if way == VENDOR:
         return VENDOR
     directions = [each for each in product[1] if (each == FORWARD) == (passed == FORWARD)]
     return rule.label([each for each in directions if each in WAYS[way]], directions)
 
 
-def _products(places: Places, seconds: Seconds) -> dict[Product, Json]:
-    """What is told of each product, in the order in which layers have them."""
+def _products(places: Places, seconds: Seconds) -> dict[Product, TimedProduct]:
+    """The times of each product, in the order in which layers have them."""
     entries = {}
     for product, layers in Counter(places.products.values()).items():
-        passes = {
+        by_provider = {
             passed: {by: each for (what, its, by), each in seconds.items() if (what, its) == (product, passed)}
             for passed in (FORWARD, BACKWARD)
         }
-        entry = {"kernel": spec_of(product[0]).name, "shape": product[0].text(FORWARD), "layers": layers, **passes}
-        entries[product] = {**entry, "ours": rule.chosen(entry)}
+        forward, backward = Forward(**by_provider[FORWARD]), Backward(**by_provider[BACKWARD])
+        entries[product] = TimedProduct(
+            kernel=cast(Kernel, spec_of(product[0]).name),
+            shape=product[0].text(FORWARD),
+            layers=layers,
+            forward=forward,
+            backward=backward,
+            custom=rule.chosen(forward, backward),
+        )
     return entries
 
 
-def _norms(places: Places, seconds: Seconds) -> dict[str, Json]:
-    """The same of the batch norms."""
-    entries = {}
-    for shape, layers in Counter(places.norms.values()).items():
-        entry = {"shape": shape, "layers": layers, **{by: seconds[shape, BOTH, by] for by in (VENDOR, CUSTOM)}}
-        entries[shape] = {**entry, "ours": rule.normalised(entry)}
-    return entries
+def _norms(places: Places, seconds: Seconds) -> list[TimedNormalisation]:
+    """The times of the batch norms of each shape."""
+    return [
+        TimedNormalisation(
+            shape=shape,
+            layers=layers,
+            vendor=seconds[shape, BOTH, VENDOR],
+            custom=seconds[shape, BOTH, CUSTOM],
+            chosen=rule.normalised(seconds[shape, BOTH, VENDOR], seconds[shape, BOTH, CUSTOM]),
+        )
+        for shape, layers in Counter(places.norms.values()).items()
+    ]
 
 
-def _whole(steps: _Steps, vendors: Layers, choice: Choice) -> dict[str, float]:
+def _whole(steps: _Steps, vendors: Layers, choice: Choice) -> WholeStep:
     """Seconds of a step of the whole network by the vendor, and as chosen; of all rounds the least."""
     modules = {VENDOR: _arranged(vendors, None), "chosen": _arranged(vendors, choice)}
     best = dict.fromkeys(modules, inf)
@@ -210,4 +222,4 @@ def _whole(steps: _Steps, vendors: Layers, choice: Choice) -> dict[str, float]:
             best[name] = min(best[name], steps.seconds(module))
 
     steps.rounds(once)
-    return steps.of_slowest(best)
+    return WholeStep(**steps.of_slowest(best))

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import torch
 from mpi4py import MPI
 
 from hpcai import clock
-from hpcai.comm import reductions
 from hpcai.kernels import conv2d, operators
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
@@ -16,6 +14,7 @@ from hpcai.kernels.layers import LayerShape, spec_of
 from hpcai.kernels.spec import INT8
 from hpcai.networks.graph import Graph
 from hpcai.preflight.layer_products import products
+from hpcai.record.preflight import PrecisionProbe
 from hpcai.train.precision import PRECISIONS, switched
 
 SECONDS = 1.0  # of the whole probe, about
@@ -72,10 +71,10 @@ class _Pass:
         return operators.dense_int8(self.x, self.w, ours=())
 
 
-def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) -> dict[str, Any]:
+def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) -> PrecisionProbe:
     """Seconds of the network's heaviest layer, forward and backward, in fp32 and in `precision`; outside all clocks.
 
-    The passes take turns; of each the fastest counts, and of the ranks the slowest. `converted` tells whether 16-bit
+    The passes take turns; of each the fastest counts, and of the ranks the slowest. `converted`: whether 16-bit
     convolutions have to be computed in fp32 on one of the ranks. Collective over `comm`, the same on all its ranks.
     """
     shape = _heaviest(graph, device)
@@ -84,9 +83,12 @@ def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) ->
     rounds = round(SECONDS / (plain.seconds() + wanted.seconds()))
     times = [(plain.seconds(), wanted.seconds()) for _ in range(min(max(rounds, FEWEST), MOST))]
     fp32_seconds, seconds = map(min, zip(*times, strict=True))
-    slowest = reductions.largest(comm, {"fp32_seconds": fp32_seconds, "seconds": seconds})
     converted = converts(device.type, PRECISIONS[precision].arithmetic)
-    return {**slowest, "converted": bool(comm.allreduce(int(converted), MPI.MAX))}
+    return PrecisionProbe(
+        fp32_seconds=comm.allreduce(fp32_seconds, MPI.MAX),
+        seconds=comm.allreduce(seconds, MPI.MAX),
+        converted=bool(comm.allreduce(int(converted), MPI.MAX)),
+    )
 
 
 def _operations(shape: LayerShape) -> int:

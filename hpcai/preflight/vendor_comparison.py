@@ -1,14 +1,14 @@
-"""The first steps by our kernels, beside the same steps by the vendor's: do they learn the same, and how fast?
+"""The first training steps by custom kernels, compared with the same steps by the vendor's: losses, layers, seconds.
 
 All begin with the same weights, on the same samples. Rounding alone makes them differ, and steps make differences grow.
-How far it may bring them is found by more trainings by the vendor's kernels, whose weights are nudged at the beginning:
-each by the error that the element-wise check allows a sum of so many terms, 8 sqrt(N) u, or by half a unit of the type
-that products are made of if that is more, up or down by chance. What these differ by at most, on any rank, is what
-rounding makes.
+How far it may bring them is measured by further trainings by the vendor's kernels, whose weights are altered at the
+beginning: each by the error that the element-wise check allows a sum of so many terms, 8 sqrt(N) u, or by half a unit
+of the type of the products if that is more, up or down at random. The largest difference of these on any rank is the
+rounding.
 
-Compared are the losses of some steps on a few samples, the loss of these in evaluation then, of networks that tell
-classes (a detector makes boxes there), and what one pass over a full batch leaves in each layer: gradients, and
-statistics of batch norm.
+Compared are the losses of some steps on a few samples; of classifiers the loss of these in evaluation afterwards (a
+detector makes boxes there); and what one pass over a full batch leaves in each layer: gradients, and statistics of
+batch norm.
 """
 
 from collections.abc import Callable
@@ -21,20 +21,19 @@ from mpi4py import MPI
 from torch import Tensor, nn
 
 from hpcai import clock
-from hpcai.comm import reductions
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import VENDOR
 from hpcai.kernels.spec import fp32_tolerance
 from hpcai.machine import memory
 from hpcai.models.module import Layers
 from hpcai.networks.graph import Graph
-from hpcai.result.beside import finite, furthest, gradient_share, pixels, statistics_share
+from hpcai.record.preflight import ComparedLayer, ComparedLosses, VendorComparison
+from hpcai.results.vendor_comparison import finite, furthest, gradient_share, pixels, statistics_share
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.train.precision import PRECISIONS
 from hpcai.train.providers import give_back
 
-Json = dict[str, Any]
 Batch = tuple[Tensor, Tensor]
 Left = dict[str, Tensor]  # what a pass leaves in each layer, by its name; vectors
 
@@ -48,7 +47,7 @@ ROUNDS, SECONDS = 5, 4.0  # of the timing, at most, after a round that does not 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A network by somebody's kernels, trained from where it stands, without its group."""
+    """A network by the kernels of one provider, trained from its present weights, without its group."""
 
     module: Layers
     training: Training
@@ -80,11 +79,11 @@ class _Trial:
         self.module.train()
         return [finite(float(loss))]
 
-    def lessons(self, batch: Batch) -> dict[str, list[float]]:
-        """All that is compared of a few samples."""
+    def all_losses(self, batch: Batch) -> dict[str, list[float]]:
+        """All losses that are compared, by field of VendorComparison; in evaluation those of classifiers only."""
         losses = {"losses": self.losses(batch)}
-        tells_classes = isinstance(self.training.objective, Classification)
-        return losses | ({"evaluated": self.evaluated(batch)} if tells_classes else {})
+        classifies = isinstance(self.training.objective, Classification)
+        return losses | ({"evaluated": self.evaluated(batch)} if classifies else {})
 
     def left(self, batch: Batch) -> tuple[Left, Left]:
         """Gradients and statistics of each layer after a pass."""
@@ -104,82 +103,100 @@ class _Trial:
         return clock.now() - begin
 
 
-def beside_the_vendor(
+def compare_with_vendor(
     case: Case,
     graph: Graph,
     assemble: Callable[[], Training],
     comm: MPI.Comm,
     device: torch.device,
     phases: clock.Phases,
-) -> Json:
-    """`beside` as a part of a measurement, with its phase; nothing where the vendor's kernels train. Collective.
+) -> VendorComparison | None:
+    """The comparison, with its phase; None where the vendor's kernels train. Collective over `comm`.
 
     `assemble` gives a training of the graph's network from its beginning.
     """
     if case["KERNELS"] == VENDOR:
-        return {}
-    with phases.measure("beside"):
-        found = {"beside": beside(case, graph, assemble(), comm, device)}
+        return None
+    with phases.measure("vendor_comparison"):
+        found = _comparison(case, graph, assemble(), comm, device)
     memory.give_back()
     return found
 
 
-def beside(case: Case, graph: Graph, training: Training, comm: MPI.Comm, device: torch.device) -> Json:
+def _comparison(case: Case, graph: Graph, training: Training, comm: MPI.Comm, device: torch.device) -> VendorComparison:
     """Losses of the rank that differs most, the layer that does, and seconds of a pass of the slowest rank.
 
-    The training is left as it was. Collective over `comm`, the same on all its ranks.
+    The training is left as it was.
     """
     ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
+    losses = _losses(training, (x[:SAMPLES], y[:SAMPLES]), case["PRECISION"], comm)
+    gradient, statistics = _layers(case, graph, training, (x, y), comm)
+    custom_seconds, vendor_seconds = _pass_seconds(training, (x, y), comm, device)
+    return VendorComparison(
+        losses=losses["losses"],
+        gradient=gradient,
+        statistics=statistics,
+        custom_seconds=custom_seconds,
+        vendor_seconds=vendor_seconds,
+        evaluated=losses.get("evaluated"),
+    )
+
+
+def _losses(training: Training, batch: Batch, precision: str, comm: MPI.Comm) -> dict[str, ComparedLosses]:
+    """By field of VendorComparison."""
+    vendor = _Trial(_by_vendor(training), training).all_losses(batch)
+    custom = _Trial(_copied(training), training).all_losses(batch)
+    altered = [
+        _Trial(_altered(_by_vendor(training), precision, draw), training).all_losses(batch) for draw in range(DRAWS)
+    ]
     return {
-        **_losses(training, (x[:SAMPLES], y[:SAMPLES]), case["PRECISION"], comm),
-        **_layers(case, graph, training, (x, y), comm),
-        **_paces(training, (x, y), comm, device),
+        name: _compared_losses(custom[name], losses, [each[name] for each in altered], comm)
+        for name, losses in vendor.items()
     }
 
 
-def _losses(training: Training, batch: Batch, precision: str, comm: MPI.Comm) -> Json:
-    theirs = _Trial(_vendors(training), training).lessons(batch)
-    own = _Trial(_copied(training), training).lessons(batch)
-    nudged = [_Trial(_nudged(_vendors(training), precision, draw), training).lessons(batch) for draw in range(DRAWS)]
-    return {name: _held(own[name], losses, [each[name] for each in nudged], comm) for name, losses in theirs.items()}
+def _compared_losses(
+    custom: list[float], vendor: list[float], altered: list[list[float]], comm: MPI.Comm
+) -> ComparedLosses:
+    """Losses of the rank that differs most, and the largest change by rounding on any."""
+    _, worst = comm.allreduce((furthest(custom, vendor), comm.rank), MPI.MAX)
+    rounding = comm.allreduce(max(furthest(each, vendor) for each in altered), MPI.MAX)
+    return ComparedLosses(
+        custom=tuple(comm.bcast(custom, worst)), vendor=tuple(comm.bcast(vendor, worst)), rounding=rounding
+    )
 
 
-def _held(own: list[float], theirs: list[float], nudged: list[list[float]], comm: MPI.Comm) -> Json:
-    """Losses of the rank that differs most, and how far rounding brings them on any."""
-    _, worst = comm.allreduce((furthest(own, theirs), comm.rank), MPI.MAX)
-    made = comm.allreduce(max(furthest(each, theirs) for each in nudged), MPI.MAX)
-    return {"custom": comm.bcast(own, worst), "vendor": comm.bcast(theirs, worst), "rounding": made}
-
-
-def _layers(case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm) -> Json:
-    """The layer whose gradients differ most from the vendor's, and the one whose statistics do."""
+def _layers(
+    case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm
+) -> tuple[ComparedLayer, ComparedLayer]:
+    """The layer whose gradients deviate most from the vendor's, and the one whose statistics do."""
     precision = case["PRECISION"]
-    theirs = _Trial(_vendors(training), training).left(batch)
-    own = _Trial(_copied(training), training).left(batch)
-    nudged = [
-        _Trial(_nudged(_vendors(training), precision, draw), training).left(batch) for draw in range(DRAWS_OF_LAYERS)
+    vendor = _Trial(_by_vendor(training), training).left(batch)
+    custom = _Trial(_copied(training), training).left(batch)
+    altered = [
+        _Trial(_altered(_by_vendor(training), precision, draw), training).left(batch)
+        for draw in range(DRAWS_OF_LAYERS)
     ]
     gradients, statistics = (
         [
-            _compared(name, vector, own[kind][name], [each[kind][name] for each in nudged], comm)
+            _compared_layer(name, vector, custom[kind][name], [each[kind][name] for each in altered], comm)
             for name, vector in left.items()
         ]
-        for kind, left in enumerate(theirs)
+        for kind, left in enumerate(vendor)
     )
-    return {
-        "gradient": max(gradients, key=lambda layer: gradient_share(layer, precision)),
-        "statistics": max(statistics, key=lambda layer: statistics_share(layer, pixels(case, graph, layer["where"]))),
-    }
+    return (
+        max(gradients, key=lambda layer: gradient_share(layer, precision)),
+        max(statistics, key=lambda layer: statistics_share(layer, pixels(case, graph, layer.where))),
+    )
 
 
-def _compared(name: str, theirs: Tensor, own: Tensor, nudged: list[Tensor], comm: MPI.Comm) -> Json:
-    """By how much a layer is off, by how much rounding may bring it, and how large it is."""
-    return {
-        "where": name,
-        "off": comm.allreduce(_norm(own.double() - theirs), MPI.MAX),
-        "rounding": comm.allreduce(max(_norm(each.double() - theirs) for each in nudged), MPI.MAX),
-        "size": comm.allreduce(_norm(theirs.double()), MPI.MAX),
-    }
+def _compared_layer(name: str, vendor: Tensor, custom: Tensor, altered: list[Tensor], comm: MPI.Comm) -> ComparedLayer:
+    return ComparedLayer(
+        where=name,
+        deviation=comm.allreduce(_norm(custom.double() - vendor), MPI.MAX),
+        rounding=comm.allreduce(max(_norm(each.double() - vendor) for each in altered), MPI.MAX),
+        norm=comm.allreduce(_norm(vendor.double()), MPI.MAX),
+    )
 
 
 def _joined(parts: dict[str, list[Any]]) -> Left:
@@ -207,32 +224,29 @@ def _copied(training: Training) -> Layers:
     return copy
 
 
-def _vendors(training: Training) -> Layers:
+def _by_vendor(training: Training) -> Layers:
     module = _copied(training)
     give_back(module)
     return module
 
 
-def _nudged(module: Layers, precision: str, draw: int) -> Layers:
+def _altered(module: Layers, precision: str, draw: int) -> Layers:
     """Every weight a little larger or smaller, by a draw that is the same everywhere."""
     generator = torch.Generator().manual_seed(draw)
     arithmetic = PRECISIONS[precision].arithmetic
     with torch.no_grad():
         for weight in (parameter for parameter in module.parameters() if parameter.ndim > 1):
-            nudge = max(fp32_tolerance(weight[0].numel()), 2.0**-arithmetic.significand)
+            change = max(fp32_tolerance(weight[0].numel()), 2.0**-arithmetic.significand)
             signs = torch.randint(0, 2, weight.shape, generator=generator).to(weight.device, torch.float32) * 2 - 1
-            weight.copy_(weight.float() * (1 + nudge * signs))
+            weight.copy_(weight.float() * (1 + change * signs))
     return module
 
 
-def _paces(training: Training, batch: Batch, comm: MPI.Comm, device: torch.device) -> Json:
-    """Seconds of a pass over a full batch, ours and the vendor's in turn; of each the fastest counts."""
-    modules = {"custom_seconds": _copied(training), "vendor_seconds": _vendors(training)}
-    trials = {name: _Trial(module, training) for name, module in modules.items()}
-    first = {name: trial.seconds(batch, device) for name, trial in trials.items()}
-    whole = comm.allreduce(sum(first.values()), MPI.MAX)
-    rounds = [
-        {name: trial.seconds(batch, device) for name, trial in trials.items()}
-        for _ in range(min(max(int(SECONDS / whole), 1), ROUNDS))
-    ]
-    return reductions.largest(comm, {name: min(each[name] for each in rounds) for name in trials})
+def _pass_seconds(training: Training, batch: Batch, comm: MPI.Comm, device: torch.device) -> tuple[float, float]:
+    """Seconds of a pass over a full batch by custom kernels and by the vendor's, in turn; the fastest of each."""
+    trials = [_Trial(module, training) for module in (_copied(training), _by_vendor(training))]
+    whole = comm.allreduce(sum(trial.seconds(batch, device) for trial in trials), MPI.MAX)
+    count = min(max(int(SECONDS / whole), 1), ROUNDS)
+    rounds = [[trial.seconds(batch, device) for trial in trials] for _ in range(count)]
+    custom, vendor = (comm.allreduce(min(seconds), MPI.MAX) for seconds in zip(*rounds, strict=True))
+    return custom, vendor

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from hpcai.formulas.score import mean_precision
 from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Seconds, Sha256, about
 
 
@@ -41,11 +42,19 @@ class Validation(Record, kw_only=True):
     counted: Annotated[Count, about("validation samples evaluated")]
     fingerprint: Annotated[Count, about("sum of scrambled indices of the samples evaluated")]
 
+    def quality(self, samples: int) -> float:
+        """The model's quality by this validation on a set of so many samples."""
+        raise NotImplementedError
+
 
 class ImageValidation(Validation, kw_only=True):
     """One validation of a classifier."""
 
     correct: Annotated[Count, about("samples whose most likely class is theirs")]
+
+    def quality(self, samples: int) -> float:
+        """Top-1: the share of correct samples."""
+        return self.correct / samples
 
 
 ClassPrecision = tuple[float | None, ...]  # average precision of each class; null where there is no true box
@@ -55,3 +64,7 @@ class BoxValidation(Validation, kw_only=True):
     """One validation of a detector."""
 
     average_precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.5")]
+
+    def quality(self, samples: int) -> float:
+        """Mean average precision of the classes that have true boxes."""
+        return mean_precision(self.average_precision)

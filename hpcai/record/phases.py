@@ -13,26 +13,30 @@ class Phases(Record, kw_only=True):
         about(
             "from the start of the process to the first timed step, of the first test",
             unit="s",
-            label="phase start-up, s", absent="",
+            label="phase start-up, s",
+            absent="",
         ),
     ] = None
-    staging: Annotated[Seconds | None, about("copy of the data to the nodes", unit="s", label="phase staging, s", absent="")] = (
-        None
-    )
+    staging: Annotated[
+        Seconds | None, about("copy of the data to the nodes", unit="s", label="phase staging, s", absent="")
+    ] = None
     set_up: Annotated[Seconds, about("data and model are made ready", unit="s", label="phase set-up, s")]
     kernel_choice: Annotated[
         Seconds | None, about("KERNELS auto times the layers", unit="s", label="phase kernel choice, s", absent="")
     ] = None
     residuals: Annotated[Seconds, about("the provider's products are checked", unit="s", label="phase residuals, s")]
     probe: Annotated[
-        Seconds | None, about("the precision is compared with fp32", unit="s", label="phase precision probe, s", absent="")
+        Seconds | None,
+        about("the precision is compared with fp32", unit="s", label="phase precision probe, s", absent=""),
     ] = None
     vendor_comparison: Annotated[
         Seconds | None,
         about("custom kernels are compared with the vendor's", unit="s", label="phase vendor comparison, s", absent=""),
     ] = None
     warm_up: Annotated[Seconds, about("steps that are discarded", unit="s", label="phase warm-up, s")]
-    training: Annotated[PositiveSeconds, about("the timed region, validations excepted", unit="s", label="phase training, s")]
+    training: Annotated[
+        PositiveSeconds, about("the timed region, validations excepted", unit="s", label="phase training, s")
+    ]
     data_wait: Annotated[
         Seconds, about("of training: waiting for data", unit="s", label="phase data wait (in training), s")
     ]
@@ -53,12 +57,14 @@ class Phases(Record, kw_only=True):
 class PhaseShares(Record, kw_only=True):
     """Seconds of a phase / the sum of all phases; phases within training are part of it."""
 
-    start_up: Annotated[float | None, about("less the phases that it includes", label="share of phases, start-up", absent="")] = (
-        None
-    )
+    start_up: Annotated[
+        float | None, about("less the phases that it includes", label="share of phases, start-up", absent="")
+    ] = None
     staging: Annotated[float | None, about("staging", label="share of phases, staging", absent="")] = None
     set_up: Annotated[float, about("set-up", label="share of phases, set-up")]
-    kernel_choice: Annotated[float | None, about("kernel choice", label="share of phases, kernel choice", absent="")] = None
+    kernel_choice: Annotated[
+        float | None, about("kernel choice", label="share of phases, kernel choice", absent="")
+    ] = None
     residuals: Annotated[float, about("residuals", label="share of phases, residuals")]
     probe: Annotated[float | None, about("precision probe", label="share of phases, precision probe", absent="")] = None
     vendor_comparison: Annotated[

@@ -124,8 +124,11 @@ class KernelChoice(Record, kw_only=True):
     whole: Annotated[WholeStep | None, about("a whole step; null where nothing custom was faster")]
 
 
+SiteFunction = Literal["convolve", "multiply"]
+
+
 class SiteKernels(Record, kw_only=True):
     """Kernels of a file that KERNELS file:PATH names."""
 
     sha256: Annotated[Sha256, about("SHA-256 of the file")]
-    computes: Annotated[tuple[Literal["convolve", "multiply"], ...], about("functions of the file that are used")]
+    computes: Annotated[tuple[SiteFunction, ...], about("functions of the file that are used")]

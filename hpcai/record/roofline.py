@@ -2,12 +2,13 @@
 
 from typing import Annotated, Literal
 
+from hpcai.formulas.roofline import Bound
 from hpcai.record.record import Count, Positive, Record, about
 
 GB = 1e9
+GroupScope = Literal["group", "world"]
 NOT_MEASURED = "n/a, not measured"
 NO_GROUP = "n/a, no such group"
-Bound = Literal["compute", "memory", "communication"]
 
 
 class Intensity(Record, kw_only=True):
@@ -73,7 +74,7 @@ class AllReduceSource(Record, kw_only=True):
     """The measured all-reduce that the communication bound is from."""
 
     test: Annotated[Positive, about("its test")]
-    scope: Annotated[Literal["group", "world"], about("communicators")]
+    scope: Annotated[GroupScope, about("communicators")]
     by: Annotated[Literal["gloo", "nccl"], about("backend")]
     nbytes: Annotated[Positive, about("size nearest to the gradients", unit="B")]
     bandwidth: Annotated[float, about("bus bandwidth", unit="B/s")]
@@ -96,9 +97,17 @@ class GradientBandwidth(Record, kw_only=True):
 
     within: Annotated[
         float | None,
-        about("groups within a node", unit="B/s", label="gradient bandwidth within nodes, GB/s", scale=GB, absent=NO_GROUP),
+        about(
+            "groups within a node", unit="B/s", label="gradient bandwidth within nodes, GB/s", scale=GB, absent=NO_GROUP
+        ),
     ]
     between: Annotated[
         float | None,
-        about("groups on several nodes", unit="B/s", label="gradient bandwidth between nodes, GB/s", scale=GB, absent=NO_GROUP),
+        about(
+            "groups on several nodes",
+            unit="B/s",
+            label="gradient bandwidth between nodes, GB/s",
+            scale=GB,
+            absent=NO_GROUP,
+        ),
     ]

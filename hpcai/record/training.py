@@ -80,14 +80,17 @@ class Replay(Record, kw_only=True):
     lost: Annotated[Worst, about("largest share of a term of the update that is missing")]
 
 
+ExecutedBy = Literal["layer by layer", "torch.compile", "CUDA graphs"]
+
+
 class Execution(Record, kw_only=True):
     """How the network was executed."""
 
-    by: Annotated[Literal["layer by layer", "torch.compile", "CUDA graphs"], about("what executed the layers")]
+    by: Annotated[ExecutedBy, about("what executed the layers")]
     graphs: Annotated[Count, about("graphs compiled or captured before the clock")]
     late_graphs: Annotated[Count, about("graphs compiled within the timed region")]
     compile_seconds: Annotated[Seconds, about("time of compilation", unit="s")]
-    trials: Annotated[dict[str, Seconds], about("seconds of each alternative that was tried", unit="s")]
+    trials: Annotated[dict[ExecutedBy, Seconds], about("seconds of each alternative that was tried", unit="s")]
     buckets: Annotated[Count, about("buckets of gradients in a step")]
 
 

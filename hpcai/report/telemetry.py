@@ -10,11 +10,11 @@ NOT_SAMPLED = "n/a, not sampled"
 
 def lines(seen: Telemetry | None, accelerated: bool) -> Iterator[str]:
     """Average utilisation of processors and GPUs, and the GPUs' energy."""
-    average = seen.average if seen else None
+    average = seen.average if seen else Quantities(processors=None, memory_bytes=None, gpus=None, gpu_memory_bytes=None)
     unknown = "n/a, not reported" if seen else NOT_SAMPLED
-    yield score("utilisation of the processors, average", average and average.processors, unknown)
+    yield score("utilisation of the processors, average", average.processors, unknown)
     without = unknown if accelerated or not seen else "n/a, no GPU"
-    yield score("utilisation of the GPUs, average", average and average.gpus, without)
+    yield score("utilisation of the GPUs, average", average.gpus, without)
     if seen and seen.gpu_joules is not None:
         yield score("energy of the GPUs, J", seen.gpu_joules)
 

@@ -1,4 +1,4 @@
-"""KERNELS auto: the rule by which a layer's kernels are chosen from their seconds; custom only where faster by a margin.
+"""KERNELS auto: the rule that chooses a layer's kernels by their seconds; custom only where faster by a margin.
 
 A layer is timed in two passes. Forward: by the vendor (`vendor`), by the vendor's kernel called from the custom
 operator (`mixed`), and by the custom kernel (`custom`). Backward, where gradients share what they read: by the vendor,

@@ -5,8 +5,10 @@ Also the bandwidth that its gradients used (HPC AI500 V2; docs/METRICS.md, The r
 
 from collections.abc import Sequence
 from math import log
+from typing import cast
 
 from hpcai.formulas import roofline
+from hpcai.formulas.collectives import TrainingBackend
 from hpcai.formulas.precision import PRODUCT_TYPES
 from hpcai.inputfile import Case
 from hpcai.opcount import traffic
@@ -16,6 +18,7 @@ from hpcai.record.roofline import (
     Ceilings,
     CeilingShares,
     GradientBandwidth,
+    GroupScope,
     Intensity,
     KernelsSource,
     Roofline,
@@ -25,8 +28,8 @@ from hpcai.results.gains import GRID
 from hpcai.results.measured import Before
 from hpcai.results.row import graph_of
 from hpcai.workloads.comm.record import CollectiveRow
-from hpcai.workloads.kernels.scores import PROVIDERS, SUMMED, ceilings, fastest, passed
 from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
+from hpcai.workloads.kernels.scores import PROVIDERS, SUMMED, ceilings, fastest, passed
 
 PRODUCTS = ("gemm", "convolution")
 
@@ -53,13 +56,15 @@ def placed(
     """A rank's FLOP/s under its ceilings; `moved` are bytes all-reduced in a step, 0 where a rank trains alone."""
     intensity = Intensity(memory=step.intensity, communication=step.operations / moved if moved else None)
     products = {name: getattr(measured, name, None) for name in PRODUCTS}
-    bounds = {
+    bounds: dict[roofline.Bound, float | None] = {
         roofline.COMPUTE: roofline.combined(step.work(), products),
         roofline.MEMORY: roofline.bound(measured.triad if measured else None, intensity.memory),
         roofline.COMMUNICATION: roofline.bound(reduced.bandwidth if reduced else None, intensity.communication),
     }
     lowest, binding = roofline.attainable(bounds)
-    against = {"fma_peak": measured.fma_peak if measured else None, **products, **bounds, "attainable": lowest}
+    against: dict[str, float | None] = {"fma_peak": measured.fma_peak if measured else None, **products}
+    against |= {str(name): value for name, value in bounds.items()}
+    against["attainable"] = lowest
     return Roofline(
         rate=rate,
         intensity=intensity,
@@ -102,20 +107,20 @@ def _all_reduce(case: Case, backend: str, gradients: int, before: Before) -> All
     grids = {table.index: [table.settings.get(key) for key in GRID] for table in before.tables}
     tables = sorted({row.test for row in before.collectives}, reverse=True)
     own = [test for test in tables if grids[test] == [case[key] for key in GRID]][:1]
-    for scope, test in [*(("group", test) for test in own), *(("world", test) for test in [*own, *tables])]:
+    searched: list[tuple[GroupScope, int]] = [("group", test) for test in own]
+    searched += [("world", test) for test in (*own, *tables)]
+    for scope, test in searched:
         wanted = (test, scope, backend, case["DEGREE"], "all_reduce", "PASSED")
         sound = [row for row in before.collectives if _of(row) == wanted]
         if sound:
-            return _source(min(sound, key=lambda row: (abs(log(row.nbytes / gradients)), row.nbytes)))
+            row = min(sound, key=lambda row: (abs(log(row.nbytes / gradients)), row.nbytes))
+            by = cast(TrainingBackend, row.by)
+            return AllReduceSource(test=test, scope=scope, by=by, nbytes=row.nbytes, bandwidth=row.busbw)
     return None
 
 
 def _of(row: CollectiveRow) -> tuple[int, str, str, int, str, str]:
     return row.test, row.scope, row.by, row.ranks, row.collective, row.verdict
-
-
-def _source(row: CollectiveRow) -> AllReduceSource:
-    return AllReduceSource(test=row.test, scope=row.scope, by=row.by, nbytes=row.nbytes, bandwidth=row.busbw)
 
 
 def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:

@@ -29,7 +29,7 @@ from hpcai.train.proof import Findings
 
 Json = dict[str, Any]
 ASK_AT = 0.5  # of the steps of a trial: from then on the next one is prepared
-PHASES = ("training", "validation", "warm-up")
+PHASES = ("training", "validation", "warm_up")
 PAUSE = 0.0005  # seconds between questions of one who has nothing to do
 
 
@@ -201,7 +201,7 @@ class Squad:
         self, plan: Plan, child: Child, phases: Phases, shutdown: Shutdown, tell: Callable[[str], None]
     ) -> trial_run.Outcome:
         clockwork = trial_run.Clockwork(self._now, self._attend, self._overdue, self._agree)
-        with phases.measure("warm-up"):
+        with phases.measure("warm_up"):
             training = self._assemble(plan, child)
             training.warm_up()
         return trial_run.run(plan, training, phases, shutdown, clockwork, tell)

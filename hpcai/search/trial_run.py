@@ -111,7 +111,7 @@ def run(
     return Outcome(
         guide.curve,
         guide.reason,
-        {name: phases.seconds.get(name, 0.0) for name in ("training", "validation", "warm-up")},
+        {name: phases.seconds.get(name, 0.0) for name in ("training", "validation", "warm_up")},
         steps=progress.steps,
         executed_operations=int(group.model.allreduce(progress.operations)),
         differing_ranks=_differing(training),
@@ -157,7 +157,7 @@ def record(plan: Plan, child: Child, outcome: Outcome, started: float) -> Json:
         "curve": outcome.curve,
         "training_seconds": outcome.seconds.get("training", 0.0),
         "validation_seconds": outcome.seconds.get("validation", 0.0),
-        "warmup_seconds": outcome.seconds.get("warm-up", 0.0),
+        "warmup_seconds": outcome.seconds.get("warm_up", 0.0),
         "deviation": min(child.deviation, LARGEST),
         "nbytes": outcome.nbytes,
         "planned_bytes": outcome.planned_bytes,

@@ -32,38 +32,38 @@ Delivered = TypeVar("Delivered")
 
 
 @dataclass(frozen=True)
-class Verdicts:
+class Votes:
     """Sums over all active ranks, equal on all of them."""
 
-    correct: int  # validation samples that the ensemble judges right
-    agreeing_pairs: int  # pairs of models that agree, summed over the validation samples
+    correct: int  # validation samples that the ensemble classifies correctly
+    agreeing_pairs: int  # pairs of models with the same class, summed over the validation samples
     validation_miscounted: int  # validation samples too many or too few, 1 more if they are not the right ones
-    bag_correct: int  # training samples judged right by the models that did not train on them
-    bag_judged: int  # training samples that at least one model did not train on
+    bag_correct: int  # training samples that the models which did not train on them classify correctly
+    bag_evaluated: int  # training samples that at least one model did not train on
 
 
 @torch.inference_mode()
-def judge(
+def evaluate(
     module: nn.Module, group: Group, validation: Validation, training: Loader, sampler: Sampler, shutdown: Shutdown
-) -> Verdicts:
-    """Judge the ensemble on the validation set and, out of bag, on the training set that `sampler` draws from.
+) -> Votes:
+    """Evaluate the ensemble on the validation set and, out of bag, on the training set that `sampler` draws from.
 
-    When `ending` says so, the rest is left out, and the verdicts mean nothing. Collective over all active ranks.
+    When `ending` says so, the rest is left out, and the votes mean nothing. Collective over all active ranks.
     Raises DataError on a rank whose loader delivers too few or too many batches.
     """
     module.eval()
-    ensemble = _judged(module, group, validation, shutdown)
-    out_of_bag = _judged_out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
+    ensemble = _evaluated(module, group, validation, shutdown)
+    out_of_bag = _evaluated_out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
     sums = np.concatenate([ensemble, out_of_bag])
     module.train()
     group.active.Allreduce(sums.copy(), sums)
     correct, pairs, counted, prints, *bag = map(int, sums)
     samples = validation.shard.n
     others = prints % (1 << 63) != group.groups * expected_fingerprint(samples) % (1 << 63)
-    return Verdicts(correct, pairs, abs(counted - samples) + others, *bag)
+    return Votes(correct, pairs, abs(counted - samples) + others, *bag)
 
 
-def _judged(module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown) -> Counts:
+def _evaluated(module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown) -> Counts:
     """Correct, agreeing pairs, samples counted where they meet, and the fingerprint of those this rank was given."""
     votes, prints = np.zeros(3, np.uint64), 0
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
@@ -72,10 +72,10 @@ def _judged(module: nn.Module, group: Group, validation: Validation, shutdown: S
     return np.append(votes, np.uint64(prints % (1 << 63)))
 
 
-def _judged_out_of_bag(
+def _evaluated_out_of_bag(
     module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, shutdown: Shutdown
 ) -> Counts:
-    """Correct and judged; both 0 where one model trains on everything."""
+    """Correct and evaluated; both 0 where one model trains on everything."""
     votes = np.zeros(2, np.uint64)
     if group.groups > 1:
         shard = ValidationShard(sampler.samples, group.coordinates.member, group.degree, batch)
@@ -93,11 +93,11 @@ def blocks(
 ) -> Iterator[tuple[int, Delivered]]:
     """This rank's part of a split, numbered; DataError where a rank of another number would keep its peers waiting.
 
-    The ranks that judge a block together agree, block by block, on whether to stop.
+    The ranks that evaluate a block together agree, block by block, on whether to stop.
     """
     for block, batch in zip_longest(range(shard.steps), loader(validation_indices(shard))):
         if block is None or batch is None:
-            raise DataError(f"too {'many' if batch else 'few'} batches to judge together; allowed: {shard.steps}")
+            raise DataError(f"too {'many' if batch else 'few'} batches to evaluate together; allowed: {shard.steps}")
         if group.across.allreduce(int(shutdown.poll()), MPI.MAX):
             return
         yield block, batch
@@ -133,6 +133,6 @@ def _vote_out_of_bag(group: Group, block: int, probabilities: torch.Tensor, labe
     total = _sum_once(group, block, probabilities)
     if total is None:
         return np.zeros(2, np.uint64)
-    judged = total.sum(1) > 0
-    correct = np.count_nonzero((total.argmax(1) == labels.cpu().numpy()) & judged)
-    return np.array([correct, np.count_nonzero(judged)], np.uint64)
+    evaluated = total.sum(1) > 0
+    correct = np.count_nonzero((total.argmax(1) == labels.cpu().numpy()) & evaluated)
+    return np.array([correct, np.count_nonzero(evaluated)], np.uint64)

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from hpcai.clock import now, synchronise
 from hpcai.comm.grid import Group
 from hpcai.models.executed import Executed
+from hpcai.record.training import ExecutedBy
+from hpcai.record.training import Execution as ExecutionRecord
 from hpcai.train.communication import Communication
 from hpcai.train.parallel import replicate
 
@@ -31,7 +33,7 @@ class Execution:
     `layer_by_layer` trains as well, whatever becomes of `replica`. `executed` counts what training executes.
     """
 
-    name = "layer by layer"
+    name: ExecutedBy = "layer by layer"
 
     def __init__(self, module: nn.Module, replica: nn.Module, communication: Communication) -> None:
         self.replica: Network = self._watched
@@ -42,7 +44,7 @@ class Execution:
         self.compile_seconds = 0.0  # of the warm-up
         self.graphs = 0  # compiled or captured so far
         self.settled_graphs = 0  # of them before the clock started
-        self.trials: dict[str, float] = {}  # seconds of the warm-up's steps by the name of the way, where compared
+        self.trials: dict[ExecutedBy, float] = {}  # seconds of the warm-up's steps, where several ways are compared
 
     def settle(self, steps: Callable[[], None], judge: Callable[[], None]) -> int:
         """Make ready for the shapes that occur in `steps` and `judge`, which train and judge on examples of them.
@@ -58,17 +60,17 @@ class Execution:
         self.communication.end_backward()
         self.executed.end_backward()
 
-    def measured(self, comm: MPI.Comm) -> dict[str, Any]:
-        """What was observed, by name, the same on all ranks of `comm`: the most of any rank. Collective."""
+    def measured(self, comm: MPI.Comm) -> ExecutionRecord:
+        """What was observed, the same on all ranks of `comm`: the most of any rank. Collective."""
         late = self.graphs - self.settled_graphs
-        return {
-            "by": self.name,
-            "graphs": comm.allreduce(self.settled_graphs, MPI.MAX),
-            "late_graphs": comm.allreduce(late, MPI.MAX),
-            "compile_seconds": comm.allreduce(self.compile_seconds, MPI.MAX),
-            "trials": self.trials,
-            "buckets": comm.allreduce(self.communication.buckets, MPI.MAX),
-        }
+        return ExecutionRecord(
+            by=self.name,
+            graphs=comm.allreduce(self.settled_graphs, MPI.MAX),
+            late_graphs=comm.allreduce(late, MPI.MAX),
+            compile_seconds=comm.allreduce(self.compile_seconds, MPI.MAX),
+            trials=dict(self.trials),
+            buckets=comm.allreduce(self.communication.buckets, MPI.MAX),
+        )
 
     def _watched(self, images: Tensor, *others: Any) -> Tensor:
         """Layer by layer, so that an unforeseen shape can be learnt when it comes."""
@@ -97,7 +99,7 @@ class Compiled(Execution):
     sent during the backward pass.
     """
 
-    name = "torch.compile"
+    name: ExecutedBy = "torch.compile"
 
     def __init__(
         self, module: nn.Module, replica: nn.Module, communication: Communication, compiler: Compiler | None = None
@@ -146,7 +148,7 @@ class Graphed(Execution):
     decide alike.
     """
 
-    name = "CUDA graphs"
+    name: ExecutedBy = "CUDA graphs"
 
     def __init__(
         self,
@@ -179,7 +181,7 @@ class Graphed(Execution):
         self._use(ways[self.name])
         return 1 + len(ways) * (1 + TRIALS)
 
-    def _try(self, name: str, steps: Callable[[], None]) -> None:
+    def _try(self, name: ExecutedBy, steps: Callable[[], None]) -> None:
         synchronise(self._device)
         begin = now()
         steps()

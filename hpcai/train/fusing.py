@@ -47,16 +47,29 @@ class Fused:
         return np.array(self.indices, np.int64)
 
 
+@dataclass(frozen=True)
+class FusedQuality:
+    """Numbers of all active ranks, equal on all of them; precision is of each class, None of one without true boxes."""
+
+    precision: tuple[float | None, ...]
+    loose_precision: tuple[float | None, ...]  # at the smaller overlap
+    true_boxes: tuple[int, ...]  # of each class
+    agreement: float  # summed over frames and pairs of models that are neighbours
+    validation_miscounted: int  # frames too many or too few, 1 more for each set that is not the right one
+    bag_evaluated: int  # training frames that at least one model did not train on
+    bag_precision: tuple[float | None, ...]
+
+
 @torch.inference_mode()
-def judge(
+def evaluate(
     module: nn.Module,
     group: Group,
     validation: DetectionValidation,
     training: Loader,
     sampler: Sampler,
     shutdown: Shutdown,
-) -> tuple[dict[str, Any], Fused]:
-    """Judge the ensemble on the validation frames and, out of bag, on the training frames that `sampler` draws from.
+) -> tuple[FusedQuality, Fused]:
+    """Evaluate the ensemble on the validation frames and, out of bag, on the training frames that `sampler` draws from.
 
     Numbers of all active ranks, the same on each, and this rank's part of what was found on the validation frames. When
     `ending` says so, the rest is left out, and the numbers mean nothing. Collective over all active ranks.
@@ -68,18 +81,19 @@ def judge(
         prints, counted = prints + fingerprint(indices), counted + len(indices)
     bag = _out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
     module.train()
-    of_all = {overlap: _quality(whole, validation, group, overlap) for overlap in (OVERLAP, LOOSE)}
+    strict, loose = (_quality(whole, validation, group, overlap) for overlap in (OVERLAP, LOOSE))
     out_of_bag = _quality(bag, validation, group, OVERLAP)
     mixed = group.active.allreduce(whole.mixed + bag.mixed)
-    numbers = {
-        "average_precision": {str(overlap): list(each.classes) for overlap, each in of_all.items()},
-        "true_boxes": list(of_all[OVERLAP].truths),
-        "agreement": group.active.allreduce(whole.agreed),
-        "validation_miscounted": _miscounted(validation.shard.n, prints, counted, whole, group) + mixed,
-        "bag_judged": group.active.allreduce(len(bag.indices)),
-        "bag_average_precision": list(out_of_bag.classes),
-    }
-    return numbers, whole
+    found = FusedQuality(
+        precision=strict.classes,
+        loose_precision=loose.classes,
+        true_boxes=strict.truths,
+        agreement=group.active.allreduce(whole.agreed),
+        validation_miscounted=_miscounted(validation.shard.n, prints, counted, whole, group) + mixed,
+        bag_evaluated=group.active.allreduce(len(bag.indices)),
+        bag_precision=out_of_bag.classes,
+    )
+    return found, whole
 
 
 def _out_of_bag(

@@ -117,7 +117,7 @@ class Training:
         loss: float | None = 0.0
         enough = False
         while loss is not None and self.state.progress.epoch < self.recipe.epochs and not (self.stopped or enough):
-            with phases.measure("audit"):
+            with phases.measure("replay"):
                 self.proof.begin()
             waited, exposed = self.loader.wait_seconds, self.execution.communication.exposed_seconds
             loaded = self.loader.measured()
@@ -129,7 +129,7 @@ class Training:
             self.state.progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed
             self.state.progress.training_seconds = phases.seconds["training"]
             if not self.stopped:
-                with phases.measure("audit"):
+                with phases.measure("replay"):
                     self.proof.close()
                     executed.operations = self.state.progress.operations  # what was repeated has no credit
                 loss = self._close_epoch()
@@ -224,9 +224,9 @@ class Training:
 
     def _average_statistics(self, phases: Phases) -> None:
         """Make the group's statistics one, the only change outside of steps: the seal is checked before it."""
-        with phases.measure("audit"):
+        with phases.measure("replay"):
             self.proof.check_weights()
         with phases.measure("validation"):
             average_statistics(self.state.module, self.group)
-        with phases.measure("audit"):
+        with phases.measure("replay"):
             self.proof.seal()

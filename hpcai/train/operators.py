@@ -4,8 +4,8 @@ import re
 
 CONVOLUTION, MATRIX, ELEMENTWISE, NORMALISATION, OTHER = CLASSES = (
     "convolution",
-    "GEMM",
-    "element-wise",
+    "gemm",
+    "elementwise",
     "normalisation",
     "other",
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from hpcai.clock import synchronise
+from hpcai.record.training import OperatorSeconds
 from hpcai.train.execution import Execution
 from hpcai.train.loop import Training
 from hpcai.train.recording import by_class, profiler
@@ -11,8 +12,8 @@ from hpcai.train.recording import by_class, profiler
 STEPS = 2  # that are profiled, after one that is not
 
 
-def operation_seconds(training: Training, records: bool) -> dict[str, float]:
-    """Seconds per class of operation of a few training steps of this rank, then the state is what it was before.
+def operator_seconds(training: Training, records: bool) -> OperatorSeconds:
+    """Seconds by class of operator of a few training steps of this rank, then the state is what it was before.
 
     The ranks of a group call it together; only one that `records` profiles, on the others every class has 0. On a CPU
     they are seconds of the thread that trains, on a GPU of the kernels that it launched: 0 where the driver tells none.
@@ -25,7 +26,7 @@ def operation_seconds(training: Training, records: bool) -> dict[str, float]:
             training.practise(full)
             synchronise(state.device)
     state.restore(before)
-    return by_class(recorded.key_averages() if recorded else (), state.device)
+    return OperatorSeconds(**by_class(recorded.key_averages() if recorded else (), state.device))
 
 
 @contextmanager

@@ -5,7 +5,6 @@ All else happens between the epochs, outside that clock.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +15,10 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.image_loader import Loader
 from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
-from hpcai.result.choice import VENDOR
-from hpcai.result.precision import NOISE
+from hpcai.formulas.precision import NOISE
+from hpcai.kernels.providers import VENDOR
+from hpcai.record.preflight import Worst as WorstRecord
+from hpcai.record.training import Replay
 from hpcai.train.accounting import Account
 from hpcai.train.objective import Objective
 from hpcai.train.recipe import Recipe
@@ -143,21 +144,20 @@ class Proof:
         rate = learning_rate(recipe.schedule, recipe.peak_rate, step, recipe.epochs * steps, warmup)
         return Rule(rate, recipe.momentum, recipe.decay, self._group.degree, self._noise, self._copies.left_out)
 
-    def measured(self) -> dict[str, Any]:
+    def measured(self) -> Replay:
         """What was found in the trainings of all models, the same on every active rank. Collective over these."""
         self.check_weights()
         return measured(self.findings, self._group)
 
 
-def measured(findings: Findings, group: Group) -> dict[str, Any]:
+def measured(findings: Findings, group: Group) -> Replay:
     """What the ranks' proofs have found, the same on every active rank. Collective over these."""
     active, speaks = group.active, group.leader
-    found: dict[str, Any] = {
-        "steps": active.allreduce(findings.audited * speaks),
-        "wrong_epochs": active.allreduce(findings.wrong_epochs * speaks),
-        "changed_ranks": active.allreduce(findings.changed),
-    }
-    for measure in ("deviation", "lost"):
-        value, where = active.allreduce(getattr(findings, measure), MPI.MAX)
-        found[measure] = {"value": value, "where": where}
-    return found
+    deviation, lost = (active.allreduce(worst, MPI.MAX) for worst in (findings.deviation, findings.lost))
+    return Replay(
+        steps=active.allreduce(findings.audited * speaks),
+        wrong_epochs=active.allreduce(findings.wrong_epochs * speaks),
+        changed_ranks=active.allreduce(findings.changed),
+        deviation=WorstRecord(value=deviation[0], where=deviation[1]),
+        lost=WorstRecord(value=lost[0], where=lost[1]),
+    )

@@ -11,10 +11,10 @@ import torch
 from mpi4py import MPI
 
 from hpcai.clock import now
+from hpcai.record.training import BusySeconds, StepSeconds
 from hpcai.train.state import Progress
 
 Seconds = np.ndarray[tuple[int], np.dtype[np.float64]]
-Statistics = dict[str, float]
 
 
 class Marks(Protocol):
@@ -88,25 +88,25 @@ class StepTimes:
         """The epoch has ended, and the device has done all of it."""
         self._epochs.append(self._marks.gaps(self._noted))
 
-    def statistics(self) -> Statistics:
-        """How many steps there were (one at least), and their mean, median and 95th percentile in seconds.
+    def statistics(self) -> StepSeconds:
+        """Statistics of this rank's steps, of which there must be one.
 
         The percentile is the least time that 95 % of the steps did not exceed.
         """
         seconds = np.sort(np.concatenate(self._epochs))
         count = len(seconds)
-        return {
-            "count": count,
-            "mean": float(seconds.mean()),
-            "median": float(np.median(seconds)),
-            "p95": float(seconds[(95 * count + 99) // 100 - 1]),
-        }
+        return StepSeconds(
+            count=count,
+            mean=float(seconds.mean()),
+            median=float(np.median(seconds)),
+            p95=float(seconds[(95 * count + 99) // 100 - 1]),
+        )
 
 
-def of_slowest(statistics: Statistics, comm: MPI.Comm) -> Statistics:
+def of_slowest(statistics: StepSeconds, comm: MPI.Comm) -> StepSeconds:
     """The statistics of the rank with the largest median, the same on every rank. Collective; of constant size."""
-    _, rank = comm.allreduce((statistics["median"], comm.rank), MPI.MAXLOC)
-    slowest: Statistics = comm.bcast(statistics, rank)
+    _, rank = comm.allreduce((statistics.median, comm.rank), MPI.MAXLOC)
+    slowest: StepSeconds = comm.bcast(statistics, rank)
     return slowest
 
 
@@ -115,19 +115,19 @@ def busy_seconds(progress: Progress) -> float:
     return progress.training_seconds - progress.data_wait_seconds - progress.exposed_seconds
 
 
-def spread(seconds: float, host: str, comm: MPI.Comm) -> dict[str, float | str]:
+def spread(seconds: float, host: str, comm: MPI.Comm) -> BusySeconds:
     """Least, mean and most of a time of the ranks, which rank has the most, and its host; the same on every rank.
 
     Of ranks with the same time the first. Collective; of constant size.
     """
     most, rank = comm.allreduce((seconds, comm.rank), MPI.MAXLOC)
-    return {
-        "min": comm.allreduce(seconds, MPI.MIN),
-        "mean": mean(seconds, comm),
-        "max": most,
-        "slowest_rank": rank,
-        "slowest_host": comm.bcast(host, rank),
-    }
+    return BusySeconds(
+        min=comm.allreduce(seconds, MPI.MIN),
+        mean=mean(seconds, comm),
+        max=most,
+        slowest_rank=rank,
+        slowest_host=comm.bcast(host, rank),
+    )
 
 
 def mean(seconds: float, comm: MPI.Comm) -> float:

@@ -48,26 +48,26 @@ def same_data(dataset: Data, comm: MPI.Comm) -> Data:
     return dataset
 
 
-def assembled(case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
+def assembled(case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
     """The training of this rank's model, ready to warm up. Collective over the group."""
     member = group.coordinates.group
-    module = build(graph, seed_of(seed, Purpose.WEIGHTS, member))
-    draws = sampler(case["SAMPLER"], len(dataset.train), seed, member, group.groups)
+    module = build(graph, seed_of(case["SEED"], Purpose.WEIGHTS, member))
+    draws = sampler(case["SAMPLER"], len(dataset.train), case["SEED"], member, group.groups)
     placed(module, case, device)
-    return training_of(case, seed, group, device, dataset, module, draws, Recipe.of(case.settings))
+    return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings))
 
 
 def assembled_first(
-    case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph
+    case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph
 ) -> Training:
     """A training of the network that a search begins with, on all samples. Collective over the group."""
-    module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, 0)), case, device)
+    module = placed(build(graph, seed_of(case["SEED"], Purpose.WEIGHTS, 0)), case, device)
     draws = Whole(len(dataset.train))
-    return training_of(case, seed, group, device, dataset, module, draws, Recipe.of(case.settings), losses=True)
+    return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings), losses=True)
 
 
 def assembled_trial(
-    case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, plan: Plan, child: Child
+    case: Case, group: Group, device: torch.device, dataset: Dataset, plan: Plan, child: Child
 ) -> Training:
     """The training of a trial of a search, on all samples. Collective over the group; OutOfMemory if it does not fit.
 
@@ -80,9 +80,9 @@ def assembled_trial(
     module.load_state_dict(child.state)
     recipe = Recipe.of({**case.settings, "BATCH": plan.batch})
     draws = Whole(len(dataset.train))
-    audited = audited_epoch(plan, seed)
+    audited = audited_epoch(plan, case["SEED"])
     return training_of(
-        case, seed, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, audited=audited
+        case, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, audited=audited
     )
 
 
@@ -118,7 +118,6 @@ def has_room(module: Network, batch: int, graph: Graph, device: torch.device) ->
 
 def training_of(
     case: Case,
-    seed: int,
     group: Group,
     device: torch.device,
     dataset: Dataset,
@@ -138,11 +137,12 @@ def training_of(
         Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch, crops=dataset.crops)
         for half in (dataset.train, dataset.validation)
     ]
-    judged = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
-    validation = Validation(loaders[1], judged, device, losses)
+    evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
+    validation = Validation(loaders[1], evaluated, device, losses)
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
     execution = executed_as(compiled, module, group, device)
     known = noise(case["PRECISION"], case["KERNELS"], compiled == "torch")
     return Training(
-        state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, warmup_steps, audited
+        *(state, execution, recipe, draws, shard, loaders[0], validation),
+        *(group, case["SEED"], known, warmup_steps, audited),
     )

@@ -1,7 +1,8 @@
 """A case that P groups of Q ranks work on: the grid, the data on each node, and torch's world of a group."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TypeVar, cast, get_args
 
 import torch
 from mpi4py import MPI
@@ -13,53 +14,60 @@ from hpcai.comm.world import World, broadcast
 from hpcai.data.staging import Staged, staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
-from hpcai.results.measured import Stopped
+from hpcai.record.preflight import SiteFunction, SiteKernels
+from hpcai.record.record import Backend
 from hpcai.train import own
 from hpcai.train import precision as precisions
 from hpcai.training.totals import between_nodes
 
-Measurement = dict[str, Any]  # raw observations by name, the same on all ranks that took part
+Raw = TypeVar("Raw")
+
+
+@dataclass(frozen=True)
+class ActiveGroup:
+    """The group of an active rank with what was made ready for it; all but group and copy is the same on every rank."""
+
+    group: Group
+    copy: Staged | None
+    backend: Backend
+    between_nodes: int
+    site_kernels: SiteKernels | None
 
 
 def in_groups(
     case: Case,
-    seed: int,
     world: World,
     device: torch.device,
     shutdown: Shutdown,
-    measure: Callable[[Group, Staged | None], Measurement | Stopped],
-) -> Measurement | Stopped | None:
-    """What `measure` finds in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
+    measure: Callable[[ActiveGroup], Raw],
+) -> Raw | None:
+    """What `measure` returns in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
     node = world.node.bcast(world.rank)  # the rank of its first one
-    measurement: Measurement | Stopped | None = None
-    with staged(case, seed, group, world, shutdown) as copy:
+    measured: Raw | None = None
+    with staged(case, group, world, shutdown) as copy:
         if group is not None:
             with (
                 process_group(group, world.host, device) as backend,
                 precisions.switched(case["PRECISION"]),
                 own.in_use(case),
             ):
-                measurement = measure(group, copy)
-            if not isinstance(measurement, Stopped):
-                measurement |= own_kernels(case, group.active)
-                measurement |= {"backend": backend, **between_nodes(group, node)}
-                if copy is not None:
-                    measurement["staging"] = copy.measured
+                site = site_kernels(case, group.active)
+                measured = measure(ActiveGroup(group, copy, cast(Backend, backend), between_nodes(group, node), site))
             group.free()
         shutdown.barrier(world.comm)
-    return measurement
+    return measured
 
 
-def own_kernels(case: Case, comm: MPI.Comm) -> Measurement:
-    """What a measurement says of the kernels that a case names; nothing where it names none.
+def site_kernels(case: Case, comm: MPI.Comm) -> SiteKernels | None:
+    """The kernels of the file that a case names, None where it names none.
 
     DataError if they are others here than on the first rank. Collective over `comm`.
     """
     if not case.own_kernels:
-        return {}
+        return None
     computes, digest = own.functions(case.own_kernels)
     expected = broadcast(comm, digest)
     if digest != expected:
         raise DataError(f"{case.own_kernels} has SHA-256 {digest} here; allowed: {expected}, as on rank 0")
-    return {"own_kernels": {"sha256": digest, "computes": sorted(computes)}}
+    return SiteKernels(sha256=digest, computes=tuple(name for name in get_args(SiteFunction) if name in computes))

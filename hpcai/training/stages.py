@@ -1,15 +1,15 @@
-"""The stages of a case in which P models are trained and judged together, whatever they learn."""
+"""The stages of a case in which P models are trained and evaluated together, whatever their task."""
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import torch
+from msgspec import structs
 
 from hpcai import clock
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
-from hpcai.data.staging import Staged
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
@@ -17,151 +17,175 @@ from hpcai.preflight.case_checks import network
 from hpcai.preflight.kernel_choice import choose
 from hpcai.preflight.layer_products import Product
 from hpcai.preflight.residuals import checks_before
-from hpcai.preflight.vendor_comparison import beside_the_vendor
+from hpcai.preflight.vendor_comparison import compare_with_vendor
+from hpcai.record.dataset import Dataset, Validation
+from hpcai.record.preflight import KernelChoice
+from hpcai.record.training import Preparation, StoppedTraining, TrainingRaw
 from hpcai.results.kernel_choice import AUTO
+from hpcai.results.measured import Stopped
 from hpcai.train.loop import Training
 from hpcai.train.providers import take_over
 from hpcai.train.state import Progress
-from hpcai.training import times
 from hpcai.training.assembly import same_data
-from hpcai.training.groups import Measurement, Stopped, in_groups
-from hpcai.training.totals import members, so_far, totals
+from hpcai.training.groups import ActiveGroup, in_groups
+from hpcai.training.times import profiled, times_of
+from hpcai.training.totals import models_of, so_far, work_of
 
-Tell = Callable[[str, float], None]
+Report = Callable[[str, float], None]  # is called with the progress of this rank's model, in words and as a share
+Entry = TypeVar("Entry", bound=Validation)
+Together = TypeVar("Together")
+Raw = TypeVar("Raw", bound=TrainingRaw, covariant=True)
 
 
-class Discipline(Protocol):
-    """What the models of a workload learn, and how it is judged. All but `told` is collective over the active ranks."""
+class Task(Protocol[Entry, Together, Raw]):
+    """What the models of a workload are trained for. All but `describe` and `quality` is collective."""
 
     def open(self, case: Case, group: Group) -> Any:
         """The data, the same on every rank."""
 
-    def describe(self, dataset: Any) -> Measurement:
-        """What a result says of its data."""
+    def describe(self, dataset: Any) -> Dataset:
+        """The data's description in a result."""
 
-    def assemble(
-        self, case: Case, seed: int, group: Group, device: torch.device, dataset: Any, graph: Graph
-    ) -> Training:
+    def assemble(self, case: Case, group: Group, device: torch.device, dataset: Any, graph: Graph) -> Training:
         """The training of this rank's model, ready to warm up."""
 
-    def judge(self, trained: Training, group: Group, shutdown: Shutdown) -> Measurement:
-        """The models together, `validation_miscounted` among the numbers; anything if the run is to end."""
+    def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Together, int] | None:
+        """The models together, and validation samples that were not evaluated once; None if the run is to end."""
 
-    def told(self, entry: Measurement) -> str:
-        """An entry of a validation curve, in a few words."""
+    def curve(self, entries: Sequence[dict[str, Any]]) -> tuple[Entry, ...]:
+        """The validations of this rank's model."""
+
+    def quality(self, entry: Entry, samples: int) -> str:
+        """The quality of one validation, in words."""
+
+    def raw(self, shared: TrainingRaw, curve: Sequence[Entry], together: Together, training: Training) -> Raw:
+        """The raw measurements: shared ones and the task's own; `curve` is of this rank's model."""
+
+    def stopped(self, shared: StoppedTraining, curve: Sequence[Entry]) -> StoppedTraining:
+        """What was measured until the run was to end; `curve` is of the first model."""
 
 
 def run(
-    discipline: Discipline, case: Case, seed: int, world: World, device: torch.device, tell: Tell, shutdown: Shutdown
-) -> Measurement | Stopped | None:
+    task: Task[Entry, Together, Raw], case: Case, world: World, device: torch.device, report: Report, shutdown: Shutdown
+) -> Raw | Stopped | None:
     """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
 
-    When `ending` says so, it stops at the next step and returns what was measured until then. `tell` hears how far
-    this rank's model has come, in words, and the share of the training that is done.
+    Where `shutdown` says so, it stops at the next step and returns what was measured until then.
     """
 
-    def measure(group: Group, copy: Staged | None) -> Measurement | Stopped:
-        return _measure(_Stages(discipline, case, seed, group, device, world.host, copy), tell, shutdown)
+    def measure(active: ActiveGroup) -> Raw | Stopped:
+        return _Stages(task, case, active, device, world.host).run(report, shutdown)
 
-    return in_groups(case, seed, world, device, shutdown, measure)
-
-
-def _measure(stages: "_Stages", tell: Tell, shutdown: Shutdown) -> Measurement | Stopped:
-    """The stages one after the other, unless the run is to end between two of them."""
-    found: Measurement = {}
-    for where in (stages.preparation, stages.training, stages.ensemble):
-        found |= where(tell, shutdown)
-        if shutdown.agreed(stages.group.active):
-            return Stopped({"where": where.__name__, **stages.so_far()})
-    return found | stages.accounts(found["validation_miscounted"], shutdown)
+    return in_groups(case, world, device, shutdown, measure)
 
 
-class _Stages:
-    """The stages of a case on this rank; each returns what it has measured. Collective over all active ranks."""
+class _Stages(Generic[Entry, Together, Raw]):
+    """The stages of a case on this rank. Collective over all active ranks."""
 
     def __init__(
-        self,
-        discipline: Discipline,
-        case: Case,
-        seed: int,
-        group: Group,
-        device: torch.device,
-        host: str,
-        copy: Staged | None,
+        self, task: Task[Entry, Together, Raw], case: Case, active: ActiveGroup, device: torch.device, host: str
     ) -> None:
-        self.discipline = discipline
-        self.case, self.seed, self.group, self.device, self.host = case, seed, group, device, host
+        self.task, self.case, self.device, self.host = task, case, device, host
+        self.active, self.group, copy = active, active.group, active.copy
         self.phases = clock.Phases(device)
         if copy is not None:
-            self.phases.seconds["staging"] = copy.measured["seconds"]
-        with self.phases.measure("set-up"):
+            self.phases.seconds["staging"] = copy.measured.seconds
+        with self.phases.measure("set_up"):
             opened = copy and copy.dataset
-            self.dataset: Any = same_data(opened or discipline.open(case, group), group.active)
-            self.target = case["TARGET"] or self.dataset.target
+            self.dataset: Any = same_data(opened or task.open(case, self.group), self.group.active)
+            self.target: float = case["TARGET"] or self.dataset.target
             self.graph = network(case, self.dataset)
-            self.trained = discipline.assemble(case, seed, group, device, self.dataset, self.graph)
+            self.trained = task.assemble(case, self.group, device, self.dataset, self.graph)
 
-    def preparation(self, tell: Tell, shutdown: Shutdown) -> Measurement:
-        """Everything before the clock: the collectives, the provider and the precision are tried, and warmed up."""
-        chosen, ours = self._choice() if self.case["KERNELS"] == AUTO else ({}, None)
-        found = checks_before(self.case, self.seed, self.group, self.device, self.graph, self.phases, ours)
-        checked = chosen | found
-        active, trained = self.group.active, self.trained
-        checked |= beside_the_vendor(self.case, self.graph, lambda: trained, active, self.device, self.phases)
-        with self.phases.measure("warm-up"):
-            warmup_steps = self.trained.warm_up()
-        return {
-            "dataset": self.discipline.describe(self.dataset),
-            "target": self.target,
-            "steps_per_epoch": self.trained.shard.steps,
-            "sharding": self.trained.shard.rule,
-            "warmup_steps": warmup_steps,
-            **checked,
-        }
+    def run(self, report: Report, shutdown: Shutdown) -> Raw | Stopped:
+        """The stages one after the other, unless the run is to end between two of them."""
+        preparation = self.prepare()
+        if shutdown.agreed(self.group.active):
+            return self.stopped("preparation")
+        self.train(report, shutdown)
+        if shutdown.agreed(self.group.active):
+            return self.stopped("training")
+        with self.phases.measure("ensemble"):
+            evaluated = self.task.evaluate(self.trained, self.group, shutdown)
+        if shutdown.agreed(self.group.active) or evaluated is None:
+            return self.stopped("ensemble")
+        return self.raw(preparation, *evaluated, shutdown)
 
-    def _choice(self) -> tuple[Measurement, Mapping[Product, Collection[str]]]:
-        """Have the faster kernels compute each layer from now on; what was timed, and which directions are ours."""
+    def prepare(self) -> Preparation:
+        """Everything before the clock: collectives, provider and precision are tried, and every shape is warmed up."""
+        choice, custom = self._choice() if self.case["KERNELS"] == AUTO else (None, None)
+        group, trained = self.group, self.trained
+        checked = checks_before(self.case, group, self.device, self.graph, self.phases, custom)
+        compared = compare_with_vendor(
+            self.case, self.graph, lambda: trained, group.active, self.device, self.phases
+        )
+        with self.phases.measure("warm_up"):
+            warmup_steps = trained.warm_up()
+        return Preparation(
+            steps_per_epoch=trained.shard.steps,
+            sharding=trained.shard.rule,
+            warmup_steps=warmup_steps,
+            wrong_sums=checked.wrong_sums,
+            residuals=checked.residuals,
+            probe=checked.probe,
+            vendor_comparison=compared,
+            kernel_choice=choice,
+        )
+
+    def _choice(self) -> tuple[KernelChoice, Mapping[Product, Collection[str]]]:
+        """Have the faster kernels compute each layer from now on; what was timed, and which directions are custom."""
         module: Any = self.trained.state.module
-        with self.phases.measure("choice"):
+        with self.phases.measure("kernel_choice"):
             found = choose(self.trained, self.group.active, self.device)
             take_over(module, found.choice)
         memory.give_back()
-        return {"choice": found.measured}, found.products
+        return found.measured, found.products
 
-    def training(self, tell: Tell, shutdown: Shutdown) -> Measurement:
+    def train(self, report: Report, shutdown: Shutdown) -> None:
         """The timed region, and the validations between."""
         if self.case.index == 1:
-            self.phases.seconds["start-up"] = clock.since_process_start()
-        self.trained.run(self.phases, shutdown, lambda progress: tell(*self._progress(progress)))
-        return {}
+            self.phases.seconds["start_up"] = clock.since_process_start()
+        self.trained.run(self.phases, shutdown, lambda progress: report(*self._progress(progress)))
 
-    def ensemble(self, tell: Tell, shutdown: Shutdown) -> Measurement:
-        """The models together; means nothing if the run is to end."""
-        with self.phases.measure("ensemble"):
-            return self.discipline.judge(self.trained, self.group, shutdown)
-
-    def accounts(self, miscounted: int, shutdown: Shutdown) -> Measurement:
-        """What all ranks have done in a case that has run to its end; `miscounted` were samples by all models."""
-        trained, comm, samples = self.trained, self.group.active, len(self.dataset.validation)
-        memory.give_back()  # the profiler's books would come to lie between a step's large blocks
+    def raw(self, preparation: Preparation, together: Together, miscounted: int, shutdown: Shutdown) -> Raw:
+        """The measurements of all ranks; `miscounted` were validation samples by all models together."""
+        trained, group, samples = self.trained, self.group, len(self.dataset.validation)
+        memory.give_back()  # the profiler's records would come to lie between a step's large blocks
         with self.phases.measure("profile"):
-            operations = times.profiled(trained, self.group, shutdown)
-        return {
-            **totals(trained, self.group, samples, miscounted),
-            **members(trained, self.group, samples, self.target),
-            "audit": trained.proof.measured(),
-            "execution": trained.execution.measured(comm),
-            "curve": comm.bcast(trained.state.progress.curve),
-            "operation_seconds": operations,
-            **times.all_ranks(trained, self.phases, self.host, comm),
-        }
+            operators = profiled(trained, group, shutdown)
+        curve, steps = self._curve(), trained.state.progress.steps
+        times = times_of(trained, self.phases, self.host, group.active)
+        shared = TrainingRaw(
+            backend=self.active.backend,
+            dataset=self.task.describe(self.dataset),
+            target=self.target,
+            preparation=preparation,
+            work=work_of(trained, group, curve, samples, miscounted),
+            models=models_of(group, steps, curve, samples, self.target, self.active.between_nodes),
+            replay=trained.proof.measured(),
+            execution=trained.execution.measured(group.active),
+            **times._asdict(),
+            operator_seconds=operators,
+            staging=self.active.copy.measured if self.active.copy else None,
+            site_kernels=self.active.site_kernels,
+        )
+        return self.task.raw(shared, curve, together, trained)
 
-    def so_far(self) -> Measurement:
-        """What has been done when the run is to end."""
-        return {"dataset": self.discipline.describe(self.dataset), **so_far(self.trained, self.group)}
+    def stopped(self, where: Literal["preparation", "training", "ensemble"]) -> Stopped:
+        """What was measured until the run was to end."""
+        shared = so_far(where, self.task.describe(self.dataset), self.trained, self.group)
+        return Stopped(self.task.stopped(shared, self.group.active.bcast(self._curve())))
+
+    def _curve(self) -> tuple[Entry, ...]:
+        return self.task.curve(self.trained.state.progress.curve)
 
     def _progress(self, progress: Progress) -> tuple[str, float]:
-        """How far the first model has come: in words, and as a share of its steps."""
-        epochs, steps = self.case["EPOCHS"], self.trained.shard.steps
-        judged = f", {self.discipline.told(progress.curve[-1])}" if progress.curve else ""
-        return f"epoch {min(progress.epoch + 1, epochs)} of {epochs}{judged}", progress.steps / (epochs * steps)
+        """How far the model has come: in words, and as a share of its steps."""
+        epochs, steps, curve = self.case["EPOCHS"], self.trained.shard.steps, self._curve()
+        quality = f", {self.task.quality(curve[-1], len(self.dataset.validation))}" if curve else ""
+        return f"epoch {min(progress.epoch + 1, epochs)} of {epochs}{quality}", progress.steps / (epochs * steps)
+
+
+def with_shared(shared: TrainingRaw | StoppedTraining) -> dict[str, Any]:
+    """The fields of the shared measurements, for the constructor of a workload's own record."""
+    return structs.asdict(shared)

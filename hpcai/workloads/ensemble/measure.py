@@ -1,8 +1,10 @@
 """Image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from typing import Any
 
 import torch
+from msgspec import convert
 
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
@@ -11,37 +13,68 @@ from hpcai.data import catalog
 from hpcai.data.image_dataset import Dataset, description
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
+from hpcai.record.dataset import Dataset as Description
+from hpcai.record.dataset import ImageValidation
+from hpcai.record.training import StoppedTraining, TrainingRaw
+from hpcai.results.measured import Stopped
 from hpcai.train import bagging
 from hpcai.train.loop import Training
 from hpcai.training import stages
 from hpcai.training.assembly import assembled
-from hpcai.training.groups import Measurement, Stopped
+from hpcai.training.totals import members_of
+from hpcai.workloads.ensemble.record import Ensemble, EnsembleRaw, StoppedEnsemble
 
 
 def run(
-    case: Case, seed: int, world: World, device: torch.device, tell: stages.Tell, shutdown: Shutdown
-) -> Measurement | Stopped | None:
+    case: Case, world: World, device: torch.device, report: stages.Report, shutdown: Shutdown, folder: str = ""
+) -> EnsembleRaw | Stopped | None:
     """Measure one case, as `stages.run` does."""
-    return stages.run(Classification(), case, seed, world, device, tell, shutdown)
+    return stages.run(Classification(), case, world, device, report, shutdown)
 
 
 class Classification:
-    """Pictures are told apart; the ensemble's output is the mean of its models'."""
+    """Images are classified; the ensemble's output is the mean of its models'."""
 
     def open(self, case: Case, group: Group) -> Dataset:
+        """The data, the same on every rank."""
         return catalog.open_for(case.data_settings)
 
-    def describe(self, dataset: Dataset) -> Measurement:
+    def describe(self, dataset: Dataset) -> Description:
+        """The data's description in a result."""
         return description(dataset)
 
-    def assemble(
-        self, case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph
-    ) -> Training:
-        return assembled(case, seed, group, device, dataset, graph)
+    def assemble(self, case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
+        """The training of this rank's model, ready to warm up."""
+        return assembled(case, group, device, dataset, graph)
 
-    def judge(self, trained: Training, group: Group, shutdown: Shutdown) -> Measurement:
+    def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Ensemble, int]:
+        """The models together; means nothing if the run is to end."""
         module, validation = trained.state.module, trained.validation
-        return asdict(bagging.judge(module, group, validation, trained.loader, trained.sampler, shutdown))
+        votes = bagging.evaluate(module, group, validation, trained.loader, trained.sampler, shutdown)
+        together = Ensemble(
+            correct=votes.correct,
+            agreeing_pairs=votes.agreeing_pairs,
+            bag_evaluated=votes.bag_evaluated,
+            bag_correct=votes.bag_correct,
+        )
+        return together, votes.validation_miscounted
 
-    def told(self, entry: Measurement) -> str:
-        return f"{entry['correct']} judged right"
+    def curve(self, entries: Sequence[dict[str, Any]]) -> tuple[ImageValidation, ...]:
+        """The validations of this rank's model."""
+        return convert(entries, tuple[ImageValidation, ...])
+
+    def quality(self, entry: ImageValidation, samples: int) -> str:
+        """Top-1 of one validation, in words."""
+        return f"top-1 {entry.quality(samples):.3f}"
+
+    def raw(
+        self, shared: TrainingRaw, curve: Sequence[ImageValidation], together: Ensemble, training: Training
+    ) -> EnsembleRaw:
+        """The raw measurements; `curve` is of this rank's model."""
+        members = members_of(training.group, [entry.correct for entry in curve])
+        first = training.group.active.bcast(tuple(curve))
+        return EnsembleRaw(**stages.with_shared(shared), curve=first, members=members, ensemble=together)
+
+    def stopped(self, shared: StoppedTraining, curve: Sequence[ImageValidation]) -> StoppedEnsemble:
+        """What was measured until the run was to end."""
+        return StoppedEnsemble(**stages.with_shared(shared), curve=tuple(curve))

@@ -34,7 +34,7 @@ from hpcai.plan.planner import limit_of_rank
 from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.residuals import checks_before
-from hpcai.preflight.vendor_comparison import beside_the_vendor
+from hpcai.preflight.vendor_comparison import compare_with_vendor
 from hpcai.search.child_builder import Nursery
 from hpcai.search.convergence import Convergence
 from hpcai.search.coordinator import Coordinator, Rules
@@ -100,8 +100,8 @@ class _Search:
         self.shutdown = shutdown
         self.phases = clock.Phases(device)
         if copy is not None:
-            self.phases.seconds["staging"] = copy.measured["seconds"]
-        with self.phases.measure("set-up"):
+            self.phases.seconds["staging"] = copy.measured.seconds
+        with self.phases.measure("set_up"):
             self.dataset = same_data((copy and copy.dataset) or catalog.open_for(case.data_settings), group.active)
             self.initial = network(case, self.dataset)
             self.leaders = group.across.Dup()
@@ -128,22 +128,22 @@ class _Search:
 
     def prepare(self) -> Measurement:
         """The checks before the clock starts."""
-        checked = checks_before(self.case, self.seed, self.group, self.device, self.initial, self.phases)
-        first = partial(assembled_first, self.case, self.seed, self.group, self.device, self.dataset, self.initial)
+        checked = checks_before(self.case, self.group, self.device, self.initial, self.phases)
+        first = partial(assembled_first, self.case, self.group, self.device, self.dataset, self.initial)
         shard = Shard(len(self.dataset.train), 0, self.case["DEGREE"], self.case["BATCH"])
         return {
             "dataset": description(self.dataset),
             "target": self.case["TARGET"] or self.dataset.target,
             "sharding": shard.rule,
             **checked,
-            **beside_the_vendor(self.case, self.initial, first, self.group.active, self.device, self.phases),
+            **compare_with_vendor(self.case, self.initial, first, self.group.active, self.device, self.phases),
         }
 
     def run(self, shutdown: Shutdown) -> Squad:
         """The search itself."""
         images = self._images()
         if self.case.index == 1:
-            self.phases.seconds["start-up"] = clock.since_process_start()
+            self.phases.seconds["start_up"] = clock.since_process_start()
         shutdown.barrier(self.group.active)
         begin = common_start(self.group.active)
         with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
@@ -170,7 +170,7 @@ class _Search:
             nursery,
             thread,
             self.leader,
-            partial(assembled_trial, case, self.seed, group, self.device, self.dataset),
+            partial(assembled_trial, case, group, self.device, self.dataset),
             self.folder,
             now,
             self.room,

@@ -1,9 +1,11 @@
 """Extreme weather found in climate fields by an ensemble of P detectors, each trained by Q ranks (HPC AI500)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import convert
 
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
@@ -15,69 +17,108 @@ from hpcai.data.philox import Purpose, seed_of
 from hpcai.data.weather.weather_dataset import Weather, description
 from hpcai.data.weather.weather_loader import Loader
 from hpcai.detections import stored
-from hpcai.formulas import score
+from hpcai.formulas.score import mean_precision
 from hpcai.inputfile import Case
 from hpcai.models.detection.detector import build
 from hpcai.networks.graph import Graph
+from hpcai.record.dataset import BoxValidation
+from hpcai.record.dataset import Dataset as Description
+from hpcai.record.record import fields
+from hpcai.record.training import StoppedTraining, TrainingRaw
+from hpcai.results.measured import Stopped
 from hpcai.train import fusing
+from hpcai.train import objective as objectives
 from hpcai.train import precision as precisions
 from hpcai.train.detecting import DetectionValidation
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
-from hpcai.train.objective import Detection
 from hpcai.train.optimisers import sgd
 from hpcai.train.proof import noise
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import TrainingState
 from hpcai.training import stages
 from hpcai.training.assembly import placed
-from hpcai.training.groups import Measurement, Stopped
+from hpcai.training.totals import members_of
 from hpcai.workloads.weather import detections_file
+from hpcai.workloads.weather.record import Detections, Loading, StoppedWeather, WeatherRaw
 
 
 def run(
-    case: Case, seed: int, world: World, device: torch.device, tell: stages.Tell, shutdown: Shutdown, folder: str
-) -> Measurement | Stopped | None:
-    """Measure one case, as `stages.run` does; what the ensemble has found is written into the folder, on rank 0."""
-    return stages.run(Finding(Path(folder), case.index), case, seed, world, device, tell, shutdown)
+    case: Case, world: World, device: torch.device, report: stages.Report, shutdown: Shutdown, folder: str
+) -> WeatherRaw | Stopped | None:
+    """Measure one case, as `stages.run` does; the ensemble's detections are written into the folder, on rank 0."""
+    return stages.run(Detection(Path(folder), case.index), case, world, device, report, shutdown)
 
 
-class Finding:
-    """Weather is found in frames; what the models find is fused."""
+class Detection:
+    """Extreme weather is detected in frames; the detections of the models are fused."""
 
     def __init__(self, folder: Path, index: int) -> None:
         self._folder, self._index = folder, index
         self._about = stored.About(())
 
     def open(self, case: Case, group: Group) -> Weather:
+        """The data, the same on every rank."""
         return catalog.open_weather_for(case.data_settings, comm=group.active)
 
-    def describe(self, dataset: Weather) -> Measurement:
+    def describe(self, dataset: Weather) -> Description:
+        """The data's description in a result."""
         return description(dataset)
 
-    def assemble(
-        self, case: Case, seed: int, group: Group, device: torch.device, dataset: Weather, graph: Graph
-    ) -> Training:
+    def assemble(self, case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
+        """The training of this rank's model, ready to warm up."""
         self._about = stored.About(dataset.classes, getattr(dataset.validation, "moments", None))
-        return assembled(case, seed, group, device, dataset, graph)
+        return assembled(case, group, device, dataset, graph)
 
-    def judge(self, trained: Training, group: Group, shutdown: Shutdown) -> Measurement:
+    def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Detections, int] | None:
+        """The models together; None if the run is to end."""
         validation: Any = trained.validation
         loader: Any = trained.loader
-        numbers, found = fusing.judge(trained.state.module, group, validation, loader, trained.sampler, shutdown)
+        quality, found = fusing.evaluate(trained.state.module, group, validation, loader, trained.sampler, shutdown)
         if shutdown.agreed(group.active):
-            return {}
+            return None
         path = self._folder / stored.name(self._index)
-        digest = detections_file.write(found, validation.shard.n, path, self._about, group.active)
-        return {**numbers, "detections_sha256": digest, "loading": _loading(trained, group)}
+        together = Detections(
+            precision=quality.precision,
+            loose_precision=quality.loose_precision,
+            true_boxes=quality.true_boxes,
+            agreement=quality.agreement,
+            bag_evaluated=quality.bag_evaluated,
+            bag_precision=quality.bag_precision,
+            sha256=detections_file.write(found, validation.shard.n, path, self._about, group.active),
+        )
+        return together, quality.validation_miscounted
 
-    def told(self, entry: Measurement) -> str:
-        return f"mAP {score.mean_precision(entry['average_precision']):.3f}"
+    def curve(self, entries: Sequence[dict[str, Any]]) -> tuple[BoxValidation, ...]:
+        """The validations of this rank's model."""
+        return convert(entries, tuple[BoxValidation, ...])
+
+    def quality(self, entry: BoxValidation, samples: int) -> str:
+        """Mean average precision of one validation, in words."""
+        return f"mAP {entry.quality(samples):.3f}"
+
+    def raw(
+        self, shared: TrainingRaw, curve: Sequence[BoxValidation], together: Detections, training: Training
+    ) -> WeatherRaw:
+        """The raw measurements; `curve` is of this rank's model."""
+        group = training.group
+        members = members_of(group, [mean_precision(entry.average_precision) for entry in curve])
+        return WeatherRaw(
+            **stages.with_shared(shared),
+            curve=group.active.bcast(tuple(curve)),
+            members=members,
+            ensemble=together,
+            loading=_loading(training, group),
+        )
+
+    def stopped(self, shared: StoppedTraining, curve: Sequence[BoxValidation]) -> StoppedWeather:
+        """What was measured until the run was to end."""
+        return StoppedWeather(**stages.with_shared(shared), curve=tuple(curve))
 
 
-def assembled(case: Case, seed: int, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
+def assembled(case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
     """The training of this rank's detector, ready to warm up. Collective over the group."""
-    coordinates, recipe = group.coordinates, Recipe.of(case.settings)
+    coordinates, recipe, seed = group.coordinates, Recipe.of(case.settings), case["SEED"]
     module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, coordinates.group)), case, device)
     draws = sampler(case["SAMPLER"], len(dataset.train), seed, coordinates.group, group.groups)
     optimiser = sgd(module, recipe)
@@ -85,17 +126,17 @@ def assembled(case: Case, seed: int, group: Group, device: torch.device, dataset
     loaders: list[Any] = [
         Loader(dataset, half, device, batch=recipe.batch) for half in (dataset.train, dataset.validation)
     ]
-    judged = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
-    validation: Any = DetectionValidation(loaders[1], judged, len(dataset.classes))
+    evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
+    validation: Any = DetectionValidation(loaders[1], evaluated, len(dataset.classes))
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
     execution = executed_as("off", module, group, device)
-    known, objective = noise(case["PRECISION"], case["KERNELS"]), Detection(seed, coordinates.group)
+    known, objective = noise(case["PRECISION"], case["KERNELS"]), objectives.Detection(seed, coordinates.group)
     return Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, objective=objective
     )
 
 
-def _loading(trained: Training, group: Group) -> dict[str, float]:
+def _loading(trained: Training, group: Group) -> Loading:
     """What loading the training frames took in the timed region, summed over all active ranks."""
-    names = ("bytes_read", "read_seconds", "decompress_seconds", "load_seconds")
-    return {name: group.active.allreduce(trained.state.progress.loading[name]) for name in names}
+    own = trained.state.progress.loading
+    return Loading(**{field.name: group.active.allreduce(own[field.name]) for field in fields(Loading)})

@@ -1,0 +1,13 @@
+"""The first entry of a validation curve that reaches the target."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from hpcai.record.dataset import Validation
+
+Entry = TypeVar("Entry", bound=Validation)
+
+
+def first_reaching(curve: Sequence[Entry], samples: int, target: float) -> Entry | None:
+    """The first entry whose quality is at least the target; `samples` of the validation set."""
+    return next((entry for entry in curve if entry.quality(samples) >= target), None)
