@@ -1,0 +1,104 @@
+"""Reads result.json strictly: nothing twice, nothing unknown, no number of another type, each test as its workload has it.
+
+msgspec refuses what the records do not allow; what it accepts and JSON leaves open (a key that stands twice, NaN) is
+refused while the text is read.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from msgspec import ValidationError, convert, structs
+
+from hpcai.errors import InputError
+from hpcai.record.entry import Entry
+from hpcai.record.record import Record
+from hpcai.record.result import SCHEMA, Result
+from hpcai.workloads import registry
+
+Json = dict[str, Any]
+
+
+def read(path: Path) -> Json:
+    """The JSON object in a result file; InputError if it is none, or of another schema."""
+    try:
+        stored = json.loads(path.read_text("utf-8"), object_pairs_hook=_object, parse_constant=_refused)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from None
+    schema = stored.get("schema") if isinstance(stored, dict) else None
+    if schema != SCHEMA:
+        found = f"its schema is {schema}" if isinstance(schema, str) and len(schema) < 40 else "it has no schema"
+        raise InputError(f"{path} is not a result that this version reads: {found}; allowed: {SCHEMA}")
+    return dict(stored)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Json:
+    """An object whose keys are all different: of two that are alike, readers may take one or the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return found
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def load(path: Path) -> Result:
+    """The result in a file; InputError, naming the first place that is not as the records declare it."""
+    return result_of(read(path))
+
+
+def result_of(document: Json) -> Result:
+    """The result that a JSON document holds; InputError as `load` raises it."""
+    bare = _converted({**document, "tests": [], "tables": []}, Result, "")
+    tests = _entries(document.get("tests"), "tests")
+    tables = _entries(document.get("tables"), "tables")
+    broken_off = bare.broken_off
+    if broken_off is not None and broken_off.raw is not None:
+        kind = _kind(broken_off.workload, "STOPPED", "broken_off")
+        broken_off = structs.replace(broken_off, raw=_converted(broken_off.raw, kind, "broken_off.raw"))
+    return structs.replace(bare, tests=tests, tables=tables, broken_off=broken_off)
+
+
+def _entries(found: Any, place: str) -> tuple[Any, ...]:
+    if not isinstance(found, list):
+        raise InputError(f"{place}: not a list")
+    return tuple(entry_of(value, f"{place}[{index}]") for index, value in enumerate(found))
+
+
+def entry_of(document: Any, place: str = "") -> Entry:
+    """The entry of a test as its workload declares it; InputError where it is not."""
+    section = document.get("workload") if isinstance(document, dict) else None
+    entry: Entry = _converted(document, _kind(section, "ENTRY", place), place)
+    return entry
+
+
+def _kind(section: Any, name: str, place: str) -> type[Record]:
+    known = [workload.name for workload in registry.workloads()]
+    kind = getattr(registry.part(section, "record"), name, None) if section in known else None
+    if kind is None:
+        raise InputError(f"{place}.workload: unknown; allowed: {', '.join(known)}".lstrip("."))
+    found: type[Record] = kind
+    return found
+
+
+def _converted(value: Any, kind: Any, place: str) -> Any:
+    try:
+        return convert(value, kind)
+    except ValidationError as error:
+        raise InputError(_message(str(error), place)) from None
+
+
+def _message(text: str, place: str) -> str:
+    """What msgspec says, with the place in front: tests[0].raw.work.steps: Expected `int`, got `str`."""
+    what, _, where = text.partition(" - at `$")
+    where = where.rstrip("`")
+    return f"{_joined([place, where]) or 'the result'}: {what}"
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "".join(parts).removeprefix(".")

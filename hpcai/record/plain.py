@@ -1,0 +1,29 @@
+"""A record as plain JSON values, its canonical text, and the digest that finds slips."""
+
+import hashlib
+import json
+from typing import Any
+
+from msgspec import to_builtins
+
+from hpcai.record.record import Record
+
+Json = dict[str, Any]
+
+
+def plain(record: Record) -> Json:
+    """The record as JSON has it: objects, lists, numbers, texts. ValueError where a number is not finite."""
+    found: Json = json.loads(json.dumps(to_builtins(record), allow_nan=False))
+    return found
+
+
+def text(record: Record) -> str:
+    """The record as it is written into a file. ValueError where a number is not finite."""
+    return json.dumps(to_builtins(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def digest(document: Json) -> str:
+    """SHA-256 (hexadecimal) of a JSON document without its `digest`: keys sorted, no blanks, UTF-8."""
+    bare = {key: value for key, value in document.items() if key != "digest"}
+    canonical = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
