@@ -1,66 +1,85 @@
 """Raw measurements of collectives as a sound run would have them, with times by a known model."""
 
 from collections.abc import Callable
-from typing import Any
 
+from made_records import environment
+from msgspec import convert
+
+from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK, SCOPES, CollectiveName, elements, same_as, size
 from hpcai.inputfile import Case
-from hpcai.result.collectives import COLLECTIVES, ONE_RANK, SCOPES, elements, same_as, size
-
-Json = dict[str, Any]
+from hpcai.workloads.comm.record import CommRaw, MeasuredCollective, SkippedScope
 
 SIZES = (1024, 65536, 1000, 2**28)
-NODE = {"nodes": 1, "accelerators": 0}  # what the claims read of the environment
-CLUSTER = {"nodes": 2, "accelerators": 0}
+NODE, CLUSTER = environment(), environment(ranks=6, nodes=2)
 
 
 def case_of(groups: int, degree: int, sizes: tuple[int, ...] = SIZES) -> Case:
     """The third test of a run."""
-    return Case(3, "comm", {"GROUPS": groups, "DEGREE": degree, "MAPPING": "row", "SIZES": sizes})
+    settings = {"GROUPS": groups, "DEGREE": degree, "MAPPING": "row", "SIZES": sizes, "SEED": 1, "TELEMETRY": 30.0}
+    return Case(3, "comm", settings)
 
 
 def row(
-    collective: str, nbytes: int, ranks: int = 2, scope: str = "world", by: str = "gloo", seconds: float = 1e-3
-) -> Json:
+    collective: CollectiveName,
+    nbytes: int,
+    ranks: int = 2,
+    scope: str = "world",
+    by: str = "gloo",
+    seconds: float = 1e-3,
+    wrong: int = 0,
+) -> MeasuredCollective:
     """One row; `nbytes` as asked for."""
-    count, kind = elements(collective, nbytes, ranks), COLLECTIVES[collective]
-    return {
+    count = elements(collective, nbytes, ranks)
+    found = {
         "collective": collective,
         "scope": scope,
         "by": by,
         "ranks": ranks,
         "nbytes": size(collective, count, ranks),
         "count": count,
-        "type": "float",
-        "redop": kind.redop,
-        "root": kind.root,
         "seconds": seconds,
         "iterations": 2,
-        "wrong": 0,
+        "wrong": wrong,
     }
+    return convert(found, MeasuredCollective)
 
 
 def raw_of(
-    case: Case, scopes: dict[str, int], skipped: dict[str, str], seconds: Callable[[int], float] = lambda nbytes: 1e-3
-) -> Json:
-    """All that is asked for: `scopes` with the ranks of their communicators, `skipped` with their reasons."""
+    case: Case,
+    scopes: dict[str, int],
+    skipped: dict[str, str],
+    seconds: Callable[[int], float] = lambda nbytes: 1e-3,
+    wrong: int = 0,
+) -> CommRaw:
+    """All that is asked for: `scopes` with the ranks of their communicators, `skipped` with their reasons.
+
+    `wrong` elements in the first row.
+    """
     rows = [
         row(collective, nbytes, ranks, scope, by, seconds(nbytes))
         for scope, ranks in scopes.items()
         for by in ("gloo", "mpi")
         for collective in COLLECTIVES
         for nbytes in case["SIZES"]
+        if elements(collective, nbytes, ranks)
     ]
-    return {"rows": rows, "skipped": [{"scope": scope, "why": skipped[scope]} for scope in SCOPES if scope in skipped]}
+    left_out = tuple(SkippedScope(scope=scope, why=skipped[scope]) for scope in SCOPES if scope in skipped)
+    return CommRaw(rows=tuple(rows), skipped=left_out)
 
 
-def single_node() -> tuple[Case, Json]:
+def of_rows(*rows: MeasuredCollective) -> CommRaw:
+    """These rows alone."""
+    return CommRaw(rows=rows)
+
+
+def single_node() -> tuple[Case, CommRaw]:
     """Two groups of two on one node."""
     skipped = {"node": same_as("world"), "between": ONE_RANK}
     case = case_of(2, 2)
     return case, raw_of(case, {"world": 4, "group": 2, "across": 2}, skipped)
 
 
-def two_nodes() -> tuple[Case, Json]:
+def two_nodes() -> tuple[Case, CommRaw]:
     """One group of six ranks on two nodes, four on the first and two on the other."""
     skipped = {"group": same_as("world"), "across": ONE_RANK}
     case = case_of(1, 6)

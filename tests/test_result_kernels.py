@@ -1,21 +1,24 @@
-"""What follows from measured kernels: the products a network has, rates, ratios, sums, ceilings, and what is owed."""
+"""What follows from measured kernels: the products a network has, rates, ratios, sums, ceilings, and claims."""
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
-from kernel_rows import ENVIRONMENT, case_of, raw_of
+from examples.kernels import subject_of
+from kernel_rows import case_of, raw_of
+from made_records import altered, with_fields
+from msgspec import ValidationError, convert
 
 from hpcai import networks, opcount
 from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, gemm
 from hpcai.opcount.products import Product, asked, of_layers, of_network, squares
-from hpcai.report.consistency.kernels import claims
-from hpcai.report.schema import kernels as schema
-from hpcai.report.schema.check import violations
-from hpcai.result import kernels
+from hpcai.results.alterations import appended, changed, removed, repeated
+from hpcai.results.claim import broken as broken_claims
+from hpcai.workloads.kernels.checks import rows, verdict
+from hpcai.workloads.kernels.claims import CLAIMS
+from hpcai.workloads.kernels.record import KernelCeilings, KernelsRaw, MissingKernel
+from hpcai.workloads.kernels.scores import ceilings, step_times
 
-Json = dict[str, Any]
 CASE = case_of("resnet8", "64", "512")
 
 
@@ -67,110 +70,119 @@ def test_layers_have_the_types_of_precision_and_squares_two_more() -> None:
 
 def test_rates_shares_and_ratios() -> None:
     raw = raw_of(CASE)
-    rows = kernels.rows(CASE, raw)
-    peak = next(row for row in rows if row["kernel"] == "fma_peak")
-    assert (peak["gflops"], peak["share"], peak["ratio"], peak["intensity"]) == (8.0, 1.0, None, None)
-    square = [row for row in rows if row["shape"] == "m64 n64 k64" and row["dtype"] == "fp32"]
-    assert [row["gflops"] for row in square] == pytest.approx([1.0, 1 / 1.5])
-    assert [row["share"] for row in square] == pytest.approx([1 / 8, 1 / 12])
-    assert [row["ratio"] for row in square] == [1.5, 1.5]
-    assert square[0]["intensity"] == 2 * 64**3 / (3 * 4 * 64**2)
-    assert {row["share"] for row in rows if row["dtype"] == "int8"} == {None}
-    assert {row["test"] for row in rows} == {3}
-    alone = {**raw, "rows": [row for row in raw["rows"] if row["provider"] == "vendor"]}
-    assert {(row["ratio"], row["share"]) for row in kernels.rows(CASE, alone)} == {(None, None)}
+    found = rows(CASE, raw)
+    peak = next(row for row in found if row.kernel == "fma_peak")
+    assert (peak.gflops, peak.share, peak.ratio, peak.intensity) == (8.0, 1.0, None, None)
+    square = [row for row in found if row.shape == "m64 n64 k64" and row.dtype == "fp32"]
+    assert [row.gflops for row in square] == pytest.approx([1.0, 1 / 1.5])
+    assert [row.share for row in square] == pytest.approx([1 / 8, 1 / 12])
+    assert [row.ratio for row in square] == [1.5, 1.5]
+    assert square[0].intensity == 2 * 64**3 / (3 * 4 * 64**2)
+    assert {row.share for row in found if row.dtype == "int8"} == {None}
+    assert {(row.test, row.threads) for row in found} == {(3, 1)}
+    alone = with_fields(raw, rows=[row for row in raw.rows if row.provider == "vendor"])
+    assert {(row.ratio, row.share) for row in rows(CASE, alone)} == {(None, None)}
 
 
-@pytest.mark.parametrize(("dtype", "residual", "verdict"), [
+@pytest.mark.parametrize(("dtype", "residual", "expected"), [
     ("fp32", 1.0, "PASSED"),
     ("fp32", 1.001, "FAILED"),
     ("fp64", 9999999.0, "FAILED"),
     ("int8", 0.0, "PASSED"),
     ("int8", 1.0, "FAILED"),
 ])  # fmt: skip
-def test_one_wrong_row_fails_the_table(dtype: str, residual: float, verdict: str) -> None:
+def test_one_wrong_row_fails_the_table(dtype: str, residual: float, expected: str) -> None:
     raw = raw_of(CASE)
-    row = next(row for row in raw["rows"] if row["dtype"] == dtype and row["of"] == "square")
-    row["residual"] = residual
-    rows = kernels.rows(CASE, raw)
-    assert rows[raw["rows"].index(row)]["verdict"] == kernels.verdict(rows) == verdict
-    assert kernels.verdict([]) == "FAILED"
+    place = next(n for n, row in enumerate(raw.rows) if (row.dtype, row.of) == (dtype, "square"))
+    found = rows(CASE, altered(raw, changed(f"rows.{place}.residual", residual)))
+    assert found[place].verdict == verdict(found) == expected
+    assert verdict([]) == "FAILED"
 
 
 def test_ceilings_are_of_the_faster_provider_and_of_what_passed() -> None:
     raw = raw_of(CASE)
-    expected = {"fma_peak": 8e9, "gemm": 1e9, "convolution": 1e9, "triad": 24_000 / 1e-5}
-    assert kernels.ceilings(kernels.rows(CASE, raw)) == pytest.approx(expected)
-    for row in raw["rows"]:
-        if row["kernel"] == "conv2d" and row["provider"] == "custom":
-            row["residual"] = 2.0
-    assert kernels.ceilings(kernels.rows(CASE, raw))["convolution"] == pytest.approx(1e9 / 1.5)
-    nothing = dict.fromkeys(expected)
-    assert kernels.ceilings([]) == nothing
+    found = ceilings(rows(CASE, raw))
+    rates = (found.fma_peak, found.gemm, found.convolution, found.triad)
+    assert rates == pytest.approx((8e9, 1e9, 1e9, 24_000 / 1e-5))
+    custom = [n for n, row in enumerate(raw.rows) if (row.kernel, row.provider) == ("conv2d", "custom")]
+    wrong = altered(raw, *(changed(f"rows.{n}.residual", 2.0) for n in custom))
+    assert ceilings(rows(CASE, wrong)).convolution == pytest.approx(1e9 / 1.5)
+    assert ceilings([]) == KernelCeilings(fma_peak=None, gemm=None, convolution=None, triad=None)
 
 
-def test_sums_count_what_occurs_often_often() -> None:
+def test_products_of_a_step_count_as_often_as_they_occur() -> None:
     raw = raw_of(CASE)
-    found = {each["kernel"]: each for each in kernels.sums(kernels.rows(CASE, raw))}
+    found = {time.products.kernel: time for time in step_times(rows(CASE, raw))}
     assert set(found) == {"conv2d", "gemm"}
     operations = sum(p.occurrences * p.operations for p in asked(CASE.settings) if p.kernel == "conv2d")
-    assert found["conv2d"]["custom"] == found["conv2d"]["fastest"] == pytest.approx(operations / 1e9)
-    assert found["conv2d"]["vendor"] == pytest.approx(1.5 * operations / 1e9)
-    assert (found["conv2d"]["products"], found["gemm"]["products"]) == (9 * 3 - 1, 3)
-    raw["rows"].remove(next(r for r in raw["rows"] if r["kernel"] == "conv2d" and r["provider"] == "vendor"))
-    lacking = next(each for each in kernels.sums(kernels.rows(CASE, raw)) if each["kernel"] == "conv2d")
-    assert (lacking["vendor"], lacking["ratio"]) == (None, None)
+    convolutions = found["conv2d"]
+    assert convolutions.seconds["custom"] == convolutions.fastest == pytest.approx(operations / 1e9)
+    assert convolutions.seconds["vendor"] == pytest.approx(1.5 * operations / 1e9)
+    assert (convolutions.count, found["gemm"].count) == (9 * 3 - 1, 3)
+    first = next(n for n, row in enumerate(raw.rows) if (row.kernel, row.provider) == ("conv2d", "vendor"))
+    lacking, *_ = step_times(rows(CASE, altered(raw, removed(f"rows.{first}"))))
+    assert (lacking.products.kernel, lacking.seconds["vendor"], lacking.ratio) == ("conv2d", None, None)
 
 
-def broken(raw: Json, case: Case = CASE) -> list[str]:
-    return list(claims(case, raw, ENVIRONMENT))
+def broken(raw: KernelsRaw, case: Case = CASE) -> list[str]:
+    """The claims that a table with these measurements breaks."""
+    return list(broken_claims(CLAIMS, subject_of(case, raw)))
 
 
-def test_whole_measurements_break_no_claim_and_keep_the_schema() -> None:
-    raw = raw_of(CASE)
-    assert broken(raw) == []
-    assert not list(violations(raw, schema.RAW))
-    rows = kernels.rows(CASE, raw)
-    assert not [fault for row in rows for fault in violations(row, schema.ROW)]
-    assert not list(violations(kernels.ceilings(rows), schema.CEILINGS))
+def refused(raw: KernelsRaw, place: int, name: str, value: object) -> bool:
+    """Whether another value in a row is refused, by its type or by a claim."""
+    try:
+        return bool(broken(altered(raw, changed(f"rows.{place}.{name}", value))))
+    except ValidationError:
+        return True
+
+
+def test_whole_measurements_break_no_claim() -> None:
+    assert broken(raw_of(CASE)) == []
     automatic = case_of("resnet8", "auto", "1024", "100")
     assert broken(raw_of(automatic, 512, 2048), automatic) == []
 
 
-@pytest.mark.parametrize("name", ["operations", "nbytes", "occurrences", "seconds", "threads", "residual"])
+@pytest.mark.parametrize("name", ["operations", "nbytes", "occurrences", "seconds", "residual"])
 def test_no_number_of_a_row_may_be_altered_alone(name: str) -> None:
-    for place in range(len(raw_of(CASE)["rows"])):
-        raw = deepcopy(raw_of(CASE))
-        raw["rows"][place][name] = -1
-        assert broken(raw), (place, name)
-        raw["rows"][place][name] = 10**6
-        assert broken(raw) or name in ("seconds", "residual")
+    raw = raw_of(CASE)
+    for place in range(len(raw.rows)):
+        assert refused(raw, place, name, -1), (place, name)
+        assert refused(raw, place, name, 10**6) or name in ("seconds", "residual")
+    assert name != "seconds" or refused(raw, 0, name, 0)
+
+
+def test_threads_of_a_row_are_those_of_the_table() -> None:
+    """They cannot be altered: a row has no threads of its own, and those of the table are at least one."""
+    raw = raw_of(CASE)
+    assert refused(raw, 0, "threads", 1)
+    for threads in (0, -1, 1.5):
+        with pytest.raises(ValidationError):
+            altered(raw, changed("threads", threads))
 
 
 @pytest.mark.parametrize("name", ["shape", "direction", "kernel", "of", "dtype", "provider"])
 def test_no_word_of_a_row_may_be_altered_alone(name: str) -> None:
-    for place, other in ((0, 2), (5, -1), (-1, 5)):
-        raw = raw_of(CASE)
-        values = {row[name] for row in raw["rows"]} | {raw["rows"][other][name]}
-        for value in values - {raw["rows"][place][name]}:
-            raw["rows"][place][name] = value
-            assert broken(raw), (place, value)
-
-
-def test_rows_may_not_be_left_out_added_or_told_twice() -> None:
-    for change in (lambda rows: rows.pop(), lambda rows: rows.append(rows[-1]), lambda rows: rows.pop(0)):
-        raw = raw_of(CASE)
-        change(raw["rows"])
-        assert broken(raw)
     raw = raw_of(CASE)
-    raw["missing"].append({"kernel": "gemm", "dtype": "int8", "provider": "vendor", "why": "none"})
-    assert broken(raw)
-    left = [r for r in raw["rows"] if (r["dtype"], r["provider"]) != ("int8", "vendor")]
-    raw["rows"] = left
-    assert broken(raw) == []
-    raw["rows"] = [row for row in left if row["dtype"] != "int8"]
-    raw["missing"].append({"kernel": "gemm", "dtype": "int8", "provider": "custom", "why": "none"})
-    assert broken(raw), "at least one provider computes"
+    values = {getattr(row, name) for row in raw.rows}
+    for place in (0, 5, -1):
+        for value in values - {getattr(raw.rows[place], name)}:
+            assert refused(raw, place, name, value), (place, value)
+        assert refused(raw, place, name, "other") and refused(raw, place, name, "")
+
+
+def test_rows_may_not_be_left_out_added_or_repeated() -> None:
+    raw = raw_of(CASE)
+    for change in (removed("rows.-1"), repeated("rows.-1"), removed("rows.0")):
+        assert broken(altered(raw, change))
+    missing = MissingKernel(kernel="gemm", dtype="int8", provider="vendor", why="none")
+    told = with_fields(raw, missing=[*raw.missing, missing])
+    assert broken(told)
+    left = [row for row in raw.rows if (row.dtype, row.provider) != ("int8", "vendor")]
+    assert broken(with_fields(told, rows=left)) == []
+    custom = with_fields(missing, provider="custom")
+    neither = with_fields(told, rows=[row for row in left if row.dtype != "int8"], missing=[*told.missing, custom])
+    assert broken(neither), "at least one provider computes"
 
 
 @pytest.mark.parametrize(
@@ -179,25 +191,25 @@ def test_rows_may_not_be_left_out_added_or_told_twice() -> None:
 def test_no_word_excuses_a_row_that_its_provider_cannot_lack(fields: tuple[str, str, str]) -> None:
     """torch computes every product but some of bytes, and a provider that is there computes every shape."""
     raw = raw_of(CASE)
-    raw["missing"].append({**dict(zip(("kernel", "dtype", "provider"), fields, strict=True)), "why": "none"})
-    last = max(n for n, row in enumerate(raw["rows"]) if (row["kernel"], row["dtype"], row["provider"]) == fields)
-    del raw["rows"][last]
-    assert broken(raw)
+    missing = {**dict(zip(("kernel", "dtype", "provider"), fields, strict=True)), "why": "none"}
+    last = max(n for n, row in enumerate(raw.rows) if (row.kernel, row.dtype, row.provider) == fields)
+    assert convert(missing, MissingKernel)
+    assert broken(altered(raw, appended("missing", missing), removed(f"rows.{last}")))
 
 
-def test_the_check_of_a_row_follows_from_its_size() -> None:
-    raw = raw_of(CASE)
-    raw["rows"][-1]["checked"] = "random vectors"
-    assert broken(raw)
+def test_the_verification_of_a_row_follows_from_its_size() -> None:
+    assert broken(altered(raw_of(CASE), changed("rows.-1.checked", "random vectors")))
 
 
 @pytest.mark.parametrize("shape", ["sums0 steps0", "length0"])
 def test_empty_ceilings_are_none(shape: str) -> None:
     raw = raw_of(CASE)
     kernel = "triad" if shape.startswith("length") else "fma_peak"
-    for row in (row for row in raw["rows"] if row["kernel"] == kernel):
-        row.update(shape=shape, operations=0, nbytes=0)
-    assert broken(raw)
+    empty = {"shape": shape, "operations": 0, "nbytes": 0}
+    assert broken(
+        with_fields(raw, rows=[with_fields(row, **empty) if row.kernel == kernel else row for row in raw.rows])
+    found = [with_fields(row, **empty) if row.kernel == kernel else row for row in raw.rows]
+    assert broken(with_fields(raw, rows=found))
 
 
 def test_squares_of_auto_follow_one_another() -> None:
@@ -206,4 +218,4 @@ def test_squares_of_auto_follow_one_another() -> None:
     for sizes in ((1024,), (512, 2048), (512, 1000)):
         assert broken(raw_of(automatic, *sizes), automatic)
     assert broken(raw_of(CASE, 1024))
-    assert broken({**raw_of(CASE), "ranks": 3})
+    assert broken(with_fields(raw_of(CASE), ranks=3))
