@@ -1,4 +1,4 @@
-"""Reads result.json strictly: nothing twice, nothing unknown, no number of another type, each test as its workload has it.
+"""Reads result.json strictly: nothing twice, nothing unknown, each number of its type, each test by its workload.
 
 msgspec refuses what the records do not allow; what it accepts and JSON leaves open (a key that stands twice, NaN) is
 refused while the text is read.

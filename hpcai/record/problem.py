@@ -1,9 +1,10 @@
-"""Records of the input as it was read: text, digest, and every KEY with its values."""
+"""Records of the input as it was read: text, digest, and every KEY with its values; and the way back."""
 
 from typing import Annotated
 
 from msgspec import Meta
 
+from hpcai.inputfile import Problem, parse
 from hpcai.record.record import Name, Record, Scalar, Sha256, about
 
 
@@ -38,3 +39,30 @@ class Input(Record, kw_only=True):
     overrides: Annotated[tuple[str, ...], about("options --set of the command line")]
     run: Annotated[dict[str, RunValue], about("every KEY of the run")]
     sections: Annotated[tuple[SectionValues, ...], about("the sections in their order")]
+
+
+def input_of(problem: Problem) -> Input:
+    """The record of a problem."""
+    return Input(
+        name=problem.name,
+        digest=problem.digest,
+        headers=problem.headers,
+        text=problem.text,
+        overrides=problem.overrides,
+        run={key: RunValue(value=value, default=key in problem.run_defaulted) for key, value in problem.run.items()},
+        sections=tuple(
+            SectionValues(
+                name=section.name,
+                keys={
+                    key: KeyValues(values=values, default=key in section.defaulted)
+                    for key, values in section.values.items()
+                },
+            )
+            for section in problem.sections
+        ),
+    )
+
+
+def problem_of(record: Input) -> Problem:
+    """The problem of a record, read anew from its text and overrides; InputError if there is none."""
+    return parse(record.text, list(record.overrides), name=record.name)

@@ -41,7 +41,16 @@ class CustomShare(Record, kw_only=True):
 class TrainingScores(Record, kw_only=True):
     """Scores of models that are trained and evaluated together."""
 
-    flops: Annotated[float, about("operations credited / training time (V3, Eq. 6)", unit="FLOP/s", csv=True)]
+    flops: Annotated[
+        float,
+        about(
+            "operations credited / training time (V3, Eq. 6)",
+            unit="FLOP/s",
+            label="FLOPS in GFLOP/s",
+            scale=1e9,
+            csv=True,
+        ),
+    ]
     valid_flops: Annotated[
         float,
         about(

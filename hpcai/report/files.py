@@ -1,26 +1,20 @@
 """The files of a run: report.txt, result.json, tables and series in a folder of their own, each replaced atomically."""
 
-import csv
-import io
-import json
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from hpcai.errors import HpcaiError
-from hpcai.report import hpl, series, trials
-from hpcai.report.tables import blocks, comma_separated
-from hpcai.result.summary import SEARCHED
-
-Json = dict[str, Any]
+from hpcai.record.plain import text as text_of
+from hpcai.record.result import Result
+from hpcai.report import series
+from hpcai.report.banner import banner
+from hpcai.report.closing import closing
+from hpcai.report.entries import blocks, result_csv, rows_csv
+from hpcai.workloads import registry
 
 SERIES = "series.h5"
-CSV_COLUMNS = ("index", "tv", "workload", "n", "nb", "p", "q", "seconds", "gflops", "verdict", "status")
-CSV_SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")
-CSV_SCORES = ("flops", "valid_flops", "quality", "target", "time_to_quality", "efficiency")
 
 
 def create_folder(output: str, date: datetime) -> Path:
@@ -39,44 +33,30 @@ def create_folder(output: str, date: datetime) -> Path:
     raise HpcaiError(f"cannot make the result folder {name}: too many of that name")
 
 
-def report(result: Json) -> str:
+def report(result: Result) -> str:
     """The whole printed report of a result."""
-    return hpl.banner(result) + blocks(result) + hpl.closing(result)
+    return banner(result) + blocks(result) + closing(result)
 
 
-def table(result: Json) -> str:
-    """A line per test, comma-separated; a score that was not reached, or that its kind has not, is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    searched = any(test["workload"] == "nas" for test in result["tests"])
-    scores = (*CSV_SCORES, *(SEARCHED if searched else ()))
-    writer.writerow([*CSV_COLUMNS, *map(str.lower, CSV_SETTINGS), *scores])
-    for test in result["tests"]:
-        writer.writerow(_cells(test, scores))
-    return text.getvalue()
+def texts(result: Result) -> dict[str, str]:
+    """The contents by name of the files beside result.json; one that has nothing to say is left out."""
+    found = {"report.txt": report(result), "result.csv": result_csv(result.tests)}
+    for workload in registry.workloads():
+        if workload.rows:
+            found[f"{workload.rows}.csv"] = rows_csv(getattr(result, workload.rows))
+        tests = [test for test in result.tests if test.workload == workload.name]
+        files = registry.optional_part(workload.name, "files")
+        found |= files.texts(tests) if files and tests else {}
+    return {name: text for name, text in found.items() if text}
 
 
-def _cells(test: Json, scores: Sequence[str]) -> Sequence[Any]:
-    settings = [test["settings"][key] for key in CSV_SETTINGS]
-    return [*(test[name] for name in CSV_COLUMNS), *settings, *(test["scores"].get(name) for name in scores)]
-
-
-def texts(result: Json) -> dict[str, str]:
-    """The contents by name of the files beside result.json; a table without rows has none."""
-    rows = {f"{member}.csv": result[member] for member in ("kernels", "collectives")}
-    rows["trials.csv"] = trials.cells(result["tests"])
-    tables = {name: comma_separated(found) for name, found in rows.items() if found}
-    return {"report.txt": report(result), "result.csv": table(result), **tables}
-
-
-def contents(result: Json) -> dict[str, bytes]:
-    """The contents by name of all files, result.json last; one that has nothing to say is left out."""
+def contents(result: Result) -> dict[str, bytes]:
+    """The contents by name of all files, result.json last."""
     found = {name: text.encode() for name, text in texts(result).items()} | {SERIES: series.contents(result)}
-    made = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    return {name: data for name, data in found.items() if data} | {"result.json": made.encode()}
+    return {name: data for name, data in found.items() if data} | {"result.json": text_of(result).encode()}
 
 
-def write(folder: Path, result: Json) -> None:
+def write(folder: Path, result: Result) -> None:
     """Write or replace the files."""
     for name, data in contents(result).items():
         _replace(folder / name, data)

@@ -16,10 +16,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from hpcai.formulas import score
+from hpcai.record.entry import Row
+from hpcai.record.result import Result
+from hpcai.workloads import registry
 
-Json = dict[str, Any]
-Row = Sequence[float | None]
+Line = Sequence[float | None]
+Table = tuple[str, Sequence[str], list[Line]]  # name, columns, lines
 
 UNITS = {
     "seconds": "s",
@@ -29,12 +31,11 @@ UNITS = {
     "gpu_memory_bytes": "byte",
 }
 CURVE = ("epoch", "seconds", "loss", "quality")
-SCORE = ("seconds", "ops", "error", "regulated_score")
 UNREADABLE = (OSError, RuntimeError, LookupError, ValueError)  # as h5py says it of a file that is none, or is damaged
 TELEMETRY = ("seconds", "processors", "memory_bytes", "gpus", "gpu_memory_bytes")
 
 
-def contents(result: Json) -> bytes:
+def contents(result: Result) -> bytes:
     """The file's bytes; empty where the result has nothing over time."""
     vectors = dict(_vectors(result))
     if not vectors:
@@ -47,7 +48,7 @@ def contents(result: Json) -> bytes:
     return memory.getvalue()
 
 
-def differences(path: Path, result: Json) -> Iterator[str]:
+def differences(path: Path, result: Result) -> Iterator[str]:
     """What a file says otherwise than the result."""
     expected = dict(_vectors(result))
     if not path.is_file():
@@ -90,30 +91,15 @@ def _unit(name: str) -> str:
     return UNITS.get(name.rpartition("/")[2], "1")
 
 
-def _vectors(result: Json) -> Iterator[tuple[str, Any]]:
-    for test in result["tests"]:
-        for table, columns, rows in _tables(test):
-            for name, column in zip(columns, np.array(rows, np.float64).T, strict=True) if rows else ():
-                yield f"test-{test['index']}/{table}/{name}", column
+def _vectors(result: Result) -> Iterator[tuple[str, Any]]:
+    for test in result.tests:
+        for table, columns, lines in _tables(test):
+            for name, column in zip(columns, np.array(lines, np.float64).T, strict=True) if lines else ():
+                yield f"test-{test.index}/{table}/{name}", column
 
 
-def _tables(test: Json) -> Iterator[tuple[str, Sequence[str], list[Row]]]:
-    seen = test["raw"].get("telemetry")
-    if seen:
-        yield "telemetry", TELEMETRY, seen["series"]
-    if "series" in test["scores"]:
-        yield "score", SCORE, [[point[name] for name in SCORE] for point in test["scores"]["series"]]
-        yield "curve", ("trial", *CURVE), [(each["id"], *row) for each in test["raw"]["trials"] for row in _curve(each)]
-    else:
-        yield "curve", CURVE, _curve(test["raw"])
-
-
-def _curve(measured: Json) -> list[Row]:
-    return [
-        (entry["epoch"], entry["seconds"], entry["loss"], _quality(entry)) for entry in measured["curve"]
-    ]
-
-
-def _quality(entry: Json) -> float | None:
-    """None of an epoch that a search has cut."""
-    return None if entry.get("correct", 0) is None else score.quality(entry, entry["counted"])
+def _tables(test: Row) -> Iterator[Table]:
+    """Telemetry, and what the workload has over time."""
+    if test.telemetry:
+        yield "telemetry", TELEMETRY, [*test.telemetry.series]
+    yield from registry.part(test.workload, "lines").series(test)

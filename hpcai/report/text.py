@@ -6,6 +6,7 @@ So parsers made for HPL read the report unchanged.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+LINE, DASHES = "=" * 80, "-" * 80
 WIDTH = 200
 NAME_WIDTH = 48  # of HPL's residual, whose line begins in the first column
 # What parsers look for, and what is printed in its place where headers, paths or names of machines have it.

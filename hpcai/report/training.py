@@ -1,7 +1,8 @@
 """What is printed of tests that train models together: lines of their scores, memory and times, then notes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from hpcai.record.dataset import Validation
 from hpcai.record.training import BusySeconds, Execution, Preparation, TrainingRaw, TrainingRow
 from hpcai.report import memory, roofline, telemetry
 from hpcai.report.lines import labelled
@@ -15,6 +16,7 @@ from hpcai.report.rows import (
     replay_notes,
     residual_notes,
 )
+from hpcai.report.series import CURVE, Table
 from hpcai.report.text import free, printed, with_reasons
 
 
@@ -84,3 +86,8 @@ def _execution(execution: Execution) -> str:
     if execution.trials:
         text += "; tried: " + ", ".join(f"{name} {seconds:.4f} s" for name, seconds in execution.trials.items())
     return text
+
+
+def training_series(curve: Sequence[Validation], samples: int) -> Iterator[Table]:
+    """The validations of the first model, as a table of series.h5; `samples` of the validation set."""
+    yield "curve", CURVE, [(each.epoch, each.seconds, each.loss, each.quality(samples)) for each in curve]

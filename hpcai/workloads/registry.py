@@ -3,6 +3,7 @@
 import os
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -41,3 +42,8 @@ def workload(section: str) -> "Workload":
 def part(section: str, name: str) -> ModuleType:
     """A module of a workload's folder: record, checks, claims, lines, plan or measure."""
     return import_module(f"{_packages()[section].__name__}.{name}")
+
+
+def optional_part(section: str, name: str) -> ModuleType | None:
+    """A module that not every workload's folder has: files, what a test leaves beside the result."""
+    return part(section, name) if find_spec(f"{_packages()[section].__name__}.{name}") else None

@@ -20,12 +20,22 @@ class Quality:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A score of the best row that the summary prints: its printed name, and the unit of what is printed."""
+
+    name: str
+    score: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
 class Workload:
     """A section of the input, its digit of T/V, and what its tests are called and ranked by.
 
-    digit: of T/V; 0 for a workload that makes a table and no row. unit: what its samples are called. ranked_by: the
-    score that lists order by. repeated: the scores whose spread over repetitions is printed. trains: whether its tests
-    train networks on a dataset. compiles: whether its tests always need compiled kernels.
+    digit: of T/V; 0 for a workload that makes a table and no row. rows: of such a workload the list of the result that
+    has the table's rows. unit: what samples are called. ranked_by: the score that lists order by. figures: of the best
+    row, in the summary. repeated: the scores whose spread over repetitions is printed. trains: whether its tests train
+    networks on a dataset. compiles: whether its tests always need compiled kernels.
 
     The folder of the workload has the modules record, checks, claims, lines, plan and measure; the registry imports
     each when it is asked for, so that a result is verified without torch.
@@ -33,9 +43,11 @@ class Workload:
 
     section: SectionDeclaration
     digit: int = 0
+    rows: str = ""
     unit: str = "samples"
     quality: Quality | None = None
     ranked_by: str = ""
+    figures: tuple[Figure, ...] = ()
     repeated: tuple[str, ...] = ()
     trains: bool = False
     compiles: bool = False

@@ -22,5 +22,6 @@ WORKLOAD = Workload(
         keys=(SIZES,),
         defaults={"GROUPS": 0, "DEGREE": 0},
         shipped=(Shipped({"SIZES": (2**10, 2**16, 2**22, 2**26)}),),
-    )
+    ),
+    rows="collectives",
 )

@@ -11,7 +11,7 @@ from hpcai.inputfile.key import (
     Shipped,
     Value,
 )
-from hpcai.workloads.workload import Quality, Workload
+from hpcai.workloads.workload import Figure, Quality, Workload
 
 SHIPPED: dict[str, tuple[Value, ...]] = {
     "DATASET": ("fashion",),
@@ -37,6 +37,7 @@ WORKLOAD = Workload(
     unit="images",
     quality=Quality("top-1"),
     ranked_by="valid_flops",
+    figures=(Figure("valid_gflops", "valid_flops", 1e9),),
     repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),
     trains=True,
 )

@@ -33,5 +33,6 @@ WORKLOAD = Workload(
         },
         shipped=(Shipped({"SHAPES": ("resnet8", 1024), "RESOLUTION": (28,)}),),
     ),
+    rows="kernels",
     compiles=True,
 )

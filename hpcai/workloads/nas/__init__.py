@@ -2,7 +2,7 @@
 
 from hpcai.inputfile.key import CLASSIFICATION, GRID, NETWORK, TRAINING, SectionDeclaration, Shipped
 from hpcai.workloads.nas.keys import KEYS
-from hpcai.workloads.workload import Quality, Workload
+from hpcai.workloads.workload import Figure, Quality, Workload
 
 WORKLOAD = Workload(
     SectionDeclaration(
@@ -37,6 +37,7 @@ WORKLOAD = Workload(
     unit="images",
     quality=Quality("top-1"),
     ranked_by="regulated_score",
+    figures=(Figure("ops", "ops"), Figure("regulated_score", "regulated_score"), Figure("idle_share", "idle_share")),
     repeated=("flops", "ops", "regulated_score", "quality", "operations_to_quality"),
     trains=True,
 )

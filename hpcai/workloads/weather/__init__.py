@@ -1,7 +1,7 @@
 """[weather]: extreme weather detection by an ensemble of P detectors, each trained by Q ranks (HPC AI500)."""
 
 from hpcai.inputfile.key import BAGGING, GRID, NETWORK, TRAINING, SectionDeclaration, Shipped
-from hpcai.workloads.workload import Quality, Workload
+from hpcai.workloads.workload import Figure, Quality, Workload
 
 DETECTORS = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
 WORKLOAD = Workload(
@@ -43,6 +43,7 @@ WORKLOAD = Workload(
     unit="frames",
     quality=Quality("mAP"),
     ranked_by="valid_flops",
+    figures=(Figure("valid_gflops", "valid_flops", 1e9),),
     repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),
     trains=True,
     compiles=True,

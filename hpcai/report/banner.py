@@ -1,0 +1,88 @@
+"""The printed report above the first row: version, input, explanation of the columns, machine and rank map."""
+
+from collections.abc import Collection, Sequence
+
+from hpcai.inputfile import echo
+from hpcai.record.machine import Environment, Rank
+from hpcai.record.problem import problem_of
+from hpcai.record.result import Result
+from hpcai.report.text import LINE, free, printed
+from hpcai.workloads import registry
+
+EXPLANATION = """\
+An explanation of the input/output parameters follows:
+T/V    : how the row was made: W, the mapping of groups (R by row, C by column), the
+         workload (1 ensemble, 2 weather, 3 nas), the all-reduce (0 none, 1 flat), the precision
+         (S fp32, T tf32, H fp16, B bf16, P pure16, I int8), the parallel mode (1 data), the
+         kernels (V vendor, C custom, A auto, F a file), bytes per gradient element.
+N      : training samples credited over all groups in the timed region.
+NB     : training samples per rank and step; of nas those that a search begins with.
+P      : models trained at once, each by its own group of ranks; of nas the groups.
+Q      : ranks that train one model together.
+Time   : training time in seconds, of the slowest rank, validation passes excepted; of nas
+         the whole search, less the validation of the group that had least of it.
+Gflops : credited training operations (rule model) / Time, in 10^9 per second.
+Each row is followed by its checks and scores; docs/METRICS.md derives every number.
+All clocks start after a barrier, with the devices idle."""
+NO_ROWS = "Tests of these sections make a table and no row:"
+
+
+def banner(result: Result) -> str:
+    """Everything above the first row."""
+    given = result.input
+    lines = [
+        LINE,
+        f"HPCAI bench {result.version}: a LINPACK for AI machines    {result.date}",
+        f"Input  : {given.name}, schema {result.schema}, sha256 {given.digest}",
+        *(f"Header : {free(header)}" for header in given.headers),
+        LINE,
+        "",
+        *EXPLANATION.splitlines(),
+        *_tables({section.name for section in given.sections}),
+        "",
+        "The following parameter values will be used:",
+        "",
+        *echo(problem_of(given)),
+        "",
+        *_options(given.overrides),
+        *_machine(result.environment),
+        "",
+        *_rank_map(result.ranks, result.environment),
+        "",
+    ]
+    return printed(lines)
+
+
+def _tables(sections: Collection[str]) -> list[str]:
+    """What the tables of the input's sections show."""
+    tables = [each for each in registry.workloads() if each.digit == 0 and each.name in sections]
+    lines = [f"{table.name:<7}: {table.section.help}" for table in tables]
+    return [NO_ROWS, *lines] if lines else []
+
+
+def _options(overrides: Sequence[str]) -> list[str]:
+    return [f"Command line: --set {free(option)}" for option in overrides] + [""] * bool(overrides)
+
+
+def _machine(environment: Environment) -> list[str]:
+    packages = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
+    nodes = f"{environment.nodes} node{'s' * (environment.nodes != 1)}"
+    return [
+        f"Machine : {nodes}; rank 0 on {environment.processor}, {environment.cpus} CPUs, "
+        f"{environment.memory_bytes / 2**30:.1f} GiB, device {environment.device}, {environment.system}",
+        f"Software: Python {environment.python}, {packages}",
+        f"MPI     : {environment.mpi}",
+    ]
+
+
+def _rank_map(ranks: Sequence[Rank], environment: Environment) -> list[str]:
+    heads = "".join(f"{grid:>10}" for grid in environment.grids)
+    lines = [
+        f"{'Rank':>7}{heads}  {'Host':<24} {'Device':<10} {'Threads':>7}  CPUs    (P x Q, R by row, C by column: group)"
+    ]
+    for rank in ranks:
+        groups = "".join(f"{'idle' if group is None else group:>10}" for group in rank.groups)
+        lines.append(f"{rank.rank:>7}{groups}  {rank.host:<24} {rank.device:<10} {rank.threads:>7}  {rank.cpus}")
+    if environment.ranks > len(ranks):
+        lines.append(f"{'...':>7} and {environment.ranks - len(ranks)} more ranks, condensed")
+    return [*lines, *environment.idle, *(f"WARNING: {warning}" for warning in environment.warnings)]

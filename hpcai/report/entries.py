@@ -1,0 +1,61 @@
+"""What is printed of each test that has ended, and the lines of its CSV files."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from hpcai.record.entry import Entry, Row
+from hpcai.record.record import Record, fields
+from hpcai.record.result import Result
+from hpcai.report import memory, telemetry
+from hpcai.report.text import printed
+from hpcai.results.assembly import ended, rows_of
+from hpcai.workloads import registry
+
+SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")  # columns of result.csv
+
+
+def block(result: Result, entry: Entry) -> str:
+    """What is printed of a test: a row of HPL with its lines, or a table."""
+    lines = registry.part(entry.workload, "lines")
+    if isinstance(entry, Row):
+        return str(lines.block(entry))
+    notes = [*memory.lines(entry.memory), *memory.notes(entry.memory), telemetry.note(entry.telemetry), ""]
+    return str(lines.block(entry, rows_of(result, entry))) + printed(notes)
+
+
+def blocks(result: Result) -> str:
+    """All tests, in the order in which they ended."""
+    return "".join(block(result, entry) for entry in ended(result))
+
+
+def result_csv(tests: Sequence[Row]) -> str:
+    """A line per test: fields that are declared as columns, and some settings; what a test lacks is empty."""
+    columns = list(dict.fromkeys(name for test in tests for name in _cells(test)))
+    return comma_separated(columns, map(_cells, tests)) if tests else ""
+
+
+def _cells(test: Row) -> dict[str, Any]:
+    settings = {key.lower(): test.settings.get(key) for key in SETTINGS}
+    return {**dict(_columns(test)), **settings, **dict(_columns(test.scores))}
+
+
+def _columns(record: Record) -> Iterator[tuple[str, Any]]:
+    return ((field.name, getattr(record, field.name)) for field in fields(type(record)) if field.csv)
+
+
+def rows_csv(rows: Sequence[Record]) -> str:
+    """A line per row of a table, its fields by name; empty where there is none."""
+    return comma_separated(list(structs.asdict(rows[0])), map(structs.asdict, rows)) if rows else ""
+
+
+def comma_separated(columns: Sequence[str], lines: Iterable[dict[str, Any]]) -> str:
+    """Lines of cells by column; a missing cell is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()

@@ -1,0 +1,58 @@
+"""A result put together test by test; the run uses it once, and the verification of a stored result once more."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import structs
+
+from hpcai.formulas import score
+from hpcai.inputfile import Case
+from hpcai.record.entry import Entry, Row, Table
+from hpcai.record.record import Record
+from hpcai.record.result import BrokenOff, Result
+from hpcai.results.measured import Before, Measured
+from hpcai.results.row import tv
+from hpcai.workloads import registry
+
+
+def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry]:
+    """The result with one more test, and the entry of that test."""
+    before = Before(result.tests, result.tables, result.kernels, result.collectives)
+    checks = registry.part(case.workload, "checks")
+    entry = checks.build(case, measured, before)
+    if isinstance(entry, Row):
+        return structs.replace(result, tests=(*result.tests, entry)), entry
+    member = registry.workload(case.workload).rows
+    rows = (*getattr(result, member), *checks.rows(case, measured.raw)) if member else ()
+    more = {member: rows} if member else {}
+    return structs.replace(result, tables=(*result.tables, entry), **more), entry
+
+
+def ended(result: Result) -> list[Entry]:
+    """Tests and tables in the order of their cases."""
+    return sorted([*result.tests, *result.tables], key=lambda entry: entry.index)
+
+
+def rows_of(result: Result, table: Table) -> Sequence[Record]:
+    """The rows of a table."""
+    member = registry.workload(table.workload).rows
+    return [row for row in getattr(result, member) if row.test == table.index] if member else []
+
+
+def broken_off(case: Case, cause: str, raw: Any) -> BrokenOff:
+    """The test in which a run was broken off; `raw` is None if the run ended before it began, and of a table."""
+    has_row = registry.workload(case.workload).digit > 0
+    found = BrokenOff(
+        index=case.index,
+        workload=case.workload,
+        tv=tv(case) if has_row else None,
+        cause=cause,
+        n=0,
+        gflops=None,
+        raw=raw if has_row else None,
+    )
+    if not has_row or raw is None:
+        return found
+    credited = registry.part(case.workload, "checks").credited(case, raw)
+    rate = score.flops(credited, raw.seconds) / 1e9 if raw.seconds else None
+    return structs.replace(found, n=raw.samples, gflops=rate)

@@ -1,0 +1,135 @@
+"""Makes a stored result again from its input and raw measurements, and names everything that comes out different.
+
+Raw measurements must fulfil the claims of their workload as well (hpcai.results.claim).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from hpcai.errors import HpcaiError
+from hpcai.inputfile import Case
+from hpcai.record.entry import Entry
+from hpcai.record.loading import load, read
+from hpcai.record.loading import result_of as loaded
+from hpcai.record.plain import plain
+from hpcai.record.problem import input_of, problem_of
+from hpcai.record.result import BrokenOff, Result
+from hpcai.report import files, series
+from hpcai.report.closing import summary_of
+from hpcai.results.assembly import broken_off, enter
+from hpcai.results.claim import Subject, broken
+from hpcai.results.machine_claims import broken_machine_claims, broken_run_claims
+from hpcai.results.measured import Measured
+from hpcai.results.summary import sealed
+from hpcai.verification.comparison import differences_of, first_difference
+from hpcai.workloads import registry
+
+# What a hostile file can make of arithmetic, look-ups and formats.
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError, OSError)
+
+
+def differences(path: Path) -> list[str]:
+    """What in a result file, and in the files beside it, does not follow from the raw measurements.
+
+    InputError if the file is not a result at all.
+    """
+    document = read(path)
+    try:
+        stored = loaded(document)
+    except HpcaiError as error:
+        return [str(error)]
+    try:
+        made = rebuilt(stored)
+        different = differences_of(document, plain(made))
+        return [*different, *contradictions(made), *_beside(path.parent, made)]
+    except UNFIT as error:
+        return [f"the result cannot be made again: {type(error).__name__}: {error}"]
+    except HpcaiError as error:
+        return [f"the result cannot be made again: {error}"]
+
+
+def standing(path: Path) -> str:
+    """What the verification of a sound result says: what was compared, and the status of the result."""
+    result = load(path)
+    summary = summary_of(result)
+    kept = [name for test in result.tests for name in _kept(test)]
+    beside = [name for name in (*files.texts(result), files.SERIES, *kept) if (path.parent / name).exists()]
+    compared = f"with {' and '.join(beside)}" if beside else "nothing beside it to compare"
+    if missing := [name for name in kept if name not in beside]:
+        compared += f"; not evaluated again without {' and '.join(missing)}"
+    tests = f"{summary.passed} of {summary.planned} tests PASSED"
+    return f"every number follows from the raw measurements, {compared}; {summary.valid}, {tests}"
+
+
+def _kept(test: Entry) -> list[str]:
+    """Names of further files that a test leaves beside the result."""
+    part = registry.optional_part(test.workload, "files")
+    return list(part.names(test)) if part else []
+
+
+def rebuilt(stored: Result) -> Result:
+    """The result as it must be, given the stored input, environment and raw measurements."""
+    cases = cases_of(stored)
+    made = structs.replace(stored, input=input_of(problem_of(stored.input)), tests=(), tables=(), kernels=(), collectives=())
+    for case, entry in zip(cases, _entries(stored, cases), strict=False):
+        made, _ = enter(made, case, Measured(entry.raw, entry.memory, entry.telemetry))
+    made = structs.replace(made, broken_off=_broken_off(stored.broken_off, cases))
+    return sealed(made, len(cases))
+
+
+def _entries(stored: Result, cases: list[Case]) -> Iterator[Entry]:
+    """The tests and tables that are stored, as their cases come; what no case asks for is left over and found out."""
+    tests, tables = iter(stored.tests), iter(stored.tables)
+    for case in cases:
+        entry: Entry | None = next(tests if registry.workload(case.workload).digit else tables, None)
+        if entry is None or entry.workload != case.workload:
+            return
+        yield entry
+
+
+def _broken_off(stored: BrokenOff | None, cases: list[Case]) -> BrokenOff | None:
+    return stored and broken_off(cases[stored.index - 1], stored.cause, stored.raw)
+
+
+def cases_of(result: Result) -> list[Case]:
+    """The cases of a result's input on its machine."""
+    return problem_of(result.input).cases(result.environment.ranks, result.environment.accelerators)
+
+
+def contradictions(result: Result) -> Iterator[str]:
+    """Claims that the result breaks; raw measurements of a test that FAILED may be anything."""
+    cases = cases_of(result)
+    if found := [*broken_machine_claims(result, cases), *broken_run_claims(result, cases)]:
+        yield from found
+        return
+    for name, entries in (("tests", result.tests), ("tables", result.tables)):
+        for index, entry in enumerate(entries):
+            for claim in broken_claims(cases[entry.index - 1], entry, result):
+                yield f"{name}[{index}].raw does not fulfil: {claim}"
+
+
+def broken_claims(case: Case, entry: Entry, result: Result) -> Iterator[str]:
+    """The claims of its workload that a test breaks; none of a test that FAILED."""
+    if entry.verdict == "PASSED":
+        claims: Any = registry.part(case.workload, "claims").CLAIMS
+        yield from broken(claims, Subject(case, entry, result.environment))
+
+
+def _beside(folder: Path, made: Result) -> Iterator[str]:
+    """Differences of the report, the tables and the series, where they lie beside the result."""
+    for name, expected in files.texts(made).items():
+        path = folder / name
+        if path.exists() and not path.is_file():
+            yield f"{name} is no file"
+        elif path.exists() and (found := path.read_bytes()) != expected.encode():
+            line = first_difference(found.decode("utf-8", "replace"), expected)
+            yield f"{name}, line {line}: not what the result file says"
+    if (folder / files.SERIES).exists():
+        yield from series.differences(folder / files.SERIES, made)
+    cases = cases_of(made)
+    for test in made.tests:
+        if part := registry.optional_part(test.workload, "files"):
+            yield from part.differences(folder, cases[test.index - 1], test)
