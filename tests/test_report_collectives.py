@@ -5,16 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hpcai.report.collectives import block
+from hpcai.report.consistency.collectives import claims
+from hpcai.result.collectives import ONE_RANK, TOO_SMALL, blocks, fits, rows, verdict
 from measured_collectives import CLUSTER, NODE, case_of, raw_of, row, single_node, two_nodes
 from report_readers import LOOSE_ROW
 
 from hpcai.inputfile import Case
-from hpcai.report.collectives import block
-from hpcai.report.consistency.collectives import claims
 from hpcai.report.schema.check import violations
 from hpcai.report.schema.collectives import FIT, RAW, ROW
 from hpcai.report.schema.kinds import list_of
-from hpcai.result.collectives import ONE_RANK, TOO_SMALL, blocks, fits, rows, verdict
 
 Json = dict[str, Any]
 

@@ -1,19 +1,19 @@
 """Layers of a network under the measured roofline, as they are printed below the kernels."""
 
-from typing import Any
-
 from kernel_rows import case_of, raw_of
+from made_records import MEMORY, with_fields
 
-from hpcai.report import kernels as report
-from hpcai.report.layers import layers
-from hpcai.result import kernels
+from hpcai.results.measured import Before, Measured
+from hpcai.workloads.kernels.checks import build, rows
+from hpcai.workloads.kernels.layer_lines import layers
+from hpcai.workloads.kernels.lines import block
+from hpcai.workloads.kernels.record import KernelsRaw
 
-Json = dict[str, Any]
 CASE = case_of("resnet8", "64", batch=32)
 
 
-def told(raw: Json | None = None) -> list[str]:
-    return list(layers("resnet8", dict(CASE.settings), kernels.rows(CASE, raw or raw_of(CASE))))
+def told(raw: KernelsRaw | None = None) -> list[str]:
+    return list(layers(CASE, "resnet8", rows(CASE, raw or raw_of(CASE))))
 
 
 def line(lines: list[str], shape: str) -> list[str]:
@@ -22,7 +22,7 @@ def line(lines: list[str], shape: str) -> list[str]:
 
 
 def test_each_distinct_layer_by_hand() -> None:
-    """32 x 32 pictures: 16 channels of them both sides of a 3 x 3 convolution, twice; 1 of 8 GFLOP/s, 2.4 GB/s."""
+    """32 x 32 images: 16 channels of them both sides of a 3 x 3 convolution, twice; 1 of 8 GFLOP/s, 2.4 GB/s."""
     lines = told()
     assert "ridge at 3.33 FLOP per byte, FMA peak 8.00 GFLOP/s / triad 2.40 GB/s" in lines[0]
     intensity = 2 * 32 * 16 * 16 * 9 * 1024 / (4 * (2 * 32 * 16 * 1024 + 16 * 16 * 9))
@@ -44,15 +44,18 @@ def test_below_the_ridge_memory_is_the_roof() -> None:
 
 def test_only_products_that_passed_have_a_share() -> None:
     raw = raw_of(CASE)
-    for row in raw["rows"]:
-        row["residual"] = 2.0 if row["direction"] == "weight_gradient" else row["residual"]
-    assert line(told(raw), "n32 c16 h32 w32 f16 k3x3 s1x1 p1x1")[4:] == ["0.125", "0.125", "-", "compute"]
+    wrong = [with_fields(row, residual=2.0) if row.direction == "weight_gradient" else row for row in raw.rows]
+    assert line(told(with_fields(raw, rows=wrong)), "n32 c16 h32 w32 f16 k3x3 s1x1 p1x1")[4:] == [
+        "0.125",
+        "0.125",
+        "-",
+        "compute",
+    ]
 
 
 def test_without_ceilings_the_intensities_stand_alone() -> None:
     raw = raw_of(CASE)
-    raw["rows"] = [row for row in raw["rows"] if row["kernel"] != "triad"]
-    lines = told(raw)
+    lines = told(with_fields(raw, rows=[row for row in raw.rows if row.kernel != "triad"]))
     assert lines[0].endswith("FMA peak or triad not measured")
     found = line(lines, "n32 c16 h32 w32 f16 k3x3 s1x1 p1x1")
     assert found[1] == "35.921" and found[4:] == ["-"] * 4
@@ -65,7 +68,6 @@ def test_what_moves_the_bytes_adds_up() -> None:
 
 
 def test_printed_once_below_each_network() -> None:
-    rows = kernels.rows(CASE, raw_of(CASE))
-    text = report.block({"index": 3, "settings": dict(CASE.settings), "raw": raw_of(CASE)}, rows)
+    text = block(build(CASE, Measured(raw_of(CASE), MEMORY), Before()), rows(CASE, raw_of(CASE)))
     assert text.count("under the roofline") == 1 and "square under" not in text
     assert max(map(len, text.splitlines())) <= 200 and "...\n" not in text

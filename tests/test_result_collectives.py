@@ -5,26 +5,46 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured_collectives import case_of, raw_of, row, single_node
+from made_records import altered
+from measured_collectives import case_of, of_rows, raw_of, row, single_node
 
-from hpcai.result.collectives import average, elements, fits, rows, size, verdict
+from hpcai.formulas.collectives import CollectiveName, elements, size
+from hpcai.results.alterations import changed
+from hpcai.workloads.comm.checks import average_busbw, fits, rows, verdict
+from hpcai.workloads.comm.record import Fit
 
-FACTORS = {"all_reduce": 1.75, "reduce_scatter": 0.875, "all_gather": 0.875, "broadcast": 1.0}
+FACTORS: dict[CollectiveName, float] = {
+    "all_reduce": 1.75,
+    "reduce_scatter": 0.875,
+    "all_gather": 0.875,
+    "broadcast": 1.0,
+}
 
 
 @pytest.mark.parametrize("collective", FACTORS)
-def test_bandwidths_by_nccl_tests_factors(collective: str) -> None:
-    (found,) = rows(case_of(1, 8), {"rows": [row(collective, 2**20, 8, seconds=0.5)], "skipped": []})
-    assert found["algbw"] == 2**21
-    assert found["busbw"] == FACTORS[collective] * 2**21
-    assert (found["test"], found["verdict"]) == (3, "PASSED")
+def test_bandwidths_by_nccl_tests_factors(collective: CollectiveName) -> None:
+    (found,) = rows(case_of(1, 8), of_rows(row(collective, 2**20, 8, seconds=0.5)))
+    assert found.algbw == 2**21
+    assert found.busbw == FACTORS[collective] * 2**21
+    assert (found.test, found.verdict) == (3, "PASSED")
+
+
+def test_reductions_and_roots_are_those_of_nccl_tests() -> None:
+    case, raw = single_node()
+    found = {(row.collective, row.type, row.redop, row.root) for row in rows(case, raw)}
+    assert found == {
+        ("all_reduce", "float", "sum", -1),
+        ("reduce_scatter", "float", "sum", -1),
+        ("all_gather", "float", "none", -1),
+        ("broadcast", "float", "none", 0),
+    }
 
 
 @pytest.mark.parametrize(
     ("collective", "count", "nbytes"),
     [("all_reduce", 250, 1000), ("broadcast", 250, 1000), ("all_gather", 35, 980), ("reduce_scatter", 35, 980)],
 )
-def test_sizes_and_counts_are_those_of_nccl_tests(collective: str, count: int, nbytes: int) -> None:
+def test_sizes_and_counts_are_those_of_nccl_tests(collective: CollectiveName, count: int, nbytes: int) -> None:
     assert elements(collective, 1003, 7) == count
     assert size(collective, count, 7) == nbytes
     assert elements(collective, 27, 7) == (6 if nbytes == 1000 else 0)
@@ -33,16 +53,15 @@ def test_sizes_and_counts_are_those_of_nccl_tests(collective: str, count: int, n
 def test_one_wrong_element_fails_its_row_and_the_test() -> None:
     case, raw = single_node()
     assert verdict(rows(case, raw)) == "PASSED"
-    raw["rows"][5]["wrong"] = 1
-    found = rows(case, raw)
-    assert [index for index, each in enumerate(found) if each["verdict"] == "FAILED"] == [5]
+    found = rows(case, altered(raw, changed("rows.5.wrong", 1)))
+    assert [index for index, each in enumerate(found) if each.verdict == "FAILED"] == [5]
     assert verdict(found) == "FAILED"
 
 
 def test_average_counts_each_size_alike() -> None:
     case = case_of(1, 2, (1024, 4096))
-    raw = {"rows": [row("broadcast", 1024, seconds=1e-3), row("broadcast", 4096, seconds=1e-3)], "skipped": []}
-    assert average(rows(case, raw)) == pytest.approx((1024 + 4096) / 2 / 1e-3)
+    raw = of_rows(row("broadcast", 1024, seconds=1e-3), row("broadcast", 4096, seconds=1e-3))
+    assert average_busbw(rows(case, raw)) == pytest.approx((1024 + 4096) / 2 / 1e-3)
 
 
 @given(
@@ -51,50 +70,52 @@ def test_average_counts_each_size_alike() -> None:
 def test_known_latency_and_bandwidth_are_found(alpha: float, beta: float, powers: list[int]) -> None:
     case = case_of(1, 2, tuple(4 << power for power in powers))
     raw = raw_of(case, {"world": 2}, {}, lambda nbytes: alpha + beta * (nbytes // 8 * 8))
-    raw["rows"] = [each for each in raw["rows"] if each["nbytes"] % 8 == 0]
-    for fit in fits(rows(case, raw)):
-        if fit["alpha"] is None:
+    whole = of_rows(*(each for each in raw.rows if each.nbytes % 8 == 0))
+    for fit in fits(rows(case, whole)):
+        if fit.alpha is None or fit.beta is None or fit.error is None:
             continue
-        assert fit["error"] < 1e-6
+        assert fit.error < 1e-6
         for power in powers:
-            predicted = fit["alpha"] + fit["beta"] * (4 << power)
+            predicted = fit.alpha + fit.beta * (4 << power)
             assert predicted == pytest.approx(alpha + beta * (4 << power), rel=1e-3)
 
 
 def test_fit_of_times_that_scatter_is_the_least_squares_one() -> None:
     seconds = {1024: 2.0, 2048: 2.0, 4096: 5.0}
     case = case_of(1, 2, tuple(seconds))
-    (fit,) = fits(rows(case, {"rows": [row("broadcast", n, seconds=s) for n, s in seconds.items()], "skipped": []}))
+    (fit,) = fits(rows(case, of_rows(*(row("broadcast", n, seconds=s) for n, s in seconds.items()))))
 
     def cost(alpha: float, beta: float) -> float:
         return sum(((alpha + beta * n) / s - 1) ** 2 for n, s in seconds.items())
 
-    best = cost(fit["alpha"], fit["beta"])
+    assert fit.alpha is not None and fit.beta is not None
+    best = cost(fit.alpha, fit.beta)
     for alpha in (0.99, 1, 1.01):
         for beta in (0.99, 1, 1.01):
-            assert cost(alpha * fit["alpha"], beta * fit["beta"]) >= best
-    worst = max(abs((fit["alpha"] + fit["beta"] * n) / s - 1) for n, s in seconds.items())
-    assert fit["error"] == pytest.approx(worst) and worst > 0.01
+            assert cost(alpha * fit.alpha, beta * fit.beta) >= best
+    worst = max(abs((fit.alpha + fit.beta * n) / s - 1) for n, s in seconds.items())
+    assert fit.error == pytest.approx(worst) and worst > 0.01
 
 
 @pytest.mark.parametrize(("seconds", "zero"), [({1024: 4.0, 4096: 1.0}, "beta"), ({1024: 1.0, 4096: 8.0}, "alpha")])
 def test_neither_parameter_becomes_negative(seconds: dict[int, float], zero: str) -> None:
     case = case_of(1, 2, tuple(seconds))
-    (fit,) = fits(rows(case, {"rows": [row("broadcast", n, seconds=s) for n, s in seconds.items()], "skipped": []}))
-    assert fit[zero] == 0 and 0 < fit["alpha"] + fit["beta"] < inf
-    assert 0 < fit["error"] < 2
+    (fit,) = fits(rows(case, of_rows(*(row("broadcast", n, seconds=s) for n, s in seconds.items()))))
+    assert fit.alpha is not None and fit.beta is not None and fit.error is not None
+    assert getattr(fit, zero) == 0 and 0 < fit.alpha + fit.beta < inf
+    assert 0 < fit.error < 2
 
 
 def test_sizes_that_hardly_differ_have_a_model_all_the_same() -> None:
     case = case_of(1, 2, (2**28, 2**28 - 4))
-    (fit,) = fits(rows(case, {"rows": [row("broadcast", n, seconds=0.5) for n in case["SIZES"]], "skipped": []}))
-    assert fit["alpha"] + fit["beta"] * 2**28 == pytest.approx(0.5) and fit["error"] < 1e-6
+    (fit,) = fits(rows(case, of_rows(*(row("broadcast", n, seconds=0.5) for n in case["SIZES"]))))
+    assert fit.alpha is not None and fit.beta is not None and fit.error is not None
+    assert fit.alpha + fit.beta * 2**28 == pytest.approx(0.5) and fit.error < 1e-6
 
 
 def test_no_fit_of_fewer_than_two_sizes_that_passed() -> None:
     case = case_of(1, 2, (1024, 1025, 4096))
-    raw = {"rows": [row("broadcast", nbytes) for nbytes in case["SIZES"]], "skipped": []}
-    assert fits(rows(case, raw))[0]["alpha"] is not None
-    raw["rows"][-1]["wrong"] = 3
-    which = {"collective": "broadcast", "scope": "world", "by": "gloo"}
-    assert fits(rows(case, raw)) == [{**which, "alpha": None, "beta": None, "error": None}]
+    raw = of_rows(*(row("broadcast", nbytes) for nbytes in case["SIZES"]))
+    assert fits(rows(case, raw))[0].alpha is not None
+    nothing = Fit(collective="broadcast", scope="world", by="gloo", alpha=None, beta=None, error=None)
+    assert fits(rows(case, altered(raw, changed("rows.-1.wrong", 3)))) == (nothing,)
