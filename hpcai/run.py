@@ -1,35 +1,32 @@
-"""A run from the agreed problem to the last line of the report: prepare, then measure, judge and tell case by case."""
+"""A run from the agreed problem to the last line of the report: prepare, then measure and record case by case."""
 
 import sys
+from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
-from types import ModuleType
 
 import torch
 from mpi4py import MPI
 
 from hpcai import __version__, clock
-from hpcai import result as results
 from hpcai.comm.device_selection import select_device
-from hpcai.comm.grid_coordinates import Grid, described, grids_of, groups_of
+from hpcai.comm.grid_coordinates import Grid, grids_of, groups_of, idle_ranks, listed_grids
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, together
-from hpcai.detections import stored
-from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
 from hpcai.machine import inventory, memory
 from hpcai.machine.affinity import Placement, ranges
-from hpcai.monitoring.memory_usage import Usage, told_if_short
+from hpcai.monitoring.memory_usage import Usage, explained_shortage
 from hpcai.monitoring.node_telemetry import Monitor
 from hpcai.preflight.case_checks import check, check_rank, survey
 from hpcai.preflight.library_loading import compiles
-from hpcai.report import files, hpl
-from hpcai.report.progress import ProgressLine
-from hpcai.report.tables import block
-from hpcai.training.groups import Measurement, Stopped
-
-FILING = ("weather", "nas")  # write files of their own
+from hpcai.record.machine import Environment, Rank
+from hpcai.record.problem import input_of
+from hpcai.record.record import Record
+from hpcai.record.result import Result
+from hpcai.recorder import Recorder
+from hpcai.results.measured import Measured, Stopped
+from hpcai.workloads import registry
 
 
 def run(problem: Problem, world: World, placement: Placement) -> int:
@@ -49,41 +46,44 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     usage.refuse()
     survey(cases, world.comm)  # may take hours, so that whatever can be refused is refused before
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
-    book = _Book(problem, world, _head(problem, cases, world, placement, device), len(cases))
+    recorder = Recorder(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
-        tell = partial(book.progress, case)
-        workload = _workload(case.workload)
         begun = not shutdown.agreed(world.comm)
         usage.begin()
-        more = {"folder": book.where} if case.workload in FILING else {}
-        with monitor.watching(), told_if_short(case):
-            measured = workload.run(case, case["SEED"], world, device, tell, shutdown, **more) if begun else None
+        with monitor.watching(), explained_shortage(case):
+            measured = _measure(case, world, device, recorder, shutdown) if begun else None
         used, seen = usage.measured(case), monitor.measured()
-        if isinstance(measured, dict) and used:
-            measured |= {"memory": used} | ({"telemetry": seen} if seen else {})
         if shutdown.agreed(world.comm) and _unfinished(world, measured):
-            book.break_off(case, shutdown.cause, measured)
+            recorder.break_off(case, shutdown.cause, measured)
             break
-        book.enter(case, measured)
+        if used is not None and measured is not None and not isinstance(measured, Stopped):
+            recorder.enter(case, Measured(measured, used, seen))
         memory.give_back()  # a model is part of cycles; its memory must be free before the next one's
     shutdown.close()
-    return broadcast(world.comm, book.close())
+    return broadcast(world.comm, recorder.close())
 
 
-def _workload(name: str) -> ModuleType:
-    """Searches and detectors load a compiler, which other workloads may do without."""
-    return import_module(f"hpcai.workloads.{name}.measure")
+def _measure(
+    case: Case, world: World, device: torch.device, recorder: Recorder, shutdown: Shutdown
+) -> Record | Stopped | None:
+    """What the workload of a case measures; None on idle ranks. Its modules are loaded when it is first needed."""
+    measure = registry.part(case.workload, "measure")
+    found: Record | Stopped | None = measure.run(
+        case, world, device, partial(recorder.progress, case), shutdown, recorder.folder
+    )
+    return found
 
 
 def _announce(cases: list[Case], world: World, device: torch.device) -> None:
     """Say why nothing is to be seen for a while."""
     if world.rank == 0 and compiles(cases, device):
-        print("hpcai: compiling our kernels for this processor, once: a minute or two", file=sys.stderr, flush=True)
+        print("hpcai: compiling custom kernels for this processor, once: 1 to 2 minutes", file=sys.stderr, flush=True)
 
 
-def _unfinished(world: World, measured: Measurement | Stopped | None) -> bool:
+def _unfinished(world: World, measured: Record | Stopped | None) -> bool:
     """Whether no rank has measured the case to its end; idle ranks measure nothing. Collective."""
-    return not world.comm.allreduce(int(isinstance(measured, dict)), MPI.MAX)
+    finished = measured is not None and not isinstance(measured, Stopped)
+    return not world.comm.allreduce(int(finished), MPI.MAX)
 
 
 def accelerators(world: World, device: torch.device) -> int:
@@ -98,45 +98,41 @@ def _cases(problem: Problem, world: World, count: int) -> list[Case]:
     return problem.cases(world.size, count)
 
 
-def _head(
-    problem: Problem, cases: list[Case], world: World, placement: Placement, device: torch.device
-) -> results.Json:
-    """The result before its first test; tells of all ranks by sums, and by name of the first ones only. Collective."""
+def _head(problem: Problem, cases: list[Case], world: World, placement: Placement, device: torch.device) -> Result:
+    """The result before its first test: all ranks as sums, the first ones also by name. Collective."""
     grids = grids_of(case.settings for case in cases)
-    ranks = gather_listed(world, _rank(world, placement, device, grids))
-    environment = {
+    ranks: Sequence[Rank] = gather_listed(world, _rank(world, placement, device, grids))
+    environment = Environment(
         **inventory.environment(_mpi_library(), devices.name(device), devices.libraries(device)),
-        "ranks": world.size,
-        "nodes": world.comm.allreduce(int(world.node.rank == 0)),
-        "accelerators": accelerators(world, device),
-        **described(grids, world.size),
-        "warnings": _warnings(world, placement),
-    }
-    return {
-        "schema": results.SCHEMA,
-        "version": __version__,
-        "date": clock.utc().isoformat(),
-        "input": problem.as_dict(),
-        "environment": environment,
-        "ranks": ranks,
-        **{member: [] for member in results.EMPTY},
-        "broken_off": None,
-    }
+        ranks=world.size,
+        nodes=world.comm.allreduce(int(world.node.rank == 0)),
+        accelerators=accelerators(world, device),
+        grids=listed_grids(grids),
+        idle=idle_ranks(grids, world.size),
+        warnings=tuple(_warnings(world, placement)),
+    )
+    return Result(
+        version=__version__,
+        date=clock.utc().isoformat(),
+        input=input_of(problem),
+        environment=environment,
+        ranks=tuple(ranks),
+    )
 
 
 def _mpi_library() -> str:
     return MPI.Get_library_version().split("\n")[0].strip("\0 ")
 
 
-def _rank(world: World, placement: Placement, device: torch.device, grids: list[Grid]) -> results.Json:
-    return {
-        "rank": world.rank,
-        "groups": groups_of(world.rank, grids),
-        "host": world.host,
-        "device": str(device),
-        "cpus": ranges(placement.cpus),
-        "threads": placement.threads,
-    }
+def _rank(world: World, placement: Placement, device: torch.device, grids: list[Grid]) -> Rank:
+    return Rank(
+        rank=world.rank,
+        groups=tuple(groups_of(world.rank, grids)),
+        host=world.host,
+        device=str(device),
+        cpus=ranges(placement.cpus),
+        threads=placement.threads,
+    )
 
 
 def _warnings(world: World, placement: Placement) -> list[str]:
@@ -148,65 +144,3 @@ def _warnings(world: World, placement: Placement) -> list[str]:
     }
     totals = {what: world.comm.allreduce(int(true)) for what, true in counts.items()}
     return [f"{total} of {world.size} ranks {what}" for what, total in totals.items() if total]
-
-
-class _Book:
-    """Rank 0's account of the run: prints and writes each test as it ends. On other ranks it does nothing."""
-
-    def __init__(self, problem: Problem, world: World, head: results.Json, planned: int) -> None:
-        self.writes = world.rank == 0
-        self.result = head
-        self.planned = planned
-        if self.writes:
-            self.line = ProgressLine(sys.stderr, planned)
-            self.folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
-            self._keep()
-            _tell(hpl.banner(head))
-        self.where: str = broadcast(world.comm, str(self.folder.absolute()) if self.writes else "")
-
-    def progress(self, case: Case, text: str, share: float) -> None:
-        """Tell on stderr how far a case has come: in words, and which share of it is done."""
-        if self.writes:
-            self.line.tell(case.index, text, share)
-
-    def break_off(self, case: Case, cause: str, measured: Measurement | Stopped | None) -> None:
-        """Keep what is known of the case in which the run ended early."""
-        if self.writes:
-            raw = measured.raw if isinstance(measured, Stopped) else None
-            self.result["broken_off"] = results.broken_off(case, cause, raw)
-            self._keep()
-
-    def enter(self, case: Case, measurement: Measurement | Stopped | None) -> None:
-        """Judge a case that has ended, and keep what is known so far."""
-        if self.writes and isinstance(measurement, dict):
-            entered = results.enter(self.result, case, measurement)
-            self._keep()
-            self.line.clear()
-            _tell(block(self.result, entered))
-
-    def _keep(self) -> None:
-        """Write what is known so far: until the last test has ended, a run that was broken off."""
-        files.write(self.folder, results.sealed(self.result, self.planned))
-
-    def close(self) -> int:
-        """Print the end of the report; the exit code."""
-        if not self.writes:
-            return 0
-        sealed = results.sealed(self.result, self.planned)
-        _tell(hpl.closing(sealed))
-        names = sorted({*files.contents(sealed), *(path.name for path in self.folder.glob(stored.name("*")))})
-        print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self.folder}", file=sys.stderr)
-        return _exit_code(sealed["summary"])
-
-
-def _exit_code(summary: results.Json) -> int:
-    if not summary["complete"]:
-        return HpcaiError.exit_code
-    return 1 if summary["failed"] else 0
-
-
-def _tell(text: str) -> None:
-    try:
-        print(text, end="", flush=True)
-    except OSError as error:
-        raise HpcaiError(f"cannot write the report to standard output: {error.strerror}") from None

@@ -39,12 +39,14 @@ def groups_of(rank: int, grids: Sequence[Grid]) -> list[int | None]:
     return [place.group if place else None for place in seats]
 
 
-def described(grids: Sequence[Grid], ranks: int) -> dict[str, list[str]]:
-    """The grids that are listed, and which of the ranks stay idle in any of them, in words."""
-    return {
-        "grids": [f"{p}x{q} {mapping[0].upper()}" for p, q, mapping in grids[:LISTED_GRIDS]],
-        "idle": [_idle(p, q, ranks) for p, q, _ in grids if p * q < ranks],
-    }
+def listed_grids(grids: Sequence[Grid]) -> tuple[str, ...]:
+    """The grids of the rank map, in words."""
+    return tuple(f"{p}x{q} {mapping[0].upper()}" for p, q, mapping in grids[:LISTED_GRIDS])
+
+
+def idle_ranks(grids: Sequence[Grid], ranks: int) -> tuple[str, ...]:
+    """Which of the ranks stay idle in any of the grids, in words."""
+    return tuple(_idle(p, q, ranks) for p, q, _ in grids if p * q < ranks)
 
 
 def _idle(groups: int, degree: int, ranks: int) -> str:

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any
 
 import torch
 from mpi4py import MPI
@@ -20,10 +18,11 @@ from hpcai.plan.requirements import requirements
 from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import opened
 from hpcai.preflight.library_loading import load
+from hpcai.record.machine import DataFacts, Memory
 
 
 @contextmanager
-def told_if_short(case: Case) -> Iterator[None]:
+def explained_shortage(case: Case) -> Iterator[None]:
     """Where memory runs out although the plan fitted: HpcaiError that says in which test, and what needs less."""
     try:
         yield
@@ -70,24 +69,35 @@ class Usage:
         self._whole_run = not memory.reset_peak()
         devices.begin_peak(self._device)
 
-    def measured(self, case: Case) -> dict[str, Any]:
-        """What the rank that used most has used in the test that ends, and what its estimate is made from."""
-        peak, baseline = self._world.comm.allreduce((memory.peak(), self._baseline), MPI.MAX)
-        most: dict[str, Any] = {
-            "peak_bytes": peak,
-            "baseline_bytes": baseline,
-            "device_peak_bytes": self._world.comm.allreduce(devices.peak_memory(self._device), MPI.MAX),
-            "whole_run": bool(self._world.comm.allreduce(int(self._whole_run), MPI.MAX)),
-        }
+    def measured(self, case: Case) -> Memory | None:
+        """Memory of the rank that used most in the test that ends; on ranks other than 0 nothing. Collective."""
+        comm = self._world.comm
+        peak, baseline = comm.allreduce((memory.peak(), self._baseline), MPI.MAX)
+        device_peak = comm.allreduce(devices.peak_memory(self._device), MPI.MAX)
+        whole_run = bool(comm.allreduce(int(self._whole_run), MPI.MAX))
+        found = None
         if self._world.rank == 0:  # others may have read a copy, and the files themselves may lie out of their reach
             accelerated = self._device.type == "cuda"
-            most |= self._facts(case) if case.trains else {"accelerated": accelerated}
             planned = estimate.total(rows(case, self._device, self._rank))
-            most["planned_bytes"] = planned + (0 if accelerated else baseline)
-        if not case.trains:  # what libraries keep of its many shapes is theirs from now on
+            found = Memory(
+                peak_bytes=peak,
+                baseline_bytes=baseline,
+                device_peak_bytes=device_peak,
+                planned_bytes=planned + (0 if accelerated else baseline),
+                whole_run=whole_run,
+                accelerated=accelerated,
+                data=self._facts(case) if case.trains else None,
+            )
+        if not case.trains:  # what libraries keep of its many shapes is part of the baseline from now on
             memory.give_back()
             self._baseline = max(self._baseline, memory.resident())
-        return most
+        return found
 
-    def _facts(self, case: Case) -> dict[str, Any]:
-        return asdict(facts(case, opened(case), self._device))
+    def _facts(self, case: Case) -> DataFacts:
+        found = facts(case, opened(case), self._device)
+        return DataFacts(
+            data_bytes=found.data_bytes,
+            samples=found.samples,
+            image_bytes=found.picture_bytes,
+            converted=found.converted,
+        )

@@ -50,6 +50,13 @@ def texts(result: Result) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
+def names() -> list[str]:
+    """The names of all text files that can lie beside a result."""
+    found = ["report.txt", "result.csv", *(f"{each.rows}.csv" for each in registry.workloads() if each.rows)]
+    parts = (registry.optional_part(workload.name, "files") for workload in registry.workloads())
+    return [*found, *(name for part in parts if part for name in part.TEXTS)]
+
+
 def contents(result: Result) -> dict[str, bytes]:
     """The contents by name of all files, result.json last."""
     found = {name: text.encode() for name, text in texts(result).items()} | {SERIES: series.contents(result)}

@@ -5,27 +5,51 @@ from typing import Any
 
 from msgspec import structs
 
-from hpcai.formulas import score
+from hpcai.formulas import eligibility, score
 from hpcai.inputfile import Case
 from hpcai.record.entry import Entry, Row, Table
+from hpcai.record.machine import Environment
 from hpcai.record.record import Record
 from hpcai.record.result import BrokenOff, Result
+from hpcai.results.checks import at_most
+from hpcai.results.claim import Subject, broken
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv
 from hpcai.workloads import registry
+
+CLAIMS = "raw measurements: claims that do not hold"
+EMPTY: dict[str, Any] = {"tests": (), "tables": (), "kernels": (), "collectives": (), "broken_off": None}
 
 
 def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry]:
     """The result with one more test, and the entry of that test."""
     before = Before(result.tests, result.tables, result.kernels, result.collectives)
     checks = registry.part(case.workload, "checks")
-    entry = checks.build(case, measured, before)
+    entry = with_claims(case, checks.build(case, measured, before), result.environment)
     if isinstance(entry, Row):
         return structs.replace(result, tests=(*result.tests, entry)), entry
     member = registry.workload(case.workload).rows
     rows = (*getattr(result, member), *checks.rows(case, measured.raw)) if member else ()
     more = {member: rows} if member else {}
     return structs.replace(result, tables=(*result.tables, entry), **more), entry
+
+
+def broken_claims(case: Case, entry: Entry, environment: Environment) -> list[str]:
+    """The claims of its workload that a test breaks; none of a test that FAILED, whose measurements may be anything."""
+    if entry.verdict != "PASSED":
+        return []
+    return list(broken(registry.part(case.workload, "claims").CLAIMS, Subject(case, entry, environment)))
+
+
+def with_claims(case: Case, entry: Entry, environment: Environment) -> Entry:
+    """The entry, FAILED if its raw measurements contradict the input, the seed or the network; rows get a check."""
+    wrong = len(broken_claims(case, entry, environment))
+    if isinstance(entry, Row):
+        entry = structs.replace(entry, checks=(*entry.checks, at_most(CLAIMS, wrong, 0)))
+        if wrong:
+            reasons = (*entry.reasons, eligibility.FAILED)
+            entry = structs.replace(entry, status=eligibility.INVALID, reasons=reasons)
+    return structs.replace(entry, verdict="FAILED") if wrong else entry
 
 
 def ended(result: Result) -> list[Entry]:

@@ -5,7 +5,6 @@ Raw measurements must fulfil the claims of their workload as well (hpcai.results
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 
@@ -19,8 +18,7 @@ from hpcai.record.problem import input_of, problem_of
 from hpcai.record.result import BrokenOff, Result
 from hpcai.report import files, series
 from hpcai.report.closing import summary_of
-from hpcai.results.assembly import broken_off, enter
-from hpcai.results.claim import Subject, broken
+from hpcai.results.assembly import EMPTY, broken_claims, broken_off, enter
 from hpcai.results.machine_claims import broken_machine_claims, broken_run_claims
 from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
@@ -44,7 +42,7 @@ def differences(path: Path) -> list[str]:
     try:
         made = rebuilt(stored)
         different = differences_of(document, plain(made))
-        return [*different, *contradictions(made), *_beside(path.parent, made)]
+        return [*different, *contradictions(stored), *_beside(path.parent, made)]
     except UNFIT as error:
         return [f"the result cannot be made again: {type(error).__name__}: {error}"]
     except HpcaiError as error:
@@ -73,7 +71,7 @@ def _kept(test: Entry) -> list[str]:
 def rebuilt(stored: Result) -> Result:
     """The result as it must be, given the stored input, environment and raw measurements."""
     cases = cases_of(stored)
-    made = structs.replace(stored, input=input_of(problem_of(stored.input)), tests=(), tables=(), kernels=(), collectives=())
+    made = structs.replace(stored, input=input_of(problem_of(stored.input)), **EMPTY)
     for case, entry in zip(cases, _entries(stored, cases), strict=False):
         made, _ = enter(made, case, Measured(entry.raw, entry.memory, entry.telemetry))
     made = structs.replace(made, broken_off=_broken_off(stored.broken_off, cases))
@@ -107,21 +105,15 @@ def contradictions(result: Result) -> Iterator[str]:
         return
     for name, entries in (("tests", result.tests), ("tables", result.tables)):
         for index, entry in enumerate(entries):
-            for claim in broken_claims(cases[entry.index - 1], entry, result):
+            for claim in broken_claims(cases[entry.index - 1], entry, result.environment):
                 yield f"{name}[{index}].raw does not fulfil: {claim}"
-
-
-def broken_claims(case: Case, entry: Entry, result: Result) -> Iterator[str]:
-    """The claims of its workload that a test breaks; none of a test that FAILED."""
-    if entry.verdict == "PASSED":
-        claims: Any = registry.part(case.workload, "claims").CLAIMS
-        yield from broken(claims, Subject(case, entry, result.environment))
 
 
 def _beside(folder: Path, made: Result) -> Iterator[str]:
     """Differences of the report, the tables and the series, where they lie beside the result."""
-    for name, expected in files.texts(made).items():
-        path = folder / name
+    texts = files.texts(made)
+    for name in files.names():
+        path, expected = folder / name, texts.get(name, "")
         if path.exists() and not path.is_file():
             yield f"{name} is no file"
         elif path.exists() and (found := path.read_bytes()) != expected.encode():

@@ -1,0 +1,90 @@
+"""Rank 0's record of a run: prints each test as it ends and keeps the files of the result folder up to date."""
+
+import sys
+from pathlib import Path
+
+from msgspec import structs
+
+from hpcai import clock
+from hpcai.comm.world import World, broadcast
+from hpcai.errors import HpcaiError
+from hpcai.inputfile import Case, Problem
+from hpcai.record.record import Record
+from hpcai.record.result import Result
+from hpcai.report import files
+from hpcai.report.banner import banner
+from hpcai.report.closing import closing, summary_of
+from hpcai.report.entries import block
+from hpcai.report.progress import ProgressLine
+from hpcai.results.assembly import broken_claims, broken_off, enter
+from hpcai.results.measured import Measured, Stopped
+from hpcai.results.summary import sealed
+
+WRITING_SHARE = 0.01  # of the time of a run, at most, is spent on writing files between two tests
+
+
+class Recorder:
+    """Prints and writes what is known of a run; on ranks other than 0 it does nothing."""
+
+    def __init__(self, problem: Problem, world: World, head: Result, planned: int) -> None:
+        self.writes = world.rank == 0
+        self.result = head
+        self.planned = planned
+        self._due = 0.0
+        if self.writes:
+            self.line = ProgressLine(sys.stderr, planned)
+            self._folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
+            self._keep()
+            _print(banner(head))
+        self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
+
+    def progress(self, case: Case, text: str, share: float) -> None:
+        """Show on stderr how far a case has come: in words, and which share of it is done."""
+        if self.writes:
+            self.line.show(case.index, text, share)
+
+    def break_off(self, case: Case, cause: str, measured: Record | Stopped | None) -> None:
+        """Keep what is known of the case in which the run ended early."""
+        if self.writes:
+            raw = measured.raw if isinstance(measured, Stopped) else None
+            self.result = structs.replace(self.result, broken_off=broken_off(case, cause, raw))
+
+    def enter(self, case: Case, measured: Measured) -> None:
+        """Enter a case that has ended; claims that its raw measurements break are named on stderr."""
+        if self.writes:
+            self.result, entry = enter(self.result, case, measured)
+            self.line.clear()
+            if entry.verdict == "FAILED":
+                passed = structs.replace(entry, verdict="PASSED")
+                for claim in broken_claims(case, passed, self.result.environment):
+                    print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
+            _print(block(self.result, entry))
+            if clock.now() >= self._due:
+                self._keep()
+
+    def _keep(self) -> None:
+        """Write what is known; the next time after so long that writing takes no more than its share of the time."""
+        begun = clock.now()
+        files.write(self._folder, sealed(self.result, self.planned))
+        self._due = clock.now() + (clock.now() - begun) / WRITING_SHARE
+
+    def close(self) -> int:
+        """Write the files and print the end of the report; the exit code."""
+        if not self.writes:
+            return 0
+        result = sealed(self.result, self.planned)
+        files.write(self._folder, result)
+        _print(closing(result))
+        names = sorted(path.name for path in Path(self._folder).iterdir())
+        print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self._folder}", file=sys.stderr)
+        summary = summary_of(result)
+        if not summary.complete:
+            return HpcaiError.exit_code
+        return 1 if summary.failed else 0
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, end="", flush=True)
+    except OSError as error:
+        raise HpcaiError(f"cannot write the report to standard output: {error.strerror}") from None
