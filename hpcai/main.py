@@ -44,7 +44,7 @@ def _silence() -> Iterator[None]:
 def _without_mpi(options: cli.Options) -> int | None:
     """Serve an option that needs no MPI; None if none was given. On ranks other than 0 nothing is written."""
     if options.schema:
-        from hpcai.report import schema
+        from hpcai.record import schema
 
         return _print(schema.text())
     if options.verify:
@@ -65,7 +65,7 @@ def _print(text: str) -> int:
 
 
 def _verify(path: Path) -> int:
-    from hpcai.report import verify
+    from hpcai.verification import verify
 
     file = path / "result.json" if path.is_dir() else path
     found = verify.differences(file)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf, isfinite, nan
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +13,7 @@ from hpcai.machine import device as devices
 from hpcai.machine.affinity import Placement
 from hpcai.machine.node_sensors import NAMES, SHARES, NodeSensors
 from hpcai.machine.telemetry import Sampler, Series, means
-
-Json = dict[str, Any]
+from hpcai.record.machine import Quantities, Telemetry
 
 
 class Monitor:
@@ -44,7 +42,7 @@ class Monitor:
         finally:
             self._series, self._joules = sampler.end(), self._gauges.joules()
 
-    def measured(self) -> Json | None:
+    def measured(self) -> Telemetry | None:
         """What was sampled last: over time and nodes, and rank 0's node over time; None where nothing is sampled.
 
         Collective over the world. Of constant size; averages and maxima are the same on every rank.
@@ -55,25 +53,29 @@ class Monitor:
         nodes = self._world.comm.allreduce(int(self._gauges is not None))
         sums = self._over_nodes([nan if mean is None else mean for mean in means(rows)], 0.0, MPI.SUM)
         most = self._over_nodes([inf if value is None else value for value in self._series.maximum], -inf, MPI.MAX)
-        return {
-            "nodes": nodes,
-            "samples": self._series.count,
-            "interval": self._series.interval,
-            # The mean of values that are all alike may be rounded up.
-            "average": {name: min(sum_ / nodes, most[name]) if isfinite(sum_) else None for name, sum_ in sums.items()},
-            "maximum": {name: _typed(name, value) if isfinite(value) else None for name, value in most.items()},
-            "series": rows,
-            **self._energy(),
-        }
+        # The mean of values that are all alike may be rounded up.
+        average = {name: min(sum_ / nodes, most[name]) if isfinite(sum_) else None for name, sum_ in sums.items()}
+        maximum = {name: _typed(name, value) if isfinite(value) else None for name, value in most.items()}
+        joules, watts = self._energy()
+        return Telemetry(
+            nodes=nodes,
+            samples=self._series.count,
+            interval=self._series.interval,
+            average=Quantities(**average),
+            maximum=Quantities(**maximum),
+            series=tuple(map(tuple, rows)),
+            gpu_joules=joules,
+            gpu_watts=watts,
+        )
 
-    def _energy(self) -> dict[str, float]:
-        """Of all nodes' GPUs while the block ran; nothing unless each node tells of its own."""
+    def _energy(self) -> tuple[float | None, float | None]:
+        """Joules and mean watts of all nodes' GPUs during the block; None unless each node reports its own."""
         own = nan if self._gauges is not None and self._joules is None else self._joules or 0.0
         joules = self._world.comm.allreduce(own)
         if not isfinite(joules) or not self._tells_energy():
-            return {}
+            return None, None
         seconds = self._world.comm.bcast(self._series.seconds)
-        return {"gpu_joules": joules, "gpu_watts": joules / seconds} if seconds else {}
+        return (joules, joules / seconds) if seconds else (None, None)
 
     def _tells_energy(self) -> bool:
         """Whether any node has told of GPUs; the same on every rank."""

@@ -1,4 +1,4 @@
-"""Pictures of a result, drawn by matplotlib: `python -m hpcai.report.plots RESULT... [--out FOLDER]`.
+"""Plots of a result, drawn by matplotlib: `python -m hpcai.report.plots RESULT... [--out FOLDER]`.
 
 learning.png shows how the first model of each ensemble learned, phases.png where its time went, scaling.png how the
 rate grows with the ranks; of searches score.png the score over time, and tree.png which trial descends from which;
@@ -15,17 +15,23 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 from hpcai.errors import HpcaiError, InputError
-from hpcai.formulas import score
-from hpcai.report import rooflines, searchplots, verify
-from hpcai.result.quality import NAMES
+from hpcai.record.entry import Row
+from hpcai.record.loading import load
+from hpcai.record.phases import Phases
+from hpcai.record.record import fields
+from hpcai.record.result import Result
+from hpcai.record.training import TrainingRow
+from hpcai.report import rooflines
+from hpcai.workloads import registry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Json = dict[str, Any]
+Run = tuple[str, Result]  # the name of a result in the plots, and the result
+Shown = tuple[str, Row]  # the name of a result in the plots, and one of its tests
 
 WIDE = 8  # ratio of numbers from which on an axis is logarithmic
-PART_OF_TRAINING = ("data wait", "exposed communication")
+PART_OF_TRAINING = ("data_wait", "exposed_communication")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     files = [path / "result.json" if path.is_dir() else path for path in options.result]
     try:
-        for path in draw([verify.read(file) for file in files], options.out or files[0].parent):
+        for path in draw([load(file) for file in files], options.out or files[0].parent):
             print(path)
     except HpcaiError as error:
         print(f"hpcai: {error}", file=sys.stderr)
@@ -44,10 +50,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def draw(results: Sequence[Json], folder: Path) -> list[Path]:
+def draw(results: Sequence[Result], folder: Path) -> list[Path]:
     """Draw all pictures of these results into a folder; their paths. InputError without matplotlib, tests or place."""
     runs = _named(results)
-    tests = [{**test, "run": name if len(runs) > 1 else ""} for name, result in runs for test in result["tests"]]
+    tests = [(name if len(runs) > 1 else "", test) for name, result in runs for test in result.tests]
     roofs = rooflines.drawable([(name if len(runs) > 1 else "", result) for name, result in runs])
     if not tests and not roofs:
         raise InputError("there is no test to draw; allowed: results with at least one")
@@ -56,8 +62,8 @@ def draw(results: Sequence[Json], folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         made = [
             _picture(folder / name, f"{title}\n{told}", shown, plot)
-            for name, title, plot, workloads in PICTURES
-            if (shown := [test for test in tests if test["workload"] in workloads])
+            for name, title, plot, shows in _pictures()
+            if (shown := [each for each in tests if shows(each[1])])
         ]
         if roofs:
             made.append(_picture(folder / ROOFLINE, f"Roofline of a rank\n{told}", roofs, rooflines.plot))
@@ -68,12 +74,12 @@ def draw(results: Sequence[Json], folder: Path) -> list[Path]:
         raise InputError(f"cannot write pictures to {folder.absolute()}: {error.strerror}") from None
 
 
-def _run(result: Json) -> str:
-    name = f"{result['input']['run']['OUTPUT']['value']}, {result['date']}"
-    return name if result["tests"] else f"{name} (no training)"
+def _run(result: Result) -> str:
+    name = f"{result.input.run['OUTPUT'].value}, {result.date}"
+    return name if result.tests else f"{name} (no training)"
 
 
-def _named(results: Sequence[Json]) -> list[tuple[str, Json]]:
+def _named(results: Sequence[Result]) -> list[Run]:
     """Results by a letter, or by two where there are many: A, B, ... Z, AA, ..."""
     letters = ascii_uppercase
     names = [*letters, *(first + second for first in letters for second in letters)]
@@ -96,57 +102,59 @@ def _picture(path: Path, title: str, what: Sequence[Any], plot: Callable[["Axes"
     return path
 
 
-def _label(test: Json) -> str:
-    return f"{_number(test)}: {_task(test)}, {test['tv']} {test['p']}x{test['q']} NB {test['nb']}"
+def _label(shown: Shown) -> str:
+    test = shown[1]
+    return f"{_number(shown)}: {_task(test)}, {test.tv} {test.p}x{test.q} NB {test.nb}"
 
 
-def _number(test: Json) -> str:
-    return f"{test.get('run', '')}{test['index']}"
+def _number(shown: Shown) -> str:
+    return f"{shown[0]}{shown[1].index}"
 
 
-def _task(test: Json) -> str:
-    return f"{test['settings']['NETWORK']} on {test['raw']['dataset']['name']}"
+def _task(test: Row) -> str:
+    return f"{test.settings['NETWORK']} on {test.raw.dataset.name}"
 
 
-def _learning(axes: "Axes", tests: Sequence[Json]) -> None:
-    """Top-1 or mAP of the first model over training and validation time; the target as a line."""
-    for test in tests:
-        curve, samples = test["raw"]["curve"], test["raw"]["dataset"]["validation_samples"]
-        seconds = [entry["seconds"] for entry in curve]
-        axes.plot(seconds, [score.quality(entry, samples) for entry in curve], marker="o", label=_label(test))
-    targets = {(test["scores"]["target"], test["raw"]["dataset"]["name"]) for test in tests}
+def _learning(axes: "Axes", tests: Sequence[Shown]) -> None:
+    """Quality of the first model over training and validation time; the target as a line."""
+    for shown in tests:
+        raw = shown[1].raw
+        qualities = [entry.quality(raw.dataset.validation_samples) for entry in raw.curve]
+        axes.plot([entry.seconds for entry in raw.curve], qualities, marker="o", label=_label(shown))
+    targets = {(test.scores.target, test.raw.dataset.name) for _, test in tests}
     for (target, dataset), style in zip(sorted(targets), cycle(("--", ":", "-.")), strict=False):
         axes.axhline(target, color="grey", linestyle=style, label=f"target {target:g}, {dataset}")
     axes.set(xlabel="training and validation, s", ylabel=f"{_kinds(tests)} of the first model", ylim=(0, 1))
     axes.grid(alpha=0.3)
 
 
-def _kinds(tests: Sequence[Json]) -> str:
-    """What the qualities of tests are."""
-    return " or ".join(sorted({NAMES[test["workload"]] for test in tests}, reverse=True))
+def _kinds(tests: Sequence[Shown]) -> str:
+    """What the qualities of tests are called."""
+    found = (registry.workload(test.workload).quality for _, test in tests)
+    return " or ".join(sorted({quality.name for quality in found if quality}, reverse=True))
 
 
-def _scaling(axes: "Axes", tests: Sequence[Json]) -> None:
+def _scaling(axes: "Axes", tests: Sequence[Shown]) -> None:
     """GFLOP/s over ranks, in one colour what differs in the grid alone; ideal scaling from its first test dashed."""
-    families: dict[str, list[Json]] = {}
-    for test in tests:
+    families: dict[str, list[Shown]] = {}
+    for shown in tests:
         grid = ("GROUPS", "DEGREE", "MAPPING", "SEED")
-        same = {key: value for key, value in test["settings"].items() if key not in grid}
-        families.setdefault(repr(same), []).append(test)
+        same = {key: value for key, value in shown[1].settings.items() if key not in grid}
+        families.setdefault(repr(same), []).append(shown)
     for family in families.values():
-        points = sorted((test["p"] * test["q"], test["gflops"], f"{test['p']}x{test['q']}") for test in family)
-        first = family[0]
-        name = f"{', '.join(map(_number, family))}: {_task(first)}, NB {first['nb']}"
+        points = sorted((test.p * test.q, test.gflops, f"{test.p}x{test.q}") for _, test in family)
+        first = family[0][1]
+        name = f"{', '.join(map(_number, family))}: {_task(first)}, NB {first.nb}"
         marks = axes.scatter([point[0] for point in points], [point[1] for point in points], label=name)
-        unit = first["gflops"] / (first["p"] * first["q"])
+        unit = first.gflops / (first.p * first.q)
         ends = [points[0][0] / 1.2, points[-1][0] * 1.2]
         axes.plot(ends, [unit * end for end in ends], color=marks.get_facecolor()[0], linestyle="--", alpha=0.6)
         for ranks, rate, grid_name in points:
             axes.annotate(grid_name, (ranks, rate), textcoords="offset points", xytext=(6, 4), fontsize="small")
     axes.set(xlabel="ranks P x Q (dashed: ideal, from the first test)", ylabel="GFLOP/s")
     axes.margins(0.15)
-    _fit(axes.set_xscale, axes.xaxis, [test["p"] * test["q"] for test in tests], axes.set_xlim)
-    _fit(axes.set_yscale, axes.yaxis, [test["gflops"] for test in tests], axes.set_ylim)
+    _fit(axes.set_xscale, axes.xaxis, [test.p * test.q for _, test in tests], axes.set_xlim)
+    _fit(axes.set_yscale, axes.yaxis, [test.gflops for _, test in tests], axes.set_ylim)
     axes.grid(alpha=0.3, which="both")
 
 
@@ -159,36 +167,43 @@ def _fit(scale: Callable[..., Any], axis: Any, values: Sequence[float], limit: C
         limit(0, 1.3 * max(values))
 
 
-def _phases(axes: "Axes", tests: Sequence[Json]) -> None:
+def _phases(axes: "Axes", tests: Sequence[Shown]) -> None:
     """Seconds by phase, stacked; waiting is shown as part of training."""
     places = range(len(tests))
     heights = [0.0] * len(tests)
-    for name, seconds in _bars(tests).items():
-        axes.bar(places, seconds, bottom=heights, label=name)
+    for name, seconds in _bars([test.phases for _, test in tests if isinstance(test, TrainingRow)]).items():
+        axes.bar(places, seconds, bottom=heights, label=name.replace("_", " "))
         heights = [height + more for height, more in zip(heights, seconds, strict=True)]
     axes.set(ylabel="s, slowest rank", xlabel="test")
-    axes.set_xticks(list(places), [_number(test) for test in tests])
+    axes.set_xticks(list(places), [_number(shown) for shown in tests])
 
 
-def _bars(tests: Sequence[Json]) -> dict[str, list[float]]:
+def _bars(phases: Sequence[Phases]) -> dict[str, list[float]]:
     """Seconds of each test by phase; `training` is what remains of it without the waiting that is part of it."""
-    names = list(dict.fromkeys(name for test in tests for name in test["phases"] if name != "start-up"))
-    bars = {name: [float(test["phases"].get(name, 0.0)) for test in tests] for name in names}
+    names = [field.name for field in fields(Phases) if field.name != "start_up"]
+    bars = {name: [float(getattr(each, name) or 0.0) for each in phases] for name in names}
     for part in PART_OF_TRAINING:
-        for index, seconds in enumerate(bars.get(part, [])):
+        for index, seconds in enumerate(bars[part]):
             bars["training"][index] = max(0.0, bars["training"][index] - seconds)
-    return bars
+    return {name: seconds for name, seconds in bars.items() if any(seconds)}
 
 
 ROOFLINE = "roofline.png"
-TRAINED, SEARCHED = ("ensemble", "weather"), ("nas",)
-PICTURES: tuple[tuple[str, str, Callable[["Axes", Sequence[Json]], None], Sequence[str]], ...] = (
-    ("learning.png", "Learning curves", _learning, TRAINED),
-    ("scaling.png", "Scaling", _scaling, (*TRAINED, *SEARCHED)),
-    ("phases.png", "Where the time went", _phases, TRAINED),
-    ("score.png", "Score of the search over time", searchplots.score, SEARCHED),
-    ("tree.png", "Networks that were tried, and what they descend from", searchplots.tree, SEARCHED),
-)
+Picture = tuple[str, str, Callable[["Axes", Sequence[Any]], None], Callable[[Row], bool]]
+
+
+def _pictures() -> list[Picture]:
+    """File, title, plot, and which tests it shows; workloads may have further ones of their own."""
+    found: list[Picture] = [
+        ("learning.png", "Learning curves", _learning, lambda test: isinstance(test, TrainingRow)),
+        ("scaling.png", "Scaling", _scaling, lambda test: True),
+        ("phases.png", "Seconds by phase", _phases, lambda test: isinstance(test, TrainingRow)),
+    ]
+    for workload in registry.workloads():
+        part = registry.optional_part(workload.name, "plots")
+        found += part.PICTURES if part else []
+    return found
+
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -18,7 +18,7 @@ class ProgressLine:
         self._shown = clock.now()
         self._test, self._begun, self._done = 0, 0.0, 0.0
 
-    def tell(self, test: int, text: str, share: float) -> None:
+    def show(self, test: int, text: str, share: float) -> None:
         """Show `text` for test number `test`, of whose training `share` is done; most calls return at once."""
         now = clock.now()
         if test != self._test:

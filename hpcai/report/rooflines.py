@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from itertools import cycle
 from math import exp, log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hpcai.record.result import Result
+from hpcai.record.training import TrainingRow
+from hpcai.workloads.kernels.record import KernelCeilings, KernelsTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-Json = dict[str, Any]
-Run = tuple[str, Json]  # the name of a result in the picture, and the result
+Run = tuple[str, Result]  # the name of a result in the picture, and the result
 Point = tuple[float, float]  # FLOP per byte, GFLOP/s
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
@@ -24,7 +27,7 @@ NEAR = 0.2  # difference of logarithms from which on names are beside each other
 
 def drawable(runs: Sequence[Run]) -> list[Run]:
     """The runs that measured kernels."""
-    return [run for run in runs if _table(run[1])]
+    return [run for run in runs if _table(run[1]) is not None]
 
 
 def plot(axes: "Axes", runs: Sequence[Run]) -> None:
@@ -34,7 +37,7 @@ def plot(axes: "Axes", runs: Sequence[Run]) -> None:
     levels: list[tuple[float, str, str]] = []
     tests: list[tuple[Point, str]] = []
     for (name, result), colour in zip(runs, cycle(COLOURS), strict=False):
-        levels += _ceilings(axes, name, _table(result)["ceilings"], colour)
+        levels += _ceilings(axes, name, _measured(result), colour)
         for provider, marker in MARKERS.items():
             _scatter(axes, _kernels(result, provider), f"{name} kernels, {provider}".strip(), colour, marker)
         tests += _tests(axes, name, result, colour)
@@ -43,36 +46,44 @@ def plot(axes: "Axes", runs: Sequence[Run]) -> None:
     axes.grid(alpha=0.3, which="both")
 
 
-def _table(result: Json) -> Json:
-    """The last table of kernels; empty where there is none."""
-    return next((table for table in reversed(result.get("tables", [])) if table["workload"] == "kernels"), {})
+def _table(result: Result) -> KernelsTable | None:
+    """The last table of kernels."""
+    return next((table for table in reversed(result.tables) if isinstance(table, KernelsTable)), None)
 
 
-def _kernels(result: Json, provider: str) -> list[Point]:
+def _measured(result: Result) -> KernelCeilings:
+    """The ceilings of the last table of a result that has one."""
+    table = _table(result)
+    assert table is not None, "only results with a table are drawn"
+    return table.ceilings
+
+
+def _kernels(result: Result, provider: str) -> list[Point]:
     """The products in fp32 of the last table."""
-    rows = [row for row in result["kernels"] if row["test"] == _table(result)["index"] and row["dtype"] == "fp32"]
-    products = [row for row in rows if row["intensity"] and row["of"] != "ceiling" and row["provider"] == provider]
-    return [(row["intensity"], row["gflops"]) for row in products]
+    table = _table(result)
+    rows = [row for row in result.kernels if table and row.test == table.index and row.dtype == "fp32"]
+    products = [row for row in rows if row.of != "ceiling" and row.provider == provider]
+    return [(row.intensity, row.gflops) for row in products if row.intensity]
 
 
-def _placed(result: Json) -> list[Json]:
-    return [test for test in result["tests"] if "roofline" in test["scores"]]
+def _placed(result: Result) -> list[TrainingRow]:
+    return [test for test in result.tests if isinstance(test, TrainingRow)]
 
 
-def _point(test: Json) -> Point:
-    found = test["scores"]["roofline"]
-    return found["intensity"]["memory"], found["rate"] / 1e9
+def _point(test: TrainingRow) -> Point:
+    found = test.scores.roofline
+    return found.intensity.memory, found.rate / 1e9
 
 
-def _all_points(result: Json) -> list[Point]:
+def _all_points(result: Result) -> list[Point]:
     """All that must lie within the frame: kernels, tests, and the ridge, or how high the ceilings are."""
-    ceilings = _table(result)["ceilings"]
+    ceilings = _measured(result)
     points = [point for provider in MARKERS for point in _kernels(result, provider)]
     points += [_point(test) for test in _placed(result)]
     middle = points[0][0] if points else 1.0
-    points += [(middle, ceilings[name] / 1e9) for name in LEVELS if ceilings[name]]
-    if ceilings["fma_peak"] and ceilings["triad"]:
-        points.append((ceilings["fma_peak"] / ceilings["triad"], ceilings["fma_peak"] / 1e9))
+    points += [(middle, level / 1e9) for name in LEVELS if (level := getattr(ceilings, name))]
+    if ceilings.fma_peak and ceilings.triad:
+        points.append((ceilings.fma_peak / ceilings.triad, ceilings.fma_peak / 1e9))
     return points
 
 
@@ -92,27 +103,27 @@ def _ticks(axis: "Axis", ratio: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _ceilings(axes: "Axes", name: str, ceilings: Json, colour: str) -> list[tuple[float, str, str]]:
+def _ceilings(axes: "Axes", name: str, ceilings: KernelCeilings, colour: str) -> list[tuple[float, str, str]]:
     """Draw the slope of the memory and the levels of computing; the labels of the levels, to be put beside them."""
     left, right = axes.get_xlim()
     labels = []
     for key, (words, style) in LEVELS.items():
-        if ceilings[key]:
-            level = ceilings[key] / 1e9
+        if rate := getattr(ceilings, key):
+            level = rate / 1e9
             begin = _ridge(ceilings, key, left)
             axes.plot([begin, right], [level, level], color=colour, linestyle=style, linewidth=1.2)
             labels.append((level, f"{name} {words} {level:.4g}".strip(), colour))
-    if ceilings["triad"]:
-        end = _ridge(ceilings, "fma_peak", right) if ceilings["fma_peak"] else right
-        rate = ceilings["triad"] / 1e9
+    if ceilings.triad:
+        end = _ridge(ceilings, "fma_peak", right) if ceilings.fma_peak else right
+        rate = ceilings.triad / 1e9
         words = f"{name} triad {rate:.4g} GB/s".strip()
         axes.plot([left, end], [rate * left, rate * end], color=colour, linewidth=1.2, label=words)
     return labels
 
 
-def _ridge(ceilings: Json, key: str, otherwise: float) -> float:
+def _ridge(ceilings: KernelCeilings, key: str, otherwise: float) -> float:
     """Where a level begins: at the slope of the memory."""
-    return float(ceilings[key] / ceilings["triad"]) if ceilings["triad"] else otherwise
+    return float(getattr(ceilings, key) / ceilings.triad) if ceilings.triad else otherwise
 
 
 def _scatter(axes: "Axes", points: Sequence[Point], label: str, colour: str, marker: str) -> None:
@@ -122,18 +133,18 @@ def _scatter(axes: "Axes", points: Sequence[Point], label: str, colour: str, mar
         axes.scatter(xs, ys, s=16, marker=marker, facecolors=face, edgecolors=colour, alpha=0.6, label=label)
 
 
-def _tests(axes: "Axes", name: str, result: Json, colour: str) -> list[tuple[Point, str]]:
+def _tests(axes: "Axes", name: str, result: Result, colour: str) -> list[tuple[Point, str]]:
     """Draw the tests, and above each, as a bar, what its rank could reach; their places and names."""
     tests = _placed(result)
     points = [_point(test) for test in tests]
     for (x, _), test in zip(points, tests, strict=True):
-        if reach := test["scores"]["roofline"]["ceilings"]["attainable"]:
+        if reach := test.scores.roofline.ceilings.attainable:
             axes.scatter([x], [reach / 1e9], color=colour, marker="_", s=250, linewidths=2.5, zorder=3)
     if points:
         xs, ys = zip(*points, strict=True)
         label = f"{name} training (bar: attainable)".strip()
         axes.scatter(xs, ys, s=70, marker="*", color=colour, edgecolors="black", linewidths=0.6, zorder=3, label=label)
-    return [(point, f"{name}{test['index']}") for point, test in zip(points, tests, strict=True)]
+    return [(point, f"{name}{test.index}") for point, test in zip(points, tests, strict=True)]
 
 
 def _named(axes: "Axes", labels: Sequence[tuple[Point, str]]) -> None:

@@ -1,6 +1,6 @@
-"""The detections beside a result: what the ensemble found, held against the result, and judged again."""
+"""The detections beside a result: compared with the result, and evaluated again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import isclose
 from pathlib import Path
@@ -13,11 +13,12 @@ from hpcai.data import catalog
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.weather.box_cleaning import targets
 from hpcai.data.weather.layout import CLASSES
-from hpcai.detections import CLASS, SCORE, stored
+from hpcai.detections import CLASS, LOOSE, OVERLAP, SCORE
+from hpcai.detections import stored as detections_file
 from hpcai.detections.precision import average_precision, matched
 from hpcai.inputfile import Case
-
-Json = dict[str, Any]
+from hpcai.record.dataset import Dataset
+from hpcai.workloads.weather.record import WeatherRaw, WeatherRow
 
 # As h5py says it of a file that is none, or is damaged.
 UNREADABLE = (OSError, RuntimeError, LookupError, TypeError, ValueError)
@@ -26,40 +27,50 @@ OUTSIDE = 1e-3  # pixels by which a mean of boxes may be rounded over the edge
 HAIR = 1000  # frames of which one may have a storm that is a cyclone by a hair, and a depression on another machine
 
 
-def beside(index: int) -> str:
-    """What the file of a test's detections is called."""
-    return stored.name(index)
+TEXTS: tuple[str, ...] = ()  # a test leaves no text file
 
 
-def differences(folder: Path, case: Case, test: Json) -> Iterator[str]:
-    """What the file of a weather test, if it is there, says otherwise than the test."""
-    path, raw = folder / beside(case.index), test["raw"]
+def texts(tests: Sequence[WeatherRow]) -> dict[str, str]:
+    """Text files beside the result: none."""
+    return {}
+
+
+def names(test: WeatherRow) -> list[str]:
+    """The file of a test's detections."""
+    return [detections_file.name(test.index)]
+
+
+def differences(folder: Path, case: Case, test: WeatherRow) -> Iterator[str]:
+    """What the file of a test's detections, if it is there, holds otherwise than the test."""
+    path, raw = folder / detections_file.name(case.index), test.raw
     if not path.exists():
         return
     if not path.is_file():
         yield f"{path.name} is no file"
         return
     try:
-        found, about = stored.read(path, raw["dataset"]["validation_samples"])
+        found, about = detections_file.read(path, raw.dataset.validation_samples)
     except UNREADABLE as error:
         yield f"{path.name} cannot be read: {error}"
         return
-    if stored.digest(found) != raw["detections_sha256"]:
+    if detections_file.digest(found) != raw.ensemble.sha256:
         yield f"{path.name}: not the detections of the result file"
         return
-    wrong = [*_formed(found, raw["dataset"])] if test["verdict"] == "PASSED" else []
-    yield from (f"{path.name}: {reason}" for reason in wrong or [*_judged(found, raw), *_made(case, found, about)])
+    wrong = [*_formed(found, raw.dataset)] if test.verdict == "PASSED" else []
+    reasons = wrong or [*_evaluated(found, raw), *_true_boxes(case, found, about)]
+    yield from (f"{path.name}: {reason}" for reason in reasons)
 
 
-def _formed(found: stored.Found, dataset: Json) -> Iterator[str]:
+def _formed(found: detections_file.Found, dataset: Dataset) -> Iterator[str]:
     """Rows that no detector of such a dataset has."""
-    height, width = dataset["shape"][1:]
-    for frame, (rows, own) in enumerate(zip(found.detections, stored.used(found.detections), strict=True)):
+    height, width = dataset.shape[1:]
+    for frame, (rows, own) in enumerate(zip(found.detections, detections_file.used(found.detections), strict=True)):
         unused = rows[len(own) :]
         least, most = own[:, :4].min(initial=0), own[:, 2:4].max(axis=0, initial=0)
-        if (rows[: len(own), CLASS] < 0).any() or (unused != stored.empty(1).detections[0, : len(unused)]).any():
+        empty = detections_file.empty(1).detections[0, : len(unused)]
+        if (rows[: len(own), CLASS] < 0).any() or (unused != empty).any():
             yield f"frame {frame}: rows that are used are not the first ones"
-        elif not _whole(own[:, CLASS], dataset["classes"]):
+        elif not _whole(own[:, CLASS], dataset.classes):
             yield f"frame {frame}: a class that there is not"
         elif not (np.isfinite(own).all() and _falling(own[:, SCORE])):
             yield f"frame {frame}: scores that do not fall from 1 to 0"
@@ -76,23 +87,23 @@ def _falling(scores: NDArray[np.float32]) -> bool:
     return bool((np.diff(scores) <= 0).all() and ((scores >= 0) & (scores <= 1 + ROUNDING)).all())
 
 
-def _judged(found: stored.Found, raw: Json) -> Iterator[str]:
+def _evaluated(found: detections_file.Found, raw: WeatherRaw) -> Iterator[str]:
     """The precision that the detections have with the true boxes."""
-    frames, rows = range(len(found.detections)), stored.used(found.detections)
-    for overlap, classes in raw["average_precision"].items():
-        judged = matched(frames, rows, found.boxes, float(overlap), len(classes))
-        made = [None if np.isnan(value) else float(value) for value in average_precision(judged)]
-        if judged.truths.tolist() != raw["true_boxes"]:
-            yield f"{judged.truths.tolist()} true boxes, not {raw['true_boxes']}"
+    frames, rows, together = range(len(found.detections)), detections_file.used(found.detections), raw.ensemble
+    for overlap, classes in ((OVERLAP, together.precision), (LOOSE, together.loose_precision)):
+        matches = matched(frames, rows, found.boxes, overlap, len(classes))
+        made = [None if np.isnan(value) else float(value) for value in average_precision(matches)]
+        if tuple(matches.truths.tolist()) != together.true_boxes:
+            yield f"{matches.truths.tolist()} true boxes, not {list(together.true_boxes)}"
         elif not all(map(_same, made, classes)):
-            yield f"a precision of {made} at {overlap}, not of {classes}"
+            yield f"a precision of {made} at {overlap}, not of {list(classes)}"
 
 
 def _same(one: float | None, other: float | None) -> bool:
     return one == other or one is not None and other is not None and isclose(one, other, abs_tol=ROUNDING)
 
 
-def _made(case: Case, found: stored.Found, about: stored.About) -> Iterator[str]:
+def _true_boxes(case: Case, found: detections_file.Found, about: detections_file.About) -> Iterator[str]:
     """The true boxes of generated frames follow from the formula, and which frames and classes they are."""
     if case["DATASET"] != GENERATED:
         if about.classes != tuple(range(len(CLASSES))) or about.moments is not None:
@@ -107,8 +118,8 @@ def _made(case: Case, found: stored.Found, about: stored.About) -> Iterator[str]
 
 
 @lru_cache(maxsize=4)
-def _known(settings: tuple[tuple[str, Any], ...]) -> tuple[NDArray[Any], stored.About]:
+def _known(settings: tuple[tuple[str, Any], ...]) -> tuple[NDArray[Any], detections_file.About]:
     data = catalog.open_weather_for(dict(settings))
     validation: Any = data.validation
     boxes = validation.boxes(np.arange(len(validation)))
-    return targets(boxes, data.classes).astype(np.int32), stored.About(data.classes, validation.moments)
+    return targets(boxes, data.classes).astype(np.int32), detections_file.About(data.classes, validation.moments)
