@@ -1,32 +1,38 @@
-"""The printed table of collectives, its schema, and what its raw numbers owe the input and the machine."""
+"""The printed table of collectives, and what its raw numbers must fulfil by the input and the machine."""
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from hpcai.report.collectives import block
-from hpcai.report.consistency.collectives import claims
-from hpcai.result.collectives import ONE_RANK, TOO_SMALL, blocks, fits, rows, verdict
+from examples.comm import subject_of
+from made_records import MEMORY, altered, with_fields
 from measured_collectives import CLUSTER, NODE, case_of, raw_of, row, single_node, two_nodes
+from msgspec import ValidationError
 from report_readers import LOOSE_ROW
 
+from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK
 from hpcai.inputfile import Case
-from hpcai.report.schema.check import violations
-from hpcai.report.schema.collectives import FIT, RAW, ROW
-from hpcai.report.schema.kinds import list_of
-
-Json = dict[str, Any]
+from hpcai.record.machine import Environment
+from hpcai.results.alterations import Alteration, appended, changed, removed, repeated
+from hpcai.results.claim import broken as broken_claims
+from hpcai.results.measured import Before, Measured
+from hpcai.workloads.comm.checks import blocks, build, rows
+from hpcai.workloads.comm.claims import CLAIMS
+from hpcai.workloads.comm.lines import block
+from hpcai.workloads.comm.record import CollectiveRow, CommRaw
 
 # As readers of nccl-tests' output take their rows apart, with one set of times instead of two.
 TABLE_ROW = re.compile(r"^ +(\d+) +(\d+) +(\w+) +(\w+) +(-?\d+) +([\d.]+) +([\d.]+) +([\d.]+) +(\d+)$", re.MULTILINE)
 
 
-def printed(case: Case, raw: Json) -> tuple[str, list[Json]]:
+def printed(case: Case, raw: CommRaw) -> tuple[str, tuple[CollectiveRow, ...]]:
     found = rows(case, raw)
-    settings = dict(case.settings)
-    table = {"index": 3, "settings": settings, "raw": raw, "verdict": verdict(found), "fits": fits(found)}
-    return block(table, found), found
+    return block(build(case, Measured(raw, MEMORY), Before()), found), found
+
+
+def broken(case: Case, raw: CommRaw, environment: Environment = NODE) -> list[str]:
+    """The claims that a table with these measurements breaks."""
+    return list(broken_claims(CLAIMS, subject_of(case, raw, environment)))
 
 
 def test_rows_are_laid_out_as_nccl_tests_lay_them_out() -> None:
@@ -34,13 +40,11 @@ def test_rows_are_laid_out_as_nccl_tests_lay_them_out() -> None:
     told = TABLE_ROW.findall(text)
     assert len(told) == len(found) == 3 * 2 * 4 * 4
     for words, each in zip(told, found, strict=True):
-        exact = (each["nbytes"], each["count"], each["type"], each["redop"], each["root"])
+        exact = (each.nbytes, each.count, each.type, each.redop, each.root)
         assert words[:5] == tuple(map(str, exact))
-        assert float(words[5]) == pytest.approx(1e6 * each["seconds"], abs=0.01)
-        assert [float(word) for word in words[6:8]] == pytest.approx(
-            [each["algbw"] / 1e9, each["busbw"] / 1e9], abs=0.001
-        )
-        assert words[8] == str(each["wrong"])
+        assert float(words[5]) == pytest.approx(1e6 * each.seconds, abs=0.01)
+        assert [float(word) for word in words[6:8]] == pytest.approx([each.algbw / 1e9, each.busbw / 1e9], abs=0.001)
+        assert words[8] == str(each.wrong)
     header = "#       size         count      type   redop    root "
     assert text.count(header) == len(blocks(found)) == 24
     averages = re.findall(r"^# Average bus bandwidth, (\w+) over (\w+) by (\w+): [\d.]+ GB/s \.{6} PASSED$", text, re.M)
@@ -51,16 +55,14 @@ def test_rows_are_laid_out_as_nccl_tests_lay_them_out() -> None:
 
 def test_no_line_is_a_row_to_parsers_of_hpl() -> None:
     case, raw = two_nodes()
-    raw["rows"].append(row("broadcast", 2**40, seconds=1e5))
-    text, _ = printed(case, raw)
+    text, _ = printed(case, with_fields(raw, rows=[*raw.rows, row("broadcast", 2**40, seconds=1e5)]))
     for line in text.splitlines():
         assert not LOOSE_ROW.search(line) and "WR" not in line and " Gflops" not in line and len(line) <= 200, line
 
 
 def test_a_wrong_element_fails_its_block_and_the_test() -> None:
     case, raw = single_node()
-    raw["rows"][0]["wrong"] = 12
-    text, _ = printed(case, raw)
+    text, _ = printed(case, altered(raw, changed("rows.0.wrong", 12)))
     assert len(re.findall("FAILED$", text, re.MULTILINE)) == 2
     assert "Collectives, test 3: P x Q = 2 x 2, mapped by row ...... FAILED" in text
     assert re.search(r"^# Average bus bandwidth, all_reduce over world by gloo: .* FAILED$", text, re.MULTILINE)
@@ -73,7 +75,7 @@ def test_nothing_to_measure_is_said() -> None:
     raw = raw_of(case, {}, skipped)
     text, _ = printed(case, raw)
     assert text.count(": one rank\n") == 5 and text.count("PASSED") == 1
-    assert not [*claims(case, raw, NODE)]
+    assert broken(case, raw) == []
 
 
 def test_models_that_fit_are_printed_with_their_bandwidth() -> None:
@@ -86,98 +88,88 @@ def test_models_that_fit_are_printed_with_their_bandwidth() -> None:
 
 
 @pytest.mark.parametrize("made", [single_node, two_nodes])
-def test_sound_measurements_fit_the_schema_and_fulfil_every_claim(made: Callable[[], tuple[Case, Json]]) -> None:
-    case, raw = made()
-    found = rows(case, raw)
-    assert not [*claims(case, raw, NODE if made is single_node else CLUSTER)]
-    assert not [*violations(raw, RAW), *violations(found, list_of(ROW)), *violations(fits(found), list_of(FIT))]
+def test_sound_measurements_fulfil_every_claim(made: Callable[[], tuple[Case, CommRaw]]) -> None:
+    assert broken(*made(), NODE if made is single_node else CLUSTER) == []
 
 
-def test_what_was_left_out_row_by_row_is_told_and_accepted() -> None:
+def test_what_was_left_out_row_by_row_is_printed_and_accepted() -> None:
     case = case_of(1, 3, (8, 1024))
-    raw = raw_of(case, {"world": 3}, {"group": "the same ranks as world", "across": ONE_RANK})
-    raw["skipped"] += [{"scope": "node", "why": "the same ranks as world"}, {"scope": "between", "why": ONE_RANK}]
-    small = [each for each in raw["rows"] if each["count"] == 0]
-    raw["rows"] = [each for each in raw["rows"] if each["count"] > 0]
-    which = [{name: each[name] for name in ("scope", "by", "collective")} for each in small]
-    raw["skipped"] += [{**each, "nbytes": 8, "why": TOO_SMALL} for each in which]
-    assert len(small) == 4 and not [*claims(case, raw, NODE)] and not [*violations(raw, RAW)]
+    skipped = {"group": "the same ranks as world", "across": ONE_RANK, "node": "the same ranks as world"}
+    raw = raw_of(case, {"world": 3}, {**skipped, "between": ONE_RANK})
+    divided = [name for name, kind in COLLECTIVES.items() if kind.divided]
+    which = [{"scope": "world", "by": by, "collective": name} for by in ("gloo", "mpi") for name in divided]
+    assert broken(case, raw), "small sizes are missing"
+    raw = with_fields(raw, too_small=[{**each, "nbytes": 8} for each in which])
+    assert len(raw.too_small) == 4 and broken(case, raw) == []
     assert "Skipped: world, all_gather by mpi, 8 B: less than one element for each rank\n" in printed(case, raw)[0]
-    lacking = {"scope": "world", "by": "gloo", "collective": "all_gather"}
-    raw["rows"] = [each for each in raw["rows"] if not lacking.items() <= each.items()]
-    raw["skipped"] = [each for each in raw["skipped"] if not lacking.items() <= each.items()]
-    assert [*claims(case, raw, NODE)]
-    raw["skipped"].append({**lacking, "why": "not supported"})
-    assert not [*claims(case, raw, NODE)]
+    left = [each for each in raw.rows if (each.by, each.collective) != ("gloo", "all_gather")]
+    small = [each for each in raw.too_small if (each.by, each.collective) != ("gloo", "all_gather")]
+    raw = with_fields(raw, rows=left, too_small=small)
+    assert broken(case, raw)
+    lacking = {"scope": "world", "by": "gloo", "collective": "all_gather", "why": "not supported"}
+    raw = with_fields(raw, unsupported=[lacking])
+    assert broken(case, raw) == []
     assert "Skipped: world, all_gather by gloo: not supported\n" in printed(case, raw)[0]
 
 
-def _all(name: str, value: Any) -> Callable[[Json], None]:
-    return lambda raw: [each.update({name: value}) for each in raw["rows"]] and None
+def _renamed(raw: CommRaw, old: str, new: str) -> CommRaw:
+    """The rows by one backend are by another."""
+    return with_fields(raw, rows=[with_fields(each, by=new) if each.by == old else each for each in raw.rows])
 
 
-def _first(name: str, value: Any) -> Callable[[Json], None]:
-    return lambda raw: raw["rows"][0].update({name: value})
+def _without(raw: CommRaw, scope: str) -> CommRaw:
+    """Nothing is said of a scope."""
+    left = [each for each in raw.rows if each.scope != scope]
+    return with_fields(raw, rows=left, skipped=[each for each in raw.skipped if each.scope != scope])
 
 
-def _renamed(old: str, new: str) -> Callable[[Json], None]:
-    return lambda raw: [each.update(by=new) for each in raw["rows"] if each["by"] == old] and None
+def _skipped(raw: CommRaw, scope: str, why: str) -> CommRaw:
+    """A scope is skipped, whether it was measured or not."""
+    return altered(_without(raw, scope), appended("skipped", {"scope": scope, "why": why}))
 
 
-def _without(scope: str) -> Callable[[Json], None]:
-    def alter(raw: Json) -> None:
-        raw["rows"] = [each for each in raw["rows"] if each["scope"] != scope]
-        raw["skipped"] = [each for each in raw["skipped"] if each["scope"] != scope]
-
-    return alter
+def _by(alteration: Alteration) -> Callable[[CommRaw], CommRaw]:
+    return lambda raw: altered(raw, alteration)
 
 
-def _skip_instead(scope: str, why: str) -> Callable[[Json], None]:
-    def alter(raw: Json) -> None:
-        _without(scope)(raw)
-        raw["skipped"].append({"scope": scope, "why": why})
-
-    return alter
-
-
-ALTERATIONS = {
-    "a row less": lambda raw: raw["rows"].pop(),
-    "a row twice": lambda raw: raw["rows"].append(raw["rows"][-1]),
-    "rows exchanged": lambda raw: raw["rows"].insert(0, raw["rows"].pop()),
-    "another size": _first("nbytes", 2048),
-    "another count": _first("count", 255),
-    "another operation": _first("redop", "none"),
-    "another root": _first("root", 0),
-    "no time": _first("seconds", 0.0),
-    "one iteration": _first("iterations", 1),
-    "other ranks": _first("ranks", 3),
-    "other ranks everywhere": _all("ranks", 3),
-    "a GPU's backend": _renamed("gloo", "nccl"),
-    "MPI alone": _renamed("gloo", "mpi"),
-    "no MPI": _renamed("mpi", "nccl"),
-    "a scope unheard of": _without("between"),
-    "a scope skipped": _skip_instead("world", ONE_RANK),
-    "nothing at all": lambda raw: raw.update(rows=[], skipped=[]),
-    "lacking in MPI": lambda raw: raw["skipped"].append(
-        {"scope": "world", "by": "mpi", "collective": "broadcast", "why": "slow"}
-    ),
-    "a size left out": lambda raw: raw["skipped"].append(
-        {"scope": "world", "by": "mpi", "collective": "broadcast", "nbytes": 1024, "why": TOO_SMALL}
-    ),
+_BROADCAST = {"scope": "world", "by": "mpi", "collective": "broadcast"}
+ALTERATIONS: dict[str, Callable[[CommRaw], CommRaw]] = {
+    "a row less": _by(removed("rows.-1")),
+    "a row twice": _by(repeated("rows.-1")),
+    "rows exchanged": lambda raw: with_fields(raw, rows=[raw.rows[-1], *raw.rows[:-1]]),
+    "another size": _by(changed("rows.0.nbytes", 2048)),
+    "another count": _by(changed("rows.0.count", 255)),
+    "another operation": _by(changed("rows.0.redop", "none")),  # measured rows have none of their own
+    "another root": _by(changed("rows.0.root", 0)),
+    "no time": _by(changed("rows.0.seconds", 0.0)),
+    "one iteration": _by(changed("rows.0.iterations", 1)),
+    "other ranks": _by(changed("rows.0.ranks", 3)),
+    "other ranks everywhere": _by(changed("rows.*.ranks", 3)),
+    "a GPU's backend": lambda raw: _renamed(raw, "gloo", "nccl"),
+    "MPI alone": lambda raw: _renamed(raw, "gloo", "mpi"),
+    "no MPI": lambda raw: _renamed(raw, "mpi", "nccl"),
+    "a scope unheard of": lambda raw: _without(raw, "between"),
+    "a scope skipped": lambda raw: _skipped(raw, "world", ONE_RANK),
+    "nothing at all": lambda raw: with_fields(raw, rows=[], skipped=[]),
+    "lacking in MPI": _by(appended("unsupported", {**_BROADCAST, "why": "slow"})),
+    "a size left out": _by(appended("too_small", {**_BROADCAST, "nbytes": 1024})),
 }
+BY_TYPE = {"another operation", "another root", "no time", "one iteration"}  # what is no such record
 
 
 @pytest.mark.parametrize("made", [single_node, two_nodes])
 @pytest.mark.parametrize("alteration", ALTERATIONS)
-def test_every_alteration_breaks_a_claim(alteration: str, made: Callable[[], tuple[Case, Json]]) -> None:
+def test_every_alteration_is_refused(alteration: str, made: Callable[[], tuple[Case, CommRaw]]) -> None:
     case, raw = made()
-    ALTERATIONS[alteration](raw)
-    assert [*claims(case, raw, NODE if made is single_node else CLUSTER)]
+    if alteration in BY_TYPE:
+        with pytest.raises(ValidationError):
+            ALTERATIONS[alteration](raw)
+    else:
+        assert broken(case, ALTERATIONS[alteration](raw), NODE if made is single_node else CLUSTER)
 
 
 def test_nodes_are_those_of_the_machine() -> None:
     case, raw = two_nodes()
-    assert [*claims(case, raw, NODE)]
-    for each in raw["rows"]:
-        each["ranks"] = {"node": 4, "between": 2}.get(each["scope"], each["ranks"])
-    assert [*claims(case, raw, CLUSTER)]  # 4 x 2 ranks of 6
+    assert broken(case, raw)
+    wider = [with_fields(each, ranks=4) if each.scope == "node" else each for each in raw.rows]
+    assert broken(case, with_fields(raw, rows=wider), CLUSTER)  # 4 x 2 ranks of 6
