@@ -1,0 +1,167 @@
+"""From raw measurements of a search to its entry: checks, scores, trials, status. Failed trials fail no check."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from hpcai.formulas import eligibility, score
+from hpcai.formulas.precision import BITS
+from hpcai.formulas.sample_fingerprint import expected_fingerprint
+from hpcai.formulas.trial_schedule import number
+from hpcai.inputfile import Case
+from hpcai.record.entry import Check
+from hpcai.record.record import Verdict
+from hpcai.record.trial import CurveEntry, Trial
+from hpcai.results.checks import at_most, compared, leak, replayed, residuals
+from hpcai.results.measured import Before, Measured
+from hpcai.results.row import tv, verdict
+from hpcai.workloads.nas.credits import Counted, counted, credited, credits_of, operations
+from hpcai.workloads.nas.record import SearchRaw, SearchRow, SearchScores, TrialRow
+from hpcai.workloads.nas.scores import search_scores, training_time
+
+__all__ = ["build", "credited"]
+
+PRESERVATION = "max|child(x)-parent(x)|/(1e-10*max|parent(x)|)"
+PRESERVED = 1e-10  # relative, in float64: what rounding makes of the same function
+SKEW = 0.1  # seconds by which clocks of two ranks may differ, which begin when each leaves a barrier
+
+
+def build(case: Case, measured: Measured, before: Before) -> SearchRow:
+    """The entry of a search; InputError where the morphisms of a trial do not fit its parent's network."""
+    raw: SearchRaw = measured.raw
+    each = counted(case, raw)
+    counts = operations(case, raw, each)
+    seconds = training_time(raw)
+    rate = score.flops(counts.credited, seconds)
+    credits = credits_of(raw.trials, each)
+    scores = search_scores(case, measured, rate, counts.credited, credits, before)
+    checks = tuple(search_checks(case, raw, {key: count.model for key, count in each.items()}, counts.per_sample))
+    passed = verdict(checks)
+    eligible = official(case, raw, scores, passed)
+    return SearchRow(
+        index=case.index,
+        settings=dict(case.settings),
+        memory=measured.memory,
+        telemetry=measured.telemetry,
+        raw=raw,
+        verdict=passed,
+        tv=tv(case),
+        n=raw.work.samples,
+        nb=case["BATCH"],
+        p=case["GROUPS"],
+        q=case["DEGREE"],
+        seconds=seconds,
+        gflops=rate / 1e9,
+        operations=counts,
+        checks=checks,
+        scores=scores,
+        phases=raw.phases,
+        trials=tuple(_trial(trial, each[trial.id]) for trial in raw.trials),
+        status=eligible.status,
+        reasons=eligible.reasons,
+    )
+
+
+def _trial(trial: Trial, each: Counted) -> TrialRow:
+    """A line of the table of trials; its operations are those of training and validation by rule `aiperf`."""
+    credits = credits_of([trial], {trial.id: each})
+    return TrialRow(
+        id=trial.id,
+        worker=trial.worker,
+        round=trial.round,
+        parent=trial.parent,
+        operation=trial.operation,
+        hyperparameters=trial.hyperparameters,
+        accuracy=trial.accuracy,
+        ops=sum(credit.training + credit.validation for credit in credits),
+        given=trial.given,
+        started=trial.started,
+        returned=trial.returned,
+        verdict=trial.end,
+    )
+
+
+def search_checks(case: Case, raw: SearchRaw, model: Mapping[int, int], initial: int) -> Iterator[Check]:
+    """`model`: operations of a training sample in each trial's network by rule `model`; `initial`: in the first one."""
+    dataset = raw.dataset
+    deviation = max([raw.largest_deviation, *(trial.deviation for trial in raw.trials)])
+    correct = [entry.correct for entry in _entries(raw) if entry.correct is not None]
+    yield from residuals(case, raw.residuals)
+    yield from compared(case, dataset, raw.vendor_comparison)
+    yield at_most("all-reduce of integers: wrong elements", raw.wrong_sums, 0)
+    yield at_most("parameters and statistics: differing ranks", raw.work.differing_ranks, 0)
+    yield from replayed(raw.replay, "trials")
+    yield at_most(PRESERVATION, min(deviation / PRESERVED, score.LARGEST), 1)
+    yield at_most("operations credited, not executed: samples", _not_executed(raw, model, initial), 0)
+    yield at_most("trials lost or doubled", lost_or_doubled(case, raw), 0)
+    yield at_most("trials: times out of order", sum(map(_disorder, raw.trials)), 0)
+    yield at_most("validation samples not evaluated exactly once", _miscounted(raw), 0)
+    yield leak(dataset, max(correct, default=0) / dataset.validation_samples, dataset.validation_samples)
+
+
+def _not_executed(raw: SearchRaw, model: Mapping[int, int], initial: int) -> float:
+    """Trial by trial, and of their sum, the operations that only one of both accounts has; in samples."""
+    executed = sum(trial.executed_operations for trial in raw.trials)
+    apart = (
+        abs((trial.samples + trial.skipped) * model[trial.id] - trial.executed_operations) / model[trial.id]
+        for trial in raw.trials
+    )
+    return sum(apart) + abs(executed - raw.work.executed_operations) / initial
+
+
+def lost_or_doubled(case: Case, raw: SearchRaw) -> int:
+    """Trials granted and not recorded or the other way round, numbers that stand twice, and numbers of no trial."""
+    numbers = Counter(trial.id for trial in raw.trials)
+    doubled = len(raw.trials) - len(numbers)
+    strange = sum(
+        trial.id != number(trial.round, trial.worker, case["GROUPS"]) or trial.worker >= case["GROUPS"]
+        for trial in raw.trials
+    )
+    return abs(raw.granted - len(raw.trials)) + doubled + strange
+
+
+def _disorder(trial: Trial) -> int:
+    """How often time goes back from given to started, along the curve, and to returned."""
+    own = [trial.started, *(entry.seconds for entry in trial.curve)]  # by the clock of the group's leader
+    ahead = sum(later < earlier for earlier, later in pairwise(own))
+    between = (trial.given, trial.started), (own[-1], trial.returned), (trial.given, trial.returned)
+    return ahead + sum(later < earlier - SKEW for earlier, later in between)
+
+
+def _miscounted(raw: SearchRaw) -> int:
+    """Samples missing or counted twice in any validation, and one for each that evaluated others."""
+    samples = raw.dataset.validation_samples
+    expected = expected_fingerprint(samples)
+    return sum(_wrong(entry, samples, expected) for entry in _entries(raw))
+
+
+def _entries(raw: SearchRaw) -> Iterator[CurveEntry]:
+    return (entry for trial in raw.trials for entry in trial.curve)
+
+
+def _wrong(entry: CurveEntry, samples: int, expected: int) -> int:
+    if entry.correct is None:  # the end of the search cut the epoch: there was no validation
+        return entry.counted + (entry.fingerprint != 0)
+    return abs(entry.counted - samples) + (entry.fingerprint != expected)
+
+
+def official(case: Case, raw: SearchRaw, scores: SearchScores, passed: Verdict) -> eligibility.Audit:
+    """Whether a search may be ranked, with every reason why not."""
+    return eligibility.searched(
+        {
+            "dataset": raw.dataset.name,
+            "original": case["SAMPLES"] == 0,
+            "samples": raw.dataset.training_samples,
+            "epochs": case["EPOCHS"],
+            "network": case["NETWORK"],
+            "variant": case["VARIANT"],
+            "strategy": case["STRATEGY"],
+            "weights": case["INITIAL"],
+            "replay": case["REPLAY"],
+            "seconds": raw.seconds,
+            "error": 1 - scores.quality,
+            "bits": BITS[case["PRECISION"]],
+            "passed": passed == "PASSED",
+            "completed": True,
+        }
+    )

@@ -1,0 +1,289 @@
+"""Records of `[nas]`: raw measurements of a search, its scores over time, and the row of HPL."""
+
+from typing import Annotated, Literal
+
+from hpcai.formulas.aiperf import ScorePoint
+from hpcai.record.dataset import Dataset, Staging
+from hpcai.record.entry import Row
+from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
+from hpcai.record.record import Backend, Count, Positive, Record, Seconds, about
+from hpcai.record.training import Replay
+from hpcai.record.trial import End, Hyperparameters, Operation, Trial
+
+EndedBy = Literal["trials", "rounds", "duration", "converged", "exhausted"]
+
+
+class SearchPhases(Record, kw_only=True):
+    """Seconds of the part of a search that is no trial."""
+
+    start_up: Annotated[
+        Seconds | None, about("from the start of the process, of the first test", unit="s", label="phase start-up, s")
+    ] = None
+    staging: Annotated[Seconds | None, about("copy of the data to the nodes", unit="s", label="phase staging, s")] = (
+        None
+    )
+    set_up: Annotated[Seconds, about("data and first model are made ready", unit="s", label="phase set-up, s")]
+    residuals: Annotated[Seconds, about("the provider's products are checked", unit="s", label="phase residuals, s")]
+    probe: Annotated[
+        Seconds | None, about("the precision is compared with fp32", unit="s", label="phase precision probe, s")
+    ] = None
+    vendor_comparison: Annotated[
+        Seconds | None,
+        about("custom kernels are compared with the vendor's", unit="s", label="phase vendor comparison, s"),
+    ] = None
+    search: Annotated[Seconds, about("the search", unit="s", label="phase search, s")]
+
+
+class OverGroups(Record, kw_only=True):
+    """Seconds of the groups."""
+
+    min: Annotated[float, about("least of a group", unit="s")]
+    mean: Annotated[float, about("mean over the groups", unit="s")]
+    max: Annotated[float, about("most of a group", unit="s")]
+
+
+class GroupSeconds(Record, kw_only=True):
+    """What the groups did during the search."""
+
+    training: Annotated[OverGroups, about("training steps")]
+    validation: Annotated[OverGroups, about("validation steps")]
+    warmup: Annotated[OverGroups, about("first steps of new shapes")]
+    idle: Annotated[OverGroups, about("everything else")]
+
+
+class Coordinator(Record, kw_only=True):
+    """The rank that answers the groups' requests."""
+
+    requests: Annotated[Count, about("requests answered")]
+    busy_seconds: Annotated[Seconds, about("time spent on answers", unit="s")]
+    wait_mean: Annotated[
+        Seconds, about("mean wait for an answer", unit="s", label="coordinator, mean wait for an answer, s")
+    ]
+    wait_max: Annotated[
+        Seconds, about("longest wait for an answer", unit="s", label="coordinator, longest wait for an answer, s")
+    ]
+
+
+class Proposals(Record, kw_only=True):
+    """Networks that the suggester proposed."""
+
+    count: Annotated[Count, about("proposals")]
+    rejected: Annotated[Count, about("candidates beyond the limits of the input or of memory")]
+    seconds_mean: Annotated[Seconds, about("mean time of a proposal", unit="s", label="proposal of a network, mean, s")]
+    seconds_max: Annotated[Seconds, about("longest", unit="s", label="proposal of a network, longest, s")]
+
+
+class SearchWork(Record, kw_only=True):
+    """What all trials did, summed over the ranks."""
+
+    samples: Annotated[Count, about("training samples of steps that changed the weights")]
+    skipped_samples: Annotated[Count, about("samples of steps skipped because a gradient overflowed")]
+    executed_operations: Annotated[Count, about("operations as the layers' hooks counted them", unit="FLOP")]
+    steps: Annotated[Count, about("optimiser steps")]
+    differing_ranks: Annotated[Count, about("ranks whose weights differ from their group's first rank")]
+    between_nodes: Annotated[Count, about("groups whose ranks lie on several nodes")]
+
+
+class SearchMeasured(Record, kw_only=True):
+    """What was measured of a search, whether it ended or was broken off."""
+
+    dataset: Annotated[Dataset, about("the data")]
+    target: Annotated[float, about("quality target")]
+    sharding: Annotated[str, about("how an epoch's samples are divided among the ranks of a group")]
+    wrong_sums: Annotated[Count, about("wrong elements of an all-reduce of integers, all ranks")]
+    residuals: Annotated[Residuals, about("residuals of the provider's products")]
+    work: Annotated[SearchWork, about("work of all trials")]
+    retired_groups: Annotated[Count, about("groups that stopped after losing a trial")]
+    granted: Annotated[Count, about("trials that were handed out")]
+    duplicates: Annotated[Count, about("proposals refused as already known")]
+    trials: Annotated[tuple[Trial, ...], about("the trials")]
+    seconds: Annotated[Seconds, about("duration of the search", unit="s")]
+    group_seconds: Annotated[GroupSeconds, about("what the groups did", unit="s")]
+    replay: Annotated[Replay, about("replayed steps")]
+    coordinator: Annotated[Coordinator, about("answers to the groups")]
+    proposals: Annotated[Proposals, about("proposals of networks")]
+    largest_deviation: Annotated[float, about("largest deviation of a child's outputs from its parent's, relative")]
+    phases: Annotated[SearchPhases, about("seconds by phase", unit="s")]
+    probe: Annotated[PrecisionProbe | None, about("of precisions other than fp32")] = None
+    vendor_comparison: Annotated[VendorComparison | None, about("of KERNELS other than vendor")] = None
+
+
+class SearchRaw(SearchMeasured, kw_only=True):
+    """Raw measurements of a search that ended."""
+
+    backend: Annotated[Backend, about("backend of the all-reduce; none where groups have one rank")]
+    ended_by: Annotated[EndedBy, about("why the search ended")]
+    staging: Annotated[Staging | None, about("where STAGE is not none")] = None
+    site_kernels: Annotated[SiteKernels | None, about("where KERNELS names a file")] = None
+
+
+class StoppedSearch(SearchMeasured, kw_only=True):
+    """A search in which the run was broken off."""
+
+    @property
+    def samples(self) -> int:
+        """Training samples credited until then."""
+        return self.work.samples
+
+    where: Literal["search"] = "search"
+    ended_by: Annotated[str, about("empty, or why the search had ended")] = ""
+
+
+class SearchShares(Record, kw_only=True):
+    """Mean seconds of the groups / duration of the search."""
+
+    training: Annotated[float, about("training steps", label="share of the search, training")]
+    validation: Annotated[float, about("validation steps", label="share of the search, validation")]
+    warmup: Annotated[float, about("first steps of new shapes", label="share of the search, warm-up")]
+    idle: Annotated[float, about("everything else", label="share of the search, idle")]
+
+
+class SearchScores(Record, kw_only=True):
+    """Scores of a search."""
+
+    flops: Annotated[float, about("credited training operations, rule model / seconds", unit="FLOP/s", csv=True)]
+    ops: Annotated[
+        float,
+        about(
+            "operations of training and validation, rule aiperf / duration (AIPerf)",
+            unit="op/s",
+            label="OPS, 10^9 per second",
+            scale=1e9,
+            csv=True,
+        ),
+    ]
+    regulated_score: Annotated[
+        float,
+        about(
+            "-ln(error) x OPS, highest after least_seconds (AIPerf)",
+            unit="op/s",
+            label="regulated score, highest, 10^9",
+            scale=1e9,
+            csv=True,
+        ),
+    ]
+    regulated_seconds: Annotated[
+        float, about("time of the highest regulated score", unit="s", label="regulated score, time of the highest, s")
+    ]
+    least_seconds: Annotated[
+        float, about("time from which the score counts", unit="s", label="regulated score, counted from, s")
+    ]
+    regulated_last: Annotated[
+        float,
+        about("at the end of the search", unit="op/s", label="regulated score, last, 10^9", scale=1e9),
+    ]
+    interval: Annotated[float, about("time between two points of the series", unit="s")]
+    training_operations: Annotated[
+        Count,
+        about("training, rule aiperf", unit="op", label="operations of training, rule aiperf, 10^9", scale=1e9),
+    ]
+    validation_operations: Annotated[
+        Count,
+        about("validation, rule aiperf", unit="op", label="operations of validation, rule aiperf, 10^9", scale=1e9),
+    ]
+    quality: Annotated[float, about("best validation accuracy of a trial", label="quality of the best trial", csv=True)]
+    target: Annotated[float, about("quality target", label="target", csv=True)]
+    reached: Annotated[bool, about("whether a trial reached the target")]
+    time_to_quality: Annotated[
+        float | None,
+        about(
+            "time until a trial reached the target",
+            unit="s",
+            label="time to quality, s",
+            absent="not reached",
+            csv=True,
+        ),
+    ]
+    operations_to_quality: Annotated[
+        Count | None,
+        about(
+            "operations until a trial reached the target",
+            unit="op",
+            label="operations to quality, 10^9",
+            scale=1e9,
+            absent="not reached",
+        ),
+    ]
+    efficiency: Annotated[
+        float,
+        about(
+            "flops / ranks against the first test that differs in the grid only", label="parallel efficiency", csv=True
+        ),
+    ]
+    training_rate: Annotated[
+        float | None,
+        about(
+            "credited training operations / mean training seconds of the groups",
+            unit="FLOP/s",
+            label="GFLOP/s while training",
+            scale=1e9,
+            absent="n/a, no training",
+        ),
+    ]
+    samples_per_second: Annotated[float, about("samples / seconds", unit="1/s", label="samples/s")]
+    idle_share: Annotated[float, about("mean idle seconds of the groups / duration", csv=True)]
+    shares: Annotated[SearchShares, about("shares of the duration")]
+    coordinator_share: Annotated[
+        float, about("busy time of the coordinator / duration", label="coordinator, busy share of the search")
+    ]
+    series: Annotated[tuple[ScorePoint, ...], about("the score over time")]
+    ends: Annotated[dict[str, Count], about("trials by how they ended")]
+    failed_trials: Annotated[Count, about("trials that failed")]
+    precision_speed: Annotated[
+        float | None,
+        about(
+            "fp32_seconds / seconds of the probe",
+            label="speed of the precision in a probe, relative to fp32",
+            absent="n/a, fp32",
+        ),
+    ]
+    custom_speed: Annotated[
+        float | None,
+        about(
+            "vendor_seconds / custom_seconds of the vendor comparison",
+            label="throughput by custom kernels / by the vendor's",
+            absent="n/a, vendor",
+        ),
+    ]
+    memory_share: Annotated[float, about("peak memory / planned memory", label="peak memory / planned memory")]
+    staging_rate: Annotated[
+        float | None,
+        about(
+            "bytes copied to all nodes / seconds",
+            unit="B/s",
+            label="staging of data to the nodes, GB/s",
+            scale=1e9,
+            absent="n/a, not staged",
+        ),
+    ]
+
+
+class TrialRow(Record, kw_only=True):
+    """A trial in the table of trials; a line of trials.csv."""
+
+    id: Annotated[Positive, about("number of the trial")]
+    worker: Annotated[Count, about("the group")]
+    round: Annotated[Positive, about("round of the search")]
+    parent: Annotated[Positive | None, about("trial whose network was morphed")]
+    operation: Annotated[Operation, about("kind of the first morphism, or initial")]
+    hyperparameters: Annotated[Hyperparameters, about("batch size and kernel size")]
+    accuracy: Annotated[float, about("best validation accuracy")]
+    ops: Annotated[Count, about("operations of training and validation, rule aiperf")]
+    given: Annotated[Seconds, about("when the coordinator handed it out", unit="s")]
+    started: Annotated[Seconds, about("when the group began", unit="s")]
+    returned: Annotated[Seconds, about("when its result came back", unit="s")]
+    verdict: Annotated[End, about("how it ended")]
+
+
+class SearchRow(Row, kw_only=True):
+    """A test of `[nas]`."""
+
+    workload: Literal["nas"] = "nas"
+    phases: Annotated[SearchPhases, about("seconds by phase, as in raw", unit="s")]
+    scores: Annotated[SearchScores, about("scores")]
+    raw: Annotated[SearchRaw, about("raw measurements")]
+    trials: Annotated[tuple[TrialRow, ...], about("the trials")]
+
+
+ENTRY = SearchRow
+STOPPED = StoppedSearch
