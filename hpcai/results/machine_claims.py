@@ -8,16 +8,22 @@ from hpcai.inputfile import Case
 from hpcai.machine.signals import ASKING
 from hpcai.record.entry import Entry
 from hpcai.record.machine import Environment, Rank
-from hpcai.record.result import BrokenOff
+from hpcai.record.result import Result
+from hpcai.results.claim import Subject, broken
+from hpcai.workloads import registry
 
 CPU = "cpu"
 SIGNALS = "|".join(number.name for number in ASKING)
 
 
-def machine(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case]) -> Iterator[str]:
+def broken_machine_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
     """The claims that a result breaks by its ranks and nodes; none if all hold."""
+    environment, ranks = result.environment, result.ranks
     claims = {**_ranks(environment, ranks, cases), **_devices(environment, ranks)}
     yield from (claim for claim, holds in claims.items() if not holds)
+    for index, test in enumerate(result.tests):
+        if test.verdict == "PASSED" and not _slowest_host(test, ranks):
+            yield f"tests[{index}].raw: slowest_host: of slowest_rank"
 
 
 def _ranks(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case]) -> dict[str, bool]:
@@ -43,22 +49,28 @@ def _devices(environment: Environment, ranks: Sequence[Rank]) -> dict[str, bool]
     }
 
 
-def slowest_host(entry: Entry, ranks: Sequence[Rank]) -> Iterator[str]:
-    """The host of the slowest rank is the one where the listed rank runs; of entries that have one."""
+def _slowest_host(entry: Entry, ranks: Sequence[Rank]) -> bool:
+    """Whether the host of the slowest rank is the one where the listed rank runs; of entries that have one."""
     slowest = getattr(entry.raw, "busy_seconds", None)
     hosts = {rank.rank: rank.host for rank in ranks}
-    if slowest and hosts.get(slowest.slowest_rank, slowest.slowest_host) != slowest.slowest_host:
-        yield "slowest_host: of slowest_rank"
+    return slowest is None or hosts.get(slowest.slowest_rank, slowest.slowest_host) == slowest.slowest_host
 
 
-def broken_off(found: BrokenOff | None, ended: int, cases: Sequence[Case], environment: Environment) -> Iterator[str]:
-    """The claims that a result breaks by the test in which it was broken off; none of it where the run was killed."""
-    if found is None:
+def broken_run_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
+    """The claims that a result breaks by the test in which the run was broken off; none where the run was killed."""
+    stopped, ended = result.broken_off, len(result.tests) + len(result.tables)
+    if stopped is None:
         return
-    if ended == len(cases) or found.index != ended + 1:
+    if ended == len(cases) or stopped.index != ended + 1:
         yield "broken_off: the test after the last, of a run that is not complete"
-    elif not _caused(found.cause, cases[ended], environment.ranks):
+        return
+    case = cases[ended]
+    if not _caused(stopped.cause, case, result.environment.ranks):
         yield "broken_off: by a signal to a rank, or TIMELIMIT"
+    elif stopped.raw is not None:
+        claims = registry.part(case.workload, "claims").STOPPED_CLAIMS
+        found = broken(claims, Subject(case, stopped.raw, result.environment))
+        yield from (f"broken_off: {claim}" for claim in found)
 
 
 def _caused(cause: str, case: Case, ranks: int) -> bool:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hpcai.data.order import Shard
 from hpcai.inputfile import Case
 from hpcai.record.training import StoppedTraining
-from hpcai.results.alterations import changed, together
+from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
 from hpcai.results.curve_claims import curve_of
 from hpcai.results.preflight_claims import FP16
