@@ -35,3 +35,6 @@ class StoppedEnsemble(StoppedTraining, kw_only=True):
     """A test of `[ensemble]` in which the run was broken off."""
 
     curve: Annotated[tuple[ImageValidation, ...], about("validations of the first model")]
+
+
+ENTRY, STOPPED = EnsembleRow, StoppedEnsemble

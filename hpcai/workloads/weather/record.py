@@ -87,3 +87,6 @@ class StoppedWeather(StoppedTraining, kw_only=True):
     """A test of `[weather]` in which the run was broken off."""
 
     curve: Annotated[tuple[BoxValidation, ...], about("validations of the first model")]
+
+
+ENTRY, STOPPED = WeatherRow, StoppedWeather

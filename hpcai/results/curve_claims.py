@@ -1,0 +1,144 @@
+"""Claims about validation curves, and about the models that reached the target."""
+
+from collections.abc import Callable, Sequence
+
+from hpcai.formulas.sample_fingerprint import expected_fingerprint
+from hpcai.record.dataset import Validation
+from hpcai.record.training import Models
+from hpcai.results.alterations import changed, together
+from hpcai.results.claim import Claim, Subject
+from hpcai.results.dataset_claims import dataset_of
+from hpcai.results.reached import first_reaching
+from hpcai.results.shards import evaluated
+from hpcai.results.training_claims import ONE_MODEL
+
+Curve = Sequence[Validation]
+
+
+def curve_of(subject: Subject) -> Curve:
+    """The first model's validations in an entry, or in what was measured before a run was broken off."""
+    curve: Curve = getattr(subject.entry, "raw", subject.entry).curve
+    return curve
+
+
+def counted(where: str = "raw.") -> tuple[Claim, ...]:
+    """Each validation evaluated every sample once; `where` the curve stands."""
+    return (
+        Claim(
+            "curve: counted = validation_samples",
+            lambda subject: all(
+                entry.counted == dataset_of(subject).validation_samples for entry in curve_of(subject)
+            ),
+            changed(f"{where}curve.0.counted", 1),
+        ),
+        Claim(
+            "curve: the fingerprint of all samples",
+            _fingerprints,
+            changed(f"{where}curve.0.fingerprint", 1),
+        ),
+    )
+
+
+def _fingerprints(subject: Subject) -> bool:
+    curve = curve_of(subject)
+    expected = expected_fingerprint(dataset_of(subject).validation_samples) if curve else 0
+    return all(entry.fingerprint == expected for entry in curve)
+
+
+CURVE = (
+    *counted(),
+    Claim(
+        "curve: epochs that EVALUATE asks for",
+        lambda subject: [entry.epoch for entry in curve_of(subject)] == evaluated(subject.case),
+        changed("raw.curve.0.epoch", 9),
+    ),
+    Claim(
+        "curve: no loss is missing",
+        lambda subject: all(entry.loss is not None for entry in curve_of(subject)),
+        changed("raw.curve.0.loss", None),
+    ),
+)
+
+
+def reached_claims(best: Callable[[Subject], float]) -> tuple[Claim, ...]:
+    """Time and epochs to quality are of the models that reached the target; `best`: quality of any model, any epoch."""
+
+    def some(subject: Subject) -> bool:
+        return (_models(subject).reached > 0) == (best(subject) >= subject.entry.raw.target)
+
+    return (
+        Claim(
+            "models.reached <= GROUPS",
+            _number,
+            changed("raw.models.reached", 3),
+        ),
+        Claim(
+            "models.reached > 0 if, and only if, the best reached the target",
+            some,
+            changed("raw.models.reached", 0),
+        ),
+        Claim(
+            "models.reached_epochs_max was evaluated",
+            lambda subject: _models(subject).reached_epochs_max in (0, *evaluated(subject.case)),
+            changed("raw.models.reached_epochs_max", 9),
+        ),
+        Claim(
+            "models.reached_epochs: max <= sum <= models x max",
+            _epochs,
+            changed("raw.models.reached_epochs_sum", 99),
+        ),
+        Claim(
+            "models.reached_epochs: the first model's <= max",
+            _first_epoch,
+            changed("raw.models.reached_epochs_max", 0),
+        ),
+        Claim(
+            "models.reached = 0: no time to quality",
+            _none,
+            together(changed("raw.models.reached", 0), changed("raw.models.reached_seconds_sum", 1.0)),
+        ),
+        Claim(
+            "one model: reached when the curve says",
+            _one_model,
+            changed("raw.models.reached_seconds_max", 1e6),
+            ONE_MODEL,
+        ),
+    )
+
+
+def _models(subject: Subject) -> Models:
+    models: Models = subject.entry.raw.models
+    return models
+
+
+def _first(subject: Subject) -> tuple[float, int]:
+    """Seconds and epochs after which the first model reached the target; 0 where it did not."""
+    samples = dataset_of(subject).validation_samples
+    entry = first_reaching(curve_of(subject), samples, subject.entry.raw.target)
+    return (entry.seconds, entry.epoch) if entry else (0.0, 0)
+
+
+def _number(subject: Subject) -> bool:
+    first = int(_first(subject)[1] > 0)
+    return bool(first <= _models(subject).reached <= subject.case["GROUPS"] - 1 + first)
+
+
+def _epochs(subject: Subject) -> bool:
+    models = _models(subject)
+    return models.reached_epochs_max <= models.reached_epochs_sum <= models.reached * models.reached_epochs_max
+
+
+def _first_epoch(subject: Subject) -> bool:
+    return _first(subject)[1] <= _models(subject).reached_epochs_max
+
+
+def _none(subject: Subject) -> bool:
+    models = _models(subject)
+    return models.reached > 0 or models.reached_seconds_sum == models.reached_seconds_max == 0
+
+
+def _one_model(subject: Subject) -> bool:
+    models = _models(subject)
+    sums = (models.reached_seconds_sum, models.reached_epochs_sum)
+    longest = (models.reached_seconds_max, models.reached_epochs_max)
+    return subject.case["GROUPS"] > 1 or _first(subject) == sums == longest

@@ -1,0 +1,82 @@
+"""Claims about the data of a test that trains: all is known of generated and shipped data, much of other data.
+
+A workload's claims are made by `dataset_claims` with what it knows of its data. The same claims hold for a test in
+which the run was broken off, whose measurements have no `raw` above them: the `where` of a path.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from math import isclose
+
+from hpcai.inputfile import Case
+from hpcai.record.dataset import Dataset
+from hpcai.record.record import fields
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Claim, Subject
+
+ROUNDING = 1e-9  # of the ceiling, should another machine round its sums otherwise
+
+Known = Callable[[Case], tuple[Dataset, float] | None]  # description and target of data that are the same everywhere
+
+
+def dataset_of(subject: Subject) -> Dataset:
+    """The data's description in an entry, or in what was measured before a run was broken off."""
+    dataset: Dataset = getattr(subject.entry, "raw", subject.entry).dataset
+    return dataset
+
+
+def described(known: Known, where: str = "raw.") -> tuple[Claim, ...]:
+    """Claims about the description of any data."""
+    return (
+        Claim(
+            "training_samples = SAMPLES",
+            lambda subject: subject.case["SAMPLES"] in (0, dataset_of(subject).training_samples),
+            changed(f"{where}dataset.training_samples", 7),
+        ),
+        Claim(
+            "classes = CLASSES",
+            lambda subject: subject.case["CLASSES"] in (0, dataset_of(subject).classes),
+            changed(f"{where}dataset.classes", 77),
+            example="generated",
+        ),
+        Claim(
+            "dataset: the one that the input names",
+            partial(_is_known, known),
+            changed(f"{where}dataset.fingerprint", "0" * 64),
+        ),
+        Claim(
+            "dataset: a ceiling is known of generated data only",
+            lambda subject: known(subject.case) is not None or not _has_ceiling(dataset_of(subject)),
+            changed(f"{where}dataset.ceiling", 0.9),
+            example="files",
+        ),
+    )
+
+
+def target_claim(target: Callable[[Case], float]) -> Claim:
+    """The quality to reach; `target` is the dataset's own."""
+
+    def holds(subject: Subject) -> bool:
+        wanted = float(subject.case["TARGET"]) or target(subject.case)
+        return isclose(subject.entry.raw.target, wanted, abs_tol=ROUNDING)
+
+    return Claim("target: TARGET, or the dataset's own", holds, changed("raw.target", 0.04))
+
+
+def _has_ceiling(dataset: Dataset) -> bool:
+    return dataset.ceiling is not None or dataset.ceiling_error is not None
+
+
+def _is_known(known: Known, subject: Subject) -> bool:
+    found = known(subject.case)
+    return found is None or _same(dataset_of(subject), found[0])
+
+
+def _same(one: Dataset, other: Dataset) -> bool:
+    return all(_alike(getattr(one, field.name), getattr(other, field.name)) for field in fields(Dataset))
+
+
+def _alike(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return isclose(one, other, abs_tol=ROUNDING)
+    return one == other

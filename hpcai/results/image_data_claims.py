@@ -1,0 +1,117 @@
+"""Claims about images: the shipped and generated sets, Fashion-MNIST's files, and packed images."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from hpcai.data import catalog, fashion_mnist, packed_images
+from hpcai.data.dataset_paths import GENERATED
+from hpcai.data.image_dataset import description
+from hpcai.data.image_shards import CHANNELS
+from hpcai.inputfile import Case
+from hpcai.inputfile.key import Value
+from hpcai.record.dataset import Dataset
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Claim, Subject
+from hpcai.results.dataset_claims import dataset_of, described, target_claim
+
+SAME_EVERYWHERE = ("fashion", GENERATED)  # values of DATASET that can be opened anywhere
+FILES, PACKED = "fashion", "imagenet"  # what other values begin with
+TARGETS = {FILES: catalog.TARGET_FULL, PACKED: packed_images.TARGET}
+FULL = {FILES: {"train": 60_000, "validation": 10_000}, PACKED: packed_images.SAMPLES}
+Holds = Callable[[Case, Dataset], bool]
+
+
+def known(case: Case) -> tuple[Dataset, float] | None:
+    """Description and target of data that are the same everywhere; None of others."""
+    if case["DATASET"] not in SAME_EVERYWHERE:
+        return None
+    return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
+
+
+@lru_cache(maxsize=64)
+def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Dataset, float]:
+    """Description and target; the data themselves are let go."""
+    found = catalog.open_for(dict(settings))
+    return description(found), found.target
+
+
+def image_data(where: str = "raw.") -> tuple[Claim, ...]:
+    """Claims about the description of images; `where` it stands in the entry."""
+
+    def claim(kind: str, text: str, holds: Holds, field: str, value: object, example: str) -> Claim:
+        return Claim(text, _of_kind(kind, holds), changed(f"{where}dataset.{field}", value), example)
+
+    return (
+        *described(known, where),
+        claim(FILES, "dataset: images of 1 x 28 x 28 in 10 classes", _fashion_shape, "shape", [1, 224, 224], "files"),
+        claim(FILES, "dataset: the name that its fingerprint has", _fashion_name, "name", "imagenet", "files"),
+        claim(
+            FILES,
+            "dataset: part of the published set is another set",
+            _fashion_part,
+            "fingerprint",
+            fashion_mnist.PUBLISHED,
+            "part of files",
+        ),
+        claim(FILES, "dataset: as many samples as its name says", _fashion_size, "validation_samples", 9, "files"),
+        claim(PACKED, "dataset: images of 3 x 224 x 224", _packed_shape, "shape", [3, 448, 448], "packed"),
+        claim(PACKED, "dataset: imagenet, or named after its classes", _packed_name, "name", "fashion", "packed"),
+        claim(PACKED, "dataset: imagenet has its samples and classes", _packed_size, "training_samples", 9, "packed"),
+    )
+
+
+def _of_kind(kind: str, holds: Holds) -> Callable[[Subject], bool]:
+    """A claim about data of one kind, which holds for others."""
+
+    def check(subject: Subject) -> bool:
+        spec = subject.case["DATASET"]
+        of_kind = spec not in SAME_EVERYWHERE and spec.partition(":")[0] == kind
+        return not of_kind or holds(subject.case, dataset_of(subject))
+
+    return check
+
+
+def _fashion_shape(case: Case, data: Dataset) -> bool:
+    shape = (1, fashion_mnist.SIDE, fashion_mnist.SIDE)
+    return (data.shape, data.classes) == (shape, fashion_mnist.CLASSES)
+
+
+def _fashion_name(case: Case, data: Dataset) -> bool:
+    """The published set, or one with another fingerprint and name; a part of a set has a fingerprint of its own."""
+    either = (fashion_mnist.name(fashion_mnist.PUBLISHED), fashion_mnist.name(""))
+    return data.name in (either if case["SAMPLES"] else (fashion_mnist.name(data.fingerprint),))
+
+
+def _fashion_part(case: Case, data: Dataset) -> bool:
+    return not case["SAMPLES"] or fashion_mnist.name(data.fingerprint) == fashion_mnist.name("")
+
+
+def _fashion_size(case: Case, data: Dataset) -> bool:
+    return data.name != fashion_mnist.name(fashion_mnist.PUBLISHED) or _full(case, data, FILES)
+
+
+def _packed_shape(case: Case, data: Dataset) -> bool:
+    return data.shape == (CHANNELS, packed_images.CROPS.judged, packed_images.CROPS.judged)
+
+
+def _packed_name(case: Case, data: Dataset) -> bool:
+    return data.name in (PACKED, f"imagefolder-{data.classes}")
+
+
+def _packed_size(case: Case, data: Dataset) -> bool:
+    return data.name != PACKED or (data.classes == packed_images.CLASSES and _full(case, data, PACKED))
+
+
+def _full(case: Case, data: Dataset, kind: str) -> bool:
+    """Whether there are the samples of a full set, or SAMPLES of its training samples and all others."""
+    train, validation = FULL[kind].values()
+    whole = data.training_samples <= train if case["SAMPLES"] else data.training_samples == train
+    return bool(whole and data.validation_samples == validation)
+
+
+def _target(case: Case) -> float:
+    found = known(case)
+    return found[1] if found else TARGETS[case["DATASET"].partition(":")[0]]
+
+
+IMAGE_DATA = (*image_data(), target_claim(_target))

@@ -1,0 +1,108 @@
+"""Claims about KERNELS auto: the layers of the network were timed, and what the timings say was chosen."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from hpcai.inputfile import Case
+from hpcai.networks.execution_plan import in_words, joined, plan
+from hpcai.networks.graph import Graph
+from hpcai.networks.layers import BatchNorm
+from hpcai.opcount.products import layers_of
+from hpcai.record.preflight import Backward, KernelChoice
+from hpcai.record.training import TrainingRaw
+from hpcai.results import kernel_choice as rule
+from hpcai.results.alterations import changed, removed
+from hpcai.results.claim import Claim
+from hpcai.results.row import graph_of
+from hpcai.results.training_claims import of_raw
+
+CHOSEN = "auto"  # the example
+
+
+def _chosen(case: Case, raw: TrainingRaw) -> bool:
+    """A choice and its phase, both or none."""
+    choice, phase = raw.preparation.kernel_choice, raw.phases.kernel_choice
+    return (choice is not None) == (phase is not None) == (case["KERNELS"] == rule.AUTO)
+
+
+def _products(case: Case, raw: TrainingRaw) -> bool:
+    choice = raw.preparation.kernel_choice
+    if choice is None:
+        return True
+    found = {
+        (product.kernel, product.shape, product.backward.input_gradient is not None): product.layers
+        for product in choice.products
+    }
+    return found == layers_of(graph_of(case, raw.dataset), case["BATCH"]) and len(found) == len(choice.products)
+
+
+def _norms(case: Case, raw: TrainingRaw) -> bool:
+    choice = raw.preparation.kernel_choice
+    if choice is None:
+        return True
+    found = {norm.shape: norm.layers for norm in choice.normalisations}
+    return found.items() <= _norms_of(graph_of(case, raw.dataset), case["BATCH"]).items()
+
+
+def _norms_of(graph: Graph, batch: int) -> Mapping[str, int]:
+    """How many batch norms a network has of each shape with what is computed at once with them."""
+    groups = (group for group in joined(plan(graph)) if isinstance(group[0].layer.op, BatchNorm))
+    return Counter(in_words(group, (batch, *graph.shapes[group[0].layer.inputs[0]])) for group in groups)
+
+
+def _timings(case: Case, raw: TrainingRaw) -> bool:
+    choice = raw.preparation.kernel_choice
+    return choice is None or (
+        all(
+            _whole(product.backward) and rule.chosen(product.forward, product.backward) == product.custom
+            for product in choice.products
+        )
+        and all(rule.normalised(norm.vendor, norm.custom) == norm.chosen for norm in choice.normalisations)
+    )
+
+
+def _whole(backward: Backward) -> bool:
+    """Whether a pass with one custom gradient was timed of both gradients, or of none where there is but one."""
+    return (backward.input_gradient is None) == (backward.weight_gradient is None)
+
+
+def _step(case: Case, raw: TrainingRaw) -> bool:
+    choice = raw.preparation.kernel_choice
+    return choice is None or (choice.whole is not None) == _some(choice)
+
+
+def _some(choice: KernelChoice) -> bool:
+    return any(product.custom for product in choice.products) or any(norm.chosen for norm in choice.normalisations)
+
+
+KERNEL_CHOICE = (
+    Claim(
+        "kernel_choice if, and only if, KERNELS is auto",
+        of_raw(_chosen),
+        changed("raw.phases.kernel_choice", 1.0),
+    ),
+    Claim(
+        "kernel_choice: the products of the network",
+        of_raw(_products),
+        removed("raw.preparation.kernel_choice.products.0"),
+        CHOSEN,
+    ),
+    Claim(
+        "kernel_choice: batch norms of the network",
+        of_raw(_norms),
+        changed("raw.preparation.kernel_choice.normalisations.0.layers", 99),
+        CHOSEN,
+    ),
+    Claim(
+        "kernel_choice: as the timings say",
+        of_raw(_timings),
+        changed("raw.preparation.kernel_choice.products.0.forward.custom", 1e3),
+        CHOSEN,
+    ),
+    Claim(
+        "kernel_choice: a whole step where something is custom",
+        of_raw(_step),
+        changed("raw.preparation.kernel_choice.whole", None),
+        CHOSEN,
+    ),
+)

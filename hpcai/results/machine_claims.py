@@ -1,0 +1,80 @@
+"""Claims about a whole run: its machine by input and process grids, and the test in which it was broken off."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from hpcai.comm.grid_coordinates import LISTED_RANKS, described, grids_of, groups_of
+from hpcai.inputfile import Case
+from hpcai.machine.signals import ASKING
+from hpcai.record.entry import Entry
+from hpcai.record.machine import Environment, Rank
+from hpcai.record.result import Result
+from hpcai.results.claim import Subject, broken
+from hpcai.workloads import registry
+
+CPU = "cpu"
+SIGNALS = "|".join(number.name for number in ASKING)
+
+
+def broken_machine_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
+    """The claims that a result breaks by its ranks and nodes; none if all hold."""
+    environment, ranks = result.environment, result.ranks
+    claims = {**_ranks(environment, ranks, cases), **_devices(environment, ranks)}
+    yield from (claim for claim, holds in claims.items() if not holds)
+    for index, test in enumerate(result.tests):
+        if test.verdict == "PASSED" and not _slowest_host(test, ranks):
+            yield f"tests[{index}].raw: slowest_host: of slowest_rank"
+
+
+def _ranks(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case]) -> dict[str, bool]:
+    size, grids = environment.ranks, grids_of(case.settings for case in cases)
+    stated = {"grids": [*environment.grids], "idle": [*environment.idle]}
+    return {
+        "environment: the grids of the tests, and their idle ranks": stated == described(grids, size),
+        "environment: at most a node for each rank": environment.nodes <= size,
+        "ranks: each that is listed, in order": [rank.rank for rank in ranks] == [*range(min(LISTED_RANKS, size))],
+        "ranks: groups, by the grids": all([*rank.groups] == groups_of(rank.rank, grids) for rank in ranks),
+    }
+
+
+def _devices(environment: Environment, ranks: Sequence[Rank]) -> dict[str, bool]:
+    """All ranks compute on GPUs, or none; a node has no more of them than ranks."""
+    count = environment.accelerators
+    return {
+        "accelerators > 0 if, and only if, the device is no cpu": (count > 0) == (environment.device != CPU),
+        "ranks: on the cpu if, and only if, accelerators = 0": all(
+            (rank.device == CPU) == (count == 0) for rank in ranks
+        ),
+        "accelerators <= ranks of a node": count * environment.nodes <= environment.ranks,
+    }
+
+
+def _slowest_host(entry: Entry, ranks: Sequence[Rank]) -> bool:
+    """Whether the host of the slowest rank is the one where the listed rank runs; of entries that have one."""
+    slowest = getattr(entry.raw, "busy_seconds", None)
+    hosts = {rank.rank: rank.host for rank in ranks}
+    return slowest is None or hosts.get(slowest.slowest_rank, slowest.slowest_host) == slowest.slowest_host
+
+
+def broken_run_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
+    """The claims that a result breaks by the test in which the run was broken off; none where the run was killed."""
+    stopped, ended = result.broken_off, len(result.tests) + len(result.tables)
+    if stopped is None:
+        return
+    if ended == len(cases) or stopped.index != ended + 1:
+        yield "broken_off: the test after the last, of a run that is not complete"
+        return
+    case = cases[ended]
+    if not _caused(stopped.cause, case, result.environment.ranks):
+        yield "broken_off: by a signal to a rank, or TIMELIMIT"
+    elif stopped.raw is not None:
+        claims = registry.part(case.workload, "claims").STOPPED_CLAIMS
+        found = broken(claims, Subject(case, stopped.raw, result.environment))
+        yield from (f"broken_off: {claim}" for claim in found)
+
+
+def _caused(cause: str, case: Case, ranks: int) -> bool:
+    limit = case["TIMELIMIT"]
+    if signal := re.fullmatch(rf"(?:{SIGNALS}) on rank (0|[1-9][0-9]{{0,9}})", cause):
+        return int(signal[1]) < ranks
+    return bool(limit > 0 and cause == f"TIMELIMIT of {limit:g} s")

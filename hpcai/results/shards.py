@@ -1,0 +1,42 @@
+"""What the models of a case train on, by sampler and shard: functions of the input and the number of samples."""
+
+from functools import lru_cache
+
+from hpcai.data.bootstrap import sampler
+from hpcai.data.order import Shard
+from hpcai.inputfile import Case
+from hpcai.train.recipe import Recipe
+
+
+def shards_of(case: Case, samples: int) -> tuple[Shard, ...]:
+    """The shard of each model's first rank, which is as large as those of its other ranks."""
+    return _shards(case["SAMPLER"], samples, case["SEED"], case["GROUPS"], case["DEGREE"], case["BATCH"])
+
+
+@lru_cache(maxsize=4)
+def _shards(sampling: str, samples: int, seed: int, models: int, degree: int, batch: int) -> tuple[Shard, ...]:
+    sizes = (sampler(sampling, samples, seed, model, models).size for model in range(models))
+    return tuple(Shard(size, 0, degree, batch) for size in sizes)
+
+
+def trained(case: Case, shards: tuple[Shard, ...]) -> int:
+    """Samples in all epochs of all models."""
+    return sum(shard.samples for shard in shards) * int(case["DEGREE"]) * int(case["EPOCHS"])
+
+
+def left_out(case: Case, samples: int) -> int:
+    """Training samples that some model does not train on."""
+    models = case["GROUPS"]
+    samplers = (sampler(case["SAMPLER"], samples, case["SEED"], model, models) for model in range(models))
+    in_all_bags = next(samplers).in_bag(0, samples)
+    for each in samplers:
+        if not in_all_bags.any():
+            break
+        in_all_bags &= each.in_bag(0, samples)
+    return samples - int(in_all_bags.sum())
+
+
+def evaluated(case: Case) -> list[int]:
+    """The epochs after which a model is evaluated."""
+    recipe = Recipe.of(case.settings)
+    return [epoch for epoch in range(1, recipe.epochs + 1) if recipe.evaluates(epoch)]

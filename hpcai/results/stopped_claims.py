@@ -1,0 +1,112 @@
+"""Claims about a training in which the run was broken off: no more work than the input, shards and steps allow."""
+
+from itertools import pairwise
+
+from hpcai.data.order import Shard
+from hpcai.inputfile import Case
+from hpcai.record.training import StoppedTraining
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Claim, Subject
+from hpcai.results.curve_claims import curve_of
+from hpcai.results.preflight_claims import FP16
+from hpcai.results.row import per_sample
+from hpcai.results.shards import evaluated, shards_of, trained
+
+
+def _stopped(subject: Subject) -> StoppedTraining:
+    stopped: StoppedTraining = subject.entry
+    return stopped
+
+
+def _shards(subject: Subject) -> tuple[Shard, ...]:
+    return shards_of(subject.case, _stopped(subject).dataset.training_samples)
+
+
+def _samples(subject: Subject) -> int:
+    return _stopped(subject).samples + _stopped(subject).skipped_samples
+
+
+def _steps(subject: Subject) -> bool:
+    whole = subject.case["EPOCHS"] * sum(shard.steps for shard in _shards(subject))
+    return bool(_stopped(subject).steps <= whole)
+
+
+def _of_the_steps(subject: Subject) -> bool:
+    case, steps, shards = subject.case, _stopped(subject).steps, _shards(subject)
+    least = _least(case, shards, steps)
+    most = min(_full(case, steps), trained(case, shards)) if len(shards) > 1 else least
+    return least <= _samples(subject) <= most
+
+
+def _full(case: Case, steps: int) -> int:
+    """Samples of so many steps, were all batches full."""
+    return steps * int(case["BATCH"]) * int(case["DEGREE"])
+
+
+def _least(case: Case, shards: tuple[Shard, ...], steps: int) -> int:
+    """The fewest samples that so many steps can have: as many of them as can be were the last of an epoch."""
+    missing = [shard.steps * shard.batch - shard.samples for shard in shards]  # from the last batch of an epoch
+    ends = [min(case["EPOCHS"], steps // shard.steps) for shard in shards]
+    return _full(case, steps) - sum(end * lack for end, lack in zip(ends, missing, strict=True)) * int(case["DEGREE"])
+
+
+def _executed(subject: Subject) -> bool:
+    stopped = _stopped(subject)
+    return stopped.executed_operations == _samples(subject) * per_sample(subject.case, stopped.dataset)
+
+
+def stopped_work() -> tuple[Claim, ...]:
+    """Claims about the work that was done."""
+    return (
+        Claim(
+            "nothing trained in preparation",
+            lambda subject: _stopped(subject).where != "preparation" or _stopped(subject).steps == 0,
+            changed("where", "preparation"),
+        ),
+        Claim("steps <= EPOCHS x the steps of all models", _steps, changed("steps", 10**6)),
+        Claim("samples + skipped_samples, of the steps", _of_the_steps, changed("samples", 1)),
+        Claim(
+            "samples skipped in fp16 only",
+            lambda subject: _stopped(subject).skipped_samples == 0 or subject.case["PRECISION"] == FP16,
+            changed("skipped_samples", 1),
+        ),
+        Claim("executed_operations, of the samples", _executed, changed("executed_operations", 1)),
+        Claim(
+            "seconds > 0 if, and only if, steps > 0",
+            lambda subject: (_stopped(subject).seconds > 0) == (_stopped(subject).steps > 0),
+            changed("seconds", 0.0),
+        ),
+    )
+
+
+def _epochs(subject: Subject) -> list[int]:
+    return [entry.epoch for entry in curve_of(subject)]
+
+
+def _asked(subject: Subject) -> bool:
+    epochs = _epochs(subject)
+    finite = [entry.epoch for entry in curve_of(subject) if entry.loss is not None]
+    expected = evaluated(subject.case)[: len(finite)] == finite == epochs[: len(finite)]
+    return expected and len(epochs) - len(finite) <= 1
+
+
+def _trained(subject: Subject) -> bool:
+    last = max(_epochs(subject), default=0)
+    return bool(last <= subject.case["EPOCHS"] and last * _shards(subject)[0].steps <= _stopped(subject).steps)
+
+
+def stopped_curve() -> tuple[Claim, ...]:
+    """Claims about the validation curve of the first model, as far as it had come."""
+    return (
+        Claim(
+            "curve: epochs that EVALUATE asks for, until the loss is not finite",
+            _asked,
+            changed("curve.0.epoch", 9),
+        ),
+        Claim("curve: of epochs that were trained", _trained, changed("curve.0.epoch", 9)),
+        Claim(
+            "curve: epochs go on",
+            lambda subject: all(earlier < later for earlier, later in pairwise([0, *_epochs(subject)])),
+            changed("curve.0.epoch", 0),
+        ),
+    )

@@ -1,0 +1,168 @@
+"""Claims about `[ensemble]`: data, work, curves, and the classifiers one by one and together."""
+
+from collections.abc import Callable
+from math import comb, prod
+
+from hpcai.inputfile import Case
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Claim, Claims, Subject
+from hpcai.results.curve_claims import CURVE, counted, reached_claims
+from hpcai.results.image_data_claims import IMAGE_DATA, PACKED, image_data
+from hpcai.results.kernel_choice_claims import KERNEL_CHOICE
+from hpcai.results.memory_claims import MEMORY
+from hpcai.results.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
+from hpcai.results.stopped_claims import stopped_curve, stopped_work
+from hpcai.results.telemetry_claims import TELEMETRY
+from hpcai.results.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, SAMPLES_IN_MEMORY, WORK
+from hpcai.workloads.ensemble.record import EnsembleRaw
+
+LABEL = 8  # bytes of a class number
+PACKED_IMAGE = 3 * 256**2  # bytes of a packed image
+PACKED_SAMPLE = 2 * LABEL + 4  # bytes of its class, of all and by shard, and of its checksum
+
+
+def _of_raw(holds: Callable[[Case, EnsembleRaw], bool]) -> Callable[[Subject], bool]:
+    return lambda subject: holds(subject.case, subject.entry.raw)
+
+
+def _agreeing_pairs(case: Case, raw: EnsembleRaw) -> bool:
+    """Two models agree on no more samples than all but those by which one is better."""
+    spread = (case["GROUPS"] - 1) * (raw.members.max - raw.members.min)
+    return raw.ensemble.agreeing_pairs <= comb(case["GROUPS"], 2) * raw.dataset.validation_samples - spread
+
+
+def _sum(case: Case, raw: EnsembleRaw) -> bool:
+    members, others = raw.members, case["GROUPS"] - 1
+    return bool(others * members.min + members.max <= members.sum <= members.min + others * members.max)
+
+
+def _together(case: Case, raw: EnsembleRaw) -> bool:
+    """Two passes over the same samples: softmax outputs can tie where the logits do not, on one sample in many."""
+    near = 1 + raw.dataset.validation_samples // 1000
+    return case["GROUPS"] > 1 or abs(raw.ensemble.correct - raw.curve[-1].correct) <= near
+
+
+def _best(raw: EnsembleRaw) -> int:
+    return max(entry.correct for entry in raw.curve)
+
+
+def _quality_of_best(subject: Subject) -> float:
+    raw: EnsembleRaw = subject.entry.raw
+    return raw.members.best / raw.dataset.validation_samples
+
+
+MODELS = (
+    Claim(
+        "curve: correct <= validation_samples",
+        _of_raw(lambda case, raw: _best(raw) <= raw.dataset.validation_samples),
+        changed("raw.curve.0.correct", 10**6),
+    ),
+    Claim(
+        "correct <= validation_samples",
+        _of_raw(lambda case, raw: raw.ensemble.correct <= raw.dataset.validation_samples),
+        changed("raw.ensemble.correct", 10**6),
+    ),
+    Claim(
+        "agreeing_pairs <= pairs of models - their spread",
+        _of_raw(_agreeing_pairs),
+        changed("raw.ensemble.agreeing_pairs", 1999),
+    ),
+    Claim(
+        "bag_correct <= bag_evaluated",
+        _of_raw(lambda case, raw: raw.ensemble.bag_correct <= raw.ensemble.bag_evaluated),
+        changed("raw.ensemble.bag_correct", 199),
+    ),
+    Claim(
+        "members.min <= the first model's <= max",
+        _of_raw(lambda case, raw: raw.members.min <= raw.curve[-1].correct <= raw.members.max),
+        changed("raw.curve.1.correct", 1),
+    ),
+    Claim(
+        "members.best >= max",
+        _of_raw(lambda case, raw: raw.members.best >= max(_best(raw), raw.members.max)),
+        changed("raw.members.best", 1),
+    ),
+    Claim(
+        "members.best <= validation_samples",
+        _of_raw(lambda case, raw: raw.members.best <= raw.dataset.validation_samples),
+        changed("raw.members.best", 10**6),
+    ),
+    Claim(
+        "members.sum: between min and max of so many models",
+        _of_raw(_sum),
+        changed("raw.members.sum", 10**6),
+    ),
+    Claim(
+        "one model: its best is the curve's",
+        _of_raw(lambda case, raw: case["GROUPS"] > 1 or raw.members.best == _best(raw)),
+        changed("raw.members.best", 400),
+        ONE_MODEL,
+    ),
+    Claim("one model: the ensemble is the model", _of_raw(_together), changed("raw.ensemble.correct", 400), ONE_MODEL),
+)
+
+
+def _packed(case: Case) -> bool:
+    return str(case["DATASET"]).startswith(f"{PACKED}:")
+
+
+def _image(subject: Subject) -> bool:
+    expected = PACKED_IMAGE if _packed(subject.case) else prod(subject.entry.raw.dataset.shape)
+    return bool(subject.entry.memory.data and subject.entry.memory.data.image_bytes == expected)
+
+
+def _whole(subject: Subject) -> bool:
+    """Data kept in memory are all samples with their labels, once or, where they were staged, twice; or none.
+
+    Of packed images the labels and checksums are kept, of a limited set those of all the images it was chosen from.
+    """
+    case, data, used = subject.case, subject.entry.raw.dataset, subject.entry.memory.data
+    if used is None:
+        return False
+    samples, copies = data.training_samples + data.validation_samples, 1 if case["STAGE"] == "none" else 2
+    if _packed(case):
+        whole = copies * PACKED_SAMPLE * samples
+        return bool(used.data_bytes >= whole if case["SAMPLES"] else used.data_bytes == whole)
+    return used.data_bytes in (0, copies * samples * (used.image_bytes + LABEL))
+
+
+DATA_IN_MEMORY = (
+    SAMPLES_IN_MEMORY,
+    Claim("memory.data: image_bytes of the dataset's shape", _image, changed("memory.data.image_bytes", 9)),
+    Claim("memory.data: data_bytes of whole samples", _whole, changed("memory.data.data_bytes", 9)),
+)
+CLAIMS: Claims = (
+    IMAGE_DATA,
+    (
+        *WORK,
+        *RANKS,
+        *BAGS,
+        *CURVE,
+        *MODELS,
+        *reached_claims(_quality_of_best),
+        *STAGE,
+        *KERNELS,
+        evaluated_claim(classifies=True),
+        *KERNEL_CHOICE,
+        *PRECISION,
+        *EXECUTION,
+        *MEMORY,
+        *DATA_IN_MEMORY,
+        *TELEMETRY,
+    ),
+)
+STOPPED_CLAIMS: Claims = (
+    image_data(""),
+    (
+        *stopped_work(),
+        *counted(""),
+        *stopped_curve(),
+        Claim(
+            "curve: correct <= validation_samples",
+            lambda subject: all(
+                entry.correct <= subject.entry.dataset.validation_samples for entry in subject.entry.curve
+            ),
+            changed("curve.0.correct", 10**6),
+        ),
+    ),
+)

@@ -1,0 +1,195 @@
+"""Claims about `[weather]`: data, work, curves, the detectors one by one and together, and loading."""
+
+from collections.abc import Callable, Sequence
+from math import isclose
+
+from hpcai.detections.agreement import pairs
+from hpcai.detections.stored import TRUE
+from hpcai.formulas.score import mean_precision
+from hpcai.inputfile import Case
+from hpcai.results.alterations import changed, together
+from hpcai.results.claim import Claim, Claims, Subject
+from hpcai.results.curve_claims import CURVE, counted, reached_claims
+from hpcai.results.dataset_claims import dataset_of
+from hpcai.results.kernel_choice_claims import KERNEL_CHOICE
+from hpcai.results.memory_claims import MEMORY
+from hpcai.results.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
+from hpcai.results.stopped_claims import stopped_curve, stopped_work
+from hpcai.results.telemetry_claims import TELEMETRY
+from hpcai.results.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, WORK
+from hpcai.workloads.weather.data_claims import WEATHER_DATA, weather_data
+from hpcai.workloads.weather.loading_claims import LOADING
+from hpcai.workloads.weather.record import WeatherRaw
+
+NEAR = 0.01  # mAP of two passes over the same frames, should a device round the second otherwise
+ROUNDING = 1e-9
+Classes = Sequence[float | None]
+
+
+def _of_raw(holds: Callable[[Case, WeatherRaw], bool]) -> Callable[[Subject], bool]:
+    return lambda subject: holds(subject.case, subject.entry.raw)
+
+
+def _of_classes(precision: Classes, boxes: Sequence[int]) -> bool:
+    """Whether each class has a precision from 0 to 1 if, and only if, it has true boxes."""
+    return len(precision) == len(boxes) and all(
+        (value is None) == (count == 0) and 0 <= (value or 0) <= 1
+        for value, count in zip(precision, boxes, strict=True)
+    )
+
+
+def _loose(case: Case, raw: WeatherRaw) -> bool:
+    return mean_precision(raw.ensemble.loose_precision) >= mean_precision(raw.ensemble.precision) - ROUNDING
+
+
+def _bag(case: Case, raw: WeatherRaw) -> bool:
+    bag = raw.ensemble.bag_precision
+    return len(bag) == len(raw.ensemble.true_boxes) and all(0 <= (value or 0) <= 1 for value in bag)
+
+
+def _agreement(case: Case, raw: WeatherRaw) -> bool:
+    most = pairs(case["GROUPS"]) * raw.dataset.validation_samples
+    return bool(0 <= raw.ensemble.agreement <= most * (1 + ROUNDING))
+
+
+TOGETHER = (
+    Claim(
+        "curve: a precision for each class that has true boxes",
+        _of_raw(
+            lambda case, raw: all(
+                _of_classes(entry.average_precision, raw.ensemble.true_boxes) for entry in raw.curve
+            ),
+        ),
+        changed("raw.curve.0.average_precision", [None, 0.1]),
+    ),
+    Claim(
+        "true_boxes: a number for each class, some above 0",
+        _of_raw(
+            lambda case, raw: len(raw.ensemble.true_boxes) == raw.dataset.classes and any(raw.ensemble.true_boxes)
+        ),
+        changed("raw.ensemble.true_boxes", [0, 0]),
+    ),
+    Claim(
+        "true_boxes: at most 15 a frame",
+        _of_raw(lambda case, raw: sum(raw.ensemble.true_boxes) <= TRUE * raw.dataset.validation_samples),
+        changed("raw.ensemble.true_boxes", [700, 100]),
+    ),
+    Claim(
+        "precision: of each class that has true boxes",
+        _of_raw(lambda case, raw: _of_classes(raw.ensemble.precision, raw.ensemble.true_boxes)),
+        changed("raw.ensemble.precision", [0.1, 0.1, 0.1]),
+    ),
+    Claim(
+        "loose_precision: of each class that has true boxes",
+        _of_raw(lambda case, raw: _of_classes(raw.ensemble.loose_precision, raw.ensemble.true_boxes)),
+        changed("raw.ensemble.loose_precision", [None, 0.1]),
+    ),
+    Claim(
+        "loose_precision >= precision: less overlap is asked for",
+        _of_raw(_loose),
+        changed("raw.ensemble.loose_precision", [0.0, 0.0]),
+    ),
+    Claim("bag_precision: of each class, from 0 to 1", _of_raw(_bag), changed("raw.ensemble.bag_precision", [0.1])),
+    Claim(
+        "bag_precision: of no class where no frame was evaluated",
+        _of_raw(
+            lambda case, raw: (
+                raw.ensemble.bag_evaluated > 0 or all(value is None for value in raw.ensemble.bag_precision)
+            ),
+        ),
+        changed("raw.ensemble.bag_precision", [0.1, 0.1]),
+        ONE_MODEL,
+    ),
+    Claim("0 <= agreement <= pairs of models x samples", _of_raw(_agreement), changed("raw.ensemble.agreement", 48.01)),
+)
+
+
+def _qualities(raw: WeatherRaw) -> list[float]:
+    """Of the first model's curve."""
+    return [mean_precision(entry.average_precision) for entry in raw.curve]
+
+
+def _sum(case: Case, raw: WeatherRaw) -> bool:
+    members, others = raw.members, case["GROUPS"] - 1
+    least, most = others * members.min + members.max, members.min + others * members.max
+    return bool(least - ROUNDING * case["GROUPS"] <= members.sum <= most + ROUNDING * case["GROUPS"])
+
+
+def _is_the_model(case: Case, raw: WeatherRaw) -> bool:
+    quality = mean_precision(raw.ensemble.precision)
+    return case["GROUPS"] > 1 or isclose(quality, _qualities(raw)[-1], abs_tol=NEAR)
+
+
+MODELS = (
+    Claim(
+        "members.min <= the first model's <= max",
+        _of_raw(lambda case, raw: raw.members.min <= _qualities(raw)[-1] <= raw.members.max),
+        changed("raw.curve.1.average_precision", [0.9, 0.9]),
+    ),
+    Claim(
+        "members.best >= max",
+        _of_raw(lambda case, raw: raw.members.best >= max(*_qualities(raw), raw.members.max)),
+        changed("raw.members.best", 0.001),
+    ),
+    Claim(
+        "members.best <= 1",
+        _of_raw(lambda case, raw: raw.members.best <= 1),
+        changed("raw.members.best", 1.01),
+    ),
+    Claim("members.sum: between min and max of so many models", _of_raw(_sum), changed("raw.members.sum", 0.5)),
+    Claim(
+        "one model: its best is the curve's",
+        _of_raw(lambda case, raw: case["GROUPS"] > 1 or raw.members.best == max(_qualities(raw))),
+        changed("raw.members.best", 0.5),
+        ONE_MODEL,
+    ),
+    Claim(
+        "one model: the ensemble is the model",
+        _of_raw(_is_the_model),
+        together(changed("raw.ensemble.precision", [0.1, 0.1]), changed("raw.ensemble.loose_precision", [0.2, 0.2])),
+        ONE_MODEL,
+    ),
+)
+
+
+def _stopped_classes(subject: Subject) -> bool:
+    """A precision from 0 to 1 of each class, or none where it has no true boxes."""
+    classes = dataset_of(subject).classes
+    found = [entry.average_precision for entry in subject.entry.curve]
+    return all(len(each) == classes and all(0 <= (value or 0) <= 1 for value in each) for each in found)
+
+
+CLAIMS: Claims = (
+    WEATHER_DATA,
+    (
+        *WORK,
+        *RANKS,
+        *BAGS,
+        *CURVE,
+        *TOGETHER,
+        *MODELS,
+        *reached_claims(lambda subject: float(subject.entry.raw.members.best)),
+        *STAGE,
+        *KERNELS,
+        evaluated_claim(classifies=False),
+        *KERNEL_CHOICE,
+        *PRECISION,
+        *EXECUTION,
+        *MEMORY,
+        *LOADING,
+        *TELEMETRY,
+    ),
+)
+STOPPED_CLAIMS: Claims = (
+    weather_data(""),
+    (
+        *stopped_work(),
+        *counted(""),
+        *stopped_curve(),
+        Claim(
+            "curve: a precision for each class",
+            _stopped_classes,
+            changed("curve.0.average_precision", [0.1]),
+        ),
+    ),
+)

@@ -1,0 +1,77 @@
+"""Claims about the climate fields of `[weather]`: generated ones, and those in files."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from hpcai.data import catalog
+from hpcai.data.dataset_paths import GENERATED
+from hpcai.data.weather import layout
+from hpcai.data.weather.weather_dataset import description
+from hpcai.inputfile import Case
+from hpcai.inputfile.key import Value
+from hpcai.record.dataset import Dataset
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Claim, Subject
+from hpcai.results.dataset_claims import dataset_of, described, target_claim
+
+FILES = "files"  # the example whose packed frames are read
+
+
+def known(case: Case) -> tuple[Dataset, float] | None:
+    """Description and target of generated fields, which are the same everywhere; None of others."""
+    if case["DATASET"] != GENERATED:
+        return None
+    return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
+
+
+@lru_cache(maxsize=64)
+def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Dataset, float]:
+    """Description and target; the data themselves are let go."""
+    found = catalog.open_weather_for(dict(settings))
+    return description(found), found.target
+
+
+def weather_data(where: str = "raw.") -> tuple[Claim, ...]:
+    """Claims about the description of climate fields; `where` it stands in the entry."""
+    return (
+        *described(known, where),
+        Claim(
+            "dataset: fields of 16 channels with 4 classes",
+            _in_files(lambda case, data: (data.shape[0], data.classes) == (len(layout.CHANNELS), len(layout.CLASSES))),
+            changed(f"{where}dataset.classes", 2),
+            FILES,
+        ),
+        Claim(
+            "dataset: the name that its size has",
+            _in_files(_named),
+            changed(f"{where}dataset.name", "extremeweather"),
+            FILES,
+        ),
+        Claim(
+            "dataset: the grid's own RESOLUTION",
+            _in_files(lambda case, data: case["RESOLUTION"] in (0, data.shape[1])),
+            changed(f"{where}dataset.shape", [16, 96, 144]),
+            FILES,
+        ),
+    )
+
+
+def _in_files(holds: Callable[[Case, Dataset], bool]) -> Callable[[Subject], bool]:
+    """A claim about fields in files, which holds for generated ones."""
+    return lambda subject: subject.case["DATASET"] == GENERATED or holds(subject.case, dataset_of(subject))
+
+
+def _named(case: Case, data: Dataset) -> bool:
+    """Fields of the published size have the bare name, unless they were generated."""
+    _, height, width = data.shape
+    size = f"{height}x{width}"
+    bare = (height, width) == (layout.HEIGHT, layout.WIDTH)
+    return data.name in ("extremeweather" if bare else f"extremeweather-{size}", f"generated-weather-{size}")
+
+
+def _target(case: Case) -> float:
+    found = known(case)
+    return found[1] if found else layout.TARGET
+
+
+WEATHER_DATA = (*weather_data(), target_claim(_target))
