@@ -1,6 +1,7 @@
 """A run from the agreed problem to the last line of the report: prepare, then measure, judge and tell case by case."""
 
 import sys
+from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -105,7 +106,7 @@ def _head(
     grids = grids_of(case.settings for case in cases)
     ranks = gather_listed(world, _rank(world, placement, device, grids))
     environment = {
-        **inventory.environment(_mpi_library(), devices.name(device), devices.libraries(device)),
+        **asdict(inventory.inventory(_mpi_library(), devices.name(device), devices.libraries(device))),
         "ranks": world.size,
         "nodes": world.comm.allreduce(int(world.node.rank == 0)),
         "accelerators": accelerators(world, device),

@@ -1,7 +1,7 @@
 """Times one collective of one size after the other, and checks every number that they deliver."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from mpi4py import MPI
@@ -13,12 +13,32 @@ from hpcai.comm.scopes import Scope
 from hpcai.comm.world import broadcast
 from hpcai.result.collectives import COLLECTIVES, LEAST_ITERATIONS, TYPE, size
 
-Json = dict[str, Any]
-
 SECONDS = 0.04  # of the timed calls of a row, where there is room for so many
 TRIED = 0.004  # seconds that tell how many calls that will be
 SLOW = 0.1  # seconds: of a call that takes so long, the warm-up tells enough
 MOST_CALLS = 8192
+
+
+@dataclass(frozen=True)
+class CollectiveTiming:
+    """Time and correctness of one collective of one size; the same on every rank of the scope.
+
+    by: backend; nbytes: size of the collective as nccl-tests counts it; count: elements of one rank, see
+    result.collectives; seconds: of one call, on the slowest rank; wrong: elements with a wrong value on all ranks.
+    """
+
+    collective: str
+    scope: str
+    by: str
+    ranks: int
+    nbytes: int
+    count: int
+    type: str
+    redop: str
+    root: int
+    seconds: float
+    iterations: int
+    wrong: int
 
 
 class CollectiveMemory:
@@ -50,7 +70,7 @@ class CollectiveTimer:
             reason = str(error).strip().split("\n")[0] or type(error).__name__
         return str(broadcast(self._scope.members, reason))
 
-    def row(self, collective: str, count: int) -> Json:
+    def row(self, collective: str, count: int) -> CollectiveTiming:
         """Checked, then timed, and checked again. `count` as result.collectives has it, the same on every rank."""
         slots, payload = divide(self._room.pool, collective, count, self._scope.ranks), self._room.payload
         payload.fill(slots, collective, 1)
@@ -61,20 +81,20 @@ class CollectiveTimer:
         payload.fill(slots, collective, iterations, first=1)
         seconds = self._timed(calls)
         wrong += payload.wrong(slots, collective, iterations, first=1)
-        return {
-            "collective": collective,
-            "scope": self._scope.name,
-            "by": self._backend.by,
-            "ranks": self._scope.ranks,
-            "nbytes": size(collective, count, self._scope.ranks),
-            "count": count,
-            "type": TYPE,
-            "redop": COLLECTIVES[collective].redop,
-            "root": COLLECTIVES[collective].root,
-            "seconds": seconds / iterations,
-            "iterations": iterations,
-            "wrong": self._scope.members.allreduce(wrong),
-        }
+        return CollectiveTiming(
+            collective=collective,
+            scope=self._scope.name,
+            by=self._backend.by,
+            ranks=self._scope.ranks,
+            nbytes=size(collective, count, self._scope.ranks),
+            count=count,
+            type=TYPE,
+            redop=COLLECTIVES[collective].redop,
+            root=COLLECTIVES[collective].root,
+            seconds=seconds / iterations,
+            iterations=iterations,
+            wrong=self._scope.members.allreduce(wrong),
+        )
 
     def _prepared(self, collective: str, slots: Buffers, calls: int) -> list[Call]:
         prepare = getattr(self._backend, collective)

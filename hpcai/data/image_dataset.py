@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from hpcai.data.philox import Integers
+from hpcai.record.dataset import Dataset as DatasetRecord
 
 if TYPE_CHECKING:
     import torch
@@ -97,18 +98,18 @@ class Dataset:
     crops: "Crops | None" = None
 
 
-def description(dataset: Dataset) -> dict[str, Any]:
-    """What a result says of its dataset, as JSON; the ceiling only where there is one. The same on every rank."""
-    best = {"ceiling": dataset.ceiling, "ceiling_error": dataset.ceiling_error}
-    return {
-        "name": dataset.name,
-        "fingerprint": dataset.fingerprint,
-        "shape": list(dataset.shape),
-        "classes": dataset.classes,
-        "training_samples": len(dataset.train),
-        "validation_samples": len(dataset.validation),
-        **{name: value for name, value in best.items() if value is not None},
-    }
+def description(dataset: Dataset) -> DatasetRecord:
+    """The record of a dataset in a result; the same on every rank."""
+    return DatasetRecord(
+        name=dataset.name,
+        fingerprint=dataset.fingerprint,
+        shape=dataset.shape,
+        classes=dataset.classes,
+        training_samples=len(dataset.train),
+        validation_samples=len(dataset.validation),
+        ceiling=dataset.ceiling,
+        ceiling_error=dataset.ceiling_error,
+    )
 
 
 def interleaved(classes: Integers) -> Integers:

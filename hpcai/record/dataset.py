@@ -7,7 +7,7 @@ from msgspec import Meta
 from hpcai.record.record import Count, Name, Positive, Record, Seconds, Sha256, about
 
 
-class Dataset(Record, kw_only=True):
+class Dataset(Record, kw_only=True, omit_defaults=True):
     """Description of a dataset, the same on every rank."""
 
     name: Annotated[Name, about("name of the set")]

@@ -11,9 +11,10 @@ from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, broadcast
-from hpcai.data.staging import Staged, staged
+from hpcai.data.staging import StagedDataset, staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
+from hpcai.record.record import as_json
 from hpcai.train import own
 from hpcai.train import precision as precisions
 from hpcai.training.totals import between_nodes
@@ -34,7 +35,7 @@ def in_groups(
     world: World,
     device: torch.device,
     shutdown: Shutdown,
-    measure: Callable[[Group, Staged | None], Measurement | Stopped],
+    measure: Callable[[Group, StagedDataset | None], Measurement | Stopped],
 ) -> Measurement | Stopped | None:
     """What `measure` finds in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
@@ -52,7 +53,7 @@ def in_groups(
                 measurement |= own_kernels(case, group.active)
                 measurement |= {"backend": backend, **between_nodes(group, node)}
                 if copy is not None:
-                    measurement["staging"] = copy.measured
+                    measurement["staging"] = as_json(copy.measured)
             group.free()
         shutdown.barrier(world.comm)
     return measurement

@@ -9,7 +9,7 @@ from hpcai import clock
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
-from hpcai.data.staging import Staged
+from hpcai.data.staging import StagedDataset
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
@@ -60,7 +60,7 @@ def run(
     this rank's model has come, in words, and the share of the training that is done.
     """
 
-    def measure(group: Group, copy: Staged | None) -> Measurement | Stopped:
+    def measure(group: Group, copy: StagedDataset | None) -> Measurement | Stopped:
         return _measure(_Stages(discipline, case, seed, group, device, world.host, copy), tell, shutdown)
 
     return in_groups(case, seed, world, device, shutdown, measure)
@@ -87,13 +87,13 @@ class _Stages:
         group: Group,
         device: torch.device,
         host: str,
-        copy: Staged | None,
+        copy: StagedDataset | None,
     ) -> None:
         self.discipline = discipline
         self.case, self.seed, self.group, self.device, self.host = case, seed, group, device, host
         self.phases = clock.Phases(device)
         if copy is not None:
-            self.phases.seconds["staging"] = copy.measured["seconds"]
+            self.phases.seconds["staging"] = copy.measured.seconds
         with self.phases.measure("set-up"):
             opened = copy and copy.dataset
             self.dataset: Any = same_data(opened or discipline.open(case, group), group.active)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -22,6 +22,13 @@ ENDINGS = (".jpeg", ".jpg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".
 SHUFFLE_SEED = 20091117  # of the training order, part of the format
 
 Listed = tuple[str, int]  # name below its class folder, bytes
+
+
+class ClassFolders(TypedDict):
+    """The folder of a split and the names of the class folders in it, sent to all ranks as JSON."""
+
+    folder: str
+    classes: list[str]
 
 
 @dataclass(frozen=True)
@@ -107,8 +114,8 @@ def scan(source: Path, world: World) -> tuple[Split, Split]:
     return train, validation
 
 
-def _class_folders(source: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _class_folders(source: Path) -> dict[str, ClassFolders]:
+    found: dict[str, ClassFolders] = {}
     for split, allowed in FOLDERS.items():
         folder = next((source / name for name in allowed if (source / name).is_dir()), None)
         if folder is None:

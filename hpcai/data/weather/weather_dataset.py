@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data.philox import Integers
+from hpcai.record.dataset import Dataset as DatasetRecord
 
 Fields = NDArray[np.floating[Any]]
 Boxes = NDArray[np.int32]
@@ -56,15 +57,15 @@ class Weather:
     ceiling: float | None = None
 
 
-def description(dataset: Weather) -> dict[str, Any]:
-    """What a result says of its dataset, as JSON; the ceiling only where there is one. The same on every rank."""
-    best = {} if dataset.ceiling is None else {"ceiling": dataset.ceiling, "ceiling_error": 0.0}  # of a formula
-    return {
-        "name": dataset.name,
-        "fingerprint": dataset.fingerprint,
-        "shape": list(dataset.shape),
-        "classes": len(dataset.classes),
-        "training_samples": len(dataset.train),
-        "validation_samples": len(dataset.validation),
-        **best,
-    }
+def description(dataset: Weather) -> DatasetRecord:
+    """The record of a dataset in a result; the same on every rank."""
+    return DatasetRecord(
+        name=dataset.name,
+        fingerprint=dataset.fingerprint,
+        shape=dataset.shape,
+        classes=len(dataset.classes),
+        training_samples=len(dataset.train),
+        validation_samples=len(dataset.validation),
+        ceiling=dataset.ceiling,
+        ceiling_error=None if dataset.ceiling is None else 0.0,  # follows from a formula
+    )

@@ -13,6 +13,7 @@ from hpcai.data.weather import layout
 from hpcai.data.weather.weather_dataset import description as fields_described
 from hpcai.inputfile import Case
 from hpcai.inputfile.keys import Value
+from hpcai.record.record import as_json
 
 Json = dict[str, Any]
 
@@ -116,9 +117,9 @@ def _opened(weather: bool, settings: tuple[tuple[str, Value], ...]) -> tuple[Jso
     """What a result says of the dataset, and its target; the data themselves are let go."""
     if weather:
         fields = catalog.open_weather_for(dict(settings))
-        return fields_described(fields), fields.target
+        return as_json(fields_described(fields)), fields.target
     found = catalog.open_for(dict(settings))
-    return description(found), found.target
+    return as_json(description(found)), found.target
 
 
 def _same(found: Json, expected: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Collectives over all ranks, within and across the groups of a process grid, and within and between nodes."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -103,6 +104,6 @@ class _Rows:
         if nbytes >= LARGE:
             memory.give_back()  # what a backend needs for itself leaves holes that the next size does not fit into
         if count:
-            self.raw["rows"].append(bench.row(which["collective"], count))
+            self.raw["rows"].append(asdict(bench.row(which["collective"], count)))
         else:
             self.raw["skipped"].append({**which, "nbytes": nbytes, "why": TOO_SMALL})

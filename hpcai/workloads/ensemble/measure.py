@@ -11,6 +11,7 @@ from hpcai.data import catalog
 from hpcai.data.image_dataset import Dataset, description
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
+from hpcai.record.record import as_json
 from hpcai.train import bagging
 from hpcai.train.loop import Training
 from hpcai.training import stages
@@ -32,7 +33,7 @@ class Classification:
         return catalog.open_for(case.data_settings)
 
     def describe(self, dataset: Dataset) -> Measurement:
-        return description(dataset)
+        return as_json(description(dataset))
 
     def assemble(
         self, case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, graph: Graph

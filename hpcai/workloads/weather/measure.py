@@ -19,6 +19,7 @@ from hpcai.formulas import score
 from hpcai.inputfile import Case
 from hpcai.models.detection.detector import build
 from hpcai.networks.graph import Graph
+from hpcai.record.record import as_json
 from hpcai.train import fusing
 from hpcai.train import precision as precisions
 from hpcai.train.detecting import DetectionValidation
@@ -53,7 +54,7 @@ class Finding:
         return catalog.open_weather_for(case.data_settings, comm=group.active)
 
     def describe(self, dataset: Weather) -> Measurement:
-        return description(dataset)
+        return as_json(description(dataset))
 
     def assemble(
         self, case: Case, seed: int, group: Group, device: torch.device, dataset: Weather, graph: Graph
