@@ -1,8 +1,8 @@
-"""Packed pictures: HDF5 shards of uint8 256 x 256 x 3 with labels, and the index that makes a dataset of them.
+"""Packed images: HDF5 shards of uint8 256 x 256 x 3 with labels, and the index that makes a dataset of them.
 
 A shard has the datasets images uint8[n, 256, 256, 3] (contiguous, so that a sample lies in one piece), labels int32[n],
 crc32 uint32[n] of each image, files and refused (names below the source, and why), classes; and the attributes below.
-The index holds what all shards must be, so that opening a set reads no pictures.
+The index holds what all shards must be, so that opening a set reads no images.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Index:
-    """A packed set: class names in the order of their numbers, the shards of both splits, pictures refused."""
+    """A packed set: class names in the order of their numbers, the shards of both splits, images refused."""
 
     classes: tuple[str, ...]
     train: tuple[Entry, ...]
