@@ -25,8 +25,8 @@ def idx(array):
 def write_set(folder: Path, train, validation, compressed=True):
     """The four files for the classes of the two splits; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for (images, labels), classes in zip(FILES.values(), (train, validation), strict=True):
-        for name, array in ((images, images(classes)), (labels, np.asarray(classes, np.uint8))):
+    for (image_file, label_file), classes in zip(FILES.values(), (train, validation), strict=True):
+        for name, array in ((image_file, images(classes)), (label_file, np.asarray(classes, np.uint8))):
             if compressed:
                 (folder / f"{name}.gz").write_bytes(gzip.compress(idx(array), 1))
             else:
