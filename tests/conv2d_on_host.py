@@ -1,4 +1,4 @@
-"""Convolutions by kernels/conv2d/conv2d.cu, run on the host: drawn, launched, and judged with all memory around."""
+"""Convolutions by kernels/conv2d/cuda/conv2d.cu, run on the host; checks the result and all memory around it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ import torch
 from gemm_on_host import STORED, Guarded, drawn, judged, poisoned, values_of
 
 from hpcai.kernels.conv2d import Shape
-from hpcai.kernels.cuda.convolution_choice import OPERANDS, pitch
-from hpcai.kernels.cuda.convolution_tensors import layers_of
+from hpcai.kernels.conv2d.cuda.autotune import OPERANDS, pitch
+from hpcai.kernels.conv2d.cuda.padding import Convolution, launches, workspace_bytes
+from hpcai.kernels.conv2d.cuda.tensors import layers_of
 from hpcai.kernels.cuda.launch import Launch
-from hpcai.kernels.cuda.padding import Convolution, launches, workspace_bytes
-from hpcai.kernels.cuda.products import Result, Tile
+from hpcai.kernels.cuda.tiling import Result, Tile
 from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, UNIT_ROUNDOFF_FP32, fp32_tolerance
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back

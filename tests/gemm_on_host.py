@@ -1,4 +1,4 @@
-"""Products of matrices by kernels/gemm/gemm.cu, run on the host: drawn, launched, and judged with all memory around."""
+"""Matrix products by kernels/gemm/cuda/gemm.cu, run on the host; checks the result and all memory around it."""
 
 import math
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ import on_host
 
 from hpcai.kernels.arrays import rounded
 from hpcai.kernels.cuda.launch import Launch
-from hpcai.kernels.cuda.matrices import launches, workspace_bytes
-from hpcai.kernels.cuda.products import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Result, Tile
+from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Result, Tile
+from hpcai.kernels.gemm.cuda.launches import launches, workspace_bytes
 from hpcai.kernels.spec import DTYPES, UNIT_ROUNDOFF_FP32, fp32_tolerance
 
 GUARD, POISON = 4096, 0xFF  # bytes before and behind; NaN in every type of floating point, -1 in whole numbers

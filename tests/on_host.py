@@ -40,7 +40,7 @@ MAP = structure(
 
 
 def encoded(tiled: Tiled) -> Any:
-    """A tensor map as tests/cuda_host/host_words_sm90.h reads it."""
+    """A tensor map as tests/cuda_host/host_ptx_sm90.h reads it."""
     found = np.zeros(128, np.uint8)
     map = found[: MAP.itemsize].view(MAP)
     map["address"], map["rank"], map["element_bytes"] = tiled.address, len(tiled.dims), ELEMENTS[tiled.dtype].nbytes

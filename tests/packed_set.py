@@ -1,4 +1,4 @@
-"""A packed set of real pictures, made once by the packer for all tests that read one."""
+"""A packed set of real images, made once by the packer for all tests that read one."""
 
 import shutil
 import tempfile
@@ -8,13 +8,13 @@ from pathlib import Path
 from image_tree import make_tree
 from launch import run_job
 
-SHARD = 5  # pictures
+SHARD = 5  # images
 _folders = []  # temporary folders go when these objects go, at the end of all tests
 
 
 @cache
 def packed_set(train: int = 6, validation: int = 2) -> Path:
-    """A set of 4 classes with so many pictures each; not to be altered."""
+    """A set of 4 classes with so many images each; not to be altered."""
     _folders.append(tempfile.TemporaryDirectory())
     folder = Path(_folders[-1].name)
     tree = make_tree(folder / "tree", train, validation)

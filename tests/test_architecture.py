@@ -197,7 +197,21 @@ def test_no_module_is_named_after_nothing() -> None:
 
 
 def test_kernel_folders_have_the_same_files() -> None:
+    """A kernel's folder has its reference and a file a backend; longer algorithms lie in cpu/ and cuda/ below it."""
     shared = {ROOT / "kernels", *(ROOT / "kernels" / name for name in ("cpu", "cuda", "operators"))}
-    folders = {path.parent for path in KERNELS} - shared
+    folders = {path.parent for path in KERNELS if path.parent.parent == ROOT / "kernels"} - shared
     names = {folder.name: {path.name for path in folder.glob("*.py")} for folder in folders}
     assert all({"__init__.py", "reference.py"} <= found <= KERNEL_FILES for found in names.values()), names
+    algorithms = {path.parent for path in KERNELS} - folders - shared
+    assert {folder.name for folder in algorithms} <= {"cpu", "cuda"}, algorithms
+    assert {folder.parent for folder in algorithms} <= folders, algorithms
+
+
+def test_shared_kernel_code_imports_no_kernel() -> None:
+    shared = [path for path in KERNELS if path.parent in (ROOT / "kernels/cpu", ROOT / "kernels/cuda")]
+    own = [f"hpcai.kernels.{name}" for name in ("cpu", "cuda", "spec", "kept", "providers")]
+
+    def above(path: Path) -> list[str]:
+        return [name for name in imports(path) if lies_in(name, ["hpcai.kernels"]) and not lies_in(name, own)]
+
+    assert not violations(shared, above)

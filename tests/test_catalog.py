@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from idx_files import pictures, write_set
+from idx_files import images, write_set
 
 from hpcai.data import catalog, dataset_paths, fashion_mnist
 from hpcai.data.image_dataset import fingerprint
@@ -35,7 +35,7 @@ def test_shipped_subset(monkeypatch, tmp_path):
     assert abs(data.train.images(np.arange(6000)).mean() / 255 - 0.2860) < 0.005
 
 
-def test_splits_of_the_shipped_subset_share_no_picture():
+def test_splits_of_the_shipped_subset_share_no_image():
     data = catalog.open_dataset("fashion")
     train, validation = (
         {image.tobytes() for image in split.images(np.arange(len(split)))} for split in (data.train, data.validation)
@@ -68,7 +68,7 @@ def test_a_set_by_path(tmp_path, monkeypatch, compressed, below):
     assert (data.name, data.target) == ("fashion-mnist-altered", 0.90)
     assert data.fingerprint == fingerprint(*fashion_mnist.read_folder(tmp_path / "set" / below))
     assert data.source == str(tmp_path / "set" / below)
-    assert np.array_equal(data.train.images(np.arange(40))[:, 0], pictures(TRAIN))
+    assert np.array_equal(data.train.images(np.arange(40))[:, 0], images(TRAIN))
     assert np.array_equal(data.validation.labels(np.arange(20)), VALIDATION)
 
 

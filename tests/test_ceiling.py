@@ -1,4 +1,4 @@
-"""The ceiling of generated pictures: against Bayes' rule written out, against closed forms, and the score it gives."""
+"""The ceiling of generated images: against Bayes' rule written out, against closed forms, and the score it gives."""
 
 import math
 from itertools import product

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -73,7 +74,7 @@ def benches(ranks: int, largest: int = max(COUNTS)) -> "list[CollectiveTimer]":
 
 
 def rows_of(bench: "CollectiveTimer", collective: str, counts: tuple[int, ...] = COUNTS) -> list[dict[str, Any]]:
-    return [bench.row(collective, count) for count in counts]
+    return [asdict(bench.row(collective, count)) for count in counts]
 
 
 def rows_under(

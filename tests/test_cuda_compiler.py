@@ -57,7 +57,7 @@ def program(folder: Path, text: str, *definitions: tuple[str, int | str], name: 
 def test_every_kernel_compiles_without_warnings_and_without_spilling(kernel: str, architecture: str) -> None:
     wanted = device_target(architecture)
     programs = import_module(f"hpcai.kernels.{kernel}.cupy_gpu").programs(wanted)
-    assert {each.path for each in programs} == {*(ROOT / "kernels" / kernel).glob("*.cu")}
+    assert {each.path for each in programs} == {*(ROOT / "kernels" / kernel).rglob("*.cu")}
     for each, made in zip(programs, compile_all(programs, wanted, workers=2), strict=True):
         assert each.name in made.usage and made.image.startswith(b"\x7fELF")
         assert not faults(made), f"{each} for {architecture}"

@@ -8,11 +8,11 @@ from cuda_sources import ARCHITECTURES, device_target, faults
 
 from hpcai.kernels.cuda.architecture import PTX, Target
 from hpcai.kernels.cuda.compiler import Compiled, compile_all
-from hpcai.kernels.cuda.matrices import SOURCE, by_rows, definitions, turns
-from hpcai.kernels.cuda.products import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Tile
 from hpcai.kernels.cuda.program import Program
-from hpcai.kernels.cuda.tiles import candidates, engines
+from hpcai.kernels.cuda.tile_candidates import candidates, engines
+from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Tile
 from hpcai.kernels.gemm import cupy_gpu
+from hpcai.kernels.gemm.cuda.launches import SOURCE, by_rows, definitions, turns
 
 CHOICES = [(type, engine) for type in KINDS for engine in (SIMT, MMA, WGMMA)]
 LAYOUTS = [(a, b) for a in (BY_ROWS, BY_COLUMNS) for b in (BY_ROWS, BY_COLUMNS)]

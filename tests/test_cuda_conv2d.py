@@ -11,9 +11,9 @@ import pytest
 from conv2d_on_host import Case, Convolved, check, run_all
 
 from hpcai.kernels.conv2d import Shape
-from hpcai.kernels.cuda.convolution_tensors import layers_of
-from hpcai.kernels.cuda.padding import Convolution, copies, temporaries
-from hpcai.kernels.cuda.products import MMA, SIMT, WGMMA, Tile
+from hpcai.kernels.conv2d.cuda.padding import Convolution, copies, temporaries
+from hpcai.kernels.conv2d.cuda.tensors import layers_of
+from hpcai.kernels.cuda.tiling import MMA, SIMT, WGMMA, Tile
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 LANES, WARPS = Tile(SIMT, 64, 64, 3), Tile(MMA, 64, 64, 3)

@@ -12,7 +12,8 @@ from conv2d_on_host import Case, Convolved, run_all
 from shares import every_other
 from test_cuda_conv2d import GROUPED, HALVES, LANES, LARGE, PADDED, PAIRED, PLAIN, POINTS, SHARING, STEM, WARPS
 
-from hpcai.kernels.cuda import padding, pictures
+from hpcai.kernels.conv2d.cuda import geometry as pictures
+from hpcai.kernels.conv2d.cuda import padding
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 

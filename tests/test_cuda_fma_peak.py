@@ -14,7 +14,7 @@ from hpcai.kernels.arrays import poison
 from hpcai.kernels.cuda.architecture import CUBIN, Target
 from hpcai.kernels.cuda.compiler import compiled
 from hpcai.kernels.cuda.launch import Launch
-from hpcai.kernels.cuda.products import KINDS, MMA, SIMT, WGMMA
+from hpcai.kernels.cuda.tiling import KINDS, MMA, SIMT, WGMMA
 from hpcai.kernels.fma_peak import cupy_gpu
 from hpcai.kernels.fma_peak.cupy_gpu import engines
 from hpcai.kernels.fma_peak.reference import compared

@@ -26,9 +26,9 @@ from gemm_on_host import (
     drawn,
 )
 
-from hpcai.kernels.cuda.matrices import definitions, turning
-from hpcai.kernels.cuda.products import BY_ROWS, KINDS, WGMMA, Operand, Tile
 from hpcai.kernels.cuda.program import Program
+from hpcai.kernels.cuda.tiling import BY_ROWS, KINDS, WGMMA, Operand, Tile
+from hpcai.kernels.gemm.cuda.launches import definitions, turning
 
 TALL = Tile(WGMMA, 256, 64, 2)
 SQUARE_PAIRED = Tile(WGMMA, 128, 128, 2, cluster=2)
@@ -157,7 +157,7 @@ def test_matrices_are_turned(type: str, unit: int) -> None:
     pitch = target.pitch // kind.operand_bytes
     given = Operand(source.address, source.pitch, 131, 263, BY_ROWS)
     turned = Operand(target.address, pitch, 263, 131, BY_ROWS)
-    program = Program("gemm/gemm.cu", "gemm", definitions(kind, given, given, WARPS, "Fp32"))
+    program = Program("gemm/cuda/gemm.cu", "gemm", definitions(kind, given, given, WARPS, "Fp32"))
     launch = turning(kind, given, turned, program)
     for schedule in on_host.SCHEDULES:
         target.memory[:] = target.before

@@ -10,10 +10,11 @@ from test_cuda_gemm_tensors import WAYS
 from torch import Tensor
 
 from hpcai.kernels import gemm, verify
-from hpcai.kernels.cuda import choice, tuning
+from hpcai.kernels.cuda import tuning
 from hpcai.kernels.cuda.compiler import PLACE
-from hpcai.kernels.cuda.products import KINDS
+from hpcai.kernels.cuda.tiling import KINDS
 from hpcai.kernels.gemm import cupy_gpu
+from hpcai.kernels.gemm.cuda import autotune as choice
 from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
 from hpcai.kernels.spec import DIRECTIONS, DTYPES
 

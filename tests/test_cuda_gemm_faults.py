@@ -54,12 +54,12 @@ PLANTED_IN = {
         Fault("copies waited for too late", "pipeline.cuh", {"copies<STAGES - 2>": "copies<STAGES - 1>"}),
         Fault(
             "a step too many is read",
-            "matrices.cuh",
+            "matrix_operand.cuh",
             {"matrix.columns - step -": "matrix.columns - step + 2 -"},
         ),
-        Fault("a row too many is written", "output.cuh", {"return row < output.rows": "return row <= output.rows"}),
-        Fault("a column too many is written", "output.cuh", {"if (column < output": "if (column <= output"}),
-        Fault("a tile is left out", "order.cuh", {"% of_band % rows": "% of_band % rows / 2 * 2"}),
+        Fault("a row too many is written", "epilogue.cuh", {"return row < output.rows": "return row <= output.rows"}),
+        Fault("a column too many is written", "epilogue.cuh", {"if (column < output": "if (column <= output"}),
+        Fault("a tile is left out", "rasterization.cuh", {"% of_band % rows": "% of_band % rows / 2 * 2"}),
     ],
     LINED: [
         Fault("a lane takes what is not swapped", "simt.cuh", {"(swapped ^ (line % VECTORS * VECTOR))": "swapped"}),
@@ -70,23 +70,27 @@ PLANTED_IN = {
         ),
         Fault(
             "no barrier of a warp",
-            "output.cuh",
+            "epilogue.cuh",
             {"stage<INDEX>(buffer);\n            wait_for_warp();": "stage<INDEX>(buffer);"},
         ),
         Fault("copies not waited for", "pipeline.cuh", {"            wait_for_copies<STAGES - 2>();\n": ""}),
-        Fault("a line too many is read", "matrices.cuh", {"mine * APART < left ?": "mine * APART <= left ?"}),
+        Fault("a line too many is read", "matrix_operand.cuh", {"mine * APART < left ?": "mine * APART <= left ?"}),
     ],
     TURNED: [
         Fault("columns of a lane", "simt.cuh", {"(rows % VECTORS ^ k)": "(rows % VECTORS)"}),
-        Fault("a row too many is read", "matrices.cuh", {"matrix.columns - column;": "matrix.columns - column + 4;"}),
+        Fault(
+            "a row too many is read",
+            "matrix_operand.cuh",
+            {"matrix.columns - column;": "matrix.columns - column + 4;"},
+        ),
     ],
     replace(LINED, given=("bias",)): [
-        Fault("the bias of other columns", "output.cuh", {"finish(sums, column,": "finish(sums, column & ~7,"}),
+        Fault("the bias of other columns", "epilogue.cuh", {"finish(sums, column,": "finish(sums, column & ~7,"}),
     ],
     replace(PLAIN, relu=True, broken="A"): [
         Fault(
             "what is no number is lost",
-            "output.cuh",
+            "epilogue.cuh",
             {"value < 0 ? Sum(0) : value": "!(value > 0) ? Sum(0) : value"},
         ),
     ],
@@ -96,7 +100,7 @@ PLANTED_IN = {
         Fault("the last line is left out", "gemm.cu", {"(steps + Width<USE_TYPE>::ELEMENTS - 1) /": "steps /"}),
         Fault(
             "a stage is not waited for",
-            "specialised.cuh",
+            "warp_specialized.cuh",
             {"wait_for_phase(ready.full": "if (false) wait_for_phase(ready.full"},
         ),
         Fault(
@@ -107,7 +111,7 @@ PLANTED_IN = {
         Fault("the producer waits for ever", "gemm.cu", {"Places ring = {0, 1};": "Places ring = {0, 0};"}),
         Fault(
             "a stage is given back too early",
-            "specialised.cuh",
+            "warp_specialized.cuh",
             {
                 "wait_for_products<1>();\n            if (line > 0) release(ready.empty(before));":
                     "if (line > 0) release(ready.empty(before));\n            wait_for_products<1>();"
@@ -115,7 +119,7 @@ PLANTED_IN = {
         ),
         Fault(
             "products are not waited for",
-            "specialised.cuh",
+            "warp_specialized.cuh",
             {"begun();\n        wait_for_products<0>();": "begun();"},
         ),
         Fault("fewer bytes are expected", "gemm.cu", {"(full, Ready::STAGE)": "(full, Ready::STAGE / 2)"}),
@@ -128,7 +132,7 @@ PLANTED_IN = {
     ],
     PAIRS: [
         Fault("a share is kept", "gemm.cu", {"load_box_for((1 << USE_CLUSTER) - 1,": "load_box_for(1 << rank,"}),
-        Fault("only the own block is told", "specialised.cuh", {"arrive_at(empty, thread);": "arrive(empty);"}),
+        Fault("only the own block is told", "warp_specialized.cuh", {"arrive_at(empty, thread);": "arrive(empty);"}),
         Fault("barriers are not waited for", "gemm.cu", {"    wait_for_cluster();\n    else": "    ;\n    else"}),
         Fault("a block ends before it is told", "gemm.cu", {"USE_CLUSTER > 1 && stage < USE": "false && stage < USE"}),
     ],
@@ -136,12 +140,12 @@ PLANTED_IN = {
         Fault("a block taken for a distance", "wgmma.cuh", {"address & 0x3ffff": "address"}),
     ],
     TURNS: [
-        Fault("consumers do not take turns", "specialised.cuh", {"if (ALTERNATE) wait": "if (false) wait"}),
+        Fault("consumers do not take turns", "warp_specialized.cuh", {"if (ALTERNATE) wait": "if (false) wait"}),
     ],
     SHORT_TURNS: [
         Fault(
             "a late warp misses its turn",
-            "specialised.cuh",
+            "warp_specialized.cuh",
             {
                 "WARPGROUP / 32);": "1);",
                 "thread % 32 == 0) arrive": "thread == 0) arrive",
@@ -154,16 +158,16 @@ PLANTED_IN = {
     LINED_IN_PARTS: [
         Fault(
             "a part is added twice",
-            "join.cuh",
+            "split_k.cuh",
             {"i < count; ++i, part": "i <= count; ++i, part -= (i == 1) * apart, part"},
         ),
     ],
     replace(PLAIN, type="int8", unit=2): [
-        Fault("a byte of two", "tile.cuh", {"PIECE < 4 ? 1 :": "PIECE < 1 ? 1 :"}),
+        Fault("a byte of two", "shared_tile.cuh", {"PIECE < 4 ? 1 :": "PIECE < 1 ? 1 :"}),
     ],
     BYTES: [
-        Fault("a square is read before it is written", "turn.cuh", {"        wait_for_block();\n": ""}),
-        Fault("a byte of another line", "turn.cuh", {"<< (BITS * i % 32);": "<< (BITS * (EACH - 1 - i) % 32);"}),
+        Fault("a square is read before it is written", "transpose.cuh", {"        wait_for_block();\n": ""}),
+        Fault("a byte of another line", "transpose.cuh", {"<< (BITS * i % 32);": "<< (BITS * (EACH - 1 - i) % 32);"}),
     ],
 }
 PLANTED = [(case, fault) for case, faults in PLANTED_IN.items() for fault in faults]
@@ -172,7 +176,7 @@ OTHERWISE = {"a part is added twice": "join", **{fault.name: "turn" for fault in
 
 def planted(fault: Fault, folder: Path) -> Path:
     """The source with all that it includes, and the fault in it."""
-    for path in [*HEADERS.glob("*.cuh"), ROOT / "kernels/gemm/gemm.cu"]:
+    for path in [*HEADERS.glob("*.cuh"), *(ROOT / "kernels/gemm/cuda").glob("*.cu*")]:
         shutil.copy(path, folder)
     text = (folder / fault.file).read_text()
     for old, new in fault.changes.items():

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from hpcai.kernels.cuda import planned
+from hpcai.kernels.cuda import launch_plan as planned
 from hpcai.kernels.cuda.architecture import CUBIN, Target
 from hpcai.kernels.cuda.gpu import Gpu
 from hpcai.kernels.cuda.launch import Launch
-from hpcai.kernels.cuda.products import BY_COLUMNS, BY_ROWS, SIMT, Tile
-from hpcai.kernels.cuda.tensors import Place, Places, check, operand, pitch_of_rows, place
+from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, SIMT, Tile
 from hpcai.kernels.gemm import cupy_gpu
+from hpcai.kernels.gemm.cuda.tensors import Place, Places, check, operand, pitch_of_rows, place
 
 WHOLE = torch.arange(40 * 50.0).reshape(40, 50)
 LYING = {

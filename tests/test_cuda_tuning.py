@@ -16,8 +16,8 @@ from hpcai.kernels.cuda import tuning
 from hpcai.kernels.cuda.architecture import CUBIN, Target
 from hpcai.kernels.cuda.compiler import PLACE
 from hpcai.kernels.cuda.gpu import Gpu
-from hpcai.kernels.cuda.matrices import SOURCE
-from hpcai.kernels.cuda.products import MMA, Tile
+from hpcai.kernels.cuda.tiling import MMA, Tile
+from hpcai.kernels.gemm.cuda.launches import SOURCE
 
 GPU = Gpu("Some GPU", Target("sm_90a", CUBIN, (9, 0)), 132, 50 * 2**20)
 TILES = [Tile(MMA, 128, 128, 3), Tile(MMA, 64, 64, 3), Tile(MMA, 64, 64, 3, parts=4)]
@@ -104,7 +104,7 @@ def test_a_file_is_of_one_device_and_of_the_sources(file: Path, monkeypatch: pyt
     others.append(replace(GPU, target=Target("sm_80", CUBIN, (8, 0))))
     places = {file, *(tuning.file_of(gpu, SOURCE) for gpu in others), tuning.file_of(GPU, "crop/crop.cu")}
     assert len(places) == 6 and tuning.file_of(replace(GPU), SOURCE) == file
-    monkeypatch.setattr(tuning, "PYTHON", ("products.py",))
+    monkeypatch.setattr(tuning, "PYTHON", ("cuda/tiling.py",))
     assert tuning.file_of(GPU, SOURCE) != file
 
 
@@ -132,7 +132,7 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 from pathlib import Path
 from hpcai.kernels.cuda import tuning
-from hpcai.kernels.cuda.products import MMA, Tile
+from hpcai.kernels.cuda.tiling import MMA, Tile
 tiles = [Tile(MMA, 128, 128, 3), Tile(MMA, 64, 64, 3)]
 print(tuning.chosen("a product", tiles, Path(sys.argv[1]), lambda: {tiles[0]: 2.0, tiles[1]: 1.0}).rows)
 """

@@ -1,6 +1,6 @@
 """Data files cut off, with flipped bits, emptied, or replaced by what is no file: refused by name, or known as others.
 
-The shipped file is known by its SHA-256, gzip and packed pictures have checksums. Uncompressed files of the published
+The shipped file is known by its SHA-256, gzip and packed images have checksums. Uncompressed files of the published
 format have none: a flipped pixel makes them another dataset, whose fingerprint and name every result tells.
 """
 
@@ -149,7 +149,7 @@ def test_what_is_no_file_is_refused(folder: tuple[Path, str], wreck: Wreck) -> N
     refused(lambda: catalog.open_dataset(f"fashion:{path}"), path / LABELS)
 
 
-def test_index_of_packed_pictures_with_another_bit_is_refused_or_reads_alike(tmp_path: Path) -> None:
+def test_index_of_packed_images_with_another_bit_is_refused_or_reads_alike(tmp_path: Path) -> None:
     folder = copy_of_set(tmp_path / "set")
     index = folder / dataset_paths.INDEX
     content, sound = index.read_bytes(), packed_images.open_packed(folder).fingerprint

@@ -9,7 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from idx_files import idx, pictures, write_set
+from idx_files import idx, images, write_set
 
 from hpcai.data import fashion_mnist, subset
 from hpcai.data.dataset_paths import DEBIAN, FILES, SHIPPED, locate
@@ -32,24 +32,24 @@ def test_reads_what_the_files_hold(tmp_path, compressed):
     for split, classes in ((train, TRAIN), (validation, VALIDATION)):
         everything = np.arange(len(classes))
         assert len(split) == len(classes)
-        assert np.array_equal(split.images(everything), pictures(classes)[:, None])
+        assert np.array_equal(split.images(everything), images(classes)[:, None])
         assert np.array_equal(split.labels(everything), classes)
         assert (split.images(everything).dtype, split.labels(everything).dtype) == (np.uint8, np.int64)
-        assert np.array_equal(split.images(np.array([7, 3, 7]))[:, 0], pictures(classes)[[7, 3, 7]])
+        assert np.array_equal(split.images(np.array([7, 3, 7]))[:, 0], images(classes)[[7, 3, 7]])
 
 
 LABELS, IMAGES = "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"
 FAULTS = {
     "magic": (LABELS, idx(TRAIN.astype(np.uint8)).replace(b"\0\0\x08\1", b"\0\0\x09\1"), "00000801"),
-    "pictures where labels belong": (LABELS, idx(pictures(TRAIN)), "00000801"),
+    "images where labels belong": (LABELS, idx(images(TRAIN)), "00000801"),
     "too short for a header": (LABELS, b"\0\0\x08\1\0", "1 sizes"),
     "empty": (LABELS, b"", "00000801"),
-    "a byte short": (IMAGES, idx(pictures(VALIDATION))[:-1], "exactly 15696"),
-    "a byte long": (IMAGES, idx(pictures(VALIDATION)) + b"\0", "exactly 15696"),
+    "a byte short": (IMAGES, idx(images(VALIDATION))[:-1], "exactly 15696"),
+    "a byte long": (IMAGES, idx(images(VALIDATION)) + b"\0", "exactly 15696"),
     "sizes that overflow": (IMAGES, b"\0\0\x08\3" + b"\xff" * 12, "allowed: exactly"),
-    "another picture size": (IMAGES, idx(np.zeros((20, 28, 27), np.uint8)), "28 x 28"),
-    "no pictures": (IMAGES, idx(np.zeros((0, 28, 28), np.uint8)), "n > 0"),
-    "fewer labels than pictures": (LABELS, idx(TRAIN[:-1].astype(np.uint8)), "allowed: 40"),
+    "another image size": (IMAGES, idx(np.zeros((20, 28, 27), np.uint8)), "28 x 28"),
+    "no images": (IMAGES, idx(np.zeros((0, 28, 28), np.uint8)), "n > 0"),
+    "fewer labels than images": (LABELS, idx(TRAIN[:-1].astype(np.uint8)), "allowed: 40"),
     "a label out of range": (LABELS, idx(np.full(40, 10, np.uint8)), "0 to 9"),
 }
 
@@ -96,7 +96,7 @@ def test_fingerprint_depends_on_every_byte_and_on_the_split():
         copy.flat[at] = value
         return copy
 
-    pixels, classes = pictures(TRAIN)[:, None], TRAIN.astype(np.int64)
+    pixels, classes = images(TRAIN)[:, None], TRAIN.astype(np.int64)
     one = ArraySplit(pixels, classes)
     prints = {
         fingerprint(one, one),
@@ -111,7 +111,7 @@ def test_fingerprint_depends_on_every_byte_and_on_the_split():
 
 @pytest.fixture(scope="module")
 def full_set(tmp_path_factory):
-    """A made-up full set with 610 and 205 pictures a class, in no order."""
+    """A made-up full set with 610 and 205 images a class, in no order."""
     random = np.random.default_rng(1)
     classes = [random.permutation(np.repeat(np.arange(10), each)) for each in (610, 205)]
     return write_set(tmp_path_factory.mktemp("full"), *classes)
@@ -148,7 +148,7 @@ def test_subset_command_says_what_is_missing(tmp_path, capsys):
 
 
 def test_subset_refuses_a_set_with_too_few_of_a_class(folder, tmp_path):
-    with pytest.raises(DataError, match="class 0 has 4 pictures; allowed: at least 600"):
+    with pytest.raises(DataError, match="class 0 has 4 images; allowed: at least 600"):
         subset.make(folder, tmp_path / "subset.h5")
 
 

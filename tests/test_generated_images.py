@@ -79,13 +79,13 @@ def test_validation_samples(samples, judged):
 def test_bytes_do_not_depend_on_how_they_are_asked_for():
     train = opened().train
     indices = np.random.default_rng(1).permutation(3000)[:500]
-    pictures, labels = train.images(indices), train.labels(indices)
+    images, labels = train.images(indices), train.labels(indices)
     parts = np.split(indices, [1, 2, 130, 400])
-    assert np.array_equal(np.concatenate([train.images(part) for part in parts]), pictures)
+    assert np.array_equal(np.concatenate([train.images(part) for part in parts]), images)
     assert np.array_equal(np.concatenate([train.labels(part) for part in parts]), labels)
-    assert np.array_equal(train.images(indices[::-1]), pictures[::-1])
+    assert np.array_equal(train.images(indices[::-1]), images[::-1])
     with ThreadPoolExecutor(4) as pool:
-        assert np.array_equal(np.concatenate(list(pool.map(train.images, parts))), pictures)
+        assert np.array_equal(np.concatenate(list(pool.map(train.images, parts))), images)
     assert train.images(indices[:0]).shape == (0, 3, 32, 32)
 
 
@@ -103,16 +103,16 @@ def test_any_rank_makes_any_sample():
     train, indices = opened(seed=9).train, np.arange(120)
     mine = indices[comm.rank :: comm.size]
     parts = comm.allgather((train.images(mine), train.labels(mine)))
-    for rank, (pictures, labels) in enumerate(parts):
-        assert np.array_equal(pictures, train.images(indices[rank :: comm.size]))
+    for rank, (images, labels) in enumerate(parts):
+        assert np.array_equal(images, train.images(indices[rank :: comm.size]))
         assert np.array_equal(labels, train.labels(indices[rank :: comm.size]))
 
 
-def test_splits_and_seeds_share_no_picture():
+def test_splits_and_seeds_share_no_image():
     few = np.arange(500)
     splits = [opened().train, opened().validation, opened(seed=2).train]
-    pictures = [{picture.tobytes() for picture in split.images(few)} for split in splits]
-    assert len(set.union(*pictures)) == 1500
+    images = [{image.tobytes() for image in split.images(few)} for split in splits]
+    assert len(set.union(*images)) == 1500
 
 
 def test_labels_are_balanced_and_a_fifth_is_drawn_anew():
@@ -122,11 +122,11 @@ def test_labels_are_balanced_and_a_fifth_is_drawn_anew():
     assert abs(np.mean(labels != np.arange(60_000) % 10) - 0.2 * 0.9) < 0.005
 
 
-def test_pictures_are_normalised_by_their_own_mean_and_deviation():
+def test_images_are_normalised_by_their_own_mean_and_deviation():
     for asked in ((), (0, 1000, 64)):
-        pictures = opened(*asked).train.images(np.arange(1000)) / 255
-        assert abs(pictures.mean() - MEAN) < 0.01
-        assert abs(pictures.std() - STD) < 0.01
+        images = opened(*asked).train.images(np.arange(1000)) / 255
+        assert abs(images.mean() - MEAN) < 0.01
+        assert abs(images.std() - STD) < 0.01
 
 
 def test_opening_costs_nothing_until_it_is_asked():
@@ -172,7 +172,7 @@ def test_generated_data_are_unofficial():
     assert (found.status, found.reasons) == (UNOFFICIAL, ("dataset generated-10x32, official imagenet",))
 
 
-def test_pictures_come_from_the_host_where_there_is_no_gpu():
+def test_images_come_from_the_host_where_there_is_no_gpu():
     assert opened().train.maker(torch.device("cpu")) is None
 
 

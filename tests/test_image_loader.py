@@ -127,7 +127,7 @@ def test_own_resolution_is_left_alone():
         assert torch.equal(x, own)
 
 
-def test_the_pictures_are_not_changed():
+def test_the_images_are_not_changed():
     before = SPLIT.pixels.copy()
     for x, *_ in loader()(BATCHES):
         x.zero_()

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 
@@ -35,14 +36,14 @@ def test_versions_are_those_installed() -> None:
 
 
 def test_environment_is_json_and_names_what_it_was_given() -> None:
-    found = inventory.environment("MPICH Version: 5.0.2", "cpu")
+    found = asdict(inventory.inventory("MPICH Version: 5.0.2", "cpu"))
     assert json.loads(json.dumps(found)) == found
     assert found["mpi"] == "MPICH Version: 5.0.2" and found["device"] == "cpu"
     assert found["cpus"] == os.cpu_count() and found["python"] == platform.python_version()
 
 
 def test_what_computes_on_a_gpu_stands_beside_the_packages() -> None:
-    plain, found = (inventory.environment("MPI", "x", more)["packages"] for more in (None, {"driver": "unknown"}))
+    plain, found = (inventory.inventory("MPI", "x", more).packages for more in (None, {"driver": "unknown"}))
     assert found == {**plain, "driver": "unknown"}
 
 

@@ -1,4 +1,4 @@
-"""The loader with crops: the bytes of the reference, on any device, with any number of threads; and made pictures."""
+"""The loader with crops: the bytes of the reference, on any device, with any number of threads; and made images."""
 
 import threading
 
@@ -25,7 +25,7 @@ MEAN, STD = (0.25, 0.5, 0.125), (0.5, 0.25, 1.5)
 
 
 class Stored:
-    """Pictures with the channels last in memory, as shards have them; notes which threads read."""
+    """Images with the channels last in memory, as shards have them; notes which threads read."""
 
     nbytes = 0
 
@@ -141,7 +141,7 @@ def test_datasets_used_as_they_are_have_no_crops():
 
 
 class Made(Stored):
-    """Pictures that are made where they are needed."""
+    """Images that are made where they are needed."""
 
     def __init__(self, makes=True):
         super().__init__()
@@ -154,7 +154,7 @@ class Made(Stored):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_pictures_that_are_made_on_the_device_are_not_read(device):
+def test_images_that_are_made_on_the_device_are_not_read(device):
     made, read = Made(), Made(makes=False)
     batches = [np.arange(16), np.arange(20, 27)]
     results = [[*Loader(split, device, MEAN, STD, batch=16)(batches)] for split in (made, read)]

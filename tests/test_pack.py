@@ -19,7 +19,7 @@ from hpcai.data.order import EpochOrder
 from hpcai.data.pack import images
 from hpcai.data.pack.source import SHUFFLE_SEED
 
-SMALL = ("--shard-bytes", str(5 * 256 * 256 * 3))  # five pictures
+SMALL = ("--shard-bytes", str(5 * 256 * 256 * 3))  # five images
 
 
 def pack(*arguments: object, ranks: int | None = None, cwd: Path = ROOT) -> Finished:
@@ -44,7 +44,7 @@ def shards(target: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(target.glob("[!.]*"))}
 
 
-def test_shards_hold_the_pictures_of_the_tree(tree, packed):
+def test_shards_hold_the_images_of_the_tree(tree, packed):
     index = json.loads((packed / "index.json").read_text())
     assert index["classes"] == sorted(CLASSES)
     assert [[entry["samples"] for entry in index[split]] for split in ("train", "validation")] == [
@@ -130,8 +130,8 @@ def test_shards_of_another_source_are_refused(tree, packed, tmp_path):
     other = make_tree(tmp_path / "other")
     coloured(1, 99, 50, 50).save(other / "train" / CLASSES[1] / "train_000.JPEG")
     for source, options, reason in (
-        (other, SMALL, "was made from other pictures"),
-        (tree, ("--shard-bytes", "1600000"), "was made from other pictures|has shards that this source has not"),
+        (other, SMALL, "was made from other images"),
+        (tree, ("--shard-bytes", "1600000"), "was made from other images|has shards that this source has not"),
     ):
         done = pack(source, packed, *options)
         assert done.returncode == 2 and any(word in done.stderr for word in reason.split("|")), done.stderr
@@ -154,7 +154,7 @@ def test_two_jobs_at_once_are_refused(tree, tmp_path):
         (lambda tree: (tree / "val").rename(tree / "test"), "has no folder val or validation"),
         (lambda tree: (tree / "train").rename(tree / "x"), "has no folder train"),
         (lambda tree: (tree / "val" / CLASSES[1]).rename(tree / "val" / "zebra"), "zebra"),
-        (lambda tree: (tree / "train" / "empty").mkdir(), "empty has no pictures"),
+        (lambda tree: (tree / "train" / "empty").mkdir(), "empty has no images"),
     ],
 )
 def test_trees_that_are_none_are_refused(tmp_path, wreck, reason):

@@ -1,4 +1,4 @@
-"""What the packer makes of pictures: the odd kinds that ImageNet has, and files that are no pictures."""
+"""What the packer makes of images: the odd kinds that ImageNet has, and files that are no images."""
 
 import json
 import os
@@ -6,49 +6,49 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from image_tree import CLASSES, broken_pictures, drawing, make_tree, odd_pictures
+from image_tree import CLASSES, broken_images, drawing, make_tree, odd_images
 from launch import run_job
 from PIL import Image
 
 from hpcai.data.pack import images
 from hpcai.errors import DataError
 
-SMALL = ("--shard-bytes", str(5 * 256 * 256 * 3))  # five pictures
+SMALL = ("--shard-bytes", str(5 * 256 * 256 * 3))  # five images
 
 
 def pack(*arguments):
     return run_job(["-m", "hpcai.data.pack", *map(str, arguments)], None)
 
 
-def test_odd_pictures_are_packed_and_broken_ones_named(tmp_path):
+def test_odd_images_are_packed_and_broken_ones_named(tmp_path):
     folder = make_tree(tmp_path / "tree", train=1, classes=2) / "train" / CLASSES[0]
-    for name, save in {**odd_pictures(), **broken_pictures()}.items():
+    for name, save in {**odd_images(), **broken_images()}.items():
         save(folder / name)
-    (folder / "readme.txt").write_text("no picture, and not called one")
+    (folder / "readme.txt").write_text("no image, and not called one")
     (folder / "._resource.JPEG").write_bytes(b"what archives leave")
-    target, bad = tmp_path / "set", len(broken_pictures())
+    target, bad = tmp_path / "set", len(broken_images())
     refused = pack(tmp_path / "tree", target, *SMALL)
-    assert refused.returncode == 1 and f"{bad} pictures refused, 0 allowed" in refused.stderr
+    assert refused.returncode == 1 and f"{bad} images refused, 0 allowed" in refused.stderr
     assert not (target / "index.json").exists()
     lines = (target / "refused.txt").read_text().splitlines()
     reasons = dict(line.removeprefix(f"train/{CLASSES[0]}/").split(": ", 1) for line in lines)
-    assert reasons.keys() == broken_pictures().keys() and all(reasons.values())
+    assert reasons.keys() == broken_images().keys() and all(reasons.values())
     assert (reasons["empty.JPEG"], "truncated" in reasons["truncated.JPEG"]) == ("empty file", True)
     before = {name: (target / name).stat().st_mtime_ns for name in os.listdir(target) if name.endswith(".h5")}
     allowed = pack(tmp_path / "tree", target, *SMALL, "--allow-refused", bad)
     assert allowed.returncode == 0, allowed.stderr
     assert {name: (target / name).stat().st_mtime_ns for name in before} == before  # nothing was made again
     index = json.loads((target / "index.json").read_text())
-    assert (index["refused"], sum(entry["samples"] for entry in index["train"])) == (bad, 2 + len(odd_pictures()))
+    assert (index["refused"], sum(entry["samples"] for entry in index["train"])) == (bad, 2 + len(odd_images()))
     assert pack("--check", target).returncode == 0
 
 
 def saved(folder: Path, name: str) -> np.ndarray:
-    odd_pictures()[name](folder / name)
+    odd_images()[name](folder / name)
     return images.read(folder / name).astype(int)
 
 
-def test_odd_pictures_look_as_they_should(tmp_path):
+def test_odd_images_look_as_they_should(tmp_path):
     whole = Image.fromarray(drawing(1, 300, 280)).resize((256, 256), Image.Resampling.BILINEAR, (10, 0, 290, 280))
     expected = np.asarray(whole).astype(int)
     near = {"cmyk.JPEG": 12, "palette.png": 30, "alpha.png": 0, "really_a_png.JPEG": 0, "turned.JPEG": 4}

@@ -18,7 +18,7 @@ from hpcai.data.packed_images import CLASSES, SAMPLES, is_official, open_packed
 from hpcai.errors import DataError
 
 
-def test_pictures_and_labels_are_those_of_the_shards():
+def test_images_and_labels_are_those_of_the_shards():
     folder = packed_set()
     data = catalog.open_dataset(f"imagenet:{folder}")
     assert (data.name, data.shape, data.classes) == ("imagefolder-4", (3, 224, 224), 4)
@@ -165,7 +165,7 @@ def test_only_the_numbers_of_the_official_set_make_it_official():
     assert packed_images.SAMPLES["train"] == 1_281_167 and read_index(packed_set()).refused == 0
 
 
-PROBLEM = """Packed pictures
+PROBLEM = """Packed images
 for seconds
 [ensemble]
 imagenet:{} DATASET

@@ -93,7 +93,7 @@ def rejection_sampled(n):
 
 
 def test_crops_are_these_and_no_others():
-    """Frozen: results of all versions and machines rest on the same pictures."""
+    """Frozen: results of all versions and machines rest on the same images."""
     assert CROPS.training(1, 0, np.arange(4)).tolist() == FROZEN
     assert ATTEMPTS == 10 and float(_roots()[0]).hex() == FIRST_ROOT
 

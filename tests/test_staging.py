@@ -81,7 +81,7 @@ def test_node_copies_the_shards_of_its_models_and_links_the_others(monkeypatch: 
             assert [not file.is_symlink() for file in files] == list(bag)
             assert np.array_equal(copy.dataset.train.images(np.arange(6)), original.train.images(np.arange(6)))
             nbytes = sum(file.stat().st_size for file in Path(local).glob("*/*/files/*") if not file.is_symlink())
-            assert copy.measured["bytes"] == nbytes and copy.measured["nodes"] == 1
+            assert copy.measured.bytes == nbytes and copy.measured.nodes == 1
         assert listing(Path(local) / PLACE) == ["lock"]
         with data_staging.staged(case, 7, group, world, Shutdown(world.comm, 1e-6)) as copy:  # the time is over
             assert copy and copy.dataset is None

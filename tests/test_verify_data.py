@@ -14,6 +14,7 @@ from small_run import cases_of, golden, judged
 from hpcai.data import catalog, fashion_mnist
 from hpcai.data.image_dataset import description
 from hpcai.inputfile import Case
+from hpcai.record.record import as_json
 from hpcai.report.consistency.dataset import dataset, description_of
 from hpcai.result.judge import per_sample
 
@@ -101,7 +102,7 @@ def test_real_files_break_no_claim(samples: int, tmp_path: Path) -> None:
     specs = ["fashion", f"fashion:{tmp_path}", f"imagenet:{packed_set()}", "generated"]
     for spec in specs:
         opened = catalog.open_dataset(spec, samples)
-        raw = {"dataset": description(opened), "target": opened.target}
+        raw = {"dataset": as_json(description(opened)), "target": opened.target}
         asked = case_of(DATASET=spec, SAMPLES=samples, TARGET=0.0, SEED=0)
         assert all(dataset(asked, raw).values()), (spec, dataset(asked, raw))
 

@@ -166,5 +166,5 @@ def test_a_place_without_files_is_refused(tmp_path, verb):
 def test_pictures_are_no_fields_and_fields_are_no_pictures(folder):
     with pytest.raises(DataError, match="is not one of climate fields; allowed: generated | extremeweather:PATH"):
         catalog.open_weather("fashion")
-    with pytest.raises(DataError, match="is of climate fields, not of pictures; allowed: fashion"):
+    with pytest.raises(DataError, match="is of climate fields, not of images; allowed: fashion"):
         catalog.open_dataset(f"extremeweather:{folder}")

@@ -73,16 +73,18 @@ def broadcast(comm: MPI.Comm, message: Any) -> Any:
 def agreed(comm: MPI.Comm, make: Callable[[], Any]) -> Any:
     """What `make` returns on rank 0, as JSON, on every rank; if it fails there, Refused on every rank. Collective."""
     answer = broadcast(comm, _answer(make) if comm.rank == 0 else None)
-    if "refused" in answer:
-        raise Refused(answer["refused"], answer["code"])
-    return answer["made"]
+    made, refusal, code = answer
+    if refusal is not None:
+        raise Refused(refusal, code)
+    return made
 
 
-def _answer(make: Callable[[], Any]) -> dict[str, Any]:
+def _answer(make: Callable[[], Any]) -> tuple[Any, str | None, int]:
+    """The result, and reason and exit code of a refusal."""
     try:
-        return {"made": make()}
+        return make(), None, 0
     except HpcaiError as error:
-        return {"refused": str(error), "code": error.exit_code}
+        return None, str(error), error.exit_code
 
 
 def gather_all(comm: MPI.Comm, message: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""How the pictures of a batch come into memory: read by some threads, and cropped on the host or on the device.
+"""How the images of a batch come into memory: read by some threads, and cropped on the host or on the device.
 
 Both places give the same bytes, so where it happens is a matter of speed alone.
 """
@@ -18,7 +18,7 @@ from hpcai.machine import device as devices
 from hpcai.machine.affinity import own_cpus
 
 MOST_THREADS = 8
-_PIECE = 4  # pictures read at a time: they stay in the cache until they are cropped
+_PIECE = 4  # images read at a time: they stay in the cache until they are cropped
 
 
 def reading_threads(device: torch.device) -> int:
@@ -28,7 +28,7 @@ def reading_threads(device: torch.device) -> int:
 
 
 class BatchReader:
-    """Fills the memory of a batch with the boxes of its pictures, channels last.
+    """Fills the memory of a batch with the boxes of its images, channels last.
 
     resolution is the side of what is delivered, 0 for that of the crops.
     """
@@ -43,7 +43,7 @@ class BatchReader:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one picture in the memory that is filled: whole where the device crops."""
+        """Of one image in the memory that is filled: whole where the device crops."""
         side = self.crops.side if self.crops_on_device else self.side
         return side, side, 3
 
@@ -61,11 +61,11 @@ class BatchReader:
 
         def fill_piece(begin: int) -> None:
             piece = slice(begin, begin + _PIECE)
-            pictures = self.split.images(indices[piece]).transpose(0, 2, 3, 1)
+            images = self.split.images(indices[piece]).transpose(0, 2, 3, 1)
             if self.crops_on_device:
-                np.copyto(out[piece], pictures)
+                np.copyto(out[piece], images)
             else:
-                self._crop(pictures, boxes[piece], out[piece])
+                self._crop(images, boxes[piece], out[piece])
 
         begins = range(0, len(indices), _PIECE)
         for _ in pool.map(fill_piece, begins) if pool else map(fill_piece, begins):

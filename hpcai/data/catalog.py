@@ -50,7 +50,7 @@ def open_dataset(
     if spec == dataset_paths.GENERATED:
         return _generated(samples, classes, resolution, seed)
     if is_weather(spec):
-        raise DataError(f"dataset {spec} is of climate fields, not of pictures; allowed: {dataset_paths.ALLOWED}")
+        raise DataError(f"dataset {spec} is of climate fields, not of images; allowed: {dataset_paths.ALLOWED}")
     opened = _open.__wrapped__(copied, samples) if copied else _open(dataset_paths.locate(spec), samples)
     if classes not in (0, opened.classes):
         raise DataError(f"{classes} classes of {opened.name}; allowed: 0 or the {opened.classes} that it has")

@@ -1,8 +1,8 @@
-"""The best quality that generated pictures allow: Bayes' rule on their symbols, averaged over random trials.
+"""The best quality that generated images allow: Bayes' rule on their symbols, averaged over random trials.
 
-A picture is a random function of its symbols, of a shift by whole cells and of what tells nothing of the class (a
-shift within a cell, synonyms, light, noise). So nobody who sees pictures judges better than who sees the shifted
-symbols, and that one's quality is known: an upper bound for pictures, reached where every symbol can be recognised.
+An image is a random function of its symbols, of a shift by whole cells and of what tells nothing of the class (a
+shift within a cell, synonyms, light, noise). So nobody who sees images judges better than who sees the shifted
+symbols, and that one's quality is known: an upper bound for images, reached where every symbol can be recognised.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class Ceiling(NamedTuple):
 
 
 def ceiling(formula: Formula) -> Ceiling:
-    """The ceiling of a formula's pictures with their noisy labels; the same on every rank and machine.
+    """The ceiling of a formula's images with their noisy labels; the same on every rank and machine.
 
     A classifier that is right with probability A about the class is right with probability
     A (1 - eta + eta / K) + (1 - A) eta / K about a label that was replaced, with probability eta, by a uniform draw.
@@ -40,7 +40,7 @@ def ceiling(formula: Formula) -> Ceiling:
 
 
 def trials(formula: Formula) -> int:
-    """Pictures that Bayes' rule is tried on: as many as take seconds."""
+    """Images that Bayes' rule is tried on: as many as take seconds."""
     cells, shifts = formula.grid**2, formula.shifts**2
     steps = shifts * formula.classes * (2 + cells / formula.symbols)
     return int(min(_MOST, max(_FEWEST, _WORK // steps)))

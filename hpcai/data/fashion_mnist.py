@@ -76,7 +76,7 @@ def _read_split(folder: Path, images_name: str, labels_name: str) -> ArraySplit:
     images_file, images = _read_idx(folder, images_name, 3)
     labels_file, labels = _read_idx(folder, labels_name, 1)
     if images.shape[1:] != (SIDE, SIDE) or len(images) == 0:
-        raise DataError(f"{images_file} holds pictures of shape {images.shape}; allowed: n x {SIDE} x {SIDE}, n > 0")
+        raise DataError(f"{images_file} holds images of shape {images.shape}; allowed: n x {SIDE} x {SIDE}, n > 0")
     if len(images) != len(labels):
         raise DataError(
             f"{labels_file} holds {len(labels)} labels; allowed: {len(images)}, one for each of {images_file}"

@@ -1,7 +1,7 @@
 """Image classification of any size, made by formula: no files, no communication, and a known best quality.
 
 A sample is a function of (seed, split, index) alone, so any rank makes any sample, and the first samples of a set stay
-the same when it grows. The pictures are those of kernels/images; docs/DATASETS.md derives them.
+the same when it grows. The images are those of kernels/images; docs/DATASETS.md derives them.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ class GeneratedSplit:
         return self.samples
 
     def images(self, indices: Integers) -> Pixels:
-        """Pictures at the indices, uint8[n, 3, side, side]."""
+        """Images at the indices, uint8[n, 3, side, side]."""
         return self._made.images(indices)
 
     def labels(self, indices: Integers) -> Integers:
@@ -100,7 +100,7 @@ class GeneratedSplit:
         return 0
 
     def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
-        """What makes the pictures at indices on that device; None where they come from the host."""
+        """What makes the images at indices on that device; None where they come from the host."""
         from hpcai.machine.device import loads_kernels
 
         if not loads_kernels(device):
@@ -125,7 +125,7 @@ class GeneratedDataset(Dataset):
     def __init__(self, formula: Formula, samples: int) -> None:
         known = {
             "name": f"generated-{formula.classes}x{formula.side}",
-            "source": f"the formula of generated pictures with seed {formula.seed}",
+            "source": f"the formula of generated images with seed {formula.seed}",
             "shape": (CHANNELS, formula.side, formula.side),
             "classes": formula.classes,
             "mean": (MEAN,) * CHANNELS,
@@ -137,12 +137,12 @@ class GeneratedDataset(Dataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the formula, both sizes, and pictures and labels of 64 samples spread over each split."""
+        """SHA-256 over the formula, both sizes, and images and labels of 64 samples spread over each split."""
         digest = hashlib.sha256()
         for split in (self.train, self.validation):
             digest.update(f"{asdict(split.formula)} {split.number} {split.samples}\n".encode())
             indices = np.arange(COVERED) * split.samples // COVERED
-            for part in np.split(indices, 16):  # large pictures take memory
+            for part in np.split(indices, 16):  # large images take memory
                 digest.update(split.images(part).data)
             digest.update(split.labels(indices).astype("<i8").data)
         return digest.hexdigest()

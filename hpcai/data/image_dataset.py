@@ -1,4 +1,4 @@
-"""What a dataset is: two splits of pictures with labels, and what is known about them."""
+"""What a dataset is: two splits of images with labels, and what is known about them."""
 
 import hashlib
 from collections.abc import Callable
@@ -20,13 +20,13 @@ Pixels = npt.NDArray[np.uint8]
 
 
 class Split(Protocol):
-    """Pictures and labels by index; reading the same index twice gives the same bytes."""
+    """Images and labels by index; reading the same index twice gives the same bytes."""
 
     def __len__(self) -> int:
         """Number of samples."""
 
     def images(self, indices: Integers) -> Pixels:
-        """Pictures at the indices (int64), uint8[n, C, H, W]."""
+        """Images at the indices (int64), uint8[n, C, H, W]."""
 
     def labels(self, indices: Integers) -> Integers:
         """Classes at the indices (int64), int64[n]."""
@@ -38,10 +38,10 @@ class Split(Protocol):
 
 @runtime_checkable
 class MadeSplit(Split, Protocol):
-    """A split that may make its pictures where they are needed."""
+    """A split that may make its images where they are needed."""
 
     def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
-        """What makes the pictures at indices on that device, uint8[n, C, H, W]; None where they come from the host."""
+        """What makes the images at indices on that device, uint8[n, C, H, W]; None where they come from the host."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class ArraySplit:
         return len(self.classes)
 
     def images(self, indices: Integers) -> Pixels:
-        """Pictures at the indices, uint8[n, C, H, W]."""
+        """Images at the indices, uint8[n, C, H, W]."""
         return self.pixels[indices]
 
     def labels(self, indices: Integers) -> Integers:
@@ -64,7 +64,7 @@ class ArraySplit:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of pictures and classes."""
+        """Bytes of images and classes."""
         return self.pixels.nbytes + self.classes.nbytes
 
     def balanced(self, samples: int) -> "ArraySplit":
@@ -79,7 +79,7 @@ class Dataset:
 
     shape is (C, H, W); mean and std are of the pixel values / 255, one for each channel; target is the top-1 quality to
     reach; fingerprint is the SHA-256 of the contents (hexadecimal), source says where they came from. ceiling is the
-    best top-1 quality there can be, with its standard error, or None where nobody knows. crops: the part of a picture
+    best top-1 quality there can be, with its standard error, or None where nobody knows. crops: the part of an image
     that is trained on or judged; None where it is the whole, as it is.
     """
 
@@ -121,7 +121,7 @@ def interleaved(classes: Integers) -> Integers:
 
 
 def fingerprint(train: ArraySplit, validation: ArraySplit) -> str:
-    """SHA-256 (hexadecimal) over shape, type and bytes of the pictures and labels of both splits, in that order."""
+    """SHA-256 (hexadecimal) over shape, type and bytes of the images and labels of both splits, in that order."""
     digest = hashlib.sha256()
     for array in (train.pixels, train.classes, validation.pixels, validation.classes):
         little_endian = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))

@@ -22,7 +22,7 @@ from hpcai.data.transfer import Staged, transfer_to
 class Batch(NamedTuple):
     """Samples as delivered: x float32[n, C, H, W], normalised, channels_last, and y int64[n] on the device.
 
-    indices, int64[n] on the host, come with the pictures from where those were read: they say what was delivered,
+    indices, int64[n] on the host, come with the images from where those were read: they say what was delivered,
     whatever was asked for.
     """
 
@@ -34,9 +34,9 @@ class Batch(NamedTuple):
 class Loader:
     """Turns index arrays into batches on the device.
 
-    mean and std are of the pixel values / 255, one for each channel; resolution is the side of the pictures, 0 for
+    mean and std are of the pixel values / 255, one for each channel; resolution is the side of the images, 0 for
     their own; batch is the most samples of an index array; depth is how many batches the thread is ahead, 0 for no
-    thread: each batch is then loaded when it is asked for. With crops, only the part of a picture is delivered that its
+    thread: each batch is then loaded when it is asked for. With crops, only the part of an image is delivered that its
     box says.
     """
 
@@ -67,17 +67,17 @@ class Loader:
         return self._transfer.wait_seconds
 
     def measured(self) -> dict[str, float]:
-        """Nothing but `wait_seconds` is measured of pictures."""
+        """Nothing but `wait_seconds` is measured of images."""
         return {}
 
     def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
-        """The order in which `ranks` ranks take the draws of an epoch: any picture is as near as any other."""
+        """The order in which `ranks` ranks take the draws of an epoch: any image is as near as any other."""
         return EpochOrder(sampler.size, seed, epoch)
 
     def augmentation(
         self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
     ) -> Iterator[Boxes] | None:
-        """Boxes of the steps start … stop - 1 of an epoch (None: to its end); None where pictures are used whole."""
+        """Boxes of the steps start … stop - 1 of an epoch (None: to its end); None where images are used whole."""
         if self._reader is None:
             return None
         return self._reader.crops.of_epoch(seed, member, epoch, shard, start, shard.steps if stop is None else stop)

@@ -1,20 +1,21 @@
-"""Packed pictures: HDF5 shards of uint8 256 x 256 x 3 with labels, and the index that makes a dataset of them.
+"""Packed images: HDF5 shards of uint8 256 x 256 x 3 with labels, and the index that makes a dataset of them.
 
 A shard has the datasets images uint8[n, 256, 256, 3] (contiguous, so that a sample lies in one piece), labels int32[n],
 crc32 uint32[n] of each image, files and refused (names below the source, and why), classes; and the attributes below.
-The index holds what all shards must be, so that opening a set reads no pictures.
+The index holds what all shards must be, so that opening a set reads no images.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import convert
 
 from hpcai.data.dataset_paths import INDEX, PACKED
 from hpcai.errors import DataError
@@ -52,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Index:
-    """A packed set: class names in the order of their numbers, the shards of both splits, pictures refused."""
+    """A packed set: class names in the order of their numbers, the shards of both splits, images refused."""
 
     classes: tuple[str, ...]
     train: tuple[Entry, ...]
@@ -94,7 +95,7 @@ def read_index(folder: Path) -> Index:
             raise DataError(
                 f"{path} is of format {content['format']}, side {content['side']}; allowed: {FORMAT}, {SIDE}"
             )
-        index = _index(content)
+        index = convert(content, Index)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} cannot be read ({error}); allowed: {PACKED}") from error
     if digest != json_digest(content) or content["fingerprint"] != index.fingerprint:
@@ -102,12 +103,7 @@ def read_index(folder: Path) -> Index:
     return index
 
 
-def _index(content: dict[str, Any]) -> Index:
-    train, validation = (tuple(Entry(**entry) for entry in content[name]) for name in SPLITS)
-    return Index(tuple(content["classes"]), train, validation, content["refused"])
-
-
-def json_digest(content: dict[str, Any]) -> str:
+def json_digest(content: Mapping[str, object]) -> str:
     """SHA-256 (hexadecimal) of JSON, whatever the order of its names."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

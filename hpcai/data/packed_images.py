@@ -1,4 +1,4 @@
-"""Packed pictures as a dataset: opened by their index, read sample by sample from the shards, each with its checksum.
+"""Packed images as a dataset: opened by their index, read sample by sample from the shards, each with its checksum.
 
 Only a set with the numbers of the official one is called `imagenet`. Source: Russakovsky et al., "ImageNet large scale
 visual recognition challenge", IJCV 115, 2015.
@@ -40,7 +40,7 @@ CLASSES, FIRST_CLASS, LAST_CLASS = 1000, "n01440764", "n15075141"
 
 
 def open_packed(folder: Path, samples: int = 0) -> Dataset:
-    """The dataset in a folder of shards, without reading pictures; samples as in `catalog.open_dataset`.
+    """The dataset in a folder of shards, without reading images; samples as in `catalog.open_dataset`.
 
     Raises DataError if a shard is missing, truncated or another than the index has. The same on every rank.
     """
@@ -87,7 +87,7 @@ def files(folder: Path, samples: int = 0, needed: Mask | None = None) -> list[Pa
 
 
 class PackedSplit:
-    """A split that lies in shards; pictures are uint8[n, 3, 256, 256], as they were packed.
+    """A split that lies in shards; images are uint8[n, 3, 256, 256], as they were packed.
 
     Shards are opened once by each process and read at given places, so any number of threads may read at once.
     """
@@ -105,7 +105,7 @@ class PackedSplit:
         return self.classes[indices]
 
     def images(self, indices: Integers) -> Pixels:
-        """Pictures at the indices, uint8[n, 3, 256, 256] with the channels last in memory; read in ascending order."""
+        """Images at the indices, uint8[n, 3, 256, 256] with the channels last in memory; read in ascending order."""
         pixels = np.empty((len(indices), SIDE, SIDE, CHANNELS), np.uint8)
         for place in np.argsort(indices, kind="stable").tolist():
             number = int(np.searchsorted(self._ends, indices[place], side="right"))
@@ -115,7 +115,7 @@ class PackedSplit:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the classes, of all and by shard, and of the checksums; the pictures stay in their files."""
+        """Bytes of the classes, of all and by shard, and of the checksums; the images stay in their files."""
         return self.classes.nbytes + sum(shard.nbytes for shard in self._shards)
 
     def shards_of(self, indices: Integers) -> list[int]:
@@ -137,7 +137,7 @@ class _Shard:
         if stored != (FORMAT, entry.sha256, (entry.samples, SIDE, SIDE, CHANNELS), np.uint8, None):
             raise DataError(f"{self.path} is another shard than the index has; allowed: that of SHA-256 {entry.sha256}")
         if not len(self.labels) == len(self._sums) == entry.samples or not self._in_range(classes):
-            raise DataError(f"{self.path} has labels that do not fit its pictures; allowed: a shard as it was packed")
+            raise DataError(f"{self.path} has labels that do not fit its images; allowed: a shard as it was packed")
         source = partial(_source, self.path)
         self._pieces = ChecksummedRecords(
             self.path, entry.begin, self._sums, source, "python -m hpcai.data.pack --check"
@@ -171,7 +171,7 @@ class Selection:
         return len(self._chosen)
 
     def images(self, indices: Integers) -> Pixels:
-        """Pictures at the indices."""
+        """Images at the indices."""
         return self._split.images(self._chosen[indices])
 
     def labels(self, indices: Integers) -> Integers:

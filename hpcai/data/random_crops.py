@@ -1,4 +1,4 @@
-"""Which part of a stored picture is trained on or judged: random resized crops with mirroring, and the centre crop.
+"""Which part of a stored image is trained on or judged: random resized crops with mirroring, and the centre crop.
 
 A training crop is a pure function of (seed, member, epoch, position in the epoch): the same whichever rank takes the
 position, and another one for each draw of a bootstrap. Source: Szegedy et al., "Going deeper with convolutions",
@@ -30,7 +30,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True)
 class Crops:
-    """Crops of square pictures of `side` pixels: the centre that is judged has `judged`, as has what is delivered
+    """Crops of square images of `side` pixels: the centre that is judged has `judged`, as has what is delivered
     where no resolution is asked for."""
 
     side: int
@@ -58,7 +58,7 @@ class Crops:
         return np.column_stack([places, sizes, mirrored]).astype(np.int32)
 
     def _sizes(self, seed: int, member: int, draws: Integers) -> Integers:
-        """Height and width, int64[n, 2]: of the first attempt that fits, of the whole picture where none does."""
+        """Height and width, int64[n, 2]: of the first attempt that fits, of the whole image where none does."""
         sizes = np.full((len(draws), 2), self.side, np.int64)
         open_ = np.arange(len(draws))
         for attempt in range(ATTEMPTS):

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("file", type=Path, help="a file in the published layout, climo_YYYY.h5")
     parser.add_argument("frame", type=int, help="number of the frame, from 0")
-    parser.add_argument("--png", type=Path, required=True, help="the picture to write")
+    parser.add_argument("--png", type=Path, required=True, help="the image to write")
     parser.add_argument("--predictions", type=Path, help="HDF5 file with detections of these frames")
     parser.add_argument("--score", type=float, default=SHOWN, help=f"least score of a detection drawn [{SHOWN}]")
     options = parser.parse_args(arguments)
@@ -172,7 +172,7 @@ def draw(path: Path, title: str, fields: Numbers, boxes: NDArray[np.int32], dete
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
+        raise InputError(f"images need matplotlib ({error}): pip install matplotlib") from None
     figure = Figure(figsize=(13, 9), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(f"{title}: {len(boxes)} boxes, {len(detections)} detections")

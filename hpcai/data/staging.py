@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 from mpi4py import MPI
+from msgspec import Struct, convert
+from msgspec.structs import asdict
 
 from hpcai import clock
-from hpcai.comm import reductions
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, gather_all, together
@@ -27,19 +28,28 @@ from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.record.dataset import Staging
 
-Facts = dict[str, Any]  # what rank 0 knows of the original
+
+class Original(Struct, frozen=True):
+    """The original as rank 0 has opened it: fingerprint and samples of the part that SAMPLES names.
+
+    whole: fingerprint of the whole set, which names the copy's folder; empty if there are no files to copy.
+    """
+
+    fingerprint: str
+    samples: int
+    whole: str
 
 
 @dataclass(frozen=True)
-class Staged:
-    """The dataset opened from this node's copy, None where nothing had to be copied, and what was measured."""
+class StagedDataset:
+    """The dataset opened from this node's copy, None where nothing had to be copied, and the cost of the copies."""
 
     dataset: Any  # what the workload trains on, a Dataset or Weather
     measured: Staging
 
 
 @contextmanager
-def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) -> Iterator[Staged | None]:
+def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) -> Iterator[StagedDataset | None]:
     """Within, the data of a case lie on every node; None if STAGE is none, and on idle ranks. Collective over `world`.
 
     When `ending` says that the run is to end, no further file is copied, and the dataset stays where it is.
@@ -50,14 +60,14 @@ def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) ->
     if case["STAGE"] == "none":
         yield None
         return
-    facts = agreed(world.comm, lambda: _facts(case))
-    share = _Share(case, group, facts, shutdown) if group else None
+    original = convert(agreed(world.comm, lambda: asdict(_original(case))), Original)
+    share = _Share(case, group, original, shutdown) if group else None
     try:
         for step in ("claim", "divide", "check_space", "fill", "open"):
             if step == "open" and shutdown.agreed(world.comm):
                 break
             together(world.comm, getattr(share, step, _nothing), shutdown.barrier)
-        yield Staged(share.dataset, share.measured()) if share else None
+        yield StagedDataset(share.dataset, share.measured()) if share else None
     except BaseException:
         if share:
             share.abandon()
@@ -78,20 +88,18 @@ def _opened(case: Case, samples: int, copied: Path | None = None) -> Dataset | W
     return catalog.open_for(settings, copied)
 
 
-def _facts(case: Case) -> Facts:
+def _original(case: Case) -> Original:
     dataset = _opened(case, case["SAMPLES"])
-    facts = {"fingerprint": dataset.fingerprint, "samples": len(dataset.train), "whole": ""}
-    if catalog.files(case["DATASET"]):
-        # The folder has the name of the whole set, whatever SAMPLES is.
-        facts["whole"] = _opened(case, 0).fingerprint
-    return facts
+    whole = _opened(case, 0).fingerprint if catalog.files(case["DATASET"]) else ""
+    return Original(dataset.fingerprint, len(dataset.train), whole)
 
 
 class _Share:
     """One rank's share of the work of its node; the steps are taken by all ranks of the job at once."""
 
-    def __init__(self, case: Case, group: Group, facts: Facts, shutdown: Shutdown) -> None:
-        self.case, self.group, self.facts, self.shutdown = case, group, facts, shutdown
+    def __init__(self, case: Case, group: Group, original: Original, shutdown: Shutdown) -> None:
+        self.case, self.group, self.shutdown = case, group, shutdown
+        self.original = original
         self.keep = case["STAGE"] == "keep"
         self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
         self.copy: node_copies.Copy | None = None  # on the node's first rank, which holds the lock
@@ -105,8 +113,8 @@ class _Share:
     def claim(self) -> None:
         """The first rank of the node gets a place, and finds out what has to be there."""
         members = {*gather_all(self.node, self.group.coordinates.group)}
-        if self.facts["whole"] and self.node.rank == 0:
-            self.copy = node_copies.claim(self.facts["whole"], self.keep)
+        if self.original.whole and self.node.rank == 0:
+            self.copy = node_copies.claim(self.original.whole, self.keep)
             self.place = self.copy.place
             spec = self.case["DATASET"]
             needed = catalog.files(spec, self.case["SAMPLES"], self._trained(members))
@@ -127,7 +135,7 @@ class _Share:
         models = self.group.groups
         if models == 1 or "SAMPLER" not in self.case.settings:
             return None
-        samples = self.facts["samples"]
+        samples = self.original.samples
         needed = np.zeros(samples, np.bool_)
         for member in members:
             needed |= sampler(self.case["SAMPLER"], samples, self.case["SEED"], member, models).in_bag(0, samples)
@@ -160,16 +168,20 @@ class _Share:
         files = self.place / "files"
         copied = files if original.is_dir() else files / original.name
         self.dataset = _opened(self.case, self.case["SAMPLES"], copied)
-        found, expected = self.dataset.fingerprint, self.facts["fingerprint"]
+        found, expected = self.dataset.fingerprint, self.original.fingerprint
         if found != expected:
             raise DataError(f"the copy {copied} holds data of SHA-256 {found}; allowed: {expected}, as {original}")
 
     def measured(self) -> Staging:
         """Sums over all nodes. Collective over the active ranks."""
         active = self.group.active
-        totals = {"bytes": self._nbytes, "reused_bytes": self.reused, "nodes": int(self.node.rank == 0)}
-        seconds = active.allreduce(self.seconds, MPI.MAX)
-        return Staging(**reductions.sums(active, totals), seconds=seconds, kept=self.keep)
+        return Staging(
+            bytes=int(active.allreduce(self._nbytes)),
+            reused_bytes=int(active.allreduce(self.reused)),
+            nodes=int(active.allreduce(int(self.node.rank == 0))),
+            seconds=active.allreduce(self.seconds, MPI.MAX),
+            kept=self.keep,
+        )
 
     def close(self) -> None:
         """Give the copy up, after the last rank has read from it."""

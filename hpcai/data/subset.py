@@ -1,6 +1,6 @@
 """Makes the subset that comes with the package: `python -m hpcai.data.subset SOURCE TARGET`.
 
-Takes the first 600 pictures of every class of the training files and the first 200 of the t10k files, class by class
+Takes the first 600 images of every class of the training files and the first 200 of the t10k files, class by class
 in turn, so that the first k of them are balanced as well. The same source gives the same contents.
 """
 
@@ -27,10 +27,10 @@ ATTRIBUTES = {
 
 
 def choose(split: ArraySplit, per_class: int) -> ArraySplit:
-    """The first `per_class` pictures of every class, classes in turn; DataError if a class has fewer."""
+    """The first `per_class` images of every class, classes in turn; DataError if a class has fewer."""
     counts = np.bincount(split.classes, minlength=CLASSES)
     if counts.min() < per_class:
-        raise DataError(f"class {counts.argmin()} has {counts.min()} pictures; allowed: at least {per_class}")
+        raise DataError(f"class {counts.argmin()} has {counts.min()} images; allowed: at least {per_class}")
     return split.balanced(per_class * CLASSES)
 
 

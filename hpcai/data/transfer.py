@@ -17,7 +17,7 @@ _SLOTS = 2
 _LEAD = 3  # batches that the caller may have taken before the device comes to the first of them
 
 Shape = tuple[int, ...]
-Samples = npt.NDArray[Any]  # pictures or fields [n, ...] of any type
+Samples = npt.NDArray[Any]  # images or fields [n, ...] of any type
 Labels = npt.NDArray[Any]  # what belongs to each of them, [n, ...]
 
 
@@ -25,8 +25,8 @@ Labels = npt.NDArray[Any]  # what belongs to each of them, [n, ...]
 class Staged:
     """A batch on its way: samples [n, ...] and their labels [n, ...] on the device once `copied` has happened.
 
-    indices, int64[n], are those the pictures were read by; they stay on the host. boxes, int32[n, 5], are what is still
-    to be cropped from the pictures there.
+    indices, int64[n], are those the images were read by; they stay on the host. boxes, int32[n, 5], are what is still
+    to be cropped from the images there.
     """
 
     images: torch.Tensor
@@ -58,7 +58,7 @@ class Transfer(Protocol):
         """Starts a batch that `write` puts into the memory it is given, of that shape and type; boxes go with it."""
 
     def make(self, maker: Callable[[Integers], torch.Tensor], labels: Labels, indices: Integers) -> Staged:
-        """Starts a batch whose pictures are made on the device, from their indices."""
+        """Starts a batch whose images are made on the device, from their indices."""
 
     def receive(self, batches: Iterator[Staged]) -> Staged | None:
         """The next batch, ready for the work that the caller gives the device from now on; None at the end."""

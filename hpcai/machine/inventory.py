@@ -3,9 +3,9 @@
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from hpcai.machine import memory
 
@@ -35,18 +35,32 @@ def versions() -> dict[str, str]:
     return {package: metadata.version(package) for package in PACKAGES}
 
 
-def environment(mpi_library: str, device_name: str, libraries: Mapping[str, str] | None = None) -> Mapping[str, Any]:
-    """The machine and software of the calling rank, for the report and the result file.
+@dataclass(frozen=True)
+class Inventory:
+    """Machine and software of one rank. packages: versions by name."""
 
-    `libraries`: versions by name of what computes on its GPU.
+    processor: str
+    cpus: int
+    memory_bytes: int
+    device: str
+    system: str
+    python: str
+    mpi: str
+    packages: dict[str, str]
+
+
+def inventory(mpi_library: str, device_name: str, libraries: Mapping[str, str] | None = None) -> Inventory:
+    """Machine and software of the calling rank.
+
+    libraries: versions by name of the libraries that compute on its GPU.
     """
-    return {
-        "processor": processor(),
-        "cpus": os.cpu_count(),
-        "memory_bytes": memory_bytes(),
-        "device": device_name,
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "mpi": mpi_library,
-        "packages": {**versions(), **(libraries or {})},
-    }
+    return Inventory(
+        processor=processor(),
+        cpus=os.cpu_count() or len(os.sched_getaffinity(0)),
+        memory_bytes=memory_bytes(),
+        device=device_name,
+        system=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+        mpi=mpi_library,
+        packages={**versions(), **(libraries or {})},
+    )

@@ -3,12 +3,9 @@
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from threading import Event, Thread
-from typing import Any
 
 from hpcai import clock
 from hpcai.machine.node_sensors import NAMES, SHARES, Values
-
-Json = dict[str, Any]
 
 LEAST = 0.25  # seconds between two samples
 SHARE = 0.01  # of the time that has passed lies between two samples

@@ -11,7 +11,7 @@ from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, broadcast
-from hpcai.data.staging import Staged, staged
+from hpcai.data.staging import staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.record.preflight import SiteFunction, SiteKernels
@@ -28,7 +28,7 @@ class ActiveGroup:
     """The group of an active rank with what was made ready for it; all but group and copy is the same on every rank."""
 
     group: Group
-    copy: Staged | None
+    copy: StagedDataset | None
     backend: Backend
     between_nodes: int
     site_kernels: SiteKernels | None

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cpu.by_address import There, address_of, call_at
-from ..cpu.channels import (
+from ..cpu.channelwise import (
     APPLY,
     APPLY_WITH,
     FACTOR,
@@ -25,10 +24,11 @@ from ..cpu.channels import (
     over_channels,
 )
 from ..cpu.compiled import compiled
-from ..cpu.moving import bytes_of, read, write
-from ..cpu.operands import copy_run
+from ..cpu.function_pointer import There, address_of, call_at
+from ..cpu.load_store import bytes_of, read, write
+from ..cpu.packing import copy_run
+from ..cpu.parallel import in_team
 from ..cpu.simd import lanes
-from ..cpu.team import in_team
 from ..cpu.workspace import workspace
 
 BLOCK = 2**15  # bytes of pixels that are summed in their own type; blocks are added up in fp64

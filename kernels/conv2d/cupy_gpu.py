@@ -3,7 +3,7 @@
 Tensors lie with the channels last (torch.channels_last); others are brought into that order and, of results, back. A
 convolution that takes every pixel is a product of matrices (gemm.cu). What is to be launched follows from where tensors
 lie, and is kept, so that nothing is planned from the second call on and nothing is ever waited for; the first one of a
-shape may compile, and measure which tile is the fastest (kernels/cuda/convolution_choice.py).
+shape may compile, and measure which tile is the fastest (kernels/conv2d/cuda/autotune.py).
 """
 
 from collections.abc import Iterator
@@ -14,33 +14,25 @@ import torch
 from torch import Tensor
 
 from ..arrays import poison, poisoned
-from ..cuda import convolution_choice as choice
-from ..cuda import convolutions, padding
 from ..cuda.architecture import Target
-from ..cuda.convolution_tensors import (
-    Window,
-    as_matrices,
-    check,
-    in_order,
-    layers_of,
-    shape_of,
-    takes_every_pixel,
-    usable,
-)
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping
-from ..cuda.padding import Convolution
-from ..cuda.planned import Planned
-from ..cuda.products import Result
+from ..cuda.launch_plan import Planned
 from ..cuda.program import Program
 from ..cuda.tensor_map import encoded
-from ..cuda.tensors import Places, place
-from ..cuda.tiles import gathering, gathering_engines
+from ..cuda.tile_candidates import gathering, gathering_engines
+from ..cuda.tiling import Result
+from ..gemm.cuda.tensors import Places, place
 from ..gemm.cupy_gpu import KNOWN
 from ..gemm.cupy_gpu import plan as plan_of_matrices
 from ..providers import Prepared, Unavailable
 from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
 from . import Shape
+from .cuda import autotune as choice
+from .cuda import launches as convolutions
+from .cuda import padding
+from .cuda.padding import Convolution
+from .cuda.tensors import Window, as_matrices, check, in_order, layers_of, shape_of, takes_every_pixel, usable
 
 PROVIDER = "custom"
 DEVICES = ("cuda",)

@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 
 from ..arrays import aligned, poison, poisoned
-from ..cpu import depthwise
-from ..cpu.bytes import WORD
-from ..cpu.correlate import correlate
 from ..cpu.epilogue import Epilogue
-from ..cpu.operands import Matrix
+from ..cpu.packing import Matrix
 from ..cpu.simd import OWN
-from ..cpu.slide import slide, slides
-from ..cpu.walk import (
+from ..gemm.cpu.int8_packing import WORD
+from ..gemm.numba_cpu import multiply
+from ..providers import Prepared
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
+from . import Shape
+from .cpu import depthwise
+from .cpu.direct import slide, slides
+from .cpu.geometry import (
     Computation,
     Correlation,
     Lying,
@@ -30,12 +33,9 @@ from ..cpu.walk import (
     side_by_side,
     weights,
 )
-from ..cpu.weigh import weigh
-from ..cpu.weigh_few import weigh_few
-from ..gemm.numba_cpu import multiply
-from ..providers import Prepared
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
-from . import Shape
+from .cpu.implicit_gemm import correlate
+from .cpu.weight_gradient import weigh
+from .cpu.weight_gradient_few_channels import weigh_few
 
 PROVIDER = "custom"
 DEVICES = ("cpu",)

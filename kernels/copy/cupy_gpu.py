@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ..arrays import poisoned
-from ..cuda import stream
+from ..cuda import elementwise as stream
 from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping, parameters, ready, structure

@@ -5,10 +5,10 @@ By the passes of `channels`, so that results are those of the product and of a p
 
 from typing import Any, NamedTuple
 
-from .channels import WIDE, apply_narrow, apply_wide, apply_with_narrow, apply_with_wide, floor
+from .channelwise import WIDE, apply_narrow, apply_wide, apply_with_narrow, apply_with_wide, floor
 from .compiled import compiled
-from .moving import bytes_of
-from .operands import LINE
+from .load_store import bytes_of
+from .packing import LINE
 
 
 class Epilogue(NamedTuple):

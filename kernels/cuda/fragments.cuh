@@ -2,7 +2,7 @@
 // neighbours of row lane / 4 and two of row lane / 4 + 8, columns 2 (lane % 4) and the next. PTX ISA, "Matrix Fragments
 // for mma.m16n8k16" and "Register Fragments for wgmma".
 #pragma once
-#include "tile.cuh"
+#include "shared_tile.cuh"
 
 // Columns that are brought to shared memory at once; elements from row to row.
 enum { STRIP = 32, STRIP_PITCH = STRIP + 8 };

@@ -1,7 +1,7 @@
 // A tile's product by threads that all bring and multiply: some stages are under way to shared memory while one is
 // used.
 #pragma once
-#include "tile.cuh"
+#include "shared_tile.cuh"
 
 template <class Engine, class A, class B, int STAGES> struct Pipeline {
     enum { STAGE = A::NBYTES + B::NBYTES, NBYTES = STAGES * STAGE, STEPS = Width<typename Engine::Type>::ELEMENTS };

@@ -16,13 +16,13 @@ from uuid import uuid4
 from .. import kept
 from .compiler import PLACE
 from .gpu import Gpu
-from .products import Tile
-from .program import HEADERS, Program, digest
+from .program import Program, digest
+from .tiling import Tile
 
 SWITCH = "HPCAI_CUDA_TUNING"
 ON, OFF = "on", "off"
 # Beside the sources, what decides on the tiles there are.
-PYTHON = ("products.py", "ranking.py", "convolution_ranking.py", "tiles.py")
+PYTHON = ("cuda/tiling.py", "gemm/cuda/cost_model.py", "conv2d/cuda/cost_model.py", "cuda/tile_candidates.py")
 
 Json = dict[str, Any]
 
@@ -54,7 +54,7 @@ def file_of(gpu: Gpu, source: str) -> Path | None:
 
 
 def _properties(gpu: Gpu, source: str) -> str:
-    texts = [(HEADERS / name).read_text(encoding="utf-8") for name in PYTHON]
+    texts = [(kept.HERE / name).read_text(encoding="utf-8") for name in PYTHON]
     return digest(Program(source, ""), repr(gpu), *texts)
 
 

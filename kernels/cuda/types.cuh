@@ -1,6 +1,6 @@
 // What products are made of: types of the operands, of the sums and of the results.
 #pragma once
-#include "words.cuh"
+#include "ptx.cuh"
 
 // A type of numbers has `stored`, by which a sum becomes a result, `store` for several, and `taken`, the way back.
 template <class Number> struct AsSummed {

@@ -10,8 +10,8 @@ from ..arrays import poison
 from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, parameters, ready, structure
-from ..cuda.products import KINDS, LINE, MMA, SIMT, WGMMA
 from ..cuda.program import Program
+from ..cuda.tiling import KINDS, LINE, MMA, SIMT, WGMMA
 from ..providers import Prepared, Unavailable
 from . import FACTOR, TERM, Shape
 

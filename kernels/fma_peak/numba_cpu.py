@@ -8,8 +8,8 @@ from numba import types
 
 from ..arrays import poison, poisoned
 from ..cpu.compiled import compiled
+from ..cpu.parallel import in_team
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
-from ..cpu.team import in_team
 from ..providers import Prepared
 from ..spec import DTYPES
 from . import FACTOR, TERM, Shape

@@ -1,7 +1,8 @@
 """The matrix product on a GPU: gemm.cu, on torch's memory and the stream that the caller works on, without waiting.
 
-What is to be launched follows from where the matrices lie, and is kept: from the second call on, a product of the same
-matrices is looked up. The first of a shape may compile, and measure which tile is the fastest (kernels/cuda/choice.py).
+The launches follow from the addresses and strides of the matrices and are cached: from the second call on, a product of
+the same matrices is looked up. The first call for a shape may compile kernels and time candidate tiles
+(kernels/gemm/cuda/autotune.py).
 """
 
 from functools import lru_cache
@@ -12,19 +13,19 @@ from torch import Tensor
 
 from ..arrays import poison, poisoned
 from ..cuda.architecture import Target
-from ..cuda.choice import tile_of
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping
-from ..cuda.matrices import ALIGNMENT, SOURCE, definitions, launches, workspace_bytes
-from ..cuda.planned import Planned
-from ..cuda.products import BY_ROWS, KINDS, Operand, Result
+from ..cuda.launch_plan import Planned
 from ..cuda.program import Program
 from ..cuda.tensor_map import encoded
-from ..cuda.tensors import Places, check, in_one_piece, operand, pitch_of_rows, place
-from ..cuda.tiles import candidates, engines
+from ..cuda.tile_candidates import candidates, engines
+from ..cuda.tiling import BY_ROWS, KINDS, Operand, Result
 from ..providers import Prepared
 from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
 from . import Shape
+from .cuda.autotune import tile_of
+from .cuda.launches import ALIGNMENT, SOURCE, definitions, launches, workspace_bytes
+from .cuda.tensors import Places, check, in_one_piece, operand, pitch_of_rows, place
 
 PROVIDER = "custom"
 DEVICES = ("cuda",)

@@ -6,21 +6,21 @@ from typing import Any
 import numpy as np
 
 from ..arrays import poison, poisoned
-from ..cpu.block import NOTHING, Left, Prefetcher, multiply_block, sliver_width
 from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
-from ..cpu.by_address import address_of, call_at
-from ..cpu.bytes import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 from ..cpu.compiled import compiled
 from ..cpu.epilogue import Epilogue, finish, from_channel, no_epilogue
-from ..cpu.layers import add_layers, layer_of
-from ..cpu.moving import bytes_of
-from ..cpu.operands import Matrix, add_to, clear_run, pack_rows, pack_slivers, part, scale, turned
+from ..cpu.function_pointer import address_of, call_at
+from ..cpu.load_store import bytes_of
+from ..cpu.macrokernel import NOTHING, Left, Prefetcher, multiply_block, sliver_width
+from ..cpu.packing import Matrix, add_to, clear_run, pack_rows, pack_slivers, part, scale, turned
+from ..cpu.parallel import in_team
 from ..cpu.simd import OWN, ROWS
-from ..cpu.team import in_team
+from ..cpu.split_k import add_layers, layer_of
 from ..cpu.workspace import workspace
 from ..providers import Prepared, Unavailable
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
 from . import Shape
+from .cpu.int8_packing import WORD, pack_byte_rows, pack_byte_slivers, take_off_sums
 
 PROVIDER = "custom"
 DEVICES = ("cpu",)

@@ -1,5 +1,5 @@
 // The pictures. Integers only; what each draw means stands in __init__.py.
-#include "words.cuh"
+#include "ptx.cuh"
 
 enum { CHANNELS = 3, MOST_CELLS = 64, LEAST_GAIN = 64, GAINS = 48, BRIGHTEST = 225 };
 

@@ -1,7 +1,7 @@
 // Non-maximum suppression in two kernels: what each box would suppress as bit masks, then one block a frame that walks
 // over them. The host learns nothing on the way. Boxes come in the order of their scores, by `order`. No product may be
 // joined with a sum (--fmad=false): the comparison is that of __init__.py to the bit.
-#include "words.cuh"
+#include "ptx.cuh"
 
 #define BITS 64
 #define LOWEST -3.402823466e+38f  // of all scores but -inf

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cpu.compiled import compiled
-from ..cpu.team import in_team
+from ..cpu.parallel import in_team
 from ..spec import Float32
 from . import ABSENT, Boxes, Groups, check
 

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from ..batch_norm import numba_cpu as batch_norm
 from ..conv2d import Shape, numba_cpu
-from ..cpu import depthwise, epilogue
-from ..cpu.operands import Matrix
-from ..cpu.walk import Lying
+from ..conv2d.cpu import depthwise
+from ..conv2d.cpu.geometry import Lying
+from ..cpu import epilogue
+from ..cpu.packing import Matrix
 from ..gemm.numba_cpu import multiply as multiply_matrices
 from ..quantise import numba_cpu as rounding
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..conv2d import Shape, cupy_gpu
-from ..cuda.convolution_tensors import Window
+from ..conv2d.cuda.tensors import Window
 from ..gemm.cupy_gpu import gemm
 from ..quantise import HIGHEST, LEAST
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT

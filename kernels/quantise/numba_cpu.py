@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cpu.compiled import compiled
-from ..cpu.moving import read, write
+from ..cpu.load_store import read, write
+from ..cpu.parallel import in_team
 from ..cpu.rounding import AT_ONCE, MAGNITUDE, bytes_of_run, largest_bits, nearest_of_run, scaled_run
 from ..cpu.simd import lanes
-from ..cpu.team import in_team
 from . import HIGHEST, LEAST
 
 WORD = 4  # bytes that are multiplied at once: so many channels, the last ones 0, stand side by side

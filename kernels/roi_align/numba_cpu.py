@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..cpu.compiled import compiled
-from ..cpu.team import in_team
+from ..cpu.parallel import in_team
 from ..spec import Float32
 from . import Levels, Regions, check
 

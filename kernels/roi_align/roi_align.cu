@@ -1,7 +1,7 @@
 // RoIAlign with the channels last, and its gradient: the arithmetic of __init__.py, positions in double, sums in float.
 // Both directions write each number once, in one order, without atomic sums: results are the same every time. The host
 // learns nothing of where the regions lie.
-#include "words.cuh"
+#include "ptx.cuh"
 
 #define GROUP 32  // regions whose reach is known as the bits of a word
 

@@ -7,10 +7,10 @@ from numba import types
 
 from ..arrays import poison, poisoned
 from ..cpu.compiled import compiled
-from ..cpu.moving import bytes_of, read, write
-from ..cpu.operands import LINE
+from ..cpu.load_store import bytes_of, read, write
+from ..cpu.packing import LINE
+from ..cpu.parallel import in_team
 from ..cpu.simd import I32, Code, instruction
-from ..cpu.team import in_team
 from ..providers import Prepared
 from . import S, Shape, Vectors
 

@@ -1,5 +1,5 @@
 // a = b + s c.
-#include "stream.cuh"
+#include "elementwise.cuh"
 
 typedef USE_TYPE::Element Element;
 

@@ -1,4 +1,4 @@
-// On a host: products by warpgroups. See host_words.h.
+// On a host: products by warpgroups. See host_ptx.h.
 #pragma once
 
 WORD void begin_products() {}

@@ -1,1 +1,1 @@
-"""Makes the shards that `imagenet:PATH` reads from folders of pictures: `python -m hpcai.data.pack SOURCE TARGET`."""
+"""Makes the shards that `imagenet:PATH` reads from folders of images: `python -m hpcai.data.pack SOURCE TARGET`."""

@@ -1,6 +1,6 @@
 """Command line of the packer; `mpirun -np N` in front of it divides the work.
 
-Exit codes: 0 done · 1 pictures refused, or a check that found damage · 2 illegal options or source · 3 broken off.
+Exit codes: 0 done · 1 images refused, or a check that found damage · 2 illegal options or source · 3 broken off.
 """
 
 import argparse
@@ -35,12 +35,12 @@ def _run(options: argparse.Namespace, world: "World") -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        "python -m hpcai.data.pack", description="Pack class folders of pictures into the shards of a dataset."
+        "python -m hpcai.data.pack", description="Pack class folders of images into the shards of a dataset."
     )
     parser.add_argument("source", type=Path, nargs="?", help="folder with train/CLASS/ and val/CLASS/")
     parser.add_argument("target", type=Path, nargs="?", help="folder for the shards; what is complete there is kept")
     parser.add_argument("--shard-bytes", type=count, default=SHARD_BYTES, metavar="N", help="bytes of a shard [1e9]")
-    parser.add_argument("--allow-refused", type=count, default=0, metavar="N", help="unreadable pictures left out [0]")
+    parser.add_argument("--allow-refused", type=count, default=0, metavar="N", help="unreadable images left out [0]")
     parser.add_argument("--check", type=Path, metavar="TARGET", help="read a packed set again and compare checksums")
     options = parser.parse_args(arguments)
     if (options.check is None) == (options.target is None):

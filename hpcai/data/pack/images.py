@@ -1,4 +1,4 @@
-"""One picture file as the pixels that are packed; whatever is no picture is refused with the reason."""
+"""One image file as the pixels that are packed; whatever is no image is refused with the reason."""
 
 import struct
 import warnings
@@ -35,10 +35,10 @@ class Refusal(Exception):
 
 
 def read(path: Path) -> npt.NDArray[np.uint8]:
-    """The middle square of a picture as uint8[256, 256, 3].
+    """The middle square of an image as uint8[256, 256, 3].
 
-    Raises Refusal where the file is no whole picture, DataError where it cannot be read at all: that may be the fault
-    of the machine, and says nothing of the picture.
+    Raises Refusal where the file is no whole image, DataError where it cannot be read at all: that may be the fault
+    of the machine, and says nothing of the image.
     """
     try:
         content = path.read_bytes()
@@ -50,7 +50,7 @@ def read(path: Path) -> npt.NDArray[np.uint8]:
         with warnings.catch_warnings(action="ignore"), Image.open(BytesIO(content), formats=FORMATS) as image:
             return _square(image)
     except UnidentifiedImageError:
-        raise Refusal("not a picture of a known format") from None
+        raise Refusal("not an image of a known format") from None
     except _BROKEN as error:
         raise Refusal(" ".join(str(error).split()) or type(error).__name__) from error
 

@@ -42,17 +42,17 @@ def pack(options: Options, world: World) -> int:
 
 
 def _close(options: Options, planned: list[Shard]) -> int:
-    """Write the list of refused pictures and, if they are not too many, the index; the exit code."""
+    """Write the list of refused images and, if they are not too many, the index; the exit code."""
     target = options.target
     made = [entry(target / shard.file, shard) for shard in planned]
     refused = [line for _, lines in made for line in lines]
     replace(target / REFUSED, "".join(f"{line}\n" for line in refused))
-    print(f"hpcai: {len(refused)} pictures refused, named in {target / REFUSED}" if refused else "hpcai: none refused")
+    print(f"hpcai: {len(refused)} images refused, named in {target / REFUSED}" if refused else "hpcai: none refused")
     if len(refused) > options.allow_refused:
         with suppress(FileNotFoundError):
             (target / INDEX).unlink()
         print(
-            f"hpcai: {target} is no dataset yet: {len(refused)} pictures refused, {options.allow_refused} allowed; "
+            f"hpcai: {target} is no dataset yet: {len(refused)} images refused, {options.allow_refused} allowed; "
             f"with --allow-refused {len(refused)} it becomes one without them, in seconds",
             file=sys.stderr,
         )

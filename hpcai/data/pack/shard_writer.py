@@ -20,7 +20,7 @@ _ROWS = 64  # copied at a time
 
 @dataclass(frozen=True)
 class Kept:
-    """A picture that was packed: its name, the number of its class, and the CRC-32 of its pixels."""
+    """An image that was packed: its name, the number of its class, and the CRC-32 of its pixels."""
 
     name: str
     label: int
@@ -28,13 +28,13 @@ class Kept:
 
 
 def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
-    """Pack the pictures of a shard. `tell` is called after each.
+    """Pack the images of a shard. `tell` is called after each.
 
     Raises DataError if a file of the source cannot be read, HpcaiError if the shard cannot be written.
     """
     path = target / shard.file
     with appearing(path) as part:
-        kept, refused, digest = _write_images(part, shard.pictures(), tell)
+        kept, refused, digest = _write_images(part, shard.images(), tell)
         if len(kept) < shard.planned:
             _shorten(part, len(kept))
         _write_rest(part, shard, kept, refused, digest)
@@ -47,27 +47,27 @@ def _create(part: Path, samples: int) -> h5py.File:
 
 
 def _write_images(
-    part: Path, pictures: list[ImageFile], tell: Callable[[], None]
+    part: Path, images: list[ImageFile], tell: Callable[[], None]
 ) -> tuple[list[Kept], list[str], Contents]:
     kept: list[Kept] = []
     refused: list[str] = []
     digest = Contents()
-    with _create(part, len(pictures)) as file:
-        for picture in pictures:
+    with _create(part, len(images)) as file:
+        for image in images:
             try:
-                pixels = read(picture.path)
+                pixels = read(image.path)
             except Refusal as refusal:
-                refused.append(f"{picture.name}: {refusal}")
+                refused.append(f"{image.name}: {refusal}")
             else:
                 file["images"][len(kept)] = pixels
                 digest.add(pixels)
-                kept.append(Kept(picture.name, picture.label, zlib.crc32(pixels.data)))
+                kept.append(Kept(image.name, image.label, zlib.crc32(pixels.data)))
             tell()
     return kept, refused, digest
 
 
 def _shorten(part: Path, samples: int) -> None:
-    """Leave out the rows at the end that pictures refused left empty; a contiguous dataset cannot shrink."""
+    """Leave out the rows at the end that images refused left empty; a contiguous dataset cannot shrink."""
     longer = part.with_suffix(f".longer{PART}")
     part.replace(longer)
     try:
@@ -101,11 +101,11 @@ def _stored(texts: list[str]) -> npt.NDArray[np.bytes_]:
 
 
 def entry(path: Path, shard: Shard) -> tuple[Entry, list[str]]:
-    """A shard that lies at its place, and the pictures it refused; DataError if it is damaged or of other pictures."""
+    """A shard that lies at its place, and the images it refused; DataError if it is damaged or of other images."""
     with opened(path) as file:
         if file.attrs.get("source") != shard.identity:
             raise DataError(
-                f"{path} was made from other pictures, or with other options; allowed: an empty target, or one of the "
+                f"{path} was made from other images, or with other options; allowed: an empty target, or one of the "
                 "same source and options (delete the shards named here to make them again)"
             )
         samples, digest = len(file["labels"]), str(file.attrs["sha256"])

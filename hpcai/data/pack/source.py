@@ -1,4 +1,4 @@
-"""The pictures of a class-folder tree: SOURCE/train/CLASS/*.JPEG and SOURCE/val/CLASS/*.JPEG, and their order."""
+"""The images of a class-folder tree: SOURCE/train/CLASS/*.JPEG and SOURCE/val/CLASS/*.JPEG, and their order."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -24,6 +24,13 @@ SHUFFLE_SEED = 20091117  # of the training order, part of the format
 Listed = tuple[str, int]  # name below its class folder, bytes
 
 
+class ClassFolders(TypedDict):
+    """The folder of a split and the names of the class folders in it, sent to all ranks as JSON."""
+
+    folder: str
+    classes: list[str]
+
+
 @dataclass(frozen=True)
 class ImageFile:
     """A file to pack: where it is, its name below the source, its bytes, and the number of its class."""
@@ -36,15 +43,15 @@ class ImageFile:
 
 @dataclass(frozen=True)
 class Split:
-    """All pictures of a split, class by class in the order of their names; the same on every rank."""
+    """All images of a split, class by class in the order of their names; the same on every rank."""
 
     name: str
     folder: Path
     classes: tuple[str, ...]  # numbers of the classes are places in here
     files: tuple[tuple[int, str, int], ...]  # class, name, bytes
 
-    def pictures(self, numbers: Integers) -> Iterator[ImageFile]:
-        """The pictures of these numbers."""
+    def images(self, numbers: Integers) -> Iterator[ImageFile]:
+        """The images of these numbers."""
         for label, name, nbytes in (self.files[number] for number in numbers.tolist()):
             below = os.path.join(self.classes[label], name)
             yield ImageFile(self.folder / below, f"{self.folder.name}/{below}", nbytes, label)
@@ -52,7 +59,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard to be: the pictures of a part of a split's order; they may come to fewer, for some may be unreadable."""
+    """A shard to be: the images of a part of a split's order; they may come to fewer, for some may be unreadable."""
 
     split: Split
     number: int
@@ -66,7 +73,7 @@ class Shard:
 
     @property
     def planned(self) -> int:
-        """Pictures, readable or not."""
+        """Images, readable or not."""
         return self.end - self.begin
 
     @property
@@ -74,23 +81,23 @@ class Shard:
         """Bytes of as many."""
         return self.planned * IMAGE_BYTES
 
-    def pictures(self) -> list[ImageFile]:
-        """The pictures in the order of the shard: training shuffled, the same whatever the number of ranks."""
+    def images(self) -> list[ImageFile]:
+        """The images in the order of the shard: training shuffled, the same whatever the number of ranks."""
         numbers = np.arange(self.begin, self.end)
         if self.split.name == TRAIN:
             numbers = EpochOrder(len(self.split.files), SHUFFLE_SEED, 0)(numbers)
-        return list(self.split.pictures(numbers))
+        return list(self.split.images(numbers))
 
     @cached_property
     def identity(self) -> str:
         """SHA-256 (hexadecimal) of all that decides on the contents, but for those of the files."""
-        listed = [(picture.name, picture.nbytes, picture.label) for picture in self.pictures()]
+        listed = [(image.name, image.nbytes, image.label) for image in self.images()]
         told = json.dumps([FORMAT, SIDE, self.file, self.split.classes, listed])
         return hashlib.sha256(told.encode()).hexdigest()
 
 
 def shards(split: Split, samples: int) -> list[Shard]:
-    """The shards of a split, of `samples` pictures each but the last."""
+    """The shards of a split, of `samples` images each but the last."""
     n = len(split.files)
     return [Shard(split, number, begin, min(begin + samples, n)) for number, begin in enumerate(range(0, n, samples))]
 
@@ -98,7 +105,7 @@ def shards(split: Split, samples: int) -> list[Shard]:
 def scan(source: Path, world: World) -> tuple[Split, Split]:
     """Training and validation split of a tree. Each rank lists a part of the class folders. Collective.
 
-    Refused on all ranks if a split or pictures are missing, or validation has classes that training has not.
+    Refused on all ranks if a split or images are missing, or validation has classes that training has not.
     """
     told = agreed(world.comm, lambda: _class_folders(source))
     classes = tuple(told[TRAIN]["classes"])
@@ -107,8 +114,8 @@ def scan(source: Path, world: World) -> tuple[Split, Split]:
     return train, validation
 
 
-def _class_folders(source: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _class_folders(source: Path) -> dict[str, ClassFolders]:
+    found: dict[str, ClassFolders] = {}
     for split, allowed in FOLDERS.items():
         folder = next((source / name for name in allowed if (source / name).is_dir()), None)
         if folder is None:
@@ -123,7 +130,7 @@ def _class_folders(source: Path) -> dict[str, Any]:
     if not validation <= train:
         strangers = ", ".join(sorted(validation - train)[:5])
         raise InputError(
-            f"{len(validation - train)} validation classes of {source} have no training pictures: {strangers}"
+            f"{len(validation - train)} validation classes of {source} have no training images: {strangers}"
         )
     if len(train) < 2:
         raise InputError(f"{source} has {len(train)} class; allowed: at least 2")
@@ -148,20 +155,20 @@ def _scanned(name: str, folder: Path, present: list[str], classes: tuple[str, ..
 
 def _listed(folder: Path) -> list[Listed]:
     try:
-        found = sorted((entry.name, entry.stat().st_size) for entry in _entries(folder) if _is_picture(entry))
+        found = sorted((entry.name, entry.stat().st_size) for entry in _entries(folder) if _is_image(entry))
     except OSError as error:
         raise InputError(f"{folder} cannot be listed: {error.strerror}") from error
     if not found:
-        raise InputError(f"{folder} has no pictures; allowed: files that end in {' '.join(ENDINGS)}")
+        raise InputError(f"{folder} has no images; allowed: files that end in {' '.join(ENDINGS)}")
     return found
 
 
-def _is_picture(entry: "os.DirEntry[str]") -> bool:
+def _is_image(entry: "os.DirEntry[str]") -> bool:
     return entry.name.lower().endswith(ENDINGS) and entry.is_file()
 
 
 def _entries(folder: Path) -> "list[os.DirEntry[str]]":
-    """What is not hidden in a folder; archives of some systems leave hidden files beside every picture."""
+    """What is not hidden in a folder; archives of some systems leave hidden files beside every image."""
     try:
         with os.scandir(folder) as entries:
             return [entry for entry in entries if not entry.name.startswith(".")]

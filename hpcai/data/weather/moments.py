@@ -31,9 +31,9 @@ class Moments:
         std: Doubles = np.sqrt(self.squares / self.count)
         return np.where(std > 0, std, 1.0)
 
-    def as_json(self) -> dict[str, int | list[float]]:
-        """Its fields, as they were."""
-        return {"count": self.count, "mean": self.mean.tolist(), "squares": self.squares.tolist()}
+    def as_lists(self) -> tuple[int, list[float], list[float]]:
+        """Count, mean and squares without NumPy."""
+        return self.count, self.mean.tolist(), self.squares.tolist()
 
 
 def of_frame(frame: NDArray[np.float32]) -> Moments:

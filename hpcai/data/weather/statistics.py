@@ -10,13 +10,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from msgspec import Struct, convert, to_builtins
 
 from hpcai.data.image_shards import json_digest
 from hpcai.data.weather.moments import Moments
@@ -26,35 +26,70 @@ from hpcai.data.weather.year_file import Part, readable
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+T = TypeVar("T")
+
 FILE = "weather-statistics.json"
 FORMAT = 1
 _WHOLE, _END, _PLACES, _PIECE = 4 << 20, 64 << 10, 64, 4 << 10  # bytes of a file that its stamp looks at
 
 
-@dataclass(frozen=True, eq=False)
-class PartStatistics:
-    """What a pass over a part has found: SHA-256 (hexadecimal) of its fields and boxes, and its moments."""
+Key = tuple[str, int, int, str]  # file, first frame, the one after the last, stamp
 
+
+class PartStatistics(Struct, frozen=True):
+    """Statistics of a part, as kept beside its file.
+
+    file, begin, stop: the frames; stamp: digest that tells whether the file has changed; sha256: of fields and boxes
+    (hexadecimal); count, mean, squares: see `Moments`.
+    """
+
+    file: str
+    begin: int
+    stop: int
+    stamp: str
     sha256: str
-    moments: Moments
+    count: int
+    mean: list[float]
+    squares: list[float]
+
+    @property
+    def key(self) -> Key:
+        """What identifies the part."""
+        return self.file, self.begin, self.stop, self.stamp
+
+    @property
+    def moments(self) -> Moments:
+        """Moments of the channels."""
+        return Moments(self.count, np.array(self.mean), np.array(self.squares))
+
+
+_remembered: dict[Key, PartStatistics] = {}  # for folders that cannot be written
 
 
 def known(parts: Sequence[Part], comm: "MPI.Comm | None" = None) -> list[PartStatistics]:
-    """What there is to know of the parts: from beside the files, else by a pass over their fields, which is then kept.
+    """Statistics of the parts: read from beside the files, else computed by a pass over the fields and then stored.
 
-    Collective where there is a `comm`, whose ranks divide the pass; the result does not depend on their number.
+    Collective where there is a `comm`: its ranks divide the pass, and the result does not depend on their number.
     Raises DataError, Refused on every rank, for fields that are not finite, and for boxes with x and y exchanged.
     """
-    stamps = _agreed(comm, lambda: [_identity(part) for part in parts])
-    found = _agreed(comm, lambda: [_kept(part, stamp) for part, stamp in zip(parts, stamps, strict=True)])
-    missing = [number for number, record in enumerate(found) if record is None]
-    for number, record in zip(missing, survey([parts[each] for each in missing], comm), strict=True):
-        found[number] = {**stamps[number], **record}
-    if missing and (comm is None or comm.rank == 0):
-        for folder in {parts[number].year.path.parent for number in missing}:
-            _keep(folder, [found[number] for number in missing if parts[number].year.path.parent == folder])
-    _remembered.update({_key(record): record for record in found})
-    return [_known(record) for record in found]
+    keys = _agreed(comm, lambda: [_key(part) for part in parts], list[Key])
+    stored = _agreed(
+        comm,
+        lambda: [_stored_of(part, key) for part, key in zip(parts, keys, strict=True)],
+        list[PartStatistics | None],
+    )
+    missing = [number for number, one in enumerate(stored) if one is None]
+    surveyed = survey([parts[number] for number in missing], comm)
+    made = {
+        number: PartStatistics(*keys[number], one.sha256, *one.moments.as_lists())
+        for number, one in zip(missing, surveyed, strict=True)
+    }
+    if made and (comm is None or comm.rank == 0):
+        for folder in {parts[number].year.path.parent for number in made}:
+            _store(folder, [one for number, one in made.items() if parts[number].year.path.parent == folder])
+    found = [one or made[number] for number, one in enumerate(stored)]
+    _remembered.update({one.key: one for one in found})
+    return found
 
 
 def total(found: Sequence[PartStatistics]) -> Moments:
@@ -62,22 +97,19 @@ def total(found: Sequence[PartStatistics]) -> Moments:
     return reduce(add, (each.moments for each in found))
 
 
-def _agreed(comm: "MPI.Comm | None", make: Callable[[], list[Any]]) -> list[Any]:
-    """What `make` returns, as the first rank has it."""
+def _agreed(comm: "MPI.Comm | None", make: Callable[[], T], kind: type[T]) -> T:
+    """What `make` returns on the first rank, of that type, on every rank."""
     if comm is None:
         return make()
     from hpcai.comm.world import agreed
 
-    return list(agreed(comm, make))
+    return convert(agreed(comm, lambda: to_builtins(make())), kind)
 
 
-_remembered: dict[tuple[Any, ...], dict[str, Any]] = {}  # for folders that cannot be written
-
-
-def _identity(part: Part) -> dict[str, Any]:
+def _key(part: Part) -> Key:
     path = part.year.path
     with readable(path):
-        return {"file": path.name, "begin": part.begin, "stop": part.stop, "stamp": _stamp(path)}
+        return path.name, part.begin, part.stop, _stamp(path)
 
 
 def _stamp(path: Path) -> str:
@@ -94,32 +126,28 @@ def _stamp(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _key(record: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(record[name] for name in ("file", "begin", "stop", "stamp"))
+def _stored_of(part: Part, key: Key) -> PartStatistics | None:
+    """The statistics of a part; None if they are not stored."""
+    if key in _remembered:
+        return _remembered[key]
+    return next((one for one in _stored(part.year.path.parent) if one.key == key), None)
 
 
-def _kept(part: Part, stamp: dict[str, Any]) -> dict[str, Any] | None:
-    """What is known of a part; None if nothing is."""
-    if _key(stamp) in _remembered:
-        return _remembered[_key(stamp)]
-    records = _stored(part.year.path.parent)
-    return next((record for record in records if _key(record) == _key(stamp)), None)
-
-
-def _stored(folder: Path) -> list[dict[str, Any]]:
-    """The records beside the files; a file of them that is damaged, or of another format, is as good as none."""
+def _stored(folder: Path) -> list[PartStatistics]:
+    """The statistics stored in a folder; none if their file is damaged or of another format."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         content = json.loads((folder / FILE).read_text(encoding="utf-8"))
         digest = content.pop("digest")
         if digest == json_digest(content) and content["format"] == FORMAT:
-            return list(content["parts"])
+            return convert(content["parts"], list[PartStatistics])
     return []
 
 
-def _keep(folder: Path, records: list[dict[str, Any]]) -> None:
-    """Write records beside the files, in place of older ones of the same frames."""
-    new = {_key(record)[:3] for record in records}
-    content = {"format": FORMAT, "parts": [old for old in _stored(folder) if _key(old)[:3] not in new] + records}
+def _store(folder: Path, records: list[PartStatistics]) -> None:
+    """Write statistics beside the files, in place of older ones of the same frames."""
+    new = {record.key[:3] for record in records}
+    kept = [old for old in _stored(folder) if old.key[:3] not in new]
+    content = {"format": FORMAT, "parts": to_builtins([*kept, *records])}
     unfinished = folder / f".{FILE}.{os.uname().nodename}-{os.getpid()}"
     try:
         unfinished.write_text(
@@ -128,8 +156,3 @@ def _keep(folder: Path, records: list[dict[str, Any]]) -> None:
         unfinished.replace(folder / FILE)
     except OSError as error:
         print(f"hpcai: statistics cannot be kept in {folder} ({error.strerror}): found anew each time", file=sys.stderr)
-
-
-def _known(record: dict[str, Any]) -> PartStatistics:
-    moments = Moments(record["count"], np.array(record["mean"]), np.array(record["squares"]))
-    return PartStatistics(record["sha256"], moments)

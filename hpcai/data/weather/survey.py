@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,15 @@ Unit = tuple[int, int, int]  # number of the part, first frame, the one after th
 Found = tuple[list[bytes], Moments]  # SHA-256 of each frame
 
 
-def survey(parts: Sequence[Part], comm: "MPI.Comm | None") -> list[dict[str, Any]]:
-    """Of each part its `sha256` and moments, as JSON; the same whatever the number of ranks. Collective over `comm`.
+class Survey(NamedTuple):
+    """Result of the pass over a part: SHA-256 (hexadecimal) of its fields and boxes, and its moments."""
+
+    sha256: str
+    moments: Moments
+
+
+def survey(parts: Sequence[Part], comm: "MPI.Comm | None") -> list[Survey]:
+    """Digest and moments of each part, the same whatever the number of ranks. Collective over `comm`.
 
     Raises DataError, Refused on every rank, for fields that are not finite, and for boxes with x and y exchanged.
     """
@@ -47,7 +54,7 @@ def survey(parts: Sequence[Part], comm: "MPI.Comm | None") -> list[dict[str, Any
                 print(f"hpcai: statistics of {len(mine) * ranks} of {len(units)} blocks", file=sys.stderr, flush=True)
 
     every = _by_all(comm, work, mine)
-    return [_record(part, [every[unit] for unit in units if unit[0] == number]) for number, part in enumerate(parts)]
+    return [_survey(part, [every[unit] for unit in units if unit[0] == number]) for number, part in enumerate(parts)]
 
 
 def _by_all(comm: "MPI.Comm | None", work: Callable[[], None], mine: dict[Unit, Found]) -> dict[Unit, Found]:
@@ -72,9 +79,9 @@ def _found(part: Part, begin: int, stop: int) -> Found:
     return digests, reduce(add, moments)
 
 
-def _record(part: Part, found: Sequence[Found]) -> dict[str, Any]:
+def _survey(part: Part, found: Sequence[Found]) -> Survey:
     digest = hashlib.sha256(f"{(len(part), *part.year.shape)}\n".encode())
     for digests, _ in found:
         digest.update(b"".join(digests))
     digest.update(part.boxes.astype("<i4").tobytes())
-    return {"sha256": digest.hexdigest(), **reduce(add, (moments for _, moments in found)).as_json()}
+    return Survey(digest.hexdigest(), reduce(add, (moments for _, moments in found)))

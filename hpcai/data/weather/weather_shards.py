@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from msgspec import convert
 from numpy.typing import NDArray
 
 from hpcai.data.dataset_paths import WEATHER_INDEX
-from hpcai.data.image_shards import SPLITS, TRAIN, json_digest
+from hpcai.data.image_shards import TRAIN, json_digest
 from hpcai.data.weather.weather_dataset import Boxes
 from hpcai.errors import DataError
 
@@ -79,20 +79,12 @@ def read_index(folder: Path) -> Index:
         sound = content.pop("digest") == json_digest(content)
         if content["format"] != FORMAT:
             raise DataError(f"{path} is of format {content['format']}; allowed: {FORMAT}")
-        index = _index(content)
+        index = convert(content, Index)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} cannot be read ({error}); allowed: {PACKED}") from error
     if not sound or content["fingerprint"] != index.fingerprint:
         raise DataError(f"{path} is damaged: its digest does not fit; allowed: {PACKED}")
     return index
-
-
-def _index(content: dict[str, Any]) -> Index:
-    train, validation = (tuple(Entry(**entry) for entry in content[name]) for name in SPLITS)
-    channels, height, width = content["shape"]
-    mean, std = (tuple(content[name]) for name in ("mean", "std"))
-    shape = channels, height, width
-    return Index(content["name"], content["source"], shape, mean, std, content["faults"], train, validation)
 
 
 class Contents:

@@ -25,7 +25,7 @@ from hpcai.data import catalog
 from hpcai.data.image_dataset import description
 from hpcai.data.image_loader import Loader
 from hpcai.data.order import Shard
-from hpcai.data.staging import Staged
+from hpcai.data.staging import StagedDataset
 from hpcai.estimate.search import IMAGES
 from hpcai.formulas import trial_schedule
 from hpcai.inputfile import Case
@@ -34,7 +34,7 @@ from hpcai.plan.planner import limit_of_rank
 from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.residuals import checks_before
-from hpcai.preflight.vendor_comparison import compare_with_vendor
+from hpcai.record.record import as_json
 from hpcai.search.child_builder import Nursery
 from hpcai.search.convergence import Convergence
 from hpcai.search.coordinator import Coordinator, Rules
@@ -68,7 +68,7 @@ def run(
     this rank's group is at. History and weights come to lie in `folder`, which all nodes must see.
     """
 
-    def measure(group: Group, copy: Staged | None) -> Measurement | Stopped:
+    def measure(group: Group, copy: StagedDataset | None) -> Measurement | Stopped:
         search = _Search(case, seed, group, device, copy, Path(folder) / f"search-{case.index}", tell, shutdown, world)
         checked = search.prepare()
         return search.finish(checked, search.run(shutdown), shutdown)
@@ -90,7 +90,7 @@ class _Search:
         seed: int,
         group: Group,
         device: torch.device,
-        copy: Staged | None,
+        copy: StagedDataset | None,
         folder: Path,
         tell: Callable[[str, float], None],
         shutdown: Shutdown,
@@ -101,7 +101,7 @@ class _Search:
         self.phases = clock.Phases(device)
         if copy is not None:
             self.phases.seconds["staging"] = copy.measured.seconds
-        with self.phases.measure("set_up"):
+        with self.phases.measure("set-up"):
             self.dataset = same_data((copy and copy.dataset) or catalog.open_for(case.data_settings), group.active)
             self.initial = network(case, self.dataset)
             self.leaders = group.across.Dup()
@@ -132,7 +132,7 @@ class _Search:
         first = partial(assembled_first, self.case, self.group, self.device, self.dataset, self.initial)
         shard = Shard(len(self.dataset.train), 0, self.case["DEGREE"], self.case["BATCH"])
         return {
-            "dataset": description(self.dataset),
+            "dataset": as_json(description(self.dataset)),
             "target": self.case["TARGET"] or self.dataset.target,
             "sharding": shard.rule,
             **checked,

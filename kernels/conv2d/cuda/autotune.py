@@ -1,0 +1,108 @@
+"""The tile that a convolution is computed by on a GPU: the fastest, measured once; else the likely fastest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...cuda import tuning
+from ...cuda.compiler import compile_all
+from ...cuda.gpu import Gpu, gpu
+from ...cuda.tensor_map import encoded
+from ...cuda.tiling import Result, Tile
+from ...cuda.timing import seconds
+from ...providers import Unavailable
+from ...spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from .cost_model import ranked
+from .geometry import Axis
+from .launches import SOURCE
+from .padding import Convolution, launches, workspace_bytes
+
+if TYPE_CHECKING:
+    import torch
+
+OPERANDS = {FORWARD: ("x", "w"), INPUT_GRADIENT: ("g", "w"), WEIGHT_GRADIENT: ("x", "g")}
+RESULTS = {FORWARD: "g", INPUT_GRADIENT: "x", WEIGHT_GRADIENT: "w"}  # which array it is as large as
+
+_chosen: dict[tuple[torch.device, Convolution], Tile] = {}
+
+
+def tile_of(task: Convolution, device: torch.device) -> Tile:
+    """Of a convolution on a GPU; the same from then on. Unavailable if it has no instructions for it."""
+    import torch
+
+    if (device, task) not in _chosen:
+        own = gpu(device)
+        tiles = _ranked(task, own)
+        if torch.cuda.is_current_stream_capturing():
+            return tiles[0]  # it cannot be measured in a graph
+        file = tuning.file_of(own, SOURCE)
+        _chosen[device, task] = tuning.chosen(key_of(task), tiles, file, lambda: _measured(task, tiles, device, own))
+    return _chosen[device, task]
+
+
+def _ranked(task: Convolution, own: Gpu) -> list[Tile]:
+    tiles = ranked(task, own.target, own.processors)
+    if not tiles:
+        capability = "{}.{}".format(*own.target.capability)
+        needed = f"{task.type} convolutions on a GPU of compute capability {capability}"
+        raise Unavailable(f"{needed}; they need 8.0 or newer")
+    return tiles
+
+
+def key_of(task: Convolution) -> str:
+    """A convolution in words: all that its speed depends on, but for the GPU."""
+    own = task.layers
+    channels = f"{own.groups} x {own.channels} channels to {own.filters}"
+    return f"{task.type} {task.direction} {own.images} pictures, {channels}, {_side(own.down)} x {_side(own.across)}"
+
+
+def _side(axis: Axis) -> str:
+    return f"({axis.size} by {axis.kernel}, stride {axis.stride}, padding {axis.padding}, dilation {axis.dilation})"
+
+
+def sizes(task: Convolution) -> dict[str, int]:
+    """Elements of input, weights and gradient of the output."""
+    own = task.layers
+    pixels, channels = own.images * own.down.size * own.across.size, own.groups * own.channels
+    filters = own.groups * own.filters
+    return {"x": pixels * channels, "w": filters * own.taps * own.channels, "g": own.pixels * filters}
+
+
+def _measured(task: Convolution, tiles: Sequence[Tile], device: torch.device, own: Gpu) -> dict[Tile, float]:
+    """Seconds of each tile on random numbers; nothing if there is no memory for them."""
+    import torch
+
+    try:
+        numbers = {name: _random(task, sizes(task)[name], device) for name in OPERANDS[task.direction]}
+        kind = getattr(torch, task.kind.result)
+        result = torch.empty(sizes(task)[RESULTS[task.direction]], dtype=kind, device=device)
+        workspace = torch.empty(max(workspace_bytes(task, tile) for tile in tiles), dtype=torch.uint8, device=device)
+        places = {name: array.data_ptr() for name, array in numbers.items()}
+        target, work = Result(result.data_ptr(), pitch(task)), workspace.data_ptr()
+        ways = {tile: launches(task, tile, own.processors, encoded, places, target, work) for tile in tiles}
+        programs = {replace(launch.program, name="") for way in ways.values() for launch in way}
+        compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
+        return seconds(ways, device, own)
+    except torch.OutOfMemoryError:
+        return {}
+
+
+def pitch(task: Convolution) -> int:
+    """Elements from a row of the result to the next: from pixel to pixel, or from filter to filter."""
+    own = task.layers
+    if task.direction == WEIGHT_GRADIENT:
+        return own.taps * own.channels
+    return own.groups * (own.filters if task.direction == FORWARD else own.channels)
+
+
+def _random(task: Convolution, count: int, device: torch.device) -> torch.Tensor:
+    import torch
+
+    numbers = torch.empty(count, dtype=getattr(torch, task.kind.operand), device=device)
+    generator = torch.Generator(device).manual_seed(1)
+    if task.type == "int8":
+        return numbers.random_(-128, 128, generator=generator)
+    return numbers.normal_(generator=generator)

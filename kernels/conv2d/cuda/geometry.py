@@ -1,0 +1,167 @@
+"""Geometry of a convolution: which pixels each tap sees, as the structs of geometry.cuh hold it. No device needed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+from typing import Any, NamedTuple
+
+from ...cuda.launch import structure
+
+DIVISOR = structure(*((name, "u4") for name in ("divisor", "factor", "shift")))
+PICTURE = structure(
+    *(("first", "u8"), ("image", "i8"), ("row", "i8"), ("pixel", "i8")),
+    *(("height", "i4"), ("width", "i4")),
+)
+WALK = structure(
+    *(("pixels", "i4"), ("steps", "i4"), ("of_picture", DIVISOR), ("of_row", DIVISOR)),
+    *((name, "i4") for name in ("step_down", "step_across", "from_down", "from_across", "tap_down", "tap_across")),
+    *(("of_taps", DIVISOR), ("of_channels", DIVISOR)),
+)
+WEIGHTS = structure(
+    *(("of_filters", DIVISOR), ("of_taps", DIVISOR)),
+    *((name, "i4") for name in ("skipped", "row", "column", "steps", "channels")),
+)
+LARGEST = 2**13 - 1  # coordinates of a picture, of windows, and of taps in them, which share a word in walk.cuh
+MOST_GROUPS = 2**16 - 1  # of blocks in a grid's second direction
+MOST_NUMBERS = 2**31 - 2**10  # pixels, or steps, and what is beyond them in a tile
+
+
+class Divisor(NamedTuple):
+    """A divisor of numbers below 2^31, by a product: kernels/cuda/types.cuh.
+
+    Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication, PLDI 1994, theorem 4.2.
+    """
+
+    divisor: int
+    factor: int
+    shift: int
+
+
+def divisor(number: int) -> Divisor:
+    """For `quotient`: exact for all numbers from 0 to 2^31 - 1."""
+    if number == 1:
+        return Divisor(1, 0, 0)
+    shift = (number - 1).bit_length() - 1
+    return Divisor(number, -(-(2 ** (32 + shift)) // number), shift)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A convolution along one side of the picture."""
+
+    size: int
+    result: int
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A convolution: pictures, channels and filters of a group, groups, and both sides."""
+
+    images: int
+    channels: int
+    filters: int
+    groups: int
+    down: Axis
+    across: Axis
+
+    @property
+    def taps(self) -> int:
+        """Of a window."""
+        return self.down.kernel * self.across.kernel
+
+    @property
+    def pixels(self) -> int:
+        """Of the results of all pictures."""
+        return self.images * self.down.result * self.across.result
+
+
+class Reach(NamedTuple):
+    """Along one side: pixels of the result from `first`, `stride` apart, `pixels` of them; the taps that reach them.
+
+    Pixel number i sees by tap t the source's pixel i * step + start + t * tap; that tap is the weights'
+    first_tap + t * tap_step.
+    """
+
+    first: int
+    stride: int
+    pixels: int
+    taps: int
+    start: int
+    step: int
+    tap: int
+    first_tap: int
+    tap_step: int
+
+
+def forward_reach(axis: Axis) -> Reach:
+    """All pixels of the result, and all taps."""
+    return Reach(0, 1, axis.result, axis.kernel, -axis.padding, axis.stride, axis.dilation, 0, 1)
+
+
+def gradient_reaches(axis: Axis) -> Iterator[Reach]:
+    """The input's pixels by what remains of them: those of one phase see the same taps of the gradient.
+
+    Pixel h is reached from pixel (h + padding - tap * dilation) / stride of the gradient, where that is whole.
+    """
+    period = axis.stride // gcd(axis.stride, axis.dilation)
+    for phase in range(min(axis.stride, axis.size)):
+        count = -(-(axis.size - phase) // axis.stride)
+        apart = [phase + axis.padding - tap * axis.dilation for tap in range(min(period, axis.kernel))]
+        reaching = [tap for tap, pixels in enumerate(apart) if pixels % axis.stride == 0]
+        first = reaching[0] if reaching else 0
+        taps = -(-(axis.kernel - first) // period) if reaching else 0
+        start = (phase + axis.padding - first * axis.dilation) // axis.stride
+        yield Reach(phase, axis.stride, count, taps, start, 1, -axis.dilation * period // axis.stride, first, period)
+
+
+def check(layers: Layers) -> None:
+    """ValueError for what the kernels have no room for."""
+    down, across = layers.down, layers.across
+    for axis in (down, across):
+        reaches = [(axis.size, forward_reach(axis)), *((axis.result, reach) for reach in gradient_reaches(axis))]
+        if (most := max(_most(size, reach) for size, reach in reaches)) > LARGEST:
+            raise ValueError(f"{axis}: coordinates reach {most}; up to {LARGEST} are allowed")
+    pixels = max(layers.images * down.size * across.size, layers.pixels)
+    if (most := max(pixels, layers.taps * layers.channels, layers.taps * layers.filters)) > MOST_NUMBERS:
+        raise ValueError(f"{layers}: {most} pixels or steps; up to {MOST_NUMBERS} are allowed")
+    if layers.groups > MOST_GROUPS:
+        raise ValueError(f"{layers}: up to {MOST_GROUPS} groups are allowed")
+
+
+def _most(size: int, reach: Reach) -> int:
+    """The largest coordinate, of a picture of that size, of windows and of taps in them."""
+    windows = (reach.start, reach.start + (reach.pixels - 1) * reach.step)
+    return max(size, *(abs(each) for each in (*windows, reach.taps * reach.tap)))
+
+
+def walk(layers: Layers, down: Reach, across: Reach, channels: int) -> tuple[Any, ...]:
+    """As WALK, over pixels of the result of a correlation; `channels` are those of the source's group."""
+    pixels = down.pixels * across.pixels
+    of_pixels = (divisor(max(1, pixels)), divisor(max(1, across.pixels)))
+    steps = (down.step, across.step, down.start, across.start, down.tap, across.tap)
+    taps = (divisor(max(1, across.taps)), divisor(channels))
+    return (layers.images * pixels, down.taps * across.taps * channels, *of_pixels, *steps, *taps)
+
+
+def weights(layers: Layers, down: Reach, across: Reach) -> tuple[Any, ...]:
+    """As WEIGHTS: of the taps that a phase of an input's gradient sees."""
+    column = layers.channels
+    row = layers.across.kernel * column
+    skipped = down.first_tap * row + across.first_tap * column
+    apart = (skipped, down.tap_step * row, across.tap_step * column)
+    return divisor(layers.filters), divisor(max(1, across.taps)), *apart, _taps((down, across)) * layers.filters, column
+
+
+def phase_reaches(layers: Layers) -> list[tuple[Reach, Reach]]:
+    """Both sides of each phase of an input's gradient, those with most taps first."""
+    pairs = product(gradient_reaches(layers.down), gradient_reaches(layers.across))
+    return sorted(pairs, key=_taps, reverse=True)
+
+
+def _taps(reaches: tuple[Reach, Reach]) -> int:
+    return reaches[0].taps * reaches[1].taps

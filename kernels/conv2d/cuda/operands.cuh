@@ -1,0 +1,53 @@
+// Both operands of a phase's product, as the definitions choose them: the picture, which is gathered, and the other
+// one.
+#pragma once
+#include "parameters.cuh"
+#include "image_operand.cuh"
+#if defined USE_WGMMA
+#include "warp_specialized.cuh"
+#endif
+
+#if defined USE_WGMMA
+enum { COPIERS = WARPGROUP };
+#else
+enum { COPIERS = 32 * USE_DOWN * USE_ACROSS };
+#endif
+
+#if defined USE_WEIGH
+typedef PixelsByColumns<USE_TYPE, USE_COLUMNS, COPIERS> Gathered;
+#else
+typedef PixelsByRows<USE_TYPE, USE_ROWS, COPIERS> Gathered;
+#endif
+
+WORD Gathered make_gathered(const Parameters &p, const Phase &phase, int thread)
+{
+    return Gathered(p.picture, phase.walk, blockIdx.y * p.group_of_picture, thread);
+}
+
+// The other operand, where threads copy it.
+#if !USE_BOXES
+#if defined USE_WEIGH
+typedef MatrixByColumns<USE_TYPE, USE_ROWS, COPIERS, VECTOR> Other;
+#elif USE_TURNED
+typedef WeightsByColumns<USE_TYPE, USE_COLUMNS, COPIERS> Other;
+#else
+typedef MatrixByRows<USE_TYPE, USE_COLUMNS, COPIERS, VECTOR> Other;
+#endif
+
+// The matrix of a group.
+WORD Matrix other_of(const Parameters &p, int group)
+{
+    Matrix other = p.other;
+    other.first = static_cast<const USE_TYPE::Element *>(other.first) + group * p.group_of_other;
+    return other;
+}
+
+WORD Other make_other(const Phase &phase, const Matrix &other, int thread)
+{
+#if defined USE_CORRELATE && USE_TURNED
+    return Other(phase.weights, other, thread);
+#else
+    return Other(other, thread);
+#endif
+}
+#endif

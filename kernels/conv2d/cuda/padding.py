@@ -1,0 +1,172 @@
+"""What has to be launched for a convolution of any channels and filters: these made whole vectors, then the products.
+
+The kernels copy vectors of 16 bytes, so the channels of each group's pixels and, in gradients, its filters have to be
+whole vectors: what is not is copied before, with zeros behind, and a gradient of weights afterwards without them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ...cuda.launch import Launch, parameters, structure
+from ...cuda.program import Program
+from ...cuda.tiling import KINDS, Kind, Result, Tile
+from ...spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from . import launches as convolutions
+from .geometry import DIVISOR, MOST_NUMBERS, Layers, check, divisor, phase_reaches
+from .launches import Asked, Encode
+
+SOURCE = "conv2d/cuda/repack.cu"
+THREADS, MOST_BLOCKS = 256, 2**16
+VECTOR, BEGINNING = 16, 256  # bytes; temporaries begin at multiples of so many
+ELEMENTS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+REPACKED = structure(
+    *(("source", "u8"), ("target", "u8"), ("of_line", DIVISOR)),
+    *((name, "i4") for name in ("vectors", "narrow", "wide")),
+)
+
+
+class Copy(NamedTuple):
+    """Lines of `narrow` elements of an array copied to lines of `wide`, or back."""
+
+    array: str
+    lines: int
+    narrow: int
+    wide: int
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A direction of a convolution, in a type of KINDS, with the channels and filters that its tensors have.
+
+    ValueError where coordinates, pixels or steps are more than the kernels can count.
+    """
+
+    type: str
+    direction: str
+    layers: Layers
+
+    def __post_init__(self) -> None:
+        check(self.padded)
+        vectors = max((copy.lines * copy.wide * self.kind.operand_bytes // VECTOR for copy in copies(self)), default=0)
+        if vectors > MOST_NUMBERS:
+            raise ValueError(f"{self}: {vectors} vectors are copied before; up to {MOST_NUMBERS} are allowed")
+
+    @property
+    def kind(self) -> Kind:
+        """Of the type."""
+        return KINDS[self.type]
+
+    @property
+    def padded(self) -> Layers:
+        """The layers as the products have them."""
+        unit = VECTOR // self.kind.operand_bytes
+        filters = self.layers.filters if self.direction == FORWARD else _multiple(self.layers.filters, unit)
+        return replace(self.layers, channels=_multiple(self.layers.channels, unit), filters=filters)
+
+
+def _multiple(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+def copies(task: Convolution) -> list[Copy]:
+    """What is copied before the products, in this order: the arrays `x`, `w` and `g`, as far as they are operands."""
+    own, wide = task.layers, task.padded
+    lines, found = own.groups * own.filters * own.taps, []
+    if task.direction != INPUT_GRADIENT:
+        pixels = own.images * own.down.size * own.across.size
+        found.append(Copy("x", pixels * own.groups, own.channels, wide.channels))
+    if task.direction != FORWARD:
+        found.append(Copy("g", own.pixels * own.groups, own.filters, wide.filters))
+    if task.direction != WEIGHT_GRADIENT:
+        found.append(Copy("w", lines, own.channels, wide.channels))
+    if task.direction == INPUT_GRADIENT:  # with its filters, each of them all its taps
+        filter = own.taps * wide.channels
+        found.append(Copy("w", own.groups, own.filters * filter, wide.filters * filter))
+    return [copy for copy in found if copy.narrow != copy.wide]
+
+
+def temporaries(task: Convolution, tile: Tile) -> list[int]:
+    """Bytes of what each of `copies` makes; of a result that is copied back, or 0; and of the sums of parts, or 0."""
+    own, wide = task.layers, task.padded
+    sizes = [copy.lines * copy.wide * task.kind.operand_bytes for copy in copies(task)]
+    back = task.direction == WEIGHT_GRADIENT and own.channels != wide.channels
+    rows, columns, steps = products(task)[0]
+    result = own.groups * rows * columns * task.kind.result_bytes if back else 0
+    whole = replace(tile, parts=1) if len(products(task)) > 1 else tile
+    sums = convolutions.workspace_bytes(task.type, whole, own.groups, rows, columns, steps)
+    return [_multiple(size, BEGINNING) for size in (*sizes, result, sums)]
+
+
+def products(task: Convolution) -> list[tuple[int, int, int]]:
+    """Rows, columns and steps of each product of a group: one, or one of each phase."""
+    own, wide = task.layers, task.padded
+    if task.direction == FORWARD:
+        return [(own.pixels, own.filters, own.taps * wide.channels)]
+    if task.direction == WEIGHT_GRADIENT:
+        return [(own.filters, own.taps * wide.channels, own.pixels)]
+    return [
+        (own.images * one.pixels * other.pixels, own.channels, one.taps * other.taps * wide.filters)
+        for one, other in phase_reaches(own)
+    ]
+
+
+def workspace_bytes(task: Convolution, tile: Tile) -> int:
+    """Memory for all temporaries."""
+    return sum(temporaries(task, tile))
+
+
+def launches(
+    task: Convolution,
+    tile: Tile,
+    processors: int,
+    encode: Encode,
+    addresses: dict[str, int],
+    result: Result,
+    workspace: int,
+) -> list[Launch]:
+    """Kernels that compute `result` in this order, from the arrays `x`, `w` or `g` at these addresses.
+
+    Pictures lie [images, height, width, channels], weights [filters, taps down, taps across, channels], in one piece.
+    `workspace` is the address of `workspace_bytes`; `encode` makes tensor maps (`tensor_map.encoded`).
+    """
+    *sizes, back, _ = temporaries(task, tile)
+    places, found, free = dict(addresses), [], workspace
+    for copy, size in zip(copies(task), sizes, strict=True):
+        found.append(repacked(task.kind.operand_bytes, "widen", places[copy.array], free, copy))
+        places[copy.array], free = free, free + size
+    asked = Asked(task.type, tile, processors, encode, free + back)
+    if not back:
+        return [*found, *_products(task, asked, places, result)]
+    own, wide = task.layers, task.padded
+    whole = Result(free, own.taps * wide.channels)
+    copy = Copy("dw", own.groups * own.filters * own.taps, own.channels, wide.channels)
+    last = repacked(task.kind.result_bytes, "narrow", free, result.address, copy)
+    return [*found, *_products(task, asked, places, whole), last]
+
+
+def _products(task: Convolution, asked: Asked, places: dict[str, int], result: Result) -> list[Launch]:
+    own, wide = task.layers, task.padded
+    if task.direction == FORWARD:
+        return convolutions.forward(asked, wide, places["x"], places["w"], result)
+    if task.direction == INPUT_GRADIENT:
+        return convolutions.input_gradient(asked, wide, places["g"], places["w"], result, own.channels)
+    return convolutions.weight_gradient(asked, wide, places["x"], places["g"], result, own.filters)
+
+
+def programs() -> Iterator[Program]:
+    """Those of all types that are not the products."""
+    yield from (_program(name, nbytes) for name in ("widen", "narrow") for nbytes in ELEMENTS)
+
+
+def _program(name: str, nbytes: int) -> Program:
+    return Program(SOURCE, name, (("USE_ELEMENT", ELEMENTS[nbytes]),))
+
+
+def repacked(nbytes: int, name: str, source: int, target: int, copy: Copy) -> Launch:
+    """Lines copied by `widen` or `narrow`, of elements of so many bytes."""
+    of_line = copy.wide * nbytes // VECTOR
+    vectors = copy.lines * of_line
+    given = {"source": source, "target": target, "of_line": divisor(of_line), "vectors": vectors}
+    arguments = parameters(REPACKED, **given, narrow=copy.narrow, wide=copy.wide)
+    return Launch(_program(name, nbytes), (min(MOST_BLOCKS, -(-vectors // THREADS)), 1, 1), THREADS, 0, (arguments,))

@@ -1,0 +1,95 @@
+"""Which convolution tensors are the operands and the result of, from addresses, sizes and strides as torch has them."""
+
+from typing import NamedTuple
+
+from ...cuda.tiling import KINDS
+from ...gemm.cuda.tensors import Place, Places, in_one_piece
+from ...spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from .. import Pair, Shape
+from .geometry import Axis, Layers
+
+
+class Window(NamedTuple):
+    """How pixels of the output see those of the input; pairs are (down, across)."""
+
+    stride: Pair = (1, 1)
+    padding: Pair = (0, 0)
+    dilation: Pair = (1, 1)
+    groups: int = 1
+
+
+def shape_of(direction: str, given: Places, window: Window) -> Shape:
+    """The layer that has these operands and that result. ValueError if there is none."""
+    sizes = [each.size for each in by_name(direction, given)]
+    if any(len(size) != 4 for size in sizes):
+        raise ValueError(f"conv2d of {sizes}, input, weights and output; allowed: four dimensions each")
+    (batch, channels, height, width), (filters, _, *taps), _ = sizes
+    shape = Shape(batch, channels, height, width, filters, (taps[0], taps[1]), *window)
+    if sizes != [shape.x, shape.w, shape.y] or not all(map(all, sizes)):
+        allowed = [shape.x, shape.w, shape.y]
+        raise ValueError(f"conv2d of {sizes}, input, weights and output, with {window}; allowed: {allowed}, no size 0")
+    return shape
+
+
+def by_name(direction: str, given: Places) -> tuple[Place, Place, Place]:
+    """Input, weights and output, or their gradients."""
+    a, b, c = given[:3]
+    return {FORWARD: (a, b, c), INPUT_GRADIENT: (c, b, a), WEIGHT_GRADIENT: (a, c, b)}[direction]
+
+
+def check(shape: Shape, type: str, given: Places, changed: bool) -> None:
+    """ValueError that says what does not fit a convolution of that shape and type, whose sums are `changed` or not."""
+    if type not in KINDS:
+        raise ValueError(f"conv2d in {type}; allowed: {', '.join(KINDS)}")
+    kind, further = KINDS[type], [each and each.size for each in given[3:]]
+    allowed = ((shape.filters,), (shape.filters,), shape.y)
+    if any(size not in (None, right) for size, right in zip(further, allowed, strict=True)):
+        raise ValueError(f"conv2d with bias, scale and added of {further}; allowed: {allowed}")
+    dtypes = [each.dtype for each in (*given[:3], given.added) if each]
+    wanted = [kind.operand, kind.operand, kind.result, kind.result][: len(dtypes)]
+    if dtypes != wanted:
+        raise ValueError(f"conv2d in {type} of {', '.join(dtypes)}; allowed: {', '.join(wanted)}")
+    if type == "int8" and (changed or any(given[3:])):
+        raise ValueError("conv2d in int8 with bias, scale, factor, ReLU or something added; allowed: the bare sums")
+    if len({each.device for each in given if each}) > 1 or given.c.device < 0:
+        raise ValueError("conv2d of tensors that are not all of the same GPU")
+
+
+def usable(given: Places) -> bool:
+    """Whether all lies as the kernels want it."""
+    pictures = [each for each in (given.a, given.b, given.c, given.added) if each]
+    vectors = [each for each in (given.bias, given.scale) if each]
+    return all(each.dtype == "float32" and in_one_piece(each) for each in vectors) and all(map(in_order, pictures))
+
+
+def in_order(at: Place) -> bool:
+    """Whether the channels are last in memory, all is in one piece, and begins where vectors of 16 bytes may."""
+    _, channels, height, width = at.size
+    wanted = (height * width * channels, 1, width * channels, channels)
+    lies = all(size == 1 or own == right for size, own, right in zip(at.size, at.strides, wanted, strict=True))
+    return lies and at.address % 16 == 0
+
+
+def takes_every_pixel(shape: Shape) -> bool:
+    """Whether it is a product of matrices: each output is of one pixel, and of all its channels."""
+    plain = shape.kernel == shape.stride == (1, 1) and shape.padding == (0, 0)
+    return plain and shape.groups == 1
+
+
+def as_matrices(direction: str, given: Places) -> Places:
+    """The same as a product A B: of pixels by channels, filters by channels and pixels by filters."""
+    x, w, y = (_matrix(each) for each in by_name(direction, given))
+    a, b, c = {FORWARD: (x, w.turned, y), INPUT_GRADIENT: (y, w, x), WEIGHT_GRADIENT: (y.turned, x, w)}[direction]
+    return Places(a, b, c, given.bias, given.scale, given.added and _matrix(given.added))
+
+
+def _matrix(at: Place) -> Place:
+    images, channels, height, width = at.size
+    return at._replace(size=(images * height * width, channels), strides=(channels, 1))
+
+
+def layers_of(shape: Shape) -> Layers:
+    """The shape as the kernels' plans have it."""
+    window = (shape.kernel, shape.stride, shape.padding, shape.dilation)
+    down, across = (Axis(*side) for side in zip((shape.height, shape.width), shape.y[2:], *window, strict=True))
+    return Layers(shape.batch, shape.w[1], shape.filters // shape.groups, shape.groups, down, across)

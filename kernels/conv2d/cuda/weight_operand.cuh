@@ -1,0 +1,66 @@
+// Weights of a convolution as an operand of the gradient of its input.
+#pragma once
+#include "matrix_operand.cuh"
+#include "geometry.cuh"
+
+// Weights as steps (tap, filter) of a product whose columns are channels: a line is a filter's channels at a tap. Taps
+// are those that a phase sees.
+struct Weights {
+    Divisor of_filters, of_taps;
+    int skipped, row, column;   // elements before the first tap, and from one to the next
+    int steps, channels;
+};
+
+// Where a step's channels are among a filter's, or less than 0, and which filter it is.
+struct Weight {
+    int tap, filter;
+};
+
+WORD Weight weight_at(const Weights &weights, int step)
+{
+    const int tap = quotient(step, weights.of_filters);
+    const int filter = step - tap * static_cast<int>(weights.of_filters.divisor);
+    const int r = quotient(tap, weights.of_taps), s = tap - r * static_cast<int>(weights.of_taps.divisor);
+    return {step < weights.steps ? weights.skipped + r * weights.row + s * weights.column : -BEYOND, filter};
+}
+
+template <class Type, int COLUMNS, int THREADS> struct WeightsByColumns {
+    typedef typename Type::Element Element;
+    enum { LAYOUT = BY_COLUMNS, NBYTES = COLUMNS * LINE, STEPS = Width<Type>::ELEMENTS, GROUPS = COLUMNS / STEPS };
+    enum { APART = THREADS / VECTORS, MINE = STEPS / APART, COUNT = Width<Type>::VECTOR_ELEMENTS };
+    static_assert(STEPS % APART == 0 && COLUMNS % STEPS == 0, "threads share the lines out evenly");
+
+    const Weights &weights;
+    const Matrix &matrix;  // whose lines are the filters of a group
+    const int thread;
+    int channel;
+    Weight lines[MINE];
+
+    METHOD WeightsByColumns(const Weights &weights, const Matrix &matrix, int thread)
+        : weights(weights), matrix(matrix), thread(thread), channel(0)
+    {
+    }
+
+    METHOD void begin(int column) { channel = column + thread % VECTORS * COUNT; }
+
+    METHOD void aim(int step)
+    {
+        find_lines(lines, thread, APART, [&](int line) { return weight_at(weights, step + line); });
+    }
+
+    METHOD void bring(u32 target, int) const
+    {
+        UNROLLED
+        for (int mine = 0; mine < MINE; ++mine) {
+            const u32 own = target + vector_place(thread / VECTORS + mine * APART, thread % VECTORS);
+            const Element *source = static_cast<const Element *>(matrix.first) + lines[mine].filter * matrix.pitch;
+            source += lines[mine].tap + channel;
+            UNROLLED
+            for (int group = 0; group < GROUPS; ++group)
+                copy_async<VECTOR>(own + group * (STEPS * LINE), source + group * STEPS,
+                                   lines[mine].tap >= 0 && channel + group * STEPS < weights.channels);
+        }
+    }
+
+    METHOD void settle(u32) const {}
+};

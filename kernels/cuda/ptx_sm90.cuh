@@ -1,0 +1,150 @@
+// Instructions of compute capability 9.0 and later: barriers in shared memory, the copy engine, clusters; and of 9.0
+// alone (sm_90a): products by warpgroups. Included by ptx.cuh.
+#pragma once
+
+#if __CUDA_ARCH__ >= 900
+
+WORD void begin_barrier(u32 barrier, u32 arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// What was written of barriers is seen by the copy engine and by the other blocks of the cluster.
+WORD void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+WORD void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"); }
+
+// At the barrier of the same place in another block of the cluster. Here and in `wait_for_phase` only what threads of
+// the own block wrote is put in order: blocks share what the copy engine brings, which barriers count by themselves. To
+// put memory of the whole cluster in order, ptxas would wait for all that is under way to the GPU's memory, and empty
+// the L1 cache.
+WORD void arrive_at(u32 barrier, u32 block)
+{
+    asm volatile("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+                 "r"(block)
+                 : "memory");
+}
+
+// Arrive, and let the phase not end before the copy engine has brought so many bytes.
+WORD void arrive_and_expect(u32 barrier, u32 bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+// Until the phase of this parity has ended.
+WORD void wait_for_phase(u32 barrier, u32 parity)
+{
+    u32 ended;
+    do {
+        asm volatile("{\n.reg .pred ended;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, ended;\n}"
+                     : "=r"(ended)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    } while (!ended);
+}
+
+// What this thread wrote to shared memory, or others did and it has waited for, is seen by its tensor cores and by the
+// copy engine. It may wait for all that this thread has under way.
+WORD void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+WORD void fetch_map(const TensorMap *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<u64>(map)) : "memory");
+}
+
+// A box of a matrix, its corner at (column, row); its bytes are counted by the barrier.
+WORD void load_box(u32 target, const TensorMap *map, u32 barrier, int column, int row)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];" ::"r"(target),
+                 "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(column), "r"(row)
+                 : "memory");
+}
+
+// The same into the same place of all blocks of the cluster whose bit is set, and counted by the barrier of each.
+WORD void load_box_for(u16 blocks, u32 target, const TensorMap *map, u32 barrier, int column, int row)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(target),
+                 "l"(reinterpret_cast<u64>(map)), "r"(barrier), "r"(column), "r"(row), "h"(blocks)
+                 : "memory");
+}
+
+WORD u32 block_in_cluster()
+{
+    u32 rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// Until all threads of the cluster are there. Puts nothing in order but what `publish_barriers` did.
+WORD void wait_for_cluster() { asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory"); }
+
+#endif
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <int COUNT> WORD void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> WORD void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
+WORD void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+WORD void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Until all but the last so many groups of products are done.
+template <int LEFT> WORD void wait_for_products()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+
+#define NAMES_32                                                                                                       \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_64                                                                                                       \
+    NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                      \
+             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NAMES_128                                                                                                      \
+    NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                      \
+             "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                        \
+             "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "            \
+             "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define EIGHT(l, at)                                                                                                   \
+    "+" l(d[at]), "+" l(d[at + 1]), "+" l(d[at + 2]), "+" l(d[at + 3]), "+" l(d[at + 4]), "+" l(d[at + 5]),            \
+        "+" l(d[at + 6]), "+" l(d[at + 7])
+#define SUMS_32(l, at) EIGHT(l, at), EIGHT(l, at + 8), EIGHT(l, at + 16), EIGHT(l, at + 24)
+#define SUMS_64(l, at) SUMS_32(l, at), SUMS_32(l, at + 32)
+#define SUMS_128(l, at) SUMS_64(l, at), SUMS_64(l, at + 64)
+
+// D (64 x N) = A (64 x 32 bytes) B (32 bytes x N), or added to D, by four warps, from shared memory as the descriptors
+// say. Numbers of 16 bits may lie by columns of A and by rows of B.
+#define WGMMA(name, shape, text, Sum, l, COUNT, A, B, P, turns, ...)                                                   \
+    template <bool A_TURNED, bool B_TURNED> WORD void name(Sum(&d)[COUNT], u64 a, u64 b, int add)                      \
+    {                                                                                                                  \
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #P ", 0;\n"                                              \
+                     "wgmma.mma_async.sync.aligned." shape text " {" NAMES_##COUNT "}, %" #A ", %" #B ", add" turns    \
+                     ";\n}"                                                                                            \
+                     : SUMS_##COUNT(l, 0)                                                                              \
+                     : "l"(a), "l"(b), "r"(add) __VA_ARGS__);                                                          \
+    }
+#define SIGNS_AND_TURNS , "n"(A_TURNED ? 1 : 0), "n"(B_TURNED ? 1 : 0)
+#define WGMMA_16(name, k, text)                                                                                        \
+    WGMMA(name, "m64n64" k, text, float, "f", 32, 32, 33, 34, ", 1, 1, %35, %36", SIGNS_AND_TURNS)                     \
+    WGMMA(name, "m64n128" k, text, float, "f", 64, 64, 65, 66, ", 1, 1, %67, %68", SIGNS_AND_TURNS)                    \
+    WGMMA(name, "m64n256" k, text, float, "f", 128, 128, 129, 130, ", 1, 1, %131, %132", SIGNS_AND_TURNS)
+#define WGMMA_ROWS(name, k, text, Sum, l, turns)                                                                       \
+    WGMMA(name, "m64n64" k, text, Sum, l, 32, 32, 33, 34, turns, )                                                     \
+    WGMMA(name, "m64n128" k, text, Sum, l, 64, 64, 65, 66, turns, )                                                    \
+    WGMMA(name, "m64n256" k, text, Sum, l, 128, 128, 129, 130, turns, )
+WGMMA_16(wgmma_bf16, "k16", ".f32.bf16.bf16")
+WGMMA_16(wgmma_fp16, "k16", ".f32.f16.f16")
+WGMMA_ROWS(wgmma_tf32, "k8", ".f32.tf32.tf32", float, "f", ", 1, 1")
+WGMMA_ROWS(wgmma_int8, "k32", ".s32.s8.s8", int, "r", "")
+#undef WGMMA
+#undef WGMMA_16
+#undef WGMMA_ROWS
+#undef SIGNS_AND_TURNS
+#undef EIGHT
+
+#endif

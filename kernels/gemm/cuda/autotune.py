@@ -1,0 +1,97 @@
+"""The tile that a product of matrices is computed by on a GPU: the fastest, measured once; else the likely fastest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...cuda import tuning
+from ...cuda.compiler import compile_all
+from ...cuda.gpu import Gpu, gpu
+from ...cuda.tensor_map import encoded
+from ...cuda.tiling import BY_ROWS, KINDS, Operand, Result, Tile
+from ...cuda.timing import seconds
+from ...providers import Unavailable
+from .cost_model import ranked
+from .launches import SOURCE, launches, workspace_bytes
+from .tensors import reached_by_boxes
+
+if TYPE_CHECKING:
+    import torch
+
+LINE = 128  # bytes, of the cache: where in it a matrix begins is kept where it is measured
+
+_chosen: dict[tuple[torch.device, str], Tile] = {}
+
+
+def tile_of(type: str, a: Operand, b: Operand, device: torch.device) -> Tile:
+    """Of a product on a GPU; the same from then on. Unavailable if it has no instructions for the type."""
+    import torch
+
+    key = device, key_of(type, a, b)
+    if key not in _chosen:
+        own = gpu(device)
+        tiles = _ranked(type, a, b, own)
+        if 0 in (a.rows, b.rows, a.steps) or torch.cuda.is_current_stream_capturing():
+            return tiles[0]  # there is nothing to measure, or it cannot be measured in a graph
+        file = tuning.file_of(own, SOURCE)
+        _chosen[key] = tuning.chosen(key[1], tiles, file, lambda: _measured(type, a, b, tiles, device, own))
+    return _chosen[key]
+
+
+def _ranked(type: str, a: Operand, b: Operand, own: Gpu) -> list[Tile]:
+    tiles = ranked(type, a, b, own.target, own.processors)
+    if not tiles:
+        capability = "{}.{}".format(*own.target.capability)
+        raise Unavailable(f"{type} products on a GPU of compute capability {capability}; they need 8.0 or newer")
+    return tiles
+
+
+def key_of(type: str, a: Operand, b: Operand) -> str:
+    """A product in words: all that its speed depends on, but for the GPU."""
+    sides = []
+    for operand in (a, b):
+        lies = "rows" if operand.layout == BY_ROWS else "columns"
+        boxes = "boxes" if reached_by_boxes(type, operand) else "threads"
+        sides.append(f"by {lies} in {operand.piece(KINDS[type].operand_bytes)} bytes for {boxes}")
+    return f"{type} {a.rows} x {b.rows} x {a.steps}: {', '.join(sides)}"
+
+
+def _measured(
+    type: str, a: Operand, b: Operand, tiles: Sequence[Tile], device: torch.device, own: Gpu
+) -> dict[Tile, float]:
+    """Seconds of each tile on random numbers that lie as A and B do; nothing if there is no memory for them."""
+    import torch
+
+    kind = KINDS[type]
+    try:
+        numbers = [_like(type, operand, device) for operand in (a, b)]
+        result = torch.empty((a.rows, b.rows), dtype=getattr(torch, kind.result), device=device)
+        nbytes = max(workspace_bytes(type, a, b, tile) for tile in tiles)
+        workspace = torch.empty(nbytes, dtype=torch.uint8, device=device)
+        (left, right), target = (lies for lies, _ in numbers), Result(result.data_ptr(), b.rows)
+        work = workspace.data_ptr()
+        ways = {tile: launches(type, left, right, target, tile, own.processors, work, encoded) for tile in tiles}
+        programs = {replace(launch.program, name="") for way in ways.values() for launch in way}
+        compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
+        return seconds(ways, device, own)
+    except torch.OutOfMemoryError:
+        return {}
+
+
+def _like(type: str, operand: Operand, device: torch.device) -> tuple[Operand, torch.Tensor]:
+    """Random numbers that lie as an operand does, from a generator of their own."""
+    import torch
+
+    kind = KINDS[type]
+    first = operand.address % LINE // kind.operand_bytes
+    count = first + (operand.lines - 1) * operand.pitch + operand.columns
+    numbers = torch.empty(count, dtype=getattr(torch, kind.operand), device=device)
+    generator = torch.Generator(device).manual_seed(1)
+    if type == "int8":
+        numbers.random_(-128, 128, generator=generator)
+    else:
+        numbers.normal_(generator=generator)
+    return replace(operand, address=numbers.data_ptr() + first * kind.operand_bytes), numbers

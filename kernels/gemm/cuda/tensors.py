@@ -1,0 +1,123 @@
+"""Where the matrices of a product lie, from addresses, sizes and strides as torch has them: pure numbers."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, WGMMA, Operand
+from .launches import ALIGNMENT, by_rows, turns
+
+if TYPE_CHECKING:
+    import torch
+
+Size = tuple[int, ...]
+
+LARGEST = 2**31 - 2**10  # rows, columns and steps: they are counted in 32 bits, to the end of the last tile
+FURTHEST = 2**40  # bytes from a line to the next, of tensor maps
+
+
+class Place(NamedTuple):
+    """A tensor as a kernel finds it: its address, torch's name of its type, sizes, strides in elements, and its GPU."""
+
+    address: int
+    dtype: str
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: int = 0
+
+    @property
+    def turned(self) -> Place:
+        """Of the transposed matrix."""
+        return self._replace(size=self.size[::-1], strides=self.strides[::-1])
+
+
+def place(tensor: torch.Tensor) -> Place:
+    """Of a tensor; the GPU is -1 if it is none."""
+    return Place(
+        tensor.data_ptr(), _name(tensor.dtype), tuple(tensor.shape), tensor.stride(), tensor.get_device()
+    )
+
+
+@cache
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+class Places(NamedTuple):
+    """The tensors of a product C = scale * A B + bias + added."""
+
+    a: Place
+    b: Place
+    c: Place
+    bias: Place | None = None
+    scale: Place | None = None
+    added: Place | None = None
+
+
+def check(type: str, given: Places, changed: bool = False) -> None:
+    """ValueError that says what does not fit a product of that type, whose sums are `changed` or not."""
+    if type not in KINDS:
+        raise ValueError(f"gemm in {type}; allowed: {', '.join(KINDS)}")
+    kind, matrices = KINDS[type], [each for each in (*given[:3], given.added) if each]
+    dtypes, wanted = [each.dtype for each in matrices], [kind.operand, kind.operand, kind.result, kind.result]
+    if dtypes != wanted[: len(dtypes)]:
+        raise ValueError(f"gemm in {type} of {', '.join(dtypes)}; allowed: {', '.join(wanted[: len(dtypes)])}")
+    _check_sizes(given.a.size, given.b.size, given.c.size, [each and each.size for each in given[3:]])
+    if type == "int8" and (changed or any(given[3:])):
+        raise ValueError("gemm in int8 with bias, scale, factor, ReLU or something added; allowed: the bare sums")
+    if len({each.device for each in given if each}) > 1 or given.c.device < 0:
+        raise ValueError("gemm of tensors that are not all of the same GPU")
+
+
+def _check_sizes(a: Size, b: Size, c: Size, further: list[Size | None]) -> None:
+    (m, k), n = (*a, 0, 0)[:2], (*b, 0, 0)[1]
+    known = all(size in (None, right) for size, right in zip(further, [(n,), (n,), (m, n)], strict=True))
+    if (a, b, c) != ((m, k), (k, n), (m, n)) or not known:
+        raise ValueError(
+            f"gemm of {a} and {b} to {c} with bias, scale and added of {further}; allowed: (m, k) and (k, n) to (m, n) "
+            "with (n,), (n,) and (m, n)"
+        )
+    if max(m, k, n) > LARGEST:
+        raise ValueError(f"gemm of {a} and {b}; at most {LARGEST} rows, columns and steps")
+
+
+def operand(at: Place, itemsize: int) -> Operand | None:
+    """A matrix of rows and steps, where it lies; None if neither rows nor steps are in one piece.
+
+    Where both are, the layout that can be copied in larger pieces.
+    """
+    (rows, steps), (row, step) = at.size, at.strides
+    ways = []
+    if step == 1 or steps <= 1:
+        ways.append(Operand(at.address, _pitch(rows, row, steps, itemsize), rows, steps, BY_ROWS))
+    if row == 1 or rows <= 1:
+        ways.append(Operand(at.address, _pitch(steps, step, rows, itemsize), steps, rows, BY_COLUMNS))
+    return max(ways, key=lambda way: way.piece(itemsize), default=None)
+
+
+def _pitch(lines: int, stride: int, columns: int, itemsize: int) -> int:
+    """From a line to the next; where there is no next one, whatever suits the copies best."""
+    unit = max(1, ALIGNMENT // itemsize)
+    return stride if lines > 1 else -(-columns // unit) * unit
+
+
+def reached_by_boxes(type: str, operand: Operand) -> bool:
+    """Whether the copy engine can read it, as it lies or as it is turned: not nothing, and lines at multiples of 16."""
+    kind = KINDS[type]
+    read = by_rows(kind, operand) if turns(kind, WGMMA, operand) else operand
+    pitch = read.pitch * kind.operand_bytes
+    aligned = read.address % ALIGNMENT == 0 and pitch % ALIGNMENT == 0 and 0 < pitch < FURTHEST
+    return aligned and read.lines > 0 and read.columns > 0
+
+
+def pitch_of_rows(at: Place, itemsize: int) -> int | None:
+    """Elements from a row of a result to the next; None if its rows are not in one piece, or not apart."""
+    (rows, columns), (row, column) = at.size, at.strides
+    pitch = _pitch(rows, row, columns, itemsize)
+    return pitch if (column == 1 or columns <= 1) and pitch >= columns else None
+
+
+def in_one_piece(vector: Place) -> bool:
+    """Whether its elements are neighbours; what lies behind a single one does not matter."""
+    return vector.strides == (1,) or vector.size == (1,)

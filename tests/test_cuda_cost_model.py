@@ -1,0 +1,81 @@
+"""Which tile computes a product where nothing may be measured: decided by counting, the same on every machine."""
+
+from typing import Any
+
+import pytest
+
+from hpcai.kernels.cuda.architecture import CUBIN, Target
+from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Tile
+from hpcai.kernels.gemm.cuda.cost_model import MOST, WORSE, estimate, ranked
+from hpcai.kernels.gemm.cuda.launches import workspace_bytes
+from hpcai.kernels.gemm.cuda.tensors import reached_by_boxes
+
+HOPPER, AMPERE = Target("sm_90a", CUBIN, (9, 0)), Target("sm_80", CUBIN, (8, 0))
+TURING, BLACKWELL = Target("sm_75", CUBIN, (7, 5)), Target("sm_100", CUBIN, (10, 0))
+PROCESSORS = 132
+BIG = [(8192, 8192, 8192), (16384, 16384, 16384), (4096, 4096, 4096), (8192, 16384, 4096), (200704, 256, 2304)]
+
+
+def lying(rows: int, steps: int, layout: int = BY_ROWS, address: int = 4096) -> Operand:
+    sizes = (rows, steps) if layout == BY_ROWS else (steps, rows)
+    return Operand(address, sizes[1], *sizes, layout)
+
+
+def first(type: str, rows: int, columns: int, steps: int, target: Target = HOPPER, **more: Any) -> Tile:
+    return ranked(type, lying(rows, steps, **more), lying(columns, steps), target, PROCESSORS)[0]
+
+
+@pytest.mark.parametrize("type", ["bf16", "fp16"])
+@pytest.mark.parametrize("size", BIG, ids=str)
+def test_big_products_on_hopper_are_computed_by_pairs_of_blocks(type: str, size: tuple[int, int, int]) -> None:
+    tile = first(type, *size)
+    assert (tile.engine, tile.rows, tile.columns, tile.cluster, tile.parts) == (WGMMA, 128, 256, 2, 1)
+
+
+@pytest.mark.parametrize("type", KINDS)
+@pytest.mark.parametrize("target", [HOPPER, AMPERE, BLACKWELL], ids=lambda target: target.name)
+def test_long_sums_for_few_results_are_cut_into_parts(type: str, target: Target) -> None:
+    for rows, columns, steps in ((64, 64, 100_000), (256, 256, 1_000_000), (64, 147, 802_816)):
+        tile = first(type, rows, columns, steps, target)
+        assert tile.parts > 16, tile
+        assert workspace_bytes(type, lying(rows, steps), lying(columns, steps), tile) < 2**26
+
+
+def test_engines_follow_the_device_and_where_operands_lie() -> None:
+    big = (4096, 4096, 4096)
+    assert [first(type, *big).engine for type in KINDS] == [SIMT, SIMT, WGMMA, WGMMA, WGMMA, WGMMA]
+    assert [first(type, *big, AMPERE).engine for type in KINDS] == [SIMT, SIMT, MMA, MMA, MMA, MMA]
+    assert [first(type, *big, BLACKWELL).engine for type in KINDS] == [SIMT, SIMT, MMA, MMA, MMA, MMA]
+    assert first("bf16", *big, address=4098).engine == MMA
+    assert not ranked("bf16", lying(64, 64), lying(64, 64), TURING, 40)
+    assert first("fp32", 64, 64, 64, TURING).engine == SIMT
+
+
+def test_tiles_are_ranked_and_none_is_far_behind_the_first() -> None:
+    for rows, columns, steps in (*BIG, (1, 1, 1), (64, 64, 100_000), (1000, 2048, 64)):
+        for type in KINDS:
+            a, b = lying(rows, steps), lying(columns, steps)
+            tiles = ranked(type, a, b, HOPPER, PROCESSORS)
+            clocks = [estimate(type, a, b, tile, PROCESSORS) for tile in tiles]
+            assert 1 <= len(tiles) <= MOST and len({*tiles}) == len(tiles)
+            assert clocks == sorted(clocks) and clocks[-1] <= WORSE * clocks[0]
+
+
+def test_what_has_to_be_turned_costs_time_and_memory() -> None:
+    a, by_rows, by_columns = lying(512, 512), lying(256, 512), lying(256, 512, BY_COLUMNS)
+    for type in ("int8", "tf32"):
+        tile = ranked(type, a, by_rows, HOPPER, PROCESSORS)[0]
+        assert estimate(type, a, by_columns, tile, PROCESSORS) > estimate(type, a, by_rows, tile, PROCESSORS)
+        assert workspace_bytes(type, a, by_columns, tile) == 256 * 512 * KINDS[type].operand_bytes
+    assert workspace_bytes("bf16", a, by_columns, tile) == 0
+
+
+@pytest.mark.parametrize("type", KINDS)
+def test_boxes_reach_what_begins_at_multiples_of_sixteen_bytes(type: str) -> None:
+    unit, turned = 16 // KINDS[type].operand_bytes, type in ("int8", "tf32")
+    assert reached_by_boxes(type, Operand(64, 4 * unit, 5, 3, BY_ROWS))
+    for wrong in ((8, 4 * unit, 5, 3), (64, 4 * unit, 0, 3), (64, 4 * unit, 5, 0), (64, 0, 5, 3)):
+        assert not reached_by_boxes(type, Operand(*wrong, BY_ROWS))
+    if unit > 1:
+        assert not reached_by_boxes(type, Operand(64, 4 * unit + 1, 5, 3, BY_ROWS))
+        assert reached_by_boxes(type, Operand(64, 4 * unit + 1, 5, 3, BY_COLUMNS)) == turned
