@@ -1,8 +1,7 @@
-"""What the groups of a search have done, brought together in constant memory but for the trials themselves."""
+"""Totals of a search over all groups, reduced in constant memory except for the trials themselves."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 from mpi4py import MPI
 
@@ -10,78 +9,154 @@ from hpcai.clock import Phases
 from hpcai.comm import reductions
 from hpcai.comm.grid import Group
 from hpcai.formulas.score import LARGEST
-from hpcai.search.group_runner import Leader, Squad
-from hpcai.search.journal import Trial
+from hpcai.record.record import fields
+from hpcai.record.training import Replay
+from hpcai.record.trial import Trial
+from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.train import proof
+from hpcai.workloads.nas.record import (
+    Coordinator,
+    GroupSeconds,
+    OverGroups,
+    Proposals,
+    SearchPhases,
+    SearchWork,
+)
 
-Json = dict[str, Any]
-EXHAUSTED = "exhausted"  # no group found anything more to try
-
-
-def summary(group: Group, squad: Squad, leader: Leader | None, trials: Sequence[Trial], phases: Phases) -> Json:
-    """The raw measurement; `trials` are known to rank 0 alone, all else is the same everywhere. Collective."""
-    totals, active = squad.totals, group.active
-    seconds = float(active.allreduce(totals.last_return, MPI.MAX))
-    return {
-        "trials": [asdict(trial) for trial in trials],
-        "seconds": seconds,
-        "group_seconds": _group_seconds(group, squad, seconds),
-        "retired_groups": active.allreduce(int(bool(squad.left)) * group.leader),
-        **_coordinated(group, leader),
-        "audit": proof.measured(totals.findings, group),
-        "differing_ranks": active.allreduce(totals.differing_ranks * group.leader),
-        "samples": active.allreduce(totals.samples * group.leader),
-        "skipped_samples": active.allreduce(totals.skipped_samples * group.leader),
-        "steps": active.allreduce(totals.steps * group.leader),
-        "executed_operations": active.allreduce(totals.executed_operations * group.leader),
-        "largest_deviation": min(active.allreduce(totals.deviation, MPI.MAX), LARGEST),
-        "proposals": _proposals(group, leader),
-        "phases": reductions.largest(active, phases.seconds),
-    }
+EXHAUSTED = "exhausted"  # no group found another network
 
 
-def _group_seconds(group: Group, squad: Squad, seconds: float) -> Json:
-    """Least, mean and most of the groups' seconds by what they did; `idle` is all that was none of it."""
-    own = {name.replace("-", ""): taken for name, taken in squad.totals.seconds.items()}
-    own["idle"] = max(0.0, seconds - sum(own.values()))
+@dataclass(frozen=True)
+class Totals:
+    """What all groups did; only rank 0 has the `trials`, the rest is the same on every active rank."""
+
+    trials: tuple[Trial, ...]
+    work: SearchWork
+    seconds: float
+    group_seconds: GroupSeconds
+    retired_groups: int
+    granted: int
+    duplicates: int
+    ended_by: str
+    coordinator: Coordinator
+    proposals: Proposals
+    replay: Replay
+    largest_deviation: float
+    phases: SearchPhases
+
+
+def totals(
+    group: Group,
+    runner: GroupRunner,
+    leader: GroupLeader | None,
+    trials: Sequence[Trial],
+    phases: Phases,
+    between_nodes: int,
+) -> Totals:
+    """The totals of a search that ended or was broken off. Collective over the active ranks."""
+    own, active = runner.totals, group.active
+    seconds = float(active.allreduce(own.last_return, MPI.MAX))
+    counts = _counts(group, leader)
+    return Totals(
+        trials=tuple(trials),
+        work=_work(group, runner, between_nodes),
+        seconds=seconds,
+        group_seconds=_group_seconds(group, runner, seconds),
+        retired_groups=active.allreduce(int(bool(runner.left)) * group.leader),
+        granted=counts.granted,
+        duplicates=counts.duplicates,
+        ended_by=counts.ended_by,
+        coordinator=_coordinator(group, leader, counts),
+        proposals=_proposals(group, leader),
+        replay=proof.measured(own.findings, group),
+        largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),
+        phases=_phases(group, phases),
+    )
+
+
+def _work(group: Group, runner: GroupRunner, between_nodes: int) -> SearchWork:
+    own, active = runner.totals, group.active
+    return SearchWork(
+        samples=active.allreduce(own.samples * group.leader),
+        skipped_samples=active.allreduce(own.skipped_samples * group.leader),
+        executed_operations=active.allreduce(own.executed_operations * group.leader),
+        steps=active.allreduce(own.steps * group.leader),
+        differing_ranks=active.allreduce(own.differing_ranks * group.leader),
+        between_nodes=between_nodes,
+    )
+
+
+def _phases(group: Group, phases: Phases) -> SearchPhases:
+    """Seconds of the slowest rank by phase."""
+    names = [field.name for field in fields(SearchPhases)]
+    known = {name: phases.seconds[name] for name in names if name in phases.seconds}
+    return SearchPhases(**reductions.largest(group.active, known))
+
+
+def _group_seconds(group: Group, runner: GroupRunner, seconds: float) -> GroupSeconds:
+    """Minimum, mean and maximum over the groups of the seconds of each activity; `idle` is the rest."""
+    own = runner.totals.seconds
+    return GroupSeconds(
+        training=_over_groups(group, own["training"]),
+        validation=_over_groups(group, own["validation"]),
+        warmup=_over_groups(group, own["warm_up"]),
+        idle=_over_groups(group, max(0.0, seconds - sum(own.values()))),
+    )
+
+
+def _over_groups(group: Group, seconds: float) -> OverGroups:
     active = group.active
-    return {
-        name: {
-            "min": active.allreduce(taken if group.leader else float("inf"), MPI.MIN),
-            "mean": active.allreduce(taken * group.leader) / group.groups,
-            "max": active.allreduce(taken * group.leader, MPI.MAX),
-        }
-        for name, taken in own.items()
-    }
+    return OverGroups(
+        min=active.allreduce(seconds if group.leader else float("inf"), MPI.MIN),
+        mean=active.allreduce(seconds * group.leader) / group.groups,
+        max=active.allreduce(seconds * group.leader, MPI.MAX),
+    )
 
 
-def _coordinated(group: Group, leader: Leader | None) -> Json:
-    """What the coordinator was asked and did, and how long leaders waited for its answers."""
+@dataclass(frozen=True)
+class _Counts:
+    """What the coordinator counted."""
+
+    granted: int
+    duplicates: int
+    ended_by: str
+    requests: int
+    busy_seconds: float
+
+
+def _counts(group: Group, leader: GroupLeader | None) -> _Counts:
     counts = None
-    if leader and leader.desk:
-        known = leader.desk.coordinator.counts
-        counts = {
-            "granted": known.granted,
-            "duplicates": known.duplicates,
-            "ended_by": known.ended_by or EXHAUSTED,
-            "coordinator": {"requests": known.requests, "busy_seconds": leader.desk.busy_seconds},
-        }
-    found: Json = group.active.bcast(counts)
-    waits = leader.errand.waits if leader else []
-    answered = group.active.allreduce(len(waits))
-    found["coordinator"] |= {
-        "wait_mean": group.active.allreduce(sum(waits)) / max(1, answered),
-        "wait_max": group.active.allreduce(max(waits, default=0.0), MPI.MAX),
-    }
+    if leader and leader.coordinator:
+        known = leader.coordinator.coordinator.counts
+        counts = _Counts(
+            granted=known.granted,
+            duplicates=known.duplicates,
+            ended_by=known.ended_by or EXHAUSTED,
+            requests=known.requests,
+            busy_seconds=leader.coordinator.busy_seconds,
+        )
+    found: _Counts = group.active.bcast(counts)
     return found
 
 
-def _proposals(group: Group, leader: Leader | None) -> Json:
-    seconds = leader.errand.seconds if leader else []
+def _coordinator(group: Group, leader: GroupLeader | None, counts: _Counts) -> Coordinator:
+    """The coordinator's busy time, and how long leaders waited for its answers."""
+    waits = leader.request.waits if leader else []
+    answered = group.active.allreduce(len(waits))
+    return Coordinator(
+        requests=counts.requests,
+        busy_seconds=counts.busy_seconds,
+        wait_mean=group.active.allreduce(sum(waits)) / max(1, answered),
+        wait_max=group.active.allreduce(max(waits, default=0.0), MPI.MAX),
+    )
+
+
+def _proposals(group: Group, leader: GroupLeader | None) -> Proposals:
+    seconds = leader.request.seconds if leader else []
     count = group.active.allreduce(len(seconds))
-    return {
-        "count": count,
-        "rejected": group.active.allreduce(leader.errand.rejected if leader else 0),
-        "seconds_mean": group.active.allreduce(sum(seconds)) / max(1, count),
-        "seconds_max": group.active.allreduce(max(seconds, default=0.0), MPI.MAX),
-    }
+    return Proposals(
+        count=count,
+        rejected=group.active.allreduce(leader.request.rejected if leader else 0),
+        seconds_mean=group.active.allreduce(sum(seconds)) / max(1, count),
+        seconds_max=group.active.allreduce(max(seconds, default=0.0), MPI.MAX),
+    )

@@ -1,20 +1,22 @@
-"""The pictures of a search: its score over time, and who of its trials descends from whom."""
+"""The plots of a search: its score over time, and from which trial each trial descends."""
 
 from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from hpcai.formulas.learning_curve import FAILED
+from hpcai.record.entry import Row
+from hpcai.record.trial import FAILED
+from hpcai.workloads.nas.record import SearchRow, TrialRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Json = dict[str, Any]
+Shown = tuple[str, SearchRow]  # the name of a result in the plots, and a search of it
 Place = tuple[float, float]
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
 UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
-WITHOUT_ACCURACY: dict[str, Json] = {
+WITHOUT_ACCURACY: dict[str, dict[str, Any]] = {
     "failed": {"marker": "x", "c": "tab:red"},
     "ended before it was judged": {"marker": "o", "facecolors": "white", "edgecolors": "gray"},
 }
@@ -22,20 +24,20 @@ MOST_NAMES = 60  # trials that are told by their number
 INITIAL = 0  # no trial has this id
 
 
-def score(axes: "Axes", tests: Sequence[Json]) -> None:
+def score(axes: "Axes", tests: Sequence[Shown]) -> None:
     """Regulated score, OPS and the least error so far over time; a point where the score is the highest that counts."""
-    unit, prefix = _unit(max(point["ops"] for test in tests for point in test["scores"]["series"]))
+    unit, prefix = _unit(max(point.ops for _, test in tests for point in test.scores.series))
     errors = axes.twinx()
-    for test, colour in zip(tests, cycle(COLOURS), strict=False):
-        scores, name = test["scores"], f"{test.get('run', '')}{test['index']}"
-        points = scores["series"]
-        seconds = [point["seconds"] for point in points]
-        axes.plot(seconds, [point["regulated_score"] / unit for point in points], colour, label=f"{name}: score")
-        axes.plot(seconds, [point["ops"] / unit for point in points], colour, linestyle="--", label=f"{name}: OPS")
-        errors.plot(seconds, [point["error"] for point in points], colour, linestyle=":")
+    for (run, test), colour in zip(tests, cycle(COLOURS), strict=False):
+        scores, name = test.scores, f"{run}{test.index}"
+        points = scores.series
+        seconds = [point.seconds for point in points]
+        axes.plot(seconds, [point.regulated_score / unit for point in points], colour, label=f"{name}: score")
+        axes.plot(seconds, [point.ops / unit for point in points], colour, linestyle="--", label=f"{name}: OPS")
+        errors.plot(seconds, [point.error for point in points], colour, linestyle=":")
         axes.plot([], [], colour, linestyle=":", label=f"{name}: error of the best (right)")
-        axes.plot(scores["regulated_seconds"], scores["regulated_score"] / unit, "o", color=colour)
-        axes.axvline(scores["least_seconds"], color=colour, linewidth=0.8, alpha=0.5)
+        axes.plot(scores.regulated_seconds, scores.regulated_score / unit, "o", color=colour)
+        axes.axvline(scores.least_seconds, color=colour, linewidth=0.8, alpha=0.5)
     axes.set(xlabel="s since the search began (the score counts behind the thin line)", xlim=(0, None), ylim=(0, None))
     axes.set_ylabel(f"OPS and regulated score, {prefix}OPS")
     errors.set(ylabel="1 - best accuracy so far", ylim=(0, 1))
@@ -46,22 +48,22 @@ def _unit(largest: float) -> tuple[float, str]:
     return next((unit for unit in UNITS if largest >= unit[0]), (1.0, ""))
 
 
-def tree(axes: "Axes", tests: Sequence[Json]) -> None:
+def tree(axes: "Axes", tests: Sequence[Shown]) -> None:
     """The trials of each search at the time when they returned, joined to their parents; colours are accuracies."""
     bottom, all_places, accuracies = 0.0, list[Place](), list[float]()
-    for test in tests:
-        places = _places(test["trials"], bottom)
+    for run, test in tests:
+        places = _places(test.trials, bottom)
         bottom = max(height for _, height in places.values()) + 2
-        _edges(axes, test["trials"], places)
-        if sum(len(each["trials"]) for each in tests) <= MOST_NAMES:
-            _names(axes, test["trials"], places)
+        _edges(axes, test.trials, places)
+        if sum(len(each.trials) for _, each in tests) <= MOST_NAMES:
+            _names(axes, test.trials, places)
         if len(tests) > 1:
-            name = f"{test.get('run', '')}{test['index']}"
+            name = f"{run}{test.index}"
             axes.annotate(name, places[INITIAL], (-18, 0), textcoords="offset points", va="center")
-        _marks(axes, test["trials"], places)
-        sound = [trial for trial in test["trials"] if not _kind(trial)]
-        all_places += [places[trial["id"]] for trial in sound]
-        accuracies += [trial["accuracy"] for trial in sound]
+        _marks(axes, test.trials, places)
+        sound = [trial for trial in test.trials if not _kind(trial)]
+        all_places += [places[trial.id] for trial in sound]
+        accuracies += [trial.accuracy for trial in sound]
     if all_places:
         x, y = zip(*all_places, strict=True)
         dots = axes.scatter(x, y, c=accuracies, cmap="viridis", s=_size(len(all_places)), zorder=3)
@@ -75,11 +77,11 @@ def _size(count: int) -> float:
     return 90.0 if count <= MOST_NAMES else 18.0
 
 
-def _places(trials: Sequence[Json], bottom: float) -> dict[int, Place]:
+def _places(trials: Sequence[TrialRow], bottom: float) -> dict[int, Place]:
     """Time and height of each trial and of the initial network: parents are amid their heirs."""
-    heirs: dict[int, list[int]] = {INITIAL: []} | {trial["id"]: [] for trial in trials}
+    heirs: dict[int, list[int]] = {INITIAL: []} | {trial.id: [] for trial in trials}
     for trial in trials:
-        heirs[trial["parent"] or INITIAL].append(trial["id"])
+        heirs[trial.parent or INITIAL].append(trial.id)
     order, waiting = list[int](), [INITIAL]
     while waiting:
         order.append(waiting.pop())
@@ -90,15 +92,15 @@ def _places(trials: Sequence[Json], bottom: float) -> dict[int, Place]:
     for number in reversed(order):
         if heirs[number]:
             heights[number] = sum(heights[heir] for heir in heirs[number]) / len(heirs[number])
-    times = {INITIAL: 0.0} | {trial["id"]: trial["returned"] for trial in trials}
+    times = {INITIAL: 0.0} | {trial.id: trial.returned for trial in trials}
     return {number: (times[number], heights[number]) for number in order}
 
 
-def _edges(axes: "Axes", trials: Sequence[Json], places: dict[int, Place]) -> None:
+def _edges(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -> None:
     from matplotlib.collections import LineCollection
 
-    def lines(some: Sequence[Json]) -> list[list[Place]]:
-        return [[places[trial["parent"] or INITIAL], places[trial["id"]]] for trial in some]
+    def lines(some: Sequence[TrialRow]) -> list[list[Place]]:
+        return [[places[trial.parent or INITIAL], places[trial.id]] for trial in some]
 
     best = _line_of_the_best(trials)
     axes.add_collection(LineCollection(lines(trials), colors="silver", linewidths=1, zorder=1))
@@ -106,37 +108,47 @@ def _edges(axes: "Axes", trials: Sequence[Json], places: dict[int, Place]) -> No
     axes.plot(*places[INITIAL], "s", color="black", zorder=3)
 
 
-def _marks(axes: "Axes", trials: Sequence[Json], places: dict[int, Place]) -> None:
+def _marks(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -> None:
     """Trials without an accuracy: those that failed, and those that the end of the search has cut before it."""
     for label, look in WITHOUT_ACCURACY.items():
-        chosen = [places[trial["id"]] for trial in trials if _kind(trial) == label]
+        chosen = [places[trial.id] for trial in trials if _kind(trial) == label]
         if chosen:
             told = label in axes.get_legend_handles_labels()[1]
             x, y = zip(*chosen, strict=True)
             axes.scatter(x, y, s=_size(len(trials)) / 2, zorder=3, label=None if told else label, **look)
 
 
-def _kind(trial: Json) -> str:
+def _kind(trial: TrialRow) -> str:
     """How a trial is drawn: by its accuracy (empty), or as one of those without."""
-    if trial["verdict"] in FAILED:
+    if trial.verdict in FAILED:
         return "failed"
-    return "" if trial["accuracy"] else "ended before it was judged"
+    return "" if trial.accuracy else "ended before it was judged"
 
 
-def _line_of_the_best(trials: Sequence[Json]) -> list[Json]:
-    known = {trial["id"]: trial for trial in trials}
-    found, each = list[Json](), max(trials, key=lambda trial: float(trial["accuracy"]), default=None)
+def _line_of_the_best(trials: Sequence[TrialRow]) -> list[TrialRow]:
+    known = {trial.id: trial for trial in trials}
+    found, each = list[TrialRow](), max(trials, key=lambda trial: float(trial.accuracy), default=None)
     while each is not None:
         found.append(each)
-        each = known.get(each["parent"])
+        each = known.get(each.parent)
     return found
 
 
-def _names(axes: "Axes", trials: Sequence[Json], places: dict[int, Place]) -> None:
+def _names(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -> None:
     """Number and operation of each trial, on the other side than its parent's."""
     below: dict[int, bool] = {INITIAL: False}
-    for trial in sorted(trials, key=lambda trial: float(trial["returned"])):
-        below[trial["id"]] = not below.get(trial["parent"] or INITIAL, False)
-        offset = (0, -15 if below[trial["id"]] else 8)
+    for trial in sorted(trials, key=lambda trial: float(trial.returned)):
+        below[trial.id] = not below.get(trial.parent or INITIAL, False)
+        offset = (0, -15 if below[trial.id] else 8)
         name = f"{trial['id']} {trial['operation']}"
-        axes.annotate(name, places[trial["id"]], offset, textcoords="offset points", ha="center", fontsize="x-small")
+        axes.annotate(name, places[trial.id], offset, textcoords="offset points", ha="center", fontsize="x-small")
+
+
+def _is_search(test: Row) -> bool:
+    return isinstance(test, SearchRow)
+
+
+PICTURES = [
+    ("score.png", "Score of the search over time", score, _is_search),
+    ("tree.png", "Networks of the trials, and from which trial each descends", tree, _is_search),
+]
