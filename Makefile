@@ -32,7 +32,7 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-network lint bench gpu-check wheelhouse clean
+.PHONY: help install run test test-slow test-all test-network faults golden lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
 
@@ -45,7 +45,7 @@ run: $(READY) ## the benchmark on NP=2 ranks with INPUT=input.dat
 	$(HIDING)
 	.venv/bin/mpirun -np "$$NP" .venv/bin/python bench.py "$$INPUT"
 
-test: $(READY) ## all tests
+test: $(READY) ## the tests to run before every commit; a few minutes
 	.venv/bin/python -m pytest
 
 test-%: $(READY) ## the MPI tests, on N ranks
@@ -62,10 +62,27 @@ gpu-check: $(READY) ## all that needs a GPU: tests, our kernels beside the vendo
 	.venv/bin/python benchmarks/gpu_check.py
 
 test-slow: $(READY) ## the tests that take long, or show more of what others show
-	.venv/bin/python -m pytest -m slow
+	.venv/bin/python -m pytest -m "slow and not network"
+
+test-all: $(READY) ## `make test` and `make test-slow` in one, with one summary; what .ci/run runs
+	.venv/bin/python -m pytest -m "not network"
 
 test-network: $(READY) ## the tests that need a package index
 	.venv/bin/python -m pytest -m network
+
+faults: $(READY) ## list the faults that tests plant, to compare before and after a change of the tests
+	.venv/bin/python tests/planted_faults.py
+
+golden: $(READY) ## renew the stored results of tests/golden/, after an intended change of the output
+	made=$$(mktemp -d)
+	trap 'rm -rf "$$made"' EXIT
+	for folder in "$$PWD/tests/golden" "$$PWD/tests/golden/weather"; do
+		(cd "$$made" && "$$OLDPWD/.venv/bin/mpirun" -np 2 "$$OLDPWD/.venv/bin/python" "$$OLDPWD/bench.py" "$$folder/input.dat")
+		for file in "$$folder"/*.*; do
+			case $$file in */input.dat) ;; *) mv "$$made"/results/*/"$${file##*/}" "$$file" ;; esac
+		done
+		rm -r "$$made/results"
+	done
 
 lint: $(READY) ## style and types
 	.venv/bin/python -m ruff check .

@@ -67,7 +67,8 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
 def test_help_names_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
     everyday = {"help", "install", "run", "test", "lint", "bench", "clean"}
-    assert verbs == everyday | {"test-slow", "test-network", "test-N", "wheelhouse", "gpu-check"}
+    of_tests = {"test-slow", "test-all", "test-network", "test-N", "faults", "golden"}
+    assert verbs == everyday | of_tests | {"wheelhouse", "gpu-check"}
 
 
 def test_clean_leaves_results(machine: Machine) -> None:
@@ -191,5 +192,5 @@ def test_integration_script_ends_with_the_summary(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     finished = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert finished.stdout == "verbs: lint test\n== 1 failed ==\n"
+    assert finished.stdout == "verbs: lint test-all\n== 1 failed ==\n"
     assert finished.returncode == 2

@@ -1,0 +1,34 @@
+"""The planted faults: every test that breaks or alters something on purpose, by its id; `make faults` prints them.
+
+What a change of the tests loses shows in the difference of two such lists.
+"""
+
+import re
+import sys
+
+import pytest
+
+# Of a file or a function: what a test does to a program, a result or a file, or what it must find.
+WORDS = (
+    "alter", "cannot_be", "broken", "breaks", "changed", "contradict", "damage", "dies", "diverge", "fail", "fault",
+    "flip", "forg", "hostile", "illegal", "invent", "killed", "lack", "leak", "lost", "missing", "nonsense", "noticed",
+    "other_samples", "refus", "refut", "spoil", "sudden", "taken_away", "twice", "wrong",
+)  # fmt: skip
+NAMED = re.compile("|".join(WORDS))
+
+
+def is_fault(test: str) -> bool:
+    """Whether the name of a test's file or function, not a parameter, says that it plants a fault."""
+    return NAMED.search(test.partition("[")[0]) is not None
+
+
+class Listing:
+    """Prints the tests that plant faults in place of running any."""
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        print("\n".join(sorted(item.nodeid for item in session.items if is_fault(item.nodeid))))
+
+
+if __name__ == "__main__":
+    options = ["--collect-only", "-p", "no:terminal", "-o", "addopts=", "-m", "not network"]
+    sys.exit(pytest.main([*options, *sys.argv[1:]], plugins=[Listing()]))
