@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 
 import torch
@@ -103,7 +104,7 @@ def _head(problem: Problem, cases: list[Case], world: World, placement: Placemen
     grids = grids_of(case.settings for case in cases)
     ranks: Sequence[Rank] = gather_listed(world, _rank(world, placement, device, grids))
     environment = Environment(
-        **inventory.environment(_mpi_library(), devices.name(device), devices.libraries(device)),
+        **asdict(inventory.inventory(_mpi_library(), devices.name(device), devices.libraries(device))),
         ranks=world.size,
         nodes=world.comm.allreduce(int(world.node.rank == 0)),
         accelerators=accelerators(world, device),

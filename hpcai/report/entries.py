@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from hpcai.record.entry import Entry, Row
+from hpcai.record.entry import Entry, Row, Table
 from hpcai.record.record import Record, fields
 from hpcai.record.result import Result
 from hpcai.report import memory, telemetry
@@ -21,7 +21,7 @@ SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")  # c
 def block(result: Result, entry: Entry) -> str:
     """What is printed of a test: a row of HPL with its lines, or a table."""
     lines = registry.part(entry.workload, "lines")
-    if isinstance(entry, Row):
+    if not isinstance(entry, Table):
         return str(lines.block(entry))
     notes = [*memory.lines(entry.memory), *memory.notes(entry.memory), telemetry.note(entry.telemetry), ""]
     return str(lines.block(entry, rows_of(result, entry))) + printed(notes)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from hpcai.machine.affinity import ranges
-from hpcai.record.record import Field, fields
+from hpcai.record.record import Field, Record, fields
 from hpcai.record.result import Repeatability, Result, Spread
 
 HEAD = f"{'':>40} {'runs':>6} {'mean':>16} {'median':>16} {'min':>16} {'max':>16} {'CV %':>10}"
@@ -14,7 +14,7 @@ def table(result: Result, repeatability: Sequence[Repeatability]) -> Iterator[st
     if repeatability:
         yield "Repetitions with different seeds (CV: sample standard deviation / mean)"
     for entry in repeatability:
-        scores = next(test.scores for test in result.tests if test.index == entry.tests[0])
+        scores: Record = next(test.scores for test in result.tests if test.index == entry.tests[0])
         declared = {field.name: field for field in fields(type(scores))}
         yield f"Rows {ranges(list(entry.tests))}:"
         yield HEAD

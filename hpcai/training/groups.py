@@ -11,7 +11,7 @@ from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, broadcast
-from hpcai.data.staging import staged
+from hpcai.data.staging import StagedDataset, staged
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.record.preflight import SiteFunction, SiteKernels

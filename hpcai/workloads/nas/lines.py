@@ -15,7 +15,7 @@ from hpcai.report.rows import (
     replay_notes,
     residual_notes,
 )
-from hpcai.report.series import CURVE, Table
+from hpcai.report.series import CURVE, Line, Table
 from hpcai.report.text import counted, printed, score, with_reasons
 from hpcai.workloads.nas.record import ScorePoint, SearchRow
 from hpcai.workloads.nas.trial_lines import trial_table
@@ -91,7 +91,7 @@ def _some(points: Sequence[ScorePoint]) -> list[ScorePoint]:
 def series(entry: SearchRow) -> Iterator[Table]:
     """The score over time, and the validations of all trials with their numbers, as tables of series.h5."""
     yield "score", SCORE, [tuple(getattr(point, name) for name in SCORE) for point in entry.scores.series]
-    lines = [
+    lines: list[Line] = [
         (trial.id, epoch.epoch, epoch.seconds, epoch.loss, epoch.accuracy)
         for trial in entry.raw.trials
         for epoch in trial.curve

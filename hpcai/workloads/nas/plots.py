@@ -79,7 +79,7 @@ def _size(count: int) -> float:
 
 def _places(trials: Sequence[TrialRow], bottom: float) -> dict[int, Place]:
     """Time and height of each trial and of the initial network: parents are amid their heirs."""
-    heirs: dict[int, list[int]] = {INITIAL: []} | {trial.id: [] for trial in trials}
+    heirs: dict[int, list[int]] = {INITIAL: [], **{trial.id: [] for trial in trials}}
     for trial in trials:
         heirs[trial.parent or INITIAL].append(trial.id)
     order, waiting = list[int](), [INITIAL]
@@ -130,7 +130,7 @@ def _line_of_the_best(trials: Sequence[TrialRow]) -> list[TrialRow]:
     found, each = list[TrialRow](), max(trials, key=lambda trial: float(trial.accuracy), default=None)
     while each is not None:
         found.append(each)
-        each = known.get(each.parent)
+        each = known.get(each.parent or INITIAL)
     return found
 
 
@@ -140,7 +140,7 @@ def _names(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -
     for trial in sorted(trials, key=lambda trial: float(trial.returned)):
         below[trial.id] = not below.get(trial.parent or INITIAL, False)
         offset = (0, -15 if below[trial.id] else 8)
-        name = f"{trial['id']} {trial['operation']}"
+        name = f"{trial.id} {trial.operation}"
         axes.annotate(name, places[trial.id], offset, textcoords="offset points", ha="center", fontsize="x-small")
 
 

@@ -25,7 +25,7 @@ def search_scores(
 ) -> SearchScores:
     """rate: FLOPS; credited: operations by rule `model`; credits: of all trials in the order of time, by `aiperf`."""
     raw: SearchRaw = measured.raw
-    ends = Counter(trial.end for trial in raw.trials)
+    ends: Counter[str] = Counter(trial.end for trial in raw.trials)
     training, idle = raw.group_seconds.training.mean, raw.group_seconds.idle.mean
     points = _points(case, raw, credits)
     least = aiperf.least_seconds(raw.seconds)
