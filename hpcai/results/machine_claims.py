@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from hpcai.comm.grid_coordinates import LISTED_RANKS, described, grids_of, groups_of
+from hpcai.comm.grid_coordinates import LISTED_RANKS, grids_of, groups_of, idle_ranks, listed_grids
 from hpcai.inputfile import Case
 from hpcai.machine.signals import ASKING
 from hpcai.record.entry import Entry
@@ -28,9 +28,9 @@ def broken_machine_claims(result: Result, cases: Sequence[Case]) -> Iterator[str
 
 def _ranks(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case]) -> dict[str, bool]:
     size, grids = environment.ranks, grids_of(case.settings for case in cases)
-    stated = {"grids": [*environment.grids], "idle": [*environment.idle]}
+    expected = (listed_grids(grids), idle_ranks(grids, size))
     return {
-        "environment: the grids of the tests, and their idle ranks": stated == described(grids, size),
+        "environment: the grids of the tests, and their idle ranks": (environment.grids, environment.idle) == expected,
         "environment: at most a node for each rank": environment.nodes <= size,
         "ranks: each that is listed, in order": [rank.rank for rank in ranks] == [*range(min(LISTED_RANKS, size))],
         "ranks: groups, by the grids": all([*rank.groups] == groups_of(rank.rank, grids) for rank in ranks),
