@@ -28,9 +28,9 @@ def broken_machine_claims(result: Result, cases: Sequence[Case]) -> Iterator[str
 
 def _ranks(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case]) -> dict[str, bool]:
     size, grids = environment.ranks, grids_of(case.settings for case in cases)
+    expected = (listed_grids(grids), idle_ranks(grids, size))
     return {
-        "environment: the grids of the tests, and their idle ranks": (environment.grids, environment.idle)
-        == (listed_grids(grids), idle_ranks(grids, size)),
+        "environment: the grids of the tests, and their idle ranks": (environment.grids, environment.idle) == expected,
         "environment: at most a node for each rank": environment.nodes <= size,
         "ranks: each that is listed, in order": [rank.rank for rank in ranks] == [*range(min(LISTED_RANKS, size))],
         "ranks: groups, by the grids": all([*rank.groups] == groups_of(rank.rank, grids) for rank in ranks),
