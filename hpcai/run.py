@@ -1,12 +1,12 @@
 """A run from the agreed problem to the last line of the report: prepare, then measure and record case by case."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
 import torch
 from mpi4py import MPI
+from msgspec import convert
 
 from hpcai import __version__, clock
 from hpcai.comm.device_selection import select_device
@@ -22,6 +22,7 @@ from hpcai.monitoring.node_telemetry import Monitor
 from hpcai.preflight.case_checks import check, check_rank, survey
 from hpcai.preflight.library_loading import compiles
 from hpcai.record.machine import Environment, Rank
+from hpcai.record.plain import plain
 from hpcai.record.problem import input_of
 from hpcai.record.record import Record
 from hpcai.record.result import Result
@@ -102,7 +103,7 @@ def _cases(problem: Problem, world: World, count: int) -> list[Case]:
 def _head(problem: Problem, cases: list[Case], world: World, placement: Placement, device: torch.device) -> Result:
     """The result before its first test: all ranks as sums, the first ones also by name. Collective."""
     grids = grids_of(case.settings for case in cases)
-    ranks: Sequence[Rank] = gather_listed(world, _rank(world, placement, device, grids))
+    listed = gather_listed(world, plain(_rank(world, placement, device, grids)))
     environment = Environment(
         **asdict(inventory.inventory(_mpi_library(), devices.name(device), devices.libraries(device))),
         ranks=world.size,
@@ -117,7 +118,7 @@ def _head(problem: Problem, cases: list[Case], world: World, placement: Placemen
         date=clock.utc().isoformat(),
         input=input_of(problem),
         environment=environment,
-        ranks=tuple(ranks),
+        ranks=convert(listed, tuple[Rank, ...]),
     )
 
 
