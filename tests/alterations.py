@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.errors import InputError
-from hpcai.report import verify
+from hpcai.verification import verify
 
 Json = dict[str, Any]
 Key = str | int

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from launch import BENCH, ROOT, Finished, mpirun, run_job
 
-from hpcai import result as results
-from hpcai.inputfile import Case, from_dict
+from hpcai.inputfile import Case
+from hpcai.record.loading import result_of
+from hpcai.record.plain import digest, plain
+from hpcai.verification import verify
 
 Json = dict[str, Any]
 
@@ -85,17 +87,17 @@ def golden_weather() -> Json:
 
 def cases_of(result: Json) -> list[Case]:
     """The cases of a result's input."""
-    return from_dict(result["input"]).cases(result["environment"]["ranks"], result["environment"]["accelerators"])
+    return verify.cases_of(result_of(result))
 
 
-def judged(result: Json) -> Json:
-    """A result with all that is derived made again from its raw measurements: the most a forger can do."""
-    cases, made = cases_of(result), {**result, **{member: [] for member in results.EMPTY}}
-    for case, entry in zip(cases, results.ended(result), strict=False):
-        results.enter(made, case, entry["raw"])
-    return json.loads(json.dumps(results.sealed(made, len(cases))))
+def rebuilt(result: Json) -> Json:
+    """A result with all that is derived made again from its raw measurements: the most that a forger can do.
+
+    HpcaiError where a record does not allow what stands there.
+    """
+    return plain(verify.rebuilt(result_of(result)))
 
 
 def renewed(result: Json) -> Json:
     """A result with its digest made new."""
-    return {**result, "digest": results.digest(result)}
+    return {**result, "digest": digest(result)}

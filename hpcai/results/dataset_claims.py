@@ -25,8 +25,8 @@ def dataset_of(subject: Subject) -> Dataset:
     return dataset
 
 
-def described(known: Known, where: str = "raw.") -> tuple[Claim, ...]:
-    """Claims about the description of any data."""
+def described(known: Known, where: str = "raw.", generated: str = "") -> tuple[Claim, ...]:
+    """Claims about the description of any data; `generated`: the example that CLASSES is given for."""
     return (
         Claim(
             "training_samples = SAMPLES",
@@ -37,7 +37,7 @@ def described(known: Known, where: str = "raw.") -> tuple[Claim, ...]:
             "classes = CLASSES",
             lambda subject: subject.case["CLASSES"] in (0, dataset_of(subject).classes),
             changed(f"{where}dataset.classes", 77),
-            example="generated",
+            example=generated,
         ),
         Claim(
             "dataset: the one that the input names",

@@ -42,7 +42,7 @@ def image_data(where: str = "raw.") -> tuple[Claim, ...]:
         return Claim(text, _of_kind(kind, holds), changed(f"{where}dataset.{field}", value), example)
 
     return (
-        *described(known, where),
+        *described(known, where, generated="generated"),
         claim(FILES, "dataset: images of 1 x 28 x 28 in 10 classes", _fashion_shape, "shape", [1, 224, 224], "files"),
         claim(FILES, "dataset: the name that its fingerprint has", _fashion_name, "name", "imagenet", "files"),
         claim(

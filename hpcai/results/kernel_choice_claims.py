@@ -41,10 +41,10 @@ def _norms(case: Case, raw: TrainingRaw) -> bool:
     if choice is None:
         return True
     found = {norm.shape: norm.layers for norm in choice.normalisations}
-    return found.items() <= _norms_of(graph_of(case, raw.dataset), case["BATCH"]).items()
+    return found.items() <= batch_norms(graph_of(case, raw.dataset), case["BATCH"]).items()
 
 
-def _norms_of(graph: Graph, batch: int) -> Mapping[str, int]:
+def batch_norms(graph: Graph, batch: int) -> Mapping[str, int]:
     """How many batch norms a network has of each shape with what is computed at once with them."""
     groups = (group for group in joined(plan(graph)) if isinstance(group[0].layer.op, BatchNorm))
     return Counter(in_words(group, (batch, *graph.shapes[group[0].layer.inputs[0]])) for group in groups)

@@ -12,7 +12,7 @@ from hpcai.results.claim import Claim, Subject
 from hpcai.results.training_claims import of_raw
 
 INT8, FP16 = "int8", "fp16"
-CUSTOM, PROBED, STAGED, SITE = "custom", "bf16", "staged", "site kernels"  # examples
+CUSTOM, PROBED, STAGED = "custom", "bf16", "staged"  # examples
 PROBE = {"fp32_seconds": 0.1, "seconds": 0.1, "converted": False}
 STAGING = {"bytes": 8, "reused_bytes": 0, "nodes": 1, "seconds": 1.0, "kept": False}
 SITE_KERNELS = {"sha256": "0" * 64, "computes": ["multiply"]}
