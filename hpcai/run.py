@@ -22,7 +22,7 @@ from hpcai.monitoring.node_telemetry import Monitor
 from hpcai.preflight.case_checks import check, check_rank, survey
 from hpcai.preflight.library_loading import compiles
 from hpcai.record.machine import Environment, Rank
-from hpcai.record.plain import plain
+from hpcai.record.plain import checked, plain
 from hpcai.record.problem import input_of
 from hpcai.record.record import Record
 from hpcai.record.result import Result
@@ -113,13 +113,14 @@ def _head(problem: Problem, cases: list[Case], world: World, placement: Placemen
         idle=idle_ranks(grids, world.size),
         warnings=tuple(_warnings(world, placement)),
     )
-    return Result(
+    head = Result(
         version=__version__,
         date=clock.utc().isoformat(),
         input=input_of(problem),
         environment=environment,
         ranks=convert(listed, tuple[Rank, ...]),
     )
+    return checked(head)
 
 
 def _mpi_library() -> str:

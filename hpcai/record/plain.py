@@ -2,19 +2,28 @@
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 
 from hpcai.record.record import Record
 
 Json = dict[str, Any]
+R = TypeVar("R", bound=Record)
 
 
 def plain(record: Record) -> Json:
     """The record as JSON has it: objects, lists, numbers, texts. ValueError where a number is not finite."""
     found: Json = json.loads(json.dumps(to_builtins(record), allow_nan=False))
     return found
+
+
+def checked(record: R) -> R:
+    """The record as it is read again from JSON: every value of its declared type and within its bounds.
+
+    ValidationError where a value is not as it is declared: the program contradicts its own records.
+    """
+    return convert(plain(record), type(record))
 
 
 def text(record: Record) -> str:

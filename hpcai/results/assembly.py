@@ -9,6 +9,7 @@ from hpcai.formulas import eligibility, score
 from hpcai.inputfile import Case
 from hpcai.record.entry import Entry, Row, Table
 from hpcai.record.machine import Environment
+from hpcai.record.plain import checked
 from hpcai.record.record import Record
 from hpcai.record.result import BrokenOff, Result
 from hpcai.results.checks import at_most
@@ -25,11 +26,11 @@ def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry
     """The result with one more test, and the entry of that test."""
     before = Before(result.tests, result.tables, result.kernels, result.collectives)
     checks = registry.part(case.workload, "checks")
-    entry = with_claims(case, checks.build(case, measured, before), result.environment)
+    entry = checked(with_claims(case, checks.build(case, measured, before), result.environment))
     if isinstance(entry, Row):
         return structs.replace(result, tests=(*result.tests, entry)), entry
     member = registry.workload(case.workload).rows
-    rows = (*getattr(result, member), *checks.rows(case, measured.raw)) if member else ()
+    rows = (*getattr(result, member), *map(checked, checks.rows(case, measured.raw))) if member else ()
     more = {member: rows} if member else {}
     return structs.replace(result, tables=(*result.tables, entry), **more), entry
 
