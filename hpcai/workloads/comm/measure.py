@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
+from msgspec import convert, to_builtins
 
 from hpcai.comm.collective_timing import CollectiveMemory, CollectiveTimer
 from hpcai.comm.collectives import Backend, Mpi, Torch
@@ -59,7 +60,7 @@ def _measure(
             if scope.joined:
                 part.measure(host, shutdown)
             stopped = shutdown.agreed(group.active)
-            raw = _joined(raw, broadcast(group.active, part.raw()))
+            raw = _joined(raw, convert(broadcast(group.active, to_builtins(part.raw())), CommRaw))
             if stopped:
                 return Stopped(raw)
     return raw
