@@ -1,7 +1,7 @@
 """The workload [comm] on real ranks: every scope of a grid, idle ranks, pretended nodes, and an early end."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -26,7 +26,8 @@ Tell = Callable[[str, float], None]
 
 
 def case_of(groups: int, degree: int, sizes: tuple[int, ...] = SIZES) -> Case:
-    settings = {"GROUPS": groups, "DEGREE": degree, "MAPPING": "row", "SIZES": sizes, "SEED": 1, "TELEMETRY": 0.0}
+    settings: dict[str, Any] = {"GROUPS": groups, "DEGREE": degree, "MAPPING": "row", "SIZES": sizes}
+    settings |= {"SEED": 1, "TELEMETRY": 0.0}
     return Case(2, "comm", settings)
 
 
