@@ -20,7 +20,8 @@ ABSENT = MissingKernel(kernel="triad", dtype="fp64", provider="vendor", why="PAS
 
 
 def case_of(*shapes: str, batch: int = 4, types: tuple[str, ...] = ("fp32",)) -> Case:
-    settings = {"SHAPES": shapes, "BATCH": batch, "RESOLUTION": 0, "PRECISION": types, "SEED": 1, "TELEMETRY": 30.0}
+    settings: dict[str, Any] = {"SHAPES": shapes, "BATCH": batch, "RESOLUTION": 0, "PRECISION": types}
+    settings |= {"SEED": 1, "TELEMETRY": 30.0}
     return Case(3, "kernels", settings)
 
 

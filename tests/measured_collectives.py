@@ -64,12 +64,12 @@ def raw_of(
         if elements(collective, nbytes, ranks)
     ]
     left_out = tuple(SkippedScope(scope=scope, why=skipped[scope]) for scope in SCOPES if scope in skipped)
-    return CommRaw(rows=tuple(rows), skipped=left_out)
+    return CommRaw(rows=tuple(rows), skipped=left_out, unsupported=(), too_small=())
 
 
 def of_rows(*rows: MeasuredCollective) -> CommRaw:
     """These rows alone."""
-    return CommRaw(rows=rows)
+    return CommRaw(rows=rows, skipped=(), unsupported=(), too_small=())
 
 
 def single_node() -> tuple[Case, CommRaw]:

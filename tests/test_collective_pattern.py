@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hpcai.comm.buffers import UNWRITTEN, CollectivePatterns, divide, pool_elements
 from hpcai.comm.test_pattern import BLOCK, EXACT, VARIANTS, Pattern, total_weight, values, weight
-from hpcai.result.collectives import COLLECTIVES, elements
+from hpcai.formulas.collectives import COLLECTIVES, elements
 
 CPU = torch.device("cpu")
 

@@ -2,17 +2,16 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
 import torch
 
-from hpcai.result.collectives import COLLECTIVES
+from hpcai.formulas.collectives import COLLECTIVES, CollectiveName
 
 if TYPE_CHECKING:
-    from hpcai.comm.collective_timing import CollectiveTimer
+    from hpcai.comm.collective_timing import CollectiveTimer, TimedCollective
     from hpcai.comm.collectives import Backend
 
 Call = Callable[[], Any]
@@ -73,13 +72,15 @@ def benches(ranks: int, largest: int = max(COUNTS)) -> "list[CollectiveTimer]":
     return [CollectiveTimer(backend, scope, room) for backend in backends]
 
 
-def rows_of(bench: "CollectiveTimer", collective: str, counts: tuple[int, ...] = COUNTS) -> list[dict[str, Any]]:
-    return [asdict(bench.row(collective, count)) for count in counts]
+def rows_of(
+    bench: "CollectiveTimer", collective: CollectiveName, counts: tuple[int, ...] = COUNTS
+) -> "list[TimedCollective]":
+    return [bench.row(collective, count) for count in counts]
 
 
 def rows_under(
-    bench: "CollectiveTimer", collective: str, fault: Spoil, at: int, counts: tuple[int, ...] = COUNTS
-) -> list[dict[str, Any]]:
+    bench: "CollectiveTimer", collective: CollectiveName, fault: Spoil, at: int, counts: tuple[int, ...] = COUNTS
+) -> "list[TimedCollective]":
     """The rows while rank `at` is at fault."""
     from mpi4py import MPI
 
@@ -115,11 +116,11 @@ def test_every_fault_is_found_in_every_collective_of_both_backends() -> None:
         for bench in benches(world.size):
             for collective in COLLECTIVES:
                 at = 0 if collective == "broadcast" else world.size - 1  # where what is sent counts
-                assert [row["wrong"] for row in rows_of(bench, collective)] == [0, 0]
+                assert [row.wrong for row in rows_of(bench, collective)] == [0, 0]
                 for name, fault in FAULTS.items():
                     found = rows_under(bench, collective, fault, at)
-                    assert all(row["wrong"] > 0 for row in found), (name, collective, found)
-                assert [row["wrong"] for row in rows_of(bench, collective)] == [0, 0]
+                    assert all(row.wrong > 0 for row in found), (name, collective, found)
+                assert [row.wrong for row in rows_of(bench, collective)] == [0, 0]
         _check_another_root(*benches(world.size), world)
 
 
@@ -129,9 +130,9 @@ def _check_another_root(of_torch: "CollectiveTimer", of_mpi: "CollectiveTimer", 
     from hpcai.comm.collectives import Mpi, Torch
 
     with patch.object(Torch, "broadcast", lambda self, send, receive: lambda: distributed.broadcast(receive, 1)):
-        assert all(row["wrong"] > 0 for row in rows_of(of_torch, "broadcast"))
+        assert all(row.wrong > 0 for row in rows_of(of_torch, "broadcast"))
     with patch.object(Mpi, "broadcast", lambda self, send, receive: lambda: world.Bcast(receive.numpy(), 1)):
-        assert all(row["wrong"] > 0 for row in rows_of(of_mpi, "broadcast"))
+        assert all(row.wrong > 0 for row in rows_of(of_mpi, "broadcast"))
 
 
 @pytest.mark.parallel(2)
@@ -157,7 +158,7 @@ def _check_each_call(bench: "CollectiveTimer") -> None:
             calls: list[int] = []
             wrong = functools.partial(_spoil_one, calls, bad)
             (row,) = rows_under(bench, collective, wrong, 0, (501,))
-            assert (row["wrong"], row["iterations"], len(calls)) == (1, 2, 3)
+            assert (row.wrong, row.iterations, len(calls)) == (1, 2, 3)
 
 
 def _spoil_one(calls: list[int], bad: int, call: Call, send: torch.Tensor, receive: torch.Tensor, here: bool) -> Call:
@@ -167,8 +168,8 @@ def _spoil_one(calls: list[int], bad: int, call: Call, send: torch.Tensor, recei
 def _check_many_blocks(bench: "CollectiveTimer") -> None:
     for collective in COLLECTIVES:
         (row,) = rows_of(bench, collective, (BLOCKS,))
-        assert row["wrong"] == 0
-        assert row["seconds"] > 0 and row["iterations"] == 2
+        assert row.wrong == 0
+        assert row.seconds > 0 and row.iterations == 2
 
 
 def _check_lacking(bench: "CollectiveTimer") -> None:

@@ -1,17 +1,20 @@
 """What a test of collectives will need: the plan against what real ranks use."""
 
+from typing import Any
+
 import pytest
 import torch
 
-from hpcai.estimate.collectives import COMPARED, PATTERNS, POOL, TIMED, comm_memory, comm_seconds
-from hpcai.estimate.kernels import Rank
+from hpcai.estimate import Rank
+from hpcai.inputfile import Case
+from hpcai.workloads.comm.plan import COMPARED, PATTERNS, POOL, TIMED, comm_memory, comm_seconds
 
 CPU = torch.device("cpu")
 HOST, GPU = Rank(threads=1, free=2**34), Rank(threads=1, free=2**34, accelerated=True)
 MIB = 2**20
 
 
-def settings(groups: int, degree: int, *sizes: int) -> dict[str, object]:
+def settings(groups: int, degree: int, *sizes: int) -> dict[str, Any]:
     return {"GROUPS": groups, "DEGREE": degree, "SIZES": sizes, "MAPPING": "row"}
 
 
@@ -48,7 +51,6 @@ def test_seconds_count_the_scopes_that_differ() -> None:
 def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     from hpcai.comm import world as worlds
     from hpcai.comm.shutdown import Shutdown
-    from hpcai.inputfile import Case
     from hpcai.machine import memory
     from hpcai.workloads.comm import measure
 
@@ -57,11 +59,11 @@ def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     if world.size != 2 or not memory.reset_peak():
         return
     memory.keep_freed()
-    measure.run(Case(1, "comm", settings(1, 2, 1024)), 1, world, CPU, lambda text, share: None, shutdown)
+    measure.run(Case(1, "comm", settings(1, 2, 1024)), world, CPU, lambda text, share: None, shutdown)
     largest = 2**24
     memory.give_back()
     before = memory.resident()
-    measure.run(Case(1, "comm", settings(1, 2, largest)), 1, world, CPU, lambda text, share: None, shutdown)
+    measure.run(Case(1, "comm", settings(1, 2, largest)), world, CPU, lambda text, share: None, shutdown)
     planned = sum(comm_memory(settings(1, 2, largest), HOST).values())
     assert 0.5 * planned < memory.peak() - before < planned
     shutdown.close()

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 from kernel_rows import case_of
 
-from hpcai.estimate import kernels as estimate
-from hpcai.estimate.kernels import Rank, automatic_sizes, kernels_memory, kernels_seconds, triad_length
+from hpcai.estimate import Rank
 from hpcai.machine import caches
 from hpcai.machine.device import MOST_CACHED
 from hpcai.opcount.products import of_network, squares
+from hpcai.workloads.kernels import plan
+from hpcai.workloads.kernels.plan import automatic_sizes, kernels_memory, kernels_seconds, triad_length
 
 MIB = 2**20
-CONSTANT = estimate.PACKED + estimate.SMALL_OBJECTS  # which small cases need less of
+CONSTANT = plan.PACKED + plan.SMALL_OBJECTS  # which small cases need less of
 RANK = Rank(threads=1, free=8 * 2**30, ranks=2)
 
 
@@ -22,7 +23,7 @@ def test_sizes_of_auto_end_where_memory_or_a_second_does() -> None:
     assert automatic_sizes(RANK, 1e6) == [512]
     small = Rank(1, 600 * MIB)
     assert automatic_sizes(small, 1e15) == [512, 1024]
-    (largest,) = (max(sum(estimate.needs(p, small).values()) for p in squares([n])) for n in [1024])
+    (largest,) = (max(sum(plan.needs(p, small).values()) for p in squares([n])) for n in [1024])
     assert largest <= small.free // 4
 
 
@@ -67,8 +68,8 @@ def test_types_of_tensor_cores_are_planned_where_they_are_computed() -> None:
     (halves,) = of_network("resnet8", 4, dtype="bf16")[:1]
     (whole,) = of_network("resnet8", 4)[:1]
     for product, share in ((halves, 0.5), (whole, 1.0)):
-        assert estimate.needs(product, gpu)["operands"] == share * estimate.needs(whole, gpu)["operands"]
-    assert estimate.needs(halves, RANK)["operands"] == estimate.needs(whole, RANK)["operands"], "drawn in fp32"
+        assert plan.needs(product, gpu)["operands"] == share * plan.needs(whole, gpu)["operands"]
+    assert plan.needs(halves, RANK)["operands"] == plan.needs(whole, RANK)["operands"], "drawn in fp32"
     named = case_of("resnet8", types=("fp32", "bf16")).settings
     plain = case_of("resnet8").settings
     assert kernels_seconds(named, RANK) == kernels_seconds(plain, RANK)
@@ -90,12 +91,12 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
     from test_workload_kernels import few_calls, ranks
 
     from hpcai.machine import memory
-    from hpcai.workloads.kernels import ceilings, measure
+    from hpcai.workloads.kernels import ceiling_tasks, measure
     from hpcai.workloads.kernels.product_timing import Team
 
     few_calls(monkeypatch)
-    monkeypatch.setattr(ceilings, "triad_length", lambda rank: 2**16)
-    monkeypatch.setattr(estimate, "triad_length", lambda rank: 2**16)
+    monkeypatch.setattr(ceiling_tasks, "triad_length", lambda rank: 2**16)
+    monkeypatch.setattr(plan, "triad_length", lambda rank: 2**16)
     memory.keep_freed()
     cpu = torch.device("cpu")
     with ranks() as (world, shutdown):
@@ -105,7 +106,7 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
             memory.give_back()
             memory.reset_peak()
             base = memory.resident()
-            measure.run(case, 1, world, cpu, lambda *words: None, shutdown)
+            measure.run(case, world, cpu, lambda *words: None, shutdown)
             used, rank = memory.peak() - base, measure.facts(world, Team(world.comm, cpu, 1, 1))
             planned = sum(kernels_memory(case.settings, rank).values())
             if case["SHAPES"][0] != "33":  # the first has everything loaded

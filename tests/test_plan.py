@@ -22,6 +22,7 @@ from hpcai.machine.memory import Limit
 from hpcai.plan import planner, step_rate
 from hpcai.preflight import case_checks
 from hpcai.report import plan
+from hpcai.workloads.kernels.plan import kernels_memory
 
 CPU = torch.device("cpu")
 ENOUGH = Limit(2**50, "/a/file")
@@ -155,7 +156,7 @@ def test_text() -> None:
 def test_every_purpose_has_a_meaning() -> None:
     texts = TABLES.replace("64", "4096"), TABLES, SEARCH
     tests = [*plans(problem(), 2), *(test for text in texts for test in plans(parse(text), 2))]
-    on_gpu = estimate.kernels_memory(parse(TABLES).cases(2)[0].settings, Rank(1, 2**34, accelerated=True))
+    on_gpu = kernels_memory(parse(TABLES).cases(2)[0].settings, Rank(1, 2**34, accelerated=True))
     assert {purpose for test in tests for purpose in test["memory"]} | {*on_gpu} == set(plan.MEANINGS)
 
 

@@ -3,48 +3,57 @@
 import hashlib
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from small_run import cases_of, golden, judged
+from examples.training import rebuilt as fitted
+from examples.training import stored
+from msgspec import structs
+from small_run import golden, rebuilt
 
-from hpcai import opcount, result
-from hpcai.inputfile import Case
+from hpcai import opcount
 from hpcai.networks import build
-from hpcai.result.checks import CEILING
+from hpcai.record.entry import Check
+from hpcai.record.plain import digest
+from hpcai.record.training import TrainingRow
+from hpcai.results.alterations import changed
+from hpcai.results.checks import CEILING, at_most
+from hpcai.results.measured import Before, Measured
+from hpcai.results.row import tv
+from hpcai.workloads.ensemble import checks
 
 Json = dict[str, Any]
 SETTINGS = {"MAPPING": "row", "DEGREE": 1, "ALLREDUCE": "flat", "PRECISION": "fp32", "PARALLEL": "data"}
 PROVIDED = {"KERNELS": "vendor", "WIRE": "fp32"}
 
 
-def row(raw: Json | None = None, index: int = 0, **settings: Any) -> Json:
-    """A test of the stored run judged again, with other raw measurements or settings."""
-    stored = golden()
-    case = cases_of(stored)[index]
-    changed = Case(case.index, case.workload, {**case.settings, **settings})
-    return result.judge(changed, {**stored["tests"][index]["raw"], **(raw or {})}, [])
+def row(raw: Json | None = None, index: int = 0, **settings: Any) -> TrainingRow:
+    """A test of the stored run built again, with other raw measurements (by path) or settings."""
+    alterations = (changed(f"raw.{path}", value) for path, value in (raw or {}).items())
+    entry: TrainingRow = fitted(stored("ensemble")[index], *alterations, **settings).entry
+    return entry
 
 
-def check(judged: Json, name: str) -> Json:
-    return next(check for check in judged["checks"] if name in check["name"])
+def check(entry: TrainingRow, name: str) -> Check:
+    return next(check for check in entry.checks if name in check.name)
 
 
 def test_row_of_the_first_test() -> None:
     """resnet8 on one 28 x 28 picture: 18,691,840 FLOP forward, 55,849,728 with the backward pass."""
-    first = row({"samples": 800, "phases": {**golden()["tests"][0]["raw"]["phases"], "training": 2.0}})
+    first = row({"work.samples": 800, "phases.training": 2.0})
     graph = build("resnet8", (28, 28), 1, 10)
-    assert first["operations"]["per_sample"] == opcount.count(graph, "model").total == 55_849_728
-    assert first["operations"]["credited"] == 44_679_782_400
-    assert first["seconds"] == first["phases"]["training"] == 2.0
-    assert first["gflops"] == 22.3398912
-    assert first["scores"]["flops"] == 22_339_891_200.0
-    assert first["scores"]["images_per_second"] == 400.0
-    assert [first[name] for name in ("tv", "n", "nb", "p", "q")] == ["WR10S1V4", 800, 32, 2, 1]
+    assert first.operations.per_sample == opcount.count(graph, "model").total == 55_849_728
+    assert first.operations.credited == 44_679_782_400
+    assert first.seconds == first.phases.training == 2.0
+    assert first.gflops == 22.3398912
+    assert first.scores.flops == 22_339_891_200.0
+    assert first.scores.samples_per_second == 400.0
+    assert [first.tv, first.n, first.nb, first.p, first.q] == ["WR10S1V4", 800, 32, 2, 1]
 
 
 @pytest.mark.parametrize(
-    ("settings", "tv"),
+    ("settings", "expected"),
     [
         ({}, "WR10S1V4"),
         ({"MAPPING": "column"}, "WC10S1V4"),
@@ -52,100 +61,106 @@ def test_row_of_the_first_test() -> None:
         ({"DEGREE": 64, "MAPPING": "column"}, "WC11S1V4"),
     ],
 )
-def test_tv(settings: Json, tv: str) -> None:
-    assert result.tv({**SETTINGS, **PROVIDED, **settings}) == tv
+def test_tv(settings: Json, expected: str) -> None:
+    assert tv(replace(stored("ensemble")[0].case, settings={**SETTINGS, **PROVIDED, **settings})) == expected
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 16.000001])
 def test_a_check_that_does_not_hold(value: float) -> None:
-    assert result.at_most("x", value, 16.0)["verdict"] == "FAILED"
+    assert at_most("x", value, 16.0).verdict == "FAILED"
 
 
 def test_a_check_at_its_limit_holds() -> None:
-    assert result.at_most("x", 16.0, 16.0) == {"name": "x", "value": 16.0, "limit": 16.0, "verdict": "PASSED"}
-    assert result.at_most("x", -math.inf, 16.0)["verdict"] == "PASSED"
+    assert at_most("x", 16.0, 16.0) == Check(name="x", value=16.0, limit=16.0, verdict="PASSED")
+    assert at_most("x", -math.inf, 16.0).verdict == "PASSED"
 
 
 FAULTS: list[tuple[str, Json]] = [
-    ("||Ax-b||", {"residuals": {"scaled": {"value": 16.1, "where": ""}, "elementwise": {"value": 0.5, "where": ""}}}),
-    ("max|C-L*R|", {"residuals": {"scaled": {"value": 0.1, "where": ""}, "elementwise": {"value": 1.01, "where": ""}}}),
-    ("||Ax-b||", {"residuals": {"scaled": {"value": math.nan, "where": ""}, "elementwise": {"value": 0, "where": ""}}}),
-    ("all-reduce", {"wrong_sums": 1}),
-    ("differing ranks", {"differing_ranks": 1}),
-    ("loss not finite", {"diverged_models": 1}),
-    ("operations credited", {"executed_operations": 44_679_782_400 - 55_849_728}),
-    ("operations credited", {"executed_operations": 44_679_782_400 + 1}),
-    ("operations credited", {"samples": 801}),
-    ("judged exactly once", {"validation_miscounted": 1}),
-    ("pairwise disagreement", {"agreeing_pairs": 2000}),
+    ("||Ax-b||", {"preparation.residuals.scaled.value": 16.1}),
+    ("max|C-L*R|", {"preparation.residuals.elementwise.value": 1.01}),
+    ("all-reduce", {"preparation.wrong_sums": 1}),
+    ("differing ranks", {"work.differing_ranks": 1}),
+    ("loss not finite", {"work.diverged_models": 1}),
+    ("operations credited", {"work.executed_operations": 44_679_782_400 - 55_849_728}),
+    ("operations credited", {"work.executed_operations": 44_679_782_400 + 1}),
+    ("operations credited", {"work.samples": 801}),
+    ("evaluated exactly once", {"work.validation_miscounted": 1}),
+    ("pairwise disagreement", {"ensemble.agreeing_pairs": 2000}),
 ]
 
 
 @pytest.mark.parametrize(("name", "raw"), FAULTS)
 def test_one_fault_fails_one_check_and_the_test(name: str, raw: Json) -> None:
     faulty = row(raw)
-    assert [check["name"] for check in faulty["checks"] if check["verdict"] == "FAILED"] == [
-        check(faulty, name)["name"]
-    ]
-    assert faulty["verdict"] == "FAILED"
-    assert faulty["status"] == "INVALID" and faulty["reasons"][0] == "checks FAILED, official PASSED"
+    assert [each.name for each in faulty.checks if each.verdict == "FAILED"] == [check(faulty, name).name]
+    assert faulty.verdict == "FAILED"
+    assert faulty.status == "INVALID" and faulty.reasons[0] == "checks FAILED, official PASSED"
+
+
+def test_a_residual_that_is_no_number_fails() -> None:
+    subject = stored("ensemble")[0]
+    worst = subject.entry.raw.preparation.residuals.scaled
+    residuals = structs.replace(subject.entry.raw.preparation.residuals, scaled=structs.replace(worst, value=math.nan))
+    preparation = structs.replace(subject.entry.raw.preparation, residuals=residuals)
+    raw = structs.replace(subject.entry.raw, preparation=preparation)
+    assert checks.build(subject.case, Measured(raw, subject.entry.memory), Before()).verdict == "FAILED"
 
 
 def test_no_fault() -> None:
     sound = row()
-    verdicts = {check["name"]: check["verdict"] for check in sound["checks"]}
+    verdicts = {check.name: check.verdict for check in sound.checks}
     assert verdicts.pop(CEILING) == "NOT CHECKED"  # of real pictures nobody knows the best quality
-    assert set(verdicts.values()) == {sound["verdict"]} == {"PASSED"}
-    assert len(sound["checks"]) == 13 and len(row(index=1)["checks"]) == 12  # one model has none to disagree with
-    assert (sound["status"], row(RESIDUAL=0.01)["status"]) == ("UNOFFICIAL", "INVALID")
+    assert set(verdicts.values()) == {sound.verdict} == {"PASSED"}
+    assert len(sound.checks) == 13 and len(row(index=1).checks) == 12  # one model has none to disagree with
+    assert (sound.status, row(RESIDUAL=0.01).status) == ("UNOFFICIAL", "INVALID")
 
 
 def test_operations_not_executed_are_told_in_samples() -> None:
-    faulty = row({"executed_operations": 44_679_782_400 - 3 * 55_849_728})
-    assert check(faulty, "operations credited")["value"] == 3.0
+    faulty = row({"work.executed_operations": 44_679_782_400 - 3 * 55_849_728})
+    assert check(faulty, "operations credited").value == 3.0
 
 
 def test_scores_by_hand() -> None:
-    scores = row({"correct": 1700, "target": 0.8})["scores"]
-    assert scores["quality"] == 0.85 and scores["reached"] is True
-    assert scores["valid_flops"] == pytest.approx(scores["flops"] * 1.0625**5)
-    members = {"member_correct_sum": 3000, "member_correct_min": 1400, "member_correct_max": 1600}
-    scores = row({**members, "member_correct_best": 1650, "bag_correct": 30, "bag_judged": 120, "agreeing_pairs": 500})[
-        "scores"
-    ]
-    assert [scores[f"member_{name}"] for name in ("mean", "min", "max", "best")] == [0.75, 0.7, 0.8, 0.825]
-    assert (scores["out_of_bag"], scores["disagreement"]) == (0.25, 0.75)
+    scores = row({"ensemble.correct": 1700, "target": 0.8}).scores
+    assert scores.quality == 0.85 and scores.reached is True
+    assert scores.valid_flops == pytest.approx(scores.flops * 1.0625**5)
+    together = {"correct": 400, "bag_correct": 30, "bag_evaluated": 120, "agreeing_pairs": 500}
+    scores = row({"members": {"sum": 3000, "min": 1400, "max": 1600, "best": 1650}, "ensemble": together}).scores
+    found = (scores.member_mean, scores.member_min, scores.member_max, scores.member_best)
+    assert found == (0.75, 0.7, 0.8, 0.825)
+    assert (scores.out_of_bag, scores.disagreement) == (0.25, 0.75)
 
 
 def test_a_quality_below_the_target_is_no_failure() -> None:
-    missed = row({"correct": 1699, "target": 0.85})
-    assert missed["scores"]["reached"] is False and missed["verdict"] == "PASSED"
-    assert missed["scores"]["valid_flops"] < missed["scores"]["flops"]
+    missed = row({"ensemble.correct": 1699, "target": 0.85})
+    assert missed.scores.reached is False and missed.verdict == "PASSED"
+    assert missed.scores.valid_flops < missed.scores.flops
 
 
 def test_time_to_quality_needs_every_model() -> None:
-    reached = {"reached_seconds_sum": 5.0, "reached_seconds_max": 3.0, "reached_epochs_sum": 3, "reached_epochs_max": 2}
+    sums = {"seconds_sum": 5.0, "seconds_max": 3.0, "epochs_sum": 3, "epochs_max": 2}
+    reached = {f"models.reached_{name}": value for name, value in sums.items()}
     names = ("time_to_quality", "time_to_quality_mean", "epochs_to_quality", "epochs_to_quality_mean")
-    scores = row({**reached, "reached_models": 2})["scores"]
-    assert [scores[name] for name in names] == [3.0, 2.5, 2, 1.5]
-    scores = row({**reached, "reached_models": 1})["scores"]
-    assert [scores[name] for name in names] == [None] * 4
+    scores = row({**reached, "models.reached": 2}).scores
+    assert [getattr(scores, name) for name in names] == [3.0, 2.5, 2, 1.5]
+    scores = row({**reached, "models.reached": 1}).scores
+    assert [getattr(scores, name) for name in names] == [None] * 4
 
 
 def test_one_model_has_no_bag_and_nobody_to_disagree_with() -> None:
-    scores = row(index=1)["scores"]
-    assert scores["out_of_bag"] is None and scores["disagreement"] is None
+    scores = row(index=1).scores
+    assert scores.out_of_bag is None and scores.disagreement is None
 
 
 def sweep(*changes: Json) -> list[float]:
     """Efficiencies of tests that differ from the stored one as given; each trains twice as long as the one before."""
-    stored, tests = golden(), list[Json]()
-    case, raw = cases_of(stored)[0], stored["tests"][0]["raw"]
+    subject, tests = stored("ensemble")[0], list[TrainingRow]()
     for index, change in enumerate(changes):
-        phases = {**raw["phases"], "training": 2.0**index}
-        settings = {**case.settings, **change}
-        tests.append(result.judge(Case(index + 1, case.workload, settings), {**raw, "phases": phases}, tests))
-    return [test["scores"]["efficiency"] for test in tests]
+        phases = structs.replace(subject.entry.phases, training=2.0**index)
+        measured = Measured(structs.replace(subject.entry.raw, phases=phases), subject.entry.memory)
+        case = replace(subject.case, index=index + 1, settings={**subject.case.settings, **change})
+        tests.append(checks.build(case, measured, Before(tests)))
+    return [test.scores.efficiency for test in tests]
 
 
 def test_efficiency_against_the_first_case_of_the_sweep() -> None:
@@ -166,9 +181,9 @@ def test_digest_is_of_the_sorted_compact_json() -> None:
     """INTERFACE section 4: keys sorted, separators `,` and `:`, UTF-8 unescaped, `digest` left out."""
     document = {"b": [1, 2.5, None, True], "a": "\u00e9", "digest": "x"}
     expected = hashlib.sha256('{"a":"\u00e9","b":[1,2.5,null,true]}'.encode()).hexdigest()
-    assert result.digest(document) == expected
+    assert digest(document) == expected
     with pytest.raises(ValueError, match="JSON compliant"):
-        result.digest({"a": math.nan})
+        digest({"a": math.nan})
 
 
 def test_digest_of_the_stored_result() -> None:
@@ -179,21 +194,21 @@ def test_digest_of_the_stored_result() -> None:
 
 def test_best_row_is_the_one_with_most_valid_flops() -> None:
     altered = golden()
-    altered["tests"][0]["raw"]["correct"], altered["tests"][1]["raw"]["correct"] = 100, 2000
-    best = judged(altered)["summary"]["best"]
-    assert (best["index"], best["P"], best["Q"], best["quality"]) == (2, 1, 2, 1.0)
+    altered["tests"][0]["raw"]["ensemble"]["correct"] = 100
+    (best,) = rebuilt(altered)["summary"]["best"]
+    assert (best["index"], best["P"], best["Q"], best["quality"]) == (2, 1, 2, 0.1635)
     assert best["gflops"] == altered["tests"][1]["gflops"] < altered["tests"][0]["gflops"]
-    assert best["valid_gflops"] == pytest.approx(best["gflops"] * 20**5)
+    assert best["figures"]["valid_gflops"] == pytest.approx(best["gflops"] * 3.27**5)
 
 
 def test_a_failed_row_is_the_best_only_if_all_failed() -> None:
     altered = golden()
-    altered["tests"][0]["raw"]["wrong_sums"] = 1
-    summary = judged(altered)["summary"]
-    assert (summary["best"]["index"], summary["passed"], summary["failed"], summary["valid"]) == (2, 1, 1, "INVALID")
-    altered["tests"][1]["raw"]["wrong_sums"] = 1
-    summary = judged(altered)["summary"]
-    assert (summary["best"]["index"], summary["passed"], summary["failed"]) == (1, 0, 2)
+    altered["tests"][0]["raw"]["preparation"]["wrong_sums"] = 1
+    summary = rebuilt(altered)["summary"]
+    assert (summary["best"][0]["index"], summary["passed"], summary["failed"], summary["valid"]) == (2, 1, 1, "INVALID")
+    altered["tests"][1]["raw"]["preparation"]["wrong_sums"] = 1
+    summary = rebuilt(altered)["summary"]
+    assert (summary["best"][0]["index"], summary["passed"], summary["failed"]) == (1, 0, 2)
 
 
 def test_summary_of_a_complete_run() -> None:
@@ -206,8 +221,8 @@ def test_summary_of_a_complete_run() -> None:
 def test_a_run_that_was_broken_off_is_invalid(ended: int) -> None:
     partial = golden()
     del partial["tests"][ended:]
-    summary = judged(partial)["summary"]
+    summary = rebuilt(partial)["summary"]
     assert (summary["complete"], summary["planned"], summary["tests"]) == (False, 2, ended)
     assert summary["valid"] == "INVALID"
     assert summary["reasons"][0] == f"run broken off after {ended} of 2 tests"
-    assert (summary["best"] is None) == (ended == 0)
+    assert (summary["best"] == []) == (ended == 0)

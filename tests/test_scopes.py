@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from hpcai.comm.grid_coordinates import coordinates
-from hpcai.result.collectives import ONE_RANK, SCOPES
+from hpcai.formulas.collectives import ONE_RANK, SCOPES
 
 # The node of each rank: all on one, blocks of two, dealt in turn, and one rank apart from all others.
 NODES: dict[str, Callable[[int], int]] = {

@@ -6,12 +6,16 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from made_records import MEMORY, environment, plain
+from msgspec import convert
 
+from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK, SCOPES
 from hpcai.inputfile import Case
-from hpcai.report.consistency.collectives import claims
-from hpcai.report.schema.check import violations
-from hpcai.report.schema.collectives import RAW
-from hpcai.result.collectives import COLLECTIVES, ONE_RANK, TOO_SMALL
+from hpcai.results.claim import Subject, broken
+from hpcai.results.measured import Before, Measured, Stopped
+from hpcai.workloads.comm.checks import build
+from hpcai.workloads.comm.claims import CLAIMS
+from hpcai.workloads.comm.record import CommRaw, SkippedScope
 
 if TYPE_CHECKING:
     from hpcai.comm.world import World
@@ -22,7 +26,9 @@ Tell = Callable[[str, float], None]
 
 
 def case_of(groups: int, degree: int, sizes: tuple[int, ...] = SIZES) -> Case:
-    return Case(2, "comm", {"GROUPS": groups, "DEGREE": degree, "MAPPING": "row", "SIZES": sizes})
+    settings: dict[str, Any] = {"GROUPS": groups, "DEGREE": degree, "MAPPING": "row", "SIZES": sizes}
+    settings |= {"SEED": 1, "TELEMETRY": 0.0}
+    return Case(2, "comm", settings)
 
 
 def nodes_of(size: int) -> "World":
@@ -35,12 +41,12 @@ def nodes_of(size: int) -> "World":
     return World(world, world.Split(world.rank // size, world.rank), "here")
 
 
-def measured(case: Case, world: "World", tell: Tell = lambda text, share: None) -> Any:
+def measured(case: Case, world: "World", tell: Tell = lambda text, share: None) -> CommRaw | Stopped | None:
     from hpcai.comm.shutdown import Shutdown
     from hpcai.workloads.comm import measure
 
     shutdown = Shutdown(world.comm, 0.0)
-    raw = measure.run(case, 1, world, CPU, tell, shutdown)
+    raw = measure.run(case, world, CPU, tell, shutdown)
     shutdown.close()
     return raw
 
@@ -53,13 +59,15 @@ def check(case: Case, world: "World", nodes: int) -> dict[str, int]:
     assert (raw is not None) == active
     if not active:
         return {}
-    rows = raw["rows"]
+    assert isinstance(raw, CommRaw)
     assert raw == world.comm.Create_group(world.comm.group.Incl(range(case["GROUPS"] * case["DEGREE"]))).bcast(raw)
-    assert not [*violations(raw, RAW), *claims(case, raw, {"nodes": nodes, "accelerators": 0})]
-    assert all(row["wrong"] == 0 and row["by"] in ("gloo", "mpi") for row in rows)
+    assert raw == convert(plain(raw), CommRaw)
+    entry = build(case, Measured(raw, MEMORY), Before())
+    assert list(broken(CLAIMS, Subject(case, entry, environment(ranks=world.size, nodes=nodes)))) == []
+    assert all(row.wrong == 0 and row.by in ("gloo", "mpi") for row in raw.rows)
     assert [share for _, share in told] == sorted(share for _, share in told)
-    assert all(0 <= share < 1 for _, share in told) and bool(told) == bool(rows)
-    return {row["scope"]: row["ranks"] for row in rows}
+    assert all(0 <= share < 1 for _, share in told) and bool(told) == bool(raw.rows)
+    return {row.scope: row.ranks for row in raw.rows}
 
 
 @pytest.fixture(autouse=True)
@@ -75,8 +83,8 @@ def test_one_rank_has_nobody_to_talk_to() -> None:
     world = nodes_of(8)
     raw = measured(case_of(1, 1), world)
     if world.rank == 0:
-        scopes = ("world", "group", "across", "node", "between")
-        assert raw == {"rows": [], "skipped": [{"scope": scope, "why": ONE_RANK} for scope in scopes]}
+        skipped = tuple(SkippedScope(scope=scope, why=ONE_RANK) for scope in SCOPES)
+        assert raw == CommRaw(rows=(), skipped=skipped, unsupported=(), too_small=())
 
 
 @pytest.mark.parallel(2)
@@ -111,19 +119,17 @@ def test_ranks_without_a_counterpart_wait_and_hear_the_result_or_of_an_early_end
 def _check_sizes(world: "World") -> None:
     """Told in their order, and those too small as skipped."""
     raw = measured(case_of(1, 3), world)
-    keys = [(row["by"], row["collective"], row["nbytes"]) for row in raw["rows"]]
-    told = {"all_reduce": (8, 1000, 70000), "reduce_scatter": (996, 69996), "all_gather": (996, 69996)}
-    told["broadcast"] = told["all_reduce"]
-    assert keys == [(by, name, size) for by in ("gloo", "mpi") for name in COLLECTIVES for size in told[name]]
-    small = [(entry["by"], entry["collective"], entry["nbytes"]) for entry in raw["skipped"] if "nbytes" in entry]
+    assert isinstance(raw, CommRaw)
+    keys = [(row.by, row.collective, row.nbytes) for row in raw.rows]
+    sizes = {name: (996, 69996) if kind.divided else (8, 1000, 70000) for name, kind in COLLECTIVES.items()}
+    assert keys == [(by, name, size) for by in ("gloo", "mpi") for name in COLLECTIVES for size in sizes[name]]
+    small = [(each.by, each.collective, each.nbytes) for each in raw.too_small]
     assert small == [(by, name, 8) for by in ("gloo", "mpi") for name in ("reduce_scatter", "all_gather")]
-    assert {entry["why"] for entry in raw["skipped"] if "nbytes" in entry} == {TOO_SMALL}
 
 
 def _check_early_end(world: "World") -> None:
     """The rows there are when a signal comes, of a case that leaves one rank idle."""
     from hpcai.machine import signals
-    from hpcai.training.groups import Stopped
 
     told: list[str] = []
 
@@ -136,7 +142,7 @@ def _check_early_end(world: "World") -> None:
         stopped = measured(case_of(1, 2), world, tell)
     if world.rank < 2:
         assert isinstance(stopped, Stopped)
-        assert len(stopped.raw["rows"]) == len(told) == 5
-        assert not [*violations(stopped.raw, RAW)]
+        assert len(stopped.raw.rows) == len(told) == 5
+        assert stopped.raw == convert(plain(stopped.raw), CommRaw)
     else:
         assert stopped is None

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_rows import ENVIRONMENT, case_of
+from kernel_rows import case_of
+from made_records import MEMORY, environment, plain
+from msgspec import convert
 
 from hpcai.inputfile import Case
-from hpcai.report.consistency.kernels import claims
-from hpcai.report.kernels import block
-from hpcai.report.schema import kernels as schema
-from hpcai.report.schema.check import violations
-from hpcai.result import kernels as results
+from hpcai.results.claim import Subject, broken
+from hpcai.results.measured import Before, Measured
+from hpcai.workloads.kernels.checks import build, rows, verdict
+from hpcai.workloads.kernels.claims import CLAIMS
+from hpcai.workloads.kernels.lines import block
+from hpcai.workloads.kernels.record import KernelsRaw, MissingKernel
+from hpcai.workloads.kernels.scores import ceilings
 
-Json = dict[str, Any]
 SMALL = case_of("33", "resnet8", batch=2)
 Told = list[tuple[str, float]]
 
@@ -35,7 +38,7 @@ def ranks() -> Iterator[tuple[Any, Any]]:
     shutdown.close()
 
 
-def measured(case: Case, told: Told | None = None) -> Json:
+def measured(case: Case, told: Told | None = None) -> KernelsRaw:
     """The measurement of a case, which must be the same on every rank."""
     import torch
 
@@ -43,21 +46,21 @@ def measured(case: Case, told: Told | None = None) -> Json:
 
     with ranks() as (world, shutdown):
         told = [] if told is None else told
-        raw = measure.run(case, 1, world, torch.device("cpu"), lambda *words: told.append(words), shutdown)
-        assert isinstance(raw, dict)
-        assert world.comm.bcast(raw) == raw
-        assert list(claims(case, raw, {**ENVIRONMENT, "ranks": world.size})) == []
-        assert list(violations(raw, schema.RAW)) == []
+        raw = measure.run(case, world, torch.device("cpu"), lambda *words: told.append(words), shutdown)
+        assert isinstance(raw, KernelsRaw)
+        assert world.comm.bcast(raw) == raw == convert(plain(raw), KernelsRaw)
+        subject = Subject(case, build(case, Measured(raw, MEMORY), Before()), environment(ranks=world.size))
+        assert list(broken(CLAIMS, subject)) == []
     return raw
 
 
 def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.preflight import block_timing
-    from hpcai.workloads.kernels import ceilings
+    from hpcai.workloads.kernels import ceiling_tasks
 
     monkeypatch.setattr(block_timing, "PAUSE", 0.0)
     monkeypatch.setattr(block_timing.seconds, "__defaults__", (0.0, 1))
-    monkeypatch.setattr(ceilings, "STEPS", 2**12)
+    monkeypatch.setattr(ceiling_tasks, "STEPS", 2**12)
 
 
 @pytest.mark.parallel(2)
@@ -67,18 +70,17 @@ def test_what_was_asked_for_is_measured_and_passes(monkeypatch: pytest.MonkeyPat
     few_calls(monkeypatch)
     threads, told = torch.get_num_threads(), Told()
     raw = measured(SMALL, told)
-    rows = results.rows(SMALL, raw)
-    assert results.verdict(rows) == "PASSED" and raw["missing"] == []
-    assert raw["threads"] == threads == torch.get_num_threads()
-    assert {row["variant"] for row in rows if (row["kernel"], row["provider"]) == ("conv2d", "vendor")} <= {
-        "contiguous",
-        "channels_last",
-    }
-    assert all(row["ratio"] > 0 for row in rows if row["of"] != "ceiling")
-    assert all(results.ceilings(rows).values())
+    found = rows(SMALL, raw)
+    assert verdict(found) == "PASSED" and raw.missing == ()
+    assert raw.threads == threads == torch.get_num_threads()
+    variants = {row.variant for row in found if (row.kernel, row.provider) == ("conv2d", "vendor")}
+    assert variants <= {"contiguous", "channels_last"}
+    assert all(row.ratio and row.ratio > 0 for row in found if row.of != "ceiling")
+    highest = ceilings(found)
+    assert all((highest.fma_peak, highest.gemm, highest.convolution, highest.triad))
     assert [share for _, share in told] == sorted(share for _, share in told) and 0.9 < told[-1][1] < 1
     assert told[0][0].startswith("fma_peak") and told[0][1] == 0
-    assert "Kernels, test 3" in block({"index": 3, "settings": dict(SMALL.settings), "raw": raw}, rows)
+    assert "Kernels, test 3" in block(build(SMALL, Measured(raw, MEMORY), Before()), found)
 
 
 def spoiled(fault: Callable[[Any], None], prepare: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,15 +117,15 @@ def test_wrong_kernels_fail_and_the_others_are_measured(monkeypatch: pytest.Monk
     few_calls(monkeypatch)
     for module, fault in ((vendor, on_one_rank), (gemm, an_element), (triad, an_element), (fma_peak, on_one_rank)):
         monkeypatch.setattr(module, "prepare", spoiled(fault, module.prepare))
-    rows = results.rows(SMALL, measured(SMALL))
+    found = rows(SMALL, measured(SMALL))
     wrong = {("conv2d", "vendor"), ("gemm", "custom"), ("triad", "vendor"), ("fma_peak", "custom")}
-    failed = {(row["kernel"], row["provider"]) for row in rows if row["verdict"] == "FAILED"}
-    passed = {(row["kernel"], row["provider"]) for row in rows if row["verdict"] == "PASSED"}
+    failed = {(row.kernel, row.provider) for row in found if row.verdict == "FAILED"}
+    passed = {(row.kernel, row.provider) for row in found if row.verdict == "PASSED"}
     assert failed == wrong
     assert passed == {("conv2d", "custom"), ("gemm", "vendor"), ("triad", "custom")}
-    assert {row["residual"] for row in rows if (row["dtype"], row["provider"]) == ("int8", "custom")} == {1}
-    assert results.verdict(rows) == "FAILED"
-    assert results.ceilings(rows)["fma_peak"] is None
+    assert {row.residual for row in found if (row.dtype, row.provider) == ("int8", "custom")} == {1}
+    assert verdict(found) == "FAILED"
+    assert ceilings(found).fma_peak is None
 
 
 def watched(left: float | None, prepare: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,8 +165,8 @@ def test_kernels_that_compute_only_while_they_are_watched_fail(
     few_calls(monkeypatch)
     for module in (conv2d, fma_peak, gemm, triad, vendor):
         monkeypatch.setattr(module, "prepare", watched(left, module.prepare))
-    rows = results.rows(SMALL, measured(SMALL))
-    passed = {(row["kernel"], row["provider"]) for row in rows if row["verdict"] == "PASSED"}
+    found = rows(SMALL, measured(SMALL))
+    passed = {(row.kernel, row.provider) for row in found if row.verdict == "PASSED"}
     assert passed == {("conv2d", "vendor"), ("triad", "vendor")}
 
 
@@ -172,12 +174,12 @@ def test_kernels_that_compute_only_while_they_are_watched_fail(
 def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI
 
-    from hpcai.estimate import kernels as estimate
     from hpcai.kernels.gemm import vendor
     from hpcai.kernels.providers import Unavailable
+    from hpcai.workloads.kernels import plan
 
     few_calls(monkeypatch)
-    monkeypatch.setattr(estimate, "LONGEST", 1e-9)  # seconds of a product: the smallest square it is
+    monkeypatch.setattr(plan, "LONGEST", 1e-9)  # seconds of a product: the smallest square it is
     prepare = vendor.prepare
 
     def no_bytes(shape: Any, direction: str, data: Any, *rest: Any) -> Any:
@@ -188,11 +190,11 @@ def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(vendor, "prepare", no_bytes)
     case = case_of("auto", "20", "auto")
     raw = measured(case)
-    shapes = dict.fromkeys(row["shape"] for row in raw["rows"] if row["of"] == "square")
+    shapes = dict.fromkeys(row.shape for row in raw.rows if row.of == "square")
     assert list(shapes) == ["m20 n20 k20", "m512 n512 k512"]
-    reason = {"kernel": "gemm", "dtype": "int8", "provider": "vendor", "why": "no bytes on the last rank"}
-    assert raw["missing"] == [reason]
-    assert results.verdict(results.rows(case, raw)) == "PASSED"
+    reason = MissingKernel(kernel="gemm", dtype="int8", provider="vendor", why="no bytes on the last rank")
+    assert raw.missing == (reason,)
+    assert verdict(rows(case, raw)) == "PASSED"
 
 
 @pytest.mark.parallel(2)
@@ -200,11 +202,11 @@ def test_types_of_tensor_cores_are_not_measured_on_a_cpu(monkeypatch: pytest.Mon
     few_calls(monkeypatch)
     case = case_of("33", "resnet8", batch=2, types=("bf16", "tf32"))
     raw = measured(case)
-    assert {row["dtype"] for row in raw["rows"] if row["of"] != "ceiling"} == {"fp64", "int8"}
-    told = {(each["kernel"], each["dtype"], each["provider"]) for each in raw["missing"]}
+    assert {row.dtype for row in raw.rows if row.of != "ceiling"} == {"fp64", "int8"}
+    told = {(each.kernel, each.dtype, each.provider) for each in raw.missing}
     assert told == {*product(("gemm", "conv2d"), ("bf16", "tf32"), ("custom", "vendor"))}
-    assert all(each["why"] == f"{each['dtype']} is measured on GPUs; this is a CPU" for each in raw["missing"])
-    assert results.verdict(results.rows(case, raw)) == "PASSED"
+    assert all(each.why == f"{each.dtype} is measured on GPUs; this is a CPU" for each in raw.missing)
+    assert verdict(rows(case, raw)) == "PASSED"
 
 
 @pytest.mark.parallel(2)
@@ -212,7 +214,7 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
     import torch
 
     from hpcai.machine import signals
-    from hpcai.training.groups import Stopped
+    from hpcai.results.measured import Stopped
     from hpcai.workloads.kernels import measure
 
     few_calls(monkeypatch)
@@ -222,9 +224,9 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
             if text.startswith("triad") and world.rank == world.size - 1:
                 monkeypatch.setattr(signals, "_caught", {"SIGTERM": 0.0})
 
-        stopped = measure.run(SMALL, 1, world, torch.device("cpu"), tell, shutdown)
+        stopped = measure.run(SMALL, world, torch.device("cpu"), tell, shutdown)
     assert isinstance(stopped, Stopped)
-    assert [row["kernel"] for row in stopped.raw["rows"]] == ["fma_peak", "fma_peak", "triad", "triad"]
+    assert [row.kernel for row in stopped.raw.rows] == ["fma_peak", "fma_peak", "triad", "triad"]
 
 
 @pytest.mark.parallel(2)

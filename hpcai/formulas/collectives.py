@@ -9,7 +9,8 @@ ScopeName = Literal["world", "group", "across", "node", "between"]
 TrainingBackend = Literal["gloo", "nccl"]
 BackendName = Literal["gloo", "nccl", "mpi"]
 
-ELEMENT = 4  # bytes: all collectives are of fp32 numbers
+TYPE: Literal["float"] = "float"  # of all elements, as nccl-tests name fp32
+ELEMENT = 4  # bytes
 SCOPES: tuple[ScopeName, ...] = get_args(ScopeName)
 ONE_RANK = "one rank"  # why a scope is skipped
 LEAST_ITERATIONS = 2

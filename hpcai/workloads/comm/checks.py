@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from hpcai.formulas.collectives import COLLECTIVES, LinearModel, linear_model
+from hpcai.formulas.collectives import COLLECTIVES, TYPE, LinearModel, linear_model
 from hpcai.inputfile import Case
 from hpcai.record.record import Verdict
 from hpcai.results.measured import Before, Measured
@@ -44,6 +44,7 @@ def _row(test: int, measured: MeasuredCollective) -> CollectiveRow:
         seconds=measured.seconds,
         iterations=measured.iterations,
         wrong=measured.wrong,
+        type=TYPE,
         redop=kind.redop,
         root=kind.root,
         algbw=rate,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
+from msgspec import convert, to_builtins
 
 from hpcai.comm.collective_timing import CollectiveMemory, CollectiveTimer
 from hpcai.comm.collectives import Backend, Mpi, Torch
@@ -53,13 +54,14 @@ def _measure(
     """Scope after scope; active ranks that are not part of a scope sleep meanwhile."""
     name = backend(group.active, device)
     with scopes(group, node) as (found, skipped):
-        raw = CommRaw(rows=(), skipped=tuple(SkippedScope(scope=scope, why=why) for scope, why in skipped.items()))
+        left_out = tuple(SkippedScope(scope=scope, why=why) for scope, why in skipped.items())
+        raw = CommRaw(rows=(), skipped=left_out, unsupported=(), too_small=())
         for number, scope in enumerate(found):
             part = _Scope(case["SIZES"], scope, name, device, partial(_of_all, progress, number, len(found)))
             if scope.joined:
                 part.measure(host, shutdown)
             stopped = shutdown.agreed(group.active)
-            raw = _joined(raw, broadcast(group.active, part.raw()))
+            raw = _joined(raw, convert(broadcast(group.active, to_builtins(part.raw())), CommRaw))
             if stopped:
                 return Stopped(raw)
     return raw
@@ -92,7 +94,9 @@ class _Scope:
 
     def raw(self) -> CommRaw:
         """What was measured so far."""
-        return CommRaw(rows=tuple(self._rows), unsupported=tuple(self._unsupported), too_small=tuple(self._too_small))
+        return CommRaw(
+            rows=tuple(self._rows), skipped=(), unsupported=tuple(self._unsupported), too_small=tuple(self._too_small)
+        )
 
     def measure(self, host: str, shutdown: Shutdown) -> None:
         """Collective over the scope's members."""

@@ -52,16 +52,16 @@ class CommRaw(Record, kw_only=True):
     """Raw measurements of `[comm]`."""
 
     rows: Annotated[tuple[MeasuredCollective, ...], about("what was measured")]
-    skipped: Annotated[tuple[SkippedScope, ...], about("scopes that were not measured")] = ()
-    unsupported: Annotated[tuple[UnsupportedCollective, ...], about("collectives that a backend lacks")] = ()
-    too_small: Annotated[tuple[TooSmallCollective, ...], about("sizes of less than one element for each rank")] = ()
+    skipped: Annotated[tuple[SkippedScope, ...], about("scopes that were not measured")]
+    unsupported: Annotated[tuple[UnsupportedCollective, ...], about("collectives that a backend lacks")]
+    too_small: Annotated[tuple[TooSmallCollective, ...], about("sizes of less than one element for each rank")]
 
 
 class CollectiveRow(MeasuredCollective, kw_only=True):
     """A measured collective with its bandwidths; a line of collectives.csv."""
 
     test: Annotated[Positive, about("number of the test")]
-    type: Annotated[Literal["float"], about("type of the elements")] = "float"
+    type: Annotated[Literal["float"], about("type of the elements")]
     redop: Annotated[Literal["sum", "none"], about("reduction")]
     root: Annotated[Literal[-1, 0], about("root of a broadcast, else -1")]
     algbw: Annotated[float, about("nbytes / seconds", unit="B/s")]
