@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from hpcai.machine.launcher import environment_rank
 
-REQUIRED = ("mpi4py", "numpy", "torch", "h5py", "numba")  # install_requires of setup.py
+REQUIRED = ("mpi4py", "numpy", "torch", "h5py", "numba", "msgspec")  # install_requires of setup.py
 
 
 def main() -> NoReturn:

@@ -11,7 +11,6 @@ from array import array
 from heapq import heapify, heapreplace
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,11 @@ sys.path.insert(0, str(ROOT))
 from hpcai.clock import now  # noqa: E402
 from hpcai.machine import memory  # noqa: E402
 from hpcai.machine.inventory import processor  # noqa: E402
-from hpcai.search.coordinator import Coordinator, Rules  # noqa: E402
-from hpcai.search.messages import decoded, encoded, line  # noqa: E402
+from hpcai.networks.morphism import Deepen, Skip, Widen  # noqa: E402
+from hpcai.record.trial import CurveEntry, Hyperparameters, Trial  # noqa: E402
+from hpcai.search.coordinator import Coordinator, SearchRules  # noqa: E402
+from hpcai.search.messages import Ask, Claim, FinishedTrial, Result, decoded_request, encoded, line  # noqa: E402
 
-Json = dict[str, Any]
 WORKERS = 12_500
 REQUESTS = 90_000  # of the first part
 SECONDS, WARM = 180.0, 90.0  # of the second, simulated; what is counted begins when the first rounds are over
@@ -33,6 +33,8 @@ ASKS_AT = 0.5  # of a trial: from then on the next one is prepared
 CHOOSES = 1.0  # seconds from a history to the claim
 MORPHISMS, EPOCHS, CLAIMED = 20, 60, 8
 RATE, WAIT = 10_000, 0.010  # needed
+HYPERPARAMETERS = Hyperparameters(batch=448, kernel=3)
+TIMES = ("given", "started", "returned", "training_seconds", "validation_seconds", "warmup_seconds")
 
 
 class Messages:
@@ -42,25 +44,34 @@ class Messages:
         self._dice = Random(seed)
         self._round = [0] * WORKERS
         self._known = [0] * WORKERS
-        epoch = {"epoch": 60, "loss": 0.123456789012345, "validation_loss": 0.123456789012345, "correct": 47_123}
-        epoch |= {"counted": 50_000, "fingerprint": 2**62, "seconds": 1234.56789012345, "samples": 1_281_167}
-        self._curve = [{**epoch, "skipped": 0}] * EPOCHS
-        kinds: tuple[Json, ...] = (
-            {"operation": "deepen", "after": "stage3_block4_relu2", "kernel": 3},
-            {"operation": "widen", "layer": "stage3_block4_conv1", "channels": 384},
-            {"operation": "skip", "start": "stage2_block1_relu3", "end": "stage4_block3_norm3"},
+        entry = CurveEntry(
+            epoch=60,
+            seconds=1234.56789012345,
+            loss=0.123456789012345,
+            validation_loss=0.123456789012345,
+            samples=1_281_167,
+            skipped=0,
+            correct=47_123,
+            counted=50_000,
+            fingerprint=2**62,
         )
-        self._chain = [kinds[place % 3] for place in range(MORPHISMS)]
+        self._curve = (entry,) * EPOCHS
+        kinds = (
+            Deepen("stage3_block4_relu2", 3),
+            Widen("stage3_block4_conv1", 384),
+            Skip("stage2_block1_relu3", "stage4_block3_norm3"),
+        )
+        self._chain = tuple(kinds[place % 3] for place in range(MORPHISMS))
 
     def of(self, worker: int, kind: str) -> bytes:
         """The next message of a worker: an ask, a claim, a result, and so on."""
         self._round[worker] += kind == "ask"
-        which = {"kind": kind, "worker": worker, "round": self._round[worker]}
+        round_ = self._round[worker]
         if kind == "ask":
-            return encoded({**which, "since": self._known[worker]})
+            return encoded(Ask(worker, round_, self._known[worker]))
         if kind == "claim":
-            return encoded({**which, "networks": [f"{self._dice.getrandbits(256):064x}" for _ in range(CLAIMED)]})
-        return self._result(worker, self._round[worker])
+            return encoded(Claim(worker, round_, tuple(f"{self._dice.getrandbits(256):064x}" for _ in range(CLAIMED))))
+        return self._result(worker, round_)
 
     def hears(self, worker: int, answer: bytes) -> None:
         """Note how many trials the worker knows."""
@@ -68,18 +79,27 @@ class Messages:
             self._known[worker] = int(answer[len(b'{"kind":"history","until":') :].split(b",", 1)[0])
 
     def _result(self, worker: int, round_: int) -> bytes:
-        given = {"hyperparameters": {"batch": 448, "kernel": 3}}
         id_, value = (round_ - 1) * WORKERS + worker + 1, self._dice.random()
-        trial = {"id": id_, "worker": worker, "round": round_, "parent": 123_456, "operation": "deepen", **given}
-        trial |= {"morphisms": self._chain[-3:], "curve": self._curve, "planned_epochs": 60, "steps": 42_900}
-        names = ("given", "started", "returned", "training_seconds", "validation_seconds", "warmup_seconds")
-        trial |= dict.fromkeys(names, 1234.56789012345)
-        trial |= {"executed_operations": 10**18, "deviation": 1e-15, "nbytes": 2**35, "planned_bytes": 2**35}
-        entry = {"id": id_, "round": round_, "value": value, "accuracy": 0.8, "parent": True, **given}
-        entry["chain"] = self._chain
-        trial["end"] = "planned"
-        result = {"kind": "result", "worker": worker, "id": id_, "round": round_, "value": value, "parent": True}
-        return encoded(result, line(entry), line(trial))
+        trial = Trial(
+            id=id_,
+            worker=worker,
+            round=round_,
+            parent=123_456,
+            operation="deepen",
+            morphisms=self._chain[-3:],
+            hyperparameters=HYPERPARAMETERS,
+            planned_epochs=60,
+            steps=42_900,
+            executed_operations=10**18,
+            curve=self._curve,
+            deviation=1e-15,
+            nbytes=2**35,
+            planned_bytes=2**35,
+            end="planned",
+            **dict.fromkeys(TIMES, 1234.56789012345),
+        )
+        finished = FinishedTrial(id_, round_, value, 0.8, True, self._chain, HYPERPARAMETERS)
+        return encoded(Result(worker, id_, round_, value, True), line(finished), line(trial))
 
 
 class Served:
@@ -88,13 +108,14 @@ class Served:
     def __init__(self) -> None:
         self.messages = Messages(1)
         self.seconds = dict.fromkeys(("ask", "claim", "result"), 0.0)
-        self._coordinator = Coordinator(Rules(WORKERS), lambda message: None)
+        self._coordinator = Coordinator(SearchRules(WORKERS), lambda result, lines: None)
 
     def serve(self, worker: int, kind: str) -> float:
         """A message of a worker; the seconds that it takes."""
         message = self.messages.of(worker, kind)
         begin = now()
-        answers = [*self._coordinator.handle(decoded(message), 0.0)]
+        request, lines = decoded_request(message)
+        answers = [*self._coordinator.handle(request, 0.0, lines)]
         taken = now() - begin
         self.seconds[kind] += taken
         for index, answer in answers:

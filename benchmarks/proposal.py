@@ -27,9 +27,9 @@ from hpcai.estimate.memory import Facts, memory, total  # noqa: E402
 from hpcai.inputfile.keys import keys_of  # noqa: E402
 from hpcai.machine.inventory import processor, versions  # noqa: E402
 from hpcai.networks.graph import Graph  # noqa: E402
-from hpcai.search.candidates import Limits, proposed  # noqa: E402
+from hpcai.search.candidates import Limits, propose  # noqa: E402
 from hpcai.search.edit_distance import distances, packed  # noqa: E402
-from hpcai.search.trial_history import Book  # noqa: E402
+from hpcai.search.trial_history import TrialHistory  # noqa: E402
 
 PROPOSALS = 11
 SETTINGS = {key.name: key.defaults.get("nas", key.default) for key in keys_of("nas")}
@@ -49,14 +49,14 @@ def fits(graph: Graph) -> bool:
 LIMITS = Limits(depth=200, parameters=200_000_000, fits=fits)
 
 
-def filled(name: str, side: int, trials: int) -> Book:
-    """A book of so many trials, each a candidate for one of the best before; one proposal is used for several."""
-    book, dice = Book(networks.build(name, (side, side), 3, 10, "v1"), 1), Random(1)
-    while len(book.known) < trials:
-        kept = sorted(book.known, key=lambda id: -book.known[id].value)[:PARENTS]
-        for candidate in proposed("bayes", book, kept, LIMITS, len(book.known)).candidates[:4]:
-            book.add(len(book.known) + 1, candidate.chain, 0.7 + 0.2 * dice.random())
-    return book
+def filled(name: str, side: int, trials: int) -> TrialHistory:
+    """A history of so many trials, each a candidate for one of the best before; one proposal is used for several."""
+    history, dice = TrialHistory(networks.build(name, (side, side), 3, 10, "v1"), 1), Random(1)
+    while len(history.evaluated) < trials:
+        kept = sorted(history.evaluated, key=lambda id: -history.evaluated[id].value)[:PARENTS]
+        for candidate in propose("bayes", history, kept, LIMITS, len(history.evaluated)).candidates[:4]:
+            history.add(len(history.evaluated) + 1, candidate.chain, 0.7 + 0.2 * dice.random())
+    return history
 
 
 def timed(make: Callable[[], object]) -> tuple[float, float]:
@@ -68,12 +68,14 @@ def timed(make: Callable[[], object]) -> tuple[float, float]:
 
 def measure(name: str, side: int, trials: int, most: float) -> str:
     """One line of the table."""
-    book = filled(name, side, trials)
-    known, kept = [*book.known.values()], sorted(book.known, key=lambda id: -book.known[id].value)[:PARENTS]
-    blocks = [timed(lambda: proposed("bayes", book, kept, LIMITS, seed)) for seed in range(PROPOSALS)]  # noqa: B023
+    history = filled(name, side, trials)
+    evaluated = history.evaluated
+    known, kept = [*evaluated.values()], sorted(evaluated, key=lambda id: -evaluated[id].value)[:PARENTS]
+    blocks = [timed(lambda: propose("bayes", history, kept, LIMITS, seed)) for seed in range(PROPOSALS)]  # noqa: B023
     wall, cpu = (statistics.median(block[column] for block in blocks) for column in (0, 1))
-    chain = proposed("bayes", book, kept, LIMITS, PROPOSALS).candidates[0].chain
-    taken = timed(lambda: book.add(trials + 1, chain, 0.8))[0] + timed(lambda: book.distances(book.conditioned()))[0]
+    chain = propose("bayes", history, kept, LIMITS, PROPOSALS).candidates[0].chain
+    taken = timed(lambda: history.add(trials + 1, chain, 0.8))[0]
+    taken += timed(lambda: history.distances(history.conditioned()))[0]
     library = packed([trial.features for trial in known])
     apart = statistics.median(timed(lambda: distances(known[-1].features, library))[0] for _ in range(PROPOSALS))
     met = "reached" if wall <= most else "reached by processor time" if cpu <= most else "MISSED"

@@ -27,8 +27,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from hpcai.formulas.learning_curve import accuracy  # noqa: E402
 from hpcai.machine.inventory import processor, versions  # noqa: E402
+from hpcai.record.trial import trials_of  # noqa: E402
 
 Json = dict[str, Any]
 PARTS = ("strategies", "weights", "rate", "memory")
@@ -101,7 +101,8 @@ def pairs(inherited: Json, fresh: Json) -> Iterator[tuple[float, float]]:
     for trial in fresh["raw"]["trials"]:
         twin = first[trial["id"]]
         if twin["parent"] is not None and twin["end"] == trial["end"] == "planned":
-            wanted = accuracy(first[twin["parent"]])
+            (parent,) = trials_of([first[twin["parent"]]])
+            wanted = parent.accuracy
             yield steps_to(twin, wanted), steps_to(trial, wanted)
 
 

@@ -10,9 +10,19 @@ from hpcai.models.module import Network, build
 from hpcai.networks import morphism
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
-from hpcai.networks.morphism import KERNELS, Deepen, Kernel, Morphism, Skip, Widen, ends, growing, starts
+from hpcai.networks.morphism import (
+    KERNEL_SIZES,
+    Deepen,
+    Kernel,
+    Morphism,
+    Skip,
+    Widen,
+    growable_kernels,
+    skip_ends,
+    skip_starts,
+)
 from hpcai.networks.spaces import nonnegative, spaces
-from hpcai.search.weight_inheritance import State, inherited
+from hpcai.search.weight_inheritance import State, inherit
 
 CLOSE = 1e-10  # relative, float64
 
@@ -20,17 +30,18 @@ CLOSE = 1e-10  # relative, float64
 def drawn(graph: Graph, kind: str, dice: random.Random) -> Morphism | None:
     """A legal morphism of a kind, or none."""
     if kind == "deepen":
-        return Deepen(dice.choice([*nonnegative(graph)]), dice.choice(KERNELS))
+        return Deepen(dice.choice([*nonnegative(graph)]), dice.choice(KERNEL_SIZES))
     if kind == "widen":
         names = [*spaces(graph)]
         layer = dice.choice(names)
         return Widen(layer, graph.shapes[layer][0] + dice.randint(1, 5))
     if kind == "kernel":
-        names = [*growing(graph)]
+        names = [*growable_kernels(graph)]
         side = {layer.name: layer.op.kernel[0] for layer in graph.layers if isinstance(layer.op, Conv)}
         name = dice.choice(names) if names else None
-        return name and Kernel(name, dice.choice([size for size in KERNELS if size > side[name]]))
-    pairs = [(start, end) for end in ends(graph) for start in starts(graph, end)]
+        return name and Kernel(name, dice.choice([size for size in KERNEL_SIZES if size > side[name]]))
+    assert kind == "skip", kind
+    pairs = [(start, end) for end in skip_ends(graph) for start in skip_starts(graph, end)]
     return Skip(*dice.choice(pairs)) if pairs else None
 
 
@@ -100,6 +111,6 @@ def chain(seed: int, length: int) -> Iterator[tuple[Morphism, Graph, State, Grap
         change = drawn(graph, dice.choice([*morphism.KINDS]), dice)
         if change is not None:
             child = change.apply(graph)
-            weights = inherited(graph, change, state, {}, seed + step)
+            weights = inherit(graph, change, state, {}, seed + step)
             yield change, graph, state, child, weights
             graph, state = child, weights

@@ -1,24 +1,42 @@
-"""Workers of a search that train nothing: they drive the real coordinator by encoded messages, in any order of arrival.
+"""Simulated workers of a search: they drive the real coordinator by encoded messages, in any order of arrival.
 
-What a worker proposes and what its trials reach are functions of what it was told; when it does anything is drawn.
+What a worker proposes and what its trials reach are functions of the answers that it got; when it acts is random.
 """
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
 from typing import Any
 
 from hpcai.formulas.trial_schedule import number
-from hpcai.search.coordinator import Coordinator, Rules
-from hpcai.search.messages import decoded, encoded, line
+from hpcai.record.trial import Hyperparameters
+from hpcai.search.coordinator import Coordinator, SearchRules
+from hpcai.search.messages import (
+    Ask,
+    Claim,
+    End,
+    FinishedTrial,
+    Forgo,
+    Granted,
+    History,
+    Request,
+    Result,
+    Retire,
+    Taken,
+    decoded_answer,
+    decoded_request,
+    encoded,
+    line,
+)
 from hpcai.search.trial_cache import MOST_PARENTS
 
 Json = dict[str, Any]
 PROPOSALS = 3
 FAILS = 0.15  # share of trials
+HYPERPARAMETERS = Hyperparameters(batch=32, kernel=3)
 
 
 def drawn(*what: object) -> float:
@@ -35,19 +53,19 @@ class Worker:
     round: int = 0
     attempt: int = 0
     known: int = 0
-    book: list[Json] = field(default_factory=list)
+    learnt: list[FinishedTrial] = field(default_factory=list)
     proposals: list[Json] = field(default_factory=list)
     next: Json | None = None  # granted
     running: Json | None = None
     chooses: bool = False  # knows all that it chooses by, and has not read its parent's weights
     ended: bool = False
     left: bool = False
-    told: list[Json] = field(default_factory=list)  # all answers, in order
+    answers: list[Any] = field(default_factory=list)  # in order
 
     def best(self) -> list[int]:
         """Trials that it may begin with."""
-        parents = [entry for entry in self.book if entry["parent"]]
-        return [entry["id"] for entry in sorted(parents, key=lambda each: (-each["value"], each["id"]))][:MOST_PARENTS]
+        parents = [trial for trial in self.learnt if trial.parent]
+        return [trial.id for trial in sorted(parents, key=lambda each: (-each.value, each.id))][:MOST_PARENTS]
 
     def propose(self, files: set[int]) -> list[Json]:
         """Networks, each with a parent whose weights are there."""
@@ -65,12 +83,13 @@ class Worker:
 class Search:
     """A coordinator, its workers and all lines between them; `move` does one thing that can be done."""
 
-    def __init__(self, rules: Rules, seed: int = 0, networks: int = 0, retires: int = 0) -> None:
+    def __init__(self, rules: SearchRules, seed: int = 0, networks: int = 0, retires: int = 0) -> None:
         """`networks`: how many there are, 0 for any number; `retires`: how many workers leave."""
         self.coordinator = Coordinator(rules, self._record)
         self.workers = [Worker(index, networks) for index in range(rules.workers)]
         self.files: set[int] = set()
         self.history: list[Json] = []
+        self.networks_of: dict[int, str] = {}  # of recorded trials, by number
         self.given: set[int] = set()  # by the coordinator, and not forgone
         self.forgone = 0
         self._gone: set[int] = set()
@@ -125,56 +144,59 @@ class Search:
         if self._retires and self.history:
             yield self._leaves
 
-    def _send(self, worker: Worker, kind: str, **rest: Any) -> None:
-        self._to[worker.index].append(encoded({"kind": kind, "worker": worker.index, **rest}))
+    def _send(self, worker: Worker, message: Request, *lines: bytes) -> None:
+        self._to[worker.index].append(encoded(message, *lines))
 
     def _ask(self, worker: Worker, round_: int) -> None:
         worker.round, worker.attempt = round_, 0
-        self._send(worker, "ask", round=round_, since=worker.known)
+        self._send(worker, Ask(worker.index, round_, worker.known))
 
     def _arrives(self, worker: Worker) -> None:
-        message = decoded(self._to[worker.index].popleft())
-        if message["kind"] == "forgo":
+        message, lines = decoded_request(self._to[worker.index].popleft())
+        if isinstance(message, Forgo):
             self.forgone += 1
-            self.given.remove(message["id"])
-        if message["kind"] == "retire":
-            self._gone.add(message["worker"])
-        self._deliver(self.coordinator.handle(message, 0.0))
+            self.given.remove(message.id)
+        if isinstance(message, Retire):
+            self._gone.add(message.worker)
+        self._deliver(self.coordinator.handle(message, 0.0, lines))
 
     def _deliver(self, answers: Iterator[tuple[int, bytes]]) -> None:
         for index, text in answers:
             self._from[index].append(text)
-            answer = json.loads(text)
-            if answer["kind"] == "granted":
-                assert answer["id"] not in self.given, "given twice"
-                self.given.add(answer["id"])
+            answer = decoded_answer(text)
+            if isinstance(answer, Granted):
+                assert answer.id not in self.given, "given twice"
+                self.given.add(answer.id)
 
     def _hears(self, worker: Worker) -> None:
-        answer = json.loads(self._from[worker.index].popleft())
-        worker.told.append(answer)
-        match answer["kind"]:
-            case "history":
-                worker.known = answer["until"]
-                worker.book += answer["entries"]
+        answer = decoded_answer(self._from[worker.index].popleft())
+        worker.answers.append(answer)
+        match answer:
+            case History():
+                worker.known = answer.until
+                worker.learnt += answer.entries
                 worker.chooses = True
                 self._claim(worker)
-            case "taken":
+            case Taken():
                 worker.attempt += 1
                 self._claim(worker)
-            case "granted":
+            case Granted():
                 self._granted(worker, answer)
-            case "end":
+            case End():
                 worker.ended, worker.chooses = True, False
 
     def _claim(self, worker: Worker) -> None:
         worker.proposals = worker.propose(self.files)
-        networks = [proposal["network"] for proposal in worker.proposals]
-        self._send(worker, "claim", round=worker.round, networks=networks)
+        networks = tuple(str(proposal["network"]) for proposal in worker.proposals)
+        self._send(worker, Claim(worker.index, worker.round, networks))
 
-    def _granted(self, worker: Worker, answer: Json) -> None:
-        chosen = answer["recorded"] if "recorded" in answer else worker.proposals[answer["place"]]
-        worker.next = {**chosen, "id": answer["id"], "worker": worker.index, "round": worker.round}
-        assert answer["id"] == number(worker.round, worker.index, len(self.workers))
+    def _granted(self, worker: Worker, answer: Granted) -> None:
+        if answer.recorded:
+            chosen = {"network": self.networks_of[answer.id], "parent": answer.recorded.parent}
+        else:
+            chosen = worker.proposals[answer.place or 0]
+        worker.next = {**chosen, "id": answer.id, "worker": worker.index, "round": worker.round}
+        assert answer.id == number(worker.round, worker.index, len(self.workers))
 
     def _starts(self, worker: Worker) -> None:
         """The parent's weights are read; if they are gone, another trial is asked for."""
@@ -183,7 +205,7 @@ class Search:
         if trial["parent"] is None or trial["parent"] in self.files:
             worker.running = trial
             return
-        self._send(worker, "forgo", id=trial["id"])
+        self._send(worker, Forgo(worker.index, trial["id"]))
         attempt = worker.attempt + 1
         self._ask(worker, worker.round)
         worker.attempt = attempt
@@ -195,18 +217,17 @@ class Search:
         value = round(drawn(trial["network"]), 2) if parent else 0.0  # some are equal
         if parent:
             self.files.add(trial["id"])
-        entry = {"id": trial["id"], "round": trial["round"], "value": value, "parent": parent}
-        self._to[worker.index].append(
-            encoded({"kind": "result", "worker": worker.index, **entry}, line(entry), line(trial))
-        )
+        finished = FinishedTrial(trial["id"], trial["round"], value, value, parent, (), HYPERPARAMETERS)
+        result = Result(worker.index, trial["id"], trial["round"], value, parent)
+        self._send(worker, result, line(finished), line(trial))
         if worker.round == trial["round"] and not worker.ended:
             self._ask(worker, worker.round + 1)
 
     def _leaves(self, worker: Worker) -> None:
         self._retires -= 1
         worker.left = True
-        self._send(worker, "retire")
+        self._send(worker, Retire(worker.index))
 
-    def _record(self, message: Json) -> None:
-        self.history.append(json.loads(message["lines"][1]))
-        self.files -= {trial["id"] for trial in self.history} - self.coordinator.wanted()
+    def _record(self, result: Result, lines: Sequence[bytes]) -> None:
+        self.history.append(json.loads(lines[1]))
+        self.files -= {trial["id"] for trial in self.history} - self.coordinator.needed()

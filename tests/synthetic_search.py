@@ -15,6 +15,7 @@ from hpcai.data.order import Shard
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case, Problem, parse
 from hpcai.networks.lineage import lineage
+from hpcai.record.trial import trials_of
 
 Json = dict[str, Any]
 Change = Callable[[Json], object]
@@ -159,7 +160,7 @@ def _judged(epoch: int, clock: float, correct: int, steps: int, shard: Shard, da
 
 def _operations(case: Case, data: Json, trials: Sequence[Json]) -> None:
     """What the hooks would have counted, in the place of the samples."""
-    graphs = lineage(networks.for_data(case.settings, data["shape"], data["classes"]), trials)
+    graphs = lineage(networks.for_data(case.settings, data["shape"], data["classes"]), trials_of(trials))
     for trial in trials:
         trial["executed_operations"] *= opcount.count(graphs[trial["id"]], "model").total
 

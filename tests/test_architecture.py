@@ -12,7 +12,7 @@ from launch import ROOT
 GROUPS = (
     ("errors", "kernels"),
     ("inputfile", "networks"),
-    ("formulas", "opcount", "estimate", "detections", "result"),
+    ("formulas", "opcount", "estimate", "detections", "record", "result"),
     ("machine", "comm", "clock"),
     ("data", "models", "train", "search"),
     ("preflight",),

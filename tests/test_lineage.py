@@ -1,31 +1,30 @@
 """Networks of a search from what its history says: in any order, and refused in a line where they cannot be."""
 
-from typing import Any
-
 import pytest
+import trial_records
+from msgspec import to_builtins
 
 from hpcai.errors import InputError
 from hpcai.networks import build
-from hpcai.networks.lineage import changed, lineage
-from hpcai.networks.morphism import Deepen, Skip, Widen
-
-Json = dict[str, Any]
+from hpcai.networks.lineage import lineage, morphed
+from hpcai.networks.morphism import Deepen, Morphism, Skip, Widen
+from hpcai.record.trial import Trial, trials_of
 
 INITIAL = build("resnet8", (8, 8), 1, 10)
-WIDER = Widen("stage1_block1_conv1", 24).to_json()
-DEEPER = Deepen("stem_relu", 3).to_json()
-BRANCH = Skip("stem_relu", "stage2_block1_norm1").to_json()
+WIDER = Widen("stage1_block1_conv1", 24)
+DEEPER = Deepen("stem_relu", 3)
+BRANCH = Skip("stem_relu", "stage2_block1_norm1")
 
 
-def trial(number: int, parent: int | None, *morphisms: Json) -> Json:
-    return {"id": number, "parent": parent, "morphisms": list(morphisms)}
+def trial(number: int, parent: int | None, *morphisms: Morphism) -> Trial:
+    return trial_records.trial(id=number, parent=parent, morphisms=morphisms)
 
 
 def test_each_network_is_its_parents_changed() -> None:
     found = lineage(INITIAL, [trial(1, None), trial(2, 5, BRANCH), trial(5, 1, WIDER, DEEPER)])
     assert found[1] == INITIAL
     assert found[5] == Deepen("stem_relu", 3).apply(Widen("stage1_block1_conv1", 24).apply(INITIAL))
-    assert found[2] == changed(found[5], [BRANCH]) != found[5]
+    assert found[2] == morphed(found[5], [BRANCH]) != found[5]
     assert lineage(INITIAL, []) == {}
 
 
@@ -40,11 +39,18 @@ def test_a_line_of_a_thousand() -> None:
         ([trial(1, 2)], "trial 1 descends from trial 2, which does not exist"),
         ([trial(1, 1)], "descends from itself"),
         ([trial(1, 2), trial(2, 3), trial(3, 2)], "trial 1 descends from trial 2, which descends from itself"),
-        ([trial(1, None, {"operation": "shrink"})], "not a morphism"),
-        ([trial(1, None, {"operation": "widen", "layer": "nowhere", "channels": 9})], "cannot be widened"),
-        ([trial(1, None, DEEPER), trial(2, 1, WIDER | {"channels": 1})], "cannot be widened to 1"),
+        ([trial(1, None, Widen("nowhere", 9))], "cannot be widened"),
+        ([trial(1, None, DEEPER), trial(2, 1, Widen("stage1_block1_conv1", 1))], "cannot be widened to 1"),
     ],
 )
-def test_what_cannot_be(trials: list[Json], why: str) -> None:
+def test_what_cannot_be(trials: list[Trial], why: str) -> None:
     with pytest.raises(InputError, match=why):
         lineage(INITIAL, trials)
+
+
+def test_an_unknown_morphism_of_a_result_is_refused_by_name() -> None:
+    raw = [to_builtins(trial(1, None, WIDER))]
+    assert trials_of(raw) == (trial(1, None, WIDER),)
+    raw[0]["morphisms"] = ({"operation": "shrink"},)
+    with pytest.raises(InputError, match="shrink"):
+        trials_of(raw)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 import torch
+from msgspec import ValidationError, convert, json, to_builtins
 from random_graphs import CLOSE, chain, deviation, drawn, output, pictures, trained_a_little
 
 from hpcai import networks
@@ -13,9 +14,9 @@ from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Input, Relu
 from hpcai.networks.morphism import Deepen, Kernel, Morphism, Skip, Widen
 from hpcai.networks.spaces import spaces
-from hpcai.networks.written import from_json, to_json
 from hpcai.search.channel_statistics import upstream
-from hpcai.search.weight_inheritance import inherited
+from hpcai.search.neighbours import Neighbourhood
+from hpcai.search.weight_inheritance import inherit
 
 MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20)]
 
@@ -44,7 +45,7 @@ def test_residual_networks_keep_their_function(name: str, kind: str) -> None:
     for seed in range(2):
         change = drawn(graph, kind, dice)
         assert change is not None
-        assert deviation(output(change.apply(graph), inherited(graph, change, state, {}, seed), x), before) < CLOSE
+        assert deviation(output(change.apply(graph), inherit(graph, change, state, {}, seed), x), before) < CLOSE
 
 
 def test_weights_that_a_morph_does_not_touch_are_the_parents() -> None:
@@ -60,24 +61,52 @@ def test_weights_that_a_morph_does_not_touch_are_the_parents() -> None:
 def test_a_wrong_weight_is_seen() -> None:
     graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
     state, x, change = trained_a_little(graph, 1), pictures(graph), Widen("stem_conv", 20)
-    wrong = inherited(graph, change, state, {}, 1)
+    wrong = inherit(graph, change, state, {}, 1)
     wrong["dense.weight"] = wrong["dense.weight"].clone()
     wrong["dense.weight"][0, 0] *= 1 + 1e-6
     assert deviation(output(change.apply(graph), wrong, x), output(graph, state, x)) > CLOSE
 
 
-def test_graphs_are_the_same_after_they_were_written() -> None:
-    for change, _, _, child, _ in chain(3, 20):
-        assert from_json(to_json(child)) == child
-        assert morphism.from_json(change.to_json()) == change
+def test_morphisms_are_the_same_after_json() -> None:
+    for change, *_ in chain(3, 20):
+        assert json.decode(json.encode(change), type=Morphism) == change
+        assert to_builtins(change)["operation"] == change.operation
+
+
+def test_an_unknown_kind_of_morphism_is_refused_by_name() -> None:
+    neighbourhood = Neighbourhood(networks.build("resnet8", (16, 16), 1, 10, "v1"))
+    for kind in morphism.KINDS:
+        change = neighbourhood.of_kind(kind, random.Random(1))
+        assert change is not None and change.operation == kind
+    with pytest.raises(InputError, match=r"unknown morphism 'shrink'; allowed are deepen, widen, kernel, skip"):
+        neighbourhood.of_kind("shrink", random.Random(1))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"operation": "shrink"},
+        {"layer": "stem_conv", "channels": 20},
+        {"operation": "widen", "layer": "stem_conv"},
+        {"operation": "widen", "layer": "stem_conv", "channels": 20.0},
+        {"operation": "widen", "layer": "stem_conv", "channels": True},
+        {"operation": "widen", "layer": "", "channels": 20},
+        {"operation": "kernel", "layer": "stem_conv", "size": 4},
+        {"operation": "skip", "start": "stem_relu", "end": "stem_relu", "more": 1},
+    ],
+    ids=str,
+)
+def test_a_morphism_in_json_that_is_none_is_refused(written: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        convert(written, Morphism)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        Deepen("stem_norm"),
-        Deepen("nowhere"),
-        Deepen("pool"),
+        Deepen("stem_norm", 3),
+        Deepen("nowhere", 3),
+        Deepen("pool", 3),
         Widen("dense", 20),
         Widen("stem_conv", 16),
         Widen("stem_relu", 32),
@@ -94,16 +123,6 @@ def test_graphs_are_the_same_after_they_were_written() -> None:
 def test_what_is_not_legal_says_so(change: Morphism) -> None:
     with pytest.raises(InputError, match=change.operation):
         change.apply(networks.build("resnet8", (16, 16), 1, 10, "v1"))
-
-
-@pytest.mark.parametrize(
-    ("written", "reason"),
-    [({"name": "x", "kind": "nothing", "inputs": []}, "nothing"), ({"name": "x", "kind": "relu"}, "inputs"),
-     ({"name": "x", "kind": "dense", "inputs": ["image"], "width": 3}, "width")],
-)  # fmt: skip
-def test_a_layer_that_is_none_is_named(written: dict[str, object], reason: str) -> None:
-    with pytest.raises(InputError, match=reason):
-        from_json([written])
 
 
 def test_a_grouped_convolution_is_not_widened() -> None:

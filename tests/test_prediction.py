@@ -4,8 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import trial_records
+from trial_records import entry
 
-from hpcai.formulas.learning_curve import accuracy, predicted, value
+from hpcai.formulas.aiperf import Work, credits
+from hpcai.formulas.learning_curve import predicted, value
+from hpcai.record.trial import Trial
 
 
 def curve(a: float, b: float, c: float, count: int) -> list[float]:
@@ -49,16 +53,17 @@ def test_a_value_above_one_is_not_believed() -> None:
     assert predicted(accuracies, 1) <= 1
 
 
-def trial(*correct: int | None, round: int = 1, end: str = "planned") -> dict[str, object]:
-    """One whose validations had so many right of 100; None was cut before."""
-    curve = [{"epoch": e, "correct": c, "counted": 0 if c is None else 100} for e, c in enumerate(correct, start=1)]
-    return {"round": round, "end": end, "curve": curve}
+def trial(*correct: int | None, round: int = 1, end: str = "planned") -> Trial:
+    """A trial whose validations had so many of 100 right; None was cut before."""
+    numbered = enumerate(correct, start=1)
+    curve = tuple(entry(epoch=epoch, correct=c, counted=0 if c is None else 100) for epoch, c in numbered)
+    return trial_records.trial(round=round, end=end, curve=curve)
 
 
 def test_the_accuracy_of_a_trial_is_its_best() -> None:
-    assert accuracy(trial(40, 60, 50)) == 0.6
-    assert accuracy(trial(40, None)) == 0.4
-    assert accuracy(trial(None)) == accuracy(trial()) == 0
+    assert trial(40, 60, 50).accuracy == 0.6
+    assert trial(40, None).accuracy == 0.4
+    assert trial(None).accuracy == trial().accuracy == 0
 
 
 @pytest.mark.parametrize("round", [1, 4, 5])
@@ -73,4 +78,12 @@ def test_a_search_ranks_short_trials_by_what_is_predicted(round: int) -> None:
 @pytest.mark.parametrize("end", ["diverged", "memory", "lost"])
 def test_what_failed_has_no_value(end: str) -> None:
     assert value(trial(40, 50, 60, end=end, round=5), 15) == 0
-    assert accuracy(trial(40, 50, 60, end=end, round=5)) == 0.6
+    assert trial(40, 50, 60, end=end, round=5).accuracy == 0.6
+
+
+def test_an_epoch_whose_loss_is_not_finite_has_no_accuracy() -> None:
+    """The score and the ranking of trials use one definition of the accuracy of an entry."""
+    diverged = entry(loss=None, correct=40, counted=100)
+    assert diverged.accuracy == 0 and entry(correct=None, counted=0).accuracy is None
+    assert [credit.accuracy for credit in credits([diverged], Work(1, 1))] == [0.0]
+    assert trial_records.trial(curve=(diverged,)).accuracy == 0

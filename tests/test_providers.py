@@ -37,7 +37,7 @@ PRODUCTS = ("conv", "linear", "addmm", "mm", "bmm", "baddbmm", "addmv", "mv", "m
 
 
 def case_of(workload: str, kernels: str, precision: str = "fp32") -> Case:
-    text = f"a\nb\n[{workload}]\n{DATA[workload]}{SAID}{kernels} KERNELS\n{precision} PRECISION\n"
+    text = f"a\nb\n[{workload}]\n{DATA[workload]}{SAID}{kernels} KERNEL_SIZES\n{precision} PRECISION\n"
     (case,) = parse(text, name="input.dat").cases(1)
     return case
 

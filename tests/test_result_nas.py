@@ -4,13 +4,15 @@ import copy
 from typing import Any
 
 import pytest
+from msgspec import convert
 from small_run import cases_of, golden, judged
 from synthetic_search import PLANS, Change, all_of, put, searched, with_ensemble
 
 from hpcai import opcount
 from hpcai.formulas.aiperf import work
 from hpcai.networks import build
-from hpcai.networks.lineage import changed
+from hpcai.networks.lineage import morphed
+from hpcai.networks.morphism import Morphism
 from hpcai.result import nas
 
 Json = dict[str, Any]
@@ -30,7 +32,7 @@ def test_row() -> None:
 
 def test_operations_are_those_of_each_trials_own_network() -> None:
     test = searched()["tests"][0]
-    wider = changed(INITIAL, PLANS[1][3])
+    wider = morphed(INITIAL, convert(PLANS[1][3], tuple[Morphism, ...]))
     first, second = test["trials"][:2]
     for trial, graph in ((first, INITIAL), (second, wider)):
         each = work(graph)

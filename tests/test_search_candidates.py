@@ -5,6 +5,7 @@ from collections.abc import Callable
 from math import exp
 from random import Random
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,9 @@ from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.search import candidates as module
-from hpcai.search.candidates import MOST, Candidate, Limits, Proposal, proposed
+from hpcai.search.candidates import MOST, Candidate, Limits, Selection, propose
 from hpcai.search.neighbours import FARTHEST, Neighbourhood
-from hpcai.search.trial_history import Book
+from hpcai.search.trial_history import TrialHistory
 
 GRAPH = networks.build("resnet8", (16, 16), 1, 10, "v1")
 ANY = Limits()
@@ -39,49 +40,50 @@ def wider_is_better(graph: Graph) -> float:
 
 def searched(
     strategy: str, trials: int, seed: int, limits: Limits = ANY, value: Callable[[Graph], float] = wider_is_better
-) -> tuple[Book, list[Proposal]]:
+) -> tuple[TrialHistory, list[Selection]]:
     """A search of one worker that keeps the weights of its best 8 trials."""
-    book, proposals = Book(GRAPH, seed), []
+    history, proposals = TrialHistory(GRAPH, seed), []
     for id in range(1, trials + 1):
-        kept = sorted(book.known, key=lambda id: -book.known[id].value)[:8]
-        proposals.append(proposed(strategy, book, kept, limits, 1000 * seed + id, first=id == 1))
+        kept = sorted(history.evaluated, key=lambda id: -history.evaluated[id].value)[:8]
+        proposals.append(propose(strategy, history, kept, limits, 1000 * seed + id, first=id == 1))
         best = proposals[-1].candidates[0]
-        book.add(id, best.chain, value(best.graph))
-    return book, proposals
+        history.add(id, best.chain, value(best.graph))
+    return history, proposals
 
 
-def every(proposals: list[Proposal]) -> list[Candidate]:
+def every(proposals: list[Selection]) -> list[Candidate]:
     return [candidate for proposal in proposals for candidate in proposal.candidates]
 
 
 @STRATEGIES
 def test_a_proposal_is_new_and_leads_from_its_parent(strategy: str) -> None:
-    book, proposals = searched(strategy, 12, 1)
-    assert len(book.tried) == 12
+    history, proposals = searched(strategy, 12, 1)
+    assert len(history.tried) == 12
     for number, proposal in enumerate(proposals, start=1):
         assert 1 <= len(proposal.candidates) <= MOST
         assert len({candidate.digest for candidate in proposal.candidates}) == len(proposal.candidates)
         for candidate in proposal.candidates:
             assert candidate.parent is None or candidate.parent < number
-            graph = book.initial if candidate.parent is None else book.known[candidate.parent].graph
-            assert candidate.ancestry == (() if candidate.parent is None else book.known[candidate.parent].chain)
+            graph = history.initial if candidate.parent is None else history.evaluated[candidate.parent].graph
+            assert candidate.ancestry == (() if candidate.parent is None else history.evaluated[candidate.parent].chain)
             for change in candidate.morphisms:
                 graph = change.apply(graph)
             assert graph == candidate.graph
             assert candidate.digest == digest(graph)
-            assert candidate.digest not in {digest(known.graph) for known in book.known.values() if known.id < number}
+            earlier = [known for known in history.evaluated.values() if known.id < number]
+            assert candidate.digest not in {digest(known.graph) for known in earlier}
             assert len(candidate.morphisms) <= (FARTHEST if strategy == "bayes" else 1)
     assert {candidate.parent for candidate in every(proposals)} > {None, 1}
 
 
 @STRATEGIES
 def test_the_same_history_and_seed_give_the_same(strategy: str) -> None:
-    book, proposals = searched(strategy, 8, 3)
+    history, proposals = searched(strategy, 8, 3)
     again, repeated = searched(strategy, 8, 3)
-    assert every(proposals) == every(repeated) and book.tried == again.tried
-    others = proposed(strategy, book, [*book.known], ANY, 5).candidates
-    assert others == proposed(strategy, again, [*again.known][::-1], ANY, 5).candidates
-    assert others != proposed(strategy, book, [*book.known], ANY, 6).candidates
+    assert every(proposals) == every(repeated) and history.tried == again.tried
+    others = propose(strategy, history, [*history.evaluated], ANY, 5).candidates
+    assert others == propose(strategy, again, [*again.evaluated][::-1], ANY, 5).candidates
+    assert others != propose(strategy, history, [*history.evaluated], ANY, 6).candidates
 
 
 def test_the_best_come_first() -> None:
@@ -94,21 +96,21 @@ def test_the_best_come_first() -> None:
 
 @STRATEGIES
 def test_only_trials_that_are_kept_are_parents(strategy: str) -> None:
-    book, _ = searched(strategy, 10, 4)
+    history, _ = searched(strategy, 10, 4)
     for seed in range(5):
-        parents = {candidate.parent for candidate in proposed(strategy, book, {3, 7, 99}, ANY, seed).candidates}
+        parents = {candidate.parent for candidate in propose(strategy, history, {3, 7, 99}, ANY, seed).candidates}
         assert parents <= {3, 7}
-    begun = proposed(strategy, book, [], ANY, 1)
+    begun = propose(strategy, history, [], ANY, 1)
     assert {candidate.parent for candidate in begun.candidates} == {None}
     assert all(len(candidate.morphisms) == 1 for candidate in begun.candidates)
 
 
 @STRATEGIES
 def test_workers_begin_with_different_networks(strategy: str) -> None:
-    book = Book(GRAPH, 1)
-    first = proposed(strategy, book, [], ANY, 1, first=True)
+    history = TrialHistory(GRAPH, 1)
+    first = propose(strategy, history, [], ANY, 1, first=True)
     assert first.candidates[0].graph == GRAPH and first.candidates[0].morphisms == ()
-    begun = [proposed(strategy, book, [], ANY, seed).candidates for seed in range(2, 12)]
+    begun = [propose(strategy, history, [], ANY, seed).candidates for seed in range(2, 12)]
     assert all(candidate.parent is None for candidates in begun for candidate in candidates)
     assert len({candidates[0].digest for candidates in begun}) > 5
     assert all(len(candidates[0].morphisms) == 1 for candidates in begun)
@@ -116,18 +118,18 @@ def test_workers_begin_with_different_networks(strategy: str) -> None:
 
 @STRATEGIES
 def test_all_operations_are_reached_whatever_the_worker(strategy: str) -> None:
-    book, _ = searched(strategy, 6, 5)
+    history, _ = searched(strategy, 6, 5)
     for worker in range(8):
         seen = Counter[str]()
         for turn in range(10):
-            candidates = proposed(strategy, book, [*book.known], ANY, 100 * worker + turn).candidates
+            candidates = propose(strategy, history, [*history.evaluated], ANY, 100 * worker + turn).candidates
             seen.update(change.operation for candidate in candidates for change in candidate.morphisms)
         assert seen.keys() == morphism.KINDS.keys(), worker
 
 
 def test_each_kind_is_drawn_as_often_as_the_others() -> None:
     neighbourhood, dice = Neighbourhood(GRAPH), Random(1)
-    changes = [neighbourhood.drawn(dice) for _ in range(800)]
+    changes = [neighbourhood.draw(dice) for _ in range(800)]
     seen = Counter(change.operation for change in changes if change)
     assert all(150 < seen[kind] < 250 for kind in morphism.KINDS)
     ratios = [
@@ -150,8 +152,8 @@ BY_LIMIT: dict[str, tuple[Limits, Callable[[Graph], bool]]] = {
 @pytest.mark.parametrize("name", [*BY_LIMIT])
 def test_limits_are_kept_to(name: str, strategy: str) -> None:
     limits, keeps = BY_LIMIT[name]
-    book, proposals = searched(strategy, 12, 6, limits)
-    assert len(book.refused) == sum(proposal.rejected for proposal in proposals) > 0
+    history, proposals = searched(strategy, 12, 6, limits)
+    assert len(history.refused) == sum(proposal.rejected for proposal in proposals) > 0
     assert all(keeps(candidate.graph) for candidate in every(proposals))
     assert not all(keeps(candidate.graph) for candidate in every(searched(strategy, 12, 6)[1]))
 
@@ -163,48 +165,48 @@ def test_what_does_not_fit_is_never_looked_at_again() -> None:
         asked.append(digest(graph))
         return width(graph) < 42
 
-    book, _ = searched("bayes", 15, 6, Limits(fits=fits))
-    assert all(count == 1 for mark, count in Counter(asked).items() if mark in book.refused)
-    assert len(book.refused & {*asked}) > 10
+    history, _ = searched("bayes", 15, 6, Limits(fits=fits))
+    assert all(count == 1 for mark, count in Counter(asked).items() if mark in history.refused)
+    assert len(history.refused & {*asked}) > 10
 
 
 def test_where_parents_lead_nowhere_the_initial_network_does() -> None:
-    book = Book(GRAPH, 1)
-    book.add(1, [morphism.Widen("stem_conv", 64)], 0.9)
+    history = TrialHistory(GRAPH, 1)
+    history.add(1, [morphism.Widen("stem_conv", 64)], 0.9)
     limits = Limits(fits=lambda graph: graph.shapes["stem_conv"][0] < 64)
     for strategy in ("bayes", "random"):
-        proposal = proposed(strategy, book, [1], limits, 1)
+        proposal = propose(strategy, history, [1], limits, 1)
         assert proposal.rejected and proposal.candidates
         assert {candidate.parent for candidate in proposal.candidates} == {None}
-    nothing = proposed("bayes", book, [1], Limits(fits=lambda graph: False), 2, first=True)
+    nothing = propose("bayes", history, [1], Limits(fits=lambda graph: False), 2, first=True)
     assert [candidate.graph for candidate in nothing.candidates] == [GRAPH]
 
 
 def test_what_was_tried_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Book(GRAPH, 1)
-    book.add(1, [], 0.5)
-    monkeypatch.setattr(module.Neighbourhood, "drawn", lambda self, dice: morphism.Deepen("stem_relu"))
-    assert proposed("random", book, [1], ANY, 1).duplicates == 0
-    book.add(2, [morphism.Deepen("stem_relu")], None)
-    found = proposed("random", book, [1], ANY, 1)
+    history = TrialHistory(GRAPH, 1)
+    history.add(1, [], 0.5)
+    monkeypatch.setattr(module.Neighbourhood, "draw", lambda self, dice: morphism.Deepen("stem_relu", 3))
+    assert propose("random", history, [1], ANY, 1).duplicates == 0
+    history.add(2, [morphism.Deepen("stem_relu", 3)], None)
+    found = propose("random", history, [1], ANY, 1)
     assert found.duplicates > 0 and not found.candidates
 
 
 @pytest.mark.parametrize("hottest", [1e6, 1.0, 1e-9])
 def test_the_colder_the_less_is_expanded_that_promises_less(hottest: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    book, _ = searched("random", 20, 7)
+    history, _ = searched("random", 20, 7)
     expansions = Counter[int]()
-    original = module._Search.expanded
+    original = module._CandidateSearch.expanded
 
-    def counted(search: module._Search, origin: Candidate, hopes: module._Hopes) -> list[Candidate]:
+    def counted(search: module._CandidateSearch, *rest: Any) -> list[Candidate]:
         expansions[seed] += 1
-        return original(search, origin, hopes)
+        return original(search, *rest)
 
-    monkeypatch.setattr(module._Search, "expanded", counted)
+    monkeypatch.setattr(module._CandidateSearch, "expanded", counted)
     monkeypatch.setattr(module, "HOTTEST", hottest)
     monkeypatch.setattr(module, "COLDEST", hottest * 1e-4)
     for seed in range(6):
-        proposed("bayes", book, [*book.known], ANY, seed)
+        propose("bayes", history, [*history.evaluated], ANY, seed)
     least, most = min(expansions.values()), max(expansions.values())
     assert (least, most) == (14, 14) if hottest > 1 else 1 <= least <= most <= 14
     assert (least < 14) == (hottest <= 1)
@@ -213,7 +215,7 @@ def test_the_colder_the_less_is_expanded_that_promises_less(hottest: float, monk
 def test_what_is_better_is_found_sooner_than_by_chance() -> None:
     best = {
         strategy: median(
-            max(known.value for known in searched(strategy, 14, seed)[0].known.values()) for seed in range(9)
+            max(known.value for known in searched(strategy, 14, seed)[0].evaluated.values()) for seed in range(9)
         )
         for strategy in ("bayes", "random")
     }

@@ -1,44 +1,43 @@
 """A search knows when its score has stopped to change."""
 
 from random import Random
-from typing import Any
 
 import pytest
+import trial_records
+from trial_records import entry
 
 from hpcai import networks
 from hpcai.formulas import aiperf
-from hpcai.networks.lineage import changed
-from hpcai.search import convergence as convergences
-from hpcai.search.convergence import PARTS, Convergence
+from hpcai.networks.lineage import morphed
+from hpcai.networks.morphism import Widen
+from hpcai.record.trial import Trial
+from hpcai.search import convergence as convergence_module
+from hpcai.search.convergence import POINTS, Convergence
 
-Json = dict[str, Any]
 GRAPH = networks.build("resnet8", (8, 8), 1, 4, "v1")
-WIDER = {"operation": "widen", "layer": "stage1_block1_conv1", "channels": 24}
+WIDER = Widen("stage1_block1_conv1", 24)
 WINDOW, SAMPLES = 10.0, 50
 
 
-def trial(begin: float, seconds: float, epochs: int, correct: int) -> Json:
-    """One whose epochs take `seconds`, all with the same accuracy."""
-    return {
-        "curve": [
-            {"seconds": begin + seconds * epoch, "loss": 1.0, "samples": 100, "correct": correct, "counted": SAMPLES}
-            for epoch in range(1, epochs + 1)
-        ]
-    }
+def trial(begin: float, seconds: float, epochs: int, correct: int) -> Trial:
+    """A trial whose epochs take `seconds`, all with the same accuracy."""
+    facts = {"loss": 1.0, "samples": 100, "correct": correct, "counted": SAMPLES}
+    times = [begin + seconds * epoch for epoch in range(1, epochs + 1)]
+    return trial_records.trial(curve=tuple(entry(seconds=time, **facts) for time in times))
 
 
-def asked(convergence: Convergence, trials: list[tuple[float, Json]], until: float) -> float | None:
+def asked(convergence: Convergence, trials: list[tuple[float, Trial]], until: float) -> float | None:
     """When it is reached, asked every tenth of a second; trials come back at their times."""
     left = sorted(trials, key=lambda each: each[0])
     for tenth in range(int(10 * until)):
         while left and left[0][0] <= tenth / 10:
-            convergence.add(left.pop(0)[1], [])
+            convergence.add(left.pop(0)[1], ())
         if convergence.reached(tenth / 10):
             return tenth / 10
     return None
 
 
-def steady(rate: float, until: float, correct: int = 40) -> list[tuple[float, Json]]:
+def steady(rate: float, until: float, correct: int = 40) -> list[tuple[float, Trial]]:
     """Trials of one epoch, one after the other."""
     return [(rate * number, trial(rate * (number - 1), rate, 1, correct)) for number in range(1, int(until / rate) + 1)]
 
@@ -59,39 +58,39 @@ FAILING = [[], steady(0.05, 60, correct=0), [(30.0, trial(1, 1, 3, 20))]]
 
 
 @pytest.mark.parametrize("trials", FAILING, ids=["none", "wrong", "one"])
-def test_nothing_judged_or_a_score_that_falls_is_no_convergence(trials: list[tuple[float, Json]]) -> None:
+def test_nothing_judged_or_a_score_that_falls_is_no_convergence(trials: list[tuple[float, Trial]]) -> None:
     assert asked(Convergence(GRAPH, WINDOW, SAMPLES), trials, 60) is None
 
 
 def test_it_is_looked_at_a_few_times_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[float] = []
-    monkeypatch.setattr(convergences.searchscore, "converged", lambda points, window: times.append(window) or False)
+    monkeypatch.setattr(convergence_module.aiperf, "converged", lambda points, window: times.append(window) or False)
     asked(Convergence(GRAPH, WINDOW, SAMPLES), steady(1.0, 30), 30)
-    assert 1.5 * PARTS <= len(times) <= 2 * PARTS + 1
+    assert 1.5 * POINTS <= len(times) <= 2 * POINTS + 1
 
 
 def test_sums_tell_the_same_as_all_validations(monkeypatch: pytest.MonkeyPatch) -> None:
     dice, seen = Random(3), []
-    monkeypatch.setattr(convergences.searchscore, "converged", lambda points, window: bool(seen.append(points)))
+    monkeypatch.setattr(convergence_module.aiperf, "converged", lambda points, window: bool(seen.append(points)))
     convergence, credits = Convergence(GRAPH, WINDOW, SAMPLES), []
     for number in range(300):
-        chain = [WIDER] if number % 2 else []
+        chain = (WIDER,) if number % 2 else ()
         one = trial(90 * dice.random(), dice.random(), 8, dice.randrange(50))
         convergence.add(one, chain)
         if number % 100 == 50:
             convergence.reached(number / 3)  # what comes later may be of a time before that
-        credits += aiperf.credits(one, aiperf.work(changed(GRAPH, chain)))
+        credits += aiperf.credits(one.curve, aiperf.work(morphed(GRAPH, chain)))
     seen.clear()
     convergence.reached(99.3)
-    wanted = aiperf.series(credits, [], 99.3, WINDOW / PARTS, SAMPLES)
-    assert seen == [wanted[-len(seen[0]) :]] and PARTS <= len(seen[0]) <= PARTS + 3
+    wanted = aiperf.series(credits, [], 99.3, WINDOW / POINTS, SAMPLES)
+    assert seen == [wanted[-len(seen[0]) :]] and POINTS <= len(seen[0]) <= POINTS + 3
     assert sum(point < convergence._first for point in convergence._sums) == 0
 
 
 def test_a_short_window_takes_no_longer_than_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(convergences.searchscore, "converged", lambda points, window: bool(seen.append(len(points))))
+    monkeypatch.setattr(convergence_module.aiperf, "converged", lambda points, window: bool(seen.append(len(points))))
     convergence = Convergence(GRAPH, 1e-6, SAMPLES)
-    convergence.add(trial(0.0, 1.0, 8, 40), [])
+    convergence.add(trial(0.0, 1.0, 8, 40), ())
     convergence.reached(36000.0)
-    assert len(seen) == 1 and seen[0] <= PARTS + 3
+    assert len(seen) == 1 and seen[0] <= POINTS + 3

@@ -8,11 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_workers import Search
 
-from hpcai.search.coordinator import Coordinator, Rules
-from hpcai.search.messages import encoded
+from hpcai.search.coordinator import Coordinator, SearchRules
+from hpcai.search.messages import NOTED, Claim, Forgo, Noted, Request, Result, decoded_request
 
 SEEDS = st.integers(0, 10**6)
+LINES = (b"{}", b"{}")
 MODES = st.one_of(st.none(), st.integers(1, 3))  # LAG
+
+
+def nothing(*words: object) -> None:
+    """Records nothing."""
 
 
 def accounts_hold(search: Search) -> None:
@@ -30,7 +35,7 @@ def accounts_hold(search: Search) -> None:
 def test_no_trial_is_given_twice_and_none_is_lost(
     workers: int, lag: int | None, seed: int, networks: int, retires: int
 ) -> None:
-    search = Search(Rules(workers, rounds=6, lag=lag), seed, networks, retires)
+    search = Search(SearchRules(workers, rounds=6, lag=lag), seed, networks, retires)
     for _ in range(400):
         search.move()
         accounts_hold(search)
@@ -43,7 +48,7 @@ def test_no_trial_is_given_twice_and_none_is_lost(
 def test_limits_are_exact(workers: int, lag: int | None, seed: int, trials: int, rounds: int) -> None:
     if not trials and not rounds:
         return
-    search = Search(Rules(workers, trials, rounds, lag), seed).run()
+    search = Search(SearchRules(workers, trials, rounds, lag), seed).run()
     accounts_hold(search)
     most = workers * rounds or trials
     assert len(search.history) == min(trials or most, most)
@@ -57,11 +62,10 @@ def test_limits_are_exact(workers: int, lag: int | None, seed: int, trials: int,
 
 
 def test_a_network_is_given_once_and_the_next_of_a_claim_instead() -> None:
-    coordinator = Coordinator(Rules(3), [].append)
-    claim = {"kind": "claim", "round": 1}
+    coordinator = Coordinator(SearchRules(3), nothing)
 
     def answer(worker: int, *networks: str) -> dict[str, object]:
-        ((to, text),) = coordinator.handle({**claim, "worker": worker, "networks": networks}, 2.5)
+        ((to, text),) = coordinator.handle(Claim(worker, 1, networks), 2.5)
         assert to == worker
         return dict(json.loads(text))
 
@@ -75,7 +79,7 @@ def test_a_network_is_given_once_and_the_next_of_a_claim_instead() -> None:
 def what_they_did(search: Search) -> list[object]:
     """All that workers were told, and the trials: in an order that does not depend on the time."""
     return [
-        [[answer for answer in worker.told if answer["kind"] != "noted"] for worker in search.workers],
+        [[answer for answer in worker.answers if not isinstance(answer, Noted)] for worker in search.workers],
         sorted((trial["id"], trial["network"], trial["parent"]) for trial in search.history),
         (search.coordinator.counts.duplicates, search.coordinator.counts.granted),
     ]
@@ -92,23 +96,23 @@ def what_they_did(search: Search) -> list[object]:
 def test_rounds_are_the_same_whatever_arrives_first(
     workers: int, lag: int, seeds: tuple[int, int], networks: int, trials: int
 ) -> None:
-    one, other = (Search(Rules(workers, trials, 7, lag), seed, networks).run() for seed in seeds)
+    one, other = (Search(SearchRules(workers, trials, 7, lag), seed, networks).run() for seed in seeds)
     assert one.coordinator.counts.granted > 0
     assert what_they_did(one) == what_they_did(other)
 
 
 def test_without_rounds_the_order_of_arrival_matters() -> None:
     """What the test above compares can differ."""
-    one, other = (Search(Rules(4, rounds=7), seed, 120).run() for seed in (1, 2))
+    one, other = (Search(SearchRules(4, rounds=7), seed, 120).run() for seed in (1, 2))
     assert what_they_did(one) != what_they_did(other)
 
 
 @pytest.mark.parametrize("lag", [1, 2])
 @pytest.mark.parametrize("workers", [3, 40])
 def test_all_that_a_round_may_begin_with_is_kept(lag: int, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpcai.search.trial_cache.MOST_ENTRIES", 12)
-    monkeypatch.setattr("hpcai.search.trial_cache.BEST_OF_A_REPLY", 4)
-    search = Search(Rules(workers, rounds=14, lag=lag), seed=workers + lag)
+    monkeypatch.setattr("hpcai.search.trial_cache.MOST_IN_REPLY", 12)
+    monkeypatch.setattr("hpcai.search.trial_cache.BEST_IN_REPLY", 4)
+    search = Search(SearchRules(workers, rounds=14, lag=lag), seed=workers + lag)
     removed = 0
     while search.move():
         there = search.files
@@ -120,8 +124,8 @@ def test_all_that_a_round_may_begin_with_is_kept(lag: int, workers: int, monkeyp
 
 
 def test_a_parent_that_is_gone_is_forgone_and_the_search_goes_on() -> None:
-    search = Search(Rules(30, trials=600), seed=5)
-    search.coordinator.wanted = lambda: {trial["id"] for trial in search.history[-8:]}  # type: ignore[method-assign]
+    search = Search(SearchRules(30, trials=600), seed=5)
+    search.coordinator.needed = lambda: {trial["id"] for trial in search.history[-8:]}  # type: ignore[method-assign]
     search.run()
     accounts_hold(search)
     assert search.forgone > 0 and len(search.history) == 600
@@ -130,7 +134,7 @@ def test_a_parent_that_is_gone_is_forgone_and_the_search_goes_on() -> None:
 @settings(max_examples=60)
 @given(workers=st.integers(2, 6), lag=MODES, seed=SEEDS, retires=st.integers(1, 6))
 def test_who_leaves_does_not_block_others(workers: int, lag: int | None, seed: int, retires: int) -> None:
-    search = Search(Rules(workers, rounds=5, lag=lag), seed, retires=min(retires, workers)).run()
+    search = Search(SearchRules(workers, rounds=5, lag=lag), seed, retires=min(retires, workers)).run()
     accounts_hold(search)
     rounds = Counter(trial["worker"] for trial in search.history)
     assert search.coordinator.counts.retired == sum(worker.left for worker in search.workers)
@@ -140,7 +144,7 @@ def test_who_leaves_does_not_block_others(workers: int, lag: int | None, seed: i
 @settings(max_examples=40)
 @given(workers=st.integers(1, 6), lag=MODES, seed=SEEDS, moves=st.integers(0, 300), trials=st.sampled_from([0, 9]))
 def test_all_who_wait_hear_of_the_end(workers: int, lag: int | None, seed: int, moves: int, trials: int) -> None:
-    search = Search(Rules(workers, trials=trials, lag=lag), seed, networks=500).run(moves)
+    search = Search(SearchRules(workers, trials=trials, lag=lag), seed, networks=500).run(moves)
     search.end("duration")
     before = search.coordinator.counts.granted
     search.run()
@@ -151,33 +155,33 @@ def test_all_who_wait_hear_of_the_end(workers: int, lag: int | None, seed: int, 
 
 
 def test_what_was_not_given_is_not_taken_back() -> None:
-    recorded: list[object] = []
-    coordinator = Coordinator(Rules(2), recorded.append)
-    claim = {"kind": "claim", "worker": 0, "round": 1, "networks": ["a"]}
-    result = {"kind": "result", "id": 1, "round": 1, "value": 0.5, "parent": True, "lines": [b"{}", b"{}"]}
-    assert [*coordinator.handle(claim, 0.0)]
-    for message in (result | {"worker": 1}, {"kind": "forgo", "worker": 1, "id": 1}):
+    recorded: list[Result] = []
+    coordinator = Coordinator(SearchRules(2), lambda result, lines: recorded.append(result))
+    assert [*coordinator.handle(Claim(0, 1, ("a",)), 0.0)]
+    for message in (Result(1, 1, 1, 0.5, True), Forgo(1, 1)):
         with pytest.raises(ValueError, match="worker 1 gave back trial 1, which it was not given"):
-            [*coordinator.handle(message, 0.0)]
+            [*coordinator.handle(message, 0.0, LINES)]
     assert not recorded and coordinator.counts.granted == coordinator.running == 1
-    assert [*coordinator.handle(result | {"worker": 0}, 0.0)] == [(0, encoded({"kind": "noted"}))]
+    assert [*coordinator.handle(Result(0, 1, 1, 0.5, True), 0.0, LINES)] == [(0, NOTED)]
     with pytest.raises(ValueError, match="worker 0"):
-        [*coordinator.handle(result | {"worker": 0}, 0.0)]
+        [*coordinator.handle(Result(0, 1, 1, 0.5, True), 0.0, LINES)]
     assert len(recorded) == 1
 
 
-def test_a_message_of_unknown_kind_is_an_error() -> None:
-    with pytest.raises(ValueError, match="'gossip'"):
-        [*Coordinator(Rules(1), [].append).handle({"kind": "gossip", "worker": 0}, 0.0)]
+@pytest.mark.parametrize(
+    "text",
+    [b'{"kind":"gossip","worker":0}', b'{"kind":"ask","worker":0}', b'{"kind":"forgo","worker":0,"id":1.0}', b"{"],
+)
+def test_a_message_that_is_none_is_an_error(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"gossip|missing|Expected `int`|truncated"):
+        decoded_request(text)
 
 
 def test_a_result_is_known_before_it_is_recorded() -> None:
-    """Else its weights would be removed as those of a trial that nobody wants."""
-    coordinator = Coordinator(Rules(1), lambda message: wanted.append(coordinator.wanted()))
-    wanted: list[set[int]] = []
-    for message in (
-        {"kind": "claim", "worker": 0, "round": 1, "networks": ["a"]},
-        {"kind": "result", "worker": 0, "id": 1, "round": 1, "value": 0.5, "parent": True, "lines": [b"{}", b"{}"]},
-    ):
-        [*coordinator.handle(message, 0.0)]
-    assert wanted == [{1}]
+    """Else its weights would be removed as those of a trial that is not needed."""
+    coordinator = Coordinator(SearchRules(1), lambda result, lines: needed.append(coordinator.needed()))
+    needed: list[set[int]] = []
+    messages: tuple[Request, ...] = (Claim(0, 1, ("a",)), Result(0, 1, 1, 0.5, True))
+    for message in messages:
+        [*coordinator.handle(message, 0.0, LINES)]
+    assert needed == [{1}]

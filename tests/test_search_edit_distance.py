@@ -77,7 +77,7 @@ def test_it_grows_with_the_number_of_morphisms() -> None:
 
 def test_what_each_morphism_costs() -> None:
     graph = networks.build("resnet8", (32, 32), 3, 10, "v1")
-    assert distance(graph, Deepen("stem_relu").apply(graph)) == 1
+    assert distance(graph, Deepen("stem_relu", 3).apply(graph)) == 1
     assert distance(graph, Widen("stage1_block1_conv1", 32).apply(graph)) == pytest.approx(1 / 6)
     assert distance(graph, Kernel("stage1_block1_conv1", 5).apply(graph)) == pytest.approx(2 / 15)
     assert distance(graph, Skip("stem_relu", "stage3_block1_add").apply(graph)) == 2

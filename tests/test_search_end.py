@@ -9,7 +9,7 @@ from job_folder import INPUT, START, prepared
 from launch import ROOT, mpirun, run_job
 
 from hpcai.report import verify
-from hpcai.search import journal as history
+from hpcai.search import journal
 
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
 SEARCH = INPUT.replace("[ensemble]", "[nas]") + "100 ROUNDS\n"
@@ -37,7 +37,7 @@ def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path
     job = failing(tmp_path, how)
     assert job.returncode not in (0, None) and "End of Tests." not in job.stdout
     (path,) = tmp_path.glob("results/*/search-1/history.jsonl")
-    trials = list(history.read(path))
+    trials = list(journal.read(path))
     assert len(trials) >= 4
     assert {trial.worker for trial in trials} == {0, 1}
     assert max(trial.round for trial in trials if trial.worker == 1) <= 4

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpcai.search.gaussian_process import BETA, NOISE, SCALES, Floats, expected, fitted, upper_bound
+from hpcai.search.gaussian_process import BETA, NOISE, SCALES, Floats, fit, predict, upper_confidence_bound
 
 
 def on_a_line(*places: float) -> Floats:
@@ -29,13 +29,13 @@ def test_mean_and_deviation_are_those_of_the_dense_formula(count: int) -> None:
     generator = np.random.default_rng(count)
     places, asked = [*generator.uniform(0, 9, count)], [*generator.uniform(-2, 11, 25)]
     accuracies = 0.8 + 0.1 * np.sin(places)
-    process = fitted(on_a_line(*places), accuracies)
+    process = fit(on_a_line(*places), accuracies)
     assert process.noise == NOISE
-    means, deviations = expected(process, between(asked, places))
+    means, deviations = predict(process, between(asked, places))
     wanted = dense(on_a_line(*places), accuracies, between(asked, places), process.scale)
     np.testing.assert_allclose(means, wanted[0], rtol=0, atol=1e-10)
     np.testing.assert_allclose(deviations, wanted[1], rtol=0, atol=1e-8)
-    np.testing.assert_allclose(upper_bound(process, between(asked, places)), means + BETA * deviations)
+    np.testing.assert_allclose(upper_confidence_bound(process, between(asked, places)), means + BETA * deviations)
 
 
 def density(covariance: Floats, values: Floats) -> float:
@@ -51,43 +51,43 @@ def test_the_scale_is_the_most_likely_one(place: int) -> None:
     values = np.linalg.cholesky(covariances[place]) @ np.random.default_rng(3).standard_normal(len(tried))
     values = (values - values.mean()) / values.std()
     likely = np.argmax([density(covariance, values) for covariance in covariances])
-    assert fitted(tried, 0.5 + 0.1 * values).scale == pytest.approx(scales[likely])
+    assert fit(tried, 0.5 + 0.1 * values).scale == pytest.approx(scales[likely])
 
 
 def test_what_was_tried_is_known_and_what_is_far_is_not() -> None:
     accuracies = np.array([0.5, 0.7, 0.6])
-    process = fitted(on_a_line(0, 3, 6), accuracies)
-    means, deviations = expected(process, between([0, 3, 6, 1000], [0, 3, 6]))
+    process = fit(on_a_line(0, 3, 6), accuracies)
+    means, deviations = predict(process, between([0, 3, 6, 1000], [0, 3, 6]))
     np.testing.assert_allclose(means, [*accuracies, accuracies.mean()], atol=1e-3)
     assert max(deviations[:3]) < 0.05 * accuracies.std()
     assert deviations[3] == pytest.approx(accuracies.std())
 
 
 def test_one_trial_is_enough() -> None:
-    process = fitted(np.zeros((1, 1)), np.array([0.6]))
-    means, deviations = expected(process, np.array([[0.0], [2.0], [50.0]]))
+    process = fit(np.zeros((1, 1)), np.array([0.6]))
+    means, deviations = predict(process, np.array([[0.0], [2.0], [50.0]]))
     np.testing.assert_allclose(means, 0.6)
     assert deviations[0] < deviations[1] < deviations[2] <= 1
 
 
 def test_equal_accuracies_are_no_certainty() -> None:
-    process = fitted(on_a_line(0, 1, 2), np.array([0.1, 0.1, 0.1]))
-    bounds = upper_bound(process, between([0, 1.5, 9], [0, 1, 2]))
+    process = fit(on_a_line(0, 1, 2), np.array([0.1, 0.1, 0.1]))
+    bounds = upper_confidence_bound(process, between([0, 1.5, 9], [0, 1, 2]))
     assert np.isfinite(bounds).all()
     assert 0.1 <= bounds[0] < bounds[1] < bounds[2]
 
 
 def test_duplicates_have_the_mean_of_their_accuracies() -> None:
     places = [0.0, 0.0, 0.0, 4.0, 4.0]
-    process = fitted(on_a_line(*places), np.array([0.5, 0.6, 0.7, 0.9, 0.9]))
-    means, deviations = expected(process, between([0, 4], places))
+    process = fit(on_a_line(*places), np.array([0.5, 0.6, 0.7, 0.9, 0.9]))
+    means, deviations = predict(process, between([0, 4], places))
     np.testing.assert_allclose(means, [0.6, 0.9], atol=2e-3)
     assert np.isfinite(deviations).all()
 
 
 def test_nothing_but_duplicates() -> None:
-    process = fitted(np.zeros((4, 4)), np.array([0.5, 0.6, 0.7, 0.6]))
-    means, _ = expected(process, np.zeros((1, 4)))
+    process = fit(np.zeros((4, 4)), np.array([0.5, 0.6, 0.7, 0.6]))
+    means, _ = predict(process, np.zeros((1, 4)))
     np.testing.assert_allclose(means, 0.6, atol=1e-3)
 
 
@@ -100,6 +100,6 @@ def test_distances_that_are_none_get_more_noise(count: int) -> None:
     accuracies = np.linspace(0.1, 0.9, count)
     with pytest.raises(np.linalg.LinAlgError):
         np.linalg.cholesky(np.exp(-tried / np.median(tried[tried > 0])) + NOISE * np.eye(count))
-    process = fitted(tried, accuracies)
+    process = fit(tried, accuracies)
     assert process.noise > NOISE
-    assert np.isfinite(upper_bound(process, tried)).all()
+    assert np.isfinite(upper_confidence_bound(process, tried)).all()

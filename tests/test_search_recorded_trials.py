@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_workers import Search
+from simulated_workers import HYPERPARAMETERS, Search
 
-from hpcai.search.coordinator import Rules
+from hpcai.search.coordinator import SearchRules
+from hpcai.search.messages import RecordedTrial
 
 Json = dict[str, Any]
 SEEDS = st.integers(0, 10**6)
@@ -16,12 +17,23 @@ SEEDS = st.integers(0, 10**6)
 
 def history(workers: int, seed: int, trials: int = 40) -> dict[int, Json]:
     """A search in which everybody knew all that had come back, some workers many times as fast as others."""
-    return {trial["id"]: trial for trial in Search(Rules(workers, trials=trials), seed).run().history}
+    return {trial["id"]: trial for trial in Search(SearchRules(workers, trials=trials), seed).run().history}
+
+
+def replayed(recorded: dict[int, Json], workers: int, seed: int, retires: int = 0, **limits: int) -> Search:
+    """A search that runs these trials again."""
+    trials = {
+        id_: RecordedTrial(id_, trial["worker"], trial["round"], trial["parent"], (), (), HYPERPARAMETERS)
+        for id_, trial in recorded.items()
+    }
+    search = Search(SearchRules(workers, **limits, recorded=trials), seed, retires=retires)
+    search.networks_of = {id_: trial["network"] for id_, trial in recorded.items()}
+    return search
 
 
 def again(recorded: dict[int, Json], workers: int, seed: int, retires: int = 0, **limits: int) -> Search:
     """The same once more, at other speeds; parents must have come back, with their weights."""
-    search = Search(Rules(workers, **limits, recorded=recorded), seed, retires=retires)
+    search = replayed(recorded, workers, seed, retires, **limits)
     back: set[int] = set()
     while search.move():
         assert {trial["parent"] for trial in search.history[len(back) :]} <= back | {None}
@@ -42,7 +54,7 @@ def test_all_that_is_recorded_is_tried_again(workers: int, seeds: tuple[int, int
     }
     assert search.coordinator.counts.ended_by == "trials" and all(worker.ended for worker in search.workers)
     assert search.coordinator.counts.granted == len(recorded) == 40
-    assert not search.coordinator.wanted() and not search.files
+    assert not search.coordinator.needed() and not search.files
 
 
 def test_a_recorded_trial_may_descend_from_a_larger_number() -> None:
@@ -85,7 +97,7 @@ def test_a_parent_that_fails_this_time_ends_its_descendants_only(seed: int, monk
     parents = Counter(trial["parent"] for trial in recorded.values() if trial["parent"])
     fails = max(parents, key=lambda id_: (parents[id_], id_))
     monkeypatch.setattr("simulated_workers.drawn", lambda *what: what != ("fails", recorded[fails]["network"]))
-    search = Search(Rules(4, recorded=recorded), seed + 100).run()
+    search = replayed(recorded, 4, seed + 100).run()
     tried = {trial["id"] for trial in search.history}
     assert search.forgone > 0 and fails in tried and all(worker.ended for worker in search.workers)
     assert all(recorded[id_]["parent"] in tried | {None} for id_ in tried)
@@ -105,5 +117,5 @@ def test_a_history_with_a_gap_is_tried_again_up_to_it() -> None:
 
 
 def test_nothing_recorded_is_nothing_to_do() -> None:
-    search = Search(Rules(2, recorded={})).run()
+    search = Search(SearchRules(2, recorded={})).run()
     assert not search.history and search.coordinator.counts.ended_by == "trials"

@@ -1,123 +1,127 @@
-"""The folder of a search: every trial is written down, and weights stay as long as somebody may want them."""
+"""The folder of a search: every trial is in the journal, and weights stay as long as they can be needed."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from simulated_workers import Search
-from test_search_journal import FIRST
+from trial_records import TRIAL, trial
 
 from hpcai.errors import DataError, InputError
-from hpcai.search import storage as archives
-from hpcai.search.child_builder import weights_file
-from hpcai.search.coordinator import Rules
+from hpcai.networks.morphism import Deepen, Widen
+from hpcai.search import storage as storage_module
+from hpcai.search.coordinator import SearchRules
 from hpcai.search.messages import line
-from hpcai.search.storage import BETWEEN, HISTORY, Archive, replayed
+from hpcai.search.recorded_trials import read_recorded_trials
+from hpcai.search.storage import JOURNAL, REMOVE_EVERY, SearchStorage
+from hpcai.search.weights_file import weights_file
 
 Json = dict[str, Any]
-FIELDS = asdict(FIRST)
-WIDER = {"operation": "widen", "layer": "stage1_block1_conv1", "channels": 24}
-DEEPER = {"operation": "deepen", "after": "stem_relu", "kernel": 3}
+FIELDS = to_builtins(TRIAL)
+WIDER, DEEPER = Widen("stage1_block1_conv1", 24), Deepen("stem_relu", 3)
 
 
 @pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    found = Archive(tmp_path / "results" / "search-1")
-    found.create()
-    return found
+def storage(tmp_path: Path) -> SearchStorage:
+    made = SearchStorage(tmp_path / "results" / "search-1")
+    made.create()
+    return made
 
 
-def kept(archive: Archive) -> set[int]:
-    return {int(path.stem) for path in archive.folder.glob("*.pt")}
+def kept(storage: SearchStorage) -> set[int]:
+    return {int(path.stem) for path in storage.folder.glob("*.pt")}
 
 
-def returns(archive: Archive, id_: int) -> None:
-    weights_file(archive.folder, id_).write_bytes(b"weights")
-    recorded(archive, id_)
+def returns(storage: SearchStorage, id_: int) -> None:
+    weights_file(storage.folder, id_).write_bytes(b"weights")
+    recorded(storage, id_)
 
 
-def recorded(archive: Archive, id_: int, **fields: object) -> None:
-    archive.record(id_, line({**FIELDS, "id": id_, **fields}))
+def recorded(storage: SearchStorage, id_: int, **values: object) -> None:
+    storage.append(id_, line(trial(id=id_, **values)))
 
 
-def test_trials_are_read_as_they_were_recorded(archive: Archive) -> None:
-    assert archive.trials() == []
+def test_trials_are_read_as_they_were_recorded(storage: SearchStorage) -> None:
+    assert storage.trials() == []
     for id_ in (3, 1, 2):
-        recorded(archive, id_)
-    assert [asdict(trial) for trial in archive.trials()] == [{**FIELDS, "id": id_} for id_ in (1, 2, 3)]
-    lines = (archive.folder / HISTORY).read_text().splitlines()
+        recorded(storage, id_)
+    assert storage.trials() == [trial(id=id_) for id_ in (1, 2, 3)]
+    lines = (storage.folder / JOURNAL).read_text().splitlines()
     assert [json.loads(line)["id"] for line in lines] == [3, 1, 2]
 
 
-def test_weights_that_nobody_wants_are_removed_now_and_then(archive: Archive) -> None:
-    wanted = {2, 5, BETWEEN}
-    archive.wanted = lambda: wanted
-    (archive.folder / "999.pt").write_bytes(b"of a trial that runs")
-    for id_ in range(1, BETWEEN):
-        returns(archive, id_)
-    assert kept(archive) == {*range(1, BETWEEN), 999}
-    returns(archive, BETWEEN)
-    assert kept(archive) == {*wanted, 999}
-    wanted = {5}
-    for id_ in range(BETWEEN + 1, 2 * BETWEEN + 1):
-        returns(archive, id_)
-    assert kept(archive) == {5, 999}
+def test_weights_that_are_not_needed_are_removed_now_and_then(storage: SearchStorage) -> None:
+    needed = {2, 5, REMOVE_EVERY}
+    storage.needed = lambda: needed
+    (storage.folder / "999.pt").write_bytes(b"of a trial that runs")
+    for id_ in range(1, REMOVE_EVERY):
+        returns(storage, id_)
+    assert kept(storage) == {*range(1, REMOVE_EVERY), 999}
+    returns(storage, REMOVE_EVERY)
+    assert kept(storage) == {*needed, 999}
+    needed = {5}
+    for id_ in range(REMOVE_EVERY + 1, 2 * REMOVE_EVERY + 1):
+        returns(storage, id_)
+    assert kept(storage) == {5, 999}
 
 
-def test_trials_without_weights_are_no_problem(archive: Archive) -> None:
-    archive.wanted = lambda: set()
-    for id_ in range(1, BETWEEN + 1):
-        recorded(archive, id_, end="diverged")
-    assert not kept(archive) and len(archive.trials()) == BETWEEN
+def test_trials_without_weights_are_no_problem(storage: SearchStorage) -> None:
+    storage.needed = lambda: set()
+    for id_ in range(1, REMOVE_EVERY + 1):
+        recorded(storage, id_, end="diverged")
+    assert not kept(storage) and len(storage.trials()) == REMOVE_EVERY
 
 
 @pytest.mark.parametrize("lag", [None, 1])
-def test_the_weights_of_a_long_search_are_bounded(lag: int | None, archive: Archive) -> None:
-    search = Search(Rules(4, rounds=100, lag=lag), seed=1)
-    archive.wanted = search.coordinator.wanted
-    search.coordinator._record = lambda message: returns(archive, message["id"])
+def test_the_weights_of_a_long_search_are_bounded(lag: int | None, storage: SearchStorage) -> None:
+    search = Search(SearchRules(4, rounds=100, lag=lag), seed=1)
+    storage.needed = search.coordinator.needed
+    search.coordinator._record = lambda result, lines: returns(storage, result.id)
     search.run()
-    assert len(archive.trials()) == 400
-    assert len(kept(archive)) <= 64 + 4 * 4 + 64 + BETWEEN
+    assert len(storage.trials()) == 400
+    assert len(kept(storage)) <= 64 + 4 * 4 + 64 + REMOVE_EVERY
 
 
-def test_a_folder_that_cannot_be_made_is_named(archive: Archive, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named(storage: SearchStorage, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="search-1: File exists"):
-        archive.create()
+        storage.create()
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot make .*file/search"):
-        Archive(tmp_path / "file" / "search").create()
+        SearchStorage(tmp_path / "file" / "search").create()
 
 
 def test_a_folder_that_this_node_does_not_see_is_refused(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    storage: SearchStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive.check_seen()
-    monkeypatch.setattr(archives, "SEEN_WITHIN", 0.2)
+    storage.check_visible()
+    monkeypatch.setattr(storage_module, "VISIBLE_WITHIN", 0.2)
     with pytest.raises(InputError, match=r"does not see .*elsewhere.*allowed: a directory that all nodes share"):
-        Archive(tmp_path / "elsewhere").check_seen()
-    monkeypatch.setattr(archives, "sleep", lambda seconds: (tmp_path / "late").mkdir(exist_ok=True))
-    Archive(tmp_path / "late").check_seen()
+        SearchStorage(tmp_path / "elsewhere").check_visible()
+    monkeypatch.setattr(storage_module, "sleep", lambda seconds: (tmp_path / "late").mkdir(exist_ok=True))
+    SearchStorage(tmp_path / "late").check_visible()
 
 
-def history_of(path: Path, *trials: tuple[int, int, int, int | None, list[Json]]) -> Path:
-    """A history of these: id, worker, round, parent, morphisms."""
+Row = tuple[int, int, int, int | None, tuple[Any, ...]]
+
+
+def journal_of(path: Path, *trials: Row) -> Path:
+    """A journal of trials given by id, worker, round, parent, morphisms."""
     names = ("id", "worker", "round", "parent", "morphisms")
-    lines = [json.dumps({**FIELDS, **dict(zip(names, trial, strict=True))}) + "\n" for trial in trials]
-    (path / HISTORY).write_text("".join(lines))
-    return path / HISTORY
+    lines = [line(trial(**dict(zip(names, row, strict=True)))).decode() + "\n" for row in trials]
+    (path / JOURNAL).write_text("".join(lines))
+    return path / JOURNAL
 
 
 def test_a_recorded_search_has_its_parents_first(tmp_path: Path) -> None:
     """The second worker was slow: its first trial descends from the third one of the other, whose number is larger."""
-    quick = (1, 0, 1, None, [WIDER]), (3, 0, 2, 1, []), (5, 0, 3, 1, [DEEPER])
-    path = history_of(tmp_path, *quick, (2, 1, 1, 5, [WIDER]))
-    found = replayed(path, 2)
-    assert [*found] == [1, 3, 5, 2]
-    assert [trial["ancestry"] for trial in found.values()] == [[], [WIDER], [WIDER], [WIDER, DEEPER]]
-    assert found[2]["morphisms"] == [WIDER] and found[5]["hyperparameters"] == FIELDS["hyperparameters"]
+    quick = (1, 0, 1, None, (WIDER,)), (3, 0, 2, 1, ()), (5, 0, 3, 1, (DEEPER,))
+    path = journal_of(tmp_path, *quick, (2, 1, 1, 5, (WIDER,)))
+    recorded = read_recorded_trials(path, 2)
+    assert [*recorded] == [1, 3, 5, 2]
+    assert [each.ancestry for each in recorded.values()] == [(), (WIDER,), (WIDER,), (WIDER, DEEPER)]
+    assert recorded[2].morphisms == (WIDER,) and recorded[5].hyperparameters == TRIAL.hyperparameters
 
 
 HYPER = FIELDS["hyperparameters"]
@@ -136,33 +140,31 @@ HYPER = FIELDS["hyperparameters"]
         {"morphisms": ["widen"]},
     ],
 )
-def test_a_history_of_choices_that_no_search_makes_is_refused(fault: Json, tmp_path: Path) -> None:
-    path = history_of(tmp_path, (1, 0, 1, None, []))
+def test_a_journal_with_choices_that_no_search_makes_is_refused(fault: Json, tmp_path: Path) -> None:
+    path = journal_of(tmp_path, (1, 0, 1, None, ()))
     path.write_text(json.dumps({**json.loads(path.read_text()), **fault}) + "\n")
     with pytest.raises((InputError, DataError), match=r"history\.jsonl"):
-        replayed(path, 2)
+        read_recorded_trials(path, 2)
 
 
-def test_an_empty_history_is_refused(tmp_path: Path) -> None:
+def test_an_empty_journal_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no trial"):
-        replayed(history_of(tmp_path), 2)
+        read_recorded_trials(journal_of(tmp_path), 2)
 
 
 @pytest.mark.parametrize(
-    ("workers", "trial"),
+    ("workers", "row"),
     [
-        (3, (3, 0, 2, 1, [])),
-        (2, (4, 0, 2, 1, [])),
-        (2, (3, 0, 2, 2, [])),
-        (2, (1, 0, 1, None, [])),
-        (2, (3, 2, 1, None, [])),
+        (3, (3, 0, 2, 1, ())),
+        (2, (4, 0, 2, 1, ())),
+        (2, (3, 0, 2, 2, ())),
+        (2, (1, 0, 1, None, ())),
+        (2, (3, 2, 1, None, ())),
     ],
 )
-def test_a_history_of_other_groups_or_without_parents_is_refused(
-    workers: int, trial: tuple[int, int, int, int | None, list[Json]], tmp_path: Path
-) -> None:
-    path = history_of(tmp_path, (1, 0, 1, None, []), trial)
-    with pytest.raises(InputError, match=rf"history\.jsonl: trial {trial[0]} is none of a search by {workers} groups"):
-        replayed(path, workers)
+def test_a_journal_of_other_groups_or_without_parents_is_refused(workers: int, row: Row, tmp_path: Path) -> None:
+    path = journal_of(tmp_path, (1, 0, 1, None, ()), row)
+    with pytest.raises(InputError, match=rf"history\.jsonl: trial {row[0]} is none of a search by {workers} groups"):
+        read_recorded_trials(path, workers)
     with pytest.raises(DataError, match="nowhere"):
-        replayed(tmp_path / "nowhere", workers)
+        read_recorded_trials(tmp_path / "nowhere", workers)

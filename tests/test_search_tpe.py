@@ -1,23 +1,23 @@
-"""TPE proposes what Optuna's would, finds what is good, and depends on nothing but its arguments."""
+"""TPE suggests what Optuna's would, finds what is good, and depends on nothing but its arguments."""
 
 import random
 from collections import Counter
 
 import pytest
 
-from hpcai.search.tpe import Tried, divided, proposed
+from hpcai.search.tpe import Observation, split, suggest
 
 SPACE = {"batch": (16, 32, 64), "kernel": (3, 5, 7)}
 
 
-def history_of(count: int, seed: int = 1) -> list[Tried]:
+def history_of(count: int, seed: int = 1) -> list[Observation]:
     """Trials of random values; kernel 5 is best, batch 64 worst."""
     dice = random.Random(seed)
     found = []
     for _ in range(count):
         values = {name: dice.choice(choices) for name, choices in SPACE.items()}
         accuracy = 0.5 + 0.2 * (values["kernel"] == 5) - 0.1 * (values["batch"] == 64) + 0.05 * dice.random()
-        found.append(Tried(values, accuracy))
+        found.append(Observation(values, accuracy))
     return found
 
 
@@ -28,7 +28,7 @@ def test_it_chooses_as_often_as_optuna_does(count: int) -> None:
     history, draws = history_of(count), 120
     distributions = {name: optuna.distributions.CategoricalDistribution(list(c)) for name, c in SPACE.items()}
     own: dict[str, Counter[int]] = {name: Counter() for name in SPACE}
-    theirs: dict[str, Counter[int]] = {name: Counter() for name in SPACE}
+    optunas: dict[str, Counter[int]] = {name: Counter() for name in SPACE}
     for seed in range(draws):
         study = optuna.create_study(
             direction="maximize", sampler=optuna.samplers.TPESampler(n_startup_trials=1, multivariate=False, seed=seed)
@@ -38,21 +38,21 @@ def test_it_chooses_as_often_as_optuna_does(count: int) -> None:
                 optuna.trial.create_trial(params=trial.values, distributions=distributions, value=trial.accuracy)
             )
         asked = study.ask(distributions).params
-        for name, value in proposed(SPACE, history, seed).items():
+        for name, value in suggest(SPACE, history, seed).items():
             own[name][value] += 1
-            theirs[name][asked[name]] += 1
+            optunas[name][asked[name]] += 1
     for name, choices in SPACE.items():
         for choice in choices:
-            assert abs(own[name][choice] - theirs[name][choice]) <= 0.2 * draws, (name, choice)
+            assert abs(own[name][choice] - optunas[name][choice]) <= 0.2 * draws, (name, choice)
 
 
 def test_old_trials_count_less_as_they_do_in_optuna() -> None:
     """Kernel 3 was poor more often than 7, but long ago: where it counts less, it is the better one."""
     values = [*[3] * 140, *[7] * 110]
-    history = [Tried({"kernel": kernel}, 0.1) for kernel in values]
-    history += [Tried({"kernel": kernel}, 0.9) for kernel in [3, 7] * 14]
+    history = [Observation({"kernel": kernel}, 0.1) for kernel in values]
+    history += [Observation({"kernel": kernel}, 0.9) for kernel in [3, 7] * 14]
     space = {"kernel": (3, 7)}
-    assert {proposed(space, history, seed)["kernel"] for seed in range(20)} == {3}
+    assert {suggest(space, history, seed)["kernel"] for seed in range(20)} == {3}
     optuna = pytest.importorskip("optuna")
     distributions = {"kernel": optuna.distributions.CategoricalDistribution([3, 7])}
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=1, multivariate=False))
@@ -64,26 +64,26 @@ def test_old_trials_count_less_as_they_do_in_optuna() -> None:
 
 
 def test_what_is_good_is_found() -> None:
-    found = Counter(proposed(SPACE, history_of(40), seed)["kernel"] for seed in range(50))
+    found = Counter(suggest(SPACE, history_of(40), seed)["kernel"] for seed in range(50))
     assert found[5] >= 45
     reversed_ = [trial._replace(accuracy=-trial.accuracy) for trial in history_of(40)]
-    worst = Counter(proposed(SPACE, reversed_, seed)["kernel"] for seed in range(50))
+    worst = Counter(suggest(SPACE, reversed_, seed)["kernel"] for seed in range(50))
     assert worst[5] <= 5
 
 
 def test_nothing_but_space_history_and_seed_counts() -> None:
     history = history_of(20)
-    assert proposed(SPACE, history, 7) == proposed(SPACE, list(history), 7)
-    assert len({tuple(proposed(SPACE, [], seed).values()) for seed in range(60)}) == 9
+    assert suggest(SPACE, history, 7) == suggest(SPACE, list(history), 7)
+    assert len({tuple(suggest(SPACE, [], seed).values()) for seed in range(60)}) == 9
 
 
 def test_the_best_tenth_is_good() -> None:
     history = history_of(35)
-    good, others = divided(history)
+    good, others = split(history)
     assert len(good) == 4 and len(others) == 31
     assert min(trial.accuracy for trial in good) >= max(trial.accuracy for trial in others)
     assert [trial for trial in history if trial in others] == others
 
 
 def test_values_that_are_no_choice_any_more_are_passed_over() -> None:
-    assert proposed({"batch": (8, 16)}, history_of(20), 1)["batch"] in (8, 16)
+    assert suggest({"batch": (8, 16)}, history_of(20), 1)["batch"] in (8, 16)

@@ -1,4 +1,4 @@
-"""A book knows what was tried, and chooses among many trials what a choice depends on."""
+"""A history knows what was tried, and chooses among many trials what a choice depends on."""
 
 import os
 import random
@@ -18,12 +18,12 @@ from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, Conv, Input
 from hpcai.networks.morphism import Deepen, Kernel, Skip, Widen
-from hpcai.search import trial_history as book_module
+from hpcai.search import trial_history as history_module
 from hpcai.search.edit_distance import distances, features, packed
-from hpcai.search.trial_history import Book
+from hpcai.search.trial_history import TrialHistory
 
 GRAPH = networks.build("resnet8", (16, 16), 1, 10, "v1")
-WIDER, DEEPER = Widen("stage1_block1_conv1", 24), Deepen("stem_relu")
+WIDER, DEEPER = Widen("stage1_block1_conv1", 24), Deepen("stem_relu", 3)
 
 
 def applied(*changes: morphism.Morphism) -> Graph:
@@ -33,76 +33,76 @@ def applied(*changes: morphism.Morphism) -> Graph:
     return graph
 
 
-def filled(values: list[float]) -> Book:
+def filled(values: list[float]) -> TrialHistory:
     """Trials of as many networks, all children of the initial one."""
-    book = Book(GRAPH, 1)
+    history = TrialHistory(GRAPH, 1)
     for id, value in enumerate(values, start=1):
-        book.add(id, [Widen("stage1_block1_conv1", 16 + id)], value)
-    return book
+        history.add(id, [Widen("stage1_block1_conv1", 16 + id)], value)
+    return history
 
 
-def ids(book: Book) -> list[int]:
-    return [known.id for known in book.conditioned()]
+def ids(history: TrialHistory) -> list[int]:
+    return [known.id for known in history.conditioned()]
 
 
 def test_networks_follow_from_the_initial_one() -> None:
-    book, chain = Book(GRAPH, 1), [WIDER, DEEPER, Kernel("deepen1_conv", 5)]
-    book.add(3, [], 0.5)
-    book.add(4, chain, 0.7)
-    book.add(5, chain[:1], 0.6)
-    book.add(6, [*chain, Kernel("deepen1_conv", 7)], 0.7)
-    assert book.known[4].graph == applied(*chain) and book.known[4].chain == (*chain,)
-    assert book.known[6].graph == applied(*chain, Kernel("deepen1_conv", 7))
-    assert book.tried == {digest(trial.graph) for trial in book.known.values()}
-    assert ids(book) == [3, 4, 5, 6]
+    history, chain = TrialHistory(GRAPH, 1), [WIDER, DEEPER, Kernel("deepen1_conv", 5)]
+    history.add(3, [], 0.5)
+    history.add(4, chain, 0.7)
+    history.add(5, chain[:1], 0.6)
+    history.add(6, [*chain, Kernel("deepen1_conv", 7)], 0.7)
+    assert history.evaluated[4].graph == applied(*chain) and history.evaluated[4].chain == (*chain,)
+    assert history.evaluated[6].graph == applied(*chain, Kernel("deepen1_conv", 7))
+    assert history.tried == {digest(trial.graph) for trial in history.evaluated.values()}
+    assert ids(history) == [3, 4, 5, 6]
 
 
 def test_networks_that_are_known_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Book(GRAPH, 1)
-    book.add(1, [WIDER, DEEPER], 0.5)
+    history = TrialHistory(GRAPH, 1)
+    history.add(1, [WIDER, DEEPER], 0.5)
     monkeypatch.setattr(Widen, "apply", None)
-    book.add(2, [WIDER, DEEPER, Kernel("deepen1_conv", 5)], 0.5)
+    history.add(2, [WIDER, DEEPER, Kernel("deepen1_conv", 5)], 0.5)
     with pytest.raises(TypeError):
-        book.add(3, [Widen("stage1_block1_conv1", 25), DEEPER], 0.5)
+        history.add(3, [Widen("stage1_block1_conv1", 25), DEEPER], 0.5)
 
 
 def test_what_failed_is_not_known_but_was_tried() -> None:
-    book = Book(GRAPH, 1)
-    book.add(1, [WIDER], None)
-    assert not book.known and book.tried == {digest(applied(WIDER))}
+    history = TrialHistory(GRAPH, 1)
+    history.add(1, [WIDER], None)
+    assert not history.evaluated and history.tried == {digest(applied(WIDER))}
     with pytest.raises(InputError):
-        book.add(3, [Deepen("nowhere")], 0.5)
+        history.add(3, [Deepen("nowhere", 3)], 0.5)
 
 
 def test_of_many_trials_the_best_the_newest_and_some_others_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(book_module, "BEST", 5)
-    monkeypatch.setattr(book_module, "NEWEST", 4)
-    monkeypatch.setattr(book_module, "DRAWN", 6)
+    monkeypatch.setattr(history_module, "BEST", 5)
+    monkeypatch.setattr(history_module, "NEWEST", 4)
+    monkeypatch.setattr(history_module, "DRAWN", 6)
     values = [*np.random.default_rng(1).permutation(40) / 100]
     assert ids(filled(values[:15])) == [*range(1, 16)]
-    book = filled(values)
-    chosen = ids(book)
+    history = filled(values)
+    chosen = ids(history)
     best = sorted(range(1, 41), key=lambda id: -values[id - 1])[:5]
     newest = [id for id in range(1, 41) if id not in best][-4:]
     assert len(chosen) == 15 and chosen == sorted(chosen)
     assert {*best, *newest} < {*chosen}
     assert chosen == ids(filled(values))
-    others = Book(GRAPH, 2)
-    for known in book.known.values():
+    others = TrialHistory(GRAPH, 2)
+    for known in history.evaluated.values():
         others.add(known.id, known.chain, known.value)
     assert ids(others) != chosen and {*best, *newest} < {*ids(others)}
 
 
 def test_what_is_forgotten_was_tried_and_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, count in (("BEST", 5), ("NEWEST", 4), ("DRAWN", 6)):
-        monkeypatch.setattr(book_module, name, count)
+        monkeypatch.setattr(history_module, name, count)
     values = [*np.random.default_rng(1).permutation(60) / 100]
-    whole, book = filled(values), filled(values[:30])
-    book.forget()
-    assert len(book.known) == 15 and len(book.tried) == 30
+    whole, history = filled(values), filled(values[:30])
+    history.forget()
+    assert len(history.evaluated) == 15 and len(history.tried) == 30
     for id in range(31, 61):
-        book.add(id, whole.known[id].chain, whole.known[id].value)
-    assert ids(book) == ids(whole) and book.tried == whole.tried
+        history.add(id, whole.evaluated[id].chain, whole.evaluated[id].value)
+    assert ids(history) == ids(whole) and history.tried == whole.tried
 
 
 def test_500_of_1000_trials_count() -> None:
@@ -111,17 +111,17 @@ def test_500_of_1000_trials_count() -> None:
 
 
 def test_distances_are_kept_and_right_whatever_was_asked_before() -> None:
-    dice, book = random.Random(1), Book(some_graph(random.Random(2)), 1)
-    book.add(1, [], 0.5)
+    dice, history = random.Random(1), TrialHistory(some_graph(random.Random(2)), 1)
+    history.add(1, [], 0.5)
     for id in range(2, 15):
-        parent = book.known[dice.choice([*book.known])]
+        parent = history.evaluated[dice.choice([*history.evaluated])]
         change = drawn(parent.graph, dice.choice([*morphism.KINDS]), dice)
-        book.add(id, (*parent.chain, change) if change else parent.chain, 0.5)
-    trials = [*book.known.values()]
+        history.add(id, (*parent.chain, change) if change else parent.chain, 0.5)
+    trials = [*history.evaluated.values()]
     for chosen in (trials[:4], trials[2:9], trials[::-1], trials[5:6], [], trials):
         library = packed([features(trial.graph) for trial in chosen])
         wanted = [distances(features(trial.graph), library) for trial in chosen]
-        np.testing.assert_array_equal(book.distances(chosen), np.array(wanted).reshape(len(chosen), len(chosen)))
+        np.testing.assert_array_equal(history.distances(chosen), np.array(wanted).reshape(len(chosen), len(chosen)))
 
 
 def renamed(graph: Graph) -> Graph:
@@ -136,7 +136,7 @@ def renamed(graph: Graph) -> Graph:
 def test_a_digest_does_not_depend_on_names() -> None:
     assert digest(renamed(GRAPH)) == digest(GRAPH)
     assert applied(DEEPER, WIDER) == applied(WIDER, DEEPER)
-    other = Deepen("stage2_block1_relu2")
+    other = Deepen("stage2_block1_relu2", 3)
     assert applied(DEEPER, other) != applied(other, DEEPER)
     assert digest(applied(DEEPER, other)) == digest(applied(other, DEEPER))
     one, two = (Skip(start, "stage3_block1_add") for start in ("stem_relu", "stage1_block1_relu2"))
@@ -152,7 +152,7 @@ def test_different_networks_have_different_digests() -> None:
         graphs |= {change.apply(origin)} if change else set()
     shapes = {tuple((layer.op, *sorted(layer.inputs)) for layer in graph.layers) for graph in graphs}
     assert len({digest(graph) for graph in graphs}) >= 0.9 * len(shapes)
-    assert digest(applied(DEEPER)) != digest(applied(DEEPER, Deepen("deepen1_relu")))
+    assert digest(applied(DEEPER)) != digest(applied(DEEPER, Deepen("deepen1_relu", 3)))
     assert digest(applied(Skip("stem_relu", "stage3_block1_add"))) != digest(
         applied(*[Skip("stem_relu", "stage3_block1_add")] * 2)
     )

@@ -13,13 +13,13 @@ from hpcai.networks import morphism
 from hpcai.networks.graph import Graph
 from hpcai.networks.morphism import Deepen, Widen
 from hpcai.search.channel_statistics import statistics
-from hpcai.search.weight_inheritance import NOISE, State, inherited
+from hpcai.search.weight_inheritance import NOISE, State, inherit
 
 
 def test_copies_of_a_channel_are_read_with_different_shares() -> None:
     graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
     state = trained_a_little(graph, 1)
-    weights = inherited(graph, Widen("stage1_block1_conv1", 32), state, {}, 1)
+    weights = inherit(graph, Widen("stage1_block1_conv1", 32), state, {}, 1)
     made, read = weights["stage1_block1_conv1.weight"], weights["stage1_block1_conv2.weight"]
     pairs = [(i, j) for i in range(16) for j in range(16, 32) if torch.equal(made[i], made[j])]
     assert len(pairs) == 16
@@ -56,7 +56,7 @@ def test_training_goes_on_where_it_was(kind: str, trained: tuple[Graph, State, T
         assert change is not None
         measured = statistics(graph, state, change.after, x) if isinstance(change, Deepen) else {}
         child = Network(change.apply(graph)).to_empty(device="cpu").double()
-        child.load_state_dict(inherited(graph, change, state, measured, seed))
+        child.load_state_dict(inherit(graph, change, state, measured, seed))
         optimiser = torch.optim.SGD(child.parameters(), 0.01, momentum=0.9)
         losses = []
         for _ in range(15):
@@ -72,8 +72,8 @@ def test_training_goes_on_where_it_was(kind: str, trained: tuple[Graph, State, T
 def test_a_block_without_statistics_breaks_the_training(trained: tuple[Graph, State, Tensor, Tensor]) -> None:
     graph, state, x, y = trained
     before = float(nn.functional.cross_entropy(output(graph, state, x, training=True), y).detach())
-    change = Deepen("stage2_block1_relu2")
-    child, weights = change.apply(graph), inherited(graph, change, state, {}, 1)
+    change = Deepen("stage2_block1_relu2", 3)
+    child, weights = change.apply(graph), inherit(graph, change, state, {}, 1)
     after = float(nn.functional.cross_entropy(output(child, weights, x, training=True), y).detach())
     assert abs(after - before) > 0.05 * before
 
@@ -82,7 +82,7 @@ def test_copies_part_when_they_are_trained(trained: tuple[Graph, State, Tensor, 
     graph, state, x, y = trained
     change = Widen("stage1_block1_conv1", 32)
     child = Network(change.apply(graph)).to_empty(device="cpu").double()
-    child.load_state_dict(inherited(graph, change, state, {}, 1))
+    child.load_state_dict(inherit(graph, change, state, {}, 1))
     nn.functional.cross_entropy(child(x), y).backward()
     made = dict(child.named_parameters())["stage1_block1_conv1.weight"]
     pairs = [(i, j) for i in range(16) for j in range(16, 32) if torch.equal(made[i], made[j])]

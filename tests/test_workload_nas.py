@@ -9,6 +9,7 @@ import pytest
 from search_runs import judged, repeatable, search_case, searched, verdicts
 
 from hpcai.networks.lineage import lineage
+from hpcai.record.trial import trials_of
 
 Json = dict[str, Any]
 
@@ -27,9 +28,9 @@ def size() -> int:
 
 def delayed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Every rank waits for random times before it trains, and before it hears others."""
-    from hpcai.search.group_runner import Squad
+    from hpcai.search.group_runner import GroupRunner
 
-    dice, train, following = random.Random(f"{seed}/{rank()}"), Squad._train, Squad._next
+    dice, train, following = random.Random(f"{seed}/{rank()}"), GroupRunner._run_trial, GroupRunner._next
 
     def late(how: Any) -> Any:
         def call(*args: Any) -> Any:
@@ -38,8 +39,8 @@ def delayed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
         return call
 
-    monkeypatch.setattr(Squad, "_train", late(train))
-    monkeypatch.setattr(Squad, "_next", late(following))
+    monkeypatch.setattr(GroupRunner, "_run_trial", late(train))
+    monkeypatch.setattr(GroupRunner, "_next", late(following))
 
 
 @pytest.mark.parallel(2)
@@ -128,7 +129,7 @@ def test_networks_keep_to_the_limits() -> None:
     raw = searched(GROUPS=size(), ROUNDS=4, EPOCHS=1, PARAMETERS=most)
     if rank() == 0:
         initial = networks.for_data(search_case(GROUPS=size()).settings, raw["dataset"]["shape"], 4)
-        found = [sum(graph.parameters.values()) for graph in lineage(initial, raw["trials"]).values()]
+        found = [sum(graph.parameters.values()) for graph in lineage(initial, trials_of(raw["trials"])).values()]
         assert len({*found}) > 1 and max(found) <= most
         assert raw["proposals"]["rejected"] > 0
 

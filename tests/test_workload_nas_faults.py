@@ -11,15 +11,15 @@ from hpcai.result.nas_checks import PRESERVATION
 
 @pytest.mark.parallel(2)
 def test_a_wrong_morph_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.search import child_builder as nursery
+    from hpcai.search import child_builder
 
-    inherited = nursery.inherited
+    inherit = child_builder.inherit
 
     def wrong(graph: Any, morphism: Any, state: Any, *rest: Any) -> Any:
-        found = inherited(graph, morphism, state, *rest)
+        found = inherit(graph, morphism, state, *rest)
         return {name: value * (1 + 1e-6) if name.endswith("conv1.weight") else value for name, value in found.items()}
 
-    monkeypatch.setattr(nursery, "inherited", wrong)
+    monkeypatch.setattr(child_builder, "inherit", wrong)
     raw = searched(GROUPS=size(), ROUNDS=2)
     if rank() == 0:
         test = judged(raw, GROUPS=size(), ROUNDS=2)

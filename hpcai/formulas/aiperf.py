@@ -1,30 +1,30 @@
-"""The score of a search over time: OPS and the regulated score (AIPerf: Ren et al., 2020, arXiv:2008.07141, section 4).
+"""Score of a search over time: OPS and the regulated score (AIPerf: Ren et al., 2020, arXiv:2008.07141, section 4).
 
-Pure functions of what trials tell of themselves, so that they serve a search that is still going on, too.
+Pure functions of the trials' records, so that they also serve a search that is still running.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Annotated
 
 from hpcai import opcount
 from hpcai.networks.graph import Graph
+from hpcai.record.record import Count, Record, about
+from hpcai.record.trial import CurveEntry
 
-Json = dict[str, Any]
-
-RULE = "aiperf"  # the operation count behind OPS
-OFFICIAL_SECONDS = 3600.0  # an official search runs so long at least
-PARTS = 50  # points of a series whose interval is not given
-LONGEST = 360.0  # seconds between them, at most
+RULE = "aiperf"  # the operation count of OPS
+OFFICIAL_SECONDS = 3600.0  # an official search takes at least an hour
+POINTS = 50  # of a series whose interval is not given
+LONGEST_INTERVAL = 360.0  # seconds
 MOST_POINTS = 10_000
 LARGEST_ERROR = 1 - 1e-9
-SETTLED = 0.01  # share by which a score that has converged still changes
+CONVERGED = 0.01  # share by which a score that has converged still changes
 
 
 @dataclass(frozen=True)
 class Work:
-    """Operations of one sample by rule `aiperf`: trained (forward and backward), and validated (forward)."""
+    """Operations of one sample by rule `aiperf`: in training (forward and backward), and in validation (forward)."""
 
     training: int
     validation: int
@@ -32,12 +32,24 @@ class Work:
 
 @dataclass(frozen=True)
 class Credit:
-    """What a validation, or the end of a search, adds: operations, and the accuracy that was seen (0 without one)."""
+    """What an entry of a curve adds to the score: operations, and its validation accuracy (0 without a validation)."""
 
     seconds: float
     training: int
     validation: int
     accuracy: float
+
+
+class ScorePoint(Record):
+    """The score of a search at one time."""
+
+    seconds: Annotated[float, about("time since the search began", unit="s")]
+    operations: Annotated[Count, about("operations until then, by rule aiperf", unit="FLOP")]
+    ops: Annotated[float, about("operations / seconds", unit="FLOP/s")]
+    accuracy: Annotated[float, about("best validation accuracy until then")]
+    error: Annotated[float, about("1 - accuracy, within [1 / (samples + 1), 1 - 1e-9].")]
+    regulated_score: Annotated[float, about("-ln(error) x ops", unit="FLOP/s")]
+    trials: Annotated[Count, about("trials that had returned")]
 
 
 def work(graph: Graph) -> Work:
@@ -46,46 +58,35 @@ def work(graph: Graph) -> Work:
     return Work(count.total, count.forward)
 
 
-def accuracy(entry: Mapping[str, Any]) -> float:
-    """Share of the validation samples judged right in an entry of a curve; 0 if none was, or the loss is no number."""
-    if entry["loss"] is None or entry["correct"] is None or entry["counted"] == 0:
-        return 0.0
-    return float(entry["correct"] / entry["counted"])
-
-
-def credits(trial: Mapping[str, Any], each: Work) -> Iterator[Credit]:
-    """What a trial adds, entry by entry of its curve: samples times the operations of one."""
-    for entry in trial["curve"]:
-        yield Credit(
-            entry["seconds"], entry["samples"] * each.training, entry["counted"] * each.validation, accuracy(entry)
-        )
+def credits(curve: Sequence[CurveEntry], work: Work) -> Iterator[Credit]:
+    """What a trial adds to the score, entry by entry of its curve: samples x operations of one sample."""
+    for entry in curve:
+        training, validation = entry.samples * work.training, entry.counted * work.validation
+        yield Credit(entry.seconds, training, validation, entry.accuracy or 0.0)
 
 
 def interval(wanted: float, duration: float) -> float:
-    """Seconds between points: as INTERVAL says; for 0 a 50th of the search, at most 360 s. At most 10,000 points."""
-    return max(wanted or min(duration / PARTS, LONGEST), duration / MOST_POINTS)
+    """Seconds between points: KEY INTERVAL; if 0, a 50th of the search, at most 360 s. At most 10,000 points."""
+    return max(wanted or min(duration / POINTS, LONGEST_INTERVAL), duration / MOST_POINTS)
 
 
 def series(
-    found: Sequence[Credit], returned: Sequence[float], duration: float, step: float, samples: int, first: int = 1
-) -> list[Json]:
+    credits: Sequence[Credit], returned: Sequence[float], duration: float, step: float, samples: int, first: int = 1
+) -> list[ScorePoint]:
     """The score after every `step` seconds and at the end of `duration`; `samples` are those of a validation.
 
-    Points before the one of number `first` are left out.
-
-    `returned` are the times at which trials came back. A point: seconds, operations until then, ops (operations /
-    seconds), accuracy (the best so far), error, regulated_score, trials (that had come back).
+    `returned` are the times at which trials returned. Points before number `first` are left out.
     """
-    waiting, back = sorted(found, key=lambda credit: credit.seconds), sorted(returned)
-    operations, top, points, used, ended = 0, 0.0, list[Json](), 0, 0
+    waiting, times = sorted(credits, key=lambda credit: credit.seconds), sorted(returned)
+    operations, best, points, used, ended = 0, 0.0, list[ScorePoint](), 0, 0
     for seconds in _times(duration, step, first):
         while used < len(waiting) and waiting[used].seconds <= seconds:
             operations += waiting[used].training + waiting[used].validation
-            top = max(top, waiting[used].accuracy)
+            best = max(best, waiting[used].accuracy)
             used += 1
-        while ended < len(back) and back[ended] <= seconds:
+        while ended < len(times) and times[ended] <= seconds:
             ended += 1
-        points.append(_point(seconds, operations, top, samples) | {"trials": ended})
+        points.append(_point(seconds, operations, best, samples, ended))
     return points
 
 
@@ -95,20 +96,21 @@ def _times(duration: float, step: float, first: int) -> Iterator[float]:
     yield duration
 
 
-def _point(seconds: float, operations: int, top: float, samples: int) -> Json:
-    wrong, rate = error(top, samples), ops(operations, seconds)
-    return {
-        "seconds": seconds,
-        "operations": operations,
-        "ops": rate,
-        "accuracy": top,
-        "error": wrong,
-        "regulated_score": regulated(wrong, rate),
-    }
+def _point(seconds: float, operations: int, best: float, samples: int, trials: int) -> ScorePoint:
+    wrong, rate = error(best, samples), ops(operations, seconds)
+    return ScorePoint(
+        seconds=seconds,
+        operations=operations,
+        ops=rate,
+        accuracy=best,
+        error=wrong,
+        regulated_score=regulated(wrong, rate),
+        trials=trials,
+    )
 
 
 def ops(operations: int, seconds: float) -> float:
-    """Operations per second, training and validation, over all the time that has gone by (section 4.2)."""
+    """Operations per second, training and validation, over the whole time so far (section 4.2)."""
     return operations / seconds
 
 
@@ -118,27 +120,27 @@ def error(accuracy: float, samples: int) -> float:
 
 
 def regulated(error: float, rate: float) -> float:
-    """OPS weighed by the quality reached: -ln(error) x OPS (section 4.3)."""
+    """Regulated score: OPS weighted by the quality, -ln(error) x OPS (section 4.3)."""
     return -log(error) * rate
 
 
 def least_seconds(duration: float) -> float:
-    """From when on the score counts: an hour, or half of a search that is shorter than two."""
+    """The time from which on the score counts: an hour, or half of a search that is shorter than two hours."""
     return min(OFFICIAL_SECONDS, duration / 2)
 
 
-def highest(points: Sequence[Mapping[str, Any]], least: float) -> Mapping[str, Any]:
-    """*The* score: the point with the highest regulated score of those at `least` seconds or later."""
-    return max((point for point in points if point["seconds"] >= least), key=lambda point: point["regulated_score"])
+def highest(points: Sequence[ScorePoint], least: float) -> ScorePoint:
+    """The headline score: the point with the highest regulated score of those at `least` seconds or later."""
+    return max((point for point in points if point.seconds >= least), key=lambda point: point.regulated_score)
 
 
-def converged(points: Sequence[Mapping[str, Any]], window: float) -> bool:
+def converged(points: Sequence[ScorePoint], window: float) -> bool:
     """Whether the regulated score has stayed within 1 % of its largest value for the last `window` seconds.
 
-    False before anything was judged, and as long as the points do not reach back over the whole window.
+    False before the first validation, and as long as the points do not cover the whole window.
     """
-    if not points or points[0]["seconds"] > points[-1]["seconds"] - window:
+    if not points or points[0].seconds > points[-1].seconds - window:
         return False
-    begin = max(index for index, point in enumerate(points) if point["seconds"] <= points[-1]["seconds"] - window)
-    values = [point["regulated_score"] for point in points[begin:]]
-    return bool(points[begin]["accuracy"] > 0 and max(values) - min(values) < SETTLED * max(values))
+    begin = max(index for index, point in enumerate(points) if point.seconds <= points[-1].seconds - window)
+    scores = [point.regulated_score for point in points[begin:]]
+    return points[begin].accuracy > 0 and max(scores) - min(scores) < CONVERGED * max(scores)

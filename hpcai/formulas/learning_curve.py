@@ -1,18 +1,16 @@
-"""The accuracy that a trial would have reached, had it trained longer: what a search ranks by while trials are short.
+"""Extrapolated learning curve: the accuracy that a trial would reach if it trained longer, which a search ranks by.
 
-Source: AIPerf (Ren et al., 2020, arXiv:2008.07141), section 4.4, whose curve, pseudo-point and margin are these.
+Source: AIPerf (Ren et al., 2020, arXiv:2008.07141), section 4.4: the curve, the pseudo-point and the margin.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.formulas.trial_schedule import warms_up
+from hpcai.record.trial import FAILED, Trial
 
-WHOLE = ("planned", "patience")  # ends of trials whose networks can be parents
-FAILED = ("diverged", "memory", "lost")  # ends of trials that are worth nothing
 LEAST_EPOCHS = 3
 PSEUDO_POINT = 2.0, 0.75  # in maximum epochs, and the accuracy that is assumed there
 AT = 1.5  # maximum epochs
@@ -21,30 +19,18 @@ SHIFTS = np.concatenate([np.linspace(-0.99, 1, 200), np.geomspace(1.01, 1e4, 400
 Floats = NDArray[np.float64]
 
 
-def accuracy(trial: Mapping[str, Any]) -> float:
-    """The best that a trial, as raw data have it, reached in validation; 0 if it was never validated."""
-    return max(_accuracies(trial), default=0.0)
-
-
-def value(trial: Mapping[str, Any], most_epochs: int) -> float:
-    """What a search ranks a trial by: predicted from its accuracies in rounds 1 to 4, then the best; 0 if it failed."""
-    if trial["end"] in FAILED:
+def value(trial: Trial, most_epochs: int) -> float:
+    """What a search ranks a trial by: in rounds 1 to 4 the predicted accuracy, then the best one; 0 if it failed."""
+    if trial.end in FAILED:
         return 0.0
-    if warms_up(trial["round"]):
-        return predicted(_accuracies(trial), most_epochs)
-    return accuracy(trial)
-
-
-def _accuracies(trial: Mapping[str, Any]) -> list[float]:
-    """After each epoch; the last may have been cut before its validation."""
-    return [entry["correct"] / entry["counted"] for entry in trial["curve"] if entry["counted"]]
+    return predicted(trial.accuracies, most_epochs) if warms_up(trial.round) else trial.accuracy
 
 
 def predicted(accuracies: Sequence[float], most_epochs: int) -> float:
     """Accuracy at 1.5 times the maximum epochs by a log2(epoch + b) + c, minus twice the error of the fit.
 
-    `accuracies` are the validations after epoch 1, 2, ...; with fewer than 3, or where the curve ends above 1 or below
-    the best of them, the best of them; 0 without any. A pure function: the same on every rank that gives the same.
+    `accuracies` are those of the validations after epoch 1, 2, ...; with fewer than 3, or where the prediction is above
+    1 or below the best of them, the best of them; 0 without any. The same on every rank that passes the same.
     """
     best = max(accuracies, default=0.0)
     if len(accuracies) < LEAST_EPOCHS:
@@ -55,7 +41,7 @@ def predicted(accuracies: Sequence[float], most_epochs: int) -> float:
 
 
 def _at(epoch: float, epochs: Floats, values: Floats) -> float:
-    """Where the curve that fits best is at an epoch, minus the margin; for each b the other two are a linear fit."""
+    """Value of the best fit at an epoch, minus the margin; a and c are a linear fit for each b of a grid."""
     logs = np.log2(epochs + SHIFTS[:, None])
     centred = logs - logs.mean(axis=1, keepdims=True)
     slopes = centred @ (values - values.mean()) / (centred**2).sum(axis=1)

@@ -1,6 +1,8 @@
-"""What a trial of a search may take, by its round (AIPerf: Ren et al., 2020, arXiv:2008.07141, sections 4.3 and 4.4).
+"""Schedule of the trials of a search: epochs and patience by round.
 
-A round is one trial of every worker; rounds count from 1, and the first four are for warming up.
+Source: AIPerf (Ren et al., 2020, arXiv:2008.07141), sections 4.3 and 4.4.
+
+A round is one trial of every worker; rounds count from 1, and the first four are the warm-up.
 """
 
 WARMUP_ROUNDS = 4
@@ -9,7 +11,7 @@ LEAST_IMPROVEMENT = 1e-3  # of a validation loss, absolute
 
 
 def number(round_: int, worker: int, workers: int) -> int:
-    """The id of a trial, from 1: all of a round before those of the next."""
+    """The id of a trial, from 1: all trials of a round before those of the next."""
     return (round_ - 1) * workers + worker + 1
 
 
@@ -19,7 +21,7 @@ def planned_epochs(round_: int, most: int) -> int:
 
 
 def planned_in_all(rounds_: int, most: int) -> int:
-    """The epochs of one group's trials in so many rounds."""
+    """Epochs of one group's trials in so many rounds."""
     first = range(1, min(rounds_, WARMUP_ROUNDS) + 1)
     return sum(planned_epochs(round_, most) for round_ in first) + max(0, rounds_ - WARMUP_ROUNDS) * most
 
@@ -30,7 +32,7 @@ def patience(round_: int, most: int) -> int:
 
 
 def warms_up(round_: int) -> bool:
-    """Whether values of this round are predicted, and hyper-parameters the given ones."""
+    """Whether a round belongs to the warm-up: values are predicted, and hyper-parameters are those of the input."""
     return round_ <= WARMUP_ROUNDS
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from hpcai.formulas.learning_curve import FAILED
+from hpcai.record.trial import FAILED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import to_builtins
+
 from hpcai import networks, opcount
 from hpcai.formulas import aiperf, eligibility, score
 from hpcai.formulas.aiperf import Work
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.networks.lineage import lineage
+from hpcai.record.trial import Trial, trials_of
 from hpcai.result.judge import RULE, entry
 from hpcai.result.nas_checks import checks
 from hpcai.result.nas_scores import scores
@@ -50,12 +53,13 @@ def judge(case: Case, raw: Json, earlier: Sequence[Json], tables: Sequence[Json]
         checks(case, raw, model, found["per_sample"]),
         scores(case, raw, rate, found["credited"], aiperf, earlier),
     )
-    return {**test, "trials": [_trial(trial, aiperf[trial["id"]]) for trial in raw["trials"]], **_audit(case, test)}
+    rows = [_trial(trial, aiperf[trial.id]) for trial in trials_of(raw["trials"])]
+    return {**test, "trials": rows, **_audit(case, test)}
 
 
 def graphs(case: Case, raw: Json) -> dict[int, Graph]:
     """The network of each trial, by its id."""
-    return lineage(initial(case, raw), raw["trials"])
+    return lineage(initial(case, raw), trials_of(raw["trials"]))
 
 
 def initial(case: Case, raw: Json) -> Graph:
@@ -103,17 +107,18 @@ def skipped(trial: Json) -> int:
     return sum(part["skipped"] for part in trial["curve"])
 
 
-def _trial(trial: Json, each: Work) -> Json:
-    """A line of the table of trials; `ops` are its operations, training and validation, by rule `aiperf`."""
-    told = ("id", "worker", "round", "parent", "operation", "hyperparameters")
+def _trial(trial: Trial, work: Work) -> Json:
+    """A row of the table of trials; `ops` are its operations, training and validation, by rule `aiperf`."""
+    shared = ("id", "worker", "round", "parent", "operation", "hyperparameters")
     times = ("given", "started", "returned")
-    found = [*aiperf.credits(trial, each)]
+    credits = [*aiperf.credits(trial.curve, work)]
+    values = to_builtins(trial)
     return {
-        **{name: trial[name] for name in told},
-        "accuracy": max((credit.accuracy for credit in found), default=0.0),
-        "ops": sum(credit.training + credit.validation for credit in found),
-        **{name: trial[name] for name in times},
-        "verdict": trial["end"],
+        **{name: values[name] for name in shared},
+        "accuracy": trial.accuracy,
+        "ops": sum(credit.training + credit.validation for credit in credits),
+        **{name: values[name] for name in times},
+        "verdict": trial.end,
     }
 
 

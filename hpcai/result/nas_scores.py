@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import to_builtins
+
 from hpcai.formulas import aiperf
 from hpcai.formulas.aiperf import Credit, Work
-from hpcai.formulas.learning_curve import FAILED, WHOLE
 from hpcai.inputfile import Case
+from hpcai.record.trial import ENDS, FAILED, trials_of
 from hpcai.result import beside
 from hpcai.result.memory import memory
 from hpcai.result.precision import speed
@@ -15,7 +17,6 @@ from hpcai.result.scores import efficiency, staging
 
 Json = dict[str, Any]
 
-ENDS = (*WHOLE, "time", *FAILED)
 PARTS = {"training": "training", "validation": "validation", "warmup": "warm-up", "idle": "idle"}
 
 
@@ -23,7 +24,7 @@ def scores(
     case: Case, raw: Json, rate: float, credited: int, each: Mapping[int, Work], earlier: Sequence[Json]
 ) -> Json:
     """`rate`, `credited`: FLOPS and operations by rule `model`; `each`: those of a sample by `aiperf`, by trial."""
-    found = [credit for trial in raw["trials"] for credit in aiperf.credits(trial, each[trial["id"]])]
+    found = [credit for trial in trials_of(raw["trials"]) for credit in aiperf.credits(trial.curve, each[trial.id])]
     found.sort(key=lambda credit: credit.seconds)
     ends = Counter(trial["end"] for trial in raw["trials"])
     mean = {name: raw["group_seconds"][name]["mean"] for name in PARTS}
@@ -57,13 +58,13 @@ def over_time(case: Case, raw: Json, found: Sequence[Credit]) -> Json:
     least = aiperf.least_seconds(seconds)
     top = aiperf.highest(points, least)
     return {
-        "ops": points[-1]["ops"],
-        "regulated_score": top["regulated_score"],
-        "regulated_seconds": top["seconds"],
-        "regulated_last": points[-1]["regulated_score"],
+        "ops": points[-1].ops,
+        "regulated_score": top.regulated_score,
+        "regulated_seconds": top.seconds,
+        "regulated_last": points[-1].regulated_score,
         "least_seconds": least,
         "interval": step,
-        "series": points,
+        "series": to_builtins(points),
     }
 
 

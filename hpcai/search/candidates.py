@@ -1,8 +1,8 @@
-"""Which networks to try next: best-first search among neighbours of those that are known, with simulated annealing.
+"""Candidate networks for the next trial: best-first search with simulated annealing among neighbours of known networks.
 
 Source: Jin et al., "Auto-Keras", 2019 (arXiv:1806.10282), section 3.2, algorithm 1, with the cooling and the number of
-neighbours of AIPerf (Ren et al., 2020, arXiv:2008.07141). Ours is that it ends a few morphisms away from the parent:
-farther away all is uncertain, so that hopes are highest where nothing is known.
+neighbours of AIPerf (Ren et al., 2020, arXiv:2008.07141). Unlike there, the search ends a few morphisms away from the
+parent: farther away the Gaussian process is uncertain, so that its upper bound is highest where nothing is known.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -19,25 +19,25 @@ from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.networks.morphism import Morphism
 from hpcai.search.edit_distance import Features, distances, features, packed
-from hpcai.search.gaussian_process import Floats, fitted, upper_bound
+from hpcai.search.gaussian_process import Floats, fit, upper_confidence_bound
 from hpcai.search.neighbours import FARTHEST, Neighbourhood
-from hpcai.search.trial_history import Book, Known
+from hpcai.search.trial_history import EvaluatedNetwork, TrialHistory
 
 HOTTEST, COLDEST, COOLING = 1.0, 1e-4, 0.5
 NEIGHBOURS = 8  # of an expansion
-MOST = 8  # candidates of a proposal
-TRIES = 64  # of drawing them at random
+MOST = 8  # candidates of a selection
+ATTEMPTS = 64  # at drawing candidates at random
 
 
 class Limits(NamedTuple):
-    """What a network must keep to: convolutions and trained values, 0 for any number, and whether its memory fits."""
+    """Limits of a network: its convolutions and trained parameters, 0 for any number, and whether its memory fits."""
 
     depth: int = 0
     parameters: int = 0
     fits: Callable[[Graph], bool] = lambda graph: True
 
     def allow(self, graph: Graph) -> bool:
-        """Whether a network keeps to all of them."""
+        """Whether a network keeps to all limits."""
         depth = sum(isinstance(layer.op, Conv) for layer in graph.layers)
         parameters = sum(graph.parameters.values()) if self.parameters else 0
         return depth <= (self.depth or depth) and parameters <= self.parameters and self.fits(graph)
@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
     morphisms: tuple[Morphism, ...]
     graph: Graph
     digest: str = ""
-    bound: float = 0.0  # of the value that may be hoped for, where that is asked
+    bound: float = 0.0  # upper confidence bound of its value, of strategy `bayes`
 
     @property
     def chain(self) -> tuple[Morphism, ...]:
@@ -62,72 +62,72 @@ class Candidate(NamedTuple):
         return self.ancestry + self.morphisms
 
 
-class Proposal(NamedTuple):
-    """Candidates, the best first, all different; how many others were known, how many did not keep to the limits."""
+class Selection(NamedTuple):
+    """Candidates, the best first, all different; how many others were tried before, and how many broke the limits."""
 
     candidates: tuple[Candidate, ...]
     duplicates: int
     rejected: int
 
 
-def proposed(
-    strategy: str, book: Book, kept: Collection[int], limits: Limits, seed: int, first: bool = False
-) -> Proposal:
-    """What to try next: at most 8 networks that are in no trial of the book, and keep to the limits.
+def propose(
+    strategy: str, history: TrialHistory, stored: Collection[int], limits: Limits, seed: int, first: bool = False
+) -> Selection:
+    """At most 8 networks that were not tried before and keep to the limits.
 
-    Parents are trials whose ids are in `kept`. Where none of them leads anywhere, candidates descend from the initial
-    network, which is one itself, before the others if the worker is the `first`. Strategy `bayes` ranks by what a
-    Gaussian process hopes for, `random` draws a parent and a morphism. Networks that do not keep to the limits are
-    noted in the book. A function of its arguments alone: the same on every rank that gives the same.
+    Parents are trials whose ids are in `stored`. If they have no such neighbours, candidates descend from the initial
+    network, which is a candidate itself, before the others if the worker is the `first`. Strategy `bayes` ranks by an
+    upper confidence bound of a Gaussian process, `random` draws a parent and a morphism. Networks that break the limits
+    are noted in the history. A function of its arguments alone: the same on every rank that passes the same.
     """
-    search = _Search(book, limits, Random(seed))
-    parents = [known for id, known in book.known.items() if id in kept]
+    search = _CandidateSearch(history, limits, Random(seed))
+    parents = [network for id, network in history.evaluated.items() if id in stored]
     found = search.annealed(parents) if parents and strategy == "bayes" else []
-    found = found or search.drawn([*map(_origin, parents)]) or search.begun(first)
-    return Proposal(tuple(found[:MOST]), search.duplicates, search.rejected)
+    found = found or search.drawn([*map(_unchanged, parents)]) or search.initial(first)
+    return Selection(tuple(found[:MOST]), search.duplicates, search.rejected)
 
 
-def _origin(known: Known) -> Candidate:
-    """A trial, for its neighbours."""
-    return Candidate(known.id, known.chain, (), known.graph)
+def _unchanged(network: EvaluatedNetwork) -> Candidate:
+    """An evaluated network as the origin of its neighbours."""
+    return Candidate(network.id, network.chain, (), network.graph)
 
 
-class _Search:
-    """A proposal in the making."""
+class _CandidateSearch:
+    """One search for candidates."""
 
-    def __init__(self, book: Book, limits: Limits, dice: Random) -> None:
-        self.book, self.limits, self.dice = book, limits, dice
+    def __init__(self, history: TrialHistory, limits: Limits, random: Random) -> None:
+        self.history, self.limits, self.random = history, limits, random
         self.seen: set[str] = set()
         self.duplicates = self.rejected = 0
 
-    def begun(self, first: bool) -> list[Candidate]:
-        """The initial network, and single morphisms of it."""
-        initial = Candidate(None, (), (), self.book.initial, digest(self.book.initial))
-        itself = [initial] if initial.digest not in self.book.tried else []
+    def initial(self, first: bool) -> list[Candidate]:
+        """The initial network, if it was not tried, and single morphisms of it."""
+        initial = Candidate(None, (), (), self.history.initial, digest(self.history.initial))
+        itself = [initial] if initial.digest not in self.history.tried else []
         drawn = self.drawn([initial])
         return [*itself, *drawn] if first else [*drawn, *itself]
 
     def drawn(self, origins: list[Candidate]) -> list[Candidate]:
-        """Some of their neighbours, whatever may be hoped for."""
+        """Random neighbours of random origins."""
         found: list[Candidate] = []
-        for _ in range(TRIES if origins else 0):
-            origin = self.dice.choice(origins)
+        for _ in range(ATTEMPTS if origins else 0):
+            origin = self.random.choice(origins)
             found += self.neighbour(origin, Neighbourhood(origin.graph))
             if len(found) == MOST:
                 break
         return found
 
-    def annealed(self, parents: list[Known]) -> list[Candidate]:
-        """All that were looked at, the best first."""
-        hopes, number = _Hopes(self.book), count()
-        heap = [(-hopes.of_known(known), next(number), _origin(known)) for known in parents]
+    def annealed(self, parents: list[EvaluatedNetwork]) -> list[Candidate]:
+        """All candidates that the annealed best-first search visits, the best first."""
+        acquisition, number = _AcquisitionFunction(self.history), count()
+        heap = [(-acquisition.of_evaluated(network), next(number), _unchanged(network)) for network in parents]
         heapify(heap)
         found: list[Candidate] = []
         best, temperature = -inf, HOTTEST
         while heap and temperature > COLDEST:
             bound, _, origin = heappop(heap)
-            if self.dice.random() <= exp(min(0.0, (-bound - best) / temperature)):
-                found += (expansion := self.expanded(origin, hopes))
+            if self.random.random() <= exp(min(0.0, (-bound - best) / temperature)):
+                found += (expansion := self.expanded(origin, acquisition))
                 best = max([best, *(candidate.bound for candidate in expansion)])
                 for candidate in expansion:
                     if len(candidate.morphisms) < FARTHEST:
@@ -135,48 +135,48 @@ class _Search:
             temperature *= COOLING
         return sorted(found, key=lambda candidate: -candidate.bound)
 
-    def expanded(self, origin: Candidate, hopes: "_Hopes") -> list[Candidate]:
-        """Neighbours, with what may be hoped of them."""
+    def expanded(self, origin: Candidate, acquisition: "_AcquisitionFunction") -> list[Candidate]:
+        """Random neighbours of one origin, with their upper confidence bounds."""
         neighbourhood = Neighbourhood(origin.graph)
         found = [candidate for _ in range(NEIGHBOURS) for candidate in self.neighbour(origin, neighbourhood)]
-        bounds = hopes.of([features(candidate.graph) for candidate in found])
+        bounds = acquisition.of([features(candidate.graph) for candidate in found])
         return [candidate._replace(bound=float(bound)) for candidate, bound in zip(found, bounds, strict=True)]
 
     def neighbour(self, origin: Candidate, neighbourhood: Neighbourhood) -> list[Candidate]:
-        """One, or none if it is known or does not keep to the limits."""
-        morphism = neighbourhood.drawn(self.dice)
+        """One random neighbour; none if it was tried or seen before, or breaks the limits."""
+        morphism = neighbourhood.draw(self.random)
         if morphism is None:
             return []
         graph = morphism.apply(origin.graph)
-        mark = digest(graph)
-        self.duplicates += mark in self.book.tried
-        if any(mark in networks for networks in (self.seen, self.book.tried, self.book.refused)):
+        key, history = digest(graph), self.history
+        self.duplicates += key in history.tried
+        if any(key in networks for networks in (self.seen, history.tried, history.refused)):
             return []
-        self.seen.add(mark)
+        self.seen.add(key)
         if not self.limits.allow(graph):
-            self.book.refused.add(mark)
+            history.refused.add(key)
             self.rejected += 1
             return []
-        return [Candidate(origin.parent, origin.ancestry, (*origin.morphisms, morphism), graph, mark)]
+        return [Candidate(origin.parent, origin.ancestry, (*origin.morphisms, morphism), graph, key)]
 
 
-class _Hopes:
-    """What may be hoped for of networks, given the trials of a book."""
+class _AcquisitionFunction:
+    """Upper confidence bound of a network's value, by a Gaussian process fitted to the history."""
 
-    def __init__(self, book: Book) -> None:
-        known = book.conditioned()
-        near = book.distances(known)
-        self.near = {trial.id: row for trial, row in zip(known, near, strict=True)}
-        self.library = packed([trial.features for trial in known])
-        self.process = fitted(near, np.array([trial.value for trial in known]))
+    def __init__(self, history: TrialHistory) -> None:
+        networks = history.conditioned()
+        pairwise = history.distances(networks)
+        self.rows = {network.id: row for network, row in zip(networks, pairwise, strict=True)}
+        self.library = packed([network.features for network in networks])
+        self.process = fit(pairwise, np.array([network.value for network in networks]))
 
     def of(self, networks: Sequence[Features]) -> Floats:
-        """Upper bounds of their values."""
+        """Upper confidence bounds of networks, float64[n]."""
         rows = [distances(network, self.library) for network in networks]
-        return upper_bound(self.process, np.array(rows).reshape(-1, len(self.near)))
+        return upper_confidence_bound(self.process, np.array(rows).reshape(-1, len(self.rows)))
 
-    def of_known(self, known: Known) -> float:
-        """The same of a trial of the book."""
-        row = self.near.get(known.id)
-        row = distances(known.features, self.library) if row is None else row
-        return float(upper_bound(self.process, row[None])[0])
+    def of_evaluated(self, network: EvaluatedNetwork) -> float:
+        """Upper confidence bound of an evaluated network."""
+        row = self.rows.get(network.id)
+        row = distances(network.features, self.library) if row is None else row
+        return float(upper_confidence_bound(self.process, row[None])[0])

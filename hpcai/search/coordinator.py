@@ -1,36 +1,49 @@
-"""Who tries what: the one place that knows all trials of a search. Messages in, answers out.
+"""Coordinator of a search: grants trials to the groups' leaders, so that no network is tried twice.
 
-It has no clock, no thread and no connection of its own. What it keeps does not grow with the trials but for a number of
-each network that was given out: the history of all is in the file that it has written.
+It takes messages and returns replies; it has no clock, thread or connection. Its memory does not grow with the trials
+except for the digest of each granted network; the journal holds all trials.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from hpcai.formulas.trial_schedule import number
-from hpcai.search.lagged_trial_cache import Lagged
-from hpcai.search.messages import END, NOTED, TAKEN, encoded, history
-from hpcai.search.recorded_trials import Repetition
-from hpcai.search.trial_cache import Board
+from hpcai.search.lagged_trial_cache import LaggedTrialCache
+from hpcai.search.messages import (
+    END,
+    NOTED,
+    TAKEN,
+    Ask,
+    Claim,
+    Forgo,
+    Granted,
+    RecordedTrial,
+    Request,
+    Result,
+    Retire,
+    encoded,
+    history,
+)
+from hpcai.search.recorded_trials import RecordedTrials
+from hpcai.search.trial_cache import TrialCache
 
-Json = dict[str, Any]
-Answer = tuple[int, bytes]  # the worker it is for, and what it is told
+Reply = tuple[int, bytes]  # the worker that it is for, and the encoded answer
 
 
 @dataclass(frozen=True)
-class Rules:
+class SearchRules:
     """When a search ends, and what a trial may know.
 
-    `trials` and `rounds`: no limit if 0. `lag`: None where a trial may know all results so far, else it knows those of
-    the rounds that lie further back. `recorded`: trials by number that are tried again, in place of all proposals.
+    `trials` and `rounds`: no limit if 0. `lag`: None where a trial may know all results so far; else it knows those of
+    the rounds that are more than so many rounds back. `recorded`: trials by number that are run again; then nothing is
+    proposed.
     """
 
     workers: int
     trials: int = 0
     rounds: int = 0
     lag: int | None = None
-    recorded: dict[int, Json] | None = None
+    recorded: dict[int, RecordedTrial] | None = None
 
 
 @dataclass
@@ -47,89 +60,83 @@ class Counts:
 
 @dataclass
 class _Worker:
-    """What it was given and has not given back, the round of the last trial that it gave back, whether it has left."""
+    """The trials that a worker was granted and has not returned, and the round of the last trial that it returned."""
 
     running: set[int] = field(default_factory=set)
     returned: int = 0
     retired: bool = False
 
 
-def _known(rules: Rules) -> Board | Lagged | Repetition:
+def _trials(rules: SearchRules) -> TrialCache | LaggedTrialCache | RecordedTrials:
     if rules.recorded is not None:
-        return Repetition(rules.recorded, rules.workers, rules.trials, rules.rounds)
-    return Board(rules.workers) if rules.lag is None else Lagged(rules.workers, rules.lag)
+        return RecordedTrials(rules.recorded, rules.workers, rules.trials, rules.rounds)
+    return TrialCache(rules.workers) if rules.lag is None else LaggedTrialCache(rules.workers, rules.lag)
 
 
 class Coordinator:
-    """Knows what was tried and what is being tried, and lets no network be tried twice."""
+    """Knows which networks were tried and which trials are running."""
 
-    def __init__(self, rules: Rules, record: Callable[[Json], None]) -> None:
-        """`record` is given the message of every trial that comes back, once.
-
-        Of its lines the first is what others are told of the trial.
-        """
+    def __init__(self, rules: SearchRules, record: Callable[[Result, Sequence[bytes]], object]) -> None:
+        """`record` is called once with every result and its two lines: the FinishedTrial, and the journal's line."""
         self.rules = rules
         self.counts = Counts()
         self._record = record
         self._over = False
         self._workers = [_Worker() for _ in range(rules.workers)]
         self._networks: set[str] = set()
-        self._known = _known(rules)
-        self._asking: dict[int, list[Json]] = {}  # by the round, or the recorded trial, that they wait for
-        self._claims: dict[int, Json] = {}  # by the number that the trial would have
-        self._turn = 1  # the number whose claim is decided next, where that has an order
+        self._trials = _trials(rules)
+        self._asking: dict[int, list[Ask]] = {}  # by the round, or the recorded trial, that they wait for
+        self._claims: dict[int, Claim] = {}  # by the number that the trial would have
+        self._next_claim = 1  # the number whose claim is decided next, where claims have an order
 
-    def handle(self, message: Json, now: float) -> Iterator[Answer]:
-        """Take in a message of a worker at `now` seconds; the answers that are due, to it or to others."""
+    def handle(self, message: Request, now: float, lines: Sequence[bytes] = ()) -> Iterator[Reply]:
+        """Handle a worker's message at `now` seconds; the replies that are due, to that worker or to others."""
         self.counts.requests += 1
-        match message["kind"]:
-            case "ask":
-                yield from self._asked(message, now)
-            case "claim":
-                yield from self._claimed(message, now)
-            case "result":
-                awaited = self._take_in(message)
-                yield message["worker"], NOTED
-                yield from self._released(awaited, now)
-            case "forgo":
-                self._forgo(message["worker"], message["id"])
-                yield from self._released([*self._asking], now)
-            case "retire":
-                self._retire(message["worker"])
-                yield from self._released([*self._asking], now)
-                yield from self._granted(now)
-            case _:
-                raise ValueError(f"a message of unknown kind: {message['kind']!r}")
+        match message:
+            case Ask():
+                yield from self._ask(message, now)
+            case Claim():
+                yield from self._claim(message, now)
+            case Result():
+                settled = self._add(message, lines)
+                yield message.worker, NOTED
+                yield from self._release(settled, now)
+            case Forgo():
+                self._forgo(message.worker, message.id)
+                yield from self._release([*self._asking], now)
+            case Retire():
+                self._retire(message.worker)
+                yield from self._release([*self._asking], now)
+                yield from self._decide_next_claims(now)
 
-    def end(self, why: str, now: float) -> Iterator[Answer]:
-        """Give out no more trials; the answers to those who wait for one."""
+    def end(self, why: str, now: float) -> Iterator[Reply]:
+        """Grant no more trials; the replies to all requests that wait."""
         self._over = True
         self.counts.ended_by = self.counts.ended_by or why
-        yield from self._released([*self._asking], now)
-        yield from self._granted(now)
+        yield from self._release([*self._asking], now)
+        yield from self._decide_next_claims(now)
 
     @property
     def running(self) -> int:
-        """Trials that were given out and have not come back."""
+        """Trials that were granted and have not returned."""
         return sum(len(worker.running) for worker in self._workers)
 
-    def wanted(self) -> set[int]:
-        """Numbers of the trials whose weights a trial may still begin with."""
-        return self._known.wanted()
+    def needed(self) -> set[int]:
+        """Numbers of the trials whose weights a trial can still begin with."""
+        return self._trials.needed()
 
-    def _number(self, request: Json) -> int:
-        return number(request["round"], request["worker"], self.rules.workers)
+    def _number(self, request: Ask | Claim) -> int:
+        return number(request.round, request.worker, self.rules.workers)
 
-    def _take_in(self, message: Json) -> Iterable[int]:
-        """Note a result; what asks may wait for that is there now."""
-        id_, round_ = message["id"], message["round"]
-        worker = self._holder(message["worker"], id_)
-        worker.running.discard(id_)
-        worker.returned = round_
+    def _add(self, result: Result, lines: Sequence[bytes]) -> Iterable[int]:
+        """Note a result; returns the rounds or trials that waiting requests no longer have to wait for."""
+        worker = self._holder(result.worker, result.id)
+        worker.running.discard(result.id)
+        worker.returned = result.round
         self.counts.returned += 1
-        awaited = self._known.add(round_, id_, message["value"], message["parent"], message["lines"][0])
-        self._record(message)
-        return awaited
+        settled = self._trials.add(result.round, result.id, result.value, result.parent, lines[0])
+        self._record(result, lines)
+        return settled
 
     def _holder(self, index: int, trial: int) -> _Worker:
         worker = self._workers[index]
@@ -138,100 +145,100 @@ class Coordinator:
         return worker
 
     def _forgo(self, index: int, trial: int) -> None:
-        """A worker cannot try what it was given; a recorded trial nobody can, then."""
+        """A worker cannot run a trial that it was granted; a recorded trial is then run by nobody."""
         self._holder(index, trial).running.discard(trial)
         self.counts.granted -= 1
-        if isinstance(self._known, Repetition):
-            self._known.leave(index, (trial - 1) // self.rules.workers)
+        if isinstance(self._trials, RecordedTrials):
+            self._trials.leave(index, (trial - 1) // self.rules.workers)
 
     def _retire(self, index: int) -> None:
-        """A worker leaves: what it was given is lost, and nobody waits for it."""
+        """A worker leaves: its granted trials are lost, and no request waits for them."""
         worker = self._workers[index]
         worker.retired = True
         worker.running.clear()
         self.counts.retired += 1
-        self._claims = {key: claim for key, claim in self._claims.items() if claim["worker"] != index}
-        self._asking = {
-            key: [ask for ask in asking if ask["worker"] != index] for key, asking in self._asking.items()
-        }
-        self._known.leave(index, worker.returned)
+        self._claims = {key: claim for key, claim in self._claims.items() if claim.worker != index}
+        self._asking = {key: [ask for ask in asking if ask.worker != index] for key, asking in self._asking.items()}
+        self._trials.leave(index, worker.returned)
 
-    def _asked(self, ask: Json, now: float) -> Iterator[Answer]:
-        """The history for one who asks, or what it is to try again; later, if it must wait."""
-        awaited = 0 if self._ended(ask) else self._known.awaited(ask["round"], ask["worker"])
+    def _ask(self, ask: Ask, now: float) -> Iterator[Reply]:
+        """The history, or a recorded trial; the request is kept if it must wait."""
+        awaited = 0 if self._ended(ask) else self._trials.awaited(ask.round, ask.worker)
         if awaited:
             self._asking.setdefault(awaited, []).append(ask)
         else:
-            yield ask["worker"], self._answer(ask, now)
+            yield ask.worker, self._answer(ask, now)
 
-    def _released(self, awaited: Iterable[int], now: float) -> Iterator[Answer]:
-        """Answers to those who wait for these, unless they must wait for more."""
-        asking = [ask for each in awaited for ask in self._asking.pop(each, ())]
+    def _release(self, settled: Iterable[int], now: float) -> Iterator[Reply]:
+        """Replies to requests that waited for these rounds or trials, unless they must wait for others."""
+        asking = [ask for key in settled for ask in self._asking.pop(key, ())]
         for ask in asking:
-            yield from self._asked(ask, now)
+            yield from self._ask(ask, now)
 
-    def _answer(self, ask: Json, now: float) -> bytes:
+    def _answer(self, ask: Ask, now: float) -> bytes:
         if self._ended(ask):
             return END
-        if isinstance(self._known, Repetition):
-            return self._given(ask, now, {"recorded": self._known.trial(ask["round"], ask["worker"])})
-        until, entries = self._known.told(ask["round"], ask["since"])
-        return history(until, (entry.text for entry in entries))
+        if isinstance(self._trials, RecordedTrials):
+            return self._grant(ask, now, recorded=self._trials.trial(ask.round, ask.worker))
+        until, trials = self._trials.reply(ask.round, ask.since)
+        return history(until, (trial.text for trial in trials))
 
-    def _ended(self, request: Json) -> bool:
-        why = self._limit(request["round"], request["worker"])
+    def _ended(self, request: Ask | Claim) -> bool:
+        why = self._limit(request.round, request.worker)
         self.counts.ended_by = self.counts.ended_by or why
         return self._over or bool(why)
 
     def _limit(self, round_: int, worker: int) -> str:
-        """Why there is no trial of this round for a worker; where trials have an order, the first numbers count."""
+        """Why there is no trial of this round for a worker; where claims have an order, the first numbers count."""
         if self.rules.rounds and round_ > self.rules.rounds:
             return "rounds"
-        if isinstance(self._known, Repetition):
-            return "" if self._known.trial(round_, worker) else "trials"
-        ordered = isinstance(self._known, Lagged)
+        if isinstance(self._trials, RecordedTrials):
+            return "" if self._trials.trial(round_, worker) else "trials"
+        ordered = isinstance(self._trials, LaggedTrialCache)
         before = number(round_, worker, self.rules.workers) - 1 if ordered else self.counts.granted
         return "trials" if 0 < self.rules.trials <= before else ""
 
-    def _claimed(self, claim: Json, now: float) -> Iterator[Answer]:
-        """The answer to a claim; where trials have an order, once those before it are decided."""
+    def _claim(self, claim: Claim, now: float) -> Iterator[Reply]:
+        """The decision on a claim; where claims have an order, once all earlier ones are decided."""
         key = self._number(claim)
-        if isinstance(self._known, Lagged) and key >= self._turn:
+        if isinstance(self._trials, LaggedTrialCache) and key >= self._next_claim:
             self._claims[key] = claim
-            yield from self._granted(now)
+            yield from self._decide_next_claims(now)
         else:
-            yield claim["worker"], self._decided(claim, now)
+            yield claim.worker, self._decide(claim, now)
 
-    def _granted(self, now: float) -> Iterator[Answer]:
-        """Answers to the claims that are next."""
-        for key in [*self._claims] if self._over else self._turns():
+    def _decide_next_claims(self, now: float) -> Iterator[Reply]:
+        """Replies to the claims that are next."""
+        for key in [*self._claims] if self._over else self._next_claims():
             claim = self._claims.pop(key)
-            yield claim["worker"], self._decided(claim, now)
+            yield claim.worker, self._decide(claim, now)
 
-    def _turns(self) -> Iterator[int]:
-        """Numbers of the claims that are next, as far as they are there; workers that have left are passed over."""
+    def _next_claims(self) -> Iterator[int]:
+        """Numbers of the next claims that have arrived; workers that have left are skipped."""
         while self._claims:
-            while self._workers[(self._turn - 1) % self.rules.workers].retired:
-                self._turn += 1
-            if self._turn not in self._claims:
+            while self._workers[(self._next_claim - 1) % self.rules.workers].retired:
+                self._next_claim += 1
+            if self._next_claim not in self._claims:
                 return
-            yield self._turn
+            yield self._next_claim
 
-    def _decided(self, claim: Json, now: float) -> bytes:
-        """The first of the networks claimed that nobody has; or all are taken, or it is too late."""
+    def _decide(self, claim: Claim, now: float) -> bytes:
+        """Grant the first claimed network that is not taken; or all are taken, or the search is over."""
         if self._ended(claim):
             return END
-        free = (place for place, network in enumerate(claim["networks"]) if network not in self._networks)
+        free = (place for place, network in enumerate(claim.networks) if network not in self._networks)
         place = next(free, None)
-        self.counts.duplicates += len(claim["networks"]) if place is None else place
+        self.counts.duplicates += len(claim.networks) if place is None else place
         if place is None:
             return TAKEN
-        self._networks.add(claim["networks"][place])
-        self._turn = max(self._turn, self._number(claim) + 1)
-        return self._given(claim, now, {"place": place})
+        self._networks.add(claim.networks[place])
+        self._next_claim = max(self._next_claim, self._number(claim) + 1)
+        return self._grant(claim, now, place=place)
 
-    def _given(self, request: Json, now: float, what: Json) -> bytes:
+    def _grant(
+        self, request: Ask | Claim, now: float, place: int | None = None, recorded: RecordedTrial | None = None
+    ) -> bytes:
         trial = self._number(request)
-        self._workers[request["worker"]].running.add(trial)
+        self._workers[request.worker].running.add(trial)
         self.counts.granted += 1
-        return encoded({"kind": "granted", "id": trial, "given": now, **what})
+        return encoded(Granted(trial, now, place, recorded))

@@ -1,8 +1,8 @@
-"""How far networks are from one another: what it takes to turn the layers and the skips of one into those of another.
+"""Edit distance of networks: the cost of turning the layers and skips of one network into those of another.
 
-In the manner of Jin et al., "Auto-Keras", 2019 (arXiv:1806.10282), section 3.1, whose distance has these two parts; the
-costs are ours. An alignment that leaves a band of diagonals is not looked at where it cannot be the least (Ukkonen,
-"Algorithms for approximate string matching", 1985).
+After Jin et al., "Auto-Keras", 2019 (arXiv:1806.10282), section 3.1, whose distance has these two parts; the costs
+differ from theirs. Only a band of diagonals is computed where the best alignment cannot leave it (Ukkonen, "Algorithms
+for approximate string matching", 1985).
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,11 @@ Floats = NDArray[np.float64]
 
 
 class Features(NamedTuple):
-    """What of a network the distance sees, int64[n, 3] each, in the order of execution.
+    """Features of a network, int64[n, 3] each, in the order of execution.
 
-    Of each convolution channels, side of the kernel, and side of the map; of each skip, which is a way into a sum
-    beside the deepest one, channels and side of the map, and how many convolutions the deepest way passes meanwhile.
+    Of each convolution: channels, side of the kernel, side of the map. Of each skip, which is an input of a sum other
+    than the deepest: channels, side of the map, and the number of convolutions from the fork to the sum on the deepest
+    branch.
     """
 
     layers: Rows
@@ -34,7 +35,7 @@ class Features(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """The features of many networks behind one another; those of network i begin at entry i of the bounds."""
+    """The features of many networks, concatenated; those of network i begin at entry i of the bounds."""
 
     layers: Rows
     layer_bounds: Rows
@@ -43,7 +44,7 @@ class Packed(NamedTuple):
 
 
 def features(graph: Graph) -> Features:
-    """What of a graph the distance sees. Names of layers do not matter."""
+    """Features of a graph; they do not depend on names of layers."""
     shapes = graph.shapes
     layers = [
         (layer.op.channels, layer.op.kernel[0], shapes[layer.name][1])
@@ -54,7 +55,7 @@ def features(graph: Graph) -> Features:
 
 
 def packed(networks: Sequence[Features]) -> Packed:
-    """All in one, to be compared with."""
+    """The features of many networks, concatenated."""
     return Packed(
         np.concatenate([_rows([]), *(network.layers for network in networks)]),
         np.array([0, *accumulate(len(network.layers) for network in networks)]),
@@ -64,10 +65,10 @@ def packed(networks: Sequence[Features]) -> Packed:
 
 
 def distances(one: Features, others: Packed) -> Floats:
-    """From one network to each of the others, float64[n]: the least cost of an alignment of layers, and of skips.
+    """Distances from one network to each of the others, float64[n]: least costs of aligning layers, and skips.
 
-    A layer or skip without partner costs 1, two partners by how much they differ, at most 1. Symmetric, and 0 between
-    networks whose features are equal.
+    A layer or skip without a partner costs 1; two partners cost their relative difference, at most 1. Symmetric, and 0
+    between networks with equal features.
     """
     of_layers = _aligned_with_all(one.layers, others.layers, others.layer_bounds)
     total: Floats = of_layers + _aligned_with_all(one.skips, others.skips, others.skip_bounds)
@@ -79,7 +80,7 @@ def _rows(values: Sequence[tuple[int, ...]]) -> Rows:
 
 
 def _skips(graph: Graph) -> Iterator[tuple[int, int, int]]:
-    """What is known of every way into a sum but the deepest."""
+    """Channels, side and length of every input of a sum but the deepest."""
     by_name = {layer.name: layer for layer in graph.layers}
     depth: dict[str, int] = {}
     for layer in graph.layers:
@@ -94,7 +95,7 @@ def _skips(graph: Graph) -> Iterator[tuple[int, int, int]]:
 
 
 def _fork(graph: Graph, by_name: dict[str, Layer], name: str) -> str:
-    """Upwards from a layer, the first that others read as well, or that has no one input."""
+    """The fork above a layer: the first layer that others read as well, or that has not exactly one input."""
     while graph.readers[name] == 1 and len(by_name[name].inputs) == 1:
         (name,) = by_name[name].inputs
     return name
@@ -102,7 +103,7 @@ def _fork(graph: Graph, by_name: dict[str, Layer], name: str) -> str:
 
 @compiled
 def _aligned_with_all(one: Rows, others: Rows, bounds: Rows) -> Floats:
-    """Of each network among the others its alignment with one."""
+    """Least cost of aligning one network with each of the others."""
     costs = np.empty(len(bounds) - 1)
     row_terms, column_terms = _terms(one), _terms(others)
     for place in range(len(costs)):
@@ -112,7 +113,7 @@ def _aligned_with_all(one: Rows, others: Rows, bounds: Rows) -> Floats:
 
 @compiled
 def _terms(rows: Rows) -> Floats:
-    """The numbers of each row, and their inverses, which spare divisions: float64[n, 6]."""
+    """The numbers of each row, and their inverses, which replace divisions: float64[n, 6]."""
     terms = np.empty((len(rows), 2 * COLUMNS))
     terms[:, :COLUMNS] = rows
     terms[:, COLUMNS:] = 1 / (COLUMNS * np.maximum(rows, 1))
@@ -121,7 +122,7 @@ def _terms(rows: Rows) -> Floats:
 
 @compiled
 def _aligned(rows: Floats, columns: Floats) -> float:
-    """Least cost of an alignment in order; one that leaves the band costs more than there are diagonals beside it."""
+    """Least cost of an alignment in order; an alignment that leaves the band costs more than the band is wide."""
     longest = max(len(rows), len(columns))
     band = FIRST_BAND + abs(len(rows) - len(columns))
     cost = _within(rows, columns, band)

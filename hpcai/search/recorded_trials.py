@@ -1,63 +1,89 @@
-"""A recorded search that is tried again: every worker gets its trials back, each once its parent has ended."""
+"""Replay of a recorded search: every worker gets its recorded trials again, each once its parent has returned."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any
+from pathlib import Path
 
+from hpcai.errors import InputError
 from hpcai.formulas.trial_schedule import number
+from hpcai.networks.morphism import Morphism
+from hpcai.search import journal
+from hpcai.search.messages import RecordedTrial
 
-Json = dict[str, Any]
+
+def read_recorded_trials(path: Path, workers: int) -> dict[int, RecordedTrial]:
+    """The trials of a journal by number, in the order in which they ended: a parent before its descendants.
+
+    InputError if they are not those of a search by so many groups, DataError for a line that is no trial.
+    """
+    chains: dict[int | None, tuple[Morphism, ...]] = {None: ()}
+    recorded: dict[int, RecordedTrial] = {}
+    for trial in journal.read(path):
+        id_ = number(trial.round, trial.worker, workers)
+        known = 0 <= trial.worker < workers and trial.parent in chains
+        if trial.id != id_ or id_ in recorded or not known:
+            raise InputError(f"{path}: trial {trial.id} is none of a search by {workers} groups; allowed: as recorded")
+        ancestry = chains[trial.parent]
+        recorded[id_] = RecordedTrial(
+            id_, trial.worker, trial.round, trial.parent, ancestry, trial.morphisms, trial.hyperparameters
+        )
+        chains[id_] = ancestry + trial.morphisms
+    if not recorded:
+        raise InputError(f"{path} has no trial; allowed: the history of a search with at least one trial")
+    return recorded
 
 
-class Repetition:
-    """The trials that are still to be tried again."""
+class RecordedTrials:
+    """The recorded trials that have not been run again yet."""
 
-    def __init__(self, recorded: Mapping[int, Json], workers: int, trials: int = 0, rounds: int = 0) -> None:
+    def __init__(
+        self, recorded: Mapping[int, RecordedTrial], workers: int, trials: int = 0, rounds: int = 0
+    ) -> None:
         """`recorded`: trials by number, in the order in which they ended; `trials`, `rounds`: no limit if 0."""
         self._workers = workers
-        self._left: dict[int, Json] = {}
-        self._back: set[int] = set()
+        self._left: dict[int, RecordedTrial] = {}
+        self._returned: set[int] = set()
         reached = Counter[int]()
         for trial in islice(recorded.values(), trials or None):
-            next_ = trial["round"] == reached[trial["worker"]] + 1 and not 0 < rounds < trial["round"]
-            if next_ and not self._orphan(trial):
-                reached[trial["worker"]] += 1
-                self._left[trial["id"]] = trial
-        self._children = Counter(trial["parent"] for trial in self._left.values())
+            is_next = trial.round == reached[trial.worker] + 1 and not 0 < rounds < trial.round
+            if is_next and not self._orphan(trial):
+                reached[trial.worker] += 1
+                self._left[trial.id] = trial
+        self._children = Counter(trial.parent for trial in self._left.values())
 
-    def trial(self, round_: int, worker: int) -> Json | None:
-        """What is to be tried again; None if there is no more for this worker."""
+    def trial(self, round_: int, worker: int) -> RecordedTrial | None:
+        """The trial to run again; None if there is none left for this worker."""
         return self._left.get(number(round_, worker, self._workers))
 
     def awaited(self, round_: int, worker: int) -> int:
-        """The parent that has not come back yet; 0 if there is none to wait for."""
+        """The number of the parent that has not returned yet; 0 if there is none to wait for."""
         trial = self.trial(round_, worker)
-        parent = trial and trial["parent"]
+        parent = trial and trial.parent
         return parent if parent is not None and parent in self._left else 0
 
     def add(self, round_: int, id_: int, value: float, parent: bool, text: bytes) -> Iterable[int]:
-        """A trial has come back; others may wait for it."""
+        """Note a trial that returned; requests may wait for its number."""
         self._remove(id_)
-        self._back.add(id_)
+        self._returned.add(id_)
         return [id_]
 
     def leave(self, worker: int, returned: int) -> None:
-        """A worker has no more trials after the round `returned`; nor have others from the first that descends on."""
+        """Remove a worker's trials after the round `returned`, and all that descend from them."""
         leaving = [(worker, returned)]
         while leaving:
             worker, returned = leaving.pop()
             for id_, trial in [*self._left.items()]:
-                if trial["worker"] == worker and trial["round"] > returned:
+                if trial.worker == worker and trial.round > returned:
                     self._remove(id_)
-            leaving += [(trial["worker"], trial["round"] - 1) for trial in self._left.values() if self._orphan(trial)]
+            leaving += [(trial.worker, trial.round - 1) for trial in self._left.values() if self._orphan(trial)]
 
-    def wanted(self) -> set[int]:
-        """Numbers of the trials that others still descend from."""
+    def needed(self) -> set[int]:
+        """Numbers of the trials whose weights other trials still begin with."""
         return {id_ for id_, children in self._children.items() if id_ is not None and children > 0}
 
-    def _orphan(self, trial: Json) -> bool:
-        return not (trial["parent"] is None or trial["parent"] in self._back or trial["parent"] in self._left)
+    def _orphan(self, trial: RecordedTrial) -> bool:
+        return not (trial.parent is None or trial.parent in self._returned or trial.parent in self._left)
 
     def _remove(self, id_: int) -> None:
-        self._children[self._left.pop(id_)["parent"]] -= 1
+        self._children[self._left.pop(id_).parent] -= 1

@@ -1,32 +1,30 @@
-"""The lines between the groups' leaders and the coordinator: JSON over MPI, never waiting.
+"""Transport between the group leaders and the coordinator: JSON messages by non-blocking MPI.
 
-Rank 0 has no process or thread to spare for it: it takes messages in between its own training steps.
+No process or thread of rank 0 is reserved for the coordinator: rank 0 receives messages between its training steps.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from mpi4py import MPI
 
-from hpcai.search.coordinator import Answer, Coordinator
-from hpcai.search.messages import decoded, encoded
-
-Json = dict[str, Any]
+from hpcai.search.coordinator import Coordinator, Reply
+from hpcai.search.messages import Answer, Request, decoded_answer, decoded_request, encoded
 
 
-class Line(Protocol):
-    """A leader's line to the coordinator."""
+class Transport(Protocol):
+    """A leader's connection to the coordinator."""
 
-    def send(self, message: Json, *lines: bytes) -> None:
-        """Hand a message over, and lines of JSON that go with it; does not wait."""
+    def send(self, message: Request, *lines: bytes) -> None:
+        """Send a message, and lines of JSON that the coordinator passes on; does not wait."""
 
-    def receive(self) -> Json | None:
-        """The next answer, if one is there."""
+    def receive(self) -> Answer | None:
+        """The next answer, if one has arrived."""
 
 
 class _Outbox:
-    """Messages on their way, kept until MPI has sent them."""
+    """Messages that MPI is sending, kept until it has sent them."""
 
     def __init__(self, comm: MPI.Comm) -> None:
         self._comm = comm
@@ -44,7 +42,7 @@ class _Outbox:
 
 
 def _arrived(comm: MPI.Comm, source: int, status: MPI.Status) -> bytearray | None:
-    """The next message on a communicator, if one is there."""
+    """The next message on a communicator, if one has arrived."""
     if not comm.Iprobe(source, status=status):
         return None
     message = bytearray(status.Get_count())
@@ -52,8 +50,8 @@ def _arrived(comm: MPI.Comm, source: int, status: MPI.Status) -> bytearray | Non
     return message
 
 
-class Desk:
-    """The coordinator's end of all lines, on rank 0 of the leaders; rank 0's own leader has its line here as well."""
+class CoordinatorTransport:
+    """The coordinator's end of all connections, and the connection of rank 0's own leader, which needs no MPI."""
 
     def __init__(
         self, comm: MPI.Comm, coordinator: Coordinator, now: Callable[[], float], ended: Callable[[float], str]
@@ -65,45 +63,46 @@ class Desk:
         self._now, self._ended = now, ended
         self._outbox = _Outbox(comm)
         self._status = MPI.Status()
-        self._own: deque[bytes] = deque()
+        self._own_answers: deque[bytes] = deque()
         self._over = False
 
     def serve(self) -> None:
-        """Answer all messages that are there. A microsecond where there is none."""
+        """Answer all messages that have arrived. Takes a microsecond where there is none."""
         while (message := _arrived(self._comm, MPI.ANY_SOURCE, self._status)) is not None:
-            self._take(decoded(message))
+            self._handle(message)
         if not self._over and (why := self._ended(self._now())):
             self._over = True
             self._deliver(self.coordinator.end(why, self._now()))
 
-    def send(self, message: Json, *lines: bytes) -> None:
-        """A message of rank 0's own leader."""
-        self._take(decoded(encoded(message, *lines)))
+    def send(self, message: Request, *lines: bytes) -> None:
+        """Handle a message of rank 0's own leader."""
+        self._handle(encoded(message, *lines))
 
-    def receive(self) -> Json | None:
-        """An answer to rank 0's own leader."""
+    def receive(self) -> Answer | None:
+        """The next answer to rank 0's own leader, if there is one."""
         self.serve()
-        return decoded(self._own.popleft()) if self._own else None
+        return decoded_answer(self._own_answers.popleft()) if self._own_answers else None
 
     def finish(self) -> None:
         """Wait until all answers are sent."""
         self._outbox.finish()
 
-    def _take(self, message: Json) -> None:
+    def _handle(self, text: bytes | bytearray) -> None:
+        message, lines = decoded_request(text)
         begin = self._now()
-        self._deliver(self.coordinator.handle(message, begin))
+        self._deliver(self.coordinator.handle(message, begin, lines))
         self.busy_seconds += self._now() - begin
 
-    def _deliver(self, answers: Iterable[Answer]) -> None:
-        for worker, text in answers:
+    def _deliver(self, replies: Iterable[Reply]) -> None:
+        for worker, text in replies:
             if worker == self._comm.rank:
-                self._own.append(text)
+                self._own_answers.append(text)
             else:
                 self._outbox.send(text, worker)
 
 
-class Remote:
-    """The line of a leader on another rank."""
+class LeaderTransport:
+    """The connection of a leader on another rank than 0."""
 
     def __init__(self, comm: MPI.Comm) -> None:
         """`comm`: the leaders, by worker."""
@@ -111,14 +110,14 @@ class Remote:
         self._outbox = _Outbox(comm)
         self._status = MPI.Status()
 
-    def send(self, message: Json, *lines: bytes) -> None:
-        """Towards rank 0."""
+    def send(self, message: Request, *lines: bytes) -> None:
+        """Send a message to rank 0; does not wait."""
         self._outbox.send(encoded(message, *lines), 0)
 
-    def receive(self) -> Json | None:
-        """From rank 0."""
+    def receive(self) -> Answer | None:
+        """The next answer from rank 0, if one has arrived."""
         message = _arrived(self._comm, 0, self._status)
-        return None if message is None else decoded(message)
+        return None if message is None else decoded_answer(message)
 
     def finish(self) -> None:
         """Wait until all messages are sent."""

@@ -1,17 +1,17 @@
-"""A trial as the ranks of its group are told of it."""
+"""The plan of a trial, as the leader broadcasts it to the ranks of its group."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from msgspec import Struct
 
-Json = dict[str, Any]
+from hpcai.networks.morphism import Morphism
+from hpcai.record.trial import Hyperparameters
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is to be trained: the morphisms behind those of its parent, for so many epochs.
+class TrialPlan(Struct, frozen=True):
+    """What a group trains: the network that `morphisms` make of the parent's, for at most `epochs` epochs.
 
-    `ancestry` leads from the initial network to the parent's; `parent` is None where that is the initial network
-    itself. `given`: seconds since the search began. The same on all ranks of the group.
+    `ancestry` leads from the initial network to the parent's; `parent` is None where that is the initial network.
+    `given`: seconds since the search began. `patience`: epochs without a smaller validation loss after which it ends.
+    The same on all ranks of the group.
     """
 
     id: int
@@ -19,13 +19,8 @@ class Plan:
     round: int
     given: float
     parent: int | None
-    ancestry: list[Json]
-    morphisms: list[Json]
-    batch: int
-    kernel: int
+    ancestry: tuple[Morphism, ...]
+    morphisms: tuple[Morphism, ...]
+    hyperparameters: Hyperparameters
     epochs: int
     patience: int
-
-    def as_dict(self) -> Json:
-        """As JSON can hold it."""
-        return asdict(self)

@@ -1,70 +1,48 @@
-"""How a leader gets its next trial: bit by bit, between the steps of the one that runs.
+"""A leader's request for its next trial, which advances between the training steps of the running trial.
 
-It asks for the history, chooses in a thread of its own, claims what it chose, and raises the network in that thread.
+It asks for the history, chooses a proposal in a thread, claims it, and builds the network in that thread.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from typing import Any, NamedTuple, Protocol
 
 from hpcai.clock import now
-from hpcai.search.child_builder import Child, Gone, Nursery
-from hpcai.search.transport import Line
-from hpcai.search.trial_plan import Plan
+from hpcai.search.child_builder import Child, ChildBuilder
+from hpcai.search.messages import Answer, Ask, Claim, End, FinishedTrial, Forgo, Granted, History, Noted, Request, Taken
+from hpcai.search.proposal import Proposal, ProposalSource
+from hpcai.search.transport import Transport
+from hpcai.search.trial_plan import TrialPlan
+from hpcai.search.weights_file import WeightsRemoved
 
-Json = dict[str, Any]
 MOST_ATTEMPTS = 20  # to find a network that nobody has tried and that keeps to the limits
 
 
-class Proposal(NamedTuple):
-    """A trial that a leader would like to run; `network` is the same for two networks only if they are alike."""
-
-    parent: int | None
-    ancestry: list[Json]
-    morphisms: list[Json]
-    network: str
-    batch: int
-    kernel: int
-
-
-class Chooser(Protocol):
-    """Chooses what to try next; `rejected` counts networks that did not keep to the limits."""
-
-    rejected: int
-
-    def learn(self, entries: Sequence[Json]) -> None:
-        """Trials that came back, in an order that is the same in every run where runs are to be the same."""
-
-    def proposals(self, round_: int, attempt: int) -> list[Proposal]:
-        """The best ones first, or none; another `attempt` gives others."""
-
-
-class Errand:
-    """The next trial of a leader. `begin` starts it; `poll` goes on with it, and takes microseconds."""
+class TrialRequest:
+    """The next trial of a leader. `begin` starts the request; `poll` advances it, and takes microseconds."""
 
     def __init__(
         self,
-        line: Line,
-        chooser: Chooser,
-        nursery: Nursery,
+        transport: Transport,
+        source: ProposalSource,
+        builder: ChildBuilder,
         thread: Executor,
         worker: int,
         limits: Callable[[int], tuple[int, int]],
     ) -> None:
-        """`thread` runs one thing at a time; `limits`: epochs and patience of a round."""
-        self.plan: Plan | None = None
+        """`thread` runs one task at a time; `limits`: epochs and patience of a round."""
+        self.plan: TrialPlan | None = None
         self.child: Future[Child] | None = None
-        self.ended = self.exhausted = False  # there is no more to try, at all or for this one
-        self.seconds: list[float] = []  # of proposals, in the thread
-        self.waits: list[float] = []  # for answers
-        self._line, self._chooser, self._nursery, self._thread = line, chooser, nursery, thread
+        self.ended = self.exhausted = False  # no more trials at all; because no new network was found
+        self.seconds: list[float] = []  # that proposals took in the thread
+        self.waits: list[float] = []  # for answers, seconds
+        self._transport, self._source, self._builder, self._thread = transport, source, builder, thread
         self._worker, self._limits = worker, limits
         self._known = 0
         self._round = self._attempt = 0
         self._proposals: list[Proposal] = []
-        self._choosing: Future[list[Proposal]] | None = None
-        self._asked = 0.0
-        self._awaits = self._closing = False
+        self._proposing: Future[list[Proposal]] | None = None
+        self._sent = 0.0  # when the last message was sent that has an answer
+        self._waiting = self._closing = False
 
     def begin(self, round_: int) -> None:
         """Ask for a trial of that round."""
@@ -73,116 +51,109 @@ class Errand:
         self._ask()
 
     def close(self, begun: int) -> None:
-        """There will be no more trials: give back what was granted, now or later, of rounds after those `begun`."""
-        self._closing, self._choosing = True, None
+        """Run no more trials: give back what was or will be granted of rounds after those `begun`."""
+        self._closing, self._proposing = True, None
         if self.plan is not None and self.plan.round > begun:
-            self._give_up(self.plan.id)
+            self._give_back(self.plan.id)
 
     @property
     def closed(self) -> bool:
-        """Whether no answer is on its way any more."""
-        return not self._awaits
+        """Whether no answer is due any more."""
+        return not self._waiting
 
     @property
     def rejected(self) -> int:
-        """Networks that were not proposed, for they did not keep to the limits."""
-        return self._chooser.rejected
+        """Networks that were not proposed because they did not keep to the limits."""
+        return self._source.rejected
 
     @property
     def ready(self) -> bool:
         """Whether the trial can begin, or there is none."""
-        return self.ended or (self.child is not None and self.child.done() and not self._gone)
+        return self.ended or (self.child is not None and self.child.done() and not self._parent_removed)
 
     @property
-    def _gone(self) -> bool:
-        """Whether the network could not be made, for its parent's weights are gone."""
-        return self.child is not None and self.child.done() and isinstance(self.child.exception(), Gone)
+    def _parent_removed(self) -> bool:
+        """Whether the network could not be built because the parent's weights were removed."""
+        return self.child is not None and self.child.done() and isinstance(self.child.exception(), WeightsRemoved)
 
     def poll(self) -> bool:
-        """Go on as far as nothing has to be waited for; whether a result was taken in, as an answer says."""
-        if self._choosing is not None and self._choosing.done():
-            self._claim(self._choosing.result())
-        if self._gone:
+        """Advance as far as possible without waiting; whether the answer was that a result was noted."""
+        if self._proposing is not None and self._proposing.done():
+            self._claim(self._proposing.result())
+        if self._parent_removed:
             self._forgo()
-        message = self._line.receive()
-        if message is None:
+        answer = self._transport.receive()
+        if answer is None:
             return False
-        if message["kind"] == "noted":
+        if isinstance(answer, Noted):
             return True
-        self.waits.append(now() - self._asked)
-        self._awaits = False
+        self.waits.append(now() - self._sent)
+        self._waiting = False
         if not self._closing:
-            self._take(message)
-        elif message["kind"] == "granted":
-            self._give_up(message["id"])
+            self._take(answer)
+        elif isinstance(answer, Granted):
+            self._give_back(answer.id)
         return False
 
-    def _send(self, kind: str, **rest: Any) -> None:
-        self._asked, self._awaits = now(), True
-        self._line.send({"kind": kind, "worker": self._worker, "round": self._round, **rest})
+    def _send(self, message: Request) -> None:
+        self._sent, self._waiting = now(), True
+        self._transport.send(message)
 
     def _ask(self) -> None:
-        self._send("ask", since=self._known)
+        self._send(Ask(self._worker, self._round, self._known))
 
     def _forgo(self) -> None:
-        """Give a trial back whose parent's weights are gone, and ask for another."""
+        """Give back a trial whose parent's weights were removed, and ask for another."""
         assert self.plan is not None
-        self._give_up(self.plan.id)
+        self._give_back(self.plan.id)
         self._attempt += 1
         self._ask()
 
-    def _give_up(self, trial: int) -> None:
+    def _give_back(self, trial: int) -> None:
         self.plan, self.child = None, None
-        self._line.send({"kind": "forgo", "worker": self._worker, "id": trial})
+        self._transport.send(Forgo(self._worker, trial))
 
-    def _take(self, message: Json) -> None:
-        match message["kind"]:
-            case "end":
+    def _take(self, answer: Answer) -> None:
+        match answer:
+            case End():
                 self.ended = True
-            case "history":
-                self._known = message["until"]
-                self._choosing = self._thread.submit(self._chosen, message["entries"])
-            case "taken":
+            case History():
+                self._known = answer.until
+                self._proposing = self._thread.submit(self._propose, answer.entries)
+            case Taken():
                 self._attempt += 1
                 self.ended = self.exhausted = self._attempt == MOST_ATTEMPTS
                 if not self.ended:
-                    self._choosing = self._thread.submit(self._chosen, [])
-            case "granted":
-                self._raise(message)
+                    self._proposing = self._thread.submit(self._propose, ())
+            case Granted():
+                self._build(answer)
 
-    def _chosen(self, entries: Sequence[Json]) -> list[Proposal]:
+    def _propose(self, trials: Sequence[FinishedTrial]) -> list[Proposal]:
         begin = now()
-        self._chooser.learn(entries)
-        found = self._chooser.proposals(self._round, self._attempt)
+        self._source.learn(trials)
+        proposals = self._source.suggest(self._round, self._attempt)
         self.seconds.append(now() - begin)
-        return found
+        return proposals
 
     def _claim(self, proposals: list[Proposal]) -> None:
-        self._proposals, self._choosing = proposals, None
-        self._send("claim", networks=[proposal.network for proposal in proposals])
+        self._proposals, self._proposing = proposals, None
+        self._send(Claim(self._worker, self._round, tuple(proposal.network for proposal in proposals)))
 
-    def _raise(self, grant: Json) -> None:
-        """The trial is this leader's: make its network ready."""
+    def _build(self, grant: Granted) -> None:
+        """Build the network of the granted trial in the thread."""
+        assert grant.recorded is not None or grant.place is not None
+        chosen = grant.recorded or self._proposals[grant.place or 0]
         epochs, patience = self._limits(self._round)
-        chosen = _recorded(grant["recorded"]) if "recorded" in grant else self._proposals[grant["place"]]
-        self.plan = Plan(
-            id=grant["id"],
+        self.plan = TrialPlan(
+            id=grant.id,
             worker=self._worker,
             round=self._round,
-            given=grant["given"],
+            given=grant.given,
             parent=chosen.parent,
             ancestry=chosen.ancestry,
             morphisms=chosen.morphisms,
-            batch=chosen.batch,
-            kernel=chosen.kernel,
+            hyperparameters=chosen.hyperparameters,
             epochs=epochs,
             patience=patience,
         )
-        self.child = self._thread.submit(self._nursery.raised, self.plan, True)
-
-
-def _recorded(trial: Json) -> Proposal:
-    given = trial["hyperparameters"]
-    return Proposal(
-        trial["parent"], trial["ancestry"], trial["morphisms"], "", given["batch"], given["kernel"]
-    )
+        self.child = self._thread.submit(self._builder.build, self.plan, True)

@@ -21,7 +21,7 @@ from hpcai.models.module import Layers, Network, build
 from hpcai.networks.graph import Graph
 from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
-from hpcai.search.trial_plan import Plan
+from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
 from hpcai.train.evaluate import Validation
 from hpcai.train.execution import executed_as
@@ -67,18 +67,18 @@ def assembled_first(
 
 
 def assembled_trial(
-    case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, plan: Plan, child: Child
+    case: Case, seed: int, group: Group, device: torch.device, dataset: Dataset, plan: TrialPlan, child: Child
 ) -> Training:
     """The training of a trial of a search, on all samples. Collective over the group; OutOfMemory if it does not fit.
 
     A full batch is tried first, on each rank by itself: where one has no room for it, the others must not wait for it.
     """
     module = placed(Network(child.graph).to_empty(device="cpu"), case, device)
-    lacking = not has_room(module, plan.batch, child.graph, device)
+    lacking = not has_room(module, plan.hyperparameters.batch, child.graph, device)
     if group.model.allreduce(int(lacking), MPI.MAX):
         raise OutOfMemory
     module.load_state_dict(child.state)
-    recipe = Recipe.of({**case.settings, "BATCH": plan.batch})
+    recipe = Recipe.of({**case.settings, "BATCH": plan.hyperparameters.batch})
     draws = Whole(len(dataset.train))
     audited = audited_epoch(plan, seed)
     return training_of(
@@ -86,7 +86,7 @@ def assembled_trial(
     )
 
 
-def audited_epoch(plan: Plan, seed: int) -> int:
+def audited_epoch(plan: TrialPlan, seed: int) -> int:
     """The epoch of a trial of which a step is audited, from 0; NONE for most trials after a group's first one."""
     lot, epoch = below(2**31, seed, stream(Purpose.AUDITED_STEP, plan.id, 1), np.arange(2))
     return int(epoch) % plan.epochs if plan.round == 1 or lot % AUDITED_TRIALS == 0 else NONE

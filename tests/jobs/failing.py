@@ -19,9 +19,8 @@ from hpcai.data.image_loader import Loader
 from hpcai.main import main
 from hpcai.preflight import residuals
 from hpcai.report import files
-from hpcai.search import group_runner as squad
-from hpcai.search import journal as history
-from hpcai.search.group_runner import Squad
+from hpcai.search import group_runner, journal
+from hpcai.search.group_runner import GroupRunner
 from hpcai.train import bagging
 from hpcai.train.evaluate import Validation
 from hpcai.train.loop import Training
@@ -35,9 +34,9 @@ PLACES: dict[str, tuple[Any, str]] = {
     "voting": (bagging, "judge"),
     "multiplying": (measure, "measured"),
     "communicating": (CollectiveTimer, "row"),
-    "trying": (Squad, "_train"),
-    "noting": (history, "write"),
-    "keeping": (squad, "keep_weights"),
+    "trying": (GroupRunner, "_run_trial"),
+    "noting": (journal, "append_line"),
+    "keeping": (group_runner, "save_weights"),
     "waiting": (Shutdown, "barrier"),  # where idle ranks sleep
     "writing": (files, "write"),
 }

@@ -7,14 +7,13 @@ from typing import Any
 
 from hpcai.data.order import Shard
 from hpcai.formulas import trial_schedule
-from hpcai.formulas.learning_curve import FAILED, WHOLE
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case
 from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
-from hpcai.networks.lineage import changed
-from hpcai.networks.morphism import KERNELS
+from hpcai.networks.morphism import KERNEL_SIZES, Kernel, Widen
+from hpcai.record.trial import COMPLETED, FAILED, trials_of
 from hpcai.report.consistency.rounding import at_most
 from hpcai.report.consistency.search import replayed
 from hpcai.result import nas
@@ -90,12 +89,12 @@ def _choices(search: Search, trial: Json) -> dict[str, bool]:
     least = max(2, usual // 2)  # where memory is short, also while a search warms up
     batches = {least, usual} if early else {least, usual, 2 * usual}
     added = {layer.name for layer in graph.layers} - {layer.name for layer in search.initial.layers}
-    sides = [side for name, side in _convolutions(graph) if name in added and side in KERNELS]
+    sides = [side for name, side in _convolutions(graph) if name in added and side in KERNEL_SIZES]
     convolutions, values = len(list(_convolutions(graph))), sum(graph.parameters.values())
     free = replayed(case) or not trial["morphisms"]
     return {
         "batch: of those that are searched": replayed(case) or batch in batches,
-        "kernel: of those that are searched": replayed(case) or kernel in (KERNELS[:1] if early else KERNELS),
+        "kernel: of those that are searched": replayed(case) or kernel in (KERNEL_SIZES[:1] if early else KERNEL_SIZES),
         "kernel: added convolutions are as large": replayed(case) or min(sides, default=kernel) >= kernel,
         "DEPTH": free or case["DEPTH"] == 0 or convolutions <= case["DEPTH"],
         "PARAMETERS": free or case["PARAMETERS"] == 0 or values <= case["PARAMETERS"],
@@ -104,20 +103,22 @@ def _choices(search: Search, trial: Json) -> dict[str, bool]:
 
 def _proposed(search: Search, trial: Json) -> dict[str, bool]:
     """Morphisms are as many, and widen as far, as a proposal's."""
-    morphisms = trial["morphisms"]
-    if replayed(search.case) or not morphisms:
+    if replayed(search.case) or not trial["morphisms"]:
         return {}
-    graph = search.graphs[trial["parent"]] if trial["parent"] is not None else search.initial
+    (typed,) = trials_of([trial])
+    morphisms = typed.morphisms
+    graph = search.graphs[typed.parent] if typed.parent is not None else search.initial
     factors = list[float]()
-    for each in morphisms:
-        channels = graph.shapes[each["layer"]][0] if each["operation"] == "widen" else 0
-        factors.append(each["channels"] / max(channels + 1, int(max(FACTORS) * channels)) if channels else 0.0)
-        graph = changed(graph, [each])
+    for morphism in morphisms:
+        if isinstance(morphism, Widen):
+            channels = graph.shapes[morphism.layer][0]
+            factors.append(morphism.channels / max(channels + 1, int(max(FACTORS) * channels)))
+        graph = morphism.apply(graph)
     added = sum(layer.name not in search.initial.shapes for layer in graph.layers if isinstance(layer.op, Conv))
     return {
         "morphisms: as many as are proposed": len(morphisms) <= FARTHEST + added
-        and sum(each["operation"] != "kernel" for each in morphisms) <= FARTHEST,
-        "morphisms: widen as far as is proposed": max(factors) <= 1,
+        and sum(not isinstance(morphism, Kernel) for morphism in morphisms) <= FARTHEST,
+        "morphisms: widen as far as is proposed": max(factors, default=0.0) <= 1,
     }
 
 
@@ -136,7 +137,7 @@ def _epochs(search: Search, trial: Json) -> dict[str, bool]:
         "planned_epochs: by EPOCHS and round": planned == trial_schedule.planned_epochs(trial["round"], case["EPOCHS"]),
         "curve: epoch by epoch": [entry["epoch"] for entry in curve] == [*range(1, len(curve) + 1)],
         "curve: not more than planned": len(curve) <= planned,
-        "curve: cut at its end only": not any(cut[:-1]) and not (any(cut) and trial["end"] in WHOLE),
+        "curve: cut at its end only": not any(cut[:-1]) and not (any(cut) and trial["end"] in COMPLETED),
         "curve: all planned epochs": trial["end"] != "planned" or len(curve) == planned,
         "patience: at its end": trial["end"] != "patience" or stale[-1:] >= [patience],
         "patience: not before": case["PATIENCE"] == 0 or max(stale[:-1], default=0) <= patience,
@@ -205,7 +206,7 @@ def _times(search: Search, trial: Json) -> dict[str, bool]:
     most = (1 + ROUGH) * max(used["peak_bytes"], used["device_peak_bytes"]) if used else inf
     return {
         "seconds: within the trial": at_most(parts, trial["returned"] - trial["started"] + SKEW),
-        "seconds: until the last validation": trial["end"] not in WHOLE
+        "seconds: until the last validation": trial["end"] not in COMPLETED
         or at_most(parts, trial["curve"][-1]["seconds"] - trial["started"] + SKEW),
         "seconds of training > 0 if there were steps": not sound or (trial["training_seconds"] > 0) == trained,
         "nbytes: of the weights at least, of the peak at most": not sound

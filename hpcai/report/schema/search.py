@@ -1,5 +1,6 @@
 """The part of the schema that says what was measured of a search, and what follows from it."""
 
+from hpcai.record.trial import ENDS
 from hpcai.report.schema.kinds import (
     COUNT,
     FLAG,
@@ -18,7 +19,7 @@ from hpcai.report.schema.kinds import (
 from hpcai.report.schema.raw import AUDIT, BESIDE, DATASET, FIRST_PHASE, PROBE, RESIDUALS, SOME
 from hpcai.report.schema.test import CHECK, OPERATIONS
 from hpcai.report.schema.trial import ROW, TRIAL
-from hpcai.result.nas_scores import ENDS, PARTS
+from hpcai.result.nas_scores import PARTS
 
 # Only the part of a search that is no trial has phases; what trials have is told of the groups.
 OWN = dict.fromkeys(("set-up", "residuals", "search"), SECONDS)

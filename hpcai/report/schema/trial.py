@@ -1,11 +1,10 @@
 """The part of the schema that says what a search tells of its trials."""
 
-from hpcai.networks.morphism import KERNELS, KINDS
+from hpcai.networks.morphism import KERNEL_SIZES, KINDS
+from hpcai.record.trial import ENDS, MOST_MORPHISMS
 from hpcai.report.schema.kinds import COUNT, NAME, NUMBER, POSITIVE, SECONDS, Json, list_of, object_of, or_null
-from hpcai.result.nas_scores import ENDS
 
-MOST_MORPHISMS = 10_000
-SIDE: Json = {"enum": list(KERNELS)}
+SIDE: Json = {"enum": list(KERNEL_SIZES)}
 OF_MORPHISM = {
     "deepen": {"after": NAME, "kernel": SIDE},
     "widen": {"layer": NAME, "channels": POSITIVE},

@@ -1,16 +1,14 @@
 """Search for networks and hyper-parameters by P groups of Q ranks at once (AIPerf: Ren et al., 2020, arXiv:2008.07141).
 
-There is no idle master: rank 0 trains like all others, and answers the groups' leaders between its steps.
+No rank is reserved for the coordinator: rank 0 trains like all others, and answers the groups' leaders between steps.
 """
 
-import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Any
 
 import numpy as np
 import torch
@@ -36,22 +34,25 @@ from hpcai.preflight.case_checks import network
 from hpcai.preflight.residuals import checks_before
 from hpcai.preflight.vendor_comparison import beside_the_vendor
 from hpcai.record.record import as_json
-from hpcai.search.child_builder import Nursery
+from hpcai.search import journal
+from hpcai.search.child_builder import ChildBuilder
 from hpcai.search.convergence import Convergence
-from hpcai.search.coordinator import Coordinator, Rules
-from hpcai.search.group_runner import Leader, Squad
-from hpcai.search.memory_limit import Room
-from hpcai.search.storage import Archive, replayed
-from hpcai.search.suggester import Choice
-from hpcai.search.transport import Desk, Remote
-from hpcai.search.trial_request import Errand
+from hpcai.search.coordinator import Coordinator, SearchRules
+from hpcai.search.group_runner import GroupLeader, GroupRunner
+from hpcai.search.memory_limit import MemoryLimit
+from hpcai.search.messages import RecordedTrial, Result, decoded_finished_trial
+from hpcai.search.recorded_trials import read_recorded_trials
+from hpcai.search.storage import SearchStorage
+from hpcai.search.suggester import Suggester
+from hpcai.search.transport import CoordinatorTransport, LeaderTransport
+from hpcai.search.trial_request import TrialRequest
 from hpcai.training.assembly import assembled_first, assembled_trial, same_data
 from hpcai.training.groups import Measurement, Stopped, in_groups
 from hpcai.workloads.nas.totals import summary
 
-SWITCH_INTERVAL = 0.0005  # seconds after which Python's threads take turns: a step must not wait for a proposal
+SWITCH_INTERVAL = 0.0005  # seconds between switches of Python's threads: a step must not wait for a proposal
 PAUSE = 0.0005
-LAST_MESSAGES = 10.0  # seconds, for messages that were sent before all were done
+LAST_MESSAGES = 10.0  # seconds to receive messages that were sent before all groups were done
 
 
 def run(
@@ -59,18 +60,19 @@ def run(
     seed: int,
     world: World,
     device: torch.device,
-    tell: Callable[[str, float], None],
+    report: Callable[[str, float], None],
     shutdown: Shutdown,
     folder: str,
 ) -> Measurement | Stopped | None:
     """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
 
-    When `ending` says so, it stops at the next step and returns what was measured until then. `tell` hears which trial
-    this rank's group is at. History and weights come to lie in `folder`, which all nodes must see.
+    When `shutdown` is requested, it stops at the next step and returns what was measured until then. `report` gets
+    the trial that this rank's group runs. Journal and weights are written to `folder`, which all nodes must see.
     """
 
     def measure(group: Group, copy: StagedDataset | None) -> Measurement | Stopped:
-        search = _Search(case, seed, group, device, copy, Path(folder) / f"search-{case.index}", tell, shutdown, world)
+        own = Path(folder) / f"search-{case.index}"
+        search = _Search(case, seed, group, device, copy, own, report, shutdown, world)
         checked = search.prepare()
         return search.finish(checked, search.run(shutdown), shutdown)
 
@@ -93,12 +95,12 @@ class _Search:
         device: torch.device,
         copy: StagedDataset | None,
         folder: Path,
-        tell: Callable[[str, float], None],
+        report: Callable[[str, float], None],
         shutdown: Shutdown,
         world: World,
     ) -> None:
-        self.case, self.seed, self.group, self.device, self.folder, self.tell = case, seed, group, device, folder, tell
-        self.shutdown = shutdown
+        self.case, self.seed, self.group, self.device, self.folder = case, seed, group, device, folder
+        self.report, self.shutdown = report, shutdown
         self.phases = clock.Phases(device)
         if copy is not None:
             self.phases.seconds["staging"] = copy.measured.seconds
@@ -106,24 +108,24 @@ class _Search:
             self.dataset = same_data((copy and copy.dataset) or catalog.open_for(case.data_settings), group.active)
             self.initial = network(case, self.dataset)
             self.leaders = group.across.Dup()
-            self.room = self._room(world)
+            self.memory = self._memory(world)
             self.convergence = self._convergence()
-            self.archive = Archive(folder)
+            self.storage = SearchStorage(folder)
             if group.active.rank == 0:
-                self.archive.create()
+                self.storage.create()
             shutdown.barrier(group.active)
-            self.archive.check_seen()
+            self.storage.check_visible()
 
-    def _room(self, world: World) -> Room:
-        """The memory that the rank with the least has for a trial. Collective over all active ranks."""
+    def _memory(self, world: World) -> MemoryLimit:
+        """The memory limit of the rank with the least memory. Collective over all active ranks."""
         accelerated, active = self.device.type == "cuda", self.group.active
         free = active.allreduce(limit_of_rank(self.device, world.node.size).nbytes, MPI.MIN)
         baseline = 0 if accelerated else active.allreduce(memory.resident(), MPI.MAX)
         known = facts(self.case, self.dataset, self.device)
-        return Room(self.case.settings, known, baseline, free, measures=self.case["REPLAY"] == "off")
+        return MemoryLimit(self.case.settings, known, baseline, free, corrects=self.case["REPLAY"] == "off")
 
     def _convergence(self) -> Convergence | None:
-        """Where a search is to end when it has converged."""
+        """The convergence of a search that ends by it."""
         window = self.case["WINDOW"]
         return Convergence(self.initial, window, len(self.dataset.validation)) if window else None
 
@@ -140,7 +142,7 @@ class _Search:
             **beside_the_vendor(self.case, self.initial, first, self.group.active, self.device, self.phases),
         }
 
-    def run(self, shutdown: Shutdown) -> Squad:
+    def run(self, shutdown: Shutdown) -> GroupRunner:
         """The search itself."""
         images = self._images()
         if self.case.index == 1:
@@ -148,10 +150,10 @@ class _Search:
         shutdown.barrier(self.group.active)
         begin = common_start(self.group.active)
         with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
-            squad = self._squad(thread, images, lambda: clock.now() - begin)
-            squad.run(shutdown, self.tell)
+            runner = self._runner(thread, images, lambda: clock.now() - begin)
+            runner.run(shutdown, self.report)
             self._wait_for_all(shutdown)
-        return squad
+        return runner
 
     def _images(self) -> torch.Tensor:
         """A few training samples, normalised, on the host."""
@@ -161,91 +163,86 @@ class _Search:
         (batch,) = loader([np.arange(count)])
         return batch.x.cpu().float().contiguous()
 
-    def _squad(self, thread: ThreadPoolExecutor, images: torch.Tensor, now: Callable[[], float]) -> Squad:
+    def _runner(self, thread: ThreadPoolExecutor, images: torch.Tensor, now: Callable[[], float]) -> GroupRunner:
         case, group = self.case, self.group
-        nursery = Nursery(self.initial, self.folder, self.seed, case["INITIAL"], images)
-        self.leader = self._leader(thread, nursery, now) if group.leader else None
-        return Squad(
+        builder = ChildBuilder(self.initial, self.folder, self.seed, case["INITIAL"], images)
+        self.leader = self._leader(thread, builder, now) if group.leader else None
+        return GroupRunner(
             group,
             self.device,
-            nursery,
+            builder,
             thread,
             self.leader,
             partial(assembled_trial, case, self.seed, group, self.device, self.dataset),
             self.folder,
             now,
-            self.room,
+            self.memory,
             case["DURATION"],
             case["ROUNDS"],
             case["EPOCHS"],
         )
 
-    def _leader(self, thread: ThreadPoolExecutor, nursery: Nursery, now: Callable[[], float]) -> Leader:
+    def _leader(self, thread: ThreadPoolExecutor, builder: ChildBuilder, now: Callable[[], float]) -> GroupLeader:
         case, worker = self.case, self.group.coordinates.group
-        desk = None
+        transport: CoordinatorTransport | LeaderTransport = LeaderTransport(self.leaders)
         if worker == 0:
             coordinator = self._coordinator()
-            self.archive.wanted = coordinator.wanted
-            desk = Desk(self.leaders, coordinator, now, self._ended)
-        line = desk or Remote(self.leaders)
-        chosen = Choice(case.settings, self.seed, worker, self.initial, self.room, self.folder)
+            self.storage.needed = coordinator.needed
+            transport = CoordinatorTransport(self.leaders, coordinator, now, self._ended)
+        suggester = Suggester(case.settings, self.seed, worker, self.initial, self.memory, self.folder)
 
         def limits(round_: int) -> tuple[int, int]:
             epochs = trial_schedule.planned_epochs(round_, case["EPOCHS"])
             return epochs, trial_schedule.patience(round_, case["PATIENCE"])
 
-        return Leader(Errand(line, chosen, nursery, thread, worker, limits), line, desk)
+        return GroupLeader(TrialRequest(transport, suggester, builder, thread, worker, limits), transport)
 
     def _coordinator(self) -> Coordinator:
         case = self.case
-        rules = Rules(
-            workers=case["GROUPS"],
-            trials=case["TRIALS"],
-            rounds=case["ROUNDS"],
-            lag=case["LAG"] if case["REPLAY"] == "rounds" else None,
-            recorded=self._recorded(),
-        )
+        lag = case["LAG"] if case["REPLAY"] == "rounds" else None
+        rules = SearchRules(case["GROUPS"], case["TRIALS"], case["ROUNDS"], lag, self._recorded())
         return Coordinator(rules, self._record)
 
-    def _record(self, message: dict[str, Any]) -> None:
-        """A trial has come back to rank 0."""
-        entry, line = message["lines"]
-        self.archive.record(message["id"], line)
+    def _record(self, result: Result, lines: Sequence[bytes]) -> None:
+        """Append a trial that returned to the journal, on rank 0."""
+        finished, line = lines
+        self.storage.append(result.id, line)
         if self.convergence:
-            self.convergence.add(json.loads(line), json.loads(entry)["chain"])
+            self.convergence.add(journal.decode(line), decoded_finished_trial(finished).chain)
 
     def _ended(self, seconds: float) -> str:
-        """Why there are to be no more trials, `seconds` after the search began; empty if there are to be more."""
+        """Why the search ends `seconds` after it began; empty if it goes on."""
         if self.shutdown.poll():
             return self.shutdown.cause
-        desk = self.leader and self.leader.desk
-        if desk and 0 < self.case["DURATION"] <= seconds and desk.coordinator.counts.granted >= self.case["GROUPS"]:
+        served = self.leader and self.leader.coordinator
+        started = served and served.coordinator.counts.granted >= self.case["GROUPS"]
+        if started and 0 < self.case["DURATION"] <= seconds:
             return "duration"
         return "converged" if self.convergence and self.convergence.reached(seconds) else ""
 
-    def _recorded(self) -> dict[int, dict[str, Any]] | None:
-        """Trials of an earlier search by number, where they are to be tried again."""
+    def _recorded(self) -> dict[int, RecordedTrial] | None:
+        """The trials of a recorded search by number, if they are to be run again."""
         recording = self.case.recording
-        return replayed(Path(recording), self.case["GROUPS"]) if recording else None
+        return read_recorded_trials(Path(recording), self.case["GROUPS"]) if recording else None
 
     def _wait_for_all(self, shutdown: Shutdown) -> None:
-        """Until all groups are done; rank 0 answers them."""
+        """Wait until all groups are done; rank 0 answers them."""
         request = self.group.active.Ibarrier()
-        desk = self.leader and self.leader.desk
+        served = self.leader and self.leader.coordinator
         while not request.Test():
-            if desk:
-                desk.serve()
+            if served:
+                served.serve()
             shutdown.poll()
             sleep(PAUSE)
         late = clock.now() + LAST_MESSAGES
-        while desk and desk.coordinator.running and clock.now() < late:  # some may still be on their way
-            desk.serve()
+        while served and served.coordinator.running and clock.now() < late:  # messages may still be on their way
+            served.serve()
 
-    def finish(self, checked: Measurement, squad: Squad, shutdown: Shutdown) -> Measurement | Stopped:
-        """What all groups have done."""
+    def finish(self, checked: Measurement, runner: GroupRunner, shutdown: Shutdown) -> Measurement | Stopped:
+        """The measurement of all groups. Collective over all active ranks."""
         if self.leader:
-            self.leader.line.finish()
+            self.leader.transport.finish()
         self.leaders.Free()
-        trials = self.archive.trials() if self.group.active.rank == 0 else []
-        found = checked | summary(self.group, squad, self.leader, trials, self.phases)
-        return Stopped({"where": "search", **found}) if shutdown.agreed(self.group.active) else found
+        trials = self.storage.trials() if self.group.active.rank == 0 else []
+        measured = checked | summary(self.group, runner, self.leader, trials, self.phases)
+        return Stopped({"where": "search", **measured}) if shutdown.agreed(self.group.active) else measured

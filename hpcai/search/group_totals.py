@@ -1,0 +1,37 @@
+"""Totals over the trials of a group: steps, samples, operations, seconds and findings."""
+
+from dataclasses import dataclass, field
+
+from hpcai.search.child_builder import Child
+from hpcai.search.trial_run import TrialOutcome
+from hpcai.train.proof import Findings
+
+PHASES = ("training", "validation", "warm-up")
+
+
+@dataclass
+class GroupTotals:
+    """Totals over the trials of a group; the same on all its ranks except for the findings and the seconds."""
+
+    differing_ranks: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+    findings: Findings = field(default_factory=Findings)
+    steps: int = 0
+    samples: int = 0
+    skipped_samples: int = 0
+    executed_operations: int = 0
+    deviation: float = 0.0
+    last_return: float = 0.0
+
+    def add(self, child: Child, outcome: TrialOutcome) -> None:
+        """Add a trial that has ended."""
+        self.differing_ranks += outcome.differing_ranks
+        self.steps += outcome.steps
+        self.samples += sum(entry.samples for entry in outcome.curve)
+        self.skipped_samples += sum(entry.skipped for entry in outcome.curve)
+        self.executed_operations += outcome.executed_operations
+        self.deviation = max(self.deviation, child.deviation)
+        for name in self.seconds:
+            self.seconds[name] += outcome.seconds.get(name, 0.0)
+        if outcome.training:
+            self.findings.add(outcome.training.proof.findings)
