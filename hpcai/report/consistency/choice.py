@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcai import networks
 from hpcai.inputfile import Case
-from hpcai.networks.execution_plan import in_words, joined, plan
+from hpcai.networks.execution_plan import batch_norm_site, execution_plan, fused_groups
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import BatchNorm
 from hpcai.opcount.products import layers_of
@@ -43,8 +43,8 @@ def _layers(case: Case, graph: Graph, found: Json) -> dict[str, bool]:
 
 def _norms(graph: Graph, batch: int) -> Mapping[str, int]:
     """How many batch norms a network has of each shape, with what is computed at once with them."""
-    groups = (group for group in joined(plan(graph)) if isinstance(group[0].layer.op, BatchNorm))
-    return Counter(in_words(group, (batch, *graph.shapes[group[0].layer.inputs[0]])) for group in groups)
+    groups = (group for group in fused_groups(execution_plan(graph)) if isinstance(group[0].layer.op, BatchNorm))
+    return Counter(batch_norm_site(group, (batch, *graph.shapes[group[0].layer.inputs[0]])) for group in groups)
 
 
 def _chosen(found: Json) -> dict[str, bool]:
