@@ -11,7 +11,7 @@ from launch import ROOT
 # A module imports from its own group and from those above it; entries are modules and folders of hpcai/.
 GROUPS = (
     ("errors", "kernels"),
-    ("inputfile", "networks"),
+    ("inputfile", "networks", "formulas.precision"),
     ("formulas", "opcount", "estimate", "detections", "record", "result"),
     ("machine", "comm", "clock"),
     ("data", "models", "train", "search"),
@@ -77,14 +77,13 @@ def attributes(path: Path) -> Iterator[str]:
 
 def level(name: str) -> int:
     """Level of the group of a module of hpcai; the bare package, which has the version, stands above all."""
-    return LEVELS[name.split(".")[1]] if "." in name else -1
+    own = ".".join(name.split(".")[1:3])
+    return LEVELS[own if own in LEVELS else own.split(".")[0]] if own else -1
 
 
 def lies_in(name: str, packages: Iterable[str]) -> bool:
     """Whether a dotted name is one of these packages or lies in one."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)
-
-
 
 
 def violations(paths: list[Path], rule: Callable[[Path], object]) -> list[str]:
@@ -130,11 +129,6 @@ def test_no_cycles() -> None:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
         pytest.fail(f"import cycle: {' <- '.join(error.args[1])}", pytrace=False)
-
-
-
-
-
 
 
 def test_one_clock() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hpcai.formulas.precision import OF_LAYERS, PRECISIONS
 from hpcai.inputfile.key import (
     MOST_COLUMNS,
     MOST_FOLDER,
@@ -43,7 +44,6 @@ AUTO = "auto"
 _SIZES = tuple(1024 * 4**power for power in range(10))
 _LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 _WHOSE = "whose kernels compute: torch's libraries'"
-_MULTIPLIED = ("fp32", "tf32", "fp16", "bf16")
 _OF_PRODUCTS = "types of the products; of square matrices fp64 and int8 besides"
 _DETECTING = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
 
@@ -169,9 +169,9 @@ KEYS = (
         sections=_PICTURED,
     ),
     _choice(
-        *("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16", "int8"),
+        *("PRECISION", "arithmetic of the training", *PRECISIONS),
         sections=("kernels", *TRAINED),
-        own={"kernels": {"choices": _MULTIPLIED, "sweep": False, "listed": True, "help": _OF_PRODUCTS}},
+        own={"kernels": {"choices": OF_LAYERS, "sweep": False, "listed": True, "help": _OF_PRODUCTS}},
     ),
     _choice("WIRE", "type of the gradients when sent", "fp32"),
     _choice("PARALLEL", "what a group divides among its ranks", "data"),

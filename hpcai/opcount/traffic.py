@@ -8,7 +8,7 @@ in the counts of operations. Images are in memory, in the type of the activation
 from dataclasses import dataclass
 from math import prod
 
-from hpcai.estimate.memory import HALVES
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Relu, Shape, Softmax, Upsample
 from hpcai.networks.regions import Detections, Proposals, RoiAlign
@@ -89,8 +89,8 @@ class _Stored:
 
 def step(graph: Graph, batch: int, precision: str = "fp32", momentum: bool = True) -> Traffic:
     """What one rank moves in an optimiser step of `batch` samples under a value of PRECISION; same on every rank."""
-    element, weight = HALVES[precision]
-    stored = _Stored(batch, element, weight, precision == "int8")
+    row = PRECISIONS[precision]
+    stored = _Stored(batch, row.activation_bytes, row.weight_bytes, row.quantised)
     layers = tuple(_layer(graph, shaped, stored) for shaped in walk(graph))
     return Traffic(layers, _update(graph, stored, momentum))
 

@@ -13,12 +13,12 @@ from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Facts, Rank
 from hpcai.estimate.collectives import comm_memory, comm_seconds
 from hpcai.estimate.search import raising_bytes
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.trial_schedule import planned_in_all
 from hpcai.inputfile import Case
 from hpcai.kernels.check import converts
 from hpcai.plan.step_rate import probe, seconds
 from hpcai.preflight.case_checks import network, opened
-from hpcai.train.precision import PRECISIONS
 
 Bytes = dict[str, int]
 Seconds = dict[str, float]

@@ -11,12 +11,13 @@ from hpcai import networks
 from hpcai.data import catalog, dataset_paths
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.image_loader import Loader
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import TRAINED, Case
 from hpcai.kernels import conv2d, copy, fma_peak, gemm, triad
 from hpcai.kernels.check import check_convolution
 from hpcai.kernels.check_int8 import check_convolution_of_bytes
 from hpcai.kernels.providers import CUSTOM, Unavailable, backend
-from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT, S, Spec, T
+from hpcai.kernels.spec import DIRECTIONS, DTYPES, INPUT_GRADIENT, S, Spec, T
 from hpcai.kernels.verify import drawn
 from hpcai.machine import memory
 from hpcai.models.build import build as built
@@ -74,7 +75,7 @@ def compiles(cases: Sequence[Case], device: torch.device) -> bool:
 
 def _of_bytes(case: Case) -> bool:
     """Whether a case trains by products of bytes, which are always ours."""
-    return bool(case.settings.get("PRECISION") == "int8")
+    return case.settings.get("PRECISION") in [row.name for row in PRECISIONS.values() if row.quantised]
 
 
 def _detect(device: torch.device) -> None:
@@ -109,7 +110,7 @@ def _kernels(device: torch.device) -> None:
     matrices = gemm.Shape(SIDE, SIDE, SIDE)
     layers = [conv2d.Shape(1, channels, SIDE, SIDE, 1, (3, 3)) for channels in (1, MANY)]
     with suppress(Unavailable):
-        for dtype in ("fp32", "fp64", "int8"):
+        for dtype in (name for name, kinds in DTYPES.items() if not kinds.on_gpus):
             _product(gemm.SPEC, matrices, INPUT_GRADIENT, dtype, device)
         for direction in DIRECTIONS:
             _product(gemm.SPEC, matrices, direction, "fp32", device)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.report.text import score
 from hpcai.result import precision
 
@@ -26,7 +27,7 @@ def note(test: Json) -> str:
         return f"Precision: {name}"
     kind = "emulated" if precision.emulated(raw) else "native"
     how = "; convolutions in fp32 from and to 16 bits" if raw["probe"]["converted"] else ""
-    more = OF_BYTES if name == "int8" else ""
+    more = OF_BYTES if PRECISIONS[name].quantised else ""
     return f"Precision: {name}, {kind} ({test['scores']['precision_speed']:.2f} of fp32 in a probe{how}){more}"
 
 

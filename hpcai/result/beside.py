@@ -3,13 +3,13 @@
 from math import isfinite, prod, sqrt
 from typing import Any
 
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32
 from hpcai.networks.graph import Graph
 from hpcai.result.choice import pays_off
-from hpcai.result.precision import NOISE
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ def pixels(case: Case, graph: Graph, name: str) -> int:
 
 def gradient_share(layer: Json, precision: str) -> float:
     """The distance of a layer's gradients from the vendor's, of what it may be."""
-    return share(layer["off"], layer["rounding"], layer["size"], NOISE[precision])
+    return share(layer["off"], layer["rounding"], layer["size"], PRECISIONS[precision].rounding)
 
 
 def share(off: float, rounding: float, size: float, noise: float = 0.0) -> float:

@@ -4,6 +4,7 @@ from typing import Any
 
 from hpcai import networks
 from hpcai.formulas import score
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.result import beside, quality
 
@@ -14,7 +15,6 @@ ELEMENTWISE = (
     "max|C-L*R|/(8*sqrt(N)*u*sqrt((LoL)*(RoR)))",
     "max|C-LR|/(8*sqrt(N)*u*sqrt((LoL)(RoR))+v*|LR|)",  # of results that are stored in 16 bits
 )
-ROUNDED = ("fp16", "bf16", "pure16")
 WRONG = "forward products of int8: wrong elements"
 
 TERM_LOST = 0.25  # of a term of the update: half of one rank's gradient is found, as is a zeroed layer
@@ -28,7 +28,7 @@ def checks(case: Case, raw: Json, operations: Json) -> list[Json]:
     unproven = abs(claimed - operations["executed"]) / operations["per_sample"]
     found = [
         at_most(RESIDUAL, raw["residuals"]["scaled"]["value"], case["RESIDUAL"]),
-        at_most(ELEMENTWISE[case["PRECISION"] in ROUNDED], raw["residuals"]["elementwise"]["value"], 1),
+        at_most(ELEMENTWISE[PRECISIONS[case["PRECISION"]].rounded], raw["residuals"]["elementwise"]["value"], 1),
         *exact(raw),
         *beside_the_vendor(case, raw),
         at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),

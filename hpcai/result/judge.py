@@ -5,9 +5,9 @@ from typing import Any
 
 from hpcai import networks, opcount
 from hpcai.formulas import eligibility, score
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.result.checks import checks
-from hpcai.result.precision import BITS, LETTERS
 from hpcai.result.scores import scores
 
 Json = dict[str, Any]
@@ -57,7 +57,7 @@ def tv(settings: Mapping[str, Any], workload: str = "ensemble") -> str:
     """The eight characters that say how a row was made (docs/METRICS.md, T/V)."""
     order = {"row": "R", "column": "C"}[settings["MAPPING"]]
     reduction = 0 if settings["DEGREE"] == 1 else {"flat": 1}[settings["ALLREDUCE"]]
-    precision = LETTERS[settings["PRECISION"]]
+    precision = PRECISIONS[settings["PRECISION"]].letter
     mode = {"data": 1}[settings["PARALLEL"]]
     kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[settings["KERNELS"].partition(":")[0]]
     wire = {"fp32": 4}[settings["WIRE"]]
@@ -96,7 +96,7 @@ def _audit(test: Json) -> Json:
             "epochs": settings["EPOCHS"],
             "target": test["raw"]["target"],
             "penalty": settings["PENALTY"],
-            "bits": BITS[settings["PRECISION"]],
+            "bits": PRECISIONS[settings["PRECISION"]].bits,
             "passed": test["verdict"] == "PASSED",
             "completed": True,
         },

@@ -9,6 +9,7 @@ from msgspec import to_builtins
 from hpcai import networks, opcount
 from hpcai.formulas import aiperf, eligibility, score
 from hpcai.formulas.aiperf import Work
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.networks.lineage import lineage
@@ -16,7 +17,6 @@ from hpcai.record.trial import Trial, trials_of
 from hpcai.result.judge import RULE, entry
 from hpcai.result.nas_checks import checks
 from hpcai.result.nas_scores import scores
-from hpcai.result.precision import BITS
 
 Json = dict[str, Any]
 
@@ -137,7 +137,7 @@ def _audit(case: Case, test: Json) -> Json:
             "replay": case["REPLAY"],
             "seconds": test["raw"]["seconds"],
             "error": 1 - test["scores"]["quality"],
-            "bits": BITS[case["PRECISION"]],
+            "bits": PRECISIONS[case["PRECISION"]].bits,
             "passed": test["verdict"] == "PASSED",
             "completed": True,
         }

@@ -6,10 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 from hpcai.formulas import score
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.formulas.trial_schedule import number
 from hpcai.inputfile import Case
-from hpcai.result.checks import ELEMENTWISE, RESIDUAL, ROUNDED, at_most, audited, beside_the_vendor, exact, leak
+from hpcai.result.checks import ELEMENTWISE, RESIDUAL, at_most, audited, beside_the_vendor, exact, leak
 
 Json = dict[str, Any]
 
@@ -25,7 +26,7 @@ def checks(case: Case, raw: Json, model: Mapping[int, int], initial: int) -> lis
     right = [entry["correct"] for trial in trials for entry in trial["curve"] if entry["correct"] is not None]
     return [
         at_most(RESIDUAL, raw["residuals"]["scaled"]["value"], case["RESIDUAL"]),
-        at_most(ELEMENTWISE[case["PRECISION"] in ROUNDED], raw["residuals"]["elementwise"]["value"], 1),
+        at_most(ELEMENTWISE[PRECISIONS[case["PRECISION"]].rounded], raw["residuals"]["elementwise"]["value"], 1),
         *exact(raw),
         *beside_the_vendor(case, raw),
         at_most("all-reduce of integers: wrong elements", raw["wrong_sums"], 0),

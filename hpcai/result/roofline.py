@@ -9,7 +9,9 @@ from typing import Any
 
 from hpcai import networks
 from hpcai.formulas import roofline
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
+from hpcai.kernels.spec import DTYPES
 from hpcai.opcount import traffic
 from hpcai.result import collectives, kernels
 
@@ -19,7 +21,6 @@ GRID = ("GROUPS", "DEGREE", "MAPPING")
 PRODUCTS = ("gemm", "convolution")
 CEILINGS = ("fma_peak", *PRODUCTS)  # of computing, in the order in which they are told
 SOURCE = ("test", "triad", "faster")  # what is told of the table of kernels beside its ceilings
-MULTIPLIED = {"pure16": "bf16"}  # values of PRECISION that are no types
 NOTHING: Json = {}
 
 
@@ -28,7 +29,7 @@ def under_roofline(case: Case, raw: Json, rate: float, tables: Sequence[Json]) -
     graph = networks.for_data(case.settings, raw["dataset"]["shape"], raw["dataset"]["classes"])
     gradients = traffic.gradient_bytes(graph)
     step = traffic.step(graph, case["BATCH"], case["PRECISION"], bool(case["MOMENTUM"]))
-    dtype = MULTIPLIED.get(case["PRECISION"], case["PRECISION"])
+    dtype = PRECISIONS[case["PRECISION"]].product
     reduced = _all_reduce(case, raw["backend"], gradients, tables)
     sources = {"kernels": _computing(tables, dtype), "comm": reduced}
     own = rate / (case["GROUPS"] * case["DEGREE"])
@@ -73,7 +74,7 @@ def _computing(tables: Sequence[Json], wanted: str) -> Json | None:
         return None
     rows = kernels.rows(_case(table), table["raw"])
     products = [row["dtype"] for row in kernels.passed(rows) if row["kernel"] in kernels.SUMMED.values()]
-    dtype = wanted if wanted in products or wanted == "int8" else "fp32"
+    dtype = wanted if wanted in products or DTYPES[wanted].exact else "fp32"
     whose = {name: faster(rows, name, dtype) for name in PRODUCTS}
     return {"test": table["index"], "type": dtype, **kernels.ceilings(rows, dtype), "faster": whose}
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from hpcai.data.order import Shard
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.machine.signals import ASKING
 from hpcai.report.consistency import search
@@ -56,7 +57,7 @@ def _work(case: Case, raw: Json) -> dict[str, bool]:
         "broken_off: nothing trained in preparation": raw["where"] != "preparation" or steps == 0,
         "broken_off: steps <= EPOCHS x the steps of all models": 0 <= steps <= total,
         "broken_off: samples + skipped_samples, of the steps": least <= samples <= most,
-        "broken_off: samples skipped in fp16 only": raw["skipped_samples"] == 0 or case["PRECISION"] == "fp16",
+        "broken_off: samples skipped in fp16 only": raw["skipped_samples"] == 0 or PRECISIONS[case["PRECISION"]].scaled,
         "broken_off: executed_operations, of the samples": raw["executed_operations"] == executed,
         "broken_off: seconds > 0 if, and only if, steps > 0": (seconds > 0) == (steps > 0),
     }

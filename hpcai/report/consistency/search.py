@@ -6,6 +6,7 @@ from math import isclose
 from typing import Any
 
 from hpcai.data.order import Shard
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.trial_schedule import number
 from hpcai.inputfile import Case
 from hpcai.report.consistency.memory import sizes
@@ -55,6 +56,7 @@ def by_worker(case: Case, raw: Json) -> dict[int, list[Json]]:
 
 
 def settings(case: Case, raw: Json) -> dict[str, bool]:
+    precision = PRECISIONS[case["PRECISION"]]
     audit, steps = raw["audit"], sum(trial["steps"] for trial in raw["trials"])
     shard = Shard(raw["dataset"]["training_samples"], 0, case["DEGREE"], case["BATCH"])
     values = [*(worst["value"] for worst in raw["residuals"].values()), audit["deviation"]["value"]]
@@ -65,8 +67,8 @@ def settings(case: Case, raw: Json) -> dict[str, bool]:
         "backend is none if, and only if, DEGREE = 1": (raw["backend"] == "none") == (case["DEGREE"] == 1),
         "models_between_nodes: some, with several ranks": 1 <= raw.get("models_between_nodes", 1) <= case["GROUPS"]
         and ("models_between_nodes" not in raw or case["DEGREE"] > 1),
-        "skipped_samples: in fp16 only": raw["skipped_samples"] == 0 or case["PRECISION"] == "fp16",
-        "wrong elements: counted in int8 only": ("wrong" in raw["residuals"]) == (case["PRECISION"] == "int8"),
+        "skipped_samples: in fp16 only": raw["skipped_samples"] == 0 or precision.scaled,
+        "wrong elements: counted in int8 only": ("wrong" in raw["residuals"]) == precision.quantised,
         "probe: of other precisions than fp32": "probe" not in raw or case["PRECISION"] != "fp32",
     }
 

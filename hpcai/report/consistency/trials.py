@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcai.data.order import Shard
 from hpcai.formulas import trial_schedule
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case
 from hpcai.networks.digest import digest
@@ -170,7 +171,7 @@ def _work(search: Search, trial: Json) -> dict[str, bool]:
     whole, batch = shard.samples * shard.ranks, shard.batch * shard.ranks
     full = [entry["samples"] for entry in curve if entry["correct"] is not None]
     begun = sum(entry["samples"] for entry in curve if entry["correct"] is None)
-    sound = trial["end"] not in UNKNOWN and search.case["PRECISION"] != "fp16"
+    sound = trial["end"] not in UNKNOWN and not PRECISIONS[search.case["PRECISION"]].scaled
     steps = len(full) * shard.steps + ceil(begun / batch)
     return {
         "samples: an epoch has those of the shard": not sound or full == [whole] * len(full),
@@ -178,7 +179,7 @@ def _work(search: Search, trial: Json) -> dict[str, bool]:
         and sum(full) + begun + skipped <= whole * len(curve),
         "samples: whole steps": not sound or begun == min(whole, ceil(begun / batch) * batch),
         "steps: of the samples": not sound or trial["steps"] == steps,
-        "skipped_samples: in fp16 only": skipped == 0 or search.case["PRECISION"] == "fp16",
+        "skipped_samples: in fp16 only": skipped == 0 or PRECISIONS[search.case["PRECISION"]].scaled,
     }
 
 

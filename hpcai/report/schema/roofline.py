@@ -1,7 +1,7 @@
 """The part of the schema that says how a test lies under the roofline of its run."""
 
 from hpcai.formulas import roofline
-from hpcai.kernels.spec import DTYPES
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.report.schema.kinds import COUNT, NUMBER, POSITIVE, object_of, or_null
 from hpcai.result.kernels import PROVIDERS
 from hpcai.result.roofline import CEILINGS, PRODUCTS
@@ -11,7 +11,7 @@ AGAINST = object_of(dict.fromkeys((*CEILINGS, *BOUNDS, "attainable"), or_null(NU
 FASTER = object_of(dict.fromkeys(PROVIDERS, COUNT))
 COMPUTING = object_of(
     {"test": POSITIVE, "triad": or_null(NUMBER), "faster": object_of(dict.fromkeys(PRODUCTS, FASTER))},
-    {"type": {"enum": [name for name, dtype in DTYPES.items() if dtype.on_gpus or dtype.exact]}},
+    {"type": {"enum": sorted({row.product for row in PRECISIONS.values()} - {"fp32"})}},
 )
 ALL_REDUCE = object_of(
     {
