@@ -26,7 +26,7 @@ from hpcai.train.precision import apply
 from sample_input import ensemble
 
 problem = parse(ensemble("fp32 half PRECISION"))
-assert [case["PRECISION"] for case in problem.cases] == ["fp32", "half"]
+assert [case["PRECISION"] for case in problem.cases(1)] == ["fp32", "half"]
 graph = networks.build("resnet8", (8, 8), 3, 10)
 assert traffic.step(graph, 4, "half").nbytes < traffic.step(graph, 4, "fp16").nbytes < traffic.step(graph, 4).nbytes
 module = build(graph, 1)

@@ -9,7 +9,7 @@ from hpcai.opcount.ceilings import FMA_PEAK
 from hpcai.opcount.products import SQUARE
 from hpcai.report.layers import layers
 from hpcai.report.text import counted, free, printed
-from hpcai.result.kernels import CEILING, PROVIDERS, sums, verdict
+from hpcai.result.kernels import CEILING, sums, verdict
 
 Json = dict[str, Any]
 
@@ -107,7 +107,7 @@ def _residual(row: Json) -> str:
 def _sum(found: Json) -> str:
     """All products of a kernel in a step."""
     rate = found["operations"] / found["fastest"] / 1e9
-    taken = ", ".join(f"{provider} {_milliseconds(found[provider])}" for provider in PROVIDERS)
+    taken = ", ".join(f"{provider} {_milliseconds(seconds)}" for provider, seconds in found["seconds"].items())
     compared = "" if found["ratio"] is None else f", ratio {found['ratio']:.3f}"
     inside = "" if found["dtype"] == "fp32" else f" in {found['dtype']}"
     what = f"{NAMES[found['kernel']]}{inside}, {found['products']} in a step"

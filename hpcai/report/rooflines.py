@@ -9,12 +9,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
+from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.result.kernels import providers_of
+
 Json = dict[str, Any]
 Run = tuple[str, Json]  # the name of a result in the picture, and the result
 Point = tuple[float, float]  # FLOP per byte, GFLOP/s
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
-MARKERS = {"custom": "o", "vendor": "^"}
+MARKERS = {CUSTOM: "o", VENDOR: "^"}
+OTHERS = "svDP"  # markers of further providers, in their order
 LEVELS = {"fma_peak": ("FMA peak", "-"), "gemm": ("GEMM", "--"), "convolution": ("convolution", ":")}
 WIDE = 2000  # ratio of an axis's ends from which on it has few numbers
 ROOM = 2.0  # factor between what lies outermost and the frame
@@ -35,12 +39,18 @@ def plot(axes: "Axes", runs: Sequence[Run]) -> None:
     tests: list[tuple[Point, str]] = []
     for (name, result), colour in zip(runs, cycle(COLOURS), strict=False):
         levels += _ceilings(axes, name, _table(result)["ceilings"], colour)
-        for provider, marker in MARKERS.items():
+        for provider, marker in _markers(result).items():
             _scatter(axes, _kernels(result, provider), f"{name} kernels, {provider}".strip(), colour, marker)
         tests += _tests(axes, name, result, colour)
     _beside(axes, levels)
     _named(axes, tests)
     axes.grid(alpha=0.3, which="both")
+
+
+def _markers(result: Json) -> dict[str, str]:
+    """The marker of each provider of a run."""
+    others = [provider for provider in providers_of(result["kernels"]) if provider not in MARKERS]
+    return MARKERS | dict(zip(others, cycle(OTHERS), strict=False))
 
 
 def _table(result: Json) -> Json:
@@ -67,7 +77,7 @@ def _point(test: Json) -> Point:
 def _all_points(result: Json) -> list[Point]:
     """All that must lie within the frame: kernels, tests, and the ridge, or how high the ceilings are."""
     ceilings = _table(result)["ceilings"]
-    points = [point for provider in MARKERS for point in _kernels(result, provider)]
+    points = [point for provider in _markers(result) for point in _kernels(result, provider)]
     points += [_point(test) for test in _placed(result)]
     middle = points[0][0] if points else 1.0
     points += [(middle, ceilings[name] / 1e9) for name in LEVELS if ceilings[name]]
@@ -118,7 +128,7 @@ def _ridge(ceilings: Json, key: str, otherwise: float) -> float:
 def _scatter(axes: "Axes", points: Sequence[Point], label: str, colour: str, marker: str) -> None:
     if points:
         xs, ys = zip(*points, strict=True)
-        face = colour if marker == MARKERS["custom"] else "none"
+        face = colour if marker == MARKERS[CUSTOM] else "none"
         axes.scatter(xs, ys, s=16, marker=marker, facecolors=face, edgecolors=colour, alpha=0.6, label=label)
 
 

@@ -1,17 +1,17 @@
 """What follows from the raw measurements of `[kernels]`: rates, shares, ratios, verdicts, sums and ceilings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hpcai.inputfile import Case
-from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.providers import CUSTOM, VENDOR, in_order
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
 from hpcai.kernels.spec import DIRECTIONS, DTYPES
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, PEAKS, TRIAD
 
 Json = dict[str, Any]
 
-PROVIDERS = (CUSTOM, VENDOR)
+COMPARED = (CUSTOM, VENDOR)  # providers that every table has
 CEILING = "ceiling"
 PEAKS_ON_GPUS = {f"fma_peak_{dtype}": dtype for dtype in PEAKS[True] if dtype != "fp32"}  # members of a table
 SUMMED = {"gemm": "gemm", "convolution": "conv2d"}  # what bounds training: the kernel whose rows make each ceiling
@@ -42,7 +42,7 @@ def _derived(row: Json, peak: float | None, seconds: _Seconds) -> Json:
         "gflops": rate / 1e9,
         "intensity": row["operations"] / row["nbytes"] if row["nbytes"] else None,
         "share": rate / peak if peak else None,
-        "ratio": ratio(*(seconds.get((*product(row), provider)) for provider in PROVIDERS)),
+        "ratio": _ratio(row, seconds),
         "verdict": "PASSED" if row["residual"] <= limit(row["dtype"]) else "FAILED",
     }
 
@@ -52,9 +52,20 @@ def limit(dtype: str) -> float:
     return 0.0 if DTYPES[dtype].exact else ELEMENTWISE_LIMIT
 
 
-def ratio(custom: float | None, vendor: float | None) -> float | None:
-    """How many times as fast as the vendor's our kernel is; None where one was not measured."""
-    return vendor / custom if custom and vendor else None
+def _ratio(row: Json, seconds: _Seconds) -> float | None:
+    """That of the row's provider or, in the vendor's row, of the custom kernel."""
+    provider = CUSTOM if row["provider"] == VENDOR else row["provider"]
+    return ratio(*(seconds.get((*product(row), each)) for each in (provider, VENDOR)))
+
+
+def ratio(own: float | None, vendor: float | None) -> float | None:
+    """How many times as fast as the vendor's a kernel is, from their seconds; None where one was not measured."""
+    return vendor / own if own and vendor else None
+
+
+def providers_of(rows: Iterable[Json]) -> tuple[str, ...]:
+    """The providers that a table has, in the order of reports."""
+    return in_order((*COMPARED, *(row["provider"] for row in rows)))
 
 
 def verdict(rows: Sequence[Json]) -> str:
@@ -116,12 +127,12 @@ def sums(rows: Sequence[Json]) -> Iterator[Json]:
     for step in networks:
         mine = [row for row in rows if tuple(row[name] for name in alike) == step]
         products = {product(row) for row in mine}
-        by = {provider: [row for row in mine if row["provider"] == provider] for provider in PROVIDERS}
+        by = {provider: [row for row in mine if row["provider"] == provider] for provider in providers_of(mine)}
         taken = {who: _seconds(some) if len(some) == len(products) else None for who, some in by.items()}
         best = fastest(mine)
         operations = sum(row["occurrences"] * row["operations"] for row in best)
         count = sum(row["occurrences"] for row in best)
-        whole = {**dict(zip(alike, step, strict=True)), "products": count, "operations": operations, **taken}
+        whole = {**dict(zip(alike, step, strict=True)), "products": count, "operations": operations, "seconds": taken}
         yield {**whole, "fastest": _seconds(best), "ratio": ratio(taken[CUSTOM], taken[VENDOR])}
 
 

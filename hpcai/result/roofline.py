@@ -83,7 +83,7 @@ def faster(rows: Sequence[Json], ceiling: str, dtype: str = "fp32") -> dict[str,
     """How many of the distinct products of a ceiling each provider computes faster."""
     own = [row for row in kernels.passed(rows) if (row["kernel"], row["dtype"]) == (kernels.SUMMED[ceiling], dtype)]
     providers = [row["provider"] for row in kernels.fastest(own)]
-    return {provider: providers.count(provider) for provider in kernels.PROVIDERS}
+    return {provider: providers.count(provider) for provider in kernels.providers_of(own)}
 
 
 def _all_reduce(case: Case, backend: str, gradients: int, tables: Sequence[Json]) -> Json | None:

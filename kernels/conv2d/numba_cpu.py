@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import aligned, poison, poisoned
+from ..arrays import aligned, poisoned, prepared
 from ..cpu.epilogue import Epilogue
 from ..cpu.packing import Matrix
 from ..cpu.simd import OWN
@@ -178,13 +178,8 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     compute, one, other = work[direction]
     size = shape.result(direction)
     result = poisoned(tuple(size[axis] for axis in LAST), x.dtype.name)
-    return [
-        Prepared(
-            lambda: compute(one, other, result, shape, threads),
-            lambda: result.transpose(FIRST),
-            lambda: result.fill(poison(result.dtype.name)),
-        )
-    ]
+    call = partial(compute, one, other, result, shape, threads)
+    return [prepared(call, result, lambda array: array.transpose(FIRST))]
 
 
 def _takes_every_pixel(shape: Shape, *arrays: Lying) -> bool:

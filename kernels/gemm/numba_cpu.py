@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import poison, poisoned
+from ..arrays import poisoned, prepared
 from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
 from ..cpu.compiled import compiled
 from ..cpu.epilogue import Epilogue, finish, from_channel, no_epilogue
@@ -87,7 +87,7 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     a, b = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}[direction]
     c = poisoned(shape.result(direction), "int32" if a.dtype == np.int8 else a.dtype.name)
     multiply_them = gemm_bytes if a.dtype == np.int8 else gemm
-    return [Prepared(lambda: multiply_them(a, b, c, threads=threads), lambda: c, lambda: c.fill(poison(c.dtype.name)))]
+    return [prepared(lambda: multiply_them(a, b, c, threads=threads), c)]
 
 
 def matrix(array: Any) -> Matrix:

@@ -13,7 +13,7 @@ from hpcai.kernels.spec import DTYPES
 from hpcai.kernels.verify import EVERY_ELEMENT, LARGEST_OPERATIONS, RANDOM_VECTORS
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD, ceilings
 from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, squares, types_of_squares
-from hpcai.result.kernels import CEILING, PROVIDERS
+from hpcai.result.kernels import CEILING, COMPARED, providers_of
 
 Json = dict[str, Any]
 
@@ -82,6 +82,11 @@ def _doubled(case: Case, rows: Sequence[Json]) -> bool:
     return set(own) <= doubles and all(size in own or size in named for size in smaller)
 
 
+def _providers(raw: Json, kernel: str) -> tuple[str, ...]:
+    """Those that a kernel must have, and others that the table names for it."""
+    return providers_of(each for each in (*raw["rows"], *raw["missing"]) if each["kernel"] == kernel)
+
+
 def _left_out(raw: Json) -> set[tuple[str, str, str]]:
     return {(each["kernel"], each["dtype"], each["provider"]) for each in raw["missing"]}
 
@@ -93,7 +98,7 @@ def _products(raw: Json, wanted: Sequence[tuple[Any, ...]], accelerated: bool) -
     """
     measured = {(*_fields(row), row["provider"]) for row in raw["rows"] if row["of"] != CEILING}
     absent = _left_out(raw)
-    every = {(*product, provider) for product in wanted for provider in PROVIDERS}
+    every = {(*product, provider) for product in wanted for provider in _providers(raw, product[0])}
     lacking = every - measured
     excused = all((row[0], row[5], row[-1]) in absent for row in lacking)
     by_somebody = {row[:-1] for row in measured}
@@ -104,13 +109,16 @@ def _products(raw: Json, wanted: Sequence[tuple[Any, ...]], accelerated: bool) -
 def _missing(raw: Json, wanted: Sequence[tuple[Any, ...]], ceilings: set[tuple[str, str, str]]) -> bool:
     """Whether each entry names a provider once, that lacks all rows of that kernel and type, as torch never does.
 
-    But torch multiplies bytes of some shapes and not of others.
+    But torch multiplies bytes of some shapes and not of others, and so may providers that a site adds.
     """
     entries = [(each["kernel"], each["dtype"], each["provider"]) for each in raw["missing"]]
-    wanted_of = Counter((product[0], product[5], provider) for product in wanted for provider in PROVIDERS)
+    wanted_of = Counter(
+        (product[0], product[5], provider) for product in wanted for provider in _providers(raw, product[0])
+    )
     wanted_of.update(ceilings)
     measured = Counter((row["kernel"], row["dtype"], row["provider"]) for row in raw["rows"])
-    most = {entry: wanted_of[entry] - 1 if entry == SHAPE_BY_SHAPE else 0 for entry in entries}
+    by_shape = {entry for entry in entries if entry == SHAPE_BY_SHAPE or entry[2] not in COMPARED}
+    most = {entry: wanted_of[entry] - 1 if entry in by_shape else 0 for entry in entries}
     possible = not NEVER_MISSING.intersection(entries) and all(wanted_of[entry] for entry in entries)
     return len(entries) == len(most) and possible and all(measured[entry] <= most[entry] for entry in entries)
 

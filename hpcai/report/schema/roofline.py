@@ -3,12 +3,12 @@
 from hpcai.formulas import roofline
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.report.schema.kinds import COUNT, NUMBER, POSITIVE, object_of, or_null
-from hpcai.result.kernels import PROVIDERS
+from hpcai.result.kernels import COMPARED
 from hpcai.result.roofline import CEILINGS, PRODUCTS
 
 BOUNDS = (roofline.COMPUTE, roofline.MEMORY, roofline.COMMUNICATION)
 AGAINST = object_of(dict.fromkeys((*CEILINGS, *BOUNDS, "attainable"), or_null(NUMBER)))
-FASTER = object_of(dict.fromkeys(PROVIDERS, COUNT))
+FASTER = {**object_of(dict.fromkeys(COMPARED, COUNT)), "additionalProperties": COUNT}
 COMPUTING = object_of(
     {"test": POSITIVE, "triad": or_null(NUMBER), "faster": object_of(dict.fromkeys(PRODUCTS, FASTER))},
     {"type": {"enum": sorted({row.product for row in PRECISIONS.values()} - {"fp32"})}},
