@@ -11,6 +11,7 @@ from .providers import Prepared
 from .spec import Dtype, Tensors
 
 PLAIN = torch.contiguous_format
+LAYOUT = {2: PLAIN, 4: torch.channels_last}  # of a layer that trains, by its dimensions
 
 
 def operands(data: Tensors, kinds: Dtype, device: str, layout: torch.memory_format = PLAIN) -> tuple[Tensor, ...]:

@@ -18,8 +18,6 @@ from hpcai.report.schema.check import violations
 from hpcai.result import kernels as results
 from hpcai.result.roofline import faster
 
-pytestmark = pytest.mark.together
-
 FOLDER = Path(__file__).parent / "added_providers"
 PLAIN = "plain"
 Json = dict[str, Any]

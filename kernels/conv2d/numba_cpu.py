@@ -4,7 +4,7 @@ Each thread has output pixels or filters of its own. A 1 x 1 convolution that ta
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -153,22 +153,6 @@ def _forward_bytes_by_floats(x: Any, w: Any, y: Any, shape: Shape, threads: int)
     sums = np.empty(y.shape, kind)
     forward(x.astype(kind), w.astype(kind), sums, shape, threads)
     y[:] = sums.astype(np.int64).astype(np.int32)
-
-
-def run(
-    data: Tensors, shape: Shape, device: str, directions: Collection[str], stored: str = "float32", threads: int = 1
-) -> dict[str, Any]:
-    """y, dx, dw by direction, NCHW or OIHW, into memory that is filled with NaN before; see conv2d/vendor.py."""
-    x, w, g = (np.ascontiguousarray(tensor.transpose(LAST)) for tensor in data)
-    work = {FORWARD: (forward, x, w), INPUT_GRADIENT: (input_gradient, g, w), WEIGHT_GRADIENT: (weight_gradient, x, g)}
-    results = {}
-    for direction in directions:
-        function, one, other = work[direction]
-        size = [shape.result(direction)[axis] for axis in LAST]
-        result = np.full(size, np.nan, stored)
-        function(one, other, result, shape, threads)
-        results[direction] = result.transpose(FIRST)
-    return results
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:

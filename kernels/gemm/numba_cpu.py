@@ -1,6 +1,5 @@
 """The matrix product in Numba: blocks that fit the caches, each thread on a part of its own."""
 
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -65,18 +64,6 @@ def _by_floats(a: Any, b: Any, c: Any, threads: int) -> None:
         steps = slice(first, first + EXACT_STEPS)
         gemm(a[:, steps].astype(np.float32), b[steps].astype(np.float32), part_of_c, threads=threads)
         c += part_of_c.astype(np.int32)
-
-
-def run(
-    data: Tensors, shape: Shape, device: str, directions: Collection[str], stored: str = "float32", threads: int = 1
-) -> dict[str, Any]:
-    """y, dx, dw by direction, into memory that is filled with NaN before; see gemm/vendor.py."""
-    x, w, g = data
-    factors = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}
-    results = {direction: np.full(shape.result(direction), np.nan, stored) for direction in directions}
-    for direction, result in results.items():
-        gemm(*factors[direction], result, threads=threads)
-    return results
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:

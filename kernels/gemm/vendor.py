@@ -1,45 +1,17 @@
 """The matrix product by torch, hence MKL, oneDNN or cuBLAS: forward and backward as training calls them."""
 
-from collections.abc import Callable, Collection
 from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ..providers import Prepared, Unavailable
-from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors, dtype_of
+from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
 from ..tensors import operands, prepared, result_of
 from . import Shape
 
 PROVIDER = "vendor"
 DEVICES = ("cpu", "cuda")
-
-
-def run(
-    data: Tensors,
-    shape: Shape,
-    device: str,
-    directions: Collection[str],
-    stored: str = "float32",
-    compute: Callable[[Tensor, Tensor], Tensor] = functional.linear,
-) -> dict[str, Float32]:
-    """y, dx, dw by direction, computed from and to the type `stored`, back on the host in fp32.
-
-    `compute` makes y and knows its gradients.
-
-    tf32 and other switches are as the caller set them.
-    """
-    x, w, g = (torch.from_numpy(tensor).to(device, getattr(torch, stored)) for tensor in data)
-    x.requires_grad_(INPUT_GRADIENT in directions)
-    w.requires_grad_(WEIGHT_GRADIENT in directions)
-    with torch.enable_grad():
-        y = compute(x, w)
-    if y.requires_grad:
-        torch.autograd.backward(y, g)
-    results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
-    wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
-    return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
