@@ -40,5 +40,11 @@ setup(
             "setuptools>=64",
         ],
     },
-    entry_points={"console_scripts": ["hpcai-bench = hpcai.main:command"]},
+    entry_points={
+        "console_scripts": [
+            "hpcai-bench = hpcai.main:command",
+            "hpcai-opcount = hpcai.opcount.__main__:main",
+            "hpcai-plots = hpcai.report.plots:main",
+        ]
+    },
 )

@@ -21,12 +21,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
+from hpcai.result.kernels import LIMITS
 
 from hpcai.kernels import conv2d, gemm, verify
 from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.opcount.products import of_network
-from hpcai.result.kernels import LIMITS
 
 SQUARES = (1024, 2048, 4096, 8192, 16384)
 # Rows, features and outputs of dense layers: of a transformer (4096 features, 8192 words), of ResNet-50's 1 x 1

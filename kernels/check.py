@@ -1,133 +1,157 @@
-"""Checks of a provider at a layer's shape: random data, the provider's three products, residuals of every element."""
+"""Checks of the layers that training runs, at their shapes: random data, three products, residuals of every element.
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+Layers whose forward product is one of bytes are layers of fp32 from outside. Their products are compared with those, in
+float64, of what the bytes stand for (kernels/quantise/reference.py), so gradients are checked too. Besides, y must be
+to the last bit what the exact sums and the scales give: an element that is not is wrong.
+"""
+
+from collections.abc import Callable, Collection
 from functools import cache, partial
-from typing import Any, Generic
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
 
-from . import conv2d, gemm, operators
+from . import conv2d, operators
 from .arrays import rounded
-from .conv2d import reference as conv2d_reference
 from .conv2d import vendor as conv2d_vendor
-from .gemm import reference as gemm_reference
-from .gemm import vendor as gemm_vendor
+from .layers import L, LayerShape, affordable, blocks_of, spec_of
+from .quantise.reference import quantised, seen
 from .residual import ELEMENTWISE_LIMIT, Residuals, measure
-from .spec import DIRECTIONS, FP32, FP64, Arithmetic, Block, Float32, S, Spec, Tensors
-
-LARGEST_OPERATIONS = 2**30
-LARGEST_MEMORY = 2**28
-# Host memory over the fp32 tensors themselves: the provider's results, float64 copies and their squares.
-COPIES = 6
+from .spec import (
+    DIRECTIONS,
+    FORWARD,
+    FP32,
+    FP64,
+    INPUT_GRADIENT,
+    INT8,
+    WEIGHT_GRADIENT,
+    Arithmetic,
+    Float32,
+    Tensors,
+)
+from .tensors import LAYOUT
 
 TRIAL = conv2d.Shape(2, 8, 8, 8, 8, (3, 3), (1, 1), (1, 1))
 
-Blocks = Callable[[str, Tensors, Float32, S], Iterator[Block]]
+Layer: TypeAlias = Callable[[Tensor, Tensor, Any], Tensor]  # y of x, w and the shape; it knows its gradients
+# y, dx and dw by direction, of data, shape, device, directions and the type that results are stored in
+Run: TypeAlias = Callable[..., dict[str, Float32]]
+Slack: TypeAlias = Callable[[Any, str, str], float]  # of a shape, a device and a direction
 
 
-class Provider(Generic[S]):
-    """Who computes a layer's products.
-
-    `run` makes y, dx and dw, `slack` is by how much the provider's algorithms may exceed the error of direct sums; in
-    the directions that are `ours` they do not.
-    """
-
-    def __init__(
-        self,
-        run: Callable[..., dict[str, Float32]],
-        slack: Callable[[S, str], float] | None = None,
-        ours: Collection[str] = (),
-    ) -> None:
-        self.run, self._slack, self._ours = run, slack, ours
-
-    def slack(self, shape: S, device: str, direction: str) -> float:
-        """Of a direction."""
-        return 1.0 if self._slack is None or direction in self._ours else self._slack(shape, device)
-
-
-def check_convolution(
-    shape: conv2d.Shape,
+def check_layer(
+    shape: LayerShape,
     device: str,
     seed: int,
     directions: Collection[str] = DIRECTIONS,
     arithmetic: Arithmetic = FP32,
-    ours: Collection[str] = (),
+    custom: Collection[str] = (),
 ) -> tuple[Residuals, ...]:
-    """Residuals of the convolution in channels_last that training runs, one entry a direction; see `check`.
+    """Residuals of a layer as training runs it, convolutions in channels_last, one entry a direction; see `check`.
 
-    `ours` are the directions that our kernels compute; the others are torch's.
+    The directions in `custom` are computed by the custom kernels, the others by torch. Forward products of bytes are
+    always custom.
     """
-    if ours:
-        run = partial(conv2d_vendor.run, compute=partial(operators.convolution, ours=ours))
-        provider = Provider(run, conv2d_vendor.slack, ours)
-    else:
-        compute = partial(conv2d_vendor.convolve, bias=None, converted=converts(device, arithmetic))
-        run = partial(conv2d_vendor.run, compute=lambda x, w, shape: compute(x, w, shape=shape))
-        provider = Provider(run, conv2d_vendor.slack)
-    return check(conv2d.SPEC, shape, provider, conv2d_reference.blocks, device, seed, directions, arithmetic)
+    layer = _layer(device, arithmetic, custom)
+    direct = {FORWARD, *custom} if arithmetic is INT8 else set(custom)
+
+    def slack(checked: LayerShape, device: str, direction: str) -> float:
+        return 1.0 if direction in direct else vendor_slack(checked, device, direction)
+
+    return check(shape, partial(by_autograd, layer=layer), device, seed, directions, arithmetic, slack)
 
 
-def check_gemm(
-    shape: gemm.Shape,
+def _layer(device: str, arithmetic: Arithmetic, custom: Collection[str]) -> Layer:
+    if arithmetic is INT8:
+        return lambda x, w, shape: _called(operators.convolution_int8, operators.dense_int8, x, w, shape, custom)
+    if custom:
+        return lambda x, w, shape: _called(operators.convolution, operators.dense, x, w, shape, custom)
+    return lambda x, w, shape: by_vendor(x, w, shape, converts(device, arithmetic))
+
+
+def _called(
+    convolution: Callable[..., Tensor], dense: Callable[..., Tensor], x: Tensor, w: Tensor, shape: Any, ours: Any
+) -> Tensor:
+    return convolution(x, w, shape, ours) if isinstance(shape, conv2d.Shape) else dense(x, w, ours)
+
+
+def by_vendor(x: Tensor, w: Tensor, shape: Any, converted: bool = False) -> Tensor:
+    """A layer by torch; `converted` as `conv2d.vendor.convolve` has it."""
+    if isinstance(shape, conv2d.Shape):
+        return conv2d_vendor.convolve(x, w, None, shape, converted)
+    return functional.linear(x, w)
+
+
+def vendor_slack(shape: LayerShape, device: str, direction: str = FORWARD) -> float:
+    """By how much torch's algorithms may exceed the error of direct sums."""
+    return conv2d_vendor.slack(shape, device) if isinstance(shape, conv2d.Shape) else 1.0
+
+
+def by_autograd(
+    data: Tensors,
+    shape: LayerShape,
     device: str,
-    seed: int,
-    directions: Collection[str] = DIRECTIONS,
-    arithmetic: Arithmetic = FP32,
-    ours: Collection[str] = (),
-) -> tuple[Residuals, ...]:
-    """Residuals of torch's matrix product, in the directions that are `ours` of that; see `check`."""
-    run = partial(gemm_vendor.run, compute=partial(operators.dense, ours=ours)) if ours else gemm_vendor.run
-    return check(gemm.SPEC, shape, Provider(run), gemm_reference.blocks, device, seed, directions, arithmetic)
+    directions: Collection[str],
+    stored: str = FP32.stored,
+    layer: Layer = by_vendor,
+) -> dict[str, Float32]:
+    """y, dx, dw by direction of a layer's forward and backward pass, from and to the type `stored`; fp32 on the host.
+
+    tf32 and other switches are as the caller set them. torch allocates its results itself, so they cannot be poisoned
+    beforehand: an element it never wrote holds what that memory held, zeros if it is fresh.
+    """
+    kind, layout = getattr(torch, stored), LAYOUT[len(shape.x)]
+    x, w, g = (torch.from_numpy(tensor).to(device, kind, memory_format=layout) for tensor in data)
+    x.requires_grad_(INPUT_GRADIENT in directions)
+    w.requires_grad_(WEIGHT_GRADIENT in directions)
+    with torch.enable_grad():
+        y = layer(x, w, shape)
+    if y.requires_grad:
+        torch.autograd.backward(y, g)
+    results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
+    wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
+    return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}
+
+
+def _direct(shape: Any, device: str, direction: str) -> float:
+    return 1.0
 
 
 def check(
-    spec: Spec[S],
-    shape: S,
-    provider: Provider[S],
-    blocks: Blocks[S],
+    shape: L,
+    run: Run,
     device: str,
     seed: int,
     directions: Collection[str],
     arithmetic: Arithmetic = FP32,
+    slack: Slack = _direct,
 ) -> tuple[Residuals, ...]:
-    """One `Residuals` a direction, of every element that the provider computed from normal random data.
+    """One `Residuals` a direction, of every element that `run` computes from normal random data.
 
     The data are rounded to the type first, so that every product of two is exact in fp32 and only the sums are judged.
     The layer keeps its dimensions; only the batch is reduced where the float64 product would take too long
-    (`Residuals.images` tells). The data are a function of (shape checked, seed, type). torch allocates its results
-    itself, so they cannot be poisoned beforehand: an element it never wrote holds what that memory held, zeros if it
-    is fresh.
+    (`Residuals.images` says to what). The data are a function of (shape checked, seed, type). The algorithms of a
+    direction may exceed the error of direct sums `slack` times.
     """
-    checked = affordable(spec, shape)
-    data = draw(checked, seed, arithmetic)
-    results = provider.run(data, checked, device, directions, arithmetic.stored)
-    slack = {direction: provider.slack(checked, device, direction) for direction in directions}
-    return residuals(spec, (shape, checked), data, results, blocks, slack, seed, arithmetic)
-
-
-def residuals(
-    spec: Spec[S],
-    shapes: tuple[S, S],
-    data: Tensors,
-    results: Mapping[str, Float32],
-    blocks: Blocks[S],
-    slack: Mapping[str, float],
-    seed: int,
-    arithmetic: Arithmetic = FP32,
-) -> tuple[Residuals, ...]:
-    """One a direction that `slack` has, of the results of these data; of a shape, and as it was checked."""
-    shape, checked = shapes
+    checked, of_bytes = affordable(shape), arithmetic is INT8
+    numbers = FP32 if of_bytes else arithmetic
+    data = draw(checked, seed, numbers)
+    results = run(data, checked, device, directions, numbers.stored)
+    exact = seen(data) if of_bytes else data
 
     def one(direction: str) -> Residuals:
-        assert results[direction].shape == checked.result(direction), direction
+        result = results[direction]
+        assert result.shape == checked.result(direction), direction
         inner = checked.inner(direction)
-        parts = blocks(direction, data, results[direction], checked)
-        tolerance = slack[direction] * spec.tolerance(inner) * arithmetic.unit / FP32.unit
-        values = measure(parts, inner, tolerance, seed, arithmetic)
-        return Residuals(spec.name, direction, shape, checked.batch, inner, *values)
+        tolerance = slack(checked, device, direction) * spec_of(shape).tolerance(inner) * numbers.unit / FP32.unit
+        values = measure(blocks_of(direction, exact, result, checked), inner, tolerance, seed, numbers)
+        wrong = wrong_elements(data, result, checked) if of_bytes and direction == FORWARD else 0
+        return Residuals(spec_of(shape).name, direction, shape, checked.batch, inner, *values, wrong)
 
-    return tuple(one(direction) for direction in slack)
+    return tuple(one(direction) for direction in directions)
 
 
 @cache
@@ -139,24 +163,29 @@ def converts(device: str, arithmetic: Arithmetic) -> bool:
     """
     if device != "cpu" or not arithmetic.roundoff:
         return False
-    found = check(
-        conv2d.SPEC, TRIAL, Provider(conv2d_vendor.run), conv2d_reference.blocks, device, 1, DIRECTIONS, arithmetic
-    )
+    found = check(TRIAL, by_autograd, device, 1, DIRECTIONS, arithmetic)
     return any(residuals.elementwise > ELEMENTWISE_LIMIT for residuals in found)
 
 
-def affordable(spec: Spec[S], shape: S) -> S:
-    """The shape, its batch halved until the float64 check stays small; at least one sample."""
-    while shape.batch > 1 and (
-        spec.operations(shape) > LARGEST_OPERATIONS or COPIES * spec.nbytes(shape) > LARGEST_MEMORY
-    ):
-        shape = replace(shape, batch=shape.batch // 2)
-    return shape
-
-
-def draw(shape: S, seed: int, arithmetic: Arithmetic = FP32) -> Tensors:
+def draw(shape: LayerShape, seed: int, arithmetic: Arithmetic = FP32) -> Tensors:
     """x, w and g, standard normal, rounded to the type and held in fp32, or in fp64 if it is that."""
     generator = np.random.Generator(np.random.Philox(seed))
     held: Any = np.float64 if arithmetic == FP64 else np.float32
     x, w, g = (generator.standard_normal(size, dtype=held) for size in (shape.x, shape.w, shape.y))
     return Tensors(*(rounded(tensor, arithmetic) for tensor in (x, w, g)))
+
+
+def wrong_elements(data: Tensors, y: Float32, shape: LayerShape) -> int:
+    """Elements of y that are not float32(sum of q_x q_w) * (scale of x * scale of w), computed in fp32, bit by bit."""
+    (x, of_x), (w, of_w) = quantised(data.x), quantised(data.w)
+    scales = np.multiply.outer(of_x, of_w).reshape(*y.shape[:2], *[1] * (y.ndim - 2))
+    factors = np.broadcast_to(scales, y.shape)
+    numbers = Tensors(x.astype(np.float32), w.astype(np.float32), data.g)
+    pairs = zip(*(blocks_of(FORWARD, numbers, out, shape) for out in (y, factors)), strict=True)
+    return sum(_wrong(part.L @ part.R, part.C, factor.C) for part, factor in pairs)
+
+
+def _wrong(sums: Any, found: Any, factors: Any) -> int:
+    """Whole numbers below 2^53 are exact in float64, and so is all of fp32."""
+    right = sums.astype(np.float32) * factors.astype(np.float32)
+    return int(np.count_nonzero(found.astype(np.float32) != right))

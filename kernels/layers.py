@@ -1,15 +1,42 @@
-"""The kernels of layers, matrix product and convolution, by name and by shape."""
+"""The kernels of layers, matrix product and convolution: by name, by shape, and their products in float64."""
 
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
 
 from . import conv2d, gemm
-from .spec import Spec
+from .conv2d import reference as conv2d_reference
+from .gemm import reference as gemm_reference
+from .spec import Block, Spec, Tensors
 
 LayerShape: TypeAlias = conv2d.Shape | gemm.Shape
+L = TypeVar("L", bound=LayerShape)
 
 SPECS: dict[str, Spec[Any]] = {spec.name: spec for spec in (conv2d.SPEC, gemm.SPEC)}
+
+LARGEST_OPERATIONS = 2**30  # of a check of a layer in float64
+LARGEST_MEMORY = 2**28
+# Host memory over the fp32 tensors themselves: the provider's results, float64 copies and their squares.
+COPIES = 6
 
 
 def spec_of(shape: LayerShape) -> Spec[Any]:
     """The specification of the kernel that computes a layer of that shape."""
     return conv2d.SPEC if isinstance(shape, conv2d.Shape) else gemm.SPEC
+
+
+def blocks_of(direction: str, data: Tensors, result: Any, shape: LayerShape) -> Iterator[Block]:
+    """A provider's y, dx or dw with the factors of its exact value, by the kernel's reference; every element once."""
+    if isinstance(shape, conv2d.Shape):
+        return conv2d_reference.blocks(direction, data, result, shape)
+    return gemm_reference.blocks(direction, data, result, shape)
+
+
+def affordable(shape: L) -> L:
+    """The shape, its batch halved until a check in float64 stays small; at least one sample."""
+    spec = spec_of(shape)
+    while shape.batch > 1 and (
+        spec.operations(shape) > LARGEST_OPERATIONS or COPIES * spec.nbytes(shape) > LARGEST_MEMORY
+    ):
+        shape = replace(shape, batch=shape.batch // 2)
+    return shape

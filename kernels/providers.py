@@ -9,7 +9,7 @@ A name has one module a device. Declarations are read without importing: a modul
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -55,9 +55,13 @@ class Provider(Protocol[T_contra]):
 
 
 def providers(spec: Spec[Any]) -> tuple[str, ...]:
-    """Names of a kernel's providers on any device: custom, vendor, then others by name."""
-    others = {name for name, _ in declared(spec.name)}
-    return (*(name for name in (CUSTOM, VENDOR) if name in others), *sorted(others - {CUSTOM, VENDOR}))
+    """Names of a kernel's providers on any device, in the order of reports."""
+    return in_order(name for name, _ in declared(spec.name))
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Different names of providers in the order of reports: custom, vendor, then others by name."""
+    return tuple(sorted(set(names), key=lambda name: (name != CUSTOM, name != VENDOR, name)))
 
 
 def backend(spec: Spec[T], provider: str, device: str) -> Provider[T]:

@@ -1,4 +1,4 @@
-"""How far a computed product is from the exact one: HPL's scaled residual and the stricter element-wise ratio."""
+"""How far a product is from the exact one: HPL's scaled residual and the stricter element-wise ratio, from blocks."""
 
 import math
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .spec import FP32, Arithmetic, Block, Float64, Shape
+from .spec import FP32, Arithmetic, Block, Compared, Float64, Shape
 
 ELEMENTWISE_LIMIT = 1.0
 
@@ -15,7 +15,7 @@ ELEMENTWISE_LIMIT = 1.0
 class Residuals:
     """Both measures of one direction of one layer; `images` of the shape's batch were computed and checked.
 
-    `wrong`: elements that are not exact, of products whose sums are (kernels/check_int8.py).
+    `wrong`: elements that are not exact, of products whose sums are (kernels/check.py).
     """
 
     kernel: str
@@ -33,19 +33,42 @@ def signs(length: int, seed: int) -> Float64:
     return np.random.Generator(np.random.Philox(seed)).choice(np.array([-1.0, 1.0]), length)
 
 
-def _elementwise(block: Block, tolerance: float, arithmetic: Arithmetic) -> float:
-    """Largest |C - L.R| / (tolerance * sqrt((L o L)(R o R)) + v * |L.R|), v the spacing of the stored type's numbers.
+def compare(block: Block, tolerance: float, arithmetic: Arithmetic = FP32, squares: Float64 | None = None) -> Compared:
+    """|C - L.R| against tolerance * sqrt((L o L)(R o R)) + v * |L.R|, v the spacing of the stored type's numbers.
 
     A result that is rounded to nearest is off by half of v, so clean results in 16 bits reach 0.5. Where the root is 0
-    there is nothing to sum: 0 if C is exact, else inf.
+    there is nothing to sum, and nothing is allowed. `squares` are R o R, if they are known.
     """
     exact = block.L @ block.R
-    error = np.abs(block.C - exact)
-    root = np.sqrt(np.square(block.L) @ np.square(block.R))
-    allowed = tolerance * root + 2.0 * arithmetic.roundoff * np.maximum(np.abs(exact), arithmetic.normal)
-    ratio = np.where(error > 0.0, math.inf, 0.0)
-    np.divide(error, allowed, out=ratio, where=root > 0.0)
-    return float(ratio.max(initial=0.0))
+    root = np.sqrt(np.square(block.L) @ (np.square(block.R) if squares is None else squares))
+    allowed = tolerance * root
+    if arithmetic.roundoff:
+        allowed += np.where(root > 0.0, spacing(exact, arithmetic), 0.0)
+    return Compared(block.C, exact, allowed)
+
+
+def spacing(values: Float64, arithmetic: Arithmetic) -> Float64:
+    """Distance of the neighbours of these values among the numbers of the stored type."""
+    return 2.0 * arithmetic.roundoff * np.maximum(np.abs(values), arithmetic.normal)
+
+
+def worst(parts: Iterable[Compared]) -> float:
+    """Largest |C - exact| / allowed; where nothing is allowed, 0 if C is exact, else infinite, as if not finite."""
+    largest, seen = 0.0, False
+    for C, exact, allowed in parts:
+        error, seen = np.abs(C - exact), True
+        if not np.isfinite(error).all():
+            return math.inf
+        ratio = np.where(error > 0.0, math.inf, 0.0)
+        np.divide(error, allowed, out=ratio, where=allowed > 0.0)
+        largest = max(largest, float(ratio.max(initial=0.0)))
+    return largest if seen else math.inf
+
+
+def wrong(parts: Iterable[Compared]) -> float:
+    """How many numbers are not exact. All are whole and below 2^53, so float64 has them; infinite if there are none."""
+    counts = [int(np.count_nonzero(exact != C)) for C, exact, _ in parts]
+    return sum(counts) if counts else math.inf
 
 
 def _scaled(error: float, norm_A: float, norm_b: float, inner: int, eps: float) -> float:
@@ -66,15 +89,15 @@ def measure(
     For HPL's measure A is the blocks' C stacked, x = signs(columns, seed) and b = L(Rx), all in float64. A NaN or an
     infinity anywhere, or no block at all, makes both infinite: it can never pass.
     """
-    norms, worst, seen = (0.0, 0.0, 0.0), 0.0, False
+    norms, largest, seen = (0.0, 0.0, 0.0), 0.0, False
     for block in blocks:
         seen = True
         if not all(np.isfinite(matrix).all() for matrix in block):
             return math.inf, math.inf
         current = _norms(block, signs(block.R.shape[1], seed))
         norms = (max(norms[0], current[0]), max(norms[1], current[1]), max(norms[2], current[2]))
-        worst = max(worst, _elementwise(block, tolerance, arithmetic))
-    return (_scaled(*norms, inner, arithmetic.eps), worst) if seen else (math.inf, math.inf)
+        largest = max(largest, worst([compare(block, tolerance, arithmetic)]))
+    return (_scaled(*norms, inner, arithmetic.eps), largest) if seen else (math.inf, math.inf)
 
 
 def _norms(block: Block, x: Float64) -> tuple[float, float, float]:

@@ -15,7 +15,7 @@ from .copy import reference as copy_reference
 from .fma_peak import reference as fma_peak_reference
 from .gemm import reference as gemm_reference
 from .providers import Prepared
-from .residual import signs
+from .residual import compare, signs, spacing, worst, wrong
 from .spec import (
     DTYPES,
     FP32,
@@ -48,7 +48,7 @@ def drawn(shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors
         if name not in wanted:
             return np.empty((0, 0), kind)
         generator = np.random.Generator(np.random.Philox([seed, index]))
-        if dtype == "int8":
+        if DTYPES[dtype].exact:
             return aligned(generator.integers(-128, 128, size, np.int8))
         return aligned(rounded(generator.standard_normal(size, dtype=kind), DTYPES[dtype].arithmetic))
 
@@ -71,7 +71,7 @@ def residual(
     Infinite where a number is not finite.
     """
     parts = _compared(spec, shape, direction, dtype, data, found, seed)
-    return float(wrong(parts)) if dtype == "int8" else worst(parts)
+    return wrong(parts) if DTYPES[dtype].exact else worst(parts)
 
 
 def _compared(
@@ -119,21 +119,13 @@ def _rows(left: Any, right: Any, product: Any) -> Iterator[Block]:
 
 
 def every_element(blocks: Iterable[Block], tolerance: float, stored: Arithmetic = FP32) -> Iterator[Compared]:
-    """|C - L.R| against tolerance * sqrt((L o L)(R o R)) + v * |L.R|, element by element.
-
-    v is the spacing of the numbers that the result is stored as, 0 if it is stored as it was summed.
-    """
+    """All elements (see `compare`); squares of a factor that blocks share are computed once."""
     factor: Any = None
     squares: Any = None
-    for L, R, C in blocks:
-        if R is not factor:
-            factor, squares = R, np.square(R)
-        exact, allowed = L @ R, tolerance * np.sqrt(np.square(L) @ squares)
-        yield Compared(C, exact, allowed + _spacing(exact, stored) if stored.roundoff else allowed)
-
-
-def _spacing(values: Float64, stored: Arithmetic) -> Float64:
-    return 2.0 * stored.roundoff * np.maximum(np.abs(values), stored.normal)
+    for block in blocks:
+        if block.R is not factor:
+            factor, squares = block.R, np.square(block.R)
+        yield compare(block, tolerance, stored, squares)
 
 
 def random_vectors(
@@ -153,7 +145,7 @@ def random_vectors(
             Rr, squares = np.hstack([R[:, part] @ r[part] for part in parts]), _squares(R, parts)
         allowed = (tolerance + 8.0 * math.sqrt(len(r)) * FP64.unit) * np.sqrt(np.square(L) @ squares)
         if stored.roundoff:
-            allowed += 2.0 * np.sqrt(_squares(_spacing(C, stored), parts))
+            allowed += 2.0 * np.sqrt(_squares(spacing(C, stored), parts))
         Cr = np.hstack([C[:, part] @ r[part] for part in parts])
         yield Compared(Cr, L @ Rr, np.repeat(allowed, VECTORS, axis=1))
 
@@ -166,22 +158,3 @@ def _parts(columns: int, stored: Arithmetic) -> list[slice]:
 def _squares(matrix: Float64, parts: list[slice]) -> Float64:
     """Summed squares of each row, part by part."""
     return np.stack([np.einsum("ij,ij->i", matrix[:, part], matrix[:, part]) for part in parts], axis=1)
-
-
-def worst(parts: Iterable[Compared]) -> float:
-    """Largest |C - exact| / allowed; where nothing is allowed, 0 if C is exact, else infinite, as if not finite."""
-    largest, seen = 0.0, False
-    for C, exact, allowed in parts:
-        error, seen = np.abs(C - exact), True
-        if not np.isfinite(error).all():
-            return math.inf
-        ratio = np.where(error > 0.0, math.inf, 0.0)
-        np.divide(error, allowed, out=ratio, where=allowed > 0.0)
-        largest = max(largest, float(ratio.max(initial=0.0)))
-    return largest if seen else math.inf
-
-
-def wrong(parts: Iterable[Compared]) -> float:
-    """How many numbers are not exact. All are whole and below 2^53, so float64 has them; infinite if there are none."""
-    counts = [int(np.count_nonzero(exact != C)) for C, exact, _ in parts]
-    return sum(counts) if counts else math.inf

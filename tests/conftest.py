@@ -2,35 +2,30 @@
 
 The outer test passes if each rank reports that it passed; a rank that fails reports why, then ends the whole job.
 A job takes seconds to start, so all tests of so many ranks share one, whatever their file, as long as none fails; the
-others are then launched again. A test that needs new processes is marked `alone`.
+others are then launched again. These jobs run in the background, one at a time, while this process runs the tests that
+need no ranks; those on ranks come last. A test that needs new processes is marked `alone`.
 """
 
 import gc
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
-from launch import mpirun, start_job, sweep_shared_memory
+from launch import mpirun, sweep_shared_memory
+from shared_jobs import RANKS, REPORTS, SharedJobs
 
-REPORTS = "HPCAI_TEST_REPORTS"
-RANKS = "HPCAI_TEST_RANKS"
-# The first test that calls our kernels compiles them: over a minute on a slow machine.
-TIMEOUT = 300.0
 # For other ranks that fail as well to say so, before the first of them ends the job.
 FLUSH_SECONDS = 1.0
 INSIDE = REPORTS in os.environ
 NEEDS_GPU = re.compile(r"NO (\d+ )?GPUs?: ")  # begins the reason why a test is skipped without one
 STARTED = pytest.StashKey[float]()
-KNOWN = pytest.StashKey[dict[str, "Launched"]]()
+JOBS = pytest.StashKey[SharedJobs]()
 
 # No time limits in tests; and ranks must all draw the same examples.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=INSIDE)
@@ -70,6 +65,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if JOBS in session.config.stash:
+        session.config.stash[JOBS].end()
     if not INSIDE:
         sweep_shared_memory(session.config.stash[STARTED])
 
@@ -81,10 +78,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.fixturenames = []  # made where the test runs: on the ranks
         if any(NEEDS_GPU.match(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")):
             item.add_marker("gpu")
+    items.sort(key=launches)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     keep_loaded()
+    if mpirun() and not session.config.option.collectonly:
+        session.config.stash[JOBS] = SharedJobs([item for item in session.items if launches(item)])
 
 
 def keep_loaded() -> None:
@@ -97,86 +97,15 @@ def keep_loaded() -> None:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not launches(pyfuncitem):
         return None
-    marker = pyfuncitem.get_closest_marker("parallel")
-    assert marker
-    run_on_ranks(pyfuncitem, **dict(zip(("ranks", "timeout"), marker.args, strict=False)), **marker.kwargs)
+    if mpirun() is None:
+        pytest.skip(f"NO mpirun beside {sys.executable} or on the PATH: MPI TEST NOT RUN")
+    pyfuncitem.config.stash[JOBS].launched(pyfuncitem).evaluate(pyfuncitem.nodeid)
     return True
 
 
 def launches(item: pytest.Item) -> bool:
     """Whether the test is to be launched again, on ranks."""
     return not INSIDE and item.get_closest_marker("parallel") is not None
-
-
-def run_on_ranks(item: pytest.Function, ranks: int, timeout: float = TIMEOUT) -> None:
-    """Run the test on `ranks` ranks, unless it ran together with another; fails or skips as they do."""
-    if mpirun() is None:
-        pytest.skip(f"NO mpirun beside {sys.executable} or on the PATH: MPI TEST NOT RUN")
-    known = item.config.stash.setdefault(KNOWN, {})
-    if item.nodeid not in known:
-        ranks = item.config.getoption("--ranks") or ranks
-        batch = [item, *companions(item)]
-        launched = launch(batch, ranks, timeout)
-        known |= {other.nodeid: launched for other in batch if other is item or launched.whole(other.nodeid)}
-    known.pop(item.nodeid).judge(item.nodeid)
-
-
-def companions(item: pytest.Function) -> list[pytest.Item]:
-    """Tests that come later and may share the job."""
-    if item.get_closest_marker("alone"):
-        return []
-    later = item.session.items[item.session.items.index(item) + 1 :]
-    wanted = item.get_closest_marker("parallel")
-    same = [other for other in later if other.get_closest_marker("parallel") == wanted]
-    return [other for other in same if not other.get_closest_marker("alone")]
-
-
-def launch(batch: Sequence[pytest.Item], ranks: int, timeout: float) -> "Launched":
-    """Run tests one after the other in one job, until one fails or takes longer than `timeout`."""
-    # Only just before the end: what it reads of running threads may end the process by a segmentation fault.
-    hung = f"faulthandler_timeout={max(timeout - 10.0, 0.5 * timeout)}"
-    chosen = [item.nodeid for item in batch]
-    # -m: the tests are chosen already, and some of them by a mark that the project's own options exclude.
-    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, "-m", "", *chosen]
-    threads = os.environ.get("OMP_NUM_THREADS", "1")
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {REPORTS: folder, RANKS: str(ranks), "OMP_NUM_THREADS": threads}
-        with start_job(arguments, ranks, batch[0].config.rootpath, environment) as job:
-            try:
-                finished = job.wait_while(lambda: len(os.listdir(folder)), timeout)
-                output, code = f"{finished.stdout}{finished.stderr}", str(finished.returncode)
-            except subprocess.TimeoutExpired as late:
-                output, code = f"{late.stdout.decode()}{late.stderr.decode()}", f"no end after {timeout} s"
-        reports = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))]
-    return Launched(ranks, reports, code, output)
-
-
-class Launched(NamedTuple):
-    """What the ranks of a job reported, each of each test, and how the job ended."""
-
-    ranks: int
-    reports: list[dict[str, Any]]
-    code: str
-    output: str
-
-    def of(self, test: str) -> list[dict[str, Any]]:
-        """The reports of one test."""
-        return [report for report in self.reports if report["test"] == test]
-
-    def whole(self, test: str) -> bool:
-        """Whether all ranks have run it to its end, so that it need not run again."""
-        verdicts = [report["verdict"] for report in self.of(test)]
-        return len(verdicts) == self.ranks and "failed" not in verdicts
-
-    def judge(self, test: str) -> None:
-        """Pass only if every rank said that it passed."""
-        found = self.of(test)
-        if not self.whole(test):
-            failed = [f"--- rank {each['rank']}\n{each['text']}" for each in found if each["verdict"] == "failed"]
-            summary = f"{len(found)} of {self.ranks} ranks reported; mpirun: {self.code} on {self.ranks} ranks"
-            pytest.fail("\n".join([summary, *failed, self.output]), pytrace=False)
-        if {report["verdict"] for report in found} == {"skipped"}:
-            pytest.skip(found[0]["text"])
 
 
 class Rank:

@@ -6,12 +6,12 @@ from typing import Any
 
 import kernel_rows
 import measured_collectives as collectives
+from hpcai.result.collectives import ONE_RANK, same_as
 from small_run import INPUT, golden
 
 from hpcai import result as results
 from hpcai.comm.grid_coordinates import described, grids_of, groups_of
 from hpcai.inputfile import parse
-from hpcai.result.collectives import ONE_RANK, same_as
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import read_weather
 import search_report_lines
-
 from hpcai.report.hpl import CEILINGS
+
 from hpcai.report.roofline import shares
 
 Json = dict[str, Any]

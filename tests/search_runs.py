@@ -5,8 +5,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hpcai.inputfile import Case, parse
 from hpcai.result.nas import judge
+
+from hpcai.inputfile import Case, parse
 
 Json = dict[str, Any]
 SETTINGS = {

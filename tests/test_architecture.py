@@ -13,7 +13,7 @@ from launch import ROOT
 # `workloads.*` every other module of them.
 GROUPS = (
     ("errors", "kernels"),
-    ("inputfile", "networks", "workloads", "workloads.keys"),
+    ("inputfile", "networks", "workloads", "workloads.keys", "formulas.precision"),
     (
         *("formulas", "opcount", "estimate", "detections", "record", "result", "results"),
         *("workloads.record", "workloads.checks", "workloads.scores", "workloads.claims"),
@@ -83,6 +83,8 @@ def attributes(path: Path) -> Iterator[str]:
 def group_of(name: str) -> str:
     """The entry of GROUPS that a module of hpcai belongs to."""
     first, *rest = name.split(".")[1:]
+    if ".".join([first, *rest]) in LEVELS:
+        return ".".join([first, *rest])
     if first != "workloads":
         return first
     part = f"workloads.{rest[1]}" if len(rest) > 1 else "workloads"
@@ -97,8 +99,6 @@ def level(name: str) -> int:
 def lies_in(name: str, packages: Iterable[str]) -> bool:
     """Whether a dotted name is one of these packages or lies in one."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)
-
-
 
 
 def violations(paths: list[Path], rule: Callable[[Path], object]) -> list[str]:
@@ -144,11 +144,6 @@ def test_no_cycles() -> None:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
         pytest.fail(f"import cycle: {' <- '.join(error.args[1])}", pytrace=False)
-
-
-
-
-
 
 
 def test_one_clock() -> None:

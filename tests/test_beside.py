@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from hpcai.result import beside
 from mpi4py import MPI
 from tiny import CPU, GRAPH, alone, bits, training
 from torch import Tensor
@@ -14,7 +15,6 @@ from hpcai import clock
 from hpcai.inputfile import Case, parse
 from hpcai.kernels.operators import on_cpu
 from hpcai.preflight.vendor_comparison import STEPS, beside_the_vendor
-from hpcai.result import beside
 from hpcai.train import providers
 from hpcai.train.loop import Training
 

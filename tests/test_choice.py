@@ -4,7 +4,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-
 from hpcai.result import choice
 from hpcai.result.choice import CUSTOM, MARGIN, MIXED, VENDOR
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from alterations import verified
+from hpcai.report.schema import check
 from made_weather import section
 from small_run import INPUT, golden, golden_weather, judged, renewed
 from synthetic_search import SEARCH, raw_of, result_of
 
 from hpcai.inputfile import parse
 from hpcai.report import files, schema
-from hpcai.report.schema import check
 
 Json = dict[str, Any]
 LAYER = {"where": "stem_conv", "off": 1e-4, "rounding": 1e-4, "size": 1.0}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from alterations import Where, leaves, put, verified
+from hpcai.report.consistency.dataset import description_of
 from small_run import cases_of, golden_weather, judged
 from test_consistency import UNPROVEN as UNPROVEN_OF_PICTURES
 
 from hpcai.errors import HpcaiError
 from hpcai.report import consistency
-from hpcai.report.consistency.dataset import description_of
 
 Json = dict[str, Any]
 # Of these some say no more than others, and all but the last are told by the detections.

@@ -64,10 +64,17 @@ def blocks(document: Path) -> Iterator[Block]:
 
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
-# Their runs are variations of those that the other documents have, and are left to `make test-slow`.
+# Runs of other documents, other files and more ranks are variations of those in README.md, for `make test-slow`.
 VARIATIONS = ("docs/RULES.md", "docs/TUNING.md", "docs/WEATHER.md", "inputs/README.md")
+
+
+def is_variation(block: Block) -> bool:
+    """Whether a block trains what is no part of the first run of README.md."""
+    return str(block).partition(":")[0] in VARIATIONS or "mpirun" in block.text
+
+
 RUN = [
-    pytest.param(block, marks=[pytest.mark.slow] * (str(block).partition(":")[0] in VARIATIONS), id=str(block))
+    pytest.param(block, marks=[pytest.mark.slow] * is_variation(block), id=str(block))
     for block in BLOCKS
     if block.language == "sh"
 ]

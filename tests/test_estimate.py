@@ -12,9 +12,6 @@ from graphs import random_graph
 from torch.nn import functional
 
 from hpcai.estimate import Facts, Rates, Storage, memory, saved_bytes, seconds, step_bytes, total
-from hpcai.estimate.residuals import checked_images
-from hpcai.kernels import conv2d
-from hpcai.kernels.check import affordable
 from hpcai.models.module import build as build_module
 from hpcai.networks import build
 from hpcai.networks.graph import Graph
@@ -132,15 +129,6 @@ def test_total_is_of_the_training_or_of_the_residuals() -> None:
     assert total({**rows, "residuals": 10**12}) == 10**12 + sum(
         rows[name] for name in ("data", "samples", "weights", "audit", "other")
     )
-
-
-@pytest.mark.parametrize("batch", [1, 7, 32, 256])
-@pytest.mark.parametrize("side", [7, 56, 224])
-def test_images_checked_are_those_of_the_check(batch: int, side: int) -> None:
-    shape = conv2d.Shape(batch, 64, side, side, 32, (3, 3), padding=(1, 1))
-    x, y, w = 64 * side**2, 32 * side**2, 32 * 64 * 9
-    operations = conv2d.operations(conv2d.Shape(1, 64, side, side, 32, (3, 3), padding=(1, 1)))
-    assert checked_images(x, y, w, operations, batch) == affordable(conv2d.SPEC, shape).batch
 
 
 def test_seconds_by_hand() -> None:

@@ -11,8 +11,8 @@ from hpcai import estimate
 from hpcai.errors import InputError
 from hpcai.networks import DETECTING, build
 from hpcai.networks.digest import digest
-from hpcai.networks.execution_plan import plan
-from hpcai.networks.faster_rcnn import DETECTORS, PARTS, Numbers, faster_rcnn, part
+from hpcai.networks.execution_plan import execution_plan
+from hpcai.networks.faster_rcnn import DETECTORS, PARTS, DetectorSizes, faster_rcnn, part
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, Input, Relu, Upsample
 from hpcai.networks.morphism import Deepen, Widen
@@ -62,8 +62,8 @@ def test_levels_of_odd_sizes_fit_together() -> None:
 
 
 def test_numbers_are_part_of_the_network() -> None:
-    numbers = Numbers(regions=8, after=9, before=5, anchors=7, most=3, side=2, ratios=(1.0,))
-    graph = faster_rcnn(replace(DETECTORS["fasterrcnn8"], numbers=numbers), (48, 64), 16, 2)
+    sizes = DetectorSizes(regions=8, after=9, before=5, anchors=7, most=3, side=2, ratios=(1.0,))
+    graph = faster_rcnn(replace(DETECTORS["fasterrcnn8"], sizes=sizes), (48, 64), 16, 2)
     assert graph.shapes["boxes_align"] == (8, 4 * 32) and graph.shapes["proposals_score1"][0] == 1
     assert graph.shapes["boxes_found"] == (3, 6)
     assert digest(graph) != digest(SMALL)
@@ -125,7 +125,7 @@ def test_traffic_of_the_new_kinds_against_a_count_by_hand() -> None:
 def test_memory_grows_with_the_batch_and_is_planned_for_every_layer() -> None:
     one, two = (estimate.step_bytes(SMALL, batch, estimate.Storage()) for batch in (1, 2))
     assert one < two <= 2 * one
-    freed = [name for step in plan(SMALL) for name in step.frees]
+    freed = [name for step in execution_plan(SMALL) for name in step.frees]
     assert sorted(freed) == sorted(layer.name for layer in SMALL.layers[:-1])
 
 

@@ -13,7 +13,7 @@ from hpcai import networks
 from hpcai.kernels.cpu.simd import lanes
 from hpcai.models.fused import fuse
 from hpcai.models.module import Network, build
-from hpcai.networks.execution_plan import joined, plan
+from hpcai.networks.execution_plan import execution_plan, fused_groups
 from hpcai.networks.layers import Add, BatchNorm, Conv, Relu
 from hpcai.train.providers import take_over
 
@@ -94,8 +94,8 @@ def test_a_deep_copy_computes_with_its_own_layers() -> None:
 
 
 def test_groups_take_in_the_sum_and_the_relu_of_what_nobody_else_reads() -> None:
-    steps = plan(GRAPHS["resnet18"])
-    groups = list(joined(steps))
+    steps = execution_plan(GRAPHS["resnet18"])
+    groups = list(fused_groups(steps))
     assert [step for group in groups for step in group] == list(steps)
     kinds = [tuple(type(step.layer.op) for step in group) for group in groups]
     assert kinds.count((BatchNorm, Add, Relu)) == 8  # two of each of four stages

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from hpcai.result.judge import audit
 from launch import ROOT
 
 from hpcai.data import catalog, fashion_mnist
 from hpcai.data.generated_images import COVERED, MEAN, STD, formula, validation_samples
 from hpcai.errors import DataError
 from hpcai.formulas.eligibility import UNOFFICIAL
-from hpcai.result.judge import audit
 
 # samples, classes, resolution, seed: SHA-256. Any machine must make these bytes.
 FINGERPRINTS = {

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from hpcai.report.schema.check import violations
+from hpcai.report.schema.roofline import ROOFLINE
 from kernel_rows import case_of, raw_of
 from small_run import cases_of, golden
 from test_estimate import BATCH, FACTS, SETTINGS
@@ -21,8 +23,6 @@ from hpcai.networks.layers import Conv, Dense
 from hpcai.opcount import traffic
 from hpcai.preflight.case_checks import _refused_choice
 from hpcai.report.roofline import lines
-from hpcai.report.schema.check import violations
-from hpcai.report.schema.roofline import ROOFLINE
 from hpcai.train import precision, quantised
 from hpcai.train.providers import give_back, take_over
 

@@ -2,11 +2,11 @@
 
 import pytest
 from fault_runs import DEVIATION, ELEMENTWISE, LOST, RESIDUAL, CustomRun, holds, sweep
+from hpcai.result.beside import GRADIENT, LOSS, STATISTICS
 from launch import mpirun
 from small_run import judged
 
 from hpcai.report import verify
-from hpcai.result.beside import GRADIENT, LOSS, STATISTICS
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from hpcai.kernels import conv2d, gemm
-from hpcai.kernels.check import LARGEST_OPERATIONS, Provider, affordable, check, check_convolution, check_gemm, draw
-from hpcai.kernels.conv2d import reference, vendor
-from hpcai.kernels.gemm import reference as gemm_reference
-from hpcai.kernels.gemm import vendor as gemm_vendor
+from hpcai.kernels.check import by_autograd, check, check_layer, draw
+from hpcai.kernels.conv2d import vendor
+from hpcai.kernels.layers import LARGEST_OPERATIONS, affordable
 from hpcai.kernels.spec import BF16, DIRECTIONS, FORWARD, FP16, FP32, WEIGHT_GRADIENT, Tensors
 
 LAYER = conv2d.Shape(32, 16, 14, 14, 32, (3, 3), (2, 2), (1, 1))
@@ -44,7 +43,7 @@ def no_tf32():
     ],
 )
 def test_clean_convolutions(shape, device, arithmetic):
-    results = check_convolution(shape, device, 1, DIRECTIONS, arithmetic)
+    results = check_layer(shape, device, 1, DIRECTIONS, arithmetic)
     assert tuple(result.direction for result in results) == DIRECTIONS
     for result in results:
         assert (result.kernel, result.shape, result.images) == ("conv2d", shape, shape.batch)
@@ -55,43 +54,43 @@ def test_clean_convolutions(shape, device, arithmetic):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("arithmetic", [FP32, FP16, BF16], ids=lambda arithmetic: arithmetic.name)
 def test_clean_products(device, arithmetic):
-    for result in check_gemm(gemm.Shape(64, 512, 1000), device, 1, DIRECTIONS, arithmetic):
+    for result in check_layer(gemm.Shape(64, 512, 1000), device, 1, DIRECTIONS, arithmetic):
         assert 0.0 < result.scaled < 1.0
         assert 0.0 < result.elementwise < 0.6
 
 
 def test_repeatable():
-    assert check_convolution(LAYER, "cpu", 4) == check_convolution(LAYER, "cpu", 4)
-    assert check_convolution(LAYER, "cpu", 4) != check_convolution(LAYER, "cpu", 5)
+    assert check_layer(LAYER, "cpu", 4) == check_layer(LAYER, "cpu", 4)
+    assert check_layer(LAYER, "cpu", 4) != check_layer(LAYER, "cpu", 5)
     for first, again in zip(draw(LAYER, 4), draw(LAYER, 4), strict=True):
         np.testing.assert_array_equal(first, again)
 
 
 def test_only_the_directions_asked_for():
-    results = check_convolution(LAYER, "cpu", 1, (WEIGHT_GRADIENT,))
+    results = check_layer(LAYER, "cpu", 1, (WEIGHT_GRADIENT,))
     assert [result.direction for result in results] == [WEIGHT_GRADIENT]
-    assert set(vendor.run(draw(LAYER, 1), LAYER, "cpu", (FORWARD,))) == {FORWARD}
+    assert set(by_autograd(draw(LAYER, 1), LAYER, "cpu", (FORWARD,))) == {FORWARD}
 
 
 def test_runs_where_gradients_are_switched_off():
     with torch.no_grad():
-        assert len(check_convolution(LAYER, "cpu", 1)) == 3
+        assert len(check_layer(LAYER, "cpu", 1)) == 3
 
 
 def test_a_large_batch_is_reduced_and_said_so():
     layer = conv2d.Shape(256, 128, 28, 28, 128, (3, 3), (1, 1), (1, 1))
-    result = check_convolution(layer, "cpu", 1, (FORWARD,))[0]
+    result = check_layer(layer, "cpu", 1, (FORWARD,))[0]
     assert result.shape.batch == 256
-    assert result.images == affordable(conv2d.SPEC, layer).batch == 4
+    assert result.images == affordable(layer).batch == 4
     assert conv2d.operations(replace(layer, batch=result.images)) <= LARGEST_OPERATIONS
 
 
 def test_what_is_affordable():
-    assert affordable(conv2d.SPEC, LAYER) == LAYER
+    assert affordable(LAYER) == LAYER
     wide = conv2d.Shape(4096, 64, 56, 56, 1, (1, 1))
-    assert 1 < affordable(conv2d.SPEC, wide).batch < 64
+    assert 1 < affordable(wide).batch < 64
     huge = conv2d.Shape(7, 64, 768, 1152, 64, (7, 7))
-    assert affordable(conv2d.SPEC, huge) == replace(huge, batch=1)
+    assert affordable(huge) == replace(huge, batch=1)
 
 
 def truncated(data: Tensors) -> Tensors:
@@ -102,9 +101,9 @@ def truncated(data: Tensors) -> Tensors:
 
 def test_a_provider_that_rounds_its_input_is_seen():
     def run(data, shape, device, directions, stored):
-        return vendor.run(truncated(data), shape, device, directions)
+        return by_autograd(truncated(data), shape, device, directions)
 
-    result = check(conv2d.SPEC, LAYER, Provider(run), reference.blocks, "cpu", 1, (FORWARD,))[0]
+    result = check(LAYER, run, "cpu", 1, (FORWARD,))[0]
     assert result.elementwise > 10.0
 
 
@@ -112,11 +111,11 @@ def test_a_provider_that_rounds_its_input_is_seen():
 @pytest.mark.parametrize("position", [0, 1000, -1])
 def test_a_provider_that_forgets_one_element_is_seen(direction, position):
     def run(data, shape, device, directions, stored):
-        results = {name: value.copy() for name, value in vendor.run(data, shape, device, directions).items()}
+        results = {name: value.copy() for name, value in by_autograd(data, shape, device, directions).items()}
         results[direction].flat[position] = 0.0
         return results
 
-    found = check(conv2d.SPEC, LAYER, Provider(run), reference.blocks, "cpu", 1, DIRECTIONS)
+    found = check(LAYER, run, "cpu", 1, DIRECTIONS)
     values = {residuals.direction: residuals.elementwise for residuals in found}
     assert values.pop(direction) > 10.0
     assert max(values.values()) < 1.0
@@ -124,21 +123,21 @@ def test_a_provider_that_forgets_one_element_is_seen(direction, position):
 
 def test_a_provider_that_leaves_a_row_out_is_no_provider():
     def run(data, shape, device, directions, stored):
-        return {FORWARD: vendor.run(data, shape, device, (FORWARD,))[FORWARD][:, :, :-1]}
+        return {FORWARD: by_autograd(data, shape, device, (FORWARD,))[FORWARD][:, :, :-1]}
 
     with pytest.raises(AssertionError, match=FORWARD):
-        check(conv2d.SPEC, LAYER, Provider(run), reference.blocks, "cpu", 1, (FORWARD,))
+        check(LAYER, run, "cpu", 1, (FORWARD,))
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_a_product_that_forgets_one_element_is_seen(direction):
     def run(data, shape, device, directions, stored):
-        results = {name: value.copy() for name, value in gemm_vendor.run(data, shape, device, directions).items()}
+        results = {name: value.copy() for name, value in by_autograd(data, shape, device, directions).items()}
         results[direction][-1, 0] = 0.0
         return results
 
     shape = gemm.Shape(64, 512, 1000)
-    result = check(gemm.SPEC, shape, Provider(run), gemm_reference.blocks, "cpu", 1, (direction,))[0]
+    result = check(shape, run, "cpu", 1, (direction,))[0]
     assert result.elementwise > 10.0
 
 
@@ -147,16 +146,16 @@ def test_a_provider_that_ignores_the_stride_is_seen(arithmetic):
     def run(data, shape, device, directions, stored):
         dense = replace(shape, stride=(1, 1))
         grown = Tensors(data.x, data.w, np.zeros(dense.y, np.float32))
-        return {FORWARD: vendor.run(grown, dense, device, (FORWARD,))[FORWARD][:, :, : shape.y[2], : shape.y[3]]}
+        return {FORWARD: by_autograd(grown, dense, device, (FORWARD,))[FORWARD][:, :, : shape.y[2], : shape.y[3]]}
 
-    found = check(conv2d.SPEC, LAYER, Provider(run), reference.blocks, "cpu", 1, (FORWARD,), arithmetic)
+    found = check(LAYER, run, "cpu", 1, (FORWARD,), arithmetic)
     assert found[0].elementwise > 10.0
 
 
 def test_what_a_providers_algorithms_may_add_widens_its_limit():
-    plain = check(conv2d.SPEC, LAYER, Provider(vendor.run), reference.blocks, "cpu", 1, DIRECTIONS)
-    wide = Provider(vendor.run, lambda shape, device: 16.0)
-    for one, other in zip(plain, check(conv2d.SPEC, LAYER, wide, reference.blocks, "cpu", 1, DIRECTIONS), strict=True):
+    plain = check(LAYER, by_autograd, "cpu", 1, DIRECTIONS)
+    wide = check(LAYER, by_autograd, "cpu", 1, DIRECTIONS, slack=lambda *_: 16.0)
+    for one, other in zip(plain, wide, strict=True):
         assert one.elementwise == 16 * other.elementwise
     square = replace(LAYER, stride=(1, 1))
     assert [vendor.slack(square, device) for device in ("cuda", "cuda:3", "cpu")] == [16, 16, 1]
@@ -172,10 +171,10 @@ def test_vendor_runs_channels_last(monkeypatch):
         return original(x, w, *rest)
 
     monkeypatch.setattr(torch.nn.functional, "conv2d", spy)
-    check_convolution(LAYER, "cpu", 1)
+    check_layer(LAYER, "cpu", 1)
     assert seen == [True, True]
 
 
 def test_scaled_residual_falls_with_the_inner_dimension():
-    values = [check_gemm(gemm.Shape(32, inner, 32), "cpu", 1, (FORWARD,))[0].scaled for inner in (16, 256, 4096)]
+    values = [check_layer(gemm.Shape(32, inner, 32), "cpu", 1, (FORWARD,))[0].scaled for inner in (16, 256, 4096)]
     assert all(larger > smaller for larger, smaller in pairwise(values))

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from provider_results import results_of
 
 from hpcai.kernels import conv2d, gemm
-from hpcai.kernels.check import Provider, check, draw
+from hpcai.kernels.check import check, draw
 from hpcai.kernels.conv2d import numba_cpu as conv2d_custom
-from hpcai.kernels.conv2d import reference as conv2d_reference
 from hpcai.kernels.gemm import numba_cpu as gemm_custom
-from hpcai.kernels.gemm import reference as gemm_reference
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, FP32, FP64, Arithmetic
 
@@ -46,8 +45,8 @@ LAYERS = [
 ]
 
 
-def worst(spec: Any, shape: Any, run: Callable[..., Any], blocks: Any, arithmetic: Arithmetic, **options: Any) -> float:
-    found = check(spec, shape, Provider(partial(run, **options)), blocks, "cpu", 7, DIRECTIONS, arithmetic)
+def worst(shape: Any, provider: Any, arithmetic: Arithmetic, threads: int) -> float:
+    found = check(shape, partial(results_of, provider, threads=threads), "cpu", 7, DIRECTIONS, arithmetic)
     return max(residuals.elementwise for residuals in found)
 
 
@@ -56,7 +55,7 @@ def worst(spec: Any, shape: Any, run: Callable[..., Any], blocks: Any, arithmeti
 @pytest.mark.parametrize("size", PRODUCTS, ids=str)
 def test_products_are_exact_to_rounding(size: tuple[int, int, int], threads: int, arithmetic: Arithmetic) -> None:
     shape = gemm.Shape(*size)
-    value = worst(gemm.SPEC, shape, gemm_custom.run, gemm_reference.blocks, arithmetic, threads=threads)
+    value = worst(shape, gemm_custom, arithmetic, threads)
     assert value <= ELEMENTWISE_LIMIT
 
 
@@ -64,7 +63,7 @@ def test_products_are_exact_to_rounding(size: tuple[int, int, int], threads: int
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("shape", LAYERS, ids=str)
 def test_convolutions_are_exact_to_rounding(shape: Shape, threads: int, arithmetic: Arithmetic) -> None:
-    value = worst(conv2d.SPEC, shape, conv2d_custom.run, conv2d_reference.blocks, arithmetic, threads=threads)
+    value = worst(shape, conv2d_custom, arithmetic, threads)
     assert value <= ELEMENTWISE_LIMIT
 
 
@@ -111,9 +110,9 @@ def test_threads_do_not_disturb_each_other() -> None:
     """As often as it takes for an early thread to meet what a late one has not yet written."""
     shape = Shape(4, 32, 14, 14, 32, (3, 3), (1, 1), (1, 1))
     data = draw(shape, 1)
-    first = conv2d_custom.run(data, shape, "cpu", DIRECTIONS, threads=2)
+    first = results_of(conv2d_custom, data, shape, "cpu", DIRECTIONS, threads=2)
     for _ in range(40):
-        again = conv2d_custom.run(data, shape, "cpu", DIRECTIONS, threads=2)
+        again = results_of(conv2d_custom, data, shape, "cpu", DIRECTIONS, threads=2)
         assert all(np.array_equal(first[direction], again[direction]) for direction in DIRECTIONS)
 
 
@@ -139,16 +138,15 @@ def a_wrong_stride(c: Any) -> None:
 @pytest.mark.parametrize("fault", [an_element, a_tile, an_unwritten_edge, a_wrong_stride])
 @pytest.mark.parametrize("what", ["gemm", "conv2d"])
 def test_planted_faults_are_seen(what: str, fault: Callable[[Any], None], arithmetic: Arithmetic) -> None:
-    custom, spec = (gemm_custom, gemm.SPEC) if what == "gemm" else (conv2d_custom, conv2d.SPEC)
+    custom = gemm_custom if what == "gemm" else conv2d_custom
     shape: Any = gemm.Shape(64, 96, 80) if what == "gemm" else LAYERS[3]
-    reference = gemm_reference if what == "gemm" else conv2d_reference
 
     def wrong(data: Any, shape: Any, *arguments: Any) -> Any:
-        results = {name: np.ascontiguousarray(c) for name, c in custom.run(data, shape, *arguments).items()}
+        results = {name: np.ascontiguousarray(c) for name, c in results_of(custom, data, shape, *arguments).items()}
         fault(results[FORWARD])
         return results
 
-    found = check(spec, shape, Provider(wrong), reference.blocks, "cpu", 7, DIRECTIONS, arithmetic)
+    found = check(shape, wrong, "cpu", 7, DIRECTIONS, arithmetic)
     values = {residuals.direction: residuals.elementwise for residuals in found}
     assert values[FORWARD] > ELEMENTWISE_LIMIT
     assert max(values[direction] for direction in DIRECTIONS if direction != FORWARD) <= ELEMENTWISE_LIMIT
@@ -158,10 +156,10 @@ def test_planted_faults_are_seen(what: str, fault: Callable[[Any], None], arithm
 def test_a_last_slice_that_is_left_out_is_seen(arithmetic: Arithmetic) -> None:
     def short(data: Any, shape: Any, *arguments: Any) -> Any:
         data = data._replace(x=data.x[:, :-1], w=data.w[:, :-1])
-        return gemm_custom.run(data, gemm.Shape(shape.batch, shape.features - 1, shape.outputs), *arguments)
+        return results_of(gemm_custom, data, gemm.Shape(shape.batch, shape.features - 1, shape.outputs), *arguments)
 
     shape = gemm.Shape(48, 2048, 48)
-    (found,) = check(gemm.SPEC, shape, Provider(short), gemm_reference.blocks, "cpu", 7, [FORWARD], arithmetic)
+    (found,) = check(shape, short, "cpu", 7, [FORWARD], arithmetic)
     assert found.elementwise > ELEMENTWISE_LIMIT
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hpcai.kernels import conv2d
-from hpcai.kernels.check import converts, draw, rounded
+from hpcai.kernels.check import by_autograd, converts, draw, rounded
 from hpcai.kernels.conv2d import reference, vendor
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT, measure, signs
 from hpcai.kernels.spec import (
@@ -97,8 +97,8 @@ def computed(shape: conv2d.Shape, direction: str, arithmetic: Arithmetic = FP32)
     """The provider's product of a layer as one block."""
     data = draw(shape, 2, arithmetic)
     compute = partial(vendor.convolve, bias=None, converted=converts("cpu", arithmetic))
-    run = partial(vendor.run, data, shape, "cpu", (direction,), arithmetic.stored)
-    out = run(lambda x, w, shape: compute(x, w, shape=shape))[direction]
+    run = partial(by_autograd, data, shape, "cpu", (direction,), arithmetic.stored)
+    out = run(layer=lambda x, w, shape: compute(x, w, shape=shape))[direction]
     parts = list(reference.blocks(direction, data, out, shape))
     L, C = (np.concatenate([getattr(part, name) for part in parts]) for name in ("L", "C"))
     return Block(L, parts[0].R, C)

@@ -9,6 +9,7 @@ import pytest
 from hpcai.kernels import conv2d, fma_peak, gemm, triad, verify
 from hpcai.kernels.arrays import poisoned
 from hpcai.kernels.providers import Prepared, backend
+from hpcai.kernels.residual import worst, wrong
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, Compared
 
 MATRICES = gemm.Shape(70, 90, 50)
@@ -120,11 +121,11 @@ def test_operands_are_drawn_each_for_itself() -> None:
 
 def test_nothing_and_what_is_not_finite_never_passes() -> None:
     one = np.ones(1)
-    assert verify.worst([]) == verify.wrong([]) == np.inf
+    assert worst([]) == wrong([]) == np.inf
     for value in (np.nan, np.inf):
-        assert verify.worst([Compared(one * value, one, one)]) == np.inf
-    assert verify.worst([Compared(one, one, 0 * one)]) == 0
-    assert verify.worst([Compared(one + 1e-30, one, 0 * one), Compared(2 * one, one, 0 * one)]) == np.inf
+        assert worst([Compared(one * value, one, one)]) == np.inf
+    assert worst([Compared(one, one, 0 * one)]) == 0
+    assert worst([Compared(one + 1e-30, one, 0 * one), Compared(2 * one, one, 0 * one)]) == np.inf
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])

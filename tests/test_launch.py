@@ -68,7 +68,7 @@ def test_hangs():
 
 def inner(folder: Path, *options: str) -> Finished:
     """What pytest says of the tests in the folder, where they are launched as the project's own tests are."""
-    for name in ("conftest.py", "launch.py"):
+    for name in ("conftest.py", "launch.py", "shared_jobs.py"):
         (folder / name).write_text((ROOT / "tests" / name).read_text())
     (folder / "pytest.ini").write_text(
         "[pytest]\naddopts = -m 'not slow'\nmarkers =\n    parallel\n    alone\n    slow\n"

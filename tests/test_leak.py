@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hpcai.result.checks import CEILING
 from jsonschema import Draft202012Validator
 from launch import ROOT, mpirun, run_job
 from small_run import judged
 
 from hpcai.report import schema, verify
-from hpcai.result.checks import CEILING
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: LEAKS NOT PLANTED")
 

@@ -9,7 +9,7 @@ from graphs import random_graph
 
 from hpcai.errors import InputError
 from hpcai.networks import NAMES, build
-from hpcai.networks.execution_plan import plan
+from hpcai.networks.execution_plan import execution_plan
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_built_is_refused(arguments, words):
 
 
 def test_a_residual_block_adds_and_rectifies_in_place():
-    steps = {step.layer.name: step for step in plan(build("resnet8", (28, 28), 1, 10))}
+    steps = {step.layer.name: step for step in execution_plan(build("resnet8", (28, 28), 1, 10))}
     assert steps["stage1_block1_add"].overwrites == "stage1_block1_norm2"
     assert steps["stage1_block1_relu2"].overwrites == "stage1_block1_add"
     assert steps["stage1_block1_conv1"].overwrites is None
@@ -167,8 +167,8 @@ def test_a_residual_block_adds_and_rectifies_in_place():
 @pytest.mark.parametrize("seed", range(20))
 def test_a_plan_frees_each_output_once_and_never_writes_over_what_is_read_again(seed):
     network = random_graph(seed)
-    freed = [name for step in plan(network) for name in step.frees]
+    freed = [name for step in execution_plan(network) for name in step.frees]
     assert sorted(freed) == sorted(layer.name for layer in network.layers[:-1])
-    for step in plan(network):
+    for step in execution_plan(network):
         assert step.overwrites is None or (step.overwrites in step.frees and network.readers[step.overwrites] == 1)
         assert step.overwrites != "image"

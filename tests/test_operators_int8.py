@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from hpcai.kernels import conv2d, gemm, operators
-from hpcai.kernels.check_int8 import check_convolution_of_bytes, check_gemm_of_bytes
+from hpcai.kernels.check import check_layer
 from hpcai.kernels.operators import library, on_cpu, products
 from hpcai.kernels.quantise.reference import seen
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, INT8, WEIGHT_GRADIENT, Tensors
 
 Shape = conv2d.Shape
 LAYERS = [
@@ -150,8 +150,7 @@ def test_what_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize("mine", [(), DIRECTIONS], ids=str)
 @pytest.mark.parametrize("shape", [*LAYERS, LARGER, GEMM], ids=str)
 def test_the_check_passes_what_trains(shape: Any, mine: tuple[str, ...]) -> None:
-    check = check_convolution_of_bytes if isinstance(shape, Shape) else check_gemm_of_bytes
-    found = check(shape, "cpu", 1, DIRECTIONS, mine)
+    found = check_layer(shape, "cpu", 1, DIRECTIONS, INT8, mine)
     assert [item.direction for item in found] == list(DIRECTIONS)
     for item in found:
         assert item.wrong == 0 and item.elementwise < ELEMENTWISE_LIMIT and item.scaled < 16
@@ -185,7 +184,7 @@ def test_wrong_scales_and_sums_are_seen(fault: Any, monkeypatch: pytest.MonkeyPa
         return fault(y, *scales), *scales
 
     monkeypatch.setattr(on_cpu, "convolve_bytes", faulty)
-    (found,) = check_convolution_of_bytes(LARGER, "cpu", 1, (FORWARD,))
+    (found,) = check_layer(LARGER, "cpu", 1, (FORWARD,), INT8)
     assert found.wrong > 0
 
 
@@ -197,7 +196,7 @@ def test_a_dropped_channel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         true(x, w, *rest)
 
     monkeypatch.setattr(on_cpu.numba_cpu, "forward_bytes", faulty)
-    (found,) = check_convolution_of_bytes(LARGER, "cpu", 1, (FORWARD,))
+    (found,) = check_layer(LARGER, "cpu", 1, (FORWARD,), INT8)
     assert found.wrong > 100 and found.elementwise > ELEMENTWISE_LIMIT
 
 
@@ -205,7 +204,7 @@ def test_a_dropped_channel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gradients_of_what_was_not_rounded_are_seen(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert products.nearest  # what gradients are computed with
     monkeypatch.setattr(on_cpu, "nearest", lambda x, scales: x.clone())
-    (found,) = check_convolution_of_bytes(LARGER, "cpu", 1, (direction,))
+    (found,) = check_layer(LARGER, "cpu", 1, (direction,), INT8)
     assert found.elementwise > ELEMENTWISE_LIMIT and found.wrong == 0
 
 
@@ -213,9 +212,9 @@ def test_on_a_gpu() -> None:
     if not torch.cuda.is_available():
         pytest.skip("NO GPU: PRODUCTS OF BYTES NOT RUN THERE")
     for shape in (*LAYERS, LARGER):
-        for item in check_convolution_of_bytes(shape, "cuda", 1):
+        for item in check_layer(shape, "cuda", 1, arithmetic=INT8):
             assert item.wrong == 0 and item.elementwise < ELEMENTWISE_LIMIT, shape
-    assert all(item.wrong == 0 for item in check_gemm_of_bytes(GEMM, "cuda", 1))
+    assert all(item.wrong == 0 for item in check_layer(GEMM, "cuda", 1, arithmetic=INT8))
 
 
 @pytest.mark.parametrize(

@@ -106,12 +106,24 @@ def test_every_module_and_the_shipped_data_are_installed(installed: Path) -> Non
     assert shipped
 
 
-def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
-    command = [installed / "bin/hpcai-bench", "--version"]
+def ran(command: str, option: str, installed: Path, folder: Path) -> str:
+    """What a command of the installed package prints, wherever it is started."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}
-    finished = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stderr
-    assert metadata(installed).version in finished.stdout
+    words = [installed / "bin" / command, option]
+    finished = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    return finished.stdout
+
+
+def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
+    assert metadata(installed).version in ran("hpcai-bench", "--version", installed, tmp_path)
+
+
+def test_every_command_that_is_installed_has_a_help(installed: Path, tmp_path: Path) -> None:
+    commands = [entry.name for entry in metadata(installed).entry_points if entry.group == "console_scripts"]
+    assert sorted(commands) == ["hpcai-bench", "hpcai-opcount", "hpcai-plots"]
+    for name in commands:
+        assert ran(name, "--help", installed, tmp_path).startswith("usage: ")
 
 
 def type_errors(folder: Path, program: Path) -> dict[int, str]:

@@ -11,11 +11,12 @@ from torch.nn import functional
 from watched import epochs_watched
 
 from hpcai.clock import Phases
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.kernels.providers import Unavailable
 from hpcai.machine import device as devices
 from hpcai.models.module import build
 from hpcai.train.loop import Training
-from hpcai.train.precision import PRECISIONS, apply, refusal, switched
+from hpcai.train.precision import apply, kind_of, refusal, switched
 
 COMPUTED = ("fp32", "fp16", "bf16", "pure16", "int8")  # on any CPU
 SHORT = COMPUTED[1:]
@@ -46,7 +47,7 @@ def test_every_precision_learns_as_fp32_does(precision: str) -> None:
 
 @pytest.mark.parametrize("precision", COMPUTED)
 def test_layers_compute_in_the_type_of_the_precision(precision: str) -> None:
-    module, kind = build(GRAPH, SEED), PRECISIONS[precision].kind
+    module, kind = build(GRAPH, SEED), kind_of(precision)
     apply(precision, module, CPU)
     made: dict[str, torch.dtype] = {}
     for name, part in module.named_children():

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from fault_runs import FAULTY, OPERATIONS, Run
+from hpcai.report.precision import OF_BYTES
+from hpcai.result.checks import WRONG
+from hpcai.result.judge import tv
+from hpcai.result.precision import emulated
 from job_folder import START, listing, prepared
 from launch import BENCH, mpirun, run_job
 from small_run import cases_of
 
 from hpcai import result as results
 from hpcai.report import consistency, verify
-from hpcai.report.precision import OF_BYTES
-from hpcai.result.checks import WRONG
-from hpcai.result.judge import tv
-from hpcai.result.precision import emulated
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: PRECISIONS NOT RUN")
 

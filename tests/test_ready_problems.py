@@ -11,8 +11,8 @@ from hpcai.data import catalog
 from hpcai.data.weather import layout
 from hpcai.errors import DataError
 from hpcai.formulas import eligibility
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import parse
-from hpcai.result import precision
 
 PROBLEMS = sorted((ROOT / "inputs").glob("*.dat"))
 
@@ -104,7 +104,7 @@ def test_the_official_weather_problem_is_valid_on_the_published_years_and_no_few
     assert {name: case[name] for name in expected} == expected and (case["GROUPS"], case["DEGREE"]) == (2, 4)
     facts = {"dataset": data.name, "original": case["SAMPLES"] == 0, "samples": len(data.train), "passed": True}
     facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
-    facts |= {"bits": precision.BITS[case["PRECISION"]], "completed": True, "validation": len(data.validation)}
+    facts |= {"bits": PRECISIONS[case["PRECISION"]].bits, "completed": True, "validation": len(data.validation)}
     assert eligibility.official(facts, eligibility.OFFICIAL[case.workload]).status == status
 
 

@@ -6,14 +6,14 @@ from statistics import stdev
 from typing import Any
 
 import pytest
+from hpcai.report.repeat import table
+from hpcai.result.repeat import repeatability, repetitions, spread
+from hpcai.result.summary import summarise
 from small_run import bench, golden
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse
 from hpcai.report import verify
-from hpcai.report.repeat import table
-from hpcai.result.repeat import repeatability, repetitions, spread
-from hpcai.result.summary import summarise
 
 TEXT = "one\ntwo\n{seed} SEED\n{repeat} REPEAT\n[ensemble]\nfashion DATASET\n2 1 GROUPS\n1 2 DEGREE\n32 BATCH\n"
 

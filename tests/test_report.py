@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 import pytest
+from hpcai.report.block import row
 from report_readers import ROW, assert_parsers_read_it, assert_tells
 from small_run import GOLDEN, failing_run, golden, judged, live_run
 
 from hpcai.inputfile import parse
 from hpcai.report import files
-from hpcai.report.block import row
 
 Json = dict[str, Any]
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hpcai.result import kernels
+from hpcai.result.roofline import faster
 from kernel_rows import case_of, raw_of
 from measured_collectives import row
 from small_run import cases_of, golden
@@ -11,8 +13,6 @@ from hpcai import result
 from hpcai.inputfile import Case
 from hpcai.networks import build
 from hpcai.opcount import traffic
-from hpcai.result import kernels
-from hpcai.result.roofline import faster
 
 Json = dict[str, Any]
 GRAPH = build("resnet8", (28, 28), 1, 10)

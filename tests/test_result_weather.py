@@ -6,6 +6,9 @@ from typing import Any
 import h5py
 import pytest
 from alterations import verified
+from hpcai.result.loading import loading
+from hpcai.result.quality import best, disagreement, qualities
+from hpcai.result.quality import judged as things_judged
 from made_weather import mixed
 from report_readers import assert_parsers_read_it, assert_tells
 from small_run import WEATHER, cases_of, golden_weather, judged, weather_run
@@ -13,9 +16,6 @@ from small_run import WEATHER, cases_of, golden_weather, judged, weather_run
 from hpcai.formulas import eligibility, score
 from hpcai.report import files, plots, verify
 from hpcai.report import weather as lines_of
-from hpcai.result.loading import loading
-from hpcai.result.quality import best, disagreement, qualities
-from hpcai.result.quality import judged as things_judged
 
 Json = dict[str, Any]
 

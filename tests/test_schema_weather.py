@@ -3,13 +3,12 @@
 from typing import Any
 
 import pytest
+from hpcai.report.schema.test import TESTS
 from jsonschema import Draft202012Validator
 from made_weather import mixed
 from shares import IN_TURNS, of_turn
 from small_run import golden_weather, weather_run
 from test_schema import OPEN, VALIDATOR, altered, objects
-
-from hpcai.report.schema.test import TESTS
 
 Json = dict[str, Any]
 OF_TEST = Draft202012Validator({"anyOf": TESTS})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from fault_runs import ELEMENTWISE, LOST, RESIDUAL, CustomRun
+from hpcai.result.beside import GRADIENT, LOSS
 from launch import BENCH, ROOT, mpirun
 from mpi4py import MPI
 from small_run import judged
@@ -19,7 +20,6 @@ from hpcai.inputfile import Case, parse
 from hpcai.kernels import operators
 from hpcai.preflight import case_checks
 from hpcai.report import verify
-from hpcai.result.beside import GRADIENT, LOSS
 from hpcai.train import own
 from hpcai.training.groups import own_kernels
 

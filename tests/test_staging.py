@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hpcai.report.consistency.staging import staging
 from job_folder import listing, prepared
 from launch import BENCH, ROOT, Finished, mpirun, run_job
 
@@ -20,7 +21,6 @@ from hpcai.data import staging as data_staging
 from hpcai.data.bootstrap import sampler
 from hpcai.data.pack.job import Options, pack
 from hpcai.inputfile import Case
-from hpcai.report.consistency.staging import staging
 
 Json = dict[str, Any]
 

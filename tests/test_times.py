@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from alterations import leaves, put, verified
+from hpcai.report.consistency import times as claims
+from hpcai.result.times import operation_shares, phase_shares, spread
+from hpcai.result.times import times as derived
 from report_readers import read_tests
 from small_run import cases_of, failing_run, judged, live_run, renewed
 
 from hpcai.report import consistency, times
-from hpcai.report.consistency import times as claims
-from hpcai.result.times import operation_shares, phase_shares, spread
-from hpcai.result.times import times as derived
 from hpcai.train.operators import CLASSES
 
 Json = dict[str, Any]

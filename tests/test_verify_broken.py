@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from alterations import verified
+from hpcai.result.judge import per_sample
 from small_run import cases_of, golden, judged
 
 from hpcai import result as results
-from hpcai.result.judge import per_sample
 
 Json = dict[str, Any]
 SIGNAL = "SIGTERM on rank 1"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from alterations import found_in, places, put, verified
+from hpcai.result.judge import per_sample
 from small_run import cases_of, golden, golden_weather, judged
 from test_verify_hostile import NONSENSE
 
 from hpcai import result as results
-from hpcai.result.judge import per_sample
 
 Json = dict[str, Any]
 CLASSES = "curve: of classes that the dataset has"

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from alterations import verified
+from hpcai.report.consistency.dataset import dataset, description_of
+from hpcai.result.judge import per_sample
 from idx_files import write_set
 from packed_set import packed_set
 from small_run import cases_of, golden, judged
@@ -15,8 +17,6 @@ from hpcai.data import catalog, fashion_mnist
 from hpcai.data.image_dataset import description
 from hpcai.inputfile import Case
 from hpcai.record.record import as_json
-from hpcai.report.consistency.dataset import dataset, description_of
-from hpcai.result.judge import per_sample
 
 Json = dict[str, Any]
 Forgery = Callable[[Json], object]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from alterations import Where, found_in, holder, leaves, places, put, verified
+from hpcai.report.schema.check import violations
 from jsonschema import Draft202012Validator
 from shares import IN_TURNS, of_turn
 from small_run import judged, renewed
@@ -16,7 +17,6 @@ from synthetic_search import searched, with_ensemble
 
 from hpcai.errors import HpcaiError
 from hpcai.report import files, schema, verify
-from hpcai.report.schema.check import violations
 
 Json = dict[str, Any]
 

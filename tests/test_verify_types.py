@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from alterations import places, put, verified
+from hpcai.report.schema.check import violations
 from jsonschema import Draft202012Validator
 from shares import IN_TURNS, of_turn
 from small_run import failing_run, golden, judged, live_run
 
 from hpcai.report import schema
-from hpcai.report.schema.check import violations
 
 Json = dict[str, Any]
 SCHEMA = schema.schema()

@@ -10,13 +10,13 @@ import h5py
 import numpy as np
 import pytest
 from alterations import found_in, leaves, put, verified
+from hpcai.report.schema.raw import OF_WEATHER
+from hpcai.report.schema.test import OF_WEATHER as SCORES_OF_WEATHER
 from small_run import WEATHER, cases_of, golden_weather, judged, renewed, weather_run
 from test_verify import alterations
 
 from hpcai.detections import stored
 from hpcai.report import detections, files, verify
-from hpcai.report.schema.raw import OF_WEATHER
-from hpcai.report.schema.test import OF_WEATHER as SCORES_OF_WEATHER
 
 Json = dict[str, Any]
 FILE = stored.name(1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
-from hpcai.networks.execution_plan import plan
+from hpcai.networks.execution_plan import execution_plan
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Softmax, Upsample
 from hpcai.networks.regions import Detections
@@ -82,7 +82,7 @@ class _Saved:
 def _memory_of(graph: Graph) -> dict[str, str]:
     """For each layer, the layer whose memory its output lies in: its own, or what it overwrites."""
     memory_of = {graph.layers[0].name: graph.layers[0].name}
-    for step in plan(graph):
+    for step in execution_plan(graph):
         memory_of[step.layer.name] = memory_of[step.overwrites] if step.overwrites else step.layer.name
     return memory_of
 
@@ -91,7 +91,7 @@ def _forward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
     """Bytes that live while each layer runs, in their order."""
     saved = _Saved(graph, batch, storage)
     living: dict[str, int] = {}
-    for step in plan(graph):
+    for step in execution_plan(graph):
         root, name = saved.memory_of[step.layer.name], step.layer.name
         living.setdefault(root, batch * prod(graph.shapes[root]) * storage.activation)
         living |= {key: saved.sizes[key] for key, last in saved.needed_by.items() if last == name}

@@ -8,11 +8,11 @@ from typing import Any
 
 from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, running_statistics, step_bytes
 from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
 
 MIB = 2**20
-HALVES = {"fp32": (4, 4), "tf32": (4, 4), "fp16": (2, 4), "bf16": (2, 4), "pure16": (2, 2), "int8": (4, 4)}
 BATCHES_AHEAD = 4  # in the queue, being made, just taken
 BATCHES_BEHIND = 3  # more on a GPU: of steps that it is given before it comes to them (hpcai.data.transfer)
 # What malloc adds where large blocks of many sizes come and go, with small ones between them, as shares of the step's
@@ -56,11 +56,11 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
 
     On a GPU they are bytes of the GPU, and the data are left out. Not all are served at once: see `total`.
     """
-    activation, parameter = HALVES[settings["PRECISION"]]
+    precision = PRECISIONS[settings["PRECISION"]]
+    activation, parameter, rounded = precision.activation_bytes, precision.weight_bytes, precision.quantised
     degree, batch = settings["DEGREE"], settings["BATCH"]
     parameters = sum(graph.parameters.values())
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
-    rounded = settings["PRECISION"] == "int8"
     storage = Storage(activation, parameter, facts.converted, gradients=degree == 1, rounded=rounded)
     step, checked = step_bytes(graph, batch, storage), CHECKED[rounded] * residual_bytes(graph, batch)
     momentum, on_gpu = bool(settings["MOMENTUM"]), facts.accelerated

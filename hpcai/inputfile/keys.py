@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile.key import (
     BAGGING,
     CLASSIFICATION,
@@ -116,7 +117,7 @@ _DECLARED = (
         group=CLASSIFICATION,
     ),
     _choice(
-        *("PRECISION", "arithmetic of the training", "fp32", "tf32", "fp16", "bf16", "pure16", "int8"),
+        *("PRECISION", "arithmetic of the training", *PRECISIONS),
         group=NETWORK,
     ),
     _choice("WIRE", "type in which gradients are sent", "fp32"),

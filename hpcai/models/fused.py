@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from hpcai.kernels.operators import direct, evaluating, normalising
 from hpcai.models.module import Executable, Layers
-from hpcai.networks.execution_plan import Step, joined
+from hpcai.networks.execution_plan import PlannedLayer, fused_groups
 from hpcai.networks.layers import BatchNorm, Relu
 
 
@@ -48,7 +48,7 @@ def fuse(
             _put_off(network, place - 1, group[0], ours or {})
 
 
-def _put_off(network: Layers, place: int, norm: Step, ours: Mapping[str, Callable[[Tensor], bool]]) -> None:
+def _put_off(network: Layers, place: int, norm: PlannedLayer, ours: Mapping[str, Callable[[Tensor], bool]]) -> None:
     """Have a convolution of ours, the step at that place, wait for the batch norm, if only that reads its results."""
     name, _, sources, target, frees = network.steps[place]
     if name in ours and network.plan[place].layer.name in set(norm.layer.inputs) & set(norm.frees):
@@ -60,16 +60,16 @@ def _convolved(part: nn.Conv2d, ours: Callable[[Tensor], bool], x: Tensor) -> An
     return Later(part, x) if evaluating.applies(part, x) and ours(x) else part(x)
 
 
-def normalised(network: Layers) -> Iterator[tuple[int, tuple[Step, ...]]]:
+def normalised(network: Layers) -> Iterator[tuple[int, tuple[PlannedLayer, ...]]]:
     """The batch norms with what can be computed at once with them, and their places among a network's steps."""
     place = 0
-    for group in joined(network.plan):
+    for group in fused_groups(network.plan):
         if isinstance(group[0].layer.op, BatchNorm):
             yield place, group
         place += len(group)
 
 
-def _at_once(network: Layers, group: tuple[Step, ...], steps: list[Executable]) -> list[Executable]:
+def _at_once(network: Layers, group: tuple[PlannedLayer, ...], steps: list[Executable]) -> list[Executable]:
     """Nothing in place of all steps of a group but the last, which computes them all."""
     name, _, (source,), _, _ = steps[0]
     inner = {target for _, _, _, target, _ in steps[:-1]}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hpcai.networks.execution_plan import Step, plan
+from hpcai.networks.execution_plan import PlannedLayer, execution_plan
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Shape, Softmax, Upsample
 from hpcai.networks.regions import KINDS
@@ -23,7 +23,7 @@ class Layers(nn.Module):
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         index = {layer.name: position for position, layer in enumerate(graph.layers)}
-        self.plan = [step for step in plan(graph) if not isinstance(step.layer.op, Softmax)]
+        self.plan = [step for step in execution_plan(graph) if not isinstance(step.layer.op, Softmax)]
         self.as_planned = tuple(_executable(step, index) for step in self.plan)
         self.steps = list(self.as_planned)
         self._count = len(index)
@@ -100,7 +100,7 @@ def _submodule(op: Op, source: Shape) -> nn.Module:
 Executable = tuple[str, Callable[..., Tensor] | None, list[int], int, list[int]]
 
 
-def _executable(step: Step, index: dict[str, int]) -> Executable:
+def _executable(step: PlannedLayer, index: dict[str, int]) -> Executable:
     """Name of the sub-module or else a function, positions of what it reads, of what it makes, and of what dies."""
     layer = step.layer
     inputs = sorted(layer.inputs, key=lambda name: name != step.overwrites)  # the one written over comes first

@@ -1,4 +1,4 @@
-"""Networks by name, as graphs of layers: pure data that is counted, estimated, edited and built, by others."""
+"""Networks by name, as graphs of layers: pure data from which others count, estimate, edit and build."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -12,14 +12,14 @@ from hpcai.networks.resnet import ARCHITECTURES, VARIANTS, resnet
 
 __all__ = ["DETECTING", "NAMES", "VARIANTS", "build", "for_data"]
 
-NAMES = tuple(ARCHITECTURES)  # of those that tell classes apart
-DETECTING = tuple(DETECTORS)  # of those that find things
+NAMES = tuple(ARCHITECTURES)  # networks that classify
+DETECTING = tuple(DETECTORS)  # networks that detect objects
 
 
 def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v1.5") -> Graph:
     """Graph of the named network for images (height, width) of `channels` channels.
 
-    A network that finds things does not count the background among the classes. InputError for a name or variant that
+    A detector does not count the background among the classes. InputError for a name or variant that
     does not exist, and for sizes below 1. The same on every rank.
     """
     _check_choice("network", name, (*NAMES, *DETECTING))
@@ -36,8 +36,8 @@ def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v
 
 
 def for_data(settings: Mapping[str, Any], shape: Sequence[int], classes: int) -> Graph:
-    """Graph that a case of the input, by its KEYs, trains on pictures of `shape` (C, H, W); the same on every rank."""
-    side = 0 if settings["NETWORK"] in DETECTING else settings["RESOLUTION"]  # those take fields as they are
+    """Graph that a case of the input, by its KEYs, trains on images of `shape` (C, H, W); the same on every rank."""
+    side = 0 if settings["NETWORK"] in DETECTING else settings["RESOLUTION"]  # detectors take fields as they are
     image = (side, side) if side else (shape[1], shape[2])
     return build(settings["NETWORK"], image, shape[0], classes, settings["VARIANT"])
 

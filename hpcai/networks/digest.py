@@ -1,4 +1,4 @@
-"""What a network is, whatever its layers are called: searches tell by it whether they have had one before."""
+"""Digest of a network that does not depend on layer names; searches recognise networks by it."""
 
 from functools import lru_cache
 from hashlib import sha256

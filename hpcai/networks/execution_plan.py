@@ -1,6 +1,6 @@
-"""How a graph is executed with little memory: what may be computed in place, and when an output is no longer needed.
+"""Execution plan of a graph: which layers overwrite an input, and after which layer each output is freed.
 
-The module that trains and the estimate of its memory both follow this plan.
+The torch module and the memory estimate both follow this plan.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, MaxPool, Op, Relu
 
-# Their gradient needs inputs or nothing, never the output: it may be written over.
-_REPLACEABLE = (Add, BatchNorm, Conv, Dense, MaxPool)
+# Layers whose backward pass does not read their output, which may therefore be overwritten.
+_OVERWRITABLE = (Add, BatchNorm, Conv, Dense, MaxPool)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One layer: the input whose memory its output takes over (if any), and the outputs dead once it has run."""
+class PlannedLayer:
+    """A layer, the input that its output overwrites (if any), and the outputs that are freed after it."""
 
     layer: Layer
     overwrites: str | None
     frees: tuple[str, ...]
 
 
-def plan(graph: Graph) -> tuple[Step, ...]:
-    """Steps in the order of the graph, without its input."""
+def execution_plan(graph: Graph) -> tuple[PlannedLayer, ...]:
+    """The layers in the order of the graph, without its input."""
     ops = {layer.name: layer.op for layer in graph.layers}
     last_reader = {name: layer.name for layer in graph.layers for name in layer.inputs}
     return tuple(
-        Step(
+        PlannedLayer(
             layer,
             _overwritten(graph, layer, ops),
             tuple(name for name in dict.fromkeys(layer.inputs) if last_reader[name] == layer.name),
@@ -39,34 +39,34 @@ def plan(graph: Graph) -> tuple[Step, ...]:
 def _overwritten(graph: Graph, layer: Layer, ops: dict[str, Op]) -> str | None:
     if not isinstance(layer.op, Relu | Add):
         return None
-    own = (name for name in layer.inputs if graph.readers[name] == 1)
-    return next((name for name in own if isinstance(ops[name], _REPLACEABLE)), None)
+    exclusive = (name for name in layer.inputs if graph.readers[name] == 1)
+    return next((name for name in exclusive if isinstance(ops[name], _OVERWRITABLE)), None)
 
 
-def in_words(group: Sequence[Step], size: Sequence[int]) -> str:
-    """A batch norm of pictures of that size (images, channels, rows, columns), and what is computed at once with it."""
+def batch_norm_site(group: Sequence[PlannedLayer], size: Sequence[int]) -> str:
+    """Text of a batch norm on a batch of that size (images, channels, rows, columns) and the layers fused with it."""
     numbers = " ".join(f"{letter}{number}" for letter, number in zip("nchw", size, strict=True))
-    return " ".join([numbers, *(step.layer.op.kind for step in group[1:])])
+    return " ".join([numbers, *(planned.layer.op.kind for planned in group[1:])])
 
 
-def joined(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
-    """The steps in groups that can be computed at once: batch norm, a sum of it and one other, a ReLU of either.
+def fused_groups(plan: Sequence[PlannedLayer]) -> Iterator[tuple[PlannedLayer, ...]]:
+    """The plan in groups that one kernel can compute: batch norm, then a sum of it and one other input, then a ReLU.
 
-    Nobody else reads what is made within a group.
+    No layer outside a group reads an output within the group, except for its last.
     """
     place = 0
-    while place < len(steps):
+    while place < len(plan):
         end = place + 1
-        if isinstance(steps[place].layer.op, BatchNorm):
-            end += _passes_on(steps, end, Add) and len(steps[end].layer.inputs) == 2
-            end += _passes_on(steps, end, Relu)
-        yield tuple(steps[place:end])
+        if isinstance(plan[place].layer.op, BatchNorm):
+            end += _is_only_reader(plan, end, Add) and len(plan[end].layer.inputs) == 2
+            end += _is_only_reader(plan, end, Relu)
+        yield tuple(plan[place:end])
         place = end
 
 
-def _passes_on(steps: Sequence[Step], place: int, kind: type[Op]) -> bool:
-    """Whether the step at a place is of that kind, and the only one that reads what the one before it makes."""
-    if place == len(steps) or not isinstance(steps[place].layer.op, kind):
+def _is_only_reader(plan: Sequence[PlannedLayer], place: int, kind: type[Op]) -> bool:
+    """Whether the layer at a place is of that kind, and the only reader of the output of the layer before it."""
+    if place == len(plan) or not isinstance(plan[place].layer.op, kind):
         return False
-    made = steps[place - 1].layer.name
-    return steps[place].layer.inputs.count(made) == 1 and made in steps[place].frees
+    source = plan[place - 1].layer.name
+    return plan[place].layer.inputs.count(source) == 1 and source in plan[place].frees

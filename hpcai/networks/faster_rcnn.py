@@ -2,7 +2,7 @@
 for Object Detection, 2017).
 
 Convolutions of the pyramid and of the heads have a bias and no batch norm. The head of the proposals is one, shared by
-all levels. What is counted for an image is always the same: all numbers of anchors, proposals and regions are fixed.
+all levels. What is counted for an image is always the same: all sizes of anchors, proposals and regions are fixed.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, Conv, Dense, Input, MaxPool, Pair, Relu, Upsample
 from hpcai.networks.regions import Detections, Proposals, RoiAlign
-from hpcai.networks.resnet import ARCHITECTURES, LARGE, Architecture, Sketch, Stem, trunk
+from hpcai.networks.resnet import ARCHITECTURES, LARGE, Architecture, GraphBuilder, Stem, trunk
 
 PARTS = ("backbone", "pyramid", "proposals", "boxes")
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class DetectorSizes:
     """What is fixed, whatever an image shows: the anchors, and how many boxes there are at every stage."""
 
     ratios: tuple[float, ...] = (0.5, 1.0, 2.0)  # of an anchor's height to its width
@@ -45,7 +45,7 @@ class Detector:
     pooled: bool = True
     channels: int = 256
     features: int = 1024
-    numbers: Numbers = Numbers()
+    sizes: DetectorSizes = DetectorSizes()
 
 
 # The last one is for grids of about 96 x 144 points, on which a processor trains it at hundreds of frames a second.
@@ -60,7 +60,7 @@ DETECTORS = {
         pooled=False,
         channels=32,
         features=128,
-        numbers=Numbers(scale=4.0, before=200, after=32, anchors=64, regions=16, side=5, cells=14.0),
+        sizes=DetectorSizes(scale=4.0, before=200, after=32, anchors=64, regions=16, side=5, cells=14.0),
     ),
 }
 
@@ -73,59 +73,59 @@ def part(layer: str) -> str:
 
 def faster_rcnn(detector: Detector, image: Pair, channels: int, classes: int, variant: str = "v1.5") -> Graph:
     """Graph for images (height, width) with things of `classes` classes, the background not among them."""
-    sketch = Sketch(Layer("image", Input((channels, *image))))
-    stages = trunk(sketch, detector.backbone, detector.stem, variant)
-    maps = _pyramid(sketch, detector, stages[-detector.levels :])
-    read = [*maps, sketch.add("pyramid_pool", MaxPool((1, 1), (2, 2)), maps[-1])] if detector.pooled else maps
-    scores, offsets = _proposals(sketch, detector, read)
-    _boxes(sketch, detector, maps, classes)
-    numbers = detector.numbers
-    found = Detections(numbers.anchors, numbers.most)
-    sketch.add("boxes_found", found, "boxes_scores", "boxes_offsets", *scores, *offsets)
-    return Graph(tuple(sketch.layers))
+    builder = GraphBuilder(Layer("image", Input((channels, *image))))
+    stages = trunk(builder, detector.backbone, detector.stem, variant)
+    maps = _pyramid(builder, detector, stages[-detector.levels :])
+    read = [*maps, builder.add("pyramid_pool", MaxPool((1, 1), (2, 2)), maps[-1])] if detector.pooled else maps
+    scores, offsets = _proposals(builder, detector, read)
+    _boxes(builder, detector, maps, classes)
+    sizes = detector.sizes
+    found = Detections(sizes.anchors, sizes.most)
+    builder.add("boxes_found", found, "boxes_scores", "boxes_offsets", *scores, *offsets)
+    return Graph(tuple(builder.layers))
 
 
-def _pyramid(sketch: Sketch, detector: Detector, stages: Sequence[str]) -> list[str]:
+def _pyramid(builder: GraphBuilder, detector: Detector, stages: Sequence[str]) -> list[str]:
     """Top-down, each level added to what the next coarser one shows; the maps, the finest first."""
-    shapes, coarser = sketch.shapes(), ""
+    shapes, coarser = builder.shapes(), ""
     maps: list[str] = []
     for level, stage in reversed(list(enumerate(stages, start=1))):
-        merged = sketch.add(f"pyramid_lateral{level}", Conv(detector.channels, (1, 1), bias=True), stage)
+        merged = builder.add(f"pyramid_lateral{level}", Conv(detector.channels, (1, 1), bias=True), stage)
         if coarser:
             _, height, width = shapes[stage]
-            upsampled = sketch.add(f"pyramid_upsample{level}", Upsample((height, width)), coarser)
-            merged = sketch.add(f"pyramid_add{level}", Add(), merged, upsampled)
-        maps.insert(0, sketch.add(f"pyramid_map{level}", _conv(detector.channels), merged))
+            upsampled = builder.add(f"pyramid_upsample{level}", Upsample((height, width)), coarser)
+            merged = builder.add(f"pyramid_add{level}", Add(), merged, upsampled)
+        maps.insert(0, builder.add(f"pyramid_map{level}", _conv(detector.channels), merged))
         coarser = merged
     return maps
 
 
-def _proposals(sketch: Sketch, detector: Detector, maps: Sequence[str]) -> tuple[list[str], list[str]]:
+def _proposals(builder: GraphBuilder, detector: Detector, maps: Sequence[str]) -> tuple[list[str], list[str]]:
     """The head on every level with the weights of the first, and the proposals; its maps of scores and of offsets."""
-    numbers, found = detector.numbers, ([], [])  # type: tuple[Numbers, tuple[list[str], list[str]]]
-    heads = {"score": len(numbers.ratios), "offset": 4 * len(numbers.ratios)}
+    sizes, found = detector.sizes, ([], [])  # type: tuple[DetectorSizes, tuple[list[str], list[str]]]
+    heads = {"score": len(sizes.ratios), "offset": 4 * len(sizes.ratios)}
     for level, source in enumerate(maps, start=1):
         shared = "" if level == 1 else "proposals_conv1"
-        hidden = sketch.add(f"proposals_conv{level}", _conv(detector.channels), source, shares=shared)
-        hidden = sketch.add(f"proposals_relu{level}", Relu(), hidden)
+        hidden = builder.add(f"proposals_conv{level}", _conv(detector.channels), source, shares=shared)
+        hidden = builder.add(f"proposals_relu{level}", Relu(), hidden)
         for names, (kind, count) in zip(found, heads.items(), strict=True):
             shared = "" if level == 1 else f"proposals_{kind}1"
             head = Conv(count, (1, 1), bias=True)
-            names.append(sketch.add(f"proposals_{kind}{level}", head, hidden, shares=shared))
-    op = Proposals(numbers.ratios, numbers.scale, numbers.before, numbers.after, numbers.regions)
-    sketch.add("proposals_regions", op, *found[0], *found[1])
+            names.append(builder.add(f"proposals_{kind}{level}", head, hidden, shares=shared))
+    op = Proposals(sizes.ratios, sizes.scale, sizes.before, sizes.after, sizes.regions)
+    builder.add("proposals_regions", op, *found[0], *found[1])
     return found
 
 
-def _boxes(sketch: Sketch, detector: Detector, maps: Sequence[str], classes: int) -> None:
-    numbers = detector.numbers
-    sketch.add("boxes_align", RoiAlign(numbers.side, numbers.samples, numbers.cells), "proposals_regions", *maps)
+def _boxes(builder: GraphBuilder, detector: Detector, maps: Sequence[str], classes: int) -> None:
+    sizes = detector.sizes
+    builder.add("boxes_align", RoiAlign(sizes.side, sizes.samples, sizes.cells), "proposals_regions", *maps)
     for number in (1, 2):
-        sketch.add(f"boxes_dense{number}", Dense(detector.features))
-        sketch.add(f"boxes_relu{number}", Relu())
-    hidden = sketch.last
-    sketch.add("boxes_scores", Dense(classes + 1), hidden)
-    sketch.add("boxes_offsets", Dense(4 * classes), hidden)
+        builder.add(f"boxes_dense{number}", Dense(detector.features))
+        builder.add(f"boxes_relu{number}", Relu())
+    hidden = builder.last
+    builder.add("boxes_scores", Dense(classes + 1), hidden)
+    builder.add("boxes_offsets", Dense(4 * classes), hidden)
 
 
 def _conv(channels: int) -> Conv:

@@ -82,7 +82,7 @@ class Widen(MorphismBase, frozen=True, tag="widen"):
         space = spaces(graph).get(self.layer)
         if space is None or self.channels <= graph.shapes[self.layer][0]:
             raise self.illegal(f"{self.layer!r} cannot be widened to {self.channels} channels")
-        return _replaced(graph, space.makers, channels=self.channels)
+        return _replaced(graph, space.producers, channels=self.channels)
 
 
 class Kernel(MorphismBase, frozen=True, tag="kernel"):

@@ -79,28 +79,28 @@ def resnet(architecture: Architecture, image: Pair, channels: int, classes: int,
     v1.5 in its first 3x3 (Goyal et al., Accurate, Large Minibatch SGD, 2017, section 5.1); basic blocks have no such
     choice, the variants coincide. InputError for sizes that are impossible.
     """
-    sketch = Sketch(Layer("image", Input((channels, *image))))
-    trunk(sketch, architecture, architecture.stem(image), variant)
-    sketch.add("pool", GlobalPool())
-    sketch.add("dense", Dense(classes))
-    sketch.add("softmax", Softmax())
-    return Graph(tuple(sketch.layers))
+    builder = GraphBuilder(Layer("image", Input((channels, *image))))
+    trunk(builder, architecture, architecture.stem(image), variant)
+    builder.add("pool", GlobalPool())
+    builder.add("dense", Dense(classes))
+    builder.add("softmax", Softmax())
+    return Graph(tuple(builder.layers))
 
 
-def trunk(sketch: "Sketch", architecture: Architecture, stem: Stem, variant: str) -> list[str]:
+def trunk(builder: "GraphBuilder", architecture: Architecture, stem: Stem, variant: str) -> list[str]:
     """Add all but the head; the last layer of each stage."""
-    _stem(sketch, architecture, stem)
+    _stem(builder, architecture, stem)
     ends = []
     for stage, (blocks, width) in enumerate(zip(architecture.blocks, architecture.widths, strict=True), start=1):
         for block in range(1, blocks + 1):
             stride = 2 if stage > 1 and block == 1 else 1
-            _block(sketch, f"stage{stage}_block{block}", architecture, width, stride, variant)
-        ends.append(sketch.last)
+            _block(builder, f"stage{stage}_block{block}", architecture, width, stride, variant)
+        ends.append(builder.last)
     return ends
 
 
-class Sketch:
-    """Layers so far; a new one reads the last unless told otherwise."""
+class GraphBuilder:
+    """Builds a graph layer by layer; by default, a layer reads the layer before it."""
 
     def __init__(self, image: Layer) -> None:
         self.layers = [image]
@@ -129,27 +129,27 @@ class Sketch:
         self.add(f"{block}_norm{index}", BatchNorm())
 
 
-def _stem(sketch: Sketch, architecture: Architecture, stem: Stem) -> None:
-    sketch.conv_norm("stem", "", _conv(architecture.widths[0], stem.kernel, stem.stride))
-    sketch.add("stem_relu", Relu())
+def _stem(builder: GraphBuilder, architecture: Architecture, stem: Stem) -> None:
+    builder.conv_norm("stem", "", _conv(architecture.widths[0], stem.kernel, stem.stride))
+    builder.add("stem_relu", Relu())
     if stem.pooled:
-        sketch.add("stem_pool", MaxPool((3, 3), (2, 2), (1, 1)))
+        builder.add("stem_pool", MaxPool((3, 3), (2, 2), (1, 1)))
 
 
-def _block(sketch: Sketch, name: str, architecture: Architecture, width: int, stride: int, variant: str) -> None:
-    source = sketch.last
+def _block(builder: GraphBuilder, name: str, architecture: Architecture, width: int, stride: int, variant: str) -> None:
+    source = builder.last
     wide = width * architecture.expansion
     convolutions = _bottleneck(width, wide, stride, variant) if architecture.bottleneck else _basic(width, stride)
     for index, conv in enumerate(convolutions, start=1):
         if index > 1:
-            sketch.add(f"{name}_relu{index - 1}", Relu())
-        sketch.conv_norm(name, str(index), conv)
-    branch = sketch.last
-    if stride > 1 or sketch.channels[source] != wide:
-        sketch.conv_norm(f"{name}_shortcut", "", _conv(wide, 1, stride), source)
-        source = sketch.last
-    sketch.add(f"{name}_add", Add(), branch, source)
-    sketch.add(f"{name}_relu{len(convolutions)}", Relu())
+            builder.add(f"{name}_relu{index - 1}", Relu())
+        builder.conv_norm(name, str(index), conv)
+    branch = builder.last
+    if stride > 1 or builder.channels[source] != wide:
+        builder.conv_norm(f"{name}_shortcut", "", _conv(wide, 1, stride), source)
+        source = builder.last
+    builder.add(f"{name}_add", Add(), branch, source)
+    builder.add(f"{name}_relu{len(convolutions)}", Relu())
 
 
 def _basic(width: int, stride: int) -> tuple[Conv, ...]:

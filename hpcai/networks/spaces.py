@@ -1,4 +1,4 @@
-"""What belongs together in a graph: maps whose channels are the same ones, and maps that are nowhere negative."""
+"""Channel spaces of a graph: layers whose outputs share their channels, and outputs that are never negative."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from hpcai.errors import InputError
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
 
-ELEMENTWISE = (Add, BatchNorm, GlobalPool, MaxPool, Relu)  # channel c of what they make is channel c of what they read
-KNOWN = (*ELEMENTWISE, Conv, Dense, Input, Softmax)
+CHANNELWISE = (Add, BatchNorm, GlobalPool, MaxPool, Relu)  # channel c of the output depends on channel c of the inputs
+KNOWN = (*CHANNELWISE, Conv, Dense, Input, Softmax)
 
 
 @dataclass(frozen=True)
 class Space:
-    """Layers whose outputs have the same channels: those that make them, those that keep them, those that read them."""
+    """Layers that share their channels: those that produce, those that preserve and those that read them."""
 
-    makers: tuple[str, ...]
-    keepers: tuple[str, ...]
+    producers: tuple[str, ...]
+    preservers: tuple[str, ...]
     readers: tuple[str, ...]
 
 
 def spaces(graph: Graph) -> dict[str, Space]:
-    """By the name of each convolution: all that has to change with the number of its channels.
+    """The space of each convolution, by its name: all layers that change with the number of its channels.
 
     An Add ties its inputs together, so a space may reach across stages. Spaces with the image or a dense layer among
-    the makers, or with grouped convolutions among the makers or readers, are left out: they cannot be widened.
+    the producers, or with grouped convolutions among the producers or readers, cannot be widened and are left out.
     InputError for a network of other kinds of layers, or with shared weights.
     """
     _check_known(graph)
@@ -35,16 +35,16 @@ def spaces(graph: Graph) -> dict[str, Space]:
     spaces = {name: _space(graph, root, name, members) for name, members in found.items()}
     ops = {layer.name: layer.op for layer in graph.layers}
     return {
-        maker: space
+        producer: space
         for space in spaces.values()
-        if all(isinstance(ops[name], Conv) for name in space.makers)
-        and all(getattr(ops[name], "groups", 1) == 1 for name in (*space.makers, *space.readers))
-        for maker in space.makers
+        if all(isinstance(ops[name], Conv) for name in space.producers)
+        and all(getattr(ops[name], "groups", 1) == 1 for name in (*space.producers, *space.readers))
+        for producer in space.producers
     }
 
 
 def _roots(graph: Graph) -> dict[str, str]:
-    """One name for all layers of a space, by layer: disjoint sets, joined where a layer keeps its inputs' channels."""
+    """The representative of each layer's space: disjoint sets, united where a layer preserves its inputs' channels."""
     root = {layer.name: layer.name for layer in graph.layers}
 
     def find(name: str) -> str:
@@ -53,23 +53,23 @@ def _roots(graph: Graph) -> dict[str, str]:
         return name
 
     for layer in graph.layers:
-        if isinstance(layer.op, ELEMENTWISE):
+        if isinstance(layer.op, CHANNELWISE):
             for source in layer.inputs:
                 root[find(layer.name)] = find(source)
     return {name: find(name) for name in root}
 
 
 def _space(graph: Graph, root: dict[str, str], name: str, members: list[Layer]) -> Space:
-    makers = tuple(layer.name for layer in members if isinstance(layer.op, Conv | Dense | Input))
-    keepers = tuple(layer.name for layer in members if layer.name not in makers)
+    producers = tuple(layer.name for layer in members if isinstance(layer.op, Conv | Dense | Input))
+    preservers = tuple(layer.name for layer in members if layer.name not in producers)
     readers = (
         layer.name for layer in graph.layers if isinstance(layer.op, Conv | Dense) and root[layer.inputs[0]] == name
     )
-    return Space(makers, keepers, tuple(readers))
+    return Space(producers, preservers, tuple(readers))
 
 
 def nonnegative(graph: Graph) -> Iterator[str]:
-    """Layers whose maps are nowhere negative, whatever the weights: those a ReLU does not change.
+    """Layers whose outputs are never negative, whatever the weights: those that a ReLU does not change.
 
     InputError as above.
     """

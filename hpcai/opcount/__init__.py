@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from hpcai.errors import InputError
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Shape
-from hpcai.opcount.rules import Seen, aiperf, hpcai500, model
+from hpcai.opcount.rules import ShapedLayer, aiperf, hpcai500, model
 
 __all__ = ["RULES", "Count", "LayerCount", "count", "walk"]
 
-RULES: dict[str, Callable[[Seen], tuple[int, int]]] = {"model": model, "aiperf": aiperf, "hpcai500": hpcai500}
+RULES: dict[str, Callable[[ShapedLayer], tuple[int, int]]] = {"model": model, "aiperf": aiperf, "hpcai500": hpcai500}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ def count(graph: Graph, rule: str) -> Count:
     """Operations per image, forward and backward, by rule `model`, `aiperf` or `hpcai500`; InputError for another."""
     if rule not in RULES:
         raise InputError(f"unknown rule {rule!r}; allowed are {', '.join(RULES)}")
-    rows = tuple(_layer_count(seen, rule) for seen in walk(graph))
+    rows = tuple(_layer_count(shaped, rule) for shaped in walk(graph))
     return Count(rule, sum(row.forward for row in rows), sum(row.backward for row in rows), rows)
 
 
-def walk(graph: Graph) -> list[Seen]:
-    """Each layer but the input, in the order of execution, with what it sees."""
+def walk(graph: Graph) -> list[ShapedLayer]:
+    """Each layer but the input, in the order of execution, with the shapes of its inputs and output."""
     return [
-        Seen(
+        ShapedLayer(
             layer,
             sources=tuple(graph.shapes[name] for name in layer.inputs),
             output=graph.shapes[layer.name],
@@ -59,6 +59,6 @@ def walk(graph: Graph) -> list[Seen]:
     ]
 
 
-def _layer_count(seen: Seen, rule: str) -> LayerCount:
-    forward, backward = RULES[rule](seen)
-    return LayerCount(seen.layer.name, seen.layer.op.kind, seen.output, forward, backward)
+def _layer_count(shaped: ShapedLayer, rule: str) -> LayerCount:
+    forward, backward = RULES[rule](shaped)
+    return LayerCount(shaped.layer.name, shaped.layer.op.kind, shaped.output, forward, backward)

@@ -1,6 +1,6 @@
 """`python -m hpcai.opcount NETWORK --image 224 --rule model`: a table of operations per image, or one JSON object.
 
-A network that finds things needs no more than its name: it is counted for climate fields, part by part, by all rules.
+A detector needs no more than its name: it is counted for climate fields, part by part, by all rules.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Pair
 from hpcai.opcount import RULES, Count, LayerCount, count
 
-PICTURES = {"channels": 3, "classes": 1000}
+IMAGES = {"channels": 3, "classes": 1000}
 FIELDS = {"image": (768, 1152), "channels": 16, "classes": 4}  # of the published ExtremeWeather set
 
 
@@ -49,8 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("network", metavar="NETWORK", help=", ".join((*NAMES, *DETECTING)))
     parser.add_argument("--image", type=_image, metavar="SIZE", help="224, or height x width: 224x160")
     parser.add_argument("--variant", choices=VARIANTS, default="v1.5", help="default v1.5")
-    parser.add_argument("--classes", type=_whole, metavar="N", help="default 1000, of networks that find things 4")
-    parser.add_argument("--channels", type=_whole, metavar="N", help="default 3, of networks that find things 16")
+    parser.add_argument("--classes", type=_whole, metavar="N", help="default 1000, of detectors 4")
+    parser.add_argument("--channels", type=_whole, metavar="N", help="default 3, of detectors 16")
     parser.add_argument("--rule", choices=tuple(RULES))
     parser.add_argument("--json", action="store_true", help="one JSON object with a row for each layer")
     return parser
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
 def _complete(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     """Put what was not said to its default; where there is none, that is an error."""
     detects = asked.network in DETECTING
-    for name, default in (FIELDS if detects else PICTURES).items():
+    for name, default in (FIELDS if detects else IMAGES).items():
         if getattr(asked, name) is None:
             setattr(asked, name, default)
     needed = [] if detects and not asked.json else ["rule"]

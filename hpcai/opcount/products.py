@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from hpcai import networks
 from hpcai.errors import InputError
+from hpcai.formulas.precision import OF_SQUARES
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.layers import SPECS, LayerShape, spec_of
 from hpcai.kernels.spec import DIRECTIONS, DTYPES, FORWARD, INPUT_GRADIENT
@@ -18,7 +19,6 @@ from hpcai.networks.layers import Conv, Dense
 from hpcai.networks.resnet import ARCHITECTURES
 
 AUTO, SQUARE, PRODUCT = "auto", "square", "product"
-OF_SQUARES = ("fp64", "int8")  # types that squares have besides those of PRECISION
 IMAGENET, SMALL = (3, 224, 1000), (3, 32, 10)  # channels, pixels a side and classes where the input does not say
 
 

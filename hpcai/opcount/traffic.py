@@ -1,20 +1,19 @@
-"""Bytes that a training step moves between processor and memory, counted term by term from the layer graph.
+"""Memory traffic of a training step: bytes moved between processor and memory, counted from the layer graph.
 
-The rule: each layer and direction is a kernel that reads every operand once and writes every result once; nothing stays
-in a cache from one kernel to the next. What padding, packing or a second reading of the same operand costs more is the
-kernel's own affair, as recomputation is in the counts of operations. Images are in memory, in the type of the maps,
-when the step begins.
+Each layer and direction counts as one kernel that reads every operand once and writes every result once; nothing stays
+in a cache between kernels. Padding, packing and repeated reads of an operand are not counted, as recomputation is not
+in the counts of operations. Images are in memory, in the type of the activations, when the step begins.
 """
 
 from dataclasses import dataclass
 from math import prod
 
-from hpcai.estimate.memory import HALVES
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Relu, Shape, Softmax, Upsample
 from hpcai.networks.regions import Detections, Proposals, RoiAlign
 from hpcai.opcount import walk
-from hpcai.opcount.rules import Seen, model
+from hpcai.opcount.rules import ShapedLayer, model
 
 Triple = tuple[int, int, int]  # one number for each direction
 
@@ -25,7 +24,7 @@ GRADIENT = 4  # bytes of a gradient on the wire, WIRE fp32
 
 @dataclass(frozen=True, slots=True)
 class LayerTraffic:
-    """What a layer does in a step of the whole batch: FLOP by rule `model` and bytes, by direction."""
+    """Operations (rule `model`) and bytes of a layer in a step of the whole batch, by direction."""
 
     name: str
     kind: str
@@ -42,7 +41,7 @@ class LayerTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a step of one rank does: each layer's, and the bytes of the optimiser's update."""
+    """Operations and bytes of a step of one rank: of each layer, and the bytes of the optimiser's update."""
 
     layers: tuple[LayerTraffic, ...]
     update: int
@@ -90,9 +89,9 @@ class _Stored:
 
 def step(graph: Graph, batch: int, precision: str = "fp32", momentum: bool = True) -> Traffic:
     """What one rank moves in an optimiser step of `batch` samples under a value of PRECISION; same on every rank."""
-    element, weight = HALVES[precision]
-    stored = _Stored(batch, element, weight, precision == "int8")
-    layers = tuple(_layer(graph, seen, stored) for seen in walk(graph))
+    row = PRECISIONS[precision]
+    stored = _Stored(batch, row.activation_bytes, row.weight_bytes, row.quantised)
+    layers = tuple(_layer(graph, shaped, stored) for shaped in walk(graph))
     return Traffic(layers, _update(graph, stored, momentum))
 
 
@@ -101,43 +100,43 @@ def gradient_bytes(graph: Graph) -> int:
     return GRADIENT * sum(graph.parameters.values())
 
 
-def _layer(graph: Graph, seen: Seen, stored: _Stored) -> LayerTraffic:
-    forward, backward = (stored.batch * count for count in model(seen))
-    moved = _moved(seen, stored, graph.weights.get(seen.layer.name, 0))
-    there = seen.layer.name in graph.trained
-    gradients = (moved[1] * seen.input_gradient, moved[2]) if there else (0, 0)
-    joined = _joined(graph, seen, stored) if there else 0
+def _layer(graph: Graph, shaped: ShapedLayer, stored: _Stored) -> LayerTraffic:
+    forward, backward = (stored.batch * count for count in model(shaped))
+    moved = _moved(shaped, stored, graph.weights.get(shaped.layer.name, 0))
+    there = shaped.layer.name in graph.trained
+    gradients = (moved[1] * shaped.input_gradient, moved[2]) if there else (0, 0)
+    accumulated = _accumulated(graph, shaped, stored) if there else 0
     return LayerTraffic(
-        name=seen.layer.name,
-        kind=seen.layer.op.kind,
-        shape=seen.output,
+        name=shaped.layer.name,
+        kind=shaped.layer.op.kind,
+        shape=shaped.output,
         operations=(forward, backward - forward, forward) if backward else (forward, 0, 0),
-        nbytes=(moved[0], gradients[0] + joined, gradients[1]),
+        nbytes=(moved[0], gradients[0] + accumulated, gradients[1]),
     )
 
 
-def _moved(seen: Seen, stored: _Stored, parameters: int) -> Triple:
+def _moved(shaped: ShapedLayer, stored: _Stored, parameters: int) -> Triple:
     """Bytes forward, of the input gradient and of the weight gradient, as if there were both."""
-    source, output = stored.of(seen.source), stored.of(seen.output)
-    match seen.layer.op:
+    source, output = stored.of(shaped.source), stored.of(shaped.output)
+    match shaped.layer.op:
         case Conv() | Dense():
             return _product(source, output, parameters, stored)
         case BatchNorm():
-            return _normalisation(source, seen.source[0])
+            return _normalisation(source, shaped.source[0])
         case Relu():
             return 2 * source, 3 * source, 0  # x to y; y and dy to dx
         case Add():
-            return (len(seen.layer.inputs) + 1) * output, 0, 0  # all inputs to y; dy is every input's gradient as it is
+            return (len(shaped.layer.inputs) + 1) * output, 0, 0  # all inputs to y; dy is the gradient of every input
         case MaxPool():
-            places = stored.batch * prod(seen.output) * INDEX
+            places = stored.batch * prod(shaped.output) * INDEX
             return source + output + places, output + places + source, 0  # x to y and places; dy and places to dx
         case GlobalPool() | Upsample():
             return source + output, output + source, 0  # x to y; dy to dx
         case Proposals() | RoiAlign() | Detections():
-            read = sum(map(stored.of, seen.sources))
+            read = sum(map(stored.of, shaped.sources))
             return read + output, output + read, 0  # all inputs to y; dy to the gradients of all inputs
         case Softmax():
-            return _loss(seen.output[0], stored.batch)
+            return _loss(shaped.output[0], stored.batch)
     return 0, 0, 0
 
 
@@ -169,9 +168,9 @@ def _loss(classes: int, batch: int) -> Triple:
     return moved, moved, 0
 
 
-def _joined(graph: Graph, seen: Seen, stored: _Stored) -> int:
-    """Gradients that arrive from several readers are added one to the other: two read, one written each time."""
-    return 3 * max(0, graph.receivers.get(seen.layer.name, 0) - 1) * stored.of(seen.output)
+def _accumulated(graph: Graph, shaped: ShapedLayer, stored: _Stored) -> int:
+    """Bytes of accumulating the gradients from several readers: two reads and one write for each addition."""
+    return 3 * max(0, graph.receivers.get(shaped.layer.name, 0) - 1) * stored.of(shaped.output)
 
 
 def _update(graph: Graph, stored: _Stored, momentum: bool) -> int:

@@ -13,6 +13,7 @@ from hpcai.data.order import Shard
 from hpcai.data.weather.layout import UNUSED
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.errors import HpcaiError, InputError
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.machine import compilers
 from hpcai.models.detection import regions
@@ -86,7 +87,7 @@ def _refused_here(case: Case, device: torch.device) -> str:
 
 
 def _refused_choice(kernels: str, how: str, precision: str) -> str:
-    if kernels == AUTO and precision == "int8":
+    if kernels == AUTO and PRECISIONS[precision].quantised:
         return "KERNELS auto with PRECISION int8: forward products are ours anyway; allowed: vendor, custom, file:PATH"
     if kernels == AUTO and how == "torch":
         return "KERNELS auto with COMPILE torch: layers are timed one by one; allowed: COMPILE off, or KERNELS custom"

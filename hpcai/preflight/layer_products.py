@@ -7,13 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpcai.kernels.check import affordable, check_convolution, check_gemm
-from hpcai.kernels.check_int8 import check_convolution_of_bytes, check_gemm_of_bytes
+from hpcai.kernels.check import check_layer
 from hpcai.kernels.conv2d import Shape as ConvolutionShape
 from hpcai.kernels.gemm import Shape as ProductShape
-from hpcai.kernels.layers import LayerShape, spec_of
+from hpcai.kernels.layers import LayerShape, affordable, spec_of
 from hpcai.kernels.residual import Residuals
-from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, INT8, Arithmetic
+from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, Arithmetic
 from hpcai.networks.graph import Graph
 from hpcai.opcount.products import shapes_of
 
@@ -28,8 +27,7 @@ def products(graph: Graph, batch: int) -> list[Product]:
 def checked_operations(product: Product) -> int:
     """FLOP of the directions of a product, at the batch that its check is reduced to."""
     shape, directions = product
-    spec = spec_of(shape)
-    return len(directions) * spec.operations(affordable(spec, shape))
+    return len(directions) * spec_of(shape).operations(affordable(shape))
 
 
 def check(
@@ -37,13 +35,7 @@ def check(
 ) -> tuple[Residuals, ...]:
     """Residuals of each direction that training runs, by our kernels in those that are `ours`, else the vendor's."""
     shape, directions = product
-    if isinstance(shape, ConvolutionShape):
-        if arithmetic is INT8:
-            return tuple(check_convolution_of_bytes(shape, str(device), seed, directions, ours))
-        return tuple(check_convolution(shape, str(device), seed, directions, arithmetic, ours))
-    if arithmetic is INT8:
-        return tuple(check_gemm_of_bytes(shape, str(device), seed, directions, ours))
-    return tuple(check_gemm(shape, str(device), seed, directions, arithmetic, ours))
+    return check_layer(shape, str(device), seed, directions, arithmetic, ours)
 
 
 def seen(part: nn.Conv2d | nn.Linear, x: Tensor) -> Product:

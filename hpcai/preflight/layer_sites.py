@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from hpcai.kernels.operators import normalising
 from hpcai.models.fused import normalised
 from hpcai.models.module import Layers
-from hpcai.networks.execution_plan import Step, in_words
+from hpcai.networks.execution_plan import PlannedLayer, batch_norm_site
 from hpcai.preflight.layer_products import Product, seen
 from hpcai.train.laps import Laps
 from hpcai.train.providers import Size
@@ -23,13 +23,13 @@ class Places:
     products: dict[tuple[str, Size], Product] = field(default_factory=dict)
     norms: dict[str, str] = field(default_factory=dict)
 
-    def note(self, name: str, group: Sequence[Step], part: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    def note(self, name: str, group: Sequence[PlannedLayer], part: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         """A layer is called in a step; with a batch norm, what is computed with it."""
         x, size = inputs[0], tuple(inputs[0].shape[1:])
         if isinstance(part, nn.Conv2d | nn.Linear):
             self.products[name, size] = seen(part, x)
         elif isinstance(part, nn.BatchNorm2d) and normalising.applies(x, part.weight):
-            self.norms[name] = in_words(group, x.shape)
+            self.norms[name] = batch_norm_site(group, x.shape)
 
 
 def survey(module: Layers, step: Callable[[], Any]) -> Places:

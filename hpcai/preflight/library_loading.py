@@ -11,12 +11,12 @@ from hpcai import networks
 from hpcai.data import catalog, dataset_paths
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.image_loader import Loader
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, copy, fma_peak, gemm, triad
-from hpcai.kernels.check import check_convolution
-from hpcai.kernels.check_int8 import check_convolution_of_bytes
+from hpcai.kernels.check import check_layer
 from hpcai.kernels.providers import CUSTOM, Unavailable, backend
-from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT, S, Spec, T
+from hpcai.kernels.spec import DIRECTIONS, DTYPES, INPUT_GRADIENT, INT8, S, Spec, T
 from hpcai.kernels.verify import drawn
 from hpcai.machine import memory
 from hpcai.models.build import build as built
@@ -48,10 +48,10 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
         _normalise(any(case["DATASET"].startswith("imagenet:") for case in trained))
     if trained:
         _train(trained[0], device)
-        check_convolution(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
+        check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
     memory.keep_loaded()  # before anything is compiled, which leaves hundreds of MiB to collect
     if compiled and any(map(_of_bytes, trained)):
-        check_convolution_of_bytes(conv2d.Shape(1, MANY, SIDE, SIDE, 1, (3, 3)), str(device), 1)
+        check_layer(conv2d.Shape(1, MANY, SIDE, SIDE, 1, (3, 3)), str(device), 1, arithmetic=INT8)
     if any(case.workload == "nas" for case in cases):
         _search()
     if any(case.workload == "weather" for case in cases):
@@ -74,7 +74,7 @@ def compiles(cases: Sequence[Case], device: torch.device) -> bool:
 
 def _of_bytes(case: Case) -> bool:
     """Whether a case trains by products of bytes, which are always ours."""
-    return bool(case.settings.get("PRECISION") == "int8")
+    return case.settings.get("PRECISION") in [row.name for row in PRECISIONS.values() if row.quantised]
 
 
 def _detect(device: torch.device) -> None:
@@ -109,7 +109,7 @@ def _kernels(device: torch.device) -> None:
     matrices = gemm.Shape(SIDE, SIDE, SIDE)
     layers = [conv2d.Shape(1, channels, SIDE, SIDE, 1, (3, 3)) for channels in (1, MANY)]
     with suppress(Unavailable):
-        for dtype in ("fp32", "fp64", "int8"):
+        for dtype in (name for name, kinds in DTYPES.items() if not kinds.on_gpus):
             _product(gemm.SPEC, matrices, INPUT_GRADIENT, dtype, device)
         for direction in DIRECTIONS:
             _product(gemm.SPEC, matrices, direction, "fp32", device)

@@ -7,15 +7,15 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.kernels import conv2d, operators
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
 from hpcai.kernels.layers import LayerShape, spec_of
-from hpcai.kernels.spec import INT8
 from hpcai.networks.graph import Graph
 from hpcai.preflight.layer_products import products
 from hpcai.record.preflight import PrecisionProbe
-from hpcai.train.precision import PRECISIONS, switched
+from hpcai.train.precision import kind_of, switched
 
 SECONDS = 1.0  # of the whole probe, about
 FEWEST, MOST = 3, 50  # passes of each precision that are timed
@@ -36,7 +36,7 @@ class _Pass:
 
     @classmethod
     def of(cls, precision: str, shape: LayerShape, device: torch.device) -> "_Pass":
-        kind = PRECISIONS[precision].kind
+        kind = kind_of(precision)
         generator = torch.Generator(device).manual_seed(1)
         made = [torch.randn(size, device=device, generator=generator) for size in (shape.x, shape.w, shape.y)]
         x, w, g = (
@@ -55,7 +55,7 @@ class _Pass:
         return clock.now() - begin
 
     def _run(self) -> None:
-        if PRECISIONS[self.precision].arithmetic is INT8:
+        if PRECISIONS[self.precision].quantised:
             y = self._of_bytes()
         elif isinstance(self.shape, conv2d.Shape):
             conversion = converts(self.device.type, PRECISIONS[self.precision].arithmetic)

@@ -8,6 +8,7 @@ from mpi4py import MPI
 
 from hpcai.clock import Phases
 from hpcai.comm.grid import Group
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
 from hpcai.kernels.residual import Residuals as ProductResiduals
@@ -18,7 +19,6 @@ from hpcai.preflight.layer_products import Product, check, products
 from hpcai.preflight.precision_probe import probe
 from hpcai.record.preflight import PrecisionProbe, Residuals, Worst, WrongElements
 from hpcai.train.parallel import wrong_sums
-from hpcai.train.precision import PRECISIONS
 
 Custom = Callable[[Product], Collection[str]]  # directions of a product that custom kernels compute
 

@@ -21,6 +21,7 @@ from mpi4py import MPI
 from torch import Tensor, nn
 
 from hpcai import clock
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import VENDOR
 from hpcai.kernels.spec import fp32_tolerance
@@ -31,7 +32,6 @@ from hpcai.record.preflight import ComparedLayer, ComparedLosses, VendorComparis
 from hpcai.results.vendor_comparison import finite, furthest, gradient_share, pixels, statistics_share
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
-from hpcai.train.precision import PRECISIONS
 from hpcai.train.providers import give_back
 
 Batch = tuple[Tensor, Tensor]

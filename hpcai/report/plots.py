@@ -34,7 +34,7 @@ WIDE = 8  # ratio of numbers from which on an axis is logarithmic
 PART_OF_TRAINING = ("data_wait", "exposed_communication")
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 if a file is no result or matplotlib is missing."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.report.plots", description="Draw pictures of results.")
     parser.add_argument("result", nargs="+", type=Path, help="result.json, or the folder it is in")
@@ -206,4 +206,4 @@ def _pictures() -> list[Picture]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -5,6 +5,7 @@ from itertools import cycle
 from math import exp, log
 from typing import TYPE_CHECKING
 
+from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.record.result import Result
 from hpcai.record.training import TrainingRow
 from hpcai.workloads.kernels.record import KernelCeilings, KernelsTable
@@ -17,7 +18,8 @@ Run = tuple[str, Result]  # the name of a result in the picture, and the result
 Point = tuple[float, float]  # FLOP per byte, GFLOP/s
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
-MARKERS = {"custom": "o", "vendor": "^"}
+MARKERS = {CUSTOM: "o", VENDOR: "^"}
+OTHERS = "svDP"  # markers of further providers, in their order
 LEVELS = {"fma_peak": ("FMA peak", "-"), "gemm": ("GEMM", "--"), "convolution": ("convolution", ":")}
 WIDE = 2000  # ratio of an axis's ends from which on it has few numbers
 ROOM = 2.0  # factor between what lies outermost and the frame
@@ -38,12 +40,18 @@ def plot(axes: "Axes", runs: Sequence[Run]) -> None:
     tests: list[tuple[Point, str]] = []
     for (name, result), colour in zip(runs, cycle(COLOURS), strict=False):
         levels += _ceilings(axes, name, _measured(result), colour)
-        for provider, marker in MARKERS.items():
+        for provider, marker in _markers(result).items():
             _scatter(axes, _kernels(result, provider), f"{name} kernels, {provider}".strip(), colour, marker)
         tests += _tests(axes, name, result, colour)
     _beside(axes, levels)
     _named(axes, tests)
     axes.grid(alpha=0.3, which="both")
+
+
+def _markers(result: Result) -> dict[str, str]:
+    """The marker of each provider of a run."""
+    others = [row.provider for row in result.kernels if row.provider not in MARKERS]
+    return MARKERS | dict(zip(dict.fromkeys(others), cycle(OTHERS), strict=False))
 
 
 def _table(result: Result) -> KernelsTable | None:
@@ -78,7 +86,7 @@ def _point(test: TrainingRow) -> Point:
 def _all_points(result: Result) -> list[Point]:
     """All that must lie within the frame: kernels, tests, and the ridge, or how high the ceilings are."""
     ceilings = _measured(result)
-    points = [point for provider in MARKERS for point in _kernels(result, provider)]
+    points = [point for provider in _markers(result) for point in _kernels(result, provider)]
     points += [_point(test) for test in _placed(result)]
     middle = points[0][0] if points else 1.0
     points += [(middle, level / 1e9) for name in LEVELS if (level := getattr(ceilings, name))]
@@ -129,7 +137,7 @@ def _ridge(ceilings: KernelCeilings, key: str, otherwise: float) -> float:
 def _scatter(axes: "Axes", points: Sequence[Point], label: str, colour: str, marker: str) -> None:
     if points:
         xs, ys = zip(*points, strict=True)
-        face = colour if marker == MARKERS["custom"] else "none"
+        face = colour if marker == MARKERS[CUSTOM] else "none"
         axes.scatter(xs, ys, s=16, marker=marker, facecolors=face, edgecolors=colour, alpha=0.6, label=label)
 
 

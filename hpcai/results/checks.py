@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hpcai.formulas import score
-from hpcai.formulas.precision import ROUNDED
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Check, Operations
@@ -52,7 +52,7 @@ def training_checks(case: Case, raw: TrainingRaw, operations: Operations, qualit
 def residuals(case: Case, found: Residuals) -> Iterator[Check]:
     """The residuals of the products that the provider computes at the layer shapes."""
     yield at_most(RESIDUAL, found.scaled.value, case["RESIDUAL"])
-    yield at_most(ELEMENTWISE[case["PRECISION"] in ROUNDED], found.elementwise.value, 1)
+    yield at_most(ELEMENTWISE[PRECISIONS[case["PRECISION"]].rounded], found.elementwise.value, 1)
     if found.wrong is not None:
         yield at_most(WRONG, found.wrong.value, 0)
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from hpcai.inputfile import Case
-from hpcai.networks.execution_plan import in_words, joined, plan
+from hpcai.networks.execution_plan import batch_norm_site, execution_plan, fused_groups
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import BatchNorm
 from hpcai.opcount.products import layers_of
@@ -46,8 +46,8 @@ def _norms(case: Case, raw: TrainingRaw) -> bool:
 
 def batch_norms(graph: Graph, batch: int) -> Mapping[str, int]:
     """How many batch norms a network has of each shape with what is computed at once with them."""
-    groups = (group for group in joined(plan(graph)) if isinstance(group[0].layer.op, BatchNorm))
-    return Counter(in_words(group, (batch, *graph.shapes[group[0].layer.inputs[0]])) for group in groups)
+    groups = (group for group in fused_groups(execution_plan(graph)) if isinstance(group[0].layer.op, BatchNorm))
+    return Counter(batch_norm_site(group, (batch, *graph.shapes[group[0].layer.inputs[0]])) for group in groups)
 
 
 def _timings(case: Case, raw: TrainingRaw) -> bool:

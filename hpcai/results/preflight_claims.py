@@ -1,6 +1,6 @@
 """Claims about precision, vendor comparison, kernels of a file and staging: which of them a test has, by its KEYs."""
 
-from hpcai.formulas.precision import ROUNDED
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import VENDOR
 from hpcai.record.dataset import Staging
@@ -75,7 +75,7 @@ PRECISION = (
     ),
     Claim(
         "memory.data: converted products of 16 bits only",
-        lambda subject: subject.case["PRECISION"] in ROUNDED or not _converts(subject),
+        lambda subject: PRECISIONS[subject.case["PRECISION"]].rounded or not _converts(subject),
         changed("memory.data.converted", True),
     ),
     Claim(

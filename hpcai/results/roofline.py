@@ -9,7 +9,7 @@ from typing import cast
 
 from hpcai.formulas import roofline
 from hpcai.formulas.collectives import TrainingBackend
-from hpcai.formulas.precision import PRODUCT_TYPES
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.opcount import traffic
 from hpcai.record.dataset import Dataset
@@ -39,7 +39,7 @@ def under_roofline(case: Case, dataset: Dataset, backend: str, rate: float, befo
     graph = graph_of(case, dataset)
     gradients = traffic.gradient_bytes(graph)
     step = traffic.step(graph, case["BATCH"], case["PRECISION"], bool(case["MOMENTUM"]))
-    source, measured = _kernels(before.kernels, PRODUCT_TYPES.get(case["PRECISION"], case["PRECISION"]))
+    source, measured = _kernels(before.kernels, PRECISIONS[case["PRECISION"]].product)
     reduced = _all_reduce(case, backend, gradients, before)
     moved = roofline.moved_in_all_reduce(gradients, case["DEGREE"])
     return placed(rate / (case["GROUPS"] * case["DEGREE"]), step, moved, source, measured, reduced)

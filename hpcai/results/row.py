@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from hpcai import networks, opcount
-from hpcai.formulas.precision import LETTERS
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.record.dataset import Dataset
@@ -18,7 +18,7 @@ def tv(case: Case) -> str:
     """The eight characters that say how a row was made (docs/METRICS.md, T/V)."""
     order = {"row": "R", "column": "C"}[case["MAPPING"]]
     reduction = 0 if case["DEGREE"] == 1 else {"flat": 1}[case["ALLREDUCE"]]
-    precision = LETTERS[case["PRECISION"]]
+    precision = PRECISIONS[case["PRECISION"]].letter
     mode = {"data": 1}[case["PARALLEL"]]
     kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[case["KERNELS"].partition(":")[0]]
     wire = {"fp32": 4}[case["WIRE"]]

@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from hpcai.formulas import eligibility
-from hpcai.formulas.precision import BITS
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.record.entry import Operations
 from hpcai.record.record import Verdict
@@ -77,7 +77,7 @@ def official(case: Case, raw: TrainingRaw, passed: Verdict, rules: eligibility.O
             "epochs": case["EPOCHS"],
             "target": raw.target,
             "penalty": case["PENALTY"],
-            "bits": BITS[case["PRECISION"]],
+            "bits": PRECISIONS[case["PRECISION"]].bits,
             "passed": passed == "PASSED",
             "completed": True,
         },

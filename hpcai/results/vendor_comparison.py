@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import isfinite, prod, sqrt
 
-from hpcai.formulas.precision import NOISE
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
 from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32
@@ -37,7 +37,7 @@ def pixels(case: Case, graph: Graph, layer: str) -> int:
 
 def gradient_share(layer: ComparedLayer, precision: str) -> float:
     """Deviation of a layer's gradients / its bound."""
-    return share(layer.deviation, layer.rounding, layer.norm, NOISE[precision])
+    return share(layer.deviation, layer.rounding, layer.norm, PRECISIONS[precision].rounding)
 
 
 def share(deviation: float, rounding: float, norm: float, noise: float = 0.0) -> float:

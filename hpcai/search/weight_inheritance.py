@@ -67,7 +67,7 @@ def _widened(graph: Graph, morphism: Widen, state: State, generator: torch.Gener
     origin = torch.cat([torch.arange(before), added])
     changed = {
         name: state[name][origin]
-        for layer in (*space.makers, *space.keepers)
+        for layer in (*space.producers, *space.preservers)
         for name in (f"{layer}.{kind}" for kind in OF_CHANNELS)
         if name in state
     }

@@ -19,6 +19,7 @@ from hpcai.data.image_loader import Loader
 from hpcai.data.order import Shard, training_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.models.executed import Executed
 from hpcai.train.evaluate import Validation
 from hpcai.train.execution import Execution
@@ -26,7 +27,7 @@ from hpcai.train.guide import Guide
 from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
 from hpcai.train.parallel import average_statistics
-from hpcai.train.proof import NOISE, Proof
+from hpcai.train.proof import Proof
 from hpcai.train.recipe import Recipe
 from hpcai.train.schedules import learning_rate
 from hpcai.train.state import Progress, TrainingState
@@ -57,7 +58,7 @@ class Training:
         validation: Validation,
         group: Group,
         seed: int,
-        noise: float = NOISE["fp32"],
+        noise: float = PRECISIONS["fp32"].rounding,
         warmup_steps: int = WARMUP_STEPS,
         audited: int | None = None,
         objective: Objective | None = None,

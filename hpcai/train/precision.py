@@ -6,7 +6,6 @@ fp32 is left exactly as it is.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -15,10 +14,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from hpcai.clock import synchronise
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
 from hpcai.kernels.providers import Unavailable
-from hpcai.kernels.spec import BF16, FP16, FP32, INT8, TF32, Arithmetic
+from hpcai.kernels.spec import FP32, INT8, TF32
 from hpcai.machine import device as devices
 from hpcai.train import quantised
 
@@ -28,29 +28,10 @@ TF32_LOST = 2.0**-12  # of 1 + this, tf32 keeps 1
 FORCING_TF32 = "NVIDIA_TF32_OVERRIDE"  # of the environment; stronger than what a program asks for
 
 
-@dataclass(frozen=True)
-class Precision:
-    """How one value of PRECISION computes: its products, the type of its parameters, whether its loss is scaled."""
-
-    arithmetic: Arithmetic
-    pure: bool = False  # parameters and activations in that type, but for normalisation; else fp32 parameters
-    scaled: bool = False
-
-    @property
-    def kind(self) -> torch.dtype:
-        """The type of inputs and results of products."""
-        kind: torch.dtype = getattr(torch, self.arithmetic.stored)
-        return kind
-
-
-PRECISIONS = {
-    "fp32": Precision(FP32),
-    "tf32": Precision(TF32),
-    "fp16": Precision(FP16, scaled=True),
-    "bf16": Precision(BF16),
-    "pure16": Precision(BF16, pure=True),
-    "int8": Precision(INT8),
-}
+def kind_of(name: str) -> torch.dtype:
+    """The type of inputs and results of a precision's products."""
+    kind: torch.dtype = getattr(torch, PRECISIONS[name].arithmetic.stored)
+    return kind
 
 
 @contextmanager
@@ -69,24 +50,24 @@ def apply(name: str, module: nn.Module, device: torch.device) -> None:
     16-bit convolutions are computed as `hpcai.kernels.conv2d.vendor.convolve` does, so that the residuals are those of
     what trains. Normalisation keeps its parameters and statistics in fp32 in every precision.
     """
-    precision = PRECISIONS[name]
-    if precision.arithmetic is INT8:
+    precision, kind = PRECISIONS[name], kind_of(name)
+    if precision.quantised:
         quantised.quantise(module)
-    if precision.kind == torch.float32:
+    if kind == torch.float32:
         return
     if precision.pure:
         for part in _products(module):
-            part.to(precision.kind)
+            part.to(kind)
     if converts(device.type, precision.arithmetic):
         for part in _products(module):
             if isinstance(part, nn.Conv2d):
-                part.forward = partial(_converted, part, precision.kind, device.type)  # type: ignore[method-assign]
+                part.forward = partial(_converted, part, kind, device.type)  # type: ignore[method-assign]
     # Partial functions, not closures: a deep copy of the module has to compute with its own layers.
     inner = module.forward
     if precision.pure:
-        module.forward = partial(_pure, inner, precision.kind)
+        module.forward = partial(_pure, inner, kind)
     else:
-        module.forward = partial(_mixed, inner, precision.kind, device.type)
+        module.forward = partial(_mixed, inner, kind, device.type)
 
 
 def _products(module: nn.Module) -> Iterator[nn.Module]:

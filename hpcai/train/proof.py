@@ -15,7 +15,7 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.image_loader import Loader
 from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
-from hpcai.formulas.precision import NOISE
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.kernels.providers import VENDOR
 from hpcai.record.preflight import Worst as WorstRecord
 from hpcai.record.training import Replay
@@ -35,8 +35,8 @@ def noise(precision: str, kernels: str, compiled: bool = False) -> float:
 
     More where others compute than repeat it: compiled kernels, or those of `KERNELS`, but for int8 (`providers.lent`).
     """
-    otherwise = compiled or (kernels != VENDOR and precision != "int8")
-    return NOISE[precision] * (4 if otherwise else 1)
+    otherwise = compiled or (kernels != VENDOR and not PRECISIONS[precision].quantised)
+    return PRECISIONS[precision].rounding * (4 if otherwise else 1)
 
 
 @dataclass

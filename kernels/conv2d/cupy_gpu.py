@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import poison, poisoned
 from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping
@@ -27,6 +26,7 @@ from ..gemm.cupy_gpu import KNOWN
 from ..gemm.cupy_gpu import plan as plan_of_matrices
 from ..providers import Prepared, Unavailable
 from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
+from ..tensors import operands, prepared, result_of
 from . import Shape
 from .cuda import autotune as choice
 from .cuda import launches as convolutions
@@ -137,20 +137,17 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     Unavailable as `forward` says, of gradients of bytes, and of what is larger than the kernels can count.
     """
     dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
-    operand = getattr(torch, kinds.operand)
-    x, w, g = (torch.from_numpy(tensor).to(device, operand, memory_format=LAST) for tensor in data)
+    x, w, g = operands(data, kinds, device, LAST)
     a, b = {FORWARD: (x, w), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (x, g)}[direction]
-    filled = torch.from_numpy(poisoned(shape.result(direction), kinds.computed))
-    c = filled.to(device, getattr(torch, kinds.result), memory_format=LAST)
+    c = result_of(shape.result(direction), kinds, device, LAST)
     window = Window(shape.stride, shape.padding, shape.dilation, shape.groups)
     try:
         planned = plan(direction, dtype, Places(place(a), place(b), place(c)), window)
     except ValueError as error:
         raise Unavailable(str(error)) from None
     assert planned is not None, "the channels are last"
-    workspace, host, wrong = planned.workspace(), getattr(torch, kinds.computed), poison(kinds.computed)
-    call = keeping(lambda: planned(workspace), a, b)
-    return [Prepared(call, lambda: c.to(host).cpu().numpy(), lambda: c.fill_(wrong))]
+    workspace = planned.workspace()
+    return [prepared(keeping(lambda: planned(workspace), a, b), c)]
 
 
 def programs(target: Target) -> Iterator[Program]:

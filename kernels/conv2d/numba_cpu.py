@@ -4,14 +4,14 @@ Each thread has output pixels or filters of its own. A 1 x 1 convolution that ta
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from ..arrays import aligned, poison, poisoned
+from ..arrays import aligned, poisoned, prepared
 from ..cpu.epilogue import Epilogue
 from ..cpu.packing import Matrix
 from ..cpu.simd import OWN
@@ -155,22 +155,6 @@ def _forward_bytes_by_floats(x: Any, w: Any, y: Any, shape: Shape, threads: int)
     y[:] = sums.astype(np.int64).astype(np.int32)
 
 
-def run(
-    data: Tensors, shape: Shape, device: str, directions: Collection[str], stored: str = "float32", threads: int = 1
-) -> dict[str, Any]:
-    """y, dx, dw by direction, NCHW or OIHW, into memory that is filled with NaN before; see conv2d/vendor.py."""
-    x, w, g = (np.ascontiguousarray(tensor.transpose(LAST)) for tensor in data)
-    work = {FORWARD: (forward, x, w), INPUT_GRADIENT: (input_gradient, g, w), WEIGHT_GRADIENT: (weight_gradient, x, g)}
-    results = {}
-    for direction in directions:
-        function, one, other = work[direction]
-        size = [shape.result(direction)[axis] for axis in LAST]
-        result = np.full(size, np.nan, stored)
-        function(one, other, result, shape, threads)
-        results[direction] = result.transpose(FIRST)
-    return results
-
-
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """The one way that there is. See `Prepared`."""
     x, w, g = (aligned(tensor.transpose(LAST)) for tensor in data)
@@ -178,13 +162,8 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     compute, one, other = work[direction]
     size = shape.result(direction)
     result = poisoned(tuple(size[axis] for axis in LAST), x.dtype.name)
-    return [
-        Prepared(
-            lambda: compute(one, other, result, shape, threads),
-            lambda: result.transpose(FIRST),
-            lambda: result.fill(poison(result.dtype.name)),
-        )
-    ]
+    call = partial(compute, one, other, result, shape, threads)
+    return [prepared(call, result, lambda array: array.transpose(FIRST))]
 
 
 def _takes_every_pixel(shape: Shape, *arrays: Lying) -> bool:

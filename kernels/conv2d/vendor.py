@@ -1,6 +1,5 @@
 """Convolution by torch, hence oneDNN or cuDNN, in channels_last: forward and backward as training calls them."""
 
-from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -9,7 +8,7 @@ from torch.nn import functional
 
 from ..arrays import poison
 from ..providers import Prepared
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
 
 PROVIDER = "vendor"
@@ -36,32 +35,6 @@ def convolve(x: Tensor, w: Tensor, bias: Tensor | None, shape: Any, converted: b
     if not converted:
         return functional.conv2d(x, w, bias, *window)
     return functional.conv2d(x.float(), w.float(), None if bias is None else bias.float(), *window).to(x.dtype)
-
-
-def run(
-    data: Tensors,
-    shape: Shape,
-    device: str,
-    directions: Collection[str],
-    stored: str = "float32",
-    compute: Callable[[Tensor, Tensor, Shape], Tensor] | None = None,
-) -> dict[str, Float32]:
-    """y, dx, dw by direction, computed from and to the type `stored`, back on the host in fp32, NCHW or OIHW.
-
-    `compute` makes y and knows its gradients; by default torch's convolution does. tf32 and other switches are as the
-    caller set them.
-    """
-    kind = getattr(torch, stored)
-    x, w, g = (torch.from_numpy(tensor).to(device, kind, memory_format=torch.channels_last) for tensor in data)
-    x.requires_grad_(INPUT_GRADIENT in directions)
-    w.requires_grad_(WEIGHT_GRADIENT in directions)
-    with torch.enable_grad():
-        y = compute(x, w, shape) if compute else convolve(x, w, None, shape, converted=False)
-    if y.requires_grad:
-        torch.autograd.backward(y, g)
-    results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
-    wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
-    return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:

@@ -6,7 +6,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from ..arrays import poison, poisoned
+from ..arrays import poisoned, prepared
 from ..cpu.compiled import compiled
 from ..cpu.parallel import in_team
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
@@ -75,4 +75,4 @@ def prepare(shape: Shape, direction: str, data: str, device: str, threads: int) 
     kind = np.dtype(DTYPES[data].operand)
     sums = poisoned((threads, shape.sums // threads), kind.name)
     work = (threads, kind.type(FACTOR), kind.type(TERM), shape.steps, sums.ctypes.data, sums.strides[0])
-    return [Prepared(lambda: _repeat_on_threads(*work), lambda: sums, lambda: sums.fill(poison(kind.name)))]
+    return [prepared(lambda: _repeat_on_threads(*work), sums)]

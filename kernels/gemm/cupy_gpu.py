@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..arrays import poison, poisoned
 from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping
@@ -22,6 +21,7 @@ from ..cuda.tile_candidates import candidates, engines
 from ..cuda.tiling import BY_ROWS, KINDS, Operand, Result
 from ..providers import Prepared
 from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
+from ..tensors import operands, prepared, result_of
 from . import Shape
 from .cuda.autotune import tile_of
 from .cuda.launches import ALIGNMENT, SOURCE, definitions, launches, workspace_bytes
@@ -108,14 +108,13 @@ def _copied(given: tuple[Any, ...], type: str, relu: bool, factor: float) -> Non
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """The one way that there is; its workspace is taken. See `Prepared`. Unavailable as `gemm` says."""
     dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
-    x, w, g = (torch.from_numpy(tensor).to(device, getattr(torch, kinds.operand)) for tensor in data)
+    x, w, g = operands(data, kinds, device)
     a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
-    c = torch.from_numpy(poisoned(shape.result(direction), kinds.computed)).to(device, getattr(torch, kinds.result))
+    c = result_of(shape.result(direction), kinds, device)
     planned = plan(dtype, Places(place(a), place(b), place(c)))
     assert planned is not None, "matrices in one piece"
-    workspace, host, wrong = planned.workspace(), getattr(torch, kinds.computed), poison(kinds.computed)
-    call = keeping(lambda: planned(workspace), a, b)
-    return [Prepared(call, lambda: c.to(host).cpu().numpy(), lambda: c.fill_(wrong))]
+    workspace = planned.workspace()
+    return [prepared(keeping(lambda: planned(workspace), a, b), c)]
 
 
 def programs(target: Target) -> list[Program]:

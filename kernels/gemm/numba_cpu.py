@@ -1,11 +1,10 @@
 """The matrix product in Numba: blocks that fit the caches, each thread on a part of its own."""
 
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from ..arrays import poison, poisoned
+from ..arrays import poisoned, prepared
 from ..cpu.blocking import CROWDED, blocks, blocks_of, row_pitch, share_of, shares
 from ..cpu.compiled import compiled
 from ..cpu.epilogue import Epilogue, finish, from_channel, no_epilogue
@@ -67,18 +66,6 @@ def _by_floats(a: Any, b: Any, c: Any, threads: int) -> None:
         c += part_of_c.astype(np.int32)
 
 
-def run(
-    data: Tensors, shape: Shape, device: str, directions: Collection[str], stored: str = "float32", threads: int = 1
-) -> dict[str, Any]:
-    """y, dx, dw by direction, into memory that is filled with NaN before; see gemm/vendor.py."""
-    x, w, g = data
-    factors = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}
-    results = {direction: np.full(shape.result(direction), np.nan, stored) for direction in directions}
-    for direction, result in results.items():
-        gemm(*factors[direction], result, threads=threads)
-    return results
-
-
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """The one way that there is. See `Prepared`. Unavailable for types that only GPUs multiply."""
     if dtype_of(data) not in TYPES:
@@ -87,7 +74,7 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     a, b = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}[direction]
     c = poisoned(shape.result(direction), "int32" if a.dtype == np.int8 else a.dtype.name)
     multiply_them = gemm_bytes if a.dtype == np.int8 else gemm
-    return [Prepared(lambda: multiply_them(a, b, c, threads=threads), lambda: c, lambda: c.fill(poison(c.dtype.name)))]
+    return [prepared(lambda: multiply_them(a, b, c, threads=threads), c)]
 
 
 def matrix(array: Any) -> Matrix:

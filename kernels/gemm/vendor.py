@@ -1,46 +1,17 @@
 """The matrix product by torch, hence MKL, oneDNN or cuBLAS: forward and backward as training calls them."""
 
-from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from ..arrays import poison, poisoned
 from ..providers import Prepared, Unavailable
-from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors, dtype_of
+from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
+from ..tensors import operands, prepared, result_of
 from . import Shape
 
 PROVIDER = "vendor"
 DEVICES = ("cpu", "cuda")
-
-
-def run(
-    data: Tensors,
-    shape: Shape,
-    device: str,
-    directions: Collection[str],
-    stored: str = "float32",
-    compute: Callable[[Tensor, Tensor], Tensor] = functional.linear,
-) -> dict[str, Float32]:
-    """y, dx, dw by direction, computed from and to the type `stored`, back on the host in fp32.
-
-    `compute` makes y and knows its gradients.
-
-    tf32 and other switches are as the caller set them.
-    """
-    x, w, g = (torch.from_numpy(tensor).to(device, getattr(torch, stored)) for tensor in data)
-    x.requires_grad_(INPUT_GRADIENT in directions)
-    w.requires_grad_(WEIGHT_GRADIENT in directions)
-    with torch.enable_grad():
-        y = compute(x, w)
-    if y.requires_grad:
-        torch.autograd.backward(y, g)
-    results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
-    wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
-    return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
@@ -53,12 +24,12 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
     if kinds.held is not Tensors and not device.startswith("cuda"):
         raise Unavailable(f"{dtype} products by torch on a {device}; they are computed on GPUs")
-    x, w, g = (torch.from_numpy(tensor).to(device, getattr(torch, kinds.operand)) for tensor in data)
+    x, w, g = operands(data, kinds, device)
     a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
-    c = torch.from_numpy(poisoned(shape.result(direction), kinds.computed)).to(device, getattr(torch, kinds.result))
+    c = result_of(shape.result(direction), kinds, device)
     if dtype == "int8":
         return _of_bytes(a, {"": b, **({"second by columns": b.t().contiguous().t()} if a.is_cuda else {})}, c)
-    return [_prepared(partial(_multiply, dtype == "tf32"), a, b, c)]
+    return [prepared(partial(_multiply, dtype == "tf32", a, b, c), c)]
 
 
 def _multiply(tf32: bool, a: Tensor, b: Tensor, out: Tensor) -> None:
@@ -78,7 +49,8 @@ def _of_bytes(a: Tensor, ways: dict[str, Tensor], c: Tensor) -> list[Prepared]:
     """Those of the ways that torch computes, each tried once."""
     found, why = [], ""
     for variant, b in ways.items():
-        way = _prepared(torch._int_mm, a, b, c.clone())._replace(variant=variant)
+        own = c.clone()
+        way = prepared(partial(torch._int_mm, a, b, out=own), own, variant)
         try:
             way.call()
         except RuntimeError as error:
@@ -88,9 +60,3 @@ def _of_bytes(a: Tensor, ways: dict[str, Tensor], c: Tensor) -> list[Prepared]:
     if not found:
         raise Unavailable(why)
     return found
-
-
-def _prepared(multiply: Callable[..., Any], a: Tensor, b: Tensor, c: Tensor) -> Prepared:
-    wrong = poison("int32" if c.dtype == torch.int32 else "float32")
-    host = torch.float32 if c.itemsize == 2 else c.dtype
-    return Prepared(lambda: multiply(a, b, out=c), lambda: c.to(host).cpu().numpy(), lambda: c.fill_(wrong))

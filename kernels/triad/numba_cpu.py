@@ -5,7 +5,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from ..arrays import poison, poisoned
+from ..arrays import poisoned, prepared
 from ..cpu.compiled import compiled
 from ..cpu.load_store import bytes_of, read, write
 from ..cpu.packing import LINE
@@ -69,4 +69,4 @@ def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: i
     """The one way that there is. See `Prepared`."""
     b, c = data
     a = poisoned((shape.length,), b.dtype.name)
-    return [Prepared(lambda: triad(a, b, c, S, threads), lambda: a, lambda: a.fill(poison(a.dtype.name)))]
+    return [prepared(lambda: triad(a, b, c, S, threads), a)]

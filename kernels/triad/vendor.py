@@ -1,12 +1,12 @@
 """The triad by torch."""
 
-import math
 from typing import Any
 
 import torch
 
 from ..arrays import poisoned
 from ..providers import Prepared
+from ..tensors import prepared
 from . import S, Shape, Vectors
 
 PROVIDER = "vendor"
@@ -22,4 +22,4 @@ def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: i
     """The one way that there is. See `Prepared`."""
     b, c = (torch.from_numpy(vector).to(device) for vector in data)
     a = torch.from_numpy(poisoned((shape.length,), data.b.dtype.name)).to(device)
-    return [Prepared(lambda: torch.add(b, c, alpha=S, out=a), lambda: a.cpu().numpy(), lambda: a.fill_(math.nan))]
+    return [prepared(lambda: torch.add(b, c, alpha=S, out=a), a)]

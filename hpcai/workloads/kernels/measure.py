@@ -14,7 +14,7 @@ from hpcai.estimate import Rank
 from hpcai.inputfile import Case
 from hpcai.kernels import gemm
 from hpcai.kernels.layers import SPECS
-from hpcai.kernels.providers import VENDOR, backend
+from hpcai.kernels.providers import VENDOR, backend, providers
 from hpcai.kernels.spec import INPUT_GRADIENT
 from hpcai.kernels.verify import drawn
 from hpcai.machine import caches, memory
@@ -131,4 +131,5 @@ def task_of(product: Product, operands: Callable[[Any, str, tuple[str, ...]], An
     names = ProductNames(*(getattr(product, name) for name in ProductNames._fields))
     wanted = ("w", "g") if product.direction == PRODUCT else ("x", "w", "g")
     data = partial(operands, product.layer, product.dtype, wanted)
-    return Task(names, SPECS[product.kernel], product.layer, product.computed, data)
+    spec = SPECS[product.kernel]
+    return Task(names, spec, product.layer, product.computed, data, providers(spec))

@@ -11,7 +11,7 @@ from msgspec import convert
 from hpcai import clock
 from hpcai.formulas.score import LARGEST
 from hpcai.kernels import verify
-from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
+from hpcai.kernels.providers import Prepared, Unavailable, backend
 from hpcai.kernels.spec import DTYPES
 from hpcai.preflight import block_timing
 from hpcai.workloads.kernels.record import MeasuredKernel, MissingKernel
@@ -60,7 +60,7 @@ class Task:
     shape: Any
     direction: str
     data: Callable[[], Any]
-    providers: tuple[str, ...] = (CUSTOM, VENDOR)
+    providers: tuple[str, ...]
 
 
 def measured(task: Task, team: Team) -> tuple[list[MeasuredKernel], list[MissingKernel]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from hpcai.formulas import eligibility, score
-from hpcai.formulas.precision import BITS
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.formulas.trial_schedule import number
 from hpcai.inputfile import Case
@@ -160,7 +160,7 @@ def official(case: Case, raw: SearchRaw, scores: SearchScores, passed: Verdict) 
             "replay": case["REPLAY"],
             "seconds": raw.seconds,
             "error": 1 - scores.quality,
-            "bits": BITS[case["PRECISION"]],
+            "bits": PRECISIONS[case["PRECISION"]].bits,
             "passed": passed == "PASSED",
             "completed": True,
         }

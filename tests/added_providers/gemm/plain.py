@@ -1,0 +1,24 @@
+"""A third provider of the matrix product, by NumPy: one file, laid into the kernel's folder, is all that it takes."""
+
+from functools import partial
+
+import numpy as np
+
+from hpcai.kernels.arrays import poisoned, prepared
+from hpcai.kernels.gemm import Shape
+from hpcai.kernels.gemm.reference import factors
+from hpcai.kernels.providers import Prepared, Unavailable
+from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, Tensors, dtype_of
+
+PROVIDER = "plain"
+DEVICES = ("cpu",)
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """np.matmul; Unavailable for bytes, which it multiplies as bytes."""
+    if dtype_of(data) not in ("fp32", "fp64"):
+        raise Unavailable(f"{dtype_of(data)} products by NumPy")
+    left, right = factors(direction, data)
+    result = poisoned(shape.result(direction), left.dtype.name)
+    product = result if direction in (FORWARD, INPUT_GRADIENT) else result.T
+    return [prepared(partial(np.matmul, left, right, out=product), result)]

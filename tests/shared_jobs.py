@@ -1,0 +1,118 @@
+"""The jobs that tests on ranks share: begun in the background, one after the other, and again where a test failed."""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from launch import Job, start_job
+
+REPORTS = "HPCAI_TEST_REPORTS"
+RANKS = "HPCAI_TEST_RANKS"
+# The first test that calls our kernels compiles them: over a minute on a slow machine.
+TIMEOUT = 300.0
+
+
+class Launched(NamedTuple):
+    """What the ranks of a job reported, each of each test, and how the job ended."""
+
+    ranks: int
+    reports: list[dict[str, Any]]
+    code: str
+    output: str
+
+    def of(self, test: str) -> list[dict[str, Any]]:
+        """The reports of one test."""
+        return [report for report in self.reports if report["test"] == test]
+
+    def whole(self, test: str) -> bool:
+        """Whether all ranks have run it to its end, so that it need not run again."""
+        verdicts = [report["verdict"] for report in self.of(test)]
+        return len(verdicts) == self.ranks and "failed" not in verdicts
+
+    def evaluate(self, test: str) -> None:
+        """Pass only if every rank said that it passed."""
+        found = self.of(test)
+        if not self.whole(test):
+            failed = [f"--- rank {each['rank']}\n{each['text']}" for each in found if each["verdict"] == "failed"]
+            summary = f"{len(found)} of {self.ranks} ranks reported; mpirun: {self.code} on {self.ranks} ranks"
+            pytest.fail("\n".join([summary, *failed, self.output]), pytrace=False)
+        if {report["verdict"] for report in found} == {"skipped"}:
+            pytest.skip(found[0]["text"])
+
+
+class SharedJobs:
+    """One job for all tests of so many ranks and such a time limit; one of its own for each that is marked `alone`."""
+
+    def __init__(self, items: Sequence[pytest.Item]) -> None:
+        self.items = items
+        self.environment = dict(os.environ)  # a test that runs when a job is started may have changed it
+        self.running: Job | None = None
+        self.pool = ThreadPoolExecutor(1)
+        self.jobs: dict[str, Future[Launched]] = {}
+        for item in items:
+            if item.nodeid not in self.jobs and not item.get_closest_marker("alone"):
+                batch = self._batch(item)
+                self.jobs |= dict.fromkeys((each.nodeid for each in batch), self.pool.submit(self._launch, batch))
+
+    def launched(self, item: pytest.Item) -> Launched:
+        """The job that ran the test to its end, else a new one that begins with it."""
+        if item.nodeid in self.jobs and (found := self.jobs[item.nodeid].result()).whole(item.nodeid):
+            return found
+        batch = self._batch(item)
+        again: Future[Launched] = Future()
+        again.set_result(self._launch(batch))
+        self.jobs |= dict.fromkeys((each.nodeid for each in batch), again)
+        return again.result()
+
+    def end(self) -> None:
+        """Kill what still runs: nobody waits for it any more."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        if self.running:
+            self.running.kill()
+        self.pool.shutdown()
+
+    def _batch(self, item: pytest.Item) -> list[pytest.Item]:
+        """The test and those later ones that share its job."""
+        if item.get_closest_marker("alone"):
+            return [item]
+        later = self.items[self.items.index(item) :]
+        return [each for each in later if asked(each) == asked(item) and not each.get_closest_marker("alone")]
+
+    def _launch(self, batch: Sequence[pytest.Item]) -> Launched:
+        """Run tests one after the other in one job, until one fails or takes longer than the time limit."""
+        ranks, timeout = asked(batch[0])
+        # Only just before the end: what it reads of running threads may end the process by a segmentation fault.
+        hung = f"faulthandler_timeout={max(timeout - 10.0, 0.5 * timeout)}"
+        # -m: the tests are chosen already, and some of them by a mark that the project's own options exclude.
+        arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, "-m", ""]
+        chosen = [item.nodeid for item in batch]
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"OMP_NUM_THREADS": "1", **self.environment, REPORTS: folder, RANKS: str(ranks)}
+            with start_job([*arguments, *chosen], ranks, batch[0].config.rootpath, environment) as self.running:
+                code, output = _ended(self.running, Path(folder), timeout)
+            reports = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))]
+        self.running = None
+        return Launched(ranks, reports, code, output)
+
+
+def asked(item: pytest.Item) -> tuple[int, float]:
+    """The number of ranks and the time limit that a test asks for."""
+    marker = item.get_closest_marker("parallel")
+    assert marker
+    ranks = item.config.getoption("--ranks") or marker.args[0]
+    return int(ranks), float(marker.kwargs.get("timeout", TIMEOUT))
+
+
+def _ended(job: Job, folder: Path, timeout: float) -> tuple[str, str]:
+    """The exit code and the output of a job that writes a file into a folder for every test that ended."""
+    try:
+        finished = job.wait_while(lambda: len(os.listdir(folder)), timeout)
+        return str(finished.returncode), f"{finished.stdout}{finished.stderr}"
+    except subprocess.TimeoutExpired as late:
+        return f"no end after {timeout:g} s", f"{late.stdout.decode()}{late.stderr.decode()}"
