@@ -1,6 +1,7 @@
 """Results altered in one place, written to disk and verified."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,3 +56,16 @@ def places(value: Any, path: Where = ()) -> Iterator[Where]:
     for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield (*path, key)
         yield from places(part, (*path, key))
+
+
+def other_values(value: Any) -> list[Any]:
+    """Other values of the same type."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, -value - 2]
+    if isinstance(value, float):
+        return [value * (1 + 1e-7) if value else 1e-300, math.nextafter(value, math.inf), -value]
+    if isinstance(value, str):
+        return [value + " ", value.swapcase() + "x", ""] if value else ["x"]
+    return [0]

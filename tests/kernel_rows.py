@@ -37,7 +37,7 @@ def measured(product: Product, provider: str) -> MeasuredKernel:
     names = ("kernel", "direction", "shape", "of", "occurrences", "dtype", "operations", "nbytes")
     found = {name: getattr(product, name) for name in names}
     checked = "random vectors" if product.operations > 2**31 else "every element"
-    own: dict[str, Any] = {"provider": provider, "variant": "", "seconds": seconds, "checked": checked}
+    own: dict[str, Any] = {"threads": 1, "provider": provider, "variant": "", "seconds": seconds, "checked": checked}
     return convert({**found, **own, "residual": 0.0 if product.dtype == "int8" else 0.25}, MeasuredKernel)
 
 
@@ -58,6 +58,7 @@ def ceiling(kernel: str, dtype: str, shape: str, operations: int, nbytes: int, p
         "of": "ceiling",
         "occurrences": 1,
         "dtype": dtype,
+        "threads": 1,
         "provider": provider,
         "variant": "",
         "operations": operations,

@@ -6,51 +6,54 @@ from typing import Any
 
 import kernel_rows
 import measured_collectives as collectives
-from hpcai.result.collectives import ONE_RANK, same_as
+from made_records import MEMORY, altered
+from msgspec import structs
 from small_run import INPUT, golden
 
-from hpcai import result as results
-from hpcai.comm.grid_coordinates import described, grids_of, groups_of
+from hpcai.comm.grid_coordinates import grids_of, groups_of, idle_ranks, listed_grids
+from hpcai.formulas.collectives import ONE_RANK, same_as
 from hpcai.inputfile import parse
+from hpcai.record.loading import result_of
+from hpcai.record.plain import text
+from hpcai.record.problem import input_of
+from hpcai.record.result import Result
+from hpcai.results.alterations import changed
+from hpcai.results.assembly import EMPTY, enter
+from hpcai.results.measured import Measured
+from hpcai.results.summary import sealed
 
 Json = dict[str, Any]
 
 SECTIONS = "[kernels]\nresnet8 8 auto SHAPES\n2 BATCH\n[comm]\n1K 64K SIZES\n2 GROUPS\n1 DEGREE\n\n[ensemble]"
 SKIPPED = {"group": ONE_RANK, "across": same_as("world"), "node": same_as("world"), "between": ONE_RANK}
-MEMORY = {
-    "peak_bytes": 300 * 2**20,
-    "baseline_bytes": 200 * 2**20,
-    "device_peak_bytes": 0,
-    "whole_run": False,
-    "accelerated": False,
-    "planned_bytes": 310 * 2**20,
-}
 
 
 @cache
-def _made(trained: bool) -> str:
-    stored = golden()
-    text = INPUT.read_text("utf-8").replace("[ensemble]", SECTIONS)
-    problem = parse(text if trained else text.partition("[ensemble]")[0], name="input.dat")
-    made = {**stored, "input": problem.as_dict(), **{member: [] for member in results.EMPTY}}
+def result_with_tables(trained: bool = True) -> Result:
+    """The made-up result; without a test unless `trained`."""
+    stored = result_of(golden())
+    input_text = INPUT.read_text("utf-8").replace("[ensemble]", SECTIONS)
+    problem = parse(input_text if trained else input_text.partition("[ensemble]")[0], name="input.dat")
     kernels, comm, *others = cases = problem.cases(2)
-    made["environment"] |= described(grids_of(case.settings for case in cases), 2)
-    for rank in made["ranks"]:
-        rank["groups"] = groups_of(rank["rank"], grids_of(case.settings for case in cases))
-    results.enter(made, kernels, {**kernel_rows.raw_of(kernels, 512, 1024), "memory": MEMORY})
+    grids = grids_of(case.settings for case in cases)
+    listed = {"grids": listed_grids(grids), "idle": idle_ranks(grids, 2)}
+    ranks = tuple(structs.replace(rank, groups=tuple(groups_of(rank.rank, grids))) for rank in stored.ranks)
+    environment = structs.replace(stored.environment, **listed)
+    made = structs.replace(stored, input=input_of(problem), environment=environment, ranks=ranks, **EMPTY)
+    made, _ = enter(made, kernels, Measured(kernel_rows.raw_of(kernels, 512, 1024), MEMORY))
     measured = collectives.raw_of(comm, {"world": 2}, SKIPPED, lambda nbytes: 1e-5 + 1e-9 * nbytes)
-    results.enter(made, comm, {**measured, "memory": MEMORY})
-    del stored["tests"][0]["raw"]["phases"]["start-up"]  # is told by the first case
-    for case, test in zip(others, stored["tests"], strict=False):
-        results.enter(made, case, test["raw"])
-    return json.dumps(results.sealed(made, len(cases)))
+    made, _ = enter(made, comm, Measured(measured, MEMORY))
+    for case, test in zip(others, stored.tests, strict=False):
+        raw = altered(test.raw, changed("phases.start_up", None))  # which the first case of a run has
+        made, _ = enter(made, case, Measured(raw, test.memory, test.telemetry))
+    return sealed(made, len(cases))
 
 
 def with_tables() -> Json:
-    """The made-up result, to be altered at will."""
-    return dict(json.loads(_made(True)))
+    """The made-up result as JSON, to be altered at will."""
+    return dict(json.loads(text(result_with_tables())))
 
 
 def tables_alone() -> Json:
     """The same without a test, to be altered at will."""
-    return dict(json.loads(_made(False)))
+    return dict(json.loads(text(result_with_tables(trained=False))))

@@ -143,22 +143,13 @@ def test_whole_measurements_break_no_claim() -> None:
     assert broken(raw_of(automatic, 512, 2048), automatic) == []
 
 
-@pytest.mark.parametrize("name", ["operations", "nbytes", "occurrences", "seconds", "residual"])
+@pytest.mark.parametrize("name", ["operations", "nbytes", "occurrences", "seconds", "threads", "residual"])
 def test_no_number_of_a_row_may_be_altered_alone(name: str) -> None:
     raw = raw_of(CASE)
     for place in range(len(raw.rows)):
         assert refused(raw, place, name, -1), (place, name)
         assert refused(raw, place, name, 10**6) or name in ("seconds", "residual")
     assert name != "seconds" or refused(raw, 0, name, 0)
-
-
-def test_threads_of_a_row_are_those_of_the_table() -> None:
-    """They cannot be altered: a row has no threads of its own, and those of the table are at least one."""
-    raw = raw_of(CASE)
-    assert refused(raw, 0, "threads", 1)
-    for threads in (0, -1, 1.5):
-        with pytest.raises(ValidationError):
-            altered(raw, changed("threads", threads))
 
 
 @pytest.mark.parametrize("name", ["shape", "direction", "kernel", "of", "dtype", "provider"])

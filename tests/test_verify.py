@@ -1,31 +1,17 @@
 """Verification: what follows from the raw measurements passes, any altered number does not."""
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import holder, leaves, put, verified
+from alterations import holder, leaves, other_values, put, verified
 from shares import IN_TURNS, of_turn
 from small_run import GOLDEN, failing_run, golden, judged, live_run, renewed
 
 from hpcai.report import files, verify
-
-
-def alterations(value: Any) -> list[Any]:
-    """Other values of the same type."""
-    if isinstance(value, bool):
-        return [not value]
-    if isinstance(value, int):
-        return [value + 1, -value - 2]
-    if isinstance(value, float):
-        return [value * (1 + 1e-7) if value else 1e-300, math.nextafter(value, math.inf), -value]
-    if isinstance(value, str):
-        return [value + " ", value.swapcase() + "x", ""] if value else ["x"]
-    return [0]
 
 
 def test_the_stored_result_with_its_report_and_table() -> None:
@@ -52,7 +38,7 @@ def test_layout_of_the_file_does_not_matter(tmp_path: Path) -> None:
 @IN_TURNS
 def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path, turn: int) -> None:
     for path, value in of_turn(leaves(golden()), turn):
-        for other in alterations(value):
+        for other in other_values(value):
             result = golden()
             put(result, path, other)
             result = renewed(result) if path != ("digest",) else result

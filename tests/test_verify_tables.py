@@ -1,27 +1,29 @@
 """Verification of tables: sound ones pass, a number, word or flag altered anywhere in them does not."""
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import Where, leaves, put, verified
+from alterations import Where, leaves, other_values, put, verified
 from jsonschema import Draft202012Validator
-from made_tables import tables_alone, with_tables
-from small_run import cases_of, judged, renewed
-from test_verify import alterations
+from made_tables import result_with_tables, tables_alone, with_tables
+from small_run import GOLDEN, rebuilt, renewed
 
 from hpcai.errors import HpcaiError
-from hpcai.report import consistency, files, schema, verify
+from hpcai.record.loading import load
+from hpcai.record.schema import schema
+from hpcai.report import files
+from hpcai.results.assembly import broken_claims
+from hpcai.verification import verify
 
 Json = dict[str, Any]
 
 # What may be altered, to some extent, by one who makes all that follows anew: no other number says it.
 UNPROVEN = {
     "tables.raw.rows.seconds", "tables.raw.rows.residual", "tables.raw.rows.iterations", "tables.raw.rows.variant",
-    "tables.raw.rows.checked", "tables.raw.missing.why", "tables.raw.memory.peak_bytes",
-    "tables.raw.memory.baseline_bytes", "tables.raw.memory.planned_bytes", "tables.raw.memory.whole_run",
+    "tables.raw.rows.checked", "tables.raw.missing.why", "tables.memory.peak_bytes",
+    "tables.memory.baseline_bytes", "tables.memory.planned_bytes", "tables.memory.whole_run",
 }  # fmt: skip
 
 
@@ -43,46 +45,51 @@ def representatives(result: Json) -> Iterator[tuple[Where, Any]]:
                 yield path, value
 
 
+def measured(path: Where) -> bool:
+    """Whether a value is a raw measurement, from which others follow."""
+    return path[0] == "tables" and path[2] in ("raw", "memory")
+
+
 def passes(path: Where, value: Any, folder: Path) -> bool:
     """Whether a result, one value altered and all that follows made anew, is PASSED and verified."""
     try:
-        result = judged(put(tables_alone(), path, value))
+        result = rebuilt(put(tables_alone(), path, value))
     except (HpcaiError, ArithmeticError, ValueError, TypeError, LookupError):
         return False
     return result["summary"]["failed"] == 0 and not verified(result, folder)
 
 
 def test_sound_tables_with_their_files(tmp_path: Path) -> None:
-    files.write(tmp_path, with_tables())
-    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "series.h5", *verify.TEXTS} - {"trials.csv"}
+    files.write(tmp_path, result_with_tables())
+    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "series.h5", *files.names()} - {"trials.csv"}
     assert verify.differences(tmp_path / "result.json") == []
     assert "with report.txt and result.csv and kernels.csv" in verify.standing(tmp_path / "result.json")
-    Draft202012Validator(schema.schema()).validate(with_tables())
+    Draft202012Validator(schema()).validate(with_tables())
 
 
 def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
     """What was measured is altered by the next test, by a better forger."""
-    derived = [(path, value) for path, value in representatives(tables_alone()) if "raw" not in path]
+    derived = [(path, value) for path, value in representatives(tables_alone()) if not measured(path)]
     for path, value in [*derived, *leaves(tables_alone()["summary"], ("summary",))]:
-        for other in alterations(value)[:1]:
+        for other in other_values(value)[:1]:
             assert verified(renewed(put(tables_alone(), path, other)), tmp_path), f"{path}: {value} -> {other}"
 
 
 def test_what_was_measured_cannot_be_altered_alone(tmp_path: Path) -> None:
     """By one who makes rows, ceilings, summary, fingerprint and digest anew."""
-    assert verified(judged(tables_alone()), tmp_path) == []
+    assert verified(rebuilt(tables_alone()), tmp_path) == []
     for path, value in representatives(tables_alone()):
-        if path[:1] == ("tables",) and path[2] == "raw" and name_of(path) not in UNPROVEN:
-            for other in (other for other in alterations(value) if other != value):
+        if measured(path) and name_of(path) not in UNPROVEN:
+            for other in (other for other in other_values(value) if other != value):
                 assert not passes(path, other, tmp_path), f"{path}: {value} -> {other}"
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_seconds_and_memory_are_positive(number: int, tmp_path: Path) -> None:
-    raw = ("tables", number, "raw")
-    for path in ((*raw, "rows", 0, "seconds"), (*raw, "memory", "baseline_bytes"), (*raw, "memory", "peak_bytes")):
-        assert not passes(path, 0, tmp_path) and not passes(path, -1, tmp_path)
-    assert not passes((*raw, "memory", "planned_bytes"), 1, tmp_path)
+    table = ("tables", number)
+    for path in (("raw", "rows", 0, "seconds"), ("memory", "baseline_bytes"), ("memory", "peak_bytes")):
+        assert not passes((*table, *path), 0, tmp_path) and not passes((*table, *path), -1, tmp_path)
+    assert not passes((*table, "memory", "planned_bytes"), 1, tmp_path)
 
 
 def _without(result: Json, member: str) -> None:
@@ -122,25 +129,31 @@ def test_tables_and_rows_added_taken_away_or_exchanged_are_caught(
         lambda raws: raws[1]["skipped"].pop(),
     ],
 )
-def test_measured_rows_added_or_taken_away_are_caught(change: Callable[[list[Json]], None], tmp_path: Path) -> None:
+def test_measured_rows_added_or_taken_away_fail_the_table(change: Callable[[list[Json]], None], tmp_path: Path) -> None:
+    """By the program itself, and whoever writes PASSED all the same is caught."""
     result = with_tables()
     change([table["raw"] for table in result["tables"]])
-    assert verified(judged(result), tmp_path)
+    made = rebuilt(result)
+    assert made["summary"]["failed"] == 1 and verified(made, tmp_path) == []
+    for table in made["tables"]:
+        table["verdict"] = "PASSED"
+    assert verified(renewed(made), tmp_path)
 
 
 def test_a_contradiction_is_named(tmp_path: Path) -> None:
     result = with_tables()
     result["tables"][0]["raw"]["ranks"] = 3
-    assert verified(judged(result), tmp_path) == ["tables[0].raw does not fulfil: kernels: ranks, of the environment"]
-    cases = cases_of(with_tables())
-    for case, table in zip(cases, with_tables()["tables"], strict=False):
-        environment = with_tables()["environment"]
-        assert not list(consistency.contradictions_of_table(case, table["raw"], environment))
+    claim = "tables[0].raw does not fulfil: ranks: those of the environment"
+    assert claim in verified(renewed(result), tmp_path)
+    assert rebuilt(result)["tables"][0]["verdict"] == "FAILED"
+    made = result_with_tables()
+    for case, table in zip(verify.cases_of(made), made.tables, strict=False):
+        assert broken_claims(case, table, made.environment) == []
 
 
 @pytest.mark.parametrize("name", ["kernels.csv", "collectives.csv", "report.txt"])
 def test_an_edited_file_beside_it_is_caught(name: str, tmp_path: Path) -> None:
-    files.write(tmp_path, with_tables())
+    files.write(tmp_path, result_with_tables())
     path = tmp_path / name
     path.write_text(path.read_text("utf-8").replace("fp32", "fp64", 1).replace("world", "group", 1), "utf-8")
     (found,) = verify.differences(tmp_path / "result.json")
@@ -148,9 +161,8 @@ def test_an_edited_file_beside_it_is_caught(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_of_rows_that_the_result_lacks_is_caught(tmp_path: Path) -> None:
-    files.write(tmp_path, with_tables())
-    bare = json.loads((Path(__file__).parent / "golden" / "result.json").read_text("utf-8"))
-    files.write(tmp_path, bare)
+    files.write(tmp_path, result_with_tables())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     assert verify.differences(tmp_path / "result.json") == [
         f"{name}, line 1: not what the result file says" for name in ("kernels.csv", "collectives.csv")
     ]

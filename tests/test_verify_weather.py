@@ -9,11 +9,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from alterations import found_in, leaves, put, verified
+from alterations import found_in, leaves, other_values, put, verified
 from hpcai.report.schema.raw import OF_WEATHER
 from hpcai.report.schema.test import OF_WEATHER as SCORES_OF_WEATHER
 from small_run import WEATHER, cases_of, golden_weather, judged, renewed, weather_run
-from test_verify import alterations
 
 from hpcai.detections import stored
 from hpcai.report import detections, files, verify
@@ -59,7 +58,7 @@ def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> 
     own = [each for each in leaves(golden_weather()) if {*each[0]} & OWN]
     assert len(own) > 60
     for path, value in own:
-        for other in alterations(value):
+        for other in other_values(value):
             assert verified(renewed(put(golden_weather(), path, other)), tmp_path), f"{path}: {value} -> {other}"
 
 

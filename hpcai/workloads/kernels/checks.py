@@ -42,10 +42,10 @@ def rows(case: Case, raw: KernelsRaw) -> tuple[KernelRow, ...]:
     custom = [row for row in raw.rows if (row.kernel, row.provider) == (FMA_PEAK, CUSTOM)]
     peaks: dict[str, float] = {row.dtype: row.operations / row.seconds for row in custom}
     context = _Context(peaks, {(product_of(row), row.provider): row.seconds for row in raw.rows})
-    return tuple(_row(case.index, raw.threads, row, context) for row in raw.rows)
+    return tuple(_row(case.index, row, context) for row in raw.rows)
 
 
-def _row(test: int, threads: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
+def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
     rate, product = measured.operations / measured.seconds, product_of(measured)
     peak = context.peaks.get(measured.dtype)
     return KernelRow(
@@ -56,7 +56,7 @@ def _row(test: int, threads: int, measured: MeasuredKernel, context: _Context) -
         of=measured.of,
         occurrences=measured.occurrences,
         dtype=measured.dtype,
-        threads=threads,
+        threads=measured.threads,
         provider=measured.provider,
         variant=measured.variant,
         operations=measured.operations,

@@ -178,6 +178,11 @@ CLAIMS: Claims = (
             lambda subject: _raw(subject).ranks == subject.environment.ranks,
             changed("raw.ranks", 3),
         ),
+        Claim(
+            "rows: threads of the table",
+            lambda subject: all(row.threads == _raw(subject).threads for row in _raw(subject).rows),
+            changed("raw.threads", 7),
+        ),
         Claim("rows: none twice", _once, repeated("raw.rows.-1")),
         Claim("missing: each provider once, of products that it may lack", _excused, appended("raw.missing", _ABSENT)),
         Claim(

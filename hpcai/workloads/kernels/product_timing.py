@@ -82,7 +82,7 @@ def measured(task: Task, team: Team) -> tuple[list[MeasuredKernel], list[Missing
     seconds = block_timing.seconds({provider: way.call for provider, way in ways.items()}, team.comm, team.device)
     for provider, way in ways.items():  # a kernel might have computed only as long as it was watched
         residuals[provider] = max(residuals[provider], _residual(task, way, data, team))
-    rows = [_row(task, provider, way, seconds[provider], residuals[provider]) for provider, way in ways.items()]
+    rows = [_row(task, provider, way, team, seconds[provider], residuals[provider]) for provider, way in ways.items()]
     return rows, missing
 
 
@@ -125,8 +125,9 @@ def _residual(task: Task, way: Prepared, data: Any, team: Team) -> float:
     return float(team.largest(min(own, LARGEST)))
 
 
-def _row(task: Task, provider: str, way: Prepared, seconds: float, residual: float) -> MeasuredKernel:
+def _row(task: Task, provider: str, way: Prepared, team: Team, seconds: float, residual: float) -> MeasuredKernel:
     measured = {
+        "threads": team.threads,
         "provider": provider,
         "variant": way.variant,
         "operations": task.spec.operations(task.shape),

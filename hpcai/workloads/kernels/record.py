@@ -19,6 +19,7 @@ class MeasuredKernel(Record, kw_only=True):
     of: Annotated[Name, about("the network that has the product, `square`, or `ceiling`")]
     occurrences: Annotated[Positive, about("how often a training step of the network has the product")]
     dtype: Annotated[DtypeName, about("type of the operands")]
+    threads: Annotated[Positive, about("threads of a rank")]
     provider: Annotated[Name, about("custom, vendor or another provider")]
     variant: Annotated[str, about("which of several variants of the provider was fastest")]
     operations: Annotated[Count, about("operations of one call", unit="FLOP")]
@@ -50,7 +51,6 @@ class KernelRow(MeasuredKernel, kw_only=True):
     """A measured product or ceiling with what follows from it; a line of kernels.csv."""
 
     test: Annotated[Positive, about("number of the test")]
-    threads: Annotated[Positive, about("threads of a rank")]
     gflops: Annotated[float, about("operations / seconds, in 10^9", unit="GFLOP/s")]
     intensity: Annotated[float | None, about("operations / nbytes", unit="FLOP/B")]
     share: Annotated[float | None, about("rate / custom FMA peak of the same type")]
