@@ -21,12 +21,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
-from hpcai.result.kernels import LIMITS
 
 from hpcai.kernels import conv2d, gemm, verify
 from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.opcount.products import of_network
+from hpcai.workloads.kernels.checks import limit
 
 SQUARES = (1024, 2048, 4096, 8192, 16384)
 # Rows, features and outputs of dense layers: of a transformer (4096 features, 8192 words), of ResNet-50's 1 x 1
@@ -60,8 +60,7 @@ class Row:
     @property
     def wrong(self) -> list[str]:
         """Providers whose result is not what float64 says."""
-        limit = LIMITS.get(self.dtype, 1.0)
-        return [provider for provider, value in self.residuals.items() if not value <= limit]
+        return [provider for provider, value in self.residuals.items() if not value <= limit(self.dtype)]
 
     def _rate(self, provider: str) -> str:
         taken = self.seconds.get(provider)

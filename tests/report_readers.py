@@ -1,14 +1,18 @@
 """Reads a printed report as parsers made for HPL do, and line by line, and compares what it says with the JSON."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import read_weather
 import search_report_lines
-from hpcai.report.hpl import CEILINGS
 
-from hpcai.report.roofline import shares
+from hpcai.record.loading import entry_of
+from hpcai.record.machine import Memory
+from hpcai.record.record import Record, fields
+from hpcai.record.result import RunCeilings
+from hpcai.workloads.registry import workload
 
 Json = dict[str, Any]
 Lines = dict[str, tuple[str, str | None]]  # value and verdict by name
@@ -20,73 +24,43 @@ RESIDUAL = re.compile(
     r"^\|\|Ax-b\|\|_oo/\(eps\*\(\|\|A\|\|_oo\*\|\|x\|\|_oo\+\|\|b\|\|_oo\)\*N\)= +([\d.]+) \.{6} (PASSED|FAILED)$"
 )
 LINE = re.compile(r"^ *(?P<name>\S.*?)= *(?P<value>-?\d+\.\d{7}|not reached|n/a, .*?)(?: \.{6} (?P<verdict>[A-Z ]+))?$")
-STEPS = {"mean": "mean", "median": "median", "95th percentile": "p95"}
+CEILINGS = {
+    **{name: f"ceiling_{name}_gflops" for name in RunCeilings.__struct_fields__},
+    "triad": "ceiling_triad_gbytes",
+    "copy": "ceiling_copy_gbytes",
+    "all_reduce_bus": "busbw_gbytes",
+}
 HEADER = "T/V                N    NB     P     Q               Time                 Gflops"
 
 
-def named(scores: Json, quality: str = "top-1", samples: str = "images") -> Json:
-    """The scores by the names that the report gives them."""
-    return {
-        f"quality({quality.replace('-', '')})/target": scores["quality"] / scores["target"],
-        "Valid FLOPS in GFLOP/s": scores["valid_flops"] / 1e9,
-        f"quality of the ensemble ({quality})": scores["quality"],
-        "target": scores["target"],
-        "quality of the models, mean": scores["member_mean"],
-        "quality of the models, min": scores["member_min"],
-        "quality of the models, max": scores["member_max"],
-        "quality of the models, best": scores["member_best"],
-        "quality out of bag": scores["out_of_bag"],
-        "time to quality, slowest model, s": scores["time_to_quality"],
-        "time to quality, mean, s": scores["time_to_quality_mean"],
-        "epochs to quality, slowest model": scores["epochs_to_quality"],
-        "epochs to quality, mean": scores["epochs_to_quality_mean"],
-        "parallel efficiency": scores["efficiency"],
-        "speed-up over the sweep's first case": scores["speedup"],
-        "quality, difference from that case": scores["quality_difference"],
-        "speed of the precision in a probe, of fp32": scores["precision_speed"],
-        f"{samples}/s": scores["images_per_second"],
-    }
+def labelled(record: Record) -> Iterator[tuple[str, Any]]:
+    """Label and printed value of every field that declares a label, records within it included."""
+    for field in fields(type(record)):
+        value = getattr(record, field.name)
+        if field.label and (field.absent or value is not None):
+            yield field.label, None if value is None else value / field.scale
+        elif isinstance(value, Record):
+            yield from labelled(value)
 
 
-def memory_named(test: Json) -> Json:
+def machine_named(test: Json) -> Json:
     """What the report tells of memory and utilisation, by the names it gives that."""
-    used = test["raw"]["memory"]
-    since = "of the run so far" if used["whole_run"] else "of a rank"
-    told = {
-        f"peak memory {since}, MiB": used["peak_bytes"] / 2**20,
-        "of it process and libraries, MiB": used["baseline_bytes"] / 2**20,
-        "share of the memory planned": test["scores"]["memory_share"],
-    }
-    average = test["raw"].get("telemetry", {}).get("average", {})
+    used, average = test["memory"], (test["telemetry"] or {}).get("average", {})
+    told = dict(labelled(Memory(**{**used, "data": None})))
     names = {"processors": "processors", "GPUs": "gpus"}
     return told | {f"utilisation of the {words}, average": average.get(name) for words, name in names.items()}
 
 
-def seconds_named(test: Json) -> Json:
-    """What the report tells of where the time went, by the names it gives that."""
-    raw, scores = test["raw"], test["scores"]
-    step, busy, kinds = raw["step_seconds"], raw["busy_seconds"], raw["operation_seconds"]
-    told = {f"step, {name}, s": step[key] for name, key in STEPS.items()}
-    told |= {f"busy time of the ranks, {name}, s": busy[name] for name in ("min", "mean", "max")}
-    told["busy time of the ranks, (max - min) / mean"] = scores["busy_spread"]
-    told |= {f"share of training, {part}": share for part, share in scores["training_shares"].items()}
-    told |= {f"phase {name}, s": seconds for name, seconds in test["phases"].items()}
-    told |= {f"share of the phases, {name}": share for name, share in scores["phase_shares"].items()}
-    return told | {f"share of the operators, {kind}": (scores["operation_shares"] or {}).get(kind) for kind in kinds}
-
-
-def roofline_named(test: Json) -> Json:
-    """What the report tells of a test under the roofline, by the names it gives that; nothing without tables."""
-    scores = test["scores"]
-    if "roofline" not in scores:
-        return {}
-    found = scores["roofline"]
-    told = {"GFLOP/s of a rank": found["rate"] / 1e9}
-    told |= {"FLOP per byte of memory": found["intensity"]["memory"]}
-    told |= {"FLOP per byte all-reduced": found["intensity"]["communication"]}
-    told |= {words: found["shares"][name] for name, words in shares(found).items()}
-    for where, rate in scores["gradient_bandwidth"].items():
-        told[f"bandwidth of gradients {where} nodes, GB/s"] = None if rate is None else rate / 1e9
+def training_named(test: Json) -> Json:
+    """Every line below the checks of a test that trains models together, by its name."""
+    entry: Any = entry_of(test)
+    own = [name for name, _ in labelled(entry.scores)]
+    told = dict(labelled(entry.scores))
+    assert len(told) == len(own), "a label stands twice"
+    told |= read_weather.classes_named(test) if "class_precision" in test["scores"] else {}
+    told |= machine_named(test)
+    for record in (entry.raw.step_seconds, entry.raw.busy_seconds, entry.phases):
+        told |= dict(labelled(record))
     return told
 
 
@@ -122,16 +96,16 @@ def assert_tells(report: str, result: Json) -> None:
 
 def assert_lines(lines: Lines, test: Json) -> None:
     values = {check["name"]: check["value"] for check in test["checks"]}
-    if test["workload"] == "nas":
-        values |= search_report_lines.named(test) | memory_named(test) | search_report_lines.phases_named(test)
-    elif test["workload"] == "weather":
-        values |= named(test["scores"], "mAP", "frames") | memory_named(test) | read_weather.named(test)
-        values |= seconds_named(test) | roofline_named(test)
+    quality = workload(test["workload"]).quality
+    assert quality is not None
+    reached = f"quality({quality.name.replace('-', '')})/target"
+    if "trials" in test:
+        values |= search_report_lines.named(test) | machine_named(test) | search_report_lines.phases_named(test)
     else:
-        values |= named(test["scores"]) | memory_named(test) | seconds_named(test) | roofline_named(test)
+        values[reached] = test["scores"]["quality"] / test["scores"]["target"]
+        values |= training_named(test)
     verdicts: dict[str, str] = {check["name"]: check["verdict"] for check in test["checks"]}
-    quality = "mAP" if test["workload"] == "weather" else "top1"
-    verdicts[f"quality({quality})/target"] = "REACHED" if test["scores"]["reached"] else "MISSED"
+    verdicts[reached] = "REACHED" if test["scores"]["reached"] else "MISSED"
     assert list(lines) == list(values)
     for name, (value, verdict) in lines.items():
         assert printed(value, values[name]), name
@@ -142,17 +116,20 @@ def assert_summary(report: str, result: Json) -> None:
     block = re.search(r"^Begin of Summary section\.\n(.*)^End of Summary section\.$", report, re.DOTALL | re.MULTILINE)
     assert block
     told = dict(line.split("=", 1) for line in block[1].splitlines())
-    summary, best = result["summary"], result["summary"]["best"] or {}
-    figures = {"ops", "regulated_score", "idle_share"} if "ops" in best else {"valid_gflops"}
-    assert told.keys() >= {"gflops", *figures, "quality", "target", "P", "Q", "time"} or not best
+    summary = result["summary"]
     plain = {name: summary[name] for name in ("valid", "tests", "passed", "failed", "skipped", "fingerprint")}
     plain |= {name: result[name] for name in ("schema", "version")}
-    plain |= summary.get("weather", {}) | summary.get("search", {})
-    ceilings = {name: summary["ceilings"].get(key) for name, key in CEILINGS.items()}
-    plain |= {name: rate / 1e9 for name, rate in ceilings.items() if rate is not None}
-    assert {name for name in told if name in CEILINGS} == {name for name in CEILINGS if name in plain}
-    for name, value in told.items():
-        expected = best[name] if name in best else plain[name]
+    for place, best in enumerate(summary["best"]):
+        prefix = f"{best['workload']}_" if place else ""
+        values = {name: value for name, value in {**best, **best["figures"]}.items() if name != "figures"}
+        assert values.keys() >= {"gflops", "quality", "target", "P", "Q", "time"} and best["figures"]
+        plain |= {f"{prefix}{name}": value for name, value in values.items()}
+    ceilings = {CEILINGS[name]: rate for name, rate in summary["ceilings"].items() if rate is not None}
+    plain |= {name: rate / 1e9 for name, rate in ceilings.items()}
+    repeated = {name for name in told if name == "repetitions" or name.startswith("cv_percent_")}
+    assert told.keys() - repeated == plain.keys()
+    for name in plain:
+        value, expected = told[name], plain[name]
         assert printed(value, expected) if isinstance(expected, float) else value == str(expected), name
         assert not re.search(r"\d[eE][-+]\d", value)
     counts = [summary[name] for name in ("tests", "passed", "failed", "skipped")]

@@ -6,12 +6,17 @@ import re
 from typing import Any
 
 import pytest
-from hpcai.report.block import row
+from msgspec.structs import replace
 from report_readers import ROW, assert_parsers_read_it, assert_tells
-from small_run import GOLDEN, failing_run, golden, judged, live_run
+from small_run import GOLDEN, failing_run, golden, live_run, rebuilt
 
 from hpcai.inputfile import parse
+from hpcai.record.loading import load, result_of
+from hpcai.record.plain import plain
+from hpcai.record.problem import input_of
+from hpcai.record.result import Result
 from hpcai.report import files
+from hpcai.report.rows import row
 
 Json = dict[str, Any]
 
@@ -19,12 +24,17 @@ HPL_ROW = "%-8s%12d %5d %5d %5d %18.2f    %19.4e"
 SLOW_ROW = "%-8s%12d %5d %5d %5d %18.2f    %19.6f"
 
 
+def stored() -> Result:
+    """The stored result."""
+    return load(GOLDEN / "result.json")
+
+
 def test_report_of_the_stored_result() -> None:
-    assert files.report(golden()).encode() == (GOLDEN / "report.txt").read_bytes()
+    assert files.report(stored()).encode() == (GOLDEN / "report.txt").read_bytes()
 
 
 def test_table_of_the_stored_result() -> None:
-    assert files.table(golden()).encode() == (GOLDEN / "result.csv").read_bytes()
+    assert files.texts(stored())["result.csv"].encode() == (GOLDEN / "result.csv").read_bytes()
 
 
 def test_stored_report_is_readable() -> None:
@@ -52,8 +62,8 @@ def masked(report: str) -> str:
 
 
 def test_report_of_a_real_run_is_the_stored_one_but_for_times_and_machine() -> None:
-    assert masked((live_run().folder / "report.txt").read_text("utf-8")) == masked(files.report(golden()))
-    assert len(masked(files.report(golden())).splitlines()) > 120
+    assert masked((live_run().folder / "report.txt").read_text("utf-8")) == masked(files.report(stored()))
+    assert len(masked(files.report(stored())).splitlines()) > 120
 
 
 def test_real_reports_tell_what_the_json_says() -> None:
@@ -68,8 +78,8 @@ def test_real_table_tells_what_the_json_says() -> None:
     for run in (live_run(), failing_run()):
         text = (run.folder / "result.csv").read_text("utf-8")
         for cells, test in zip(csv.DictReader(io.StringIO(text)), run.result["tests"], strict=True):
-            known = {**{name.lower(): value for name, value in test["settings"].items()}, **test["scores"], **test}
-            known["target"] = test["scores"]["target"]
+            settings = {name.lower(): value for name, value in test["settings"].items()}
+            known = {**settings, **test, **test["scores"]}
             for name, cell in cells.items():
                 value = known[name]
                 assert (cell == "") if value is None else (type(value)(cell) == value), name
@@ -79,69 +89,71 @@ def test_a_diverged_test_is_failed_and_the_next_one_still_runs() -> None:
     run = failing_run()
     assert [test["verdict"] for test in run.result["tests"]] == ["FAILED", "PASSED"]
     assert run.job.returncode == 1 and run.result["summary"]["valid"] == "INVALID"
-    assert run.result["summary"]["best"]["index"] == 2
+    assert run.result["summary"]["best"][0]["index"] == 2
     assert "\n                         loss not finite: models=        2.0000000 ...... FAILED\n" in run.job.stdout
 
 
 @pytest.mark.parametrize("gflops", [1.0, 51.235, 123456789.0, 0.9999994, 0.000123])
 @pytest.mark.parametrize("n", [1, 60000, 10**11 - 1])
 def test_row_has_the_format_of_hpl(n: int, gflops: float) -> None:
-    test = golden()["tests"][0] | {"n": n, "gflops": gflops, "seconds": 12.345}
+    test = replace(stored().tests[0], n=n, gflops=gflops, seconds=12.345)
     words = ("WR10S1V4", n, 32, 2, 1, 12.345, gflops)
     assert row(test) == (HPL_ROW if gflops >= 1 else SLOW_ROW) % words
 
 
 def test_row_stays_in_columns_however_large_the_numbers() -> None:
-    test = golden()["tests"][0] | {"n": 10**15, "nb": 10**6, "p": 10**6, "q": 10**6, "seconds": 1e18, "gflops": 1e15}
+    test = replace(stored().tests[0], n=10**15, nb=10**6, p=10**6, q=10**6, seconds=1e18, gflops=1e15)
     words = ["WR10S1V4", f"{10**15}", f"{10**6}", f"{10**6}", f"{10**6}", f"{10**18}.00", "1.0000e+15"]
     assert row(test).split() == words and ROW.match(row(test))
 
 
 def test_banner() -> None:
-    lines = files.report(golden()).splitlines()
+    lines = files.report(stored()).splitlines()
     given = golden()["input"]
     assert lines[0] == lines[5] == "=" * 80
     assert lines[1].startswith("HPCAI bench 0.1.0: ") and lines[1].endswith(golden()["date"])
-    assert lines[2] == f"Input  : input.dat, schema hpcai-result/2, sha256 {given['digest']}"
+    assert lines[2] == f"Input  : input.dat, schema hpcai-result/3, sha256 {given['digest']}"
     assert lines[3:5] == [f"Header : {header}" for header in given["headers"]]
     assert "An explanation of the input/output parameters follows:" in lines
     assert "The following parameter values will be used:" in lines
 
 
 def test_echo_reproduces_the_run() -> None:
-    report = files.report(golden())
+    report = files.report(stored())
     begin = report.index("The following parameter values will be used:")
     text = report[begin : report.index("Machine :")].split("\n", 1)[1]
-    again = parse("a\nb\n" + text).as_dict()
+    again = plain(input_of(parse("a\nb\n" + text)))
     given = golden()["input"]
     for section in (*again["sections"], *given["sections"]):
         for key in section["keys"].values():
             del key["default"]
     assert again["sections"] == given["sections"]
     assert [key["value"] for key in again["run"].values()] == [key["value"] for key in given["run"].values()]
-    keys = [*given["run"].values(), *parse(given["text"]).as_dict()["sections"][0]["keys"].values()]
+    keys = [*given["run"].values(), *plain(input_of(parse(given["text"])))["sections"][0]["keys"].values()]
     assert report.count("(default)") == sum(key["default"] for key in keys)
 
 
 def test_ranks_beyond_the_listed_ones_are_counted() -> None:
-    many = golden()
-    many["environment"] |= {"ranks": 1000, "idle": ["Grid 2 x 1: ranks 2-999 stay idle"], "warnings": ["64 of 64 ..."]}
+    idle, warnings = ("Grid 2 x 1: ranks 2-999 stay idle",), ("64 of 64 ...",)
+    many = replace(stored(), environment=replace(stored().environment, ranks=1000, idle=idle, warnings=warnings))
     lines = files.report(many).splitlines()
     rank_map = next(index for index, line in enumerate(lines) if line.startswith("   Rank     2x1 R     1x2 R"))
-    assert lines[rank_map + 1].split() == ["0", "0", "0", "vm", "cpu", "1", many["ranks"][0]["cpus"]]
+    assert lines[rank_map + 1].split() == ["0", "0", "0", "vm", "cpu", "1", many.ranks[0].cpus]
     assert lines[rank_map + 3].split() == ["...", "and", "998", "more", "ranks,", "condensed"]
     assert lines[rank_map + 4 : rank_map + 6] == ["Grid 2 x 1: ranks 2-999 stay idle", "WARNING: 64 of 64 ..."]
 
 
 def test_final_line_has_every_reason() -> None:
-    (final,) = [line for line in files.report(golden()).splitlines() if line.startswith("Final Summary::")]
+    (final,) = [line for line in files.report(stored()).splitlines() if line.startswith("Final Summary::")]
     assert final == "; ".join(["Final Summary::HPCAI result is UNOFFICIAL", *golden()["summary"]["reasons"]])
 
 
 def test_reasons_that_do_not_fit_lose_the_official_values_only() -> None:
-    many = golden()
     reasons = [f"epochs {epochs}, official 90" for epochs in range(1, 21)]
-    many["summary"]["reasons"] = ["checks FAILED, official PASSED", *many["summary"]["reasons"][:2], *reasons]
+    summary = stored().summary
+    assert summary is not None
+    every = ("checks FAILED, official PASSED", *summary.reasons[:2], *reasons)
+    many = replace(stored(), summary=replace(summary, reasons=every))
     (final,) = [line for line in files.report(many).splitlines() if line.startswith("Final Summary::")]
     assert len(final) <= 200
     epochs = " ".join(map(str, range(1, 21)))
@@ -152,8 +164,8 @@ def test_reasons_that_do_not_fit_lose_the_official_values_only() -> None:
 def test_a_broken_off_run_has_no_end(ended: int) -> None:
     partial = golden()
     del partial["tests"][ended:]
-    partial = judged(partial)
-    report = files.report(partial)
+    partial = rebuilt(partial)
+    report = files.report(result_of(partial))
     assert report.endswith(f"\nBROKEN OFF after {ended} of 2 tests.\n")
     assert_parsers_read_it(report, partial)
     assert_tells(report, partial)
@@ -161,8 +173,7 @@ def test_a_broken_off_run_has_no_end(ended: int) -> None:
 
 
 def test_short_headers_are_echoed_as_they_are() -> None:
-    other = golden()
-    text = other["input"]["text"].split("\n", 2)[2]
-    other["input"] = parse(f"Institut f\u00fcr Physik, 2 nodes x 2\na = b | c\n{text}").as_dict()
-    report = files.report(judged(other))
+    text = stored().input.text.split("\n", 2)[2]
+    given = input_of(parse(f"Institut f\u00fcr Physik, 2 nodes x 2\na = b | c\n{text}"))
+    report = files.report(replace(stored(), input=given))
     assert "\nHeader : Institut f\u00fcr Physik, 2 nodes x 2\nHeader : a = b | c\n" in report

@@ -47,7 +47,7 @@ def network(
     *rows: MeasuredCollective, index: int = 2, groups: int = 1, degree: int = 2, mapping: str = "row"
 ) -> Tables:
     settings = {"GROUPS": groups, "DEGREE": degree, "MAPPING": mapping, "SIZES": ()}
-    case, raw = Case(index, "comm", settings), CommRaw(rows=rows)
+    case, raw = Case(index, "comm", settings), CommRaw(rows=rows, skipped=(), unsupported=(), too_small=())
     table = comm.build(case, Measured(raw, MEMORY), Before())
     return Before(tables=[table], collectives=comm.rows(case, raw))
 

@@ -1,4 +1,4 @@
-"""What follows from the raw measurements of weather: qualities, loading, summary, verdict; and how it is told."""
+"""What follows from the raw measurements of weather: qualities, loading, summary, status; and how it is printed."""
 
 from pathlib import Path
 from typing import Any
@@ -6,23 +6,38 @@ from typing import Any
 import h5py
 import pytest
 from alterations import verified
-from hpcai.result.loading import loading
-from hpcai.result.quality import best, disagreement, qualities
-from hpcai.result.quality import judged as things_judged
-from made_weather import mixed
+from examples.training import rebuilt, stored
+from made_weather import mixed_result
 from report_readers import assert_parsers_read_it, assert_tells
-from small_run import WEATHER, cases_of, golden_weather, judged, weather_run
+from small_run import WEATHER, golden_weather, weather_run
 
 from hpcai.formulas import eligibility, score
-from hpcai.report import files, plots, verify
-from hpcai.report import weather as lines_of
+from hpcai.record.dataset import BoxValidation, ImageValidation
+from hpcai.record.entry import Check
+from hpcai.record.loading import load
+from hpcai.record.plain import plain
+from hpcai.record.training import TrainingRow
+from hpcai.report import files
+from hpcai.results.alterations import changed
+from hpcai.results.reached import first_reaching
+from hpcai.verification import verify
+from hpcai.workloads.weather.checks import loading_scores, qualities
+from hpcai.workloads.weather.lines import block, precision_lines
+from hpcai.workloads.weather.record import LoadingScores, WeatherRow
 
 Json = dict[str, Any]
+TEST, ONE_MODEL = stored("weather")
 
 
-def case_and_raw(index: int = 0) -> tuple[Any, Json]:
-    result = golden_weather()
-    return cases_of(result)[index], result["tests"][index]["raw"]
+def row(**raw: Any) -> WeatherRow:
+    """The first stored test with other raw measurements, by path with __ for dots."""
+    alterations = (changed(f"raw.{path.replace('__', '.')}", value) for path, value in raw.items())
+    entry: WeatherRow = rebuilt(TEST, *alterations).entry
+    return entry
+
+
+def check_of(entry: TrainingRow, name: str) -> Check:
+    return next(check for check in entry.checks if check.name == name)
 
 
 @pytest.mark.parametrize(
@@ -33,60 +48,60 @@ def test_mean_average_precision_is_of_classes_that_have_boxes(classes: list[floa
     assert score.mean_precision(classes) == pytest.approx(mean, abs=1e-15)
 
 
-def test_an_entry_of_a_curve_is_a_share_or_a_mean_precision() -> None:
-    shares = [{"correct": 5, "epoch": 1}, {"correct": 8, "epoch": 2}]
-    means = [{"average_precision": [0.4, 0.6], "epoch": 1}, {"average_precision": [0.9, None], "epoch": 2}]
-    assert [score.quality(entry, 10) for entry in (*shares, *means)] == [0.5, 0.8, 0.5, 0.9]
+def test_the_quality_of_a_validation_is_a_share_or_a_mean_precision() -> None:
+    known = {"seconds": 1.0, "loss": 1.0, "counted": 10, "fingerprint": 1}
+    shares = [ImageValidation(epoch=epoch, correct=correct, **known) for epoch, correct in ((1, 5), (2, 8))]
+    found = ((1, (0.4, 0.6)), (2, (0.9, None)))
+    means = [BoxValidation(epoch=epoch, average_precision=classes, **known) for epoch, classes in found]
+    assert [entry.quality(10) for entry in (*shares, *means)] == [0.5, 0.8, 0.5, 0.9]
     for curve in (shares, means):
-        assert score.first_reaching(curve, 10, 0.5) == curve[0]
-        assert score.first_reaching(curve, 10, 0.6) == curve[1]
-        assert score.first_reaching(curve, 10, 0.95) is None
+        assert first_reaching(curve, 10, 0.5) == curve[0]
+        assert first_reaching(curve, 10, 0.6) == curve[1]
+        assert first_reaching(curve, 10, 0.95) is None
 
 
 def test_qualities_are_those_of_the_overlap_that_the_target_is_of() -> None:
-    case, raw = case_and_raw()
-    raw |= {"average_precision": {"0.5": [0.2, None], "0.1": [0.6, 0.5]}, "true_boxes": [7, 0]}
-    raw |= {"member_quality_sum": 0.5, "member_quality_max": 0.3, "bag_average_precision": [0.1, 0.2], "agreement": 12}
-    found = qualities(case, raw)
-    assert (found["quality"], found["member_mean"], found["out_of_bag"]) == (0.2, 0.25, pytest.approx(0.15))
-    assert found["mean_average_precision"] == {"0.5": 0.2, "0.1": 0.55} and found["class_precision"] == [0.2, None]
-    assert found["disagreement"] == disagreement(case, raw) == 0.75  # of one pair in each of 48 frames
-    assert (best(case, raw), things_judged(raw)) == (0.3, 7)
+    together = {
+        "precision": [0.2, None],
+        "loose_precision": [0.6, 0.5],
+        "true_boxes": [7, 0],
+        "bag_precision": [0.1, 0.2],
+        "agreement": 12,
+    }
+    changes = {f"ensemble__{name}": value for name, value in together.items()}
+    entry = row(**changes, members__sum=0.5, members__max=0.3)
+    found = qualities(TEST.case, entry.raw)
+    assert (found.quality, found.member_mean, found.out_of_bag) == (0.2, 0.25, pytest.approx(0.15))
+    assert (entry.scores.loose_precision, entry.scores.class_precision) == (0.55, (0.2, None))
+    assert found.disagreement == 0.75  # of one pair in each of 48 frames
+    assert (found.member_max, found.evaluated) == (0.3, 7)
 
 
 def test_one_model_has_neither_bag_nor_disagreement() -> None:
-    found = qualities(*case_and_raw(1))
-    assert found["out_of_bag"] is None and found["disagreement"] is None
+    found = qualities(ONE_MODEL.case, ONE_MODEL.entry.raw)
+    assert found.out_of_bag is None and found.disagreement is None
 
 
 def test_models_that_are_the_same_are_found() -> None:
-    result = golden_weather()
-    result["tests"][0]["raw"]["agreement"] = 48.0
-    check = judged(result)["tests"][0]["checks"][-1]
-    assert check == {**check, "name": "pairwise disagreement of models, not 0", "value": 0.0, "verdict": "FAILED"}
+    check = check_of(row(ensemble__agreement=48.0), "pairwise disagreement of models, not 0")
+    assert (check.value, check.verdict) == (0.0, "FAILED")
 
 
 @pytest.mark.parametrize(("precision", "verdict"), [(0.92, "PASSED"), (1.0, "PASSED"), (1.02, "FAILED")])
 def test_nobody_is_better_than_the_ceiling_but_by_chance(precision: float, verdict: str) -> None:
     """The ceiling is 0.9216, and 0.018 the standard error of a share of 229 boxes: 1.02 is not to be had."""
-    result = golden_weather()
-    result["tests"][0]["raw"]["member_quality_max"] = precision
-    assert verdict in {check["name"]: check["verdict"] for check in judged(result)["tests"][0]["checks"]}[
-        "quality above the ceiling: standard errors"
-    ]
+    check = check_of(row(members__max=precision), "quality above the ceiling: standard errors")
+    assert check.verdict == verdict
 
 
-def test_loading_is_told_as_shares_of_what_all_ranks_trained() -> None:
-    case, raw = case_and_raw()
-    raw["phases"]["training"] = 4.0
-    raw["loading"] = {"bytes_read": 6000, "read_seconds": 2.0, "decompress_seconds": 12.0, "load_seconds": 4.0}
+def test_loading_is_reported_as_shares_of_what_all_ranks_trained() -> None:
+    loading = {"bytes_read": 6000, "read_seconds": 2.0, "decompress_seconds": 12.0, "load_seconds": 4.0}
+    found = row(phases__training=4.0, loading=loading)
     shares = {"reading_share": 0.25, "decompressing_share": 1.5, "loading_share": 0.5}
-    assert loading(case, raw) == {"loading": {"read_rate": 1500.0, **shares}}
-    raw["loading"]["bytes_read"] = 0
-    unread = {"read_rate": None, "reading_share": None, "decompressing_share": None, "loading_share": 0.5}
-    assert loading(case, raw) == {"loading": unread}
-    del raw["loading"]  # of pictures
-    assert loading(case, raw) == {}
+    assert loading_scores(TEST.case, found.raw) == LoadingScores(read_rate=1500.0, **shares)
+    unread = row(phases__training=4.0, loading={**loading, "bytes_read": 0})
+    nothing = {"read_rate": None, "reading_share": None, "decompressing_share": None, "loading_share": 0.5}
+    assert loading_scores(TEST.case, unread.raw) == LoadingScores(**nothing)
 
 
 FACTS = {
@@ -122,43 +137,44 @@ def test_the_rules_of_weather(change: Json, status: str, reason: str) -> None:
     assert (found.status, found.reasons[:1]) == (status, (reason,) if reason else ())
 
 
-@pytest.mark.parametrize("own", eligibility.OFFICIAL)
+OFFICIAL = {"ensemble": eligibility.IMAGES, "weather": eligibility.WEATHER}
+
+
+@pytest.mark.parametrize("own", OFFICIAL)
 def test_what_is_official_of_one_workload_is_not_of_the_other(own: str) -> None:
     images = {"dataset": "imagenet", "samples": 1_281_167, "epochs": 90, "target": 0.763, "penalty": 5}
     valid = {"ensemble": FACTS | images, "weather": FACTS}
     for workload, facts in valid.items():
-        assert (eligibility.official(facts, eligibility.OFFICIAL[own]).status == "VALID") == (workload == own)
+        assert (eligibility.official(facts, OFFICIAL[own]).status == "VALID") == (workload == own)
 
 
-def test_weather_has_its_own_lines_in_the_summary_behind_ensembles(tmp_path: Path) -> None:
-    result = mixed()
-    summary, tests = result["summary"], result["tests"]
-    assert summary["best"]["index"] in (1, 2) and "valid_gflops" in summary["best"]
-    own = max(tests[2:4], key=lambda test: float(test["scores"]["valid_flops"]))
-    told = {"index": own["index"], "valid_gflops": own["scores"]["valid_flops"] / 1e9}
-    told |= {"quality": own["scores"]["quality"], "gflops": own["gflops"]}
-    assert summary["weather"] == {f"weather_{name}": value for name, value in told.items()}
-    assert summary["search"]["search_index"] == 5
+def test_weather_has_a_best_row_of_its_own_behind_ensembles(tmp_path: Path) -> None:
+    result = mixed_result()
+    images, weather, search = result.summary.best
+    assert (images.workload, weather.workload, search.workload) == ("ensemble", "weather", "nas")
+    assert images.index in (1, 2) and search.index == 5
+    own = max(result.tests[2:4], key=lambda test: float(test.scores.valid_flops))
+    assert (weather.index, weather.quality, weather.gflops) == (own.index, own.scores.quality, own.gflops)
+    assert weather.figures == {"valid_gflops": own.scores.valid_flops / 1e9}
     report = files.report(result)
-    assert_tells(report, result)
-    assert_parsers_read_it(report, result)
-    assert report.count("\nweather_index=") == report.count("\nsearch_index=") == 1
-    assert verified(result, tmp_path) == []
+    assert_tells(report, plain(result))
+    assert_parsers_read_it(report, plain(result))
+    assert verified(plain(result), tmp_path) == []
 
 
-def test_weather_without_ensembles_is_the_best_row() -> None:
-    result = mixed(ensembles=False)
-    assert result["summary"]["best"]["index"] in (1, 2) and "weather" not in result["summary"]
-    assert result["summary"]["search"]["search_index"] == 3
-    assert "search" not in mixed(ensembles=False, search=False)["summary"]
+def test_weather_without_ensembles_is_the_first_best_row() -> None:
+    alone = mixed_result(ensembles=False, search=False).summary.best
+    assert [best.workload for best in alone] == ["weather"] and alone[0].index in (1, 2)
+    assert [best.workload for best in mixed_result(ensembles=False).summary.best] == ["weather", "nas"]
 
 
 def test_the_stored_report_and_table() -> None:
-    result = golden_weather()
+    result = load(WEATHER / "result.json")
     report = (WEATHER / "report.txt").read_text("utf-8")
-    assert files.report(result) == report and files.table(result) == (WEATHER / "result.csv").read_text("utf-8")
-    assert_tells(report, result)
-    assert_parsers_read_it(report, result)
+    texts = files.texts(result)
+    assert texts["report.txt"] == report and texts["result.csv"] == (WEATHER / "result.csv").read_text("utf-8")
+    assert_tells(report, golden_weather())
+    assert_parsers_read_it(report, golden_weather())
 
 
 def test_a_real_report_tells_what_the_json_says() -> None:
@@ -169,32 +185,31 @@ def test_a_real_report_tells_what_the_json_says() -> None:
 
 
 def test_lines_of_classes_and_of_reading() -> None:
-    test = golden_weather()["tests"][0]
-    test["scores"] |= {"class_precision": [0.25, None, 0.5, 0.125]}
-    test["scores"]["loading"] |= {"read_rate": 2.5e9, "reading_share": 0.5, "decompressing_share": 1.25}
-    told = [[part.strip() for part in line.split("=")] for line in lines_of.lines(test)]
-    assert told[2:6] == [
-        ["AP at 0.5, tropical depression", "0.2500000"],
-        ["AP at 0.5, tropical cyclone", "n/a, no box"],
-        ["AP at 0.5, extratropical cyclone", "0.5000000"],
-        ["AP at 0.5, atmospheric river", "0.1250000"],
+    loading = {"bytes_read": 10**9, "read_seconds": 1.0, "decompress_seconds": 2.0, "load_seconds": 2.0}
+    entry = row(ensemble__precision=[0.25, None, 0.5, 0.125], phases__training=0.4, loading=loading)
+    found = [[part.strip() for part in line.split("=")] for line in precision_lines(entry.scores)]
+    assert found == [
+        ["AP at an overlap of 0.5, tropical depression", "0.2500000"],
+        ["AP at an overlap of 0.5, tropical cyclone", "n/a, no box"],
+        ["AP at an overlap of 0.5, extratropical cyclone", "0.5000000"],
+        ["AP at an overlap of 0.5, atmospheric river", "0.1250000"],
     ]
-    assert [value for _, value in told[6:]][::2] == ["2.5000000", "0.5000000"]
-    assert [*lines_of.lines({**test, "workload": "ensemble"})] == []
-    test["scores"]["loading"]["read_rate"] = None
-    for dataset, words in (("generated", "n/a, generated"), ("extremeweather:x", "n/a, nothing read")):
-        test["settings"]["DATASET"] = dataset
-        assert [line.partition("= ")[2].strip() for line in lines_of.lines(test)][6] == words
+    assert "fields read in training, GB/s=        2.5000000\n" in block(entry)
+    assert "fields read in training, GB/s= n/a, nothing read\n" in block(TEST.entry)
 
 
-def test_curves_and_pictures(tmp_path: Path) -> None:
-    files.write(tmp_path, mixed())
-    curve = golden_weather()["tests"][0]["raw"]["curve"]
+def test_curves_in_the_series(tmp_path: Path) -> None:
+    result = mixed_result()
+    files.write(tmp_path, result)
     with h5py.File(tmp_path / "series.h5") as file:
-        means = [sum(entry["average_precision"]) / 2 for entry in curve]
+        means = [entry.quality(48) for entry in TEST.entry.raw.curve]
         assert file["test-3/curve/quality"][()].tolist() == pytest.approx(means, abs=1e-12)
     assert verify.differences(tmp_path / "result.json") == []
-    names = [path.name for path in plots.draw([mixed()], tmp_path)]
+
+
+def test_plots(tmp_path: Path) -> None:
+    from hpcai.report import plots
+
+    names = [path.name for path in plots.draw([mixed_result()], tmp_path)]
     assert sorted(names) == ["learning.png", "phases.png", "scaling.png", "score.png", "tree.png"]
-    assert len(plots.draw([golden_weather()], tmp_path)) == 3
-    assert plots._kinds(mixed()["tests"][:4]) == "top-1 or mAP"
+    assert len(plots.draw([load(WEATHER / "result.json")], tmp_path)) == 3

@@ -14,7 +14,9 @@ from launch import BENCH, ROOT, Finished, mpirun, run_job, start_job, wait_until
 from report_readers import assert_parsers_read_it, assert_tells
 from small_run import Run, bench
 
-from hpcai.report import files, verify
+from hpcai.record.loading import result_of
+from hpcai.report import files
+from hpcai.verification import verify
 
 Json = dict[str, Any]
 
@@ -44,7 +46,7 @@ def both() -> Run:
 def sound(run: Run) -> None:
     """Report and files say what the result says, parsers of HPL find its rows only, and it is verified."""
     assert run.job.returncode == 0, run.job.stderr
-    assert run.job.stdout == files.report(run.result) == (run.folder / "report.txt").read_text("utf-8")
+    assert run.job.stdout == files.report(result_of(run.result)) == (run.folder / "report.txt").read_text("utf-8")
     assert_tells(run.job.stdout, run.result)
     assert_parsers_read_it(run.job.stdout, run.result)
     assert verify.differences(run.folder / "result.json") == []
@@ -89,7 +91,7 @@ def test_rows_of_tables_have_a_file(member: str) -> None:
 
 def test_ranks_stay_within_the_memory_planned() -> None:
     for table in both().result["tables"]:
-        used = table["raw"]["memory"]
+        used = table["memory"]
         assert used["baseline_bytes"] < used["peak_bytes"] <= 1.02 * used["planned_bytes"], table["workload"]
 
 
@@ -101,7 +103,7 @@ def test_a_run_of_tables_alone_ranks_nothing(ranks: int | None, tmp_path: Path) 
     run = bench([str(path)], ranks)
     sound(run)
     assert "INVALID; no training test, so there is nothing to rank" in run.job.stdout
-    assert run.result["tests"] == [] and run.result["summary"]["best"] is None
+    assert run.result["tests"] == [] and run.result["summary"]["best"] == []
     assert bool(run.result["collectives"]) == (ranks == 3)
     assert (run.folder / "kernels.csv").exists() == (ranks is None)
     assert run.result["environment"]["idle"] == ([] if ranks is None else ["Grid 1 x 2: rank 2 stays idle"])

@@ -16,7 +16,14 @@ from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case, parse
 from hpcai.kernels.operators import on_cpu
 from hpcai.preflight.vendor_comparison import STEPS, compare_with_vendor
-from hpcai.record.preflight import ComparedLayer, ComparedLosses, KernelChoice, VendorComparison, WholeStep
+from hpcai.record.preflight import (
+    ComparedLayer,
+    ComparedLosses,
+    EvaluatedLoss,
+    KernelChoice,
+    VendorComparison,
+    WholeStep,
+)
 from hpcai.results import vendor_comparison as comparison
 from hpcai.train import providers
 from hpcai.train.loop import Training
@@ -145,11 +152,11 @@ def test_the_rank_that_differs_most_is_told_on_all() -> None:
 LOSSES = ComparedLosses(
     custom=(2.0, 1.5, 1.2, 1.0), vendor=(2.0, 1.5, 1.2, 1.0 + 2**-10), rounding=2.0**-12
 )
-EVALUATED = ComparedLosses(custom=(1.0,), vendor=(1.0 + 2**-9,), rounding=2.0**-12)
+EVALUATED = EvaluatedLoss(custom=(1.0,), vendor=(1.0 + 2**-9,), rounding=2.0**-12)
 LAYER = ComparedLayer(where="stem", deviation=4.0, rounding=1.0, norm=64.0)
 
 
-def compared(losses: ComparedLosses = LOSSES, evaluated: ComparedLosses | None = None) -> VendorComparison:
+def compared(losses: ComparedLosses = LOSSES, evaluated: EvaluatedLoss | None = None) -> VendorComparison:
     """A comparison whose custom passes take twice as long as the vendor's."""
     return VendorComparison(
         losses=losses, gradient=LAYER, statistics=LAYER, custom_seconds=2.0, vendor_seconds=1.0, evaluated=evaluated

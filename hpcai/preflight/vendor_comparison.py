@@ -14,7 +14,8 @@ batch norm.
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from mpi4py import MPI
@@ -28,7 +29,7 @@ from hpcai.kernels.spec import fp32_tolerance
 from hpcai.machine import memory
 from hpcai.models.module import Layers
 from hpcai.networks.graph import Graph
-from hpcai.record.preflight import ComparedLayer, ComparedLosses, VendorComparison
+from hpcai.record.preflight import COMPARED_STEPS, ComparedLayer, ComparedLosses, EvaluatedLoss, VendorComparison
 from hpcai.results.vendor_comparison import finite, furthest, gradient_share, pixels, statistics_share
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
@@ -37,7 +38,8 @@ from hpcai.train.providers import give_back
 Batch = tuple[Tensor, Tensor]
 Left = dict[str, Tensor]  # what a pass leaves in each layer, by its name; vectors
 
-STEPS = 4
+STEPS = COMPARED_STEPS
+Compared = TypeVar("Compared", bound=ComparedLosses)
 RATE = 0.1  # of the recipe's highest: no warm-up, which would leave the weights as they are, and no divergence
 SAMPLES = 8  # of a batch, at most, in these steps
 DRAWS = 7  # of a loss, which is one number; of a layer's many
@@ -129,39 +131,43 @@ def _comparison(case: Case, graph: Graph, training: Training, comm: MPI.Comm, de
     The training is left as it was.
     """
     ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
-    losses = _losses(training, (x[:SAMPLES], y[:SAMPLES]), case["PRECISION"], comm)
+    losses, evaluated = _losses(training, (x[:SAMPLES], y[:SAMPLES]), case["PRECISION"], comm)
     gradient, statistics = _layers(case, graph, training, (x, y), comm)
     custom_seconds, vendor_seconds = _pass_seconds(training, (x, y), comm, device)
     return VendorComparison(
-        losses=losses["losses"],
+        losses=losses,
         gradient=gradient,
         statistics=statistics,
         custom_seconds=custom_seconds,
         vendor_seconds=vendor_seconds,
-        evaluated=losses.get("evaluated"),
+        evaluated=evaluated,
     )
 
 
-def _losses(training: Training, batch: Batch, precision: str, comm: MPI.Comm) -> dict[str, ComparedLosses]:
-    """By field of VendorComparison."""
+def _losses(
+    training: Training, batch: Batch, precision: str, comm: MPI.Comm
+) -> tuple[ComparedLosses, EvaluatedLoss | None]:
+    """Of the steps, and in evaluation."""
     vendor = _Trial(_by_vendor(training), training).all_losses(batch)
     custom = _Trial(_copied(training), training).all_losses(batch)
     altered = [
         _Trial(_altered(_by_vendor(training), precision, draw), training).all_losses(batch) for draw in range(DRAWS)
     ]
-    return {
-        name: _compared_losses(custom[name], losses, [each[name] for each in altered], comm)
+    compared = {
+        name: partial(_compared_losses, custom[name], losses, [each[name] for each in altered], comm)
         for name, losses in vendor.items()
     }
+    steps = compared["losses"](ComparedLosses)
+    return steps, compared["evaluated"](EvaluatedLoss) if "evaluated" in compared else None
 
 
 def _compared_losses(
-    custom: list[float], vendor: list[float], altered: list[list[float]], comm: MPI.Comm
-) -> ComparedLosses:
+    custom: list[float], vendor: list[float], altered: list[list[float]], comm: MPI.Comm, kind: type[Compared]
+) -> Compared:
     """Losses of the rank that differs most, and the largest change by rounding on any."""
     _, worst = comm.allreduce((furthest(custom, vendor), comm.rank), MPI.MAX)
     rounding = comm.allreduce(max(furthest(each, vendor) for each in altered), MPI.MAX)
-    return ComparedLosses(
+    return kind(
         custom=tuple(comm.bcast(custom, worst)), vendor=tuple(comm.bcast(vendor, worst)), rounding=rounding
     )
 

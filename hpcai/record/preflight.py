@@ -6,7 +6,9 @@ from msgspec import Meta
 
 from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Sha256, about
 
-Losses = Annotated[tuple[float, ...], Meta(min_length=1, max_length=4)]
+COMPARED_STEPS = 4
+StepLosses = Annotated[tuple[float, ...], Meta(min_length=COMPARED_STEPS, max_length=COMPARED_STEPS)]
+OneLoss = Annotated[tuple[float, ...], Meta(min_length=1, max_length=1)]
 Kernel = Literal["conv2d", "gemm"]
 Direction = Literal["forward", "input_gradient", "weight_gradient"]
 
@@ -44,9 +46,16 @@ class PrecisionProbe(Record, kw_only=True):
 class ComparedLosses(Record, kw_only=True):
     """Losses by custom kernels and by the vendor's from the same weights on the same batch."""
 
-    custom: Annotated[Losses, about("by the custom kernels, step by step")]
-    vendor: Annotated[Losses, about("by the vendor's kernels, step by step")]
+    custom: Annotated[StepLosses, about("by the custom kernels, step by step")]
+    vendor: Annotated[StepLosses, about("by the vendor's kernels, step by step")]
     rounding: Annotated[NonNegative, about("largest change by weights that are altered by one rounding")]
+
+
+class EvaluatedLoss(ComparedLosses, kw_only=True):
+    """The loss in evaluation after these steps."""
+
+    custom: Annotated[OneLoss, about("by the custom kernels")]
+    vendor: Annotated[OneLoss, about("by the vendor's kernels")]
 
 
 class ComparedLayer(Record, kw_only=True):
@@ -66,7 +75,7 @@ class VendorComparison(Record, kw_only=True):
     statistics: Annotated[ComparedLayer, about("running statistics of batch norms")]
     custom_seconds: Annotated[PositiveSeconds, about("a pass by the custom kernels", unit="s")]
     vendor_seconds: Annotated[PositiveSeconds, about("a pass by the vendor's kernels", unit="s")]
-    evaluated: Annotated[ComparedLosses | None, about("the loss in evaluation, of classifiers")] = None
+    evaluated: Annotated[EvaluatedLoss | None, about("the loss in evaluation, of classifiers")] = None
 
 
 class Forward(Record, kw_only=True):

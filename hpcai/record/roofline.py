@@ -6,6 +6,7 @@ from hpcai.formulas.roofline import Bound
 from hpcai.record.record import Count, Positive, Record, about
 
 GB = 1e9
+ProductType = Literal["fp32", "tf32", "fp16", "bf16", "int8"]
 GroupScope = Literal["group", "world"]
 NOT_MEASURED = "n/a, not measured"
 NO_GROUP = "n/a, no such group"
@@ -67,7 +68,7 @@ class KernelsSource(Record, kw_only=True):
     test: Annotated[Positive, about("its test")]
     triad: Annotated[float | None, about("triad bandwidth", unit="B/s")]
     faster: Annotated[dict[str, dict[str, Count]], about("products that each provider computes faster, by ceiling")]
-    type: Annotated[str, about("type of the products")]
+    type: Annotated[ProductType, about("type of the products")]
 
 
 class AllReduceSource(Record, kw_only=True):

@@ -2,6 +2,8 @@
 
 from typing import Annotated, Generic, Literal, TypeVar
 
+from msgspec import Meta
+
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
 from hpcai.record.phases import Phases
@@ -64,10 +66,10 @@ Value = TypeVar("Value", int, float)
 class Members(Record, Generic[Value], kw_only=True):
     """Qualities of the models one by one: correct samples of classifiers, mean average precision of detectors."""
 
-    sum: Annotated[Value, about("of all models at their end")]
-    min: Annotated[Value, about("of the worst model at its end")]
-    max: Annotated[Value, about("of the best model at its end")]
-    best: Annotated[Value, about("of any model in any epoch")]
+    sum: Annotated[Value, Meta(ge=0), about("of all models at their end")]
+    min: Annotated[Value, Meta(ge=0), about("of the worst model at its end")]
+    max: Annotated[Value, Meta(ge=0), about("of the best model at its end")]
+    best: Annotated[Value, Meta(ge=0), about("of any model in any epoch")]
 
 
 class Replay(Record, kw_only=True):

@@ -4,9 +4,10 @@ from itertools import pairwise
 from math import isclose
 
 from hpcai.machine.node_sensors import NAMES
-from hpcai.machine.telemetry import means
+from hpcai.machine.telemetry import LEAST, means
+from hpcai.record.entry import Row
 from hpcai.record.machine import KEPT_SAMPLES, Quantities, Telemetry
-from hpcai.results.alterations import Alteration, appended, changed, together
+from hpcai.results.alterations import appended, changed, together
 from hpcai.results.claim import Claim, Subject
 
 MILLISECOND = 1e-3  # to which times are rounded
@@ -95,15 +96,19 @@ def _energy(subject: Subject) -> bool:
     return isclose(sampled.gpu_joules, sampled.gpu_watts * seconds, rel_tol=1e-6)
 
 
-def _one_more_sample() -> Alteration:
-    return appended("telemetry.series", [1e6, None, None, None, None])
+def _spans(subject: Subject) -> bool:
+    """Whether the series goes on until the end of what a row was timed by; of a table nothing is."""
+    sampled, entry = _sampled(subject), subject.entry
+    if sampled is None or not sampled.series or not isinstance(entry, Row):
+        return True
+    return entry.seconds <= (sampled.series[-1][0] or 0.0) + LEAST
 
 
 TELEMETRY = (
     Claim("telemetry: only where TELEMETRY > 0", _asked, changed("settings.TELEMETRY", 0.0)),
     Claim("telemetry: nodes of the job", _nodes, changed("telemetry.nodes", 7)),
     Claim("telemetry: GPUs only where there are some", _gpus, changed("telemetry.average.gpus", 0.5)),
-    Claim("telemetry: samples, of the series", _count, _one_more_sample()),
+    Claim("telemetry: samples, of the series", _count, appended("telemetry.series", [1e6, None, None, None, None])),
     Claim("telemetry: the interval, of the series", _interval, changed("telemetry.interval", 1e6)),
     Claim("telemetry: averages of one node, of its series", _averages, changed("telemetry.average.memory_bytes", 1.0)),
     Claim("telemetry: maxima of one node, of its series", _maxima, changed("telemetry.maximum.memory_bytes", 1.0)),
@@ -112,4 +117,8 @@ TELEMETRY = (
         _energy,
         together(changed("telemetry.gpu_joules", 9.0), changed("telemetry.gpu_watts", None)),
     ),
+)
+ROW_TELEMETRY = (
+    *TELEMETRY,
+    Claim("telemetry: the series spans what is timed", _spans, changed("seconds", 1e9)),
 )

@@ -12,7 +12,7 @@ from hpcai.results.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.results.memory_claims import MEMORY
 from hpcai.results.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
 from hpcai.results.stopped_claims import stopped_curve, stopped_work
-from hpcai.results.telemetry_claims import TELEMETRY
+from hpcai.results.telemetry_claims import ROW_TELEMETRY
 from hpcai.results.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, SAMPLES_IN_MEMORY, WORK
 from hpcai.workloads.ensemble.record import EnsembleRaw
 
@@ -148,7 +148,7 @@ CLAIMS: Claims = (
         *EXECUTION,
         *MEMORY,
         *DATA_IN_MEMORY,
-        *TELEMETRY,
+        *ROW_TELEMETRY,
     ),
 )
 STOPPED_CLAIMS: Claims = (

@@ -15,7 +15,7 @@ from hpcai.results.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.results.memory_claims import MEMORY
 from hpcai.results.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
 from hpcai.results.stopped_claims import stopped_curve, stopped_work
-from hpcai.results.telemetry_claims import TELEMETRY
+from hpcai.results.telemetry_claims import ROW_TELEMETRY
 from hpcai.results.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, WORK
 from hpcai.workloads.weather.data_claims import WEATHER_DATA, weather_data
 from hpcai.workloads.weather.loading_claims import LOADING
@@ -177,7 +177,7 @@ CLAIMS: Claims = (
         *EXECUTION,
         *MEMORY,
         *LOADING,
-        *TELEMETRY,
+        *ROW_TELEMETRY,
     ),
 )
 STOPPED_CLAIMS: Claims = (
