@@ -1,10 +1,36 @@
-"""Claims about `[nas]`: the data, the trials one by one and together, and what the input says of the search."""
+"""Claims about `[nas]`: the data, the trials together and one by one, and what the input says of the search."""
 
-from hpcai.results.claim import Claims
-from hpcai.results.image_data_claims import IMAGE_DATA
+from hpcai.results.alterations import changed, repeated
+from hpcai.results.claim import Claim, Claims, Subject
+from hpcai.results.image_data_claims import IMAGE_DATA, image_data
 from hpcai.results.memory_claims import MEMORY
-from hpcai.results.telemetry_claims import ROW_TELEMETRY
+from hpcai.results.telemetry_claims import TELEMETRY
 from hpcai.results.training_claims import SAMPLES_IN_MEMORY
+from hpcai.workloads.nas.search_claims import SEARCH, distinct_trials, stopped_sums
+from hpcai.workloads.nas.trial_claims import trial_claims
 
-CLAIMS: Claims = (IMAGE_DATA, (SAMPLES_IN_MEMORY, *MEMORY, *ROW_TELEMETRY))
-STOPPED_CLAIMS: Claims = ()
+GRANTED = Claim(
+    "granted = trials",
+    lambda subject: subject.entry.raw.granted == len(subject.entry.raw.trials) > 0,
+    changed("raw.granted", 77),
+)
+
+
+def _only_part(subject: Subject) -> bool:
+    """Whether a search that was broken off had no more trials than the input allows."""
+    trials, limit = subject.entry.trials, subject.case["TRIALS"]
+    return limit == 0 or len(trials) <= limit
+
+
+CLAIMS: Claims = (
+    (*IMAGE_DATA, GRANTED, *distinct_trials("raw.")),
+    (SAMPLES_IN_MEMORY, *SEARCH, *trial_claims("raw."), *MEMORY, *TELEMETRY),
+)
+STOPPED_CLAIMS: Claims = (
+    (*image_data(""), *distinct_trials("")),
+    (
+        *stopped_sums(),
+        *trial_claims(""),
+        Claim("at most TRIALS trials", _only_part, repeated("trials.0"), example="limited"),
+    ),
+)

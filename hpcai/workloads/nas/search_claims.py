@@ -1,0 +1,211 @@
+"""Claims about all trials of a search together: their numbers, their sums, and why the search ended."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from hpcai.data.order import Shard
+from hpcai.formulas.precision import PRECISIONS
+from hpcai.formulas.trial_schedule import number
+from hpcai.inputfile import Case
+from hpcai.record.trial import Trial
+from hpcai.results.alterations import changed, repeated
+from hpcai.results.claim import Claim, Subject
+from hpcai.workloads.nas.record import SearchMeasured, SearchRaw
+
+Count = Callable[[SearchMeasured], int]
+
+REQUESTS = 2  # of a trial, at least: it is requested, and its result returned
+
+
+def measured(subject: Subject) -> SearchMeasured:
+    """What was measured of a search that ended, or of one that was broken off."""
+    found: SearchMeasured = getattr(subject.entry, "raw", subject.entry)
+    return found
+
+
+def replayed(case: Case) -> bool:
+    """Whether a recorded search was run again, whose choices follow from nothing here."""
+    return bool(case.recording)
+
+
+def by_worker(case: Case, raw: SearchMeasured) -> dict[int, list[Trial]]:
+    """The trials of each group of the grid, in their order."""
+    found: dict[int, list[Trial]] = {worker: [] for worker in range(case["GROUPS"])}
+    for trial in raw.trials:
+        found.setdefault(trial.worker, []).append(trial)
+    return found
+
+
+def _numbered(subject: Subject) -> bool:
+    groups = subject.case["GROUPS"]
+    trials = measured(subject).trials
+    return all(each.worker < groups and each.id == number(each.round, each.worker, groups) for each in trials)
+
+
+def _rounds(subject: Subject) -> bool:
+    groups = by_worker(subject.case, measured(subject)).values()
+    rounds = [[trial.round for trial in trials] for trials in groups]
+    return replayed(subject.case) or all(each == [*range(1, len(each) + 1)] for each in rounds)
+
+
+def distinct_trials(where: str) -> tuple[Claim, ...]:
+    """Claims about the numbers of the trials, also of a search that was broken off."""
+    return (
+        Claim(
+            "trials: sorted by number, each once",
+            lambda subject: all(one.id < other.id for one, other in pairwise(measured(subject).trials)),
+            repeated(f"{where}trials.0"),
+        ),
+        Claim("trials: numbers by group and round", _numbered, changed(f"{where}trials.0.round", 3)),
+        Claim("trials: rounds of a group follow one another", _rounds, changed(f"{where}trials.0.round", 3)),
+    )
+
+
+def _sums(
+    trials_of: Callable[[SearchMeasured], int], total: Callable[[SearchMeasured], int]
+) -> Callable[[Subject], bool]:
+    return lambda subject: total(measured(subject)) == trials_of(measured(subject))
+
+
+def sums(where: str) -> tuple[Claim, ...]:
+    """What is reported of all trials is the sum of what each reports."""
+    return (
+        Claim(
+            "work.samples = those of the trials",
+            _sums(lambda raw: sum(trial.samples for trial in raw.trials), lambda raw: raw.work.samples),
+            changed(f"{where}work.samples", 7),
+        ),
+        Claim(
+            "work.skipped_samples = those of the trials",
+            _sums(lambda raw: sum(trial.skipped for trial in raw.trials), lambda raw: raw.work.skipped_samples),
+            changed(f"{where}work.skipped_samples", 7),
+        ),
+        Claim(
+            "work.steps = those of the trials",
+            _sums(lambda raw: sum(trial.steps for trial in raw.trials), lambda raw: raw.work.steps),
+            changed(f"{where}work.steps", 7),
+        ),
+        Claim(
+            "work.executed_operations = those of the trials",
+            _sums(
+                lambda raw: sum(trial.executed_operations for trial in raw.trials),
+                lambda raw: raw.work.executed_operations,
+            ),
+            changed(f"{where}work.executed_operations", 7),
+        ),
+    )
+
+
+def stopped_sums() -> tuple[Claim, ...]:
+    """The sums of a search that was broken off."""
+    return sums("")
+
+
+def _retired(subject: Subject) -> bool:
+    raw = measured(subject)
+    lost = sum(trial.end == "lost" for trial in raw.trials)
+    return raw.retired_groups == lost < subject.case["GROUPS"]
+
+
+def _sharding(subject: Subject) -> bool:
+    case, raw = subject.case, measured(subject)
+    return raw.sharding == Shard(raw.dataset.training_samples, 0, case["DEGREE"], case["BATCH"]).rule
+
+
+def _skipped(subject: Subject) -> bool:
+    return measured(subject).work.skipped_samples == 0 or PRECISIONS[subject.case["PRECISION"]].scaled
+
+
+def _wrong_elements(subject: Subject) -> bool:
+    counted = measured(subject).residuals.wrong is not None
+    return counted == PRECISIONS[subject.case["PRECISION"]].quantised
+
+
+def _limits(subject: Subject) -> bool:
+    """Whether there are no more trials than TRIALS and ROUNDS allow."""
+    case, trials = subject.case, measured(subject).trials
+    rounds = max((trial.round for trial in trials), default=0)
+    return case["TRIALS"] in (0, *range(len(trials), case["TRIALS"] + 1)) and (
+        case["ROUNDS"] == 0 or rounds <= case["ROUNDS"]
+    )
+
+
+def _ended_by(subject: Subject) -> bool:
+    """Whether the search has a limit of the kind that ended it."""
+    case, raw = subject.case, subject.entry.raw
+    wanted: dict[str, bool] = {
+        "trials": replayed(case) or case["TRIALS"] > 0,
+        "rounds": case["ROUNDS"] > 0,
+        "duration": case["DURATION"] > 0,
+        "converged": case["WINDOW"] > 0,
+        "exhausted": raw.proposals.count > len(raw.trials),
+    }
+    return wanted[raw.ended_by]
+
+
+def _requests(subject: Subject) -> bool:
+    raw: SearchRaw = subject.entry.raw
+    proposed = replayed(subject.case) or raw.proposals.count >= len(raw.trials)
+    return proposed and raw.coordinator.requests >= REQUESTS * len(raw.trials)
+
+
+def _between_nodes(subject: Subject) -> bool:
+    case, apart = subject.case, measured(subject).work.between_nodes
+    return apart <= (case["GROUPS"] if case["DEGREE"] > 1 else 0) and (apart == 0 or subject.environment.nodes > 1)
+
+
+SEARCH = (
+    *sums("raw."),
+    Claim("retired_groups: each with the trial that it lost", _retired, changed("raw.retired_groups", 1)),
+    Claim("sharding, by BATCH", _sharding, changed("raw.sharding", "in turns")),
+    Claim(
+        "backend is none if, and only if, DEGREE = 1",
+        lambda subject: (subject.entry.raw.backend == "none") == (subject.case["DEGREE"] == 1),
+        changed("raw.backend", "gloo"),
+    ),
+    Claim("work.skipped_samples: in fp16 only", _skipped, changed("raw.work.skipped_samples", 7)),
+    Claim(
+        "residuals.wrong: of int8 only",
+        _wrong_elements,
+        changed("raw.residuals.wrong", {"value": 0, "where": "nowhere"}),
+    ),
+    Claim(
+        "probe if, and only if, PRECISION is not fp32",
+        lambda subject: (subject.entry.raw.probe is None) == (subject.case["PRECISION"] == "fp32"),
+        changed("raw.probe", {"fp32_seconds": 0.1, "seconds": 0.1, "converted": False}),
+    ),
+    Claim(
+        "site_kernels if, and only if, KERNELS names a file",
+        lambda subject: (subject.entry.raw.site_kernels is not None) == bool(subject.case.own_kernels),
+        changed("raw.site_kernels", {"sha256": "0" * 64, "computes": ["multiply"]}),
+    ),
+    Claim(
+        "vendor_comparison if, and only if, KERNELS is not vendor",
+        lambda subject: (subject.entry.raw.vendor_comparison is None) == (subject.case["KERNELS"] == "vendor"),
+        changed("settings.KERNELS", "custom"),
+        example="custom",
+    ),
+    Claim(
+        "staging if, and only if, STAGE is not none",
+        lambda subject: (subject.entry.raw.staging is None) == (subject.case["STAGE"] == "none"),
+        changed("raw.staging", {"bytes": 8, "reused_bytes": 0, "nodes": 1, "seconds": 1.0, "kept": False}),
+    ),
+    Claim(
+        "largest_deviation: that of the trials",
+        lambda subject: (
+            subject.entry.raw.largest_deviation == max(trial.deviation for trial in subject.entry.raw.trials)
+        ),
+        changed("raw.largest_deviation", 1e-3),
+    ),
+    Claim(
+        "replay: steps of the trials",
+        lambda subject: subject.entry.raw.replay.steps <= subject.entry.raw.work.steps,
+        changed("raw.replay.steps", 10**6),
+    ),
+    Claim("ended_by: a limit that the input sets", _ended_by, changed("raw.ended_by", "converged")),
+    Claim("no more trials than TRIALS and ROUNDS", _limits, changed("raw.trials.0.round", 99), example="limited"),
+    Claim("coordinator: requests and proposals for each trial", _requests, changed("raw.coordinator.requests", 1)),
+    Claim(
+        "work.between_nodes: of several ranks on several nodes", _between_nodes, changed("raw.work.between_nodes", 1)
+    ),
+)
