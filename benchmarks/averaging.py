@@ -32,7 +32,7 @@ from hpcai.comm.rendezvous import process_group
 from hpcai.machine.inventory import processor, versions
 from hpcai.models.module import build
 from hpcai.train.communication import Communication
-from hpcai.train.parallel import replicate
+from hpcai.train.data_parallel import replicate
 
 WORLD = MPI.COMM_WORLD
 CPU = torch.device("cpu")

@@ -26,7 +26,7 @@ CASES = ("resnet50:224:4:1", "resnet50:224:16:1", "resnet20:32:100:1")
 def networks_of(name: str, pixels: int) -> dict[str, Any]:
     """The vendor's, and ours in both ways."""
     from hpcai import networks
-    from hpcai.models.fused import fuse
+    from hpcai.models.fused_layers import fuse
     from hpcai.models.module import build
     from hpcai.train.providers import take_over
 

@@ -24,7 +24,7 @@ from hpcai.data.image_dataset import ArraySplit, Dataset
 from hpcai.data.image_loader import Loader
 from hpcai.inputfile import parse
 from hpcai.machine import device as devices
-from hpcai.models.executed import Executed
+from hpcai.models.operation_counter import Executed
 from hpcai.train.loop import Training
 from hpcai.training import assembly
 

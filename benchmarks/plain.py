@@ -36,7 +36,7 @@ from hpcai.preflight.library_loading import load  # noqa: E402
 from hpcai.search.child_builder import FRESH, Nursery  # noqa: E402
 from hpcai.search.storage import replayed  # noqa: E402
 from hpcai.search.trial_plan import Plan  # noqa: E402
-from hpcai.train.guide import Guide  # noqa: E402
+from hpcai.train.callback import Guide  # noqa: E402
 from hpcai.train.state import Progress  # noqa: E402
 from hpcai.training.assembly import assembled_trial  # noqa: E402
 

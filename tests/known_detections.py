@@ -8,9 +8,9 @@ import torch
 from drawn_detections import CLASSES, drawn
 
 from hpcai.data.order import ValidationShard
-from hpcai.detections import MOST, SCORE, Detections, stored
-from hpcai.detections.precision import average_precision, matched
-from hpcai.train.detecting import DetectionValidation
+from hpcai.detections import MOST, SCORE, Detections, detection_tables
+from hpcai.detections.coco_evaluation import average_precision, matched
+from hpcai.train.detection_validation import DetectionValidation
 
 Array = np.ndarray[Any, Any]
 
@@ -20,12 +20,12 @@ class Numbered:
 
     def __init__(self, half: int, frames: int) -> None:
         self.half, self.made = half, drawn(10 + half, frames)
-        self.truths = np.array(self.made.truths, np.int32).reshape(-1, stored.TRUE, 5)
+        self.truths = np.array(self.made.truths, np.int32).reshape(-1, detection_tables.TRUE, 5)
         self.read: list[int] = []
 
     def __call__(self, batches: Iterable[Array]) -> Iterator[tuple[torch.Tensor, torch.Tensor, Array]]:
         """As a loader delivers them, into the same memory each time."""
-        y = torch.empty(64, stored.TRUE, 5)
+        y = torch.empty(64, detection_tables.TRUE, 5)
         for indices in batches:
             self.read += indices.tolist()
             y[: len(indices)] = torch.from_numpy(self.truths[indices]).float()
@@ -56,7 +56,7 @@ class Numbered:
 
 def table(answers: list[Detections]) -> torch.Tensor:
     """Answers as a detector has them, float32[frames, 100, 6]."""
-    whole = stored.empty(len(answers)).detections
+    whole = detection_tables.empty(len(answers)).detections
     for rows, own in zip(whole, answers, strict=True):
         rows[: len(own)] = own
     assert whole.shape[1] == MOST

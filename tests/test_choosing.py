@@ -16,7 +16,7 @@ from tiny import alone as group_alone
 from hpcai.kernels.layers import spec_of
 from hpcai.kernels.operators import on_cpu, products
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
-from hpcai.models import fused
+from hpcai.models import fused_layers
 from hpcai.opcount.products import layers_of
 from hpcai.preflight import kernel_choice, residuals
 from hpcai.preflight.kernel_choice import Chosen, choose
@@ -164,7 +164,8 @@ def test_only_what_is_chosen_is_ours_for_inputs_of_that_size(monkeypatch: pytest
     assert "forward" not in vars(module.get_submodule("narrow"))
     module(torch.randn(3, 2, 6, 7)).sum().backward()
     assert made == [(WEIGHT_GRADIENT, (3, 2, 6, 7))]
-    normalised = [name for name, function, *_ in module.steps if getattr(function, "func", None) is fused._normalised]
+    functions = [getattr(function, "func", None) for _, function, *_ in module.steps]
+    normalised = [function for function in functions if function is fused_layers._normalised]
     assert len(normalised) == 1
     give_back(module)
     assert module.steps == list(module.as_planned)

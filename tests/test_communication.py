@@ -36,7 +36,7 @@ def replica(group: "Group", kind: torch.dtype = torch.float32) -> Replica:
 
     from hpcai.models.module import build
     from hpcai.train.communication import Communication
-    from hpcai.train.parallel import replicate
+    from hpcai.train.data_parallel import replicate
 
     module, communication = build(GRAPH, SEED).to(kind), Communication(group.degree, CPU)
     return module, replicate(module, group, CPU, communication, SMALL), communication

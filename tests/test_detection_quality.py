@@ -5,7 +5,7 @@ import pytest
 from drawn_detections import CLASSES, Drawn, drawn
 from mpi4py import MPI
 
-from hpcai.detections.precision import ROW, Judged, average_precision, matched
+from hpcai.detections.coco_evaluation import ROW, Judged, average_precision, matched
 from hpcai.train.detection_quality import Quality, quality
 
 

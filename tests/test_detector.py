@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from watched import Operations
 
 from hpcai.models.detection.detector import build as build_detector
-from hpcai.models.executed import Executed
 from hpcai.models.module import Network
+from hpcai.models.operation_counter import Executed
 from hpcai.networks import build
 from hpcai.opcount import count
 from hpcai.train import precision as precisions

@@ -61,7 +61,7 @@ def test_a_compiled_group_trains_alike_and_is_counted_truly() -> None:
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_leader
 
     group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
     assert group is not None

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import CPU, alone, unending
 
-from hpcai.detections import stored
-from hpcai.detections.precision import average_precision, matched
-from hpcai.train.fusing import Fused
+from hpcai.detections import detection_tables
+from hpcai.detections.coco_evaluation import average_precision, matched
+from hpcai.train.detector_ensemble import Fused
 from hpcai.workloads.weather import detections_file, measure
 
-ABOUT = stored.About((0, 1, 2, 3))
+ABOUT = detection_tables.About((0, 1, 2, 3))
 
 
 def part(made: Any, frames: list[int]) -> Fused:
@@ -38,9 +38,9 @@ def test_the_file_is_the_same_whoever_has_which_frames() -> None:
     )
     digests = [detections_file.write(part(made, frames), 20, path, ABOUT, world) for frames in shares]
     assert len({digest for own in world.allgather(digests) for digest in own}) == 1
-    tables, _ = stored.read(path, 20)
-    assert stored.digest(tables) == digests[0]
-    assert all(map(np.array_equal, stored.used(tables.detections), made.detections))
+    tables, _ = detection_tables.read(path, 20)
+    assert detection_tables.digest(tables) == digests[0]
+    assert all(map(np.array_equal, detection_tables.used(tables.detections), made.detections))
     assert np.array_equal(tables.boxes, np.array(made.truths))
     less = detections_file.write(part(made, shares[0][: -1 if world.rank == 0 else None]), 20, path, ABOUT, world)
     assert less != digests[0]
@@ -63,7 +63,7 @@ def test_of_a_run_that_is_to_end_nothing_is_written(
 
     trained = detecting(alone(), 8)
     found = part(drawn(1, 3), [0, 1, 2])
-    monkeypatch.setattr(measure.fusing, "judge", lambda *_: ({"validation_miscounted": 0}, found))
+    monkeypatch.setattr(measure.detector_ensemble, "judge", lambda *_: ({"validation_miscounted": 0}, found))
     monkeypatch.setattr(measure, "_loading", lambda *_: {})
     trained.validation.shard = type("Shard", (), {"n": 3})()
     measure.Finding(tmp_path, 4).judge(trained, alone(), shutdown)

@@ -10,7 +10,7 @@ from torch.nn.functional import grid_sample
 
 from hpcai.kernels.nms import reference
 from hpcai.models.detection.regions import nms, roi_align
-from hpcai.train.operators import OTHER, operator_class
+from hpcai.train.operator_classes import OTHER, operator_class
 
 SIZES = ((16, 24), (8, 12), (4, 6))
 SCALES = (1 / 4, 1 / 8, 1 / 16)

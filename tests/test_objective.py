@@ -20,7 +20,7 @@ class Unjudged:
         """Nothing has a shape."""
 
     def run(self, module: Any, group: Any, stop: Any = None) -> Any:
-        from hpcai.train.evaluate import Tally
+        from hpcai.train.validation import Tally
 
         return Tally({}, 0, 0, 0)
 
@@ -124,7 +124,7 @@ def test_ranks_of_a_group_train_one_detector_even_where_one_has_no_boxes() -> No
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.parallel import average_statistics, differs_from_leader
+    from hpcai.train.data_parallel import average_statistics, differs_from_leader
 
     world = MPI.COMM_WORLD
     group = split(world, 1, world.size, "row")

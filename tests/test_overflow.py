@@ -134,7 +134,7 @@ def test_ranks_of_a_group_leave_out_the_same_steps(monkeypatch: pytest.MonkeyPat
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_leader
 
     world = MPI.COMM_WORLD
     group = split(world, 1, world.size, "row")

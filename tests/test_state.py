@@ -158,7 +158,7 @@ def test_replicas_of_a_group_stay_valid_when_the_state_goes_back() -> None:
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_leader
 
     group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
     assert group is not None

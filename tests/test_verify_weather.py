@@ -14,22 +14,22 @@ from hpcai.report.schema.raw import OF_WEATHER
 from hpcai.report.schema.test import OF_WEATHER as SCORES_OF_WEATHER
 from small_run import WEATHER, cases_of, golden_weather, judged, renewed, weather_run
 
-from hpcai.detections import stored
+from hpcai.detections import detection_tables
 from hpcai.report import detections, files, verify
 
 Json = dict[str, Any]
-FILE = stored.name(1)
+FILE = detection_tables.name(1)
 OWN = {*OF_WEATHER, *SCORES_OF_WEATHER}
 
 
-def altered(folder: Path, change: Callable[[Json, stored.Found], None], sealed: bool = True) -> list[str]:
+def altered(folder: Path, change: Callable[[Json, detection_tables.Found], None], sealed: bool = True) -> list[str]:
     """What is found in the stored result with other detections; all that is derived made again, perhaps the digest."""
     result = golden_weather()
-    found, about = stored.read(WEATHER / FILE, 48)
+    found, about = detection_tables.read(WEATHER / FILE, 48)
     change(result["tests"][0]["raw"], found)
     if sealed:
-        result["tests"][0]["raw"]["detections_sha256"] = stored.digest(found)
-    stored.write(folder / FILE, found, about)
+        result["tests"][0]["raw"]["detections_sha256"] = detection_tables.digest(found)
+    detection_tables.write(folder / FILE, found, about)
     return verified(judged(result), folder)
 
 
@@ -68,23 +68,23 @@ def test_detections_are_part_of_the_result(tmp_path: Path) -> None:
     assert found == f"{FILE}: not the detections of the result file"
 
 
-def _better(raw: Json, found: stored.Found) -> None:
+def _better(raw: Json, found: detection_tables.Found) -> None:
     """A precision that nobody has found, as who makes all else anew would have it."""
     raw["average_precision"]["0.5"] = [value + 0.001 for value in raw["average_precision"]["0.5"]]
 
 
-def _looser(raw: Json, found: stored.Found) -> None:
+def _looser(raw: Json, found: detection_tables.Found) -> None:
     raw["average_precision"]["0.1"][0] += 1e-6
 
 
-def _fewer(raw: Json, found: stored.Found) -> None:
+def _fewer(raw: Json, found: detection_tables.Found) -> None:
     raw["true_boxes"][1] -= 1
 
 
-def _no_box(raw: Json, found: stored.Found) -> None:
+def _no_box(raw: Json, found: detection_tables.Found) -> None:
     """Boxes that the models have not found, left out of those there are."""
     found.boxes[5:20] = -1
-    own = stored.used(found.detections)
+    own = detection_tables.used(found.detections)
     for overlap in raw["average_precision"]:
         of = detections.matched(range(48), own, found.boxes, float(overlap), 2)
         raw["average_precision"][overlap] = detections.average_precision(of).tolist()
@@ -122,8 +122,8 @@ def test_numbers_that_the_detections_do_not_have(change: Callable[..., None], wo
     ],
 )
 def test_rows_that_no_detector_has(place: tuple[int, ...], value: float, words: str, tmp_path: Path) -> None:
-    def change(raw: Json, found: stored.Found) -> None:
-        found.detections[3, 99] = stored.empty(1).detections[0, 99]
+    def change(raw: Json, found: detection_tables.Found) -> None:
+        found.detections[3, 99] = detection_tables.empty(1).detections[0, 99]
         found.detections[place] = value
 
     assert altered(tmp_path, change) == [f"{FILE}: {words}"]
@@ -204,7 +204,7 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
 
 def test_detections_of_another_test_are_caught(tmp_path: Path) -> None:
     files.write(tmp_path, golden_weather())
-    shutil.copy(WEATHER / stored.name(2), tmp_path / FILE)
+    shutil.copy(WEATHER / detection_tables.name(2), tmp_path / FILE)
     assert verify.differences(tmp_path / "result.json") == [f"{FILE}: not the detections of the result file"]
 
 

@@ -13,7 +13,7 @@ from hpcai.data import show
 from hpcai.data.generate import Files, write
 from hpcai.data.weather.generated import Maker, formula
 from hpcai.data.weather.layout import EXTRATROPICAL_CYCLONE, file_name
-from hpcai.detections import stored
+from hpcai.detections import detection_tables
 from hpcai.errors import DataError, InputError
 
 SMALL = ("--height", "48", "--width", "80", "--frames", "5", "--chunk-frames", "3", "--seed", "7")
@@ -81,10 +81,11 @@ def test_command_draws_a_frame_with_predictions(made, tmp_path):
 @pytest.fixture
 def of_moments(tmp_path):
     """Predictions of three generated frames as a run leaves them; each with a detection whose score tells its row."""
-    found = stored.empty(3)
+    found = detection_tables.empty(3)
     found.detections[:, 0] = [(10, 20, 30, 40, score, 1) for score in (0.5, 0.6, 0.7)]
-    path = tmp_path / stored.name(4)
-    stored.write(path, found, stored.About((1, 2), np.array([[2000, 3], [1999, 2], [2000, 0]], np.int32)))
+    path = tmp_path / detection_tables.name(4)
+    moments = np.array([[2000, 3], [1999, 2], [2000, 0]], np.int32)
+    detection_tables.write(path, found, detection_tables.About((1, 2), moments))
     return path
 
 
@@ -104,16 +105,16 @@ def test_predictions_that_were_judged_by_other_boxes_are_said(made, tmp_path, mo
     monkeypatch.setattr(show, "draw", lambda *arguments: None)
     with h5py.File(made / "climo_2000.h5") as file:
         boxes = file["boxes"][3]
-    own, found = boxes[np.isin(boxes[:, 4], (1, 2))], stored.empty(1)
+    own, found = boxes[np.isin(boxes[:, 4], (1, 2))], detection_tables.empty(1)
     found.boxes[0, : len(own)] = own - np.array([0, 0, 0, 0, 1])
     assert 0 < len(own) < np.count_nonzero(boxes[:, 4] >= 0)
-    path = tmp_path / stored.name(1)
+    path = tmp_path / detection_tables.name(1)
     arguments = [str(made / "climo_2000.h5"), "3", "--png", str(tmp_path / "x.png"), "--predictions", str(path)]
-    about = stored.About((1, 2), np.array([[2000, 3]], np.int32))
-    stored.write(path, found, about)
+    about = detection_tables.About((1, 2), np.array([[2000, 3]], np.int32))
+    detection_tables.write(path, found, about)
     assert show.main(arguments) == 0 and capsys.readouterr().err == ""
     found.boxes[0, 0, 1] += 1
-    stored.write(path, found, about)
+    detection_tables.write(path, found, about)
     assert show.main(arguments) == 0
     assert "was judged by other boxes: the frame is of another year, grid or seed" in capsys.readouterr().err
 
@@ -129,7 +130,7 @@ def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_mo
     with pytest.raises(InputError, match=r"allowed: a file climo_YYYY.h5"):
         show.place(of_moments, tmp_path / "frames.h5", 0)
     many = np.column_stack([np.full(20, 1980), np.arange(20) * 73]).astype(np.int32)
-    stored.write(of_moments, stored.empty(20), stored.About((1, 2), many))
+    detection_tables.write(of_moments, detection_tables.empty(20), detection_tables.About((1, 2), many))
     with pytest.raises(InputError, match=r"allowed: 438, 511, .*, 949 and 12 others of that year$"):
         show.place(of_moments, tmp_path / "climo_1980.h5", 700)
 
@@ -152,8 +153,8 @@ def test_what_cannot_be_drawn_is_said_in_one_line(made, tmp_path):
         assert drawn.returncode == code and len(drawn.stderr.strip().splitlines()) == 1, drawn.stderr
     with pytest.raises(DataError, match="no data set detections"):
         show.read_detections(Path(file), 0)
-    found = stored.empty(1)
+    found = detection_tables.empty(1)
     found.detections[0, 0] = 10, 20, 30, 40, 0.5, 2
-    stored.write(tmp_path / "found.h5", found, stored.About((1, 2)))
+    detection_tables.write(tmp_path / "found.h5", found, detection_tables.About((1, 2)))
     with pytest.raises(DataError, match="a class that is none of 0 to 1"):
         show.read_detections(tmp_path / "found.h5", 0)

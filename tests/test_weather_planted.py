@@ -21,15 +21,15 @@ from fault_runs import (
     holds,
     sweep,
 )
-from hpcai.result import quality
 from hpcai.result.checks import MOST_ABOVE, leak
 from launch import mpirun
 
 from hpcai.data import catalog
 from hpcai.data.weather.box_cleaning import targets
 from hpcai.detections.agreement import agreement
-from hpcai.detections.precision import average_precision, matched
+from hpcai.detections.coco_evaluation import average_precision, matched
 from hpcai.inputfile import Case
+from hpcai.result import quality
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 

@@ -48,7 +48,7 @@ def test_a_trial_that_diverges_is_recorded_and_the_group_goes_on(monkeypatch: py
 
 @pytest.mark.parallel(2)
 def test_an_infinite_loss_of_finite_outputs_is_a_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.train.evaluate import Validation
+    from hpcai.train.validation import Validation
 
     monkeypatch.setattr(Validation, "_mean_loss", lambda self, group, counted: float("inf"))
     raw = searched(GROUPS=size(), ROUNDS=2)

@@ -12,7 +12,7 @@ from report_readers import assert_parsers_read_it
 
 from hpcai.data import generate
 from hpcai.data.weather.layout import EASIEST
-from hpcai.detections import stored
+from hpcai.detections import detection_tables
 from hpcai.formulas import score
 from hpcai.report import schema, verify
 
@@ -132,13 +132,13 @@ def test_the_ensemble_of_one_is_its_model(grids: Run) -> None:
 
 @needs_mpirun
 def test_what_was_found_lies_beside_the_result(grids: Run) -> None:
-    names = [stored.name(index) for index in range(1, 5)]
+    names = [detection_tables.name(index) for index in range(1, 5)]
     assert sorted(path.name for path in grids.folder.glob("*.h5")) == [*names, "series.h5"]
     assert all(name in verify.standing(grids.folder / "result.json") for name in names)
     for name, test in zip(names, grids.tests, strict=True):
-        found, about = stored.read(grids.folder / name, 48)
-        assert stored.digest(found) == test["raw"]["detections_sha256"]
-        assert any(map(len, stored.used(found.detections)))
+        found, about = detection_tables.read(grids.folder / name, 48)
+        assert detection_tables.digest(found) == test["raw"]["detections_sha256"]
+        assert any(map(len, detection_tables.used(found.detections)))
         assert about.classes == EASIEST and about.moments is not None
 
 

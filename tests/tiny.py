@@ -18,13 +18,13 @@ from hpcai.models.module import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
 from hpcai.train import precision as precisions
-from hpcai.train.evaluate import Validation
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
 from hpcai.train.optimisers import sgd
-from hpcai.train.proof import noise
 from hpcai.train.recipe import Recipe
+from hpcai.train.replay import noise
 from hpcai.train.state import TrainingState
+from hpcai.train.validation import Validation
 
 CPU = torch.device("cpu")
 SEED = 11

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hpcai.data.weather import layout as channel
 from hpcai.data.weather.box_cleaning import cleaned
-from hpcai.detections.stored import BOXES, CLASSES, DETECTIONS, MOMENTS
+from hpcai.detections.detection_tables import BOXES, CLASSES, DETECTIONS, MOMENTS
 from hpcai.errors import DataError, HpcaiError, InputError
 
 if TYPE_CHECKING:

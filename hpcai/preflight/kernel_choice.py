@@ -25,7 +25,7 @@ from hpcai.preflight.layer_products import Product
 from hpcai.preflight.layer_sites import Places, survey, watch
 from hpcai.record.preflight import Backward, Forward, Kernel, KernelChoice, TimedNormalisation, TimedProduct, WholeStep
 from hpcai.results import kernel_choice as rule
-from hpcai.train.laps import BACKWARD, Laps
+from hpcai.train.layer_timer import BACKWARD, Laps
 from hpcai.train.loop import Training
 from hpcai.train.providers import Choice, take_over
 

@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from hpcai.kernels.operators import normalising
-from hpcai.models.fused import normalised
+from hpcai.models.fused_layers import normalised
 from hpcai.models.module import Layers
 from hpcai.networks.execution_plan import PlannedLayer, batch_norm_site
 from hpcai.preflight.layer_products import Product, seen
-from hpcai.train.laps import Laps
+from hpcai.train.layer_timer import Laps
 from hpcai.train.providers import Size
 
 

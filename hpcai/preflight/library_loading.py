@@ -24,8 +24,8 @@ from hpcai.models.detection import regions
 from hpcai.models.module import build
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, Ceiling, ceilings
 from hpcai.train.optimisers import sgd
+from hpcai.train.profiler import by_class, profiler
 from hpcai.train.recipe import Recipe
-from hpcai.train.recording import by_class, profiler
 
 SIDE, SAMPLES = 8, 4
 COMPILED = ("kernels", "weather")  # what our own kernels run in
@@ -83,8 +83,8 @@ def _detect(device: torch.device) -> None:
         return
     from hpcai.data.weather.generated import LEAST
     from hpcai.data.weather.weather_loader import Loader as Fields
-    from hpcai.detections.fusion import fused
-    from hpcai.detections.stored import used
+    from hpcai.detections.detection_tables import used
+    from hpcai.detections.weighted_box_fusion import fused
 
     data = catalog.open_weather(dataset_paths.GENERATED, 2, classes=2, resolution=LEAST)
     graph = networks.build("fasterrcnn8", data.shape[1:], data.shape[0], 2)

@@ -18,7 +18,7 @@ from hpcai.networks.graph import Graph
 from hpcai.preflight.layer_products import Product, check, products
 from hpcai.preflight.precision_probe import probe
 from hpcai.record.preflight import PrecisionProbe, Residuals, Worst, WrongElements
-from hpcai.train.parallel import wrong_sums
+from hpcai.train.data_parallel import wrong_sums
 
 Custom = Callable[[Product], Collection[str]]  # directions of a product that custom kernels compute
 

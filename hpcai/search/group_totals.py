@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_run import TrialOutcome
-from hpcai.train.proof import Findings
+from hpcai.train.replay import Findings
 
 PHASES = ("training", "validation", "warm_up")
 

@@ -16,9 +16,9 @@ from hpcai.machine import memory
 from hpcai.record.trial import CurveEntry, End, Trial
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_plan import TrialPlan
-from hpcai.train.guide import Guide
+from hpcai.train.callback import Guide
+from hpcai.train.data_parallel import differs_from_leader
 from hpcai.train.loop import Training
-from hpcai.train.parallel import differs_from_leader
 from hpcai.train.state import Progress
 
 EVALUATED = ("epoch", "loss", "validation_loss", "correct", "counted", "fingerprint")

@@ -8,7 +8,7 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from hpcai.detections.precision import ROW, Judged, average_precision, mean_average_precision
+from hpcai.detections.coco_evaluation import ROW, Judged, average_precision, mean_average_precision
 
 BLOCK_ROWS = 2**20  # that all ranks together send at a time
 

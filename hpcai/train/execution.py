@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from hpcai.clock import now, synchronise
 from hpcai.comm.grid import Group
-from hpcai.models.executed import Executed
+from hpcai.models.operation_counter import Executed
 from hpcai.record.training import ExecutedBy
 from hpcai.record.training import Execution as ExecutionRecord
 from hpcai.train.communication import Communication
-from hpcai.train.parallel import replicate
+from hpcai.train.data_parallel import replicate
 
 # float[N, C, H, W] to logits float[N, classes]; a detector, with boxes and a draw beside, to its losses
 Network = Callable[..., Tensor]

@@ -20,18 +20,18 @@ from hpcai.data.order import Shard, training_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError
 from hpcai.formulas.precision import PRECISIONS
-from hpcai.models.executed import Executed
-from hpcai.train.evaluate import Validation
+from hpcai.models.operation_counter import Executed
+from hpcai.train.callback import Guide
+from hpcai.train.data_parallel import average_statistics
 from hpcai.train.execution import Execution
-from hpcai.train.guide import Guide
 from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
-from hpcai.train.parallel import average_statistics
-from hpcai.train.proof import Proof
 from hpcai.train.recipe import Recipe
+from hpcai.train.replay import Proof
 from hpcai.train.schedules import learning_rate
 from hpcai.train.state import Progress, TrainingState
-from hpcai.train.timing import StepTimes
+from hpcai.train.step_times import StepTimes
+from hpcai.train.validation import Validation
 
 WARMUP_STEPS = 3  # full batches before the clock starts; the last, smaller batch of an epoch is warmed up as well
 

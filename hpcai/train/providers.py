@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hpcai.kernels import operators
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
-from hpcai.models.fused import fuse
+from hpcai.models.fused_layers import fuse
 from hpcai.models.module import Layers
 from hpcai.train import quantised
 

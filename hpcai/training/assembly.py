@@ -23,14 +23,14 @@ from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
-from hpcai.train.evaluate import Validation
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import WARMUP_STEPS, Training
 from hpcai.train.optimisers import sgd
-from hpcai.train.proof import NONE, noise
 from hpcai.train.providers import take_over
 from hpcai.train.recipe import Recipe
+from hpcai.train.replay import NONE, noise
 from hpcai.train.state import TrainingState
+from hpcai.train.validation import Validation
 
 Data = TypeVar("Data", Dataset, Weather)
 Module = TypeVar("Module", bound=Layers)

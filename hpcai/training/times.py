@@ -11,9 +11,9 @@ from hpcai.comm.shutdown import Shutdown
 from hpcai.record.phases import Phases
 from hpcai.record.record import fields
 from hpcai.record.training import BusySeconds, OperatorSeconds, StepSeconds, WaitingSeconds
-from hpcai.train import timing
+from hpcai.train import step_times
 from hpcai.train.loop import Training
-from hpcai.train.profile import operator_seconds
+from hpcai.train.operation_profile import operator_seconds
 
 
 class Times(NamedTuple):
@@ -39,11 +39,11 @@ def times_of(training: Training, phases: clock.Phases, host: str, comm: MPI.Comm
     """Step times, busy and waiting seconds, and phases of the ranks of `comm`, the same on each. Collective."""
     progress = training.state.progress
     return Times(
-        timing.of_slowest(training.step_times.statistics(), comm),
-        timing.spread(timing.busy_seconds(progress), host, comm),
+        step_times.of_slowest(training.step_times.statistics(), comm),
+        step_times.spread(step_times.busy_seconds(progress), host, comm),
         WaitingSeconds(
-            data=timing.mean(progress.data_wait_seconds, comm),
-            communication=timing.mean(progress.exposed_seconds, comm),
+            data=step_times.mean(progress.data_wait_seconds, comm),
+            communication=step_times.mean(progress.exposed_seconds, comm),
         ),
         _phases(training, phases, comm),
     )

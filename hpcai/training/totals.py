@@ -11,8 +11,8 @@ from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.record.dataset import Dataset, Validation
 from hpcai.record.training import Members, Models, StoppedTraining, Work
 from hpcai.results.reached import first_reaching
+from hpcai.train.data_parallel import differs_from_leader
 from hpcai.train.loop import Training
-from hpcai.train.parallel import differs_from_leader
 
 Value = TypeVar("Value", int, float)
 

@@ -5,12 +5,12 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from judging_faults import loaded, second_replaced_by_first, without_first
+from evaluation_faults import loaded, second_replaced_by_first, without_first
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data.weather import weather_loader
-from hpcai.train import fusing
-from hpcai.train.detecting import DetectionValidation
+from hpcai.train import detector_ensemble
+from hpcai.train.detection_validation import DetectionValidation
 from hpcai.train.objective import Detection
 from hpcai.workloads.weather import measure
 
@@ -36,7 +36,7 @@ def _met(change: Callable[[np.ndarray, int], np.ndarray]) -> Fault:
 
         return blocks
 
-    return replaced(fusing, "blocks", make)
+    return replaced(detector_ensemble, "blocks", make)
 
 
 def frames_beyond_the_last() -> Fault:
@@ -48,7 +48,7 @@ def frame_found_twice() -> Fault:
 
 
 def frames_delivered_twice_to_the_ensemble() -> Fault:
-    return loaded(fusing, "judge", second_replaced_by_first, weather_loader)
+    return loaded(detector_ensemble, "judge", second_replaced_by_first, weather_loader)
 
 
 def frames_met_twice() -> Fault:
@@ -61,7 +61,7 @@ def frames_met_twice() -> Fault:
 
         return meet
 
-    return replaced(fusing, "_meet", make)
+    return replaced(detector_ensemble, "_meet", make)
 
 
 # --- the training

@@ -21,9 +21,9 @@ from hpcai.preflight import residuals
 from hpcai.report import files
 from hpcai.search import group_runner, journal
 from hpcai.search.group_runner import GroupRunner
-from hpcai.train import bagging
-from hpcai.train.evaluate import Validation
+from hpcai.train import classifier_ensemble
 from hpcai.train.loop import Training
+from hpcai.train.validation import Validation
 from hpcai.workloads.kernels import measure
 
 PLACES: dict[str, tuple[Any, str]] = {
@@ -31,7 +31,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "training": (Training, "_rate"),
     "loading": (Loader, "_load"),  # in the thread that loads ahead
     "validating": (Validation, "run"),
-    "voting": (bagging, "judge"),
+    "voting": (classifier_ensemble, "judge"),
     "multiplying": (measure, "measured"),
     "communicating": (CollectiveTimer, "row"),
     "trying": (GroupRunner, "_run_trial"),

@@ -15,7 +15,7 @@ from hpcai.main import main
 from hpcai.training import stages
 
 MODULES = (
-    "training_faults", "judging_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults",
+    "training_faults", "evaluation_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults",
     "kernel_faults",
 )
 

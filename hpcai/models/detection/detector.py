@@ -27,8 +27,8 @@ class Detector(Layers):
     the boxes, float32[N, most, 6], of hpcai.models.detection.proposals.
 
     Batch norm is trained with the statistics of the rank's own batch, as in the networks that tell classes; running
-    ones are averaged over a group before a validation (hpcai.train.parallel). Boxes, regions and losses are computed
-    in fp32, whatever the layers are computed in. Every parameter takes part in every call, boxes or none.
+    ones are averaged over a group before a validation (hpcai.train.data_parallel). Boxes, regions and losses are
+    computed in fp32, whatever the layers are computed in. Every parameter takes part in every call, boxes or none.
     """
 
     def __init__(self, graph: Graph) -> None:

@@ -17,7 +17,7 @@ from hpcai.record.dataset import Dataset as Description
 from hpcai.record.dataset import ImageValidation
 from hpcai.record.training import StoppedTraining, TrainingRaw
 from hpcai.results.measured import Stopped
-from hpcai.train import bagging
+from hpcai.train import classifier_ensemble
 from hpcai.train.loop import Training
 from hpcai.training import stages
 from hpcai.training.assembly import assembled
@@ -50,7 +50,7 @@ class Classification:
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Ensemble, int]:
         """The models together; means nothing if the run is to end."""
         module, validation = trained.state.module, trained.validation
-        votes = bagging.evaluate(module, group, validation, trained.loader, trained.sampler, shutdown)
+        votes = classifier_ensemble.evaluate(module, group, validation, trained.loader, trained.sampler, shutdown)
         together = Ensemble(
             correct=votes.correct,
             agreeing_pairs=votes.agreeing_pairs,

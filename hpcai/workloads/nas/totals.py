@@ -13,7 +13,7 @@ from hpcai.record.record import fields
 from hpcai.record.training import Replay
 from hpcai.record.trial import Trial
 from hpcai.search.group_runner import GroupLeader, GroupRunner
-from hpcai.train import proof
+from hpcai.train import replay
 from hpcai.workloads.nas.record import (
     Coordinator,
     GroupSeconds,
@@ -68,7 +68,7 @@ def totals(
         ended_by=counts.ended_by,
         coordinator=_coordinator(group, leader, counts),
         proposals=_proposals(group, leader),
-        replay=proof.measured(own.findings, group),
+        replay=replay.measured(own.findings, group),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),
         phases=_phases(group, phases),
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from math import isclose
 
 from hpcai.detections.agreement import pairs
-from hpcai.detections.stored import TRUE
+from hpcai.detections.detection_tables import TRUE
 from hpcai.formulas.score import mean_precision
 from hpcai.inputfile import Case
 from hpcai.results.alterations import changed, together

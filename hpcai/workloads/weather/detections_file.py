@@ -5,11 +5,11 @@ from pathlib import Path
 from mpi4py import MPI
 
 from hpcai.comm.world import broadcast
-from hpcai.detections import stored
-from hpcai.train.fusing import Fused
+from hpcai.detections import detection_tables
+from hpcai.train.detector_ensemble import Fused
 
 
-def write(found: Fused, frames: int, path: Path, about: stored.About, comm: MPI.Comm) -> str:
+def write(found: Fused, frames: int, path: Path, about: detection_tables.About, comm: MPI.Comm) -> str:
     """Write the detections of that many frames; their SHA-256 (hexadecimal), the same on every rank. Collective.
 
     The first rank has all of them, 2,700 bytes a frame.
@@ -17,9 +17,9 @@ def write(found: Fused, frames: int, path: Path, about: stored.About, comm: MPI.
     parts = comm.gather((found.indices, found.detections, found.boxes))
     digest = ""
     if parts is not None:
-        tables = stored.empty(frames)
+        tables = detection_tables.empty(frames)
         for indices, detections, boxes in parts:
             tables.enter(indices, detections, boxes)
-        stored.write(path, tables, about)
-        digest = stored.digest(tables)
+        detection_tables.write(path, tables, about)
+        digest = detection_tables.digest(tables)
     return broadcast(comm, digest)

@@ -14,8 +14,8 @@ from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.weather.box_cleaning import targets
 from hpcai.data.weather.layout import CLASSES
 from hpcai.detections import CLASS, LOOSE, OVERLAP, SCORE
-from hpcai.detections import stored as detections_file
-from hpcai.detections.precision import average_precision, matched
+from hpcai.detections import detection_tables as detections_file
+from hpcai.detections.coco_evaluation import average_precision, matched
 from hpcai.inputfile import Case
 from hpcai.record.dataset import Dataset
 from hpcai.workloads.weather.record import WeatherRaw, WeatherRow

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from hpcai.data.dataset_paths import GENERATED
-from hpcai.detections.stored import TRUE
+from hpcai.detections.detection_tables import TRUE
 from hpcai.inputfile import Case
 from hpcai.record.dataset import Dataset
 from hpcai.results.alterations import changed

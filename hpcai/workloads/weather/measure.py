@@ -16,7 +16,7 @@ from hpcai.data.order import Shard, ValidationShard
 from hpcai.data.philox import Purpose, seed_of
 from hpcai.data.weather.weather_dataset import Weather, description
 from hpcai.data.weather.weather_loader import Loader
-from hpcai.detections import stored
+from hpcai.detections import detection_tables
 from hpcai.formulas.score import mean_precision
 from hpcai.inputfile import Case
 from hpcai.models.detection.detector import build
@@ -26,15 +26,15 @@ from hpcai.record.dataset import Dataset as Description
 from hpcai.record.record import fields
 from hpcai.record.training import StoppedTraining, TrainingRaw
 from hpcai.results.measured import Stopped
-from hpcai.train import fusing
+from hpcai.train import detector_ensemble
 from hpcai.train import objective as objectives
 from hpcai.train import precision as precisions
-from hpcai.train.detecting import DetectionValidation
+from hpcai.train.detection_validation import DetectionValidation
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
 from hpcai.train.optimisers import sgd
-from hpcai.train.proof import noise
 from hpcai.train.recipe import Recipe
+from hpcai.train.replay import noise
 from hpcai.train.state import TrainingState
 from hpcai.training import stages
 from hpcai.training.assembly import placed
@@ -55,7 +55,7 @@ class Detection:
 
     def __init__(self, folder: Path, index: int) -> None:
         self._folder, self._index = folder, index
-        self._about = stored.About(())
+        self._about = detection_tables.About(())
 
     def open(self, case: Case, group: Group) -> Weather:
         """The data, the same on every rank."""
@@ -67,17 +67,18 @@ class Detection:
 
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
         """The training of this rank's model, ready to warm up."""
-        self._about = stored.About(dataset.classes, getattr(dataset.validation, "moments", None))
+        self._about = detection_tables.About(dataset.classes, getattr(dataset.validation, "moments", None))
         return assembled(case, group, device, dataset, graph)
 
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Detections, int] | None:
         """The models together; None if the run is to end."""
         validation: Any = trained.validation
         loader: Any = trained.loader
-        quality, found = fusing.evaluate(trained.state.module, group, validation, loader, trained.sampler, shutdown)
+        module, draws = trained.state.module, trained.sampler
+        quality, found = detector_ensemble.evaluate(module, group, validation, loader, draws, shutdown)
         if shutdown.agreed(group.active):
             return None
-        path = self._folder / stored.name(self._index)
+        path = self._folder / detection_tables.name(self._index)
         together = Detections(
             precision=quality.precision,
             loose_precision=quality.loose_precision,

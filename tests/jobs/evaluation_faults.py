@@ -10,8 +10,8 @@ from planting import RANK, WRONG_RANK, Fault, replaced
 from torch.nn import functional
 
 from hpcai.data import image_loader
-from hpcai.train import bagging, evaluate
-from hpcai.train.evaluate import Validation
+from hpcai.train import classifier_ensemble, validation
+from hpcai.train.validation import Validation
 from hpcai.training import assembly
 
 # --- the validation
@@ -28,15 +28,15 @@ def _first_twice(batches: list[Any]) -> list[Any]:
 
 
 def sample_judged_twice() -> Fault:
-    return _asked(evaluate, _first_twice)
+    return _asked(validation, _first_twice)
 
 
 def batch_not_asked_for() -> Fault:
-    return _asked(evaluate, lambda batches: batches[1:])
+    return _asked(validation, lambda batches: batches[1:])
 
 
 def sample_judged_twice_by_the_ensemble() -> Fault:
-    return _asked(bagging, _first_twice)
+    return _asked(classifier_ensemble, _first_twice)
 
 
 def loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[Any]], where: Any = image_loader) -> Fault:
@@ -75,11 +75,11 @@ def batch_delivered_twice() -> Fault:
 
 
 def batch_lost_by_the_ensemble() -> Fault:
-    return loaded(bagging, "_judged", without_first)
+    return loaded(classifier_ensemble, "_judged", without_first)
 
 
 def batch_delivered_twice_to_the_ensemble() -> Fault:
-    return loaded(bagging, "_judged", second_replaced_by_first)
+    return loaded(classifier_ensemble, "_judged", second_replaced_by_first)
 
 
 # --- the provider's products

@@ -14,8 +14,8 @@ from hpcai.comm.grid import Group, split
 from hpcai.data import bootstrap
 from hpcai.data.order import ValidationShard
 from hpcai.errors import DataError
-from hpcai.train.bagging import Verdicts, judge
-from hpcai.train.evaluate import Validation
+from hpcai.train.classifier_ensemble import Verdicts, judge
+from hpcai.train.validation import Validation
 
 CLASSES, SEED = 4, 3
 Array = npt.NDArray[Any]

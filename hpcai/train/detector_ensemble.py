@@ -19,13 +19,13 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.order import ValidationShard
 from hpcai.data.philox import Integers
 from hpcai.data.weather.weather_loader import Loader
-from hpcai.detections import CLASS, LOOSE, OVERLAP, Detections, stored
+from hpcai.detections import CLASS, LOOSE, OVERLAP, Detections, detection_tables
 from hpcai.detections.agreement import agreement, pairs
-from hpcai.detections.fusion import fused
+from hpcai.detections.weighted_box_fusion import fused
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
-from hpcai.train.bagging import blocks, in_bag
-from hpcai.train.detecting import DetectionValidation
+from hpcai.train.classifier_ensemble import blocks, in_bag
 from hpcai.train.detection_quality import Quality, quality
+from hpcai.train.detection_validation import DetectionValidation
 
 ROOM = 2**26  # bytes of detections that a rank takes at a time
 NOBODY = -1.0  # class of rows of a model that is not asked
@@ -139,7 +139,7 @@ def _take(outputs: NDArray[np.float32], boxes: NDArray[Any], index: int, into: F
     asked = outputs[outputs[:, 0, CLASS] >= NOBODY]
     if len(asked) == 0:
         return
-    models = stored.used(asked)
+    models = detection_tables.used(asked)
     into.indices.append(index)
     into.detections.append(fused(models) if len(outputs) > 1 else models[0])
     into.boxes.append(boxes.copy())  # a loader may use its memory again

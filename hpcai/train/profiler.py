@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from hpcai.train.operators import CLASSES, OTHER, operator_class
+from hpcai.train.operator_classes import CLASSES, OTHER, operator_class
 
 SILENCE = "99"  # above every level of torch's profiling library, which else tells on stderr when it begins and ends
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.detections.boxes import areas, iou
-from hpcai.detections.fusion import fused
+from hpcai.detections.weighted_box_fusion import fused
 
 NOTHING = np.empty((0, 6), np.float32)
 

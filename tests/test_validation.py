@@ -12,7 +12,7 @@ from tiny import CPU, Numbered, Table, alone, repeating
 from hpcai.comm.grid import Group, split
 from hpcai.data.order import ValidationShard
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
-from hpcai.train.evaluate import Tally, Validation
+from hpcai.train.validation import Tally, Validation
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1), st.randoms(use_true_random=False))

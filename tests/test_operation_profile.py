@@ -19,15 +19,15 @@ from torch.autograd import DeviceType
 from hpcai.clock import Phases, now
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.networks import build
-from hpcai.train import profile
+from hpcai.train import operation_profile
 from hpcai.train.loop import Training
-from hpcai.train.operators import CLASSES, operator_class
-from hpcai.train.recording import profiler
+from hpcai.train.operator_classes import CLASSES, operator_class
+from hpcai.train.profiler import profiler
 
 Event = Any
 QUIETLY = """
 from tiny import alone, training
-from hpcai.train.profile import operation_seconds
+from hpcai.train.operation_profile import operation_seconds
 assert sum(operation_seconds(training(alone()), True).values()) > 0
 """
 
@@ -36,13 +36,13 @@ assert sum(operation_seconds(training(alone()), True).values()) > 0
 def events_noted(patch: pytest.MonkeyPatch) -> Iterator[list[Event]]:
     """The profiler's events behind the seconds by class."""
     events: list[Event] = []
-    by_class = profile.by_class
+    by_class = operation_profile.by_class
 
     def noting(found: Any, device: torch.device) -> Any:
         events.extend(found)
         return by_class(events, device)
 
-    patch.setattr(profile, "by_class", noting)
+    patch.setattr(operation_profile, "by_class", noting)
     yield events
 
 
@@ -63,7 +63,7 @@ def test_every_operator_of_the_networks_has_its_class(monkeypatch: pytest.Monkey
     """The tiny network, one for small images, and one with the larger stem and its pooling."""
     for trained in (training(alone()), of_network("resnet8", 12), of_network("resnet18", 32)):
         with monkeypatch.context() as patch, events_noted(patch) as events:
-            seconds = profile.operation_seconds(trained, True)
+            seconds = operation_profile.operation_seconds(trained, True)
         names = {event.key for event in events}
         assert {"aten::convolution_backward", "aten::native_batch_norm", "aten::addmm", "AddmmBackward0"} <= names
         assert not unclassified(events)
@@ -90,7 +90,7 @@ def test_a_group_profiles_on_one_rank_and_none_notices(monkeypatch: pytest.Monke
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_leader
 
     group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
     assert group is not None
@@ -99,7 +99,7 @@ def test_a_group_profiles_on_one_rank_and_none_notices(monkeypatch: pytest.Monke
         trained.warm_up()
         before = bits(trained.state.snapshot())
         exposed = trained.state.progress.exposed_seconds
-        seconds = profile.operation_seconds(trained, group.leader)
+        seconds = operation_profile.operation_seconds(trained, group.leader)
         assert bits(trained.state.snapshot()) == before
         assert trained.state.progress.exposed_seconds == exposed
         assert (sum(seconds.values()) > 0) == bool(events) == group.leader
@@ -156,7 +156,7 @@ EVENTS = [
 @pytest.mark.parametrize(("device", "seconds"), [("cpu", (3, 3, 6, 0, 9)), ("cuda", (30, 5, 8, 0, 6))])
 def test_on_a_gpu_kernels_count_by_the_operators_that_launched_them(device: str, seconds: tuple[float, ...]) -> None:
     """Unknown operators are not lost; a kernel counts once."""
-    found = profile.by_class(EVENTS, torch.device(device))
+    found = operation_profile.by_class(EVENTS, torch.device(device))
     assert found == pytest.approx(dict(zip(CLASSES, seconds, strict=True)))
 
 
@@ -165,21 +165,21 @@ def test_no_time_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch) -> No
     trained.warm_up()
     with events_noted(monkeypatch) as events:
         begin = now()
-        seconds = profile.operation_seconds(trained, True)
+        seconds = operation_profile.operation_seconds(trained, True)
         wall = now() - begin
     assert tuple(seconds) == CLASSES
     assert sum(seconds.values()) == pytest.approx(sum(event.self_cpu_time_total for event in events) * 1e-6)
     assert 0 < sum(seconds.values()) <= wall
     steps = next(event.count for event in events if event.key == "aten::addmm")
-    assert steps == profile.STEPS
+    assert steps == operation_profile.STEPS
 
 
 def test_what_takes_long_is_found_in_its_class() -> None:
     """Matrix products a thousand times those of the network, planted into its steps."""
     trained, a = training(alone()), torch.ones(400, 400)
-    plain = profile.operation_seconds(trained, True)
+    plain = operation_profile.operation_seconds(trained, True)
     trained.state.module.register_forward_hook(lambda *_: [torch.mm(a, a) for _ in range(20)] and None)
-    heavy = profile.operation_seconds(trained, True)
+    heavy = operation_profile.operation_seconds(trained, True)
     assert heavy["GEMM"] > 0.5 * sum(heavy.values())
     assert heavy["GEMM"] > 10 * plain["GEMM"]
 
@@ -190,18 +190,18 @@ def test_weights_and_what_follows_are_the_same_to_the_bit(records: bool) -> None
     watched, left_alone = training(alone()), training(alone())
     for trained in (watched, left_alone):
         trained.warm_up()
-    profile.operation_seconds(watched, records)
+    operation_profile.operation_seconds(watched, records)
     assert bits(watched.state.snapshot()) == bits(left_alone.state.snapshot())
     for trained in (watched, left_alone):
         torch.manual_seed(6)
         trained.run(Phases(CPU), unending())
-    assert profile.operation_seconds(watched, records).keys() == set(CLASSES)
+    assert operation_profile.operation_seconds(watched, records).keys() == set(CLASSES)
     assert bits(watched.state.snapshot()) == bits(left_alone.state.snapshot())
 
 
 def test_an_epoch_of_one_step_is_enough() -> None:
     assert training(alone(), samples=8).shard.steps == 1
-    assert sum(profile.operation_seconds(training(alone(), samples=8), True).values()) > 0
+    assert sum(operation_profile.operation_seconds(training(alone(), samples=8), True).values()) > 0
 
 
 @pytest.mark.parametrize("way", ["layer by layer", "as one piece"])
@@ -211,7 +211,7 @@ def test_operators_are_seen_whatever_the_network_is_compiled_to(way: str) -> Non
     if way == "as one piece":
         execution.replica = lambda images: (pieces.append(images), torch.zeros(len(images), LABELS))[1]
     replica = execution.replica
-    assert profile.operation_seconds(trained, True)["convolution"] > 0
+    assert operation_profile.operation_seconds(trained, True)["convolution"] > 0
     assert execution.replica is replica and not pieces
 
 

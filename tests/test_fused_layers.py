@@ -11,7 +11,7 @@ from torch.profiler import profile
 
 from hpcai import networks
 from hpcai.kernels.cpu.simd import lanes
-from hpcai.models.fused import fuse
+from hpcai.models.fused_layers import fuse
 from hpcai.models.module import Network, build
 from hpcai.networks.execution_plan import execution_plan, fused_groups
 from hpcai.networks.layers import Add, BatchNorm, Conv, Relu

@@ -12,8 +12,8 @@ from tiny import alone, repeating
 from hpcai.comm.grid import Group, split
 from hpcai.data.order import ValidationShard
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
-from hpcai.train.detecting import blown
-from hpcai.train.evaluate import Tally
+from hpcai.train.detection_validation import blown
+from hpcai.train.validation import Tally
 
 
 def judged(frames: Numbered, model: Answers, group: Group, batch: int = 4, rank: int | None = None) -> Tally:

@@ -7,7 +7,7 @@ import torch
 from fault_runs import DEVIATION, FAULTY, LOST, Run
 from hpcai.result.checks import TERM_LOST
 from launch import mpirun
-from test_proof import Tensors, gradients, ran
+from test_replay import Tensors, gradients, ran
 from tiny import CPU, alone, training, unending
 
 from hpcai.clock import Phases

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from hpcai.train.laps import BACKWARD, FORWARD, Laps
+from hpcai.train.layer_timer import BACKWARD, FORWARD, Laps
 
 CPU = torch.device("cpu")
 NAP = 0.08  # seconds, far more than waking up takes beside other work

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from drawn_detections import CLASSES, Drawn, drawn
 
-from hpcai.detections import MOST, precision
+from hpcai.detections import MOST, coco_evaluation
 from hpcai.detections.boxes import areas, iou
-from hpcai.detections.precision import Judged, average_precision, matched, mean_average_precision
+from hpcai.detections.coco_evaluation import Judged, average_precision, matched, mean_average_precision
 
 NOTHING = np.empty((0, 6), np.float32)
 
@@ -90,12 +90,12 @@ def plain_average(hits: Any, truths: int) -> float:
     """Without making precision monotone."""
     right = np.cumsum(hits)
     share = right / np.arange(1, len(hits) + 1)
-    return float(np.append(share, 0.0)[np.searchsorted(right / truths, precision.RECALLS)].mean())
+    return float(np.append(share, 0.0)[np.searchsorted(right / truths, coco_evaluation.RECALLS)].mean())
 
 
 FAULTS = {
     "hit twice": ("_hits", lambda overlap, least: (overlap >= least).any(axis=1)),
-    "another overlap": ("_hits", lambda overlap, least, genuine=precision._hits: genuine(overlap, least + 0.02)),
+    "another overlap": ("_hits", lambda overlap, least, genuine=coco_evaluation._hits: genuine(overlap, least + 0.02)),
     "not monotone": ("_average", plain_average),
     "boxes closed": ("overlaps", lambda a, b: iou(*(np.add(each[:, :4], [0, 0, 1, 1]) for each in (a, b)))),
 }
@@ -105,7 +105,7 @@ FAULTS = {
 def test_random_frames_show_faults(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [drawn(seed) for seed in range(8)]
     right = [averages(each, 0.5) for each in made]
-    monkeypatch.setattr(precision, *FAULTS[name])
+    monkeypatch.setattr(coco_evaluation, *FAULTS[name])
     assert not np.allclose([averages(each, 0.5) for each in made], right, atol=1e-6, equal_nan=True)
 
 

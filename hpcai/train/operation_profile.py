@@ -7,7 +7,7 @@ from hpcai.clock import synchronise
 from hpcai.record.training import OperatorSeconds
 from hpcai.train.execution import Execution
 from hpcai.train.loop import Training
-from hpcai.train.recording import by_class, profiler
+from hpcai.train.profiler import by_class, profiler
 
 STEPS = 2  # that are profiled, after one that is not
 

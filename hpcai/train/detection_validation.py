@@ -13,11 +13,11 @@ from hpcai.comm.grid import Group
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.data.weather.weather_loader import Loader
-from hpcai.detections import CLASS, OVERLAP, SCORE, Detections, stored
-from hpcai.detections.precision import Judged, matched
+from hpcai.detections import CLASS, OVERLAP, SCORE, Detections, detection_tables
+from hpcai.detections.coco_evaluation import Judged, matched
 from hpcai.formulas.sample_fingerprint import fingerprint
 from hpcai.train.detection_quality import quality
-from hpcai.train.evaluate import Tally
+from hpcai.train.validation import Tally
 
 
 def _never() -> bool:
@@ -44,7 +44,7 @@ class DetectionValidation:
         """
         indices, outputs, boxes = self._found(module, validation_indices(self.shard), stop)
         rows = outputs.float().cpu().numpy()
-        judged = self.judged(indices, stored.used(rows), boxes.cpu().numpy())
+        judged = self.judged(indices, detection_tables.used(rows), boxes.cpu().numpy())
         sums = np.array([len(indices), fingerprint(indices), blown(module, rows)], np.uint64)
         group.model.Allreduce(sums.copy(), sums)
         counted, prints, infinite = map(int, sums)

@@ -21,7 +21,7 @@ from hpcai.formulas.sample_fingerprint import fingerprint
 class Tally:
     """Over the group: what was found, as the curve tells it; samples judged, and a fingerprint of which (modulo 2^63).
 
-    judged: `correct`, samples judged right; of a detector `average_precision` of each class (hpcai.train.detecting).
+    judged: `correct`, samples judged right; of a detector `average_precision` of each class.
     `blown` are outputs that are not finite numbers: a model has diverged even if that was in its last step. `loss` is
     the mean cross-entropy, where it was asked for.
     """

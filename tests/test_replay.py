@@ -13,7 +13,7 @@ from hpcai.clock import Phases
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.train.precision import LossScaler
-from hpcai.train.proof import Findings, noise
+from hpcai.train.replay import Findings, noise
 
 Tensors = list[torch.Tensor]
 

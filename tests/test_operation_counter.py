@@ -4,8 +4,8 @@ import pytest
 import torch
 from graphs import images_of, random_graph, small
 
-from hpcai.models.executed import Executed
 from hpcai.models.module import build as build_module
+from hpcai.models.operation_counter import Executed
 from hpcai.networks import build
 from hpcai.opcount import count
 

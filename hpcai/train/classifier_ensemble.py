@@ -24,7 +24,7 @@ from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
-from hpcai.train.evaluate import Validation
+from hpcai.train.validation import Validation
 
 Outputs = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint64]

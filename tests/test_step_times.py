@@ -18,10 +18,10 @@ from tiny import CPU, alone, loader, pictures, training, unending
 from hpcai.clock import Phases
 from hpcai.data.image_dataset import ArraySplit, Pixels
 from hpcai.data.philox import Integers
-from hpcai.train import timing
-from hpcai.train.evaluate import Tally
+from hpcai.train import step_times
 from hpcai.train.loop import Training
-from hpcai.train.timing import StepTimes
+from hpcai.train.step_times import StepTimes
+from hpcai.train.validation import Tally
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS STEPS NOT TIMED")
 DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_GPU)]
@@ -52,7 +52,7 @@ class SlowPictures(ArraySplit):
 def times_of(moments: list[list[float]], patch: pytest.MonkeyPatch) -> StepTimes:
     """The step times of epochs that begin at the first of their moments and end their steps at the others."""
     clock = iter([moment for epoch in moments for moment in epoch])
-    patch.setattr(timing, "now", lambda: next(clock))
+    patch.setattr(step_times, "now", lambda: next(clock))
     times = StepTimes(CPU, max(map(len, moments)) - 1)
     for epoch in moments:
         times.begin()
@@ -126,7 +126,7 @@ def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
     progress = trained.state.progress
     assert trained.step_times.statistics()["mean"] >= 0.1
     assert progress.data_wait_seconds >= 0.1
-    assert 0 < timing.busy_seconds(progress) <= progress.training_seconds - progress.data_wait_seconds
+    assert 0 < step_times.busy_seconds(progress) <= progress.training_seconds - progress.data_wait_seconds
 
 
 def test_an_epoch_that_was_interrupted_leaves_only_whole_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,13 +164,13 @@ def test_the_slowest_rank_speaks_for_all() -> None:
     world = MPI.COMM_WORLD
     for slow in range(world.size):
         own: dict[str, Any] = {"count": world.rank, "median": 2.0 + (world.rank == slow), "mean": 9.0 - world.rank}
-        told = timing.of_slowest(own, world)
+        told = step_times.of_slowest(own, world)
         assert told == {"count": slow, "median": 3.0, "mean": 9.0 - slow}
-        busy = timing.spread(1.0 + (world.rank == slow), f"host{world.rank}", world)
+        busy = step_times.spread(1.0 + (world.rank == slow), f"host{world.rank}", world)
         least, mean = (1.0 if world.size > 1 else 2.0), pytest.approx((world.size + 1) / world.size)
         slowest = {"slowest_rank": slow, "slowest_host": f"host{slow}"}
         assert busy == {"min": least, "mean": mean, "max": 2.0, **slowest}
-    assert timing.spread(1.5, "same", world)["slowest_rank"] == 0
+    assert step_times.spread(1.5, "same", world)["slowest_rank"] == 0
 
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NO SLOW RANK PLANTED")

@@ -17,7 +17,7 @@ from torch.func import functional_call
 from hpcai.train.objective import Objective
 from hpcai.train.providers import lent
 from hpcai.train.state import TrainingState
-from hpcai.train.update import Tensor, Vector
+from hpcai.train.update_check import Tensor, Vector
 
 
 class Copies:

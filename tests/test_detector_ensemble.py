@@ -15,9 +15,9 @@ from hpcai.data import bootstrap
 from hpcai.data.order import ValidationShard
 from hpcai.detections import CLASS
 from hpcai.detections.agreement import agreement, pairs
-from hpcai.detections.fusion import fused
-from hpcai.train import fusing
-from hpcai.train.fusing import Fused, judge, neighbours
+from hpcai.detections.weighted_box_fusion import fused
+from hpcai.train import detector_ensemble
+from hpcai.train.detector_ensemble import Fused, judge, neighbours
 
 SEED, BATCH = 3, 4
 Json = dict[str, Any]
@@ -59,13 +59,13 @@ def ensemble(
 
 
 @pytest.mark.parallel(4)
-@pytest.mark.parametrize("room", [fusing.ROOM, 1, 3 * 2400 * 4])
+@pytest.mark.parametrize("room", [detector_ensemble.ROOM, 1, 3 * 2400 * 4])
 def test_any_grid_finds_what_one_finds_who_has_everything(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where no more than a frame of all models, or some, are sent at a time."""
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    monkeypatch.setattr(fusing, "ROOM", room)
+    monkeypatch.setattr(detector_ensemble, "ROOM", room)
     shapes = [(p, q) for p in range(1, world.size + 1) for q in range(1, world.size // p + 1)]
     for turn, (groups, degree) in enumerate(shapes):
         kind, mapping = ("multinomial", "poisson")[turn % 2], ("row", "column")[turn // 2 % 2]

@@ -188,7 +188,7 @@ def test_what_is_proven_of_replicas_can_be_refuted() -> None:
 
 def _check_one_bit(module: torch.nn.Module, group: "Group") -> None:
     """The last bit of one weight, then of one running mean, of the group's last rank."""
-    from hpcai.train.parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_leader
 
     last = group.coordinates.member == group.degree - 1 > 0
     for tensor in (module.get_parameter("dense.weight"), module.get_buffer("stem_norm.running_mean")):
@@ -204,7 +204,7 @@ def _check_one_bit(module: torch.nn.Module, group: "Group") -> None:
 
 def _check_average(module: torch.nn.Module, group: "Group") -> None:
     """Integers whose average over the group is an integer: exact, and nothing else has changed."""
-    from hpcai.train.parallel import average_statistics
+    from hpcai.train.data_parallel import average_statistics
 
     before = {name: value.clone() for name, value in module.named_parameters()}
     buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
@@ -222,7 +222,7 @@ def _check_sums(group: "Group") -> None:
     from tiny import CPU
     from torch import distributed
 
-    from hpcai.train.parallel import wrong_sums
+    from hpcai.train.data_parallel import wrong_sums
 
     assert [wrong_sums(group, CPU, count) for count in (1, 7, 5000)] == [0, 0, 0]
     real = distributed.all_reduce

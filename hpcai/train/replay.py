@@ -22,10 +22,10 @@ from hpcai.record.training import Replay
 from hpcai.train.accounting import Account
 from hpcai.train.objective import Objective
 from hpcai.train.recipe import Recipe
-from hpcai.train.repeat import Copies, sums
+from hpcai.train.replayed_step import Copies, sums
 from hpcai.train.schedules import learning_rate
 from hpcai.train.state import TrainingState
-from hpcai.train.update import Judgement, Rule, Worst, judge
+from hpcai.train.update_check import Judgement, Rule, Worst, judge
 
 NONE = -1
 
