@@ -167,9 +167,7 @@ def _compared_losses(
     """Losses of the rank that differs most, and the largest change by rounding on any."""
     _, worst = comm.allreduce((furthest(custom, vendor), comm.rank), MPI.MAX)
     rounding = comm.allreduce(max(furthest(each, vendor) for each in altered), MPI.MAX)
-    return kind(
-        custom=tuple(comm.bcast(custom, worst)), vendor=tuple(comm.bcast(vendor, worst)), rounding=rounding
-    )
+    return kind(custom=tuple(comm.bcast(custom, worst)), vendor=tuple(comm.bcast(vendor, worst)), rounding=rounding)
 
 
 def _layers(
@@ -180,8 +178,7 @@ def _layers(
     vendor = _Trial(_by_vendor(training), training).left(batch)
     custom = _Trial(_copied(training), training).left(batch)
     altered = [
-        _Trial(_altered(_by_vendor(training), precision, draw), training).left(batch)
-        for draw in range(DRAWS_OF_LAYERS)
+        _Trial(_altered(_by_vendor(training), precision, draw), training).left(batch) for draw in range(DRAWS_OF_LAYERS)
     ]
     gradients, statistics = (
         [

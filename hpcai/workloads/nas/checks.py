@@ -16,7 +16,8 @@ from hpcai.results.checks import at_most, compared, leak, replayed, residuals
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv, verdict
 from hpcai.workloads.nas.credits import Counted, counted, credited, credits_of, operations
-from hpcai.workloads.nas.record import SearchRaw, SearchRow, SearchScores, TrialRow
+from hpcai.workloads.nas.record import SearchRaw, SearchRow, TrialRow
+from hpcai.workloads.nas.score_record import SearchScores
 from hpcai.workloads.nas.scores import search_scores, training_time
 
 __all__ = ["build", "credited"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.entry import Row
 from hpcai.report import memory, telemetry
 from hpcai.report.lines import labelled
@@ -17,7 +18,7 @@ from hpcai.report.rows import (
 )
 from hpcai.report.series import CURVE, Line, Table
 from hpcai.report.text import counted, printed, score, with_reasons
-from hpcai.workloads.nas.record import ScorePoint, SearchRow
+from hpcai.workloads.nas.record import SearchRow
 from hpcai.workloads.nas.trial_lines import trial_table
 
 MOST_LINES = 60  # of the score over time

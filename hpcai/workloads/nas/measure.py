@@ -10,7 +10,7 @@ from dataclasses import fields as dataclass_fields
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +21,7 @@ from hpcai.comm.clock_sync import common_start
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.data import catalog
-from hpcai.data.image_dataset import description
 from hpcai.data.image_loader import Loader
-from hpcai.data.order import Shard
 from hpcai.estimate.search import IMAGES
 from hpcai.formulas import trial_schedule
 from hpcai.inputfile import Case
@@ -31,10 +29,6 @@ from hpcai.machine import memory
 from hpcai.plan.planner import limit_of_rank
 from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import network
-from hpcai.preflight.residuals import Checked, checks_before
-from hpcai.preflight.vendor_comparison import compare_with_vendor
-from hpcai.record.dataset import Dataset as DatasetRecord
-from hpcai.record.preflight import VendorComparison
 from hpcai.results.measured import Stopped
 from hpcai.search import journal
 from hpcai.search.child_builder import ChildBuilder
@@ -48,14 +42,15 @@ from hpcai.search.storage import SearchStorage
 from hpcai.search.suggester import Suggester
 from hpcai.search.transport import CoordinatorTransport, LeaderTransport
 from hpcai.search.trial_request import TrialRequest
-from hpcai.training.assembly import assembled_first, assembled_trial, same_data
+from hpcai.training.assembly import assembled_trial, same_data
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.stages import Report
+from hpcai.workloads.nas.preparation import Prepared, prepared
 from hpcai.workloads.nas.record import SearchRaw, StoppedSearch
 from hpcai.workloads.nas.totals import totals
 
 SWITCH_INTERVAL = 0.0005  # seconds between switches of Python's threads: a step must not wait for a proposal
-PAUSE = 0.0005
+PAUSE = 0.0005  # seconds between two polls
 LAST_MESSAGES = 10.0  # seconds to receive messages that were sent before all groups were done
 
 
@@ -80,16 +75,6 @@ def run(
         return in_groups(case, world, device, shutdown, measure)
     finally:
         sys.setswitchinterval(before)
-
-
-class _Checked(NamedTuple):
-    """What is fixed and tried before the search begins, the same on every active rank."""
-
-    dataset: DatasetRecord
-    target: float
-    sharding: str
-    checks: Checked
-    vendor_comparison: VendorComparison | None
 
 
 class _Search:
@@ -136,15 +121,9 @@ class _Search:
         window = self.case["WINDOW"]
         return Convergence(self.initial, window, len(self.dataset.validation)) if window else None
 
-    def prepare(self) -> _Checked:
+    def prepare(self) -> Prepared:
         """The checks before the clock starts."""
-        case, group = self.case, self.group
-        checks = checks_before(case, group, self.device, self.initial, self.phases)
-        first = partial(assembled_first, case, group, self.device, self.dataset, self.initial)
-        compared = compare_with_vendor(case, self.initial, first, group.active, self.device, self.phases)
-        shard = Shard(len(self.dataset.train), 0, case["DEGREE"], case["BATCH"])
-        target = case["TARGET"] or self.dataset.target
-        return _Checked(description(self.dataset), target, shard.rule, checks, compared)
+        return prepared(self.case, self.group, self.device, self.dataset, self.initial, self.phases)
 
     def run(self, shutdown: Shutdown) -> GroupRunner:
         """The search itself."""
@@ -242,27 +221,27 @@ class _Search:
         while served and served.coordinator.running and clock.now() < late:  # messages may still be on their way
             served.serve()
 
-    def finish(self, checked: _Checked, runner: GroupRunner, shutdown: Shutdown) -> SearchRaw | Stopped:
+    def finish(self, checked: Prepared, runner: GroupRunner, shutdown: Shutdown) -> SearchRaw | Stopped:
         """The measurement of all groups. Collective over all active ranks."""
         if self.leader:
             self.leader.transport.finish()
         self.leaders.Free()
         trials = self.storage.trials() if self.group.active.rank == 0 else []
         found = totals(self.group, runner, self.leader, trials, self.phases, self.active.between_nodes)
-        stopped = shutdown.agreed(self.group.active)
         measured: dict[str, Any] = {
             **{field.name: getattr(found, field.name) for field in dataclass_fields(found)},
             "dataset": checked.dataset,
             "target": checked.target,
             "sharding": checked.sharding,
-            "wrong_sums": checked.checks.wrong_sums,
-            "residuals": checked.checks.residuals,
-            "probe": checked.checks.probe,
+            **checked.checks._asdict(),
             "vendor_comparison": checked.vendor_comparison,
         }
-        return Stopped(StoppedSearch(**measured)) if stopped else self._raw(measured)
+        if shutdown.agreed(self.group.active):
+            return Stopped(StoppedSearch(**measured))
+        return self._raw(measured)
 
     def _raw(self, measured: dict[str, Any]) -> SearchRaw:
+        """The raw record of a search that ended."""
         copy = self.active.copy
         return SearchRaw(
             **measured,

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Literal
 
-from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
 from hpcai.record.record import Backend, Count, Positive, Record, Seconds, about
 from hpcai.record.training import Replay
 from hpcai.record.trial import End, Hyperparameters, Operation, Trial
+from hpcai.workloads.nas.score_record import SearchScores
 
 EndedBy = Literal["trials", "rounds", "duration", "converged", "exhausted"]
 
@@ -127,135 +127,6 @@ class StoppedSearch(SearchMeasured, kw_only=True):
 
     where: Literal["search"] = "search"
     ended_by: Annotated[str, about("empty, or why the search had ended")] = ""
-
-
-class SearchShares(Record, kw_only=True):
-    """Mean seconds of the groups / duration of the search."""
-
-    training: Annotated[float, about("training steps", label="share of the search, training")]
-    validation: Annotated[float, about("validation steps", label="share of the search, validation")]
-    warmup: Annotated[float, about("first steps of new shapes", label="share of the search, warm-up")]
-    idle: Annotated[float, about("everything else", label="share of the search, idle")]
-
-
-class SearchScores(Record, kw_only=True):
-    """Scores of a search."""
-
-    flops: Annotated[float, about("credited training operations, rule model / seconds", unit="FLOP/s", csv=True)]
-    ops: Annotated[
-        float,
-        about(
-            "operations of training and validation, rule aiperf / duration (AIPerf)",
-            unit="op/s",
-            label="OPS, 10^9 per second",
-            scale=1e9,
-            csv=True,
-        ),
-    ]
-    regulated_score: Annotated[
-        float,
-        about(
-            "-ln(error) x OPS, highest after least_seconds (AIPerf)",
-            unit="op/s",
-            label="regulated score, highest, 10^9",
-            scale=1e9,
-            csv=True,
-        ),
-    ]
-    regulated_seconds: Annotated[
-        float, about("time of the highest regulated score", unit="s", label="regulated score, time of the highest, s")
-    ]
-    least_seconds: Annotated[
-        float, about("time from which the score counts", unit="s", label="regulated score, counted from, s")
-    ]
-    regulated_last: Annotated[
-        float,
-        about("at the end of the search", unit="op/s", label="regulated score, last, 10^9", scale=1e9),
-    ]
-    interval: Annotated[float, about("time between two points of the series", unit="s")]
-    training_operations: Annotated[
-        Count,
-        about("training, rule aiperf", unit="op", label="operations of training, rule aiperf, 10^9", scale=1e9),
-    ]
-    validation_operations: Annotated[
-        Count,
-        about("validation, rule aiperf", unit="op", label="operations of validation, rule aiperf, 10^9", scale=1e9),
-    ]
-    quality: Annotated[float, about("best validation accuracy of a trial", label="quality of the best trial", csv=True)]
-    target: Annotated[float, about("quality target", label="target", csv=True)]
-    reached: Annotated[bool, about("whether a trial reached the target")]
-    time_to_quality: Annotated[
-        float | None,
-        about(
-            "time until a trial reached the target",
-            unit="s",
-            label="time to quality, s",
-            absent="not reached",
-            csv=True,
-        ),
-    ]
-    operations_to_quality: Annotated[
-        Count | None,
-        about(
-            "operations until a trial reached the target",
-            unit="op",
-            label="operations to quality, 10^9",
-            scale=1e9,
-            absent="not reached",
-        ),
-    ]
-    efficiency: Annotated[
-        float,
-        about(
-            "flops / ranks against the first test that differs in the grid only", label="parallel efficiency", csv=True
-        ),
-    ]
-    training_rate: Annotated[
-        float | None,
-        about(
-            "credited training operations / mean training seconds of the groups",
-            unit="FLOP/s",
-            label="GFLOP/s while training",
-            scale=1e9,
-            absent="n/a, no training",
-        ),
-    ]
-    samples_per_second: Annotated[float, about("samples / seconds", unit="1/s", label="samples/s")]
-    idle_share: Annotated[float, about("mean idle seconds of the groups / duration", csv=True)]
-    shares: Annotated[SearchShares, about("shares of the duration")]
-    coordinator_share: Annotated[
-        float, about("busy time of the coordinator / duration", label="coordinator, busy share of the search")
-    ]
-    series: Annotated[tuple[ScorePoint, ...], about("the score over time")]
-    ends: Annotated[dict[str, Count], about("trials by how they ended")]
-    failed_trials: Annotated[Count, about("trials that failed")]
-    precision_speed: Annotated[
-        float | None,
-        about(
-            "fp32_seconds / seconds of the probe",
-            label="speed of the precision in a probe, relative to fp32",
-            absent="n/a, fp32",
-        ),
-    ]
-    custom_speed: Annotated[
-        float | None,
-        about(
-            "vendor_seconds / custom_seconds of the vendor comparison",
-            label="throughput by custom kernels / by the vendor's",
-            absent="n/a, vendor",
-        ),
-    ]
-    memory_share: Annotated[float, about("peak memory / planned memory", label="peak memory / planned memory")]
-    staging_rate: Annotated[
-        float | None,
-        about(
-            "bytes copied to all nodes / seconds",
-            unit="B/s",
-            label="staging of data to the nodes, GB/s",
-            scale=1e9,
-            absent="n/a, not staged",
-        ),
-    ]
 
 
 class TrialRow(Record, kw_only=True):

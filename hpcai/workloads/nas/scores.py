@@ -12,7 +12,8 @@ from hpcai.results import gains
 from hpcai.results.measured import Before, Measured
 from hpcai.results.scores import memory_share, staging_rate
 from hpcai.results.vendor_comparison import custom_speed
-from hpcai.workloads.nas.record import SearchRaw, SearchScores, SearchShares
+from hpcai.workloads.nas.record import SearchRaw
+from hpcai.workloads.nas.score_record import SearchScores, SearchShares
 
 
 def training_time(raw: SearchRaw) -> float:

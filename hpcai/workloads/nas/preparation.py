@@ -1,0 +1,39 @@
+"""What is fixed and tried before a search begins."""
+
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from hpcai.clock import Phases
+from hpcai.comm.grid import Group
+from hpcai.data.image_dataset import Dataset, description
+from hpcai.data.order import Shard
+from hpcai.inputfile import Case
+from hpcai.networks.graph import Graph
+from hpcai.preflight.residuals import Checked, checks_before
+from hpcai.preflight.vendor_comparison import compare_with_vendor
+from hpcai.record.dataset import Dataset as DatasetRecord
+from hpcai.record.preflight import VendorComparison
+from hpcai.training.assembly import assembled_first
+
+
+class Prepared(NamedTuple):
+    """What is fixed and tried before the search begins, the same on every active rank."""
+
+    dataset: DatasetRecord
+    target: float
+    sharding: str
+    checks: Checked
+    vendor_comparison: VendorComparison | None
+
+
+def prepared(
+    case: Case, group: Group, device: torch.device, dataset: Dataset, initial: Graph, phases: Phases
+) -> Prepared:
+    """Check collectives, provider and precision, and compare kernels. Collective over the active ranks."""
+    checks = checks_before(case, group, device, initial, phases)
+    first = partial(assembled_first, case, group, device, dataset, initial)
+    compared = compare_with_vendor(case, initial, first, group.active, device, phases)
+    shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
+    return Prepared(description(dataset), case["TARGET"] or dataset.target, shard.rule, checks, compared)
