@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hpcai.result import beside
 from hpcai.result.checks import CEILING
 from idx_files import FILES, idx
 from launch import ROOT, Finished, run_job
 
 from hpcai.data import catalog
-from hpcai.result import beside
 
 FAULTY = ROOT / "tests" / "jobs" / "faulty.py"
 

@@ -6,16 +6,24 @@ from functools import cache
 from math import ceil
 from typing import Any
 
+from msgspec import convert
+from msgspec.structs import replace
 from small_run import INPUT, golden
 
 from hpcai import networks, opcount
-from hpcai import result as results
-from hpcai.comm.grid_coordinates import described, grids_of, groups_of
+from hpcai.comm.grid_coordinates import grids_of, groups_of, idle_ranks, listed_grids
 from hpcai.data.order import Shard
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case, Problem, parse
 from hpcai.networks.lineage import lineage
-from hpcai.record.trial import trials_of
+from hpcai.record.loading import result_of as result_record
+from hpcai.record.plain import plain
+from hpcai.record.problem import input_of
+from hpcai.record.trial import Trial
+from hpcai.results.assembly import EMPTY, enter
+from hpcai.results.measured import Measured
+from hpcai.results.summary import sealed
+from hpcai.workloads.nas.record import SearchRaw, SearchRow
 
 Json = dict[str, Any]
 Change = Callable[[Json], object]
@@ -74,27 +82,33 @@ def searched(*settings: str, run: str = "") -> Json:
 
 def with_ensemble() -> Json:
     """The stored result with a search behind its tests, to be altered at will."""
-    stored = golden()
+    stored = result_record(golden())
     problem = parse(INPUT.read_text("utf-8") + "\n" + SEARCH, name="input.dat")
     (case,) = [case for case in problem.cases(2) if case.workload == "nas"]
-    return result_of(problem, [*(test["raw"] for test in stored["tests"]), raw_of(case)])
+    return result_of(problem, [*(test.raw for test in stored.tests), raw_of(case)])
 
 
-def result_of(problem: Problem, raws: Sequence[Json]) -> Json:
+def result_of(problem: Problem, raws: Sequence[Any]) -> Json:
     """A result of these raw measurements, one for each case, on the machine of the stored one."""
-    cases = problem.cases(2)
-    made = {**golden(), "input": problem.as_dict(), **{member: [] for member in results.EMPTY}}
+    stored, cases = result_record(golden()), problem.cases(2)
     grids = grids_of(case.settings for case in cases)
-    made["environment"] |= described(grids, 2)
-    for rank in made["ranks"]:
-        rank["groups"] = groups_of(rank["rank"], grids)
+    ranks = tuple(replace(rank, groups=tuple(groups_of(rank.rank, grids))) for rank in stored.ranks)
+    environment = replace(stored.environment, grids=listed_grids(grids), idle=idle_ranks(grids, 2))
+    made = replace(stored, input=input_of(problem), environment=environment, ranks=ranks, **EMPTY)
     for case, raw in zip(cases, raws, strict=False):
-        results.enter(made, case, raw)
-    return dict(json.loads(json.dumps(results.sealed(made, len(cases)))))
+        made, _ = enter(made, case, Measured(raw, stored.tests[0].memory))
+    return plain(sealed(made, len(cases)))
 
 
-def raw_of(case: Case) -> Json:
-    """What the workload would tell of a search by the plans above."""
+def entry_of_search(*settings: str) -> SearchRow:
+    """The entry of the search, its settings as `searched` takes them."""
+    entry = result_record(searched(*settings)).tests[0]
+    assert isinstance(entry, SearchRow)
+    return entry
+
+
+def raw_of(case: Case) -> SearchRaw:
+    """What the workload would measure of a search by the plans above."""
     data = golden()["tests"][0]["raw"]["dataset"]
     trials, free = list[Json](), [0.0, 0.0]
     for plan in PLANS:
@@ -102,7 +116,7 @@ def raw_of(case: Case) -> Json:
         free[plan[0]] = trial["returned"]
         trials.append(trial)
     _operations(case, data, trials)
-    return _of_trials(case, data, trials, max(free))
+    return convert(_of_trials(case, data, trials, max(free)), SearchRaw)
 
 
 def _trial(case: Case, data: Json, plan: Any, given: float) -> Json:
@@ -160,16 +174,17 @@ def _judged(epoch: int, clock: float, correct: int, steps: int, shard: Shard, da
 
 def _operations(case: Case, data: Json, trials: Sequence[Json]) -> None:
     """What the hooks would have counted, in the place of the samples."""
-    graphs = lineage(networks.for_data(case.settings, data["shape"], data["classes"]), trials_of(trials))
+    initial = networks.for_data(case.settings, data["shape"], data["classes"])
+    graphs = lineage(initial, convert(trials, tuple[Trial, ...]))
     for trial in trials:
         trial["executed_operations"] *= opcount.count(graphs[trial["id"]], "model").total
 
 
 def _of_trials(case: Case, data: Json, trials: list[Json], seconds: float) -> Json:
     golden_raw = golden()["tests"][0]["raw"]
-    kept = {name: golden_raw[name] for name in ("residuals", "memory", "wrong_sums", "differing_ranks")}
+    preparation, work = golden_raw["preparation"], golden_raw["work"]
     shard = Shard(data["training_samples"], 0, case["DEGREE"], case["BATCH"])
-    phases = {name: golden_raw["phases"][name] for name in ("start-up", "set-up", "residuals")}
+    phases = {name: golden_raw["phases"][name] for name in ("start_up", "set_up", "residuals")}
     phases["search"] = seconds + 0.01
     own = {name: _spread(trials, name) for name in ("training", "validation", "warmup")}
     busy = [sum(_seconds(trials, name, worker) for name in own) for worker in (0, 1)]
@@ -179,18 +194,23 @@ def _of_trials(case: Case, data: Json, trials: list[Json], seconds: float) -> Js
         "dataset": data,
         "target": case["TARGET"],
         "sharding": shard.rule,
-        **kept,
+        "residuals": preparation["residuals"],
+        "wrong_sums": preparation["wrong_sums"],
         "trials": trials,
         "seconds": seconds,
         "group_seconds": own,
         "retired_groups": 0,
         "granted": len(trials),
         "duplicates": 2,
-        "steps": sum(trial["steps"] for trial in trials),
-        "audit": golden_raw["audit"] | {"steps": 12},
-        "samples": sum(entry["samples"] for trial in trials for entry in trial["curve"]),
-        "executed_operations": sum(trial["executed_operations"] for trial in trials),
-        "skipped_samples": 0,
+        "replay": golden_raw["replay"] | {"steps": 12},
+        "work": {
+            "steps": sum(trial["steps"] for trial in trials),
+            "samples": sum(entry["samples"] for trial in trials for entry in trial["curve"]),
+            "executed_operations": sum(trial["executed_operations"] for trial in trials),
+            "skipped_samples": 0,
+            "differing_ranks": work["differing_ranks"],
+            "between_nodes": 0,
+        },
         "coordinator": {"requests": 30, "busy_seconds": 0.02, "wait_mean": 1e-4, "wait_max": 5e-4},
         "proposals": {"count": 11, "rejected": 1, "seconds_mean": 0.1, "seconds_max": 0.3},
         "largest_deviation": 1e-13,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from alterations import verified
+from hpcai.result import choice
 from launch import mpirun
 from small_run import INPUT, WEATHER, Run, bench, judged
 
@@ -15,7 +16,6 @@ from hpcai.errors import InputError
 from hpcai.inputfile import parse
 from hpcai.preflight import case_checks
 from hpcai.report import verify
-from hpcai.result import choice
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: AUTO KERNELS NOT RUN")
 

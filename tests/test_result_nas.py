@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import pytest
+from hpcai.result import nas
 from msgspec import convert
 from small_run import cases_of, golden, judged
 from synthetic_search import PLANS, Change, all_of, put, searched, with_ensemble
@@ -13,7 +14,6 @@ from hpcai.formulas.aiperf import work
 from hpcai.networks import build
 from hpcai.networks.lineage import morphed
 from hpcai.networks.morphism import Morphism
-from hpcai.result import nas
 
 Json = dict[str, Any]
 

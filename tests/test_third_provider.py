@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from hpcai.report.consistency.kernels import claims
 from hpcai.report.kernels import block
+from hpcai.report.schema import kernels as schema
 from hpcai.report.schema.check import violations
+from hpcai.result import kernels as results
 from hpcai.result.roofline import faster
 from kernel_rows import ENVIRONMENT, raw_of
 from test_workload_kernels import SMALL, an_element, few_calls, measured, spoiled
 
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.providers import CUSTOM, VENDOR, backend, providers
-from hpcai.report.schema import kernels as schema
-from hpcai.result import kernels as results
 
 FOLDER = Path(__file__).parent / "added_providers"
 PLAIN = "plain"

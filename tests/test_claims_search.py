@@ -1,0 +1,38 @@
+"""Claims about searches: the examples fulfil all of them, and each counterexample breaks the claim that it is for."""
+
+import pytest
+from examples import nas
+from made_records import plain
+from msgspec import convert
+
+from hpcai.inputfile import Case
+from hpcai.results.claim import Claim, Claims, Subject, broken
+from hpcai.workloads.nas import claims
+
+KINDS: dict[str, tuple[Claims, dict[str, Subject]]] = {
+    "ended": (claims.CLAIMS, nas.EXAMPLES),
+    "stopped": (claims.STOPPED_CLAIMS, nas.STOPPED_EXAMPLES),
+}
+ALL = [(kind, claim) for kind, (groups, _) in KINDS.items() for group in groups for claim in group]
+
+
+def altered(claim: Claim, subject: Subject) -> Subject:
+    """The subject with the counterexample's alteration; altered settings are those of its case."""
+    entry = plain(subject.entry)
+    settings = entry.get("settings", dict(subject.case.settings))
+    claim.counterexample(entry | {"settings": settings})
+    case = Case(subject.case.index, subject.case.workload, settings)
+    return Subject(case, convert(entry, type(subject.entry)), subject.environment)
+
+
+@pytest.mark.parametrize(("kind", "claim"), ALL, ids=[f"{kind} {claim.text}".replace(" ", "-") for kind, claim in ALL])
+def test_each_claim_is_broken_by_its_counterexample(kind: str, claim: Claim) -> None:
+    groups, examples = KINDS[kind]
+    example = examples.get(claim.example) or examples[""]
+    assert claim.text in broken(groups, altered(claim, example))
+
+
+@pytest.mark.parametrize(("kind", "example"), [(kind, name) for kind, (_, some) in KINDS.items() for name in some])
+def test_examples_break_no_claim(kind: str, example: str) -> None:
+    groups, examples = KINDS[kind]
+    assert list(broken(groups, examples[example])) == []
