@@ -182,7 +182,7 @@ SEARCH = (
     Claim(
         "vendor_comparison if, and only if, KERNELS is not vendor",
         lambda subject: (subject.entry.raw.vendor_comparison is None) == (subject.case["KERNELS"] == "vendor"),
-        changed("settings.KERNELS", "custom"),
+        changed("raw.vendor_comparison", None),
         example="custom",
     ),
     Claim(
@@ -203,7 +203,7 @@ SEARCH = (
         changed("raw.replay.steps", 10**6),
     ),
     Claim("ended_by: a limit that the input sets", _ended_by, changed("raw.ended_by", "converged")),
-    Claim("no more trials than TRIALS and ROUNDS", _limits, changed("raw.trials.0.round", 99), example="limited"),
+    Claim("no more trials than TRIALS and ROUNDS", _limits, changed("settings.TRIALS", 3), example="limited"),
     Claim("coordinator: requests and proposals for each trial", _requests, changed("raw.coordinator.requests", 1)),
     Claim(
         "work.between_nodes: of several ranks on several nodes", _between_nodes, changed("raw.work.between_nodes", 1)

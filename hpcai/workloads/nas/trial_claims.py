@@ -21,10 +21,10 @@ def trial_claims(where: str) -> tuple[Claim, ...]:
     def of(field: str, value: object, trial: int = 0) -> Alteration:
         return changed(f"{where}trials.{trial}.{field}", value)
 
-    same = together(of("morphisms", [], 1), of("operation", "initial", 1), of("parent", None, 1))
-    widest = {"operation": "widen", "layer": "stage1_block1_conv1", "channels": 33}
+    same = together(of("morphisms", [], 8), of("operation", "initial", 8))
+    widest = {"operation": "widen", "layer": "stage1_block1_conv1", "channels": 500}
     return (
-        Claim("trials: of different networks", _different, together(same, of("deviation", 0.0, 1))),
+        Claim("trials: of different networks", _different, same),
         Claim("trials: operation of the first morphism", of_trials(descent.operation), of("operation", "skip", 1)),
         Claim("trials: deviation 0 of unchanged networks", of_trials(descent.unchanged), of("deviation", 1e-12)),
         Claim("trials: parents have not failed", of_trials(descent.parent_lives), of("end", "diverged")),
@@ -46,10 +46,10 @@ def trial_claims(where: str) -> tuple[Claim, ...]:
         Claim(
             "trials: as many morphisms as a proposal",
             of_trials(descent.morphisms),
-            of("morphisms", [{**widest, "channels": 17 + step} for step in range(4)], 1),
+            of("morphisms", [{**widest, "channels": 50 + step} for step in range(4)], 8),
         ),
         Claim(
-            "trials: layers widened as far as by a proposal", of_trials(descent.widens), of("morphisms", [widest], 1)
+            "trials: layers widened as far as by a proposal", of_trials(descent.widens), of("morphisms", [widest], 8)
         ),
         Claim("trials: planned_epochs by EPOCHS and round", of_trials(epochs.planned), of("planned_epochs", 2)),
         Claim("trials: epochs in order", of_trials(epochs.epochs), of("curve.0.epoch", 2)),
