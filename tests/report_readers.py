@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import read_weather
-import search_report_lines
 
 from hpcai.record.loading import entry_of
 from hpcai.record.machine import Memory
@@ -64,6 +63,16 @@ def training_named(test: Json) -> Json:
     return told
 
 
+def search_named(test: Json) -> Json:
+    """Every line below the checks of a search, by its name."""
+    entry: Any = entry_of(test)
+    raw = entry.raw
+    told = dict(labelled(entry.scores))
+    told |= {f"idle time of a group, {name}, s": getattr(raw.group_seconds.idle, name) for name in ("min", "max")}
+    told |= dict(labelled(raw.coordinator)) | dict(labelled(raw.proposals)) | machine_named(test)
+    return told | dict(labelled(entry.phases))
+
+
 def printed(text: str, value: float | None, digits: int = 7) -> bool:
     """Whether a text is a number to its printed precision, or says that there is none."""
     if value is None:
@@ -99,11 +108,8 @@ def assert_lines(lines: Lines, test: Json) -> None:
     quality = workload(test["workload"]).quality
     assert quality is not None
     reached = f"quality({quality.name.replace('-', '')})/target"
-    if "trials" in test:
-        values |= search_report_lines.named(test) | machine_named(test) | search_report_lines.phases_named(test)
-    else:
-        values[reached] = test["scores"]["quality"] / test["scores"]["target"]
-        values |= training_named(test)
+    values[reached] = test["scores"]["quality"] / test["scores"]["target"]
+    values |= search_named(test) if "trials" in test else training_named(test)
     verdicts: dict[str, str] = {check["name"]: check["verdict"] for check in test["checks"]}
     verdicts[reached] = "REACHED" if test["scores"]["reached"] else "MISSED"
     assert list(lines) == list(values)

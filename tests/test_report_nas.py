@@ -6,11 +6,16 @@ import re
 from typing import Any
 
 import pytest
+from msgspec import convert
 from report_readers import assert_parsers_read_it, assert_tells, printed
 from small_run import golden
 from synthetic_search import searched, with_ensemble
 
-from hpcai.report import files, nas, trials
+from hpcai.record.loading import result_of
+from hpcai.report import files
+from hpcai.workloads.nas import lines as nas
+from hpcai.workloads.nas import trial_lines as trials
+from hpcai.workloads.nas.record import SearchRow
 
 Json = dict[str, Any]
 
@@ -21,7 +26,7 @@ Json = dict[str, Any]
     ids=["alone", "ensembles", "missed", "sweep", "repeated"],
 )
 def test_report_tells_what_the_json_says(result: Json) -> None:
-    report = files.report(result)
+    report = files.report(result_of(result))
     if not result["summary"]["repeatability"]:
         assert_tells(report, result)
     assert_parsers_read_it(report, result)
@@ -34,7 +39,7 @@ def lines_after(report: str, title: str) -> list[list[str]]:
 
 
 def test_score_over_time() -> None:
-    head, *rows = lines_after(files.report(searched()), "Score over time")
+    head, *rows = lines_after(files.report(result_of(searched())), "Score over time")
     assert head == ["Time", "GOPS", "Accuracy", "Error", "Score", "Trials"]
     series = searched()["tests"][0]["scores"]["series"]
     assert len(rows) == len(series) == 50
@@ -47,14 +52,14 @@ def test_score_over_time() -> None:
 def test_a_long_series_is_condensed_and_has_its_end() -> None:
     result = searched("0.01 INTERVAL")
     series = result["tests"][0]["scores"]["series"]
-    _, *rows = lines_after(files.report(result), "Score over time")
+    _, *rows = lines_after(files.report(result_of(result)), "Score over time")
     assert len(series) > 600 and len(rows) <= nas.MOST_LINES + 1
     assert rows[-1][0] == f"{series[-1]['seconds']:.2f}"
-    assert_parsers_read_it(files.report(result), result)
+    assert_parsers_read_it(files.report(result_of(result)), result)
 
 
 def test_table_of_trials() -> None:
-    head, *rows = lines_after(files.report(searched()), "Trials\n")
+    head, *rows = lines_after(files.report(result_of(searched())), "Trials\n")
     assert head[:5] == ["Trial", "Group", "Round", "Parent", "operation"] and head[-1] == "end"
     assert len(rows) == 9
     assert rows[0][:8] == ["1", "0", "1", "-", "initial", "32", "3", "1/1"]
@@ -68,13 +73,15 @@ def test_many_trials_are_the_best_and_the_newest() -> None:
     row, raw = test["trials"][0], test["raw"]["trials"][0]
     test["trials"] = [row | {"id": n, "accuracy": (100 - n) / 100, "returned": float(n)} for n in range(1, 101)]
     test["raw"]["trials"] = [raw | {"id": n} for n in range(1, 101)]
-    title, _, *lines = trials.table(test)
+    for trial in test["trials"]:
+        trial["parent"] = None
+    title, _, *lines = trials.trial_table(convert(test, SearchRow))
     assert title == "Trials: the best 20 and the newest others, 60 more in trials.csv"
     assert [int(line.split()[0]) for line in lines] == [*range(1, 21), *range(81, 101)]
 
 
 def test_notes() -> None:
-    report = files.report(searched())
+    report = files.report(result_of(searched()))
     found = dict(re.findall(r"^(Trials  |Search  |Network |Differs |Status  ): (.*)$", report, re.MULTILINE))
     assert found["Trials  "].startswith("9 granted, by their end: 6 planned, 1 time, 1 diverged, 1 memory; 0 groups")
     assert found["Trials  "].endswith("the search ended by duration after 6.71 s")
@@ -86,27 +93,33 @@ def test_notes() -> None:
 
 def test_summary_has_the_figures_of_the_search() -> None:
     scores = searched()["tests"][0]["scores"]
-    for result, index in ((searched(), "index=1\n"), (with_ensemble(), "search_index=3\n")):
-        report = files.report(result)
+    for result, index in ((searched(), "index=1\n"), (with_ensemble(), "nas_index=3\n")):
+        report = files.report(result_of(result))
         assert index in report
         for name in ("ops", "regulated_score", "idle_share"):
-            assert f"\n{name}={scores[name]:.7f}\n" in report
+            assert f"{name}={scores[name]:.7f}\n" in report
 
 
 def test_repetitions() -> None:
-    report = files.report(searched(run="3 REPEAT"))
+    report = files.report(result_of(searched(run="3 REPEAT")))
     rows = lines_after(report, "Repetitions with different seeds")
-    names = ["GFLOP/s", "GOPS", "regulated score, 10^9", "quality", "10^9 op. to quality"]
+    names = [
+        "FLOPS in GFLOP/s",
+        "OPS, 10^9 per second",
+        "regulated score, highest, 10^9",
+        "quality of the best trial",
+        "operations to quality, 10^9",
+    ]
     assert all(" ".join(row).startswith(name) for row, name in zip(rows[2:], names, strict=True))
     assert len(rows) == 7 and "\ncv_percent_regulated_score=0.0000000\n" in report
 
 
 def test_explanation_names_the_workload() -> None:
-    assert "workload (1 ensemble, 2 weather, 3 nas)" in files.report(searched())
+    assert "workload (1 ensemble, 2 weather, 3 nas)" in files.report(result_of(searched()))
 
 
 def test_trials_csv() -> None:
-    text = files.texts(with_ensemble())["trials.csv"]
+    text = files.texts(result_of(with_ensemble()))["trials.csv"]
     rows = list(csv.DictReader(io.StringIO(text)))
     test = with_ensemble()["tests"][2]
     assert len(rows) == 9 and {row["test"] for row in rows} == {"3"}
@@ -118,11 +131,11 @@ def test_trials_csv() -> None:
 
 
 def test_other_results_have_no_such_file() -> None:
-    assert "trials.csv" not in files.texts(golden())
+    assert "trials.csv" not in files.texts(result_of(golden()))
 
 
 def test_result_csv_has_a_line_of_the_search() -> None:
-    rows = list(csv.DictReader(io.StringIO(files.table(with_ensemble()))))
+    rows = list(csv.DictReader(io.StringIO(files.texts(result_of(with_ensemble()))["result.csv"])))
     assert [row["workload"] for row in rows] == ["ensemble", "ensemble", "nas"]
     assert rows[2]["valid_flops"] == "" and rows[2]["quality"] == "0.6"
     scores = with_ensemble()["tests"][2]["scores"]

@@ -40,4 +40,4 @@ def compared() -> Subject:
 
 PLAIN = search()
 EXAMPLES = {"": PLAIN, "custom": compared(), "limited": search("9 TRIALS", "5 ROUNDS")}
-STOPPED_EXAMPLES = {"": stopped(PLAIN)}
+STOPPED_EXAMPLES = {name: stopped(EXAMPLES[name]) for name in ("", "limited")}

@@ -1,6 +1,6 @@
 """Claims about `[nas]`: the data, the trials together and one by one, and what the input says of the search."""
 
-from hpcai.results.alterations import changed, repeated
+from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.results.image_data_claims import IMAGE_DATA, image_data
 from hpcai.results.memory_claims import MEMORY
@@ -31,6 +31,6 @@ STOPPED_CLAIMS: Claims = (
     (
         *stopped_sums(),
         *trial_claims(""),
-        Claim("at most TRIALS trials", _only_part, repeated("trials.0"), example="limited"),
+        Claim("at most TRIALS trials", _only_part, changed("settings.TRIALS", 3), example="limited"),
     ),
 )

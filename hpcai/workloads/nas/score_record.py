@@ -18,7 +18,16 @@ class SearchShares(Record, kw_only=True):
 class SearchScores(Record, kw_only=True):
     """Scores of a search."""
 
-    flops: Annotated[float, about("credited training operations, rule model / seconds", unit="FLOP/s", csv=True)]
+    flops: Annotated[
+        float,
+        about(
+            "credited training operations, rule model / seconds",
+            unit="FLOP/s",
+            label="FLOPS in GFLOP/s",
+            scale=1e9,
+            csv=True,
+        ),
+    ]
     ops: Annotated[
         float,
         about(
