@@ -78,6 +78,7 @@ def worst(history: History, steps: list[list[Any]], fault: str = "") -> float:
     terms of second order.
     """
     training, recipe = history.training, history.training.recipe
+    rule = recipe.rule
     module, momentum, carried = deepcopy(training.state.module), {}, {}
     degree, ratio = recipe.degree, 0.0
     for step, batches in enumerate(steps):
@@ -88,11 +89,11 @@ def worst(history: History, steps: list[list[Any]], fault: str = "") -> float:
         for name, w in before.items():
             divisor = 1 if fault == "sum" else degree
             g = sum(part[name] for part in parts) / divisor
-            decay = recipe.decay if w.ndim > 1 else 0.0
-            v = recipe.momentum * momentum.get(name, 0.0) + g + decay * w.double()
+            decay = recipe.rule.decay if w.ndim > 1 else 0.0
+            v = rule.momentum * momentum.get(name, 0.0) + g + decay * w.double()
             error = (degree + 4) * UNIT * sum(part[name].abs() for part in parts) / degree
-            error += 4 * UNIT * (recipe.momentum * momentum.get(name, torch.zeros(1)).abs() + decay * w.double().abs())
-            carried[name] = recipe.momentum * carried.get(name, 0.0) + error
+            error += 4 * UNIT * (rule.momentum * momentum.get(name, torch.zeros(1)).abs() + decay * w.double().abs())
+            carried[name] = rule.momentum * carried.get(name, 0.0) + error
             momentum[name] = v
             expected = w.double() - rate * v
             allowed = 2 * (rate * carried[name] + UNIT * expected.abs()) + 1e-30

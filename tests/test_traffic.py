@@ -9,6 +9,7 @@ from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
 from hpcai.opcount import traffic
+from hpcai.update_rules.sgd import Sgd
 
 IMAGE = Layer("image", Input((4, 6, 5)))  # 120 numbers
 # Output 8 x 3 x 3 = 72 numbers, 8 x 2 x 6 = 96 weights in two groups, 12 products each.
@@ -50,7 +51,7 @@ def test_each_kind_of_layer_against_a_count_by_hand(name: str) -> None:
 def test_a_step_is_its_layers_and_the_update() -> None:
     step = traffic.step(SMALL, 2)
     assert step.update == 4 * 5 * PARAMETERS
-    assert traffic.step(SMALL, 2, momentum=False).update == 4 * 3 * PARAMETERS
+    assert traffic.step(SMALL, 2, rule=Sgd(decay=0.0, momentum=0.0)).update == 4 * 3 * PARAMETERS
     assert step.nbytes == sum(map(sum, BY_HAND.values())) + step.update
     products = {"first": 2 * 72 * 12, "second": 2 * 72 * 8, "dense": 2 * 40}
     assert step.operations == 2 * (2 * products["first"] + 3 * products["second"] + 3 * products["dense"])

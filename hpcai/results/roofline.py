@@ -28,6 +28,7 @@ from hpcai.record.training import TrainingRaw
 from hpcai.results.gains import GRID
 from hpcai.results.measured import Before
 from hpcai.results.row import graph_of
+from hpcai.update_rules import rule_of
 from hpcai.workloads.comm.record import CollectiveRow
 from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
 from hpcai.workloads.kernels.scores import PROVIDERS, SUMMED, ceilings, fastest, passed
@@ -39,7 +40,7 @@ def under_roofline(case: Case, dataset: Dataset, backend: str, rate: float, befo
     """A test of FLOPS `rate`, whose gradients are averaged by `backend`, under what was measured before it."""
     graph = graph_of(case, dataset)
     gradients = traffic.gradient_bytes(graph)
-    step = traffic.step(graph, case["BATCH"], case["PRECISION"], bool(case["MOMENTUM"]))
+    step = traffic.step(graph, case["BATCH"], case["PRECISION"], rule_of(case.settings))
     source, measured = _kernels(before.kernels, PRECISIONS[case["PRECISION"]].product)
     reduced = _all_reduce(case, backend, gradients, before)
     moved = roofline.moved_in_all_reduce(gradients, case["DEGREE"])

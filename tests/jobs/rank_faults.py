@@ -9,6 +9,7 @@ import torch
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data.order import Shard
+from hpcai.train import state
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.training import assembly
@@ -214,8 +215,12 @@ def rate_one_percent_too_high() -> Fault:
 
 
 def _recipe(**changes: float) -> Fault:
-    """The optimiser is made by another recipe."""
-    return replaced(assembly, "sgd", lambda genuine: lambda module, recipe: genuine(module, replace(recipe, **changes)))
+    """The optimiser is made with other hyper-parameters."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        return lambda rule, module, rate: genuine(replace(rule, **changes), module, rate)
+
+    return replaced(state, "build_optimiser", make)
 
 
 def momentum_forgotten() -> Fault:
