@@ -15,7 +15,7 @@ GROUPS = (
     ("errors", "choices", "kernels"),
     ("inputfile", "networks", "workloads", "workloads.keys", "formulas.precision"),
     (
-        *("update_rules", "formulas", "opcount", "estimate", "detections", "record", "result", "results"),
+        *("update_rules", "gradients", "formulas", "opcount", "estimate", "detections", "record", "result", "results"),
         *("workloads.record", "workloads.checks", "workloads.scores", "workloads.claims"),
     ),
     ("machine", "comm", "clock"),

@@ -28,7 +28,7 @@ class Unjudged:
 def detecting(group: "Group", frames: int = FRAMES) -> "Training":
     """The training of a detector on rectangles; every second frame has no boxes."""
     from rectangles import Fields, detector, fields
-    from tiny import CPU, RECIPE, SEED
+    from tiny import CPU, RECIPE, SEED, communication
 
     from hpcai.data.bootstrap import Whole
     from hpcai.data.order import Shard
@@ -44,7 +44,7 @@ def detecting(group: "Group", frames: int = FRAMES) -> "Training":
     state = training_state(module, recipe, "fp32", CPU)
     shard = Shard(frames, group.coordinates.member, group.degree, BATCH)
     loader: Any = Fields(x, targets)
-    execution = executed_as("off", module, group, CPU)
+    execution = executed_as("off", module, group, CPU, communication(group))
     judged: Any = Unjudged()
     return Training(
         state, execution, recipe, Whole(frames), shard, loader, judged, group, SEED, objective=Detection(SEED, 0)

@@ -57,7 +57,7 @@ def test_a_step_is_its_layers_and_the_update() -> None:
     assert step.operations == 2 * (2 * products["first"] + 3 * products["second"] + 3 * products["dense"])
     assert step.work() == {"convolution": 2 * (2 * 1728 + 3 * 1152), "gemm": 2 * 3 * 80}
     assert step.intensity == step.operations / step.nbytes
-    assert traffic.gradient_bytes(SMALL) == 4 * PARAMETERS
+    assert traffic.gradient_bytes(SMALL, 4) == 4 * PARAMETERS
 
 
 def test_layers_before_the_first_weights_get_no_gradient() -> None:
@@ -120,7 +120,7 @@ def test_resnet50_derived_anew(batch: int) -> None:
     step = traffic.step(build("resnet50", (224, 224), 3, 1000), batch)
     assert step.nbytes == resnet50_bytes(batch)
     assert step.operations == 24_299_077_632 * batch
-    assert traffic.gradient_bytes(build("resnet50", (224, 224), 3, 1000)) == 4 * 25_557_032
+    assert traffic.gradient_bytes(build("resnet50", (224, 224), 3, 1000), 4) == 4 * 25_557_032
 
 
 def test_intensities_of_resnet50() -> None:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from hpcai.results.checks import TERM_LOST
 from launch import ROOT
 from test_replay import options, ran
 from tiny import CPU, GRAPH, RECIPE, alone, training, unending
 
 from hpcai.clock import Phases
 from hpcai.estimate import Facts, memory
-from hpcai.inputfile.keys import BY_NAME
+from hpcai.inputfile.keys import keys_by_name
 from hpcai.networks import build
 from hpcai.opcount import traffic
+from hpcai.results.checks import TERM_LOST
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
 from hpcai.update_rules import RULES, rule_of
@@ -26,6 +26,7 @@ from hpcai.update_rules.sgd import Sgd
 SETTINGS = {
     **{"OPTIMISER": "damped", "MOMENTUM": 0.75, "DECAY": 0.01, "PRECISION": "fp32", "BATCH": 4, "DEGREE": 1},
     **{"GROUPS": 1, "EPOCHS": 3, "WARMUP": 0.0, "LEARNRATE": 1.0, "SCHEDULE": "linear"},
+    **{"ALLREDUCE": "flat", "WIRE": "fp32"},
 }
 VELOCITY = "momentum_buffer"
 
@@ -62,8 +63,8 @@ def damped(**changes: Any) -> Training:
 
 def test_each_choice_of_optimiser_is_a_module_of_its_name() -> None:
     modules = {path.stem for path in (ROOT / "hpcai" / "update_rules").glob("*.py")}
-    assert modules - {"__init__", "rule"} == set(BY_NAME["OPTIMISER"].choices)
-    for name in BY_NAME["OPTIMISER"].choices:
+    assert modules - {"__init__", "rule"} == set(keys_by_name()["OPTIMISER"].choices)
+    for name in keys_by_name()["OPTIMISER"].choices:
         assert rule_of({**SETTINGS, "OPTIMISER": name}).decay == 0.01
 
 

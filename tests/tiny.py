@@ -18,6 +18,7 @@ from hpcai.models.module import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
 from hpcai.train import precision as precisions
+from hpcai.train.communication import Communication, communication_of
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
@@ -86,6 +87,7 @@ def training(
     sampling: str = "multinomial",
     graph: Graph = GRAPH,
     compile: str = "off",
+    reduction: str = "flat",
     precision: str = "fp32",
     **changes: Any,
 ) -> Training:
@@ -103,9 +105,14 @@ def training(
         loaders[1], ValidationShard(validation, group.coordinates.member, group.degree, recipe.batch), CPU
     )
     shard = Shard(draws.size, group.coordinates.member, group.degree, recipe.batch)
-    execution = executed_as(compile, module, group, CPU)
+    execution = executed_as(compile, module, group, CPU, communication(group, reduction))
     known = noise(precision, "vendor", compile == "torch")
     return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED, known)
+
+
+def communication(group: Group, reduction: str = "flat", wire: str = "fp32") -> Communication:
+    """What averages the gradients of the group."""
+    return communication_of({"ALLREDUCE": reduction, "WIRE": wire}, group, CPU)
 
 
 def loader(pixels: ArraySplit, batch: int) -> Loader:

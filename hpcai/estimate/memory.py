@@ -9,6 +9,8 @@ from typing import Any
 from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, running_statistics, step_bytes
 from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
 from hpcai.formulas.precision import PRECISIONS
+from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.wires import WIRES
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
 from hpcai.update_rules import rule_of
@@ -76,7 +78,7 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
         "optimiser": state,
         "audit": 2 * (parameters * parameter + state),
         "snapshot": weights + state,
-        "buckets": (parameters * parameter + (NCCL if on_gpu else NETWORKED)) * (degree > 1),
+        "buckets": _buckets(settings, parameters, parameter, on_gpu) * (degree > 1),
         "batches": _batches(graph, batch, facts),
         "step": round(FRAGMENTATION * step) + step * captured,
         "judgement": parameters * parameter + _compared_vectors(rule) * FP64_BYTES * max(graph.parameters.values()),
@@ -111,6 +113,13 @@ def _books(settings: Mapping[str, Any], samples: int) -> int:
     own = ceil(samples / settings["DEGREE"])
     steps = ceil(own / settings["BATCH"]) * settings["EPOCHS"]
     return INDEX_BYTES * own + samples * (settings["GROUPS"] > 1) + STEP_TIMES * FP64_BYTES * steps
+
+
+def _buckets(settings: Mapping[str, Any], parameters: int, parameter: int, on_gpu: bool) -> int:
+    """Gradients in buckets, what sending and summing them takes besides, and the group's connections."""
+    wire, reduction = WIRES[settings["WIRE"]](), REDUCTIONS[settings["ALLREDUCE"]]()
+    buffers = reduction.buffer_bytes(wire.nbytes * parameters, settings["DEGREE"]) + wire.buffer_bytes(parameters)
+    return parameters * parameter + buffers + (NCCL if on_gpu else NETWORKED)
 
 
 def _compared_vectors(rule: UpdateRule) -> int:

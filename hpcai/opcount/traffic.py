@@ -22,7 +22,6 @@ Triple = tuple[int, int, int]  # one number for each direction
 FP32 = 4
 INDEX = 8  # bytes of a label, and of the place of a maximum
 DEFAULT_RULE = Sgd(decay=0.0, momentum=0.9)  # of networks without a recipe: one state tensor is moved
-GRADIENT = 4  # bytes of a gradient on the wire, WIRE fp32
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,9 @@ def step(graph: Graph, batch: int, precision: str = "fp32", rule: UpdateRule = D
     return Traffic(layers, _update(graph, stored, rule))
 
 
-def gradient_bytes(graph: Graph) -> int:
-    """Bytes of all gradients of a step as a rank sends them."""
-    return GRADIENT * sum(graph.parameters.values())
+def gradient_bytes(graph: Graph, element: int) -> int:
+    """Bytes of all gradients of a step on the wire, where each takes `element` bytes."""
+    return element * sum(graph.parameters.values())
 
 
 def _layer(graph: Graph, shaped: ShapedLayer, stored: _Stored) -> LayerTraffic:

@@ -23,6 +23,7 @@ from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
+from hpcai.train.communication import communication_of
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import WARMUP_STEPS, Training
 from hpcai.train.providers import take_over
@@ -138,7 +139,7 @@ def training_of(
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation = Validation(loaders[1], evaluated, device, losses)
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = executed_as(compiled, module, group, device)
+    execution = executed_as(compiled, module, group, device, communication_of(case.settings, group, device))
     known = noise(case["PRECISION"], case["KERNELS"], compiled == "torch")
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),

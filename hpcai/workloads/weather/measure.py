@@ -28,6 +28,7 @@ from hpcai.record.training import StoppedTraining, TrainingRaw
 from hpcai.results.measured import Stopped
 from hpcai.train import detector_ensemble
 from hpcai.train import objective as objectives
+from hpcai.train.communication import communication_of
 from hpcai.train.detection_validation import DetectionValidation
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
@@ -127,7 +128,7 @@ def assembled(case: Case, group: Group, device: torch.device, dataset: Weather, 
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation: Any = DetectionValidation(loaders[1], evaluated, len(dataset.classes))
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = executed_as("off", module, group, device)
+    execution = executed_as("off", module, group, device, communication_of(case.settings, group, device))
     known, objective = noise(case["PRECISION"], case["KERNELS"]), objectives.Detection(seed, coordinates.group)
     return Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, objective=objective
