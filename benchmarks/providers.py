@@ -57,7 +57,7 @@ def measure(case: str, rounds: int) -> None:
     from hpcai.machine import device as devices
     from hpcai.preflight.kernel_choice import choose
     from hpcai.result import choice
-    from hpcai.train.optimisers import sgd
+    from hpcai.train.optimisers import build_optimiser
     from hpcai.train.providers import take_over
 
     network, *sizes = case.split(":")
@@ -70,7 +70,8 @@ def measure(case: str, rounds: int) -> None:
     take_over(modules["custom"])
     take_over(modules["auto"], found.choice)
     ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
-    players = {name: (each, (x, y), sgd(each, training.recipe)) for name, each in modules.items()}
+    rule, rate = training.recipe.rule, training.recipe.peak_rate
+    players = {name: (each, (x, y), build_optimiser(rule, each, rate)) for name, each in modules.items()}
     steps = max(1, round(BLOCK / min(seconds(training, *player, 1)[0] for player in players.values())))
     taken = [{name: seconds(training, *player, steps) for name, player in players.items()} for _ in range(rounds)]
     shares = choice.ours({"choice": found.measured})["kernels_ours"]

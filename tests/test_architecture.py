@@ -12,10 +12,10 @@ from launch import ROOT
 # of workloads: `workloads` is their declarations and the registry, `workloads.x` the module x of each, and
 # `workloads.*` every other module of them.
 GROUPS = (
-    ("errors", "kernels"),
+    ("errors", "choices", "kernels"),
     ("inputfile", "networks", "workloads", "workloads.keys", "formulas.precision"),
     (
-        *("formulas", "opcount", "estimate", "detections", "record", "result", "results"),
+        *("update_rules", "gradients", "formulas", "opcount", "estimate", "detections", "record", "result", "results"),
         *("workloads.record", "workloads.checks", "workloads.scores", "workloads.claims"),
     ),
     ("machine", "comm", "clock"),

@@ -33,12 +33,12 @@ def grouped() -> Iterator["Group"]:
 
 def replica(group: "Group", kind: torch.dtype = torch.float32) -> Replica:
     from tiny import CPU, GRAPH, SEED
+    from tiny import communication as averaging
 
     from hpcai.models.module import build
-    from hpcai.train.communication import Communication
     from hpcai.train.data_parallel import replicate
 
-    module, communication = build(GRAPH, SEED).to(kind), Communication(group.degree, CPU)
+    module, communication = build(GRAPH, SEED).to(kind), averaging(group)
     return module, replicate(module, group, CPU, communication, SMALL), communication
 
 

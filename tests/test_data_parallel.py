@@ -77,7 +77,7 @@ def worst(history: History, steps: list[list[Any]], fault: str = "") -> float:
     adds them up, as the sequence carries its v along in float64. w' is rounded once more: u |w'|. All times 2, for the
     terms of second order.
     """
-    training, recipe = history.training, history.training.recipe
+    training, recipe, rule = history.training, history.training.recipe, history.training.recipe.rule
     module, momentum, carried = deepcopy(training.state.module), {}, {}
     degree, ratio = recipe.degree, 0.0
     for step, batches in enumerate(steps):
@@ -88,11 +88,11 @@ def worst(history: History, steps: list[list[Any]], fault: str = "") -> float:
         for name, w in before.items():
             divisor = 1 if fault == "sum" else degree
             g = sum(part[name] for part in parts) / divisor
-            decay = recipe.decay if w.ndim > 1 else 0.0
-            v = recipe.momentum * momentum.get(name, 0.0) + g + decay * w.double()
+            decay = rule.decay if w.ndim > 1 else 0.0
+            v = rule.momentum * momentum.get(name, 0.0) + g + decay * w.double()
             error = (degree + 4) * UNIT * sum(part[name].abs() for part in parts) / degree
-            error += 4 * UNIT * (recipe.momentum * momentum.get(name, torch.zeros(1)).abs() + decay * w.double().abs())
-            carried[name] = recipe.momentum * carried.get(name, 0.0) + error
+            error += 4 * UNIT * (rule.momentum * momentum.get(name, torch.zeros(1)).abs() + decay * w.double().abs())
+            carried[name] = rule.momentum * carried.get(name, 0.0) + error
             momentum[name] = v
             expected = w.double() - rate * v
             allowed = 2 * (rate * carried[name] + UNIT * expected.abs()) + 1e-30
@@ -218,23 +218,33 @@ def _check_average(module: torch.nn.Module, group: "Group") -> None:
 
 
 def _check_sums(group: "Group") -> None:
-    """None is wrong, until one rank is lost or repeated, or one element is."""
-    from tiny import CPU
-    from torch import distributed
+    """None is wrong, until one rank is lost or repeated, or one element is, in what sums the gradients."""
+    from tiny import CPU, communication
 
+    from hpcai.gradients.reductions.flat import Flat
+    from hpcai.gradients.wires.fp32 import Fp32
     from hpcai.train.data_parallel import wrong_sums
 
-    assert [wrong_sums(group, CPU, count) for count in (1, 7, 5000)] == [0, 0, 0]
-    real = distributed.all_reduce
+    averaging = communication(group)
+    assert [wrong_sums(group, CPU, averaging, count) for count in (1, 7, 5000)] == [0, 0, 0]
+    real = Flat.sum
+
+    def altered(change: Any) -> Any:
+        """What the reduction delivers is changed in place."""
+        return lambda self, vector, link: real(self, vector, link).then(lambda done: (change(vector), [vector])[1])
+
     faults = {
-        "not summed": lambda tensor: None,
-        "averaged": lambda tensor: (real(tensor), tensor.div_(group.degree)),
-        "one rank twice": lambda tensor: (tensor.mul_(1 + (group.coordinates.member == 0)), real(tensor)),
-        "one rank missing": lambda tensor: (tensor.mul_(group.coordinates.member > 0), real(tensor)),
-        "one element": lambda tensor: (real(tensor), tensor[3].add_(1)),
+        "not summed": lambda self, vector, link: real(self, vector.clone(), link).then(lambda done: [vector]),
+        "averaged": altered(lambda vector: vector.div_(group.degree)),
+        "one rank twice": lambda self, vector, link: real(self, vector.mul_(1 + (group.coordinates.member == 0)), link),
+        "one rank missing": lambda self, vector, link: real(self, vector.mul_(group.coordinates.member > 0), link),
+        "one element": altered(lambda vector: vector[3].add_(1)),
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, fault in faults.items():
-            patch.setattr(distributed, "all_reduce", fault)
+            patch.setattr(Flat, "sum", fault)
             expected = 1 if name == "one element" else 300
-            assert wrong_sums(group, CPU, 300) == (expected if group.degree > 1 else 0)
+            assert wrong_sums(group, CPU, averaging, 300) == (expected if group.degree > 1 else 0), name
+        patch.setattr(Flat, "sum", real)
+        patch.setattr(Fp32, "encoded", lambda self, gradients: gradients.to(torch.bfloat16))
+        assert (wrong_sums(group, CPU, averaging, 300) > 0) == (group.degree > 1)

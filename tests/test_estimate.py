@@ -17,7 +17,8 @@ from hpcai.networks import build
 from hpcai.networks.graph import Graph
 
 BATCH = 4
-SETTINGS = {"PRECISION": "fp32", "DEGREE": 1, "BATCH": BATCH, "MOMENTUM": 0.9, "EPOCHS": 2, "GROUPS": 1}
+SETTINGS = {"PRECISION": "fp32", "DEGREE": 1, "BATCH": BATCH, "EPOCHS": 2, "GROUPS": 1}
+SETTINGS |= {"ALLREDUCE": "flat", "WIRE": "fp32", "OPTIMISER": "sgd", "MOMENTUM": 0.9, "DECAY": 0.0}
 FACTS = Facts(data_bytes=1000, samples=90, picture_bytes=28 * 28)
 FP32 = Storage()
 NETWORKS = [

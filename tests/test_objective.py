@@ -28,24 +28,23 @@ class Unjudged:
 def detecting(group: "Group", frames: int = FRAMES) -> "Training":
     """The training of a detector on rectangles; every second frame has no boxes."""
     from rectangles import Fields, detector, fields
-    from tiny import CPU, RECIPE, SEED
+    from tiny import CPU, RECIPE, SEED, communication
 
     from hpcai.data.bootstrap import Whole
     from hpcai.data.order import Shard
     from hpcai.train.execution import executed_as
     from hpcai.train.loop import Training
     from hpcai.train.objective import Detection
-    from hpcai.train.optimisers import sgd
-    from hpcai.train.state import TrainingState
+    from hpcai.train.state import training_state
 
     x, targets = fields(frames, 1)
     targets[::2] = -1.0
     recipe = replace(RECIPE, batch=BATCH, degree=group.degree, epochs=2, learning_rate=1.0)
     module = detector()
-    state = TrainingState(module, sgd(module, recipe), CPU)
+    state = training_state(module, recipe, "fp32", CPU)
     shard = Shard(frames, group.coordinates.member, group.degree, BATCH)
     loader: Any = Fields(x, targets)
-    execution = executed_as("off", module, group, CPU)
+    execution = executed_as("off", module, group, CPU, communication(group))
     judged: Any = Unjudged()
     return Training(
         state, execution, recipe, Whole(frames), shard, loader, judged, group, SEED, objective=Detection(SEED, 0)

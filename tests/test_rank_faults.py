@@ -16,6 +16,7 @@ IN_A_GROUP = {
     "gradient_of_a_rank_dropped": {DEVIATION, LOST},
     "gradient_of_a_layer_dropped": {DEVIATION, LOST},
     "gradient_of_a_layer_dropped_by_a_rank": {DEVIATION, LOST},
+    "gradients_summed": {DEVIATION, LOST},
     "shard_of_another_rank": {SAMPLES, DEVIATION, LOST},
     "sample_trained_twice": {SAMPLES},
     "stale_weights": {SAME, DEVIATION, LOST},
@@ -35,10 +36,13 @@ IN_AN_ENSEMBLE = {
     "statistic_changed_between_epochs": {CHANGED},
     "bit_flipped_in_a_step": {DEVIATION},
     "momentum_forgotten": {DEVIATION, LOST},
+    "momentum_ten_percent_too_small": {DEVIATION},
     "decay_forgotten": {LOST},
     "smoothing_forgotten": {DEVIATION},
 }
-PERHAPS = {"stale_gradients": {LOST}, "smoothing_forgotten": {LOST}}  # that a gradient is another one shows otherwise
+PERHAPS = {  # that a gradient or a factor is another one shows otherwise
+    name: {LOST} for name in ("stale_gradients", "smoothing_forgotten", "momentum_ten_percent_too_small")
+}
 FAULTS = [*IN_A_GROUP, *IN_AN_ENSEMBLE]
 FOUND_BY = [*IN_A_GROUP.values(), *IN_AN_ENSEMBLE.values()]
 

@@ -6,6 +6,7 @@ import pytest
 
 from hpcai.inputfile import parse, shipped_text
 from hpcai.train.recipe import Recipe
+from hpcai.update_rules.sgd import Sgd
 
 SETTINGS = {
     "BATCH": 24,
@@ -15,6 +16,7 @@ SETTINGS = {
     "EVALUATE": 3,
     "LEARNRATE": 0.2,
     "SCHEDULE": "linear",
+    "OPTIMISER": "sgd",
     "MOMENTUM": 0.75,
     "DECAY": 0.001,
     "SMOOTHING": 0.05,
@@ -22,7 +24,7 @@ SETTINGS = {
 
 
 def test_each_key_reaches_its_field() -> None:
-    assert Recipe.of(SETTINGS) == Recipe(24, 3, 7, 0.5, 3, 0.2, "linear", 0.75, 0.001, 0.05)
+    assert Recipe.of(SETTINGS) == Recipe(24, 3, 7, 0.5, 3, 0.2, "linear", Sgd(decay=0.001, momentum=0.75), 0.05)
 
 
 def test_a_training_of_the_shipped_input_makes_a_recipe() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hpcai.result.checks import TERM_LOST
+from hpcai.results.checks import TERM_LOST
 from tiny import CPU, alone, training, unending
 
 from hpcai.clock import Phases

@@ -44,5 +44,5 @@ def test_bounds_and_shares_of_what_is_not_known() -> None:
 
 def test_bandwidth_that_training_used() -> None:
     """100 steps of 8 MB on 4 ranks in 3 s: each rank sends 12 MB a step."""
-    assert roofline.bandwidth(8_000_000, 100, 4, 3.0) == pytest.approx(400e6)
-    assert roofline.bandwidth(8_000_000, 100, 1, 3.0) == 0
+    assert roofline.bandwidth(12_000_000, 100, 3.0) == pytest.approx(400e6)
+    assert roofline.bandwidth(0, 100, 3.0) == 0

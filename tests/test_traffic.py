@@ -9,6 +9,7 @@ from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
 from hpcai.opcount import traffic
+from hpcai.update_rules.sgd import Sgd
 
 IMAGE = Layer("image", Input((4, 6, 5)))  # 120 numbers
 # Output 8 x 3 x 3 = 72 numbers, 8 x 2 x 6 = 96 weights in two groups, 12 products each.
@@ -50,13 +51,13 @@ def test_each_kind_of_layer_against_a_count_by_hand(name: str) -> None:
 def test_a_step_is_its_layers_and_the_update() -> None:
     step = traffic.step(SMALL, 2)
     assert step.update == 4 * 5 * PARAMETERS
-    assert traffic.step(SMALL, 2, momentum=False).update == 4 * 3 * PARAMETERS
+    assert traffic.step(SMALL, 2, rule=Sgd(decay=0.0, momentum=0.0)).update == 4 * 3 * PARAMETERS
     assert step.nbytes == sum(map(sum, BY_HAND.values())) + step.update
     products = {"first": 2 * 72 * 12, "second": 2 * 72 * 8, "dense": 2 * 40}
     assert step.operations == 2 * (2 * products["first"] + 3 * products["second"] + 3 * products["dense"])
     assert step.work() == {"convolution": 2 * (2 * 1728 + 3 * 1152), "gemm": 2 * 3 * 80}
     assert step.intensity == step.operations / step.nbytes
-    assert traffic.gradient_bytes(SMALL) == 4 * PARAMETERS
+    assert traffic.gradient_bytes(SMALL, 4) == 4 * PARAMETERS
 
 
 def test_layers_before_the_first_weights_get_no_gradient() -> None:
@@ -119,7 +120,7 @@ def test_resnet50_derived_anew(batch: int) -> None:
     step = traffic.step(build("resnet50", (224, 224), 3, 1000), batch)
     assert step.nbytes == resnet50_bytes(batch)
     assert step.operations == 24_299_077_632 * batch
-    assert traffic.gradient_bytes(build("resnet50", (224, 224), 3, 1000)) == 4 * 25_557_032
+    assert traffic.gradient_bytes(build("resnet50", (224, 224), 3, 1000), 4) == 4 * 25_557_032
 
 
 def test_intensities_of_resnet50() -> None:

@@ -25,6 +25,7 @@ from hpcai.data.weather.weather_loader import Batch, Loader
 from hpcai.formulas import score
 from hpcai.inputfile import Case, parse, shipped_text
 from hpcai.models.detection import detector
+from hpcai.train import state
 from hpcai.train.loop import Training
 from hpcai.workloads.weather import measure
 
@@ -74,14 +75,14 @@ def x_and_y_exchanged() -> AbstractContextManager[Any]:
 
 
 def proposals_frozen() -> AbstractContextManager[Any]:
-    genuine = measure.sgd
+    genuine = state.build_optimiser
 
-    def sgd(module: torch.nn.Module, recipe: Any) -> torch.optim.Optimizer:
+    def build(rule: Any, module: torch.nn.Module, rate: float) -> torch.optim.Optimizer:
         for parameter in proposing(module):
             parameter.requires_grad_(False)
-        return genuine(module, recipe)
+        return genuine(rule, module, rate)
 
-    return patch.object(measure, "sgd", sgd)
+    return patch.object(state, "build_optimiser", build)
 
 
 def proposals_without_losses() -> AbstractContextManager[Any]:

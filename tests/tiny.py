@@ -18,13 +18,14 @@ from hpcai.models.module import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
 from hpcai.train import precision as precisions
+from hpcai.train.communication import Communication, communication_of
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
-from hpcai.train.optimisers import sgd
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import noise
-from hpcai.train.state import TrainingState
+from hpcai.train.state import training_state
 from hpcai.train.validation import Validation
+from hpcai.update_rules.sgd import Sgd
 
 CPU = torch.device("cpu")
 SEED = 11
@@ -54,8 +55,7 @@ RECIPE = Recipe(
     evaluate_every=2,
     learning_rate=3.0,
     schedule="cosine",
-    momentum=0.9,
-    decay=0.01,
+    rule=Sgd(decay=0.01, momentum=0.9),
     smoothing=0.1,
 )
 
@@ -87,25 +87,32 @@ def training(
     sampling: str = "multinomial",
     graph: Graph = GRAPH,
     compile: str = "off",
+    reduction: str = "flat",
     precision: str = "fp32",
     **changes: Any,
 ) -> Training:
-    """The training of the group's model on `samples` pictures, by RECIPE with changes."""
-    recipe = replace(RECIPE, degree=group.degree, **changes)
+    """The training of the group's model on `samples` pictures, by RECIPE with changes, also of its update rule."""
+    of_rule = {name: changes.pop(name) for name in ("momentum", "decay") if name in changes}
+    rule = replace(changes.pop("rule", RECIPE.rule), **of_rule)
+    recipe = replace(RECIPE, degree=group.degree, rule=rule, **changes)
     member, halves = group.coordinates.group, (pictures(samples, 1), pictures(validation, 2))
     module = build(graph, SEED + member).to(memory_format=torch.channels_last)
     precisions.apply(precision, module, CPU)
-    optimiser = sgd(module, recipe)
-    state = TrainingState(module, optimiser, CPU, precisions.scaler(precision, optimiser, CPU))
+    state = training_state(module, recipe, precision, CPU)
     draws = sampler(sampling, samples, SEED, member, group.groups)
     loaders = [loader(half, recipe.batch) for half in halves]
     judged = Validation(
         loaders[1], ValidationShard(validation, group.coordinates.member, group.degree, recipe.batch), CPU
     )
     shard = Shard(draws.size, group.coordinates.member, group.degree, recipe.batch)
-    execution = executed_as(compile, module, group, CPU)
+    execution = executed_as(compile, module, group, CPU, communication(group, reduction))
     known = noise(precision, "vendor", compile == "torch")
     return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED, known)
+
+
+def communication(group: Group, reduction: str = "flat", wire: str = "fp32") -> Communication:
+    """What averages the gradients of the group."""
+    return communication_of({"ALLREDUCE": reduction, "WIRE": wire}, group, CPU)
 
 
 def loader(pixels: ArraySplit, batch: int) -> Loader:

@@ -9,8 +9,12 @@ from typing import Any
 from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, running_statistics, step_bytes
 from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
 from hpcai.formulas.precision import PRECISIONS
+from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.wires import WIRES
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
+from hpcai.update_rules import rule_of
+from hpcai.update_rules.rule import UpdateRule
 
 MIB = 2**20
 BATCHES_AHEAD = 4  # in the queue, being made, just taken
@@ -29,7 +33,8 @@ CHECKS, JUDGEMENT = ("residuals",), ("judgement",)
 STEPS = ("snapshot", "batches", "step", "profile")
 TRAINING = ("optimiser", "buckets")
 CHECKED = {False: 1, True: 2}  # times what the residuals need: of bytes each sum besides
-JUDGED_VECTORS = 21  # in float64, of two of the largest tensors: the step's parts, and what they are compared with
+# In float64, of two of the largest tensors: what a replayed step consists of, and what it is compared with.
+COMPARED_VECTORS, VECTORS_OF_STATE = 21, 6  # with one state tensor at most, and more for each further one
 SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
 # Of the pass that tells whether a precision is native, as workloads/probe.py has them; and how many tensors it keeps.
 PROBED_OPERATIONS, PROBED_BYTES, PROBED_COPIES = {False: 2**29, True: 2**38}, 2**26, 6
@@ -63,19 +68,20 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
     storage = Storage(activation, parameter, facts.converted, gradients=degree == 1, rounded=rounded)
     step, checked = step_bytes(graph, batch, storage), CHECKED[rounded] * residual_bytes(graph, batch)
-    momentum, on_gpu = bool(settings["MOMENTUM"]), facts.accelerated
+    rule, on_gpu = rule_of(settings), facts.accelerated
+    state = parameters * rule.state_bytes(parameter)
     captured = settings.get("COMPILE") == "graphs"  # the two graphs keep the memory that they were captured with
     return {
         "data": 0 if on_gpu else facts.data_bytes,
         "samples": 0 if on_gpu else _books(settings, facts.samples),
         "weights": weights,
-        "optimiser": parameters * parameter * momentum,
-        "audit": parameters * parameter * (4 if momentum else 2),
-        "snapshot": weights + parameters * parameter * momentum,
-        "buckets": (parameters * parameter + (NCCL if on_gpu else NETWORKED)) * (degree > 1),
+        "optimiser": state,
+        "audit": 2 * (parameters * parameter + state),
+        "snapshot": weights + state,
+        "buckets": _buckets(settings, parameters, parameter, on_gpu) * (degree > 1),
         "batches": _batches(graph, batch, facts),
         "step": round(FRAGMENTATION * step) + step * captured,
-        "judgement": parameters * parameter + JUDGED_VECTORS * FP64_BYTES * max(graph.parameters.values()),
+        "judgement": parameters * parameter + _compared_vectors(rule) * FP64_BYTES * max(graph.parameters.values()),
         "residuals": max(checked, _summed(parameters, degree), _probed(graph, settings, facts)),
         "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
         "other": LIBRARIES if on_gpu else SMALL_OBJECTS,
@@ -107,6 +113,17 @@ def _books(settings: Mapping[str, Any], samples: int) -> int:
     own = ceil(samples / settings["DEGREE"])
     steps = ceil(own / settings["BATCH"]) * settings["EPOCHS"]
     return INDEX_BYTES * own + samples * (settings["GROUPS"] > 1) + STEP_TIMES * FP64_BYTES * steps
+
+
+def _buckets(settings: Mapping[str, Any], parameters: int, parameter: int, on_gpu: bool) -> int:
+    """Gradients in buckets, what sending and summing them takes besides, and the group's connections."""
+    wire, reduction = WIRES[settings["WIRE"]](), REDUCTIONS[settings["ALLREDUCE"]]()
+    buffers = reduction.buffer_bytes(wire.nbytes * parameters, settings["DEGREE"]) + wire.buffer_bytes(parameters)
+    return parameters * parameter + buffers + (NCCL if on_gpu else NETWORKED)
+
+
+def _compared_vectors(rule: UpdateRule) -> int:
+    return COMPARED_VECTORS + VECTORS_OF_STATE * max(0, len(rule.state) - 1)
 
 
 def _summed(parameters: int, degree: int) -> int:

@@ -52,6 +52,6 @@ def share(rate: float, ceiling: float | None) -> float | None:
     return rate / ceiling if ceiling else None
 
 
-def bandwidth(gradient_bytes: int, steps: float, ranks: int, seconds: float) -> float:
-    """Bytes per second that a rank sent, and received, to average gradients: the bus bandwidth that training used."""
-    return moved_in_all_reduce(gradient_bytes, ranks) * steps / seconds
+def bandwidth(sent: float, steps: float, seconds: float) -> float:
+    """Bytes per second that a rank sent, and received, to average gradients: `sent` bytes in each step."""
+    return sent * steps / seconds

@@ -14,12 +14,14 @@ from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPo
 from hpcai.networks.regions import Detections, Proposals, RoiAlign
 from hpcai.opcount import walk
 from hpcai.opcount.rules import ShapedLayer, model
+from hpcai.update_rules.rule import UpdateRule
+from hpcai.update_rules.sgd import Sgd
 
 Triple = tuple[int, int, int]  # one number for each direction
 
 FP32 = 4
 INDEX = 8  # bytes of a label, and of the place of a maximum
-GRADIENT = 4  # bytes of a gradient on the wire, WIRE fp32
+DEFAULT_RULE = Sgd(decay=0.0, momentum=0.9)  # of networks without a recipe: one state tensor is moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +89,17 @@ class _Stored:
         return self.batch * prod(shape) * self.element
 
 
-def step(graph: Graph, batch: int, precision: str = "fp32", momentum: bool = True) -> Traffic:
+def step(graph: Graph, batch: int, precision: str = "fp32", rule: UpdateRule = DEFAULT_RULE) -> Traffic:
     """What one rank moves in an optimiser step of `batch` samples under a value of PRECISION; same on every rank."""
     row = PRECISIONS[precision]
     stored = _Stored(batch, row.activation_bytes, row.weight_bytes, row.quantised)
     layers = tuple(_layer(graph, shaped, stored) for shaped in walk(graph))
-    return Traffic(layers, _update(graph, stored, momentum))
+    return Traffic(layers, _update(graph, stored, rule))
 
 
-def gradient_bytes(graph: Graph) -> int:
-    """Bytes of all gradients of a step as a rank sends them."""
-    return GRADIENT * sum(graph.parameters.values())
+def gradient_bytes(graph: Graph, element: int) -> int:
+    """Bytes of all gradients of a step on the wire, where each takes `element` bytes."""
+    return element * sum(graph.parameters.values())
 
 
 def _layer(graph: Graph, shaped: ShapedLayer, stored: _Stored) -> LayerTraffic:
@@ -173,8 +175,8 @@ def _accumulated(graph: Graph, shaped: ShapedLayer, stored: _Stored) -> int:
     return 3 * max(0, graph.receivers.get(shaped.layer.name, 0) - 1) * stored.of(shaped.output)
 
 
-def _update(graph: Graph, stored: _Stored, momentum: bool) -> int:
-    """w and dw read, w written; of momentum v read and written. All have the weight's type."""
+def _update(graph: Graph, stored: _Stored, rule: UpdateRule) -> int:
+    """Bytes of the optimiser's update; parameters of batch norm are kept in fp32."""
     ops = {layer.name: layer.op for layer in graph.layers}
     sizes = {name: FP32 if isinstance(ops[name], BatchNorm) else stored.weight for name in graph.parameters}
-    return sum(count * sizes[name] for name, count in graph.parameters.items()) * (5 if momentum else 3)
+    return sum(count * rule.bytes_moved(sizes[name]) for name, count in graph.parameters.items())

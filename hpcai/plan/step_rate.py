@@ -19,11 +19,15 @@ from hpcai.models.build import build, detects
 from hpcai.networks.graph import Graph
 from hpcai.opcount import count
 from hpcai.preflight.layer_products import check, checked_operations, products
+from hpcai.train.optimisers import build_optimiser
 from hpcai.train.precision import apply
+from hpcai.update_rules import rule_of
+from hpcai.update_rules.rule import UpdateRule
 
 PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where two images have fewer
 MADE = 2  # frames
 PROBES = 3  # timed steps, after one that is not
+RATE = 0.001  # learning rate of the timed steps
 LONG = 2.0  # seconds of a step in which what happens but once is not seen
 
 
@@ -33,7 +37,8 @@ def seconds(
     """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor."""
     per_image = count(graph, "model").total
     batch = min(case["BATCH"], max(2, PROBED_OPERATIONS // per_image))  # what the plan has memory for
-    of_network, making = probe(graph, batch, case["PRECISION"], device), _making_seconds(case, dataset)
+    of_network = probe(graph, batch, rule_of(case.settings), case["PRECISION"], device)
+    making = _making_seconds(case, dataset)
     rates = replace(
         of_network,
         training=of_network.training + making,
@@ -54,11 +59,11 @@ def _making_seconds(case: Case, dataset: Dataset | Weather) -> float:
 
 
 @lru_cache
-def probe(graph: Graph, batch: int, precision: str, device: torch.device) -> Rates:
+def probe(graph: Graph, batch: int, rule: UpdateRule, precision: str, device: torch.device) -> Rates:
     """What a sample takes in a training step and in a validation of this network here, by short steps of it."""
     module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     apply(precision, module, device)
-    optimiser = torch.optim.SGD(module.parameters(), lr=0.001, momentum=0.9, weight_decay=0.001, fused=True)
+    optimiser = build_optimiser(rule, module, RATE)
     x = torch.randn(batch, *graph.shapes[graph.layers[0].name], device=device)
     x = x.to(memory_format=torch.channels_last)
     y = torch.zeros(batch, dtype=torch.int64, device=device)

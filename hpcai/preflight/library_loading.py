@@ -23,7 +23,7 @@ from hpcai.models.build import build as built
 from hpcai.models.detection import regions
 from hpcai.models.module import build
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, Ceiling, ceilings
-from hpcai.train.optimisers import sgd
+from hpcai.train.optimisers import build_optimiser
 from hpcai.train.profiler import by_class, profiler
 from hpcai.train.recipe import Recipe
 
@@ -161,7 +161,8 @@ def _train(case: Case, device: torch.device) -> None:
 
     graph = networks.build("resnet8", (SIDE, SIDE), 1, 2)
     module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimiser = sgd(module, Recipe.of(case.settings))
+    recipe = Recipe.of(case.settings)
+    optimiser = build_optimiser(recipe.rule, module, recipe.peak_rate)
     pictures = ArraySplit(np.zeros((SAMPLES, 1, SIDE, SIDE), np.uint8), np.zeros(SAMPLES, np.int64))
     loader = Loader(pictures, device, (0.5,), (0.5,), batch=SAMPLES)
     with profiler(device) as recorded:

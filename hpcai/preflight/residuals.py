@@ -18,6 +18,7 @@ from hpcai.networks.graph import Graph
 from hpcai.preflight.layer_products import Product, check, products
 from hpcai.preflight.precision_probe import probe
 from hpcai.record.preflight import PrecisionProbe, Residuals, Worst, WrongElements
+from hpcai.train.communication import Communication
 from hpcai.train.data_parallel import wrong_sums
 
 Custom = Callable[[Product], Collection[str]]  # directions of a product that custom kernels compute
@@ -37,14 +38,16 @@ def checks_before(
     device: torch.device,
     graph: Graph,
     phases: Phases,
+    communication: Communication,
     chosen: Mapping[Product, Collection[str]] | None = None,
 ) -> Checked:
     """Check collectives and provider and probe the precision before the clock starts. Collective over all active ranks.
 
+    `communication` averages the gradients of the training.
     `chosen` are the directions that are custom, where that was chosen product by product.
     """
     comm, precision = group.active, case["PRECISION"]
-    wrong = comm.allreduce(wrong_sums(group, device, sum(graph.parameters.values())))
+    wrong = comm.allreduce(wrong_sums(group, device, communication, sum(graph.parameters.values())))
     with phases.measure("residuals"):
         custom = _no_directions if chosen is None else chosen.__getitem__
         if case.all_ours:

@@ -10,7 +10,10 @@ from typing import cast
 from hpcai.formulas import roofline
 from hpcai.formulas.collectives import TrainingBackend
 from hpcai.formulas.precision import PRECISIONS
+from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
+from hpcai.networks.graph import Graph
 from hpcai.opcount import traffic
 from hpcai.record.dataset import Dataset
 from hpcai.record.roofline import (
@@ -28,6 +31,7 @@ from hpcai.record.training import TrainingRaw
 from hpcai.results.gains import GRID
 from hpcai.results.measured import Before
 from hpcai.results.row import graph_of
+from hpcai.update_rules import rule_of
 from hpcai.workloads.comm.record import CollectiveRow
 from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
 from hpcai.workloads.kernels.scores import PROVIDERS, SUMMED, ceilings, fastest, passed
@@ -38,12 +42,11 @@ PRODUCTS = ("gemm", "convolution")
 def under_roofline(case: Case, dataset: Dataset, backend: str, rate: float, before: Before) -> Roofline:
     """A test of FLOPS `rate`, whose gradients are averaged by `backend`, under what was measured before it."""
     graph = graph_of(case, dataset)
-    gradients = traffic.gradient_bytes(graph)
-    step = traffic.step(graph, case["BATCH"], case["PRECISION"], bool(case["MOMENTUM"]))
+    gradients, sent = _all_reduced(case, graph)
+    step = traffic.step(graph, case["BATCH"], case["PRECISION"], rule_of(case.settings))
     source, measured = _kernels(before.kernels, PRECISIONS[case["PRECISION"]].product)
     reduced = _all_reduce(case, backend, gradients, before)
-    moved = roofline.moved_in_all_reduce(gradients, case["DEGREE"])
-    return placed(rate / (case["GROUPS"] * case["DEGREE"]), step, moved, source, measured, reduced)
+    return placed(rate / (case["GROUPS"] * case["DEGREE"]), step, sent, source, measured, reduced)
 
 
 def placed(
@@ -124,6 +127,12 @@ def _of(row: CollectiveRow) -> tuple[int, str, str, int, str, str]:
     return row.test, row.scope, row.by, row.ranks, row.collective, row.verdict
 
 
+def _all_reduced(case: Case, graph: Graph) -> tuple[int, float]:
+    """Bytes of a step's gradients on the wire, and those that a rank sends to sum them."""
+    gradients = traffic.gradient_bytes(graph, WIRES[case["WIRE"]].nbytes)
+    return gradients, REDUCTIONS[case["ALLREDUCE"]]().bytes_sent(gradients, case["DEGREE"])
+
+
 def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:
     """Bytes per second that a rank sent to average gradients, by where its group's ranks lie; None where none does.
 
@@ -132,6 +141,6 @@ def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:
     models, ranks = case["GROUPS"], case["DEGREE"]
     between = raw.models.between_nodes if ranks > 1 else 0
     within = models - between if ranks > 1 else 0
-    gradients = traffic.gradient_bytes(graph_of(case, raw.dataset))
-    rate = roofline.bandwidth(gradients, raw.work.steps / models, ranks, raw.phases.training)
+    _, sent = _all_reduced(case, graph_of(case, raw.dataset))
+    rate = roofline.bandwidth(sent, raw.work.steps / models, raw.phases.training)
     return GradientBandwidth(within=rate if within else None, between=rate if between else None)

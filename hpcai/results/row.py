@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from hpcai import networks, opcount
 from hpcai.formulas.precision import PRECISIONS
+from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.record.dataset import Dataset
@@ -17,11 +19,11 @@ RULE = "model"  # the operation count behind FLOPS
 def tv(case: Case) -> str:
     """The eight characters that say how a row was made (docs/METRICS.md, T/V)."""
     order = {"row": "R", "column": "C"}[case["MAPPING"]]
-    reduction = 0 if case["DEGREE"] == 1 else {"flat": 1}[case["ALLREDUCE"]]
+    reduction = 0 if case["DEGREE"] == 1 else REDUCTIONS[case["ALLREDUCE"]].digit
     precision = PRECISIONS[case["PRECISION"]].letter
     mode = {"data": 1}[case["PARALLEL"]]
     kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[case["KERNELS"].partition(":")[0]]
-    wire = {"fp32": 4}[case["WIRE"]]
+    wire = WIRES[case["WIRE"]].nbytes
     return f"W{order}{workload(case.workload).digit}{reduction}{precision}{mode}{kernels}{wire}"
 
 

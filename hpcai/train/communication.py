@@ -1,14 +1,21 @@
 """Gradients averaged over a group bucket by bucket while the backward pass runs, and what of that it could not hide."""
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import torch
-from torch.distributed import GradBucket, all_reduce
+from torch.distributed import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from hpcai.clock import now
+from hpcai.comm.collectives import TorchLink
+from hpcai.comm.grid import Group
+from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.reductions.reduction import Reduction
+from hpcai.gradients.wires import WIRES
+from hpcai.gradients.wires.wire import Wire
 
 
 class Exposed(Protocol):
@@ -91,14 +98,14 @@ class CudaExposed:
 class Communication:
     """Averages a model's gradients over the ranks of torch's default group, and measures what that costs.
 
-    With `degree` 1 there is nothing to do. `wire` is the type in which gradients are divided, sent and summed, whatever
-    they are computed in.
+    With one rank there is nothing to do. `wire` and `reduction` are what ALLREDUCE and WIRE name.
     """
 
-    def __init__(self, degree: int, device: torch.device, wire: torch.dtype = torch.float32) -> None:
+    def __init__(self, ranks: int, device: torch.device, wire: Wire, reduction: Reduction) -> None:
         self.buckets = 0  # of the last step
-        self._degree = degree
-        self._wire = wire
+        self.wire = wire
+        self._reduction = reduction
+        self._link = TorchLink(ranks)
         self._exposed: Exposed = CudaExposed(device) if device.type == "cuda" else HostExposed()
 
     @property
@@ -118,16 +125,22 @@ class Communication:
         """Start to average a bucket, whose gradients are all there; the other layers' are still being computed."""
         self._exposed.begin()
         self.buckets = max(self.buckets * (bucket.index() > 0), bucket.index() + 1)
-        gradients = bucket.buffer()
-        sent = gradients.to(self._wire)  # the same memory where the types are
-        sent.div_(self._degree)  # before they are summed: no sum overflows that the average would not
-        work = all_reduce(sent, async_op=True)
-        return work.get_future().then(lambda done: _received(gradients, done.value()[0]))
+        average: Future[torch.Tensor] = self.wire.reduce(
+            bucket.buffer(), self._link, self._reduction, self._link.ranks
+        )
+        return average
+
+    def sum(self, vector: torch.Tensor) -> torch.Tensor:
+        """The sum of a vector over the ranks, on the path that gradients take; it may be written over. Collective."""
+        total: torch.Tensor = self.wire.reduce(vector, self._link, self._reduction, 1).wait()
+        return total
 
     def end_backward(self) -> None:
         """To be called when a backward pass has returned."""
         self._exposed.end()
 
 
-def _received(gradients: torch.Tensor, average: torch.Tensor) -> torch.Tensor:
-    return average if average.dtype == gradients.dtype else gradients.copy_(average)
+def communication_of(settings: Mapping[str, Any], group: Group, device: torch.device) -> Communication:
+    """The averaging of gradients that a case's settings ask for."""
+    wire, reduction = WIRES[settings["WIRE"]], REDUCTIONS[settings["ALLREDUCE"]]
+    return Communication(group.degree, device, wire(), reduction())

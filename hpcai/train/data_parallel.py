@@ -13,7 +13,7 @@ from hpcai.comm.grid import Group
 from hpcai.train.communication import Communication
 
 BLOCK = 1 << 20  # elements that are summed at a time
-EXACT = 1 << 24  # integers up to here are exact in fp32
+EXACT = 1 << 24  # largest sum of integers by MPI
 
 
 def replicate(
@@ -67,15 +67,15 @@ def differs_from_leader(module: nn.Module, group: Group) -> bool:
     return bool(group.model.bcast(digest.digest()) != digest.digest())
 
 
-def wrong_sums(group: Group, device: torch.device, count: int) -> int:
-    """Elements that come out wrong when integers are summed by the group's backend and by MPI over all active ranks.
+def wrong_sums(group: Group, device: torch.device, communication: Communication, count: int) -> int:
+    """Elements that come out wrong when integers are summed in the group, as gradients are, and by MPI over all ranks.
 
     The payload of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
-    any communication, and is exact in fp32. `count` is the number of fp32 elements, as many as one step's gradients.
+    any communication, and is exact in the type on the wire. `count` is that of one step's gradients. Collective.
     """
     wrong = 0
     for start in range(0, count if group.degree > 1 else 0, BLOCK):
-        wrong += _wrong_in_group(group, device, np.arange(start, min(start + BLOCK, count)))
+        wrong += _wrong_in_group(group, device, communication, np.arange(start, min(start + BLOCK, count)))
     return wrong + _wrong_in_mpi(group.active, np.arange(min(count, 4096)))
 
 
@@ -87,19 +87,19 @@ def _total_weight(ranks: int) -> int:
     return ranks + ranks // 7 * 21 + sum(range(ranks % 7))
 
 
-def _values(positions: np.ndarray, ranks: int) -> np.ndarray:
-    return 1 + positions % max(1, min(127, EXACT // _total_weight(ranks)))
+def _values(positions: np.ndarray, ranks: int, exact: int) -> np.ndarray:
+    return 1 + positions % max(1, min(127, exact // _total_weight(ranks)))
 
 
-def _wrong_in_group(group: Group, device: torch.device, positions: np.ndarray) -> int:
-    values = _values(positions, group.degree)
+def _wrong_in_group(group: Group, device: torch.device, communication: Communication, positions: np.ndarray) -> int:
+    values = _values(positions, group.degree, communication.wire.exact)
     payload = torch.tensor(values * _weight(group.coordinates.member), dtype=torch.float32, device=device)
-    distributed.all_reduce(payload)
-    return int(np.count_nonzero(payload.cpu().numpy() != values * _total_weight(group.degree)))
+    total = communication.sum(payload)
+    return int(np.count_nonzero(total.cpu().numpy() != values * _total_weight(group.degree)))
 
 
 def _wrong_in_mpi(comm: MPI.Comm, positions: np.ndarray) -> int:
-    values = _values(positions, comm.size)
+    values = _values(positions, comm.size, EXACT)
     total = np.full_like(values, -1)
     comm.Allreduce(values * _weight(comm.rank), total)
     return int(np.count_nonzero(total != values * _total_weight(comm.size)))

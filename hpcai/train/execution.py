@@ -190,9 +190,10 @@ class Graphed(Execution):
         self.trials[name] = min(seconds, self.trials.get(name, seconds))
 
 
-def executed_as(how: str, module: nn.Module, group: Group, device: torch.device) -> Execution:
+def executed_as(
+    how: str, module: nn.Module, group: Group, device: torch.device, communication: Communication
+) -> Execution:
     """How a group executes and trains a module, by the KEY COMPILE; the same on all active ranks."""
-    communication = Communication(group.degree, device)
     replica = replicate(module, group, device, communication)
     match how:
         case "torch":

@@ -28,7 +28,6 @@ from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import Proof
-from hpcai.train.schedules import learning_rate
 from hpcai.train.state import Progress, TrainingState
 from hpcai.train.step_times import StepTimes
 from hpcai.train.validation import Validation
@@ -170,9 +169,7 @@ class Training:
         return self.loader.augmentation(self.seed, member, progress.epoch, self.shard, progress.step)
 
     def _rate(self, step: int) -> float:
-        recipe, per_epoch = self.recipe, self.shard.steps
-        warmup = recipe.warmup_epochs * per_epoch
-        return learning_rate(recipe.schedule, recipe.peak_rate, step, recipe.epochs * per_epoch, warmup)
+        return self.recipe.rate(step, self.shard.steps)
 
     def _audited_step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.proof.before()

@@ -1,23 +1,37 @@
-"""Optimisers, fused into one kernel per step where torch has one that works."""
+"""Optimisers of torch, made by an update rule: fused into one kernel per step where torch has one that works."""
+
+from importlib import import_module
 
 import torch
 from torch import nn
 
-from hpcai.train.recipe import Recipe
+from hpcai.update_rules.rule import UpdateRule
 
 
-def sgd(module: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """SGD with momentum; weight decay acts on convolution and dense weights, not on batch norm or biases.
+def build_optimiser(rule: UpdateRule, module: nn.Module, rate: float) -> torch.optim.Optimizer:
+    """The rule's torch optimiser for a module, with weight decay on the parameters that the rule says.
 
-    The learning rate is set before each step by hpcai.train.schedules. Momentum has the type of its parameter.
+    The learning rate is set before each step by `set_rate`. The optimiser's state has the type of its parameter, unless
+    the torch optimiser keeps another one.
     """
-    weights = [p for p in module.parameters() if p.ndim > 1]
-    others = [p for p in module.parameters() if p.ndim <= 1]
-    groups = [{"params": weights, "weight_decay": recipe.decay}, {"params": others, "weight_decay": 0.0}]
+    decaying = [p for p in module.parameters() if rule.decays(p.ndim)]
+    others = [p for p in module.parameters() if not rule.decays(p.ndim)]
+    groups = [{"params": decaying, "weight_decay": rule.decay}, {"params": others, "weight_decay": 0.0}]
     short = any(p.dtype != torch.float32 and p.device.type == "cpu" for p in module.parameters())
     # torch's fused kernel for CPUs leaves most of a 16-bit parameter as it is, without a word (pytorch issue 191763).
-    way = {"foreach": True} if short else {"fused": True}
-    return torch.optim.SGD(groups, lr=recipe.peak_rate, momentum=recipe.momentum, **way)
+    implementation = {"foreach": True} if short else {"fused": True}
+    package, _, name = rule.optimiser.rpartition(".")
+    optimiser: torch.optim.Optimizer = getattr(import_module(package), name)(
+        groups, lr=rate, **rule.options(), **implementation
+    )
+    return optimiser
+
+
+def create_state(rule: UpdateRule, optimiser: torch.optim.Optimizer) -> None:
+    """Zeros for the state that has to exist before a first step that may be left out."""
+    for group in optimiser.param_groups:
+        for parameter in group["params"]:
+            optimiser.state[parameter].update({name: torch.zeros_like(parameter) for name in rule.created_state})
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

@@ -109,7 +109,6 @@ class LossScaler:
         self.successes = torch.zeros((), dtype=torch.int32, device=device)  # steps since the scale last changed
         self.skipped_steps = torch.zeros((), dtype=torch.float64, device=device)
         self.skipped_samples = torch.zeros((), dtype=torch.float64, device=device)
-        _begin_momentum(optimiser)
         # What torch's own scaler sets for the time of a step; a fused optimiser reads both on the device.
         optimiser.grad_scale, optimiser.found_inf = self.scale, self._overflow  # type: ignore[attr-defined]
 
@@ -129,13 +128,6 @@ class LossScaler:
         """All that the next step depends on, and what was counted; to be copied, or copied into."""
         names = ("scale", "successes", "skipped_steps", "skipped_samples")
         return {name: getattr(self, name) for name in names}
-
-
-def _begin_momentum(optimiser: torch.optim.Optimizer) -> None:
-    """Momentum 0, which makes the same first step: torch leaves it undefined where it leaves the first step out."""
-    for group in optimiser.param_groups:
-        for parameter in group["params"] if group["momentum"] else ():
-            optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
 
 
 def scaler(name: str, optimiser: torch.optim.Optimizer, device: torch.device) -> LossScaler | None:

@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hpcai.train.schedules import learning_rate
+from hpcai.update_rules import rule_of
+from hpcai.update_rules.rule import UpdateRule
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -16,8 +20,7 @@ class Recipe:
     evaluate_every: int
     learning_rate: float
     schedule: str
-    momentum: float
-    decay: float
+    rule: UpdateRule
     smoothing: float
 
     @classmethod
@@ -31,8 +34,7 @@ class Recipe:
             evaluate_every=settings.get("EVALUATE", 1),
             learning_rate=settings["LEARNRATE"],
             schedule=settings["SCHEDULE"],
-            momentum=settings["MOMENTUM"],
-            decay=settings["DECAY"],
+            rule=rule_of(settings),
             smoothing=settings.get("SMOOTHING", 0.0),
         )
 
@@ -40,6 +42,11 @@ class Recipe:
     def peak_rate(self) -> float:
         """Learning rate after warm-up: linear scaling with the global batch (Goyal et al. 2017)."""
         return self.learning_rate * self.batch * self.degree / 256
+
+    def rate(self, step: int, steps_per_epoch: int) -> float:
+        """The learning rate of optimiser step `step` (from 0, over all epochs)."""
+        warmup, steps = self.warmup_epochs * steps_per_epoch, self.epochs * steps_per_epoch
+        return learning_rate(self.schedule, self.peak_rate, step, steps, warmup)
 
     def evaluates(self, epoch: int) -> bool:
         """Whether a validation follows epoch `epoch` (from 1); the last one always has one."""

@@ -23,9 +23,8 @@ from hpcai.train.accounting import Account
 from hpcai.train.objective import Objective
 from hpcai.train.recipe import Recipe
 from hpcai.train.replayed_step import Copies, sums
-from hpcai.train.schedules import learning_rate
 from hpcai.train.state import TrainingState
-from hpcai.train.update_check import Judgement, Rule, Worst, judge
+from hpcai.train.update_check import Comparison, Step, Worst, compare_update
 
 NONE = -1
 
@@ -78,7 +77,7 @@ class Proof:
         self._objective, self._group, self._seed, self._noise = objective, group, seed, noise
         self._shard = Shard(sampler.size, group.coordinates.member, group.degree, recipe.batch)
         self._account = Account(sampler, group, recipe.batch, self._order)
-        self._copies = Copies(state, recipe.momentum)
+        self._copies = Copies(state, recipe.rule)
         self._sealed: torch.Tensor | None = None
         self._start = 0
         self._audited = audited
@@ -107,10 +106,10 @@ class Proof:
         self.seal()
 
     def _audit(self, epoch: int) -> None:
-        judgement = self._judged(epoch)
+        comparison = self._compared(epoch)
         place = f"model {self._group.coordinates.group}, epoch {epoch + 1}, step {self.step + 1}"
         for measure in ("deviation", "lost"):
-            value, where = getattr(judgement, measure)
+            value, where = getattr(comparison, measure)
             setattr(self.findings, measure, max(getattr(self.findings, measure), (value, f"{place}: {where}")))
         self.findings.audited += 1
 
@@ -123,13 +122,14 @@ class Proof:
         if self._sealed is not None:
             self.findings.changed += not torch.equal(self._sealed, sums(self._state.module, self._state.optimiser))
 
-    def _judged(self, epoch: int) -> Judgement:
+    def _compared(self, epoch: int) -> Comparison:
         augmented = self._loader.augmentation(
             self._seed, self._group.coordinates.group, epoch, self._shard, self.step, self.step + 1
         )
         ((x, y, _),) = self._loader([self._indices(epoch)], augmented)
-        gradients = self._copies.gradients(self._objective, x, y, epoch * self._shard.steps + self.step)
-        return judge(self._rule(epoch), self._copies.tensors(gradients, self._group.model))
+        step = epoch * self._shard.steps + self.step
+        gradients = self._copies.gradients(self._objective, x, y, step)
+        return compare_update(self._repeated(step), self._copies.tensors(gradients, self._group.model))
 
     def _indices(self, epoch: int) -> Integers:
         """What this rank's seat in the group was due in the audited step."""
@@ -138,11 +138,16 @@ class Proof:
     def _order(self, epoch: int) -> Order:
         return self._loader.order(self._sampler, self._seed, epoch, self._group.degree)
 
-    def _rule(self, epoch: int) -> Rule:
-        recipe, steps = self._recipe, self._shard.steps
-        warmup, step = recipe.warmup_epochs * steps, epoch * steps + self.step
-        rate = learning_rate(recipe.schedule, recipe.peak_rate, step, recipe.epochs * steps, warmup)
-        return Rule(rate, recipe.momentum, recipe.decay, self._group.degree, self._noise, self._copies.left_out)
+    def _repeated(self, step: int) -> Step:
+        """The step (from 0, over all epochs) by the recipe."""
+        return Step(
+            rule=self._recipe.rule,
+            rate=self._recipe.rate(step, self._shard.steps),
+            number=step + 1 - self._copies.skipped_before,
+            ranks=self._group.degree,
+            noise=self._noise,
+            skipped=self._copies.skipped,
+        )
 
     def measured(self) -> Replay:
         """What was found in the trainings of all models, the same on every active rank. Collective over these."""

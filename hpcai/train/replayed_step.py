@@ -17,52 +17,62 @@ from torch.func import functional_call
 from hpcai.train.objective import Objective
 from hpcai.train.providers import lent
 from hpcai.train.state import TrainingState
-from hpcai.train.update_check import Tensor, Vector
+from hpcai.train.step_tensors import State, Tensor
+from hpcai.update_rules.rule import UpdateRule, Vector
+
+SKIPPED = "skipped_steps"  # of the loss scaler's tensors
 
 
 class Copies:
     """What a step begins with and what it makes of it, in memory on the device that is there before the clock starts.
 
-    Four times the parameters where there is momentum, else twice; and once the statistics.
+    Twice the parameters and the optimiser's state, and once the statistics.
     """
 
-    def __init__(self, state: TrainingState, momentum: float) -> None:
+    def __init__(self, state: TrainingState, rule: UpdateRule) -> None:
         self._state = state
+        self._rule = rule
         self._live: list[torch.Tensor] = list(state.module.parameters())
         self._statistics = {name: buffer.clone() for name, buffer in state.module.named_buffers()}
-        self._before, self._after = self._empty(), self._empty()
-        self._velocity, self._velocity_after = (self._empty() if momentum else [] for _ in range(2))
+        self._before, self._after = ([torch.zeros_like(p, requires_grad=False) for p in self._live] for _ in range(2))
+        self._kept, self._kept_after = ({name: self._empty() for name in rule.state} for _ in range(2))
         scales = state.scaler.tensors() if state.scaler else {}
         self._scales, self._scales_after = ({k: v.clone() for k, v in scales.items()} for _ in range(2))
 
     def _empty(self) -> list[torch.Tensor]:
-        return [torch.zeros_like(parameter, requires_grad=False) for parameter in self._live]
+        """Zeros as large as the parameters, in the type that the optimiser keeps its state in."""
+        same = [self._rule.state_element(p.element_size()) == p.element_size() for p in self._live]
+        kinds = [p.dtype if alike else torch.float32 for p, alike in zip(self._live, same, strict=True)]
+        return [
+            torch.zeros_like(p, dtype=kind, requires_grad=False) for p, kind in zip(self._live, kinds, strict=True)
+        ]
 
     @torch.no_grad()
     def before(self) -> None:
-        """Keep the parameters and velocities that the step begins with; nothing waits for the device."""
+        """Keep the parameters and the optimiser's state that the step begins with; nothing waits for the device."""
         torch._foreach_copy_(self._before, self._live)
-        self._keep_velocities(self._velocity)
+        self._keep_state(self._kept)
         self._keep_scales(self._scales)
 
     @torch.no_grad()
     def after(self) -> None:
         """Keep what the step made of them."""
         torch._foreach_copy_(self._after, self._live)
-        self._keep_velocities(self._velocity_after)
+        self._keep_state(self._kept_after)
         self._keep_scales(self._scales_after)
 
     def _keep_scales(self, copies: dict[str, torch.Tensor]) -> None:
         for name, value in self._state.scaler.tensors().items() if self._state.scaler else ():
             copies[name].copy_(value)
 
-    def _keep_velocities(self, copies: list[torch.Tensor]) -> None:
+    def _keep_state(self, copies: dict[str, list[torch.Tensor]]) -> None:
         states = self._state.optimiser.state
-        found = [states.get(parameter, {}).get("momentum_buffer") for parameter in self._live]
-        if copies and any(velocity is None for velocity in found):  # before the first step of all
-            torch._foreach_zero_(copies)
-        elif copies:
-            torch._foreach_copy_(copies, found)
+        for name, tensors in copies.items():
+            kept = [states.get(parameter, {}).get(name) for parameter in self._live]
+            if any(tensor is None for tensor in kept):  # before the first step of all
+                torch._foreach_zero_(tensors)
+            else:
+                torch._foreach_copy_(tensors, kept)
 
     def gradients(self, objective: Objective, x: torch.Tensor, y: torch.Tensor, step: int) -> list[torch.Tensor]:
         """Gradients of this rank's batch at the parameters that the step began with, times the scale if any."""
@@ -75,10 +85,14 @@ class Copies:
             return list(torch.autograd.grad(loss * self._scales["scale"] if self._scales else loss, before))
 
     @property
-    def left_out(self) -> bool | None:
+    def skipped(self) -> bool | None:
         """Whether the step was left out because of overflow; None where that cannot happen."""
-        skipped = "skipped_steps"
-        return bool(self._scales_after[skipped] > self._scales[skipped]) if self._scales else None
+        return bool(self._scales_after[SKIPPED] > self._scales[SKIPPED]) if self._scales else None
+
+    @property
+    def skipped_before(self) -> int:
+        """How many of the steps before it were left out."""
+        return int(self._scales[SKIPPED]) if self._scales else 0
 
     def tensors(self, gradients: list[torch.Tensor], comm: MPI.Comm) -> Iterator[Tensor]:
         """The step tensor by tensor, with this rank's gradients and their mean over the group. Collective."""
@@ -91,16 +105,20 @@ class Copies:
             yield Tensor(
                 name=name,
                 kind=torch.finfo(parameter.dtype),
-                decays=parameter.ndim > 1,
+                decays=self._rule.decays(parameter.ndim),
                 before=_host(self._before[index]),
                 after=_host(self._after[index]),
-                velocity=_host(self._velocity[index]) if self._velocity else np.zeros_like(own),
-                velocity_after=_host(self._velocity_after[index]) if self._velocity_after else None,
+                state={name: self._state_tensor(name, index) for name in self._rule.state},
                 own=own,
                 mean=mean / comm.size,
                 spread=float(np.sqrt(norms[0])) / comm.size,
                 size=float(norms[1]) / comm.size,
             )
+
+
+    def _state_tensor(self, name: str, index: int) -> State:
+        before, after = self._kept[name][index], self._kept_after[name][index]
+        return State(torch.finfo(before.dtype), _host(before), _host(after))
 
 
 def sums(module: nn.Module, optimiser: torch.optim.Optimizer) -> torch.Tensor:

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from hpcai.train.precision import LossScaler
+from hpcai.train.optimisers import build_optimiser, create_state
+from hpcai.train.precision import LossScaler, scaler
+from hpcai.train.recipe import Recipe
 
 
 @dataclass
@@ -125,6 +127,15 @@ class TrainingState:
     def read(self, path: Path) -> None:
         """Go to the snapshot in `path`."""
         self.restore(torch.load(path, map_location="cpu", weights_only=True))
+
+
+def training_state(module: nn.Module, recipe: Recipe, precision: str, device: torch.device) -> TrainingState:
+    """The state that a training of a module begins with: the module must be placed and in its precision."""
+    optimiser = build_optimiser(recipe.rule, module, recipe.peak_rate)
+    loss_scaler = scaler(precision, optimiser, device)
+    if loss_scaler:
+        create_state(recipe.rule, optimiser)
+    return TrainingState(module, optimiser, device, loss_scaler)
 
 
 def _fsync(folder: Path) -> None:

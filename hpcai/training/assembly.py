@@ -23,13 +23,13 @@ from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
+from hpcai.train.communication import communication_of
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import WARMUP_STEPS, Training
-from hpcai.train.optimisers import sgd
 from hpcai.train.providers import take_over
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import NONE, noise
-from hpcai.train.state import TrainingState
+from hpcai.train.state import training_state
 from hpcai.train.validation import Validation
 
 Data = TypeVar("Data", Dataset, Weather)
@@ -131,8 +131,7 @@ def training_of(
 ) -> Training:
     """The training of a module that is placed. Collective over the group."""
     coordinates, compiled = group.coordinates, str(case.settings.get("COMPILE", "off"))
-    optimiser = sgd(module, recipe)
-    state = TrainingState(module, optimiser, device, precisions.scaler(case["PRECISION"], optimiser, device))
+    state = training_state(module, recipe, case["PRECISION"], device)
     loaders = [
         Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch, crops=dataset.crops)
         for half in (dataset.train, dataset.validation)
@@ -140,7 +139,7 @@ def training_of(
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation = Validation(loaders[1], evaluated, device, losses)
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = executed_as(compiled, module, group, device)
+    execution = executed_as(compiled, module, group, device, communication_of(case.settings, group, device))
     known = noise(case["PRECISION"], case["KERNELS"], compiled == "torch")
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),

@@ -115,7 +115,9 @@ class _Stages(Generic[Entry, Together, Raw]):
         """Everything before the clock: collectives, provider and precision are tried, and every shape is warmed up."""
         choice, custom = self._choice() if self.case["KERNELS"] == AUTO else (None, None)
         group, trained = self.group, self.trained
-        checked = checks_before(self.case, group, self.device, self.graph, self.phases, custom)
+        checked = checks_before(
+            self.case, group, self.device, self.graph, self.phases, trained.execution.communication, custom
+        )
         compared = compare_with_vendor(
             self.case, self.graph, lambda: trained, group.active, self.device, self.phases
         )

@@ -9,7 +9,7 @@ from evaluation_faults import loaded, second_replaced_by_first, without_first
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data.weather import weather_loader
-from hpcai.train import detector_ensemble
+from hpcai.train import detector_ensemble, state
 from hpcai.train.detection_validation import DetectionValidation
 from hpcai.train.objective import Detection
 from hpcai.workloads.weather import measure
@@ -71,14 +71,14 @@ def proposals_frozen() -> Fault:
     """The proposal network stays as it was drawn."""
 
     def make(genuine: Callable[..., Any]) -> Any:
-        def sgd(module: Any, recipe: Any) -> Any:
+        def build(rule: Any, module: Any, rate: float) -> Any:
             for name, parameter in module.named_parameters():
                 parameter.requires_grad_(not name.startswith("proposals_"))
-            return genuine(module, recipe)
+            return genuine(rule, module, rate)
 
-        return sgd
+        return build
 
-    return replaced(measure, "sgd", make)
+    return replaced(state, "build_optimiser", make)
 
 
 # --- the ensemble

@@ -9,6 +9,8 @@ import torch
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data.order import Shard
+from hpcai.gradients.wires.wire import Wire
+from hpcai.train import state
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.training import assembly
@@ -64,6 +66,11 @@ def gradient_of_a_layer_dropped() -> Fault:
 
 def gradient_of_a_layer_dropped_by_a_rank() -> Fault:
     return _gradients(WRONG, lambda parameters: parameters[3:4])
+
+
+def gradients_summed() -> Fault:
+    """They are not divided, which no sum of integers shows."""
+    return replaced(Wire, "reduce", lambda genuine: lambda *arguments: genuine(*arguments[:-1], 1))
 
 
 # --- samples
@@ -213,17 +220,25 @@ def rate_one_percent_too_high() -> Fault:
     return replaced(Training, "_rate", lambda genuine: lambda self, step: 1.01 * genuine(self, step))
 
 
-def _recipe(**changes: float) -> Fault:
-    """The optimiser is made by another recipe."""
-    return replaced(assembly, "sgd", lambda genuine: lambda module, recipe: genuine(module, replace(recipe, **changes)))
+def _rule(change: Callable[[Any], dict[str, float]]) -> Fault:
+    """The optimiser is made with other hyper-parameters."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        return lambda rule, module, rate: genuine(replace(rule, **change(rule)), module, rate)
+
+    return replaced(state, "build_optimiser", make)
 
 
 def momentum_forgotten() -> Fault:
-    return _recipe(momentum=0.0)
+    return _rule(lambda rule: {"momentum": 0.0})
+
+
+def momentum_ten_percent_too_small() -> Fault:
+    return _rule(lambda rule: {"momentum": 0.9 * rule.momentum})
 
 
 def decay_forgotten() -> Fault:
-    return _recipe(decay=0.0)
+    return _rule(lambda rule: {"decay": 0.0})
 
 
 def smoothing_forgotten() -> Fault:

@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from hpcai.comm.grid import Group
+from hpcai.gradients.reductions.flat import Flat
 from hpcai.train import loop
 from hpcai.train.loop import Training
 from hpcai.training import assembly, groups
@@ -22,21 +23,21 @@ from hpcai.training import assembly, groups
 
 def contribution_dropped() -> Fault:
     def make(genuine: Callable[..., Any]) -> Any:
-        return lambda tensor: genuine(tensor.zero_() if RANK == WRONG_RANK else tensor)
+        return lambda self, vector, link: genuine(self, vector.zero_() if RANK == WRONG_RANK else vector, link)
 
-    return replaced(torch.distributed, "all_reduce", make)
+    return replaced(Flat, "sum", make)
 
 
 def _element_lost(payload: int) -> Fault:
     def make(genuine: Callable[..., Any]) -> Any:
-        def all_reduce(tensor: torch.Tensor) -> None:
-            genuine(tensor)
-            if RANK == WRONG_RANK and len(tensor) > 10_000:  # the statistics of the test's network are fewer
-                tensor[payload] = 0
+        def lose(vector: torch.Tensor) -> list[torch.Tensor]:
+            if RANK == WRONG_RANK:
+                vector[payload] = 0
+            return [vector]
 
-        return all_reduce
+        return lambda self, vector, link: genuine(self, vector, link).then(lambda done: lose(done.value()[0]))
 
-    return replaced(torch.distributed, "all_reduce", make)
+    return replaced(Flat, "sum", make)
 
 
 def first_element_lost() -> Fault:

@@ -12,6 +12,7 @@ from hpcai.plan.requirements import Bytes, Requirements, Seconds
 from hpcai.plan.step_rate import probe
 from hpcai.plan.training_requirements import first_shard, smaller_batch, training_memory
 from hpcai.preflight.case_checks import network, opened
+from hpcai.update_rules import rule_of
 
 
 def _search_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
@@ -24,7 +25,7 @@ def _search_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
 def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
     """As long as it may take; where trials or rounds end it earlier, as long as they take with the first network."""
     dataset = opened(case)
-    rates = probe(network(case, dataset), case["BATCH"], case["PRECISION"], device)
+    rates = probe(network(case, dataset), case["BATCH"], rule_of(case.settings), case["PRECISION"], device)
     epoch = rates.training * len(dataset.train) + rates.validation * len(dataset.validation)
     seconds = crowd * (epoch / case["DEGREE"] + rates.update * first_shard(case).steps)
     of_trials = ceil(case["TRIALS"] / case["GROUPS"])

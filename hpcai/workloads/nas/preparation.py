@@ -15,6 +15,7 @@ from hpcai.preflight.residuals import Checked, checks_before
 from hpcai.preflight.vendor_comparison import compare_with_vendor
 from hpcai.record.dataset import Dataset as DatasetRecord
 from hpcai.record.preflight import VendorComparison
+from hpcai.train.communication import communication_of
 from hpcai.training.assembly import assembled_first
 
 
@@ -32,7 +33,7 @@ def prepared(
     case: Case, group: Group, device: torch.device, dataset: Dataset, initial: Graph, phases: Phases
 ) -> Prepared:
     """Check collectives, provider and precision, and compare kernels. Collective over the active ranks."""
-    checks = checks_before(case, group, device, initial, phases)
+    checks = checks_before(case, group, device, initial, phases, communication_of(case.settings, group, device))
     first = partial(assembled_first, case, group, device, dataset, initial)
     compared = compare_with_vendor(case, initial, first, group.active, device, phases)
     shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])

@@ -28,14 +28,13 @@ from hpcai.record.training import StoppedTraining, TrainingRaw
 from hpcai.results.measured import Stopped
 from hpcai.train import detector_ensemble
 from hpcai.train import objective as objectives
-from hpcai.train import precision as precisions
+from hpcai.train.communication import communication_of
 from hpcai.train.detection_validation import DetectionValidation
 from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
-from hpcai.train.optimisers import sgd
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import noise
-from hpcai.train.state import TrainingState
+from hpcai.train.state import training_state
 from hpcai.training import stages
 from hpcai.training.assembly import placed
 from hpcai.training.totals import members_of
@@ -122,15 +121,14 @@ def assembled(case: Case, group: Group, device: torch.device, dataset: Weather, 
     coordinates, recipe, seed = group.coordinates, Recipe.of(case.settings), case["SEED"]
     module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, coordinates.group)), case, device)
     draws = sampler(case["SAMPLER"], len(dataset.train), seed, coordinates.group, group.groups)
-    optimiser = sgd(module, recipe)
-    state = TrainingState(module, optimiser, device, precisions.scaler(case["PRECISION"], optimiser, device))
+    state = training_state(module, recipe, case["PRECISION"], device)
     loaders: list[Any] = [
         Loader(dataset, half, device, batch=recipe.batch) for half in (dataset.train, dataset.validation)
     ]
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation: Any = DetectionValidation(loaders[1], evaluated, len(dataset.classes))
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = executed_as("off", module, group, device)
+    execution = executed_as("off", module, group, device, communication_of(case.settings, group, device))
     known, objective = noise(case["PRECISION"], case["KERNELS"]), objectives.Detection(seed, coordinates.group)
     return Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, objective=objective

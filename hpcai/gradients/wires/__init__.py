@@ -1,0 +1,6 @@
+"""Types in which gradients are sent and summed: the choices of WIRE, one module each."""
+
+from hpcai.choices import Choices
+from hpcai.gradients.wires.wire import Wire
+
+WIRES: Choices[Wire] = Choices(__name__)

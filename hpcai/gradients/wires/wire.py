@@ -1,0 +1,34 @@
+"""The contract of a type on the wire."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from hpcai.gradients.reductions.reduction import Future, Link, Reduction, Vector
+
+
+class Wire(ABC):
+    """Sends gradients in a type, whatever type they are computed in. One object for each training."""
+
+    nbytes: ClassVar[int]  # of a gradient element on the wire; a digit of T/V
+    exact: ClassVar[int]  # the type has all whole numbers up to this one
+
+    @abstractmethod
+    def encoded(self, gradients: Vector) -> Vector:
+        """The gradients in the type: the same memory where they have it already."""
+
+    def reduce(self, gradients: Vector, link: Link, reduction: Reduction, divisor: int) -> Future:
+        """Start to replace gradients by their sum over the ranks / `divisor`; the future's value is the gradients.
+
+        They are divided before they are summed: so no sum overflows that the average would not.
+        """
+        sent = self.encoded(gradients)
+        sent.div_(divisor)
+        return reduction.sum(sent, link).then(lambda done: _decoded(gradients, done.value()[0]))
+
+    def buffer_bytes(self, elements: int) -> int:
+        """Bytes of memory, besides the gradients themselves, that sending so many elements takes."""
+        return 0
+
+
+def _decoded(gradients: Vector, received: Vector) -> Vector:
+    return received if received.dtype == gradients.dtype else gradients.copy_(received)

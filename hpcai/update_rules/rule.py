@@ -1,0 +1,103 @@
+"""The contract of an update rule, and the terms that its float64 formula consists of."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BeforeStep:
+    """One tensor of parameters before an optimiser step, flat, in float64.
+
+    `state` has the optimiser's tensors by their names, zeros before the first step. `number` counts the updates from 1
+    (steps left out because of overflow are not counted). `decays`: whether weight decay acts on the tensor.
+    """
+
+    weights: Vector
+    state: Mapping[str, Vector]
+    rate: float
+    number: int
+    decays: bool
+
+
+def _as_it_is(gradient: Vector) -> Vector:
+    return gradient
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A sum of the formula: one term made of the gradient, the others by their names.
+
+    `gain` is the largest factor by which the first term enlarges an error of the gradient, measured by norms.
+    """
+
+    others: Mapping[str, Vector]
+    of_gradient: Callable[[Vector], Vector] = field(default=_as_it_is)
+    gain: float = 1.0
+
+    def total(self, gradient: Vector) -> Vector:
+        """The sum, for a gradient."""
+        return reduce(add, [*self.others.values(), self.of_gradient(gradient)])
+
+
+@dataclass(frozen=True)
+class UpdateRule(ABC):
+    """How an optimiser step changes weights; the fields of a rule are its hyper-parameters, named as their KEYs."""
+
+    optimiser: ClassVar[str]  # dotted name of the torch optimiser class that trains
+    roundings: ClassVar[int] = 2  # floating-point operations, in the type of the weights, that make a weight's move
+    decay: float
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """The rule with the hyper-parameters of a case's settings."""
+        return cls(**{part.name: settings[part.name.upper()] for part in fields(cls)})
+
+    @property
+    @abstractmethod
+    def state(self) -> tuple[str, ...]:
+        """Names of the tensors, as large as its parameter, that the torch optimiser keeps for each parameter."""
+
+    @property
+    def created_state(self) -> tuple[str, ...]:
+        """Those of `state` that have to exist, as zeros, before a first step that overflow may leave out."""
+        return ()
+
+    @abstractmethod
+    def options(self) -> Mapping[str, Any]:
+        """Keyword arguments of the torch optimiser, apart from learning rate and weight decay."""
+
+    @abstractmethod
+    def sums(self, before: BeforeStep) -> Mapping[str, Terms]:
+        """The formula's sums: the new value of each state tensor by its name.
+
+        A rule without state has one sum of any name, which a step subtracts times the learning rate.
+        """
+
+    @abstractmethod
+    def move(self, before: BeforeStep, sums: Mapping[str, Vector]) -> Vector:
+        """What the step subtracts from the weights, made of the values of `sums`."""
+
+    def decays(self, dimensions: int) -> bool:
+        """Whether weight decay acts on a parameter: on convolution and dense weights, not on batch norm or biases."""
+        return dimensions > 1
+
+    def state_element(self, parameter: int) -> int:
+        """Bytes of an element of a state tensor, for a parameter of so many bytes an element."""
+        return parameter
+
+    def state_bytes(self, parameter: int) -> int:
+        """Bytes of state per parameter, for the memory plan."""
+        return len(self.state) * self.state_element(parameter)
+
+    def bytes_moved(self, parameter: int) -> int:
+        """Bytes per parameter that a step moves: weight and gradient read, weight written, state read and written."""
+        return 3 * parameter + 2 * self.state_bytes(parameter)
