@@ -23,8 +23,9 @@ GROUPS = (
     ("preflight",),
     ("plan", "training", "workloads.plan"),
     ("monitoring", "workloads.*"),
-    ("report", "ranking", "workloads.lines"),
-    ("cli", "run", "main"),
+    ("report", "ranking", "workloads.lines", "workloads.files", "workloads.plots"),
+    ("verification",),
+    ("cli", "run", "recorder", "main"),
 )
 LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}
 CLOCKS = ("perf_counter", "monotonic", "process_time", "clock_gettime", "thread_time", "time", "timeit")

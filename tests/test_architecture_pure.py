@@ -44,7 +44,7 @@ def test_pure_modules_load_no_torch_and_no_mpi() -> None:
 
 
 def test_results_are_verified_without_compilers_torch_and_mpi() -> None:
-    program = "import sys, hpcai.report.verify; print(*sys.modules)"
+    program = "import sys, hpcai.verification.verify; print(*sys.modules)"
     finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not {"torch", "mpi4py", "numba", "cupy", "matplotlib"} & set(finished.stdout.split())
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from hpcai.results.checks import TERM_LOST
 from tiny import CPU, alone, training, unending
 
 from hpcai.clock import Phases
+from hpcai.results.checks import TERM_LOST
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.train.precision import LossScaler

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 @pytest.mark.parametrize(
     "result",
-    [searched(), with_ensemble(), searched("0.9 TARGET"), searched("32 16 BATCH"), searched(run="3 REPEAT")],
+    [searched(), with_ensemble(), searched("0.9 TARGET"), searched("row column MAPPING"), searched(run="3 REPEAT")],
     ids=["alone", "ensembles", "missed", "sweep", "repeated"],
 )
 def test_report_tells_what_the_json_says(result: Json) -> None:

@@ -160,7 +160,7 @@ def test_summary_of_a_search_alone() -> None:
 
 
 def test_the_search_with_the_highest_score_is_the_best() -> None:
-    result = searched("32 16 BATCH", "1 INTERVAL")
+    result = searched("row column MAPPING", "1 INTERVAL")
     one, other = result["tests"]
     assert one["scores"]["regulated_score"] == other["scores"]["regulated_score"]
     for trial in other["raw"]["trials"]:

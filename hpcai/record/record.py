@@ -5,7 +5,7 @@ files, the printed lines (hpcai.report.lines) and the tables of docs/METRICS.md 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, dataclass_transform, get_args, get_origin, get_type_hints
@@ -78,9 +78,19 @@ class Field:
 
 @cache
 def fields(kind: type[Record]) -> tuple[Field, ...]:
-    """The fields of a record, in the order in which they are declared."""
+    """The fields of a record, in the order in which they are declared.
+
+    A field that a record declares again, with another type, says of itself what it did before, unless it says it anew.
+    """
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_field(name, hints[name]) for name in kind.__struct_fields__)
+    parent = next((base for base in kind.__mro__[1:] if issubclass(base, Record) and base is not Record), None)
+    before = {field.name: field for field in fields(parent)} if parent else {}
+    found = (_field(name, hints[name]) for name in kind.__struct_fields__)
+    return tuple(_said(field, before.get(field.name)) for field in found)
+
+
+def _said(field: Field, before: Field | None) -> Field:
+    return replace(before, record=field.record) if before and not field.description else field
 
 
 def _field(name: str, hint: Any) -> Field:

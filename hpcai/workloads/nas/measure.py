@@ -236,9 +236,8 @@ class _Search:
             **checked.checks._asdict(),
             "vendor_comparison": checked.vendor_comparison,
         }
-        if shutdown.agreed(self.group.active):
-            return Stopped(StoppedSearch(**measured))
-        return self._raw(measured)
+        stopped = shutdown.agreed(self.group.active)
+        return Stopped(StoppedSearch(**measured)) if stopped else self._raw(measured)
 
     def _raw(self, measured: dict[str, Any]) -> SearchRaw:
         """The raw record of a search that ended."""

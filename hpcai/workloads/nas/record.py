@@ -17,19 +17,21 @@ class SearchPhases(Record, kw_only=True):
     """Seconds of the part of a search that is no trial."""
 
     start_up: Annotated[
-        Seconds | None, about("from the start of the process, of the first test", unit="s", label="phase start-up, s")
+        Seconds | None,
+        about("from the start of the process, of the first test", unit="s", label="phase start-up, s", absent=""),
     ] = None
-    staging: Annotated[Seconds | None, about("copy of the data to the nodes", unit="s", label="phase staging, s")] = (
-        None
-    )
+    staging: Annotated[
+        Seconds | None, about("copy of the data to the nodes", unit="s", label="phase staging, s", absent="")
+    ] = None
     set_up: Annotated[Seconds, about("data and first model are made ready", unit="s", label="phase set-up, s")]
     residuals: Annotated[Seconds, about("the provider's products are checked", unit="s", label="phase residuals, s")]
     probe: Annotated[
-        Seconds | None, about("the precision is compared with fp32", unit="s", label="phase precision probe, s")
+        Seconds | None,
+        about("the precision is compared with fp32", unit="s", label="phase precision probe, s", absent=""),
     ] = None
     vendor_comparison: Annotated[
         Seconds | None,
-        about("custom kernels are compared with the vendor's", unit="s", label="phase vendor comparison, s"),
+        about("custom kernels are compared with the vendor's", unit="s", label="phase vendor comparison, s", absent=""),
     ] = None
     search: Annotated[Seconds, about("the search", unit="s", label="phase search, s")]
 
