@@ -9,17 +9,17 @@ import pytest
 from launch import ROOT
 
 # A module imports from its own group and from those above it. Entries are modules and folders of hpcai/; of the folders
-# of workloads: `workloads` is their declarations and the registry, `workloads.x` the module x of each, and
+# of workloads: `workloads` is their declarations and the registry, `workloads.x` the modules x and ..._x of each, and
 # `workloads.*` every other module of them.
 GROUPS = (
     ("errors", "choices", "kernels"),
     ("inputfile", "networks", "workloads", "workloads.keys", "formulas.precision"),
     (
-        *("update_rules", "gradients", "formulas", "opcount", "estimate", "detections", "record", "result", "results"),
-        *("workloads.record", "workloads.checks", "workloads.scores", "workloads.claims"),
+        *("update_rules", "gradients", "formulas", "opcount", "estimate", "detections", "record", "results"),
+        *("workloads.record", "workloads.checks", "workloads.scores", "workloads.credits"),
     ),
     ("machine", "comm", "clock"),
-    ("data", "models", "train", "search"),
+    ("data", "models", "train", "search", "claims", "workloads.claims", "workloads.trials"),
     ("preflight",),
     ("plan", "training", "workloads.plan"),
     ("monitoring", "workloads.*"),
@@ -88,7 +88,7 @@ def group_of(name: str) -> str:
         return ".".join([first, *rest])
     if first != "workloads":
         return first
-    part = f"workloads.{rest[1]}" if len(rest) > 1 else "workloads"
+    part = f"workloads.{rest[1].rpartition('_')[2]}" if len(rest) > 1 else "workloads"
     return part if part in LEVELS else "workloads.*"
 
 

@@ -13,13 +13,13 @@ from alterations import Where, holder, leaves, put, verified
 from jsonschema import Draft202012Validator
 from small_run import Run, bench, rebuilt
 
+from hpcai.claims.telemetry_claims import ROW_TELEMETRY
 from hpcai.errors import HpcaiError
 from hpcai.machine.node_sensors import NAMES
 from hpcai.record.loading import entry_of, result_of
 from hpcai.record.schema import schema
 from hpcai.report.text import counted
 from hpcai.results.claim import Subject
-from hpcai.results.telemetry_claims import ROW_TELEMETRY
 from hpcai.verification import verify
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ detector makes boxes there); and what one pass over a full batch leaves in each 
 batch norm.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -150,9 +150,7 @@ def _losses(
     """Of the steps, and in evaluation."""
     vendor = _Trial(_by_vendor(training), training).all_losses(batch)
     custom = _Trial(_copied(training), training).all_losses(batch)
-    altered = [
-        _Trial(_altered(_by_vendor(training), precision, draw), training).all_losses(batch) for draw in range(DRAWS)
-    ]
+    altered = [each.all_losses(batch) for each in _altered_trials(training, precision, DRAWS)]
     compared = {
         name: partial(_compared_losses, custom[name], losses, [each[name] for each in altered], comm)
         for name, losses in vendor.items()
@@ -170,6 +168,11 @@ def _compared_losses(
     return kind(custom=tuple(comm.bcast(custom, worst)), vendor=tuple(comm.bcast(vendor, worst)), rounding=rounding)
 
 
+def _altered_trials(training: Training, precision: str, draws: int) -> Iterator[_Trial]:
+    """The vendor's training with weights altered by one rounding, drawn so many times."""
+    return (_Trial(_altered(_by_vendor(training), precision, draw), training) for draw in range(draws))
+
+
 def _layers(
     case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm
 ) -> tuple[ComparedLayer, ComparedLayer]:
@@ -177,9 +180,7 @@ def _layers(
     precision = case["PRECISION"]
     vendor = _Trial(_by_vendor(training), training).left(batch)
     custom = _Trial(_copied(training), training).left(batch)
-    altered = [
-        _Trial(_altered(_by_vendor(training), precision, draw), training).left(batch) for draw in range(DRAWS_OF_LAYERS)
-    ]
+    altered = [each.left(batch) for each in _altered_trials(training, precision, DRAWS_OF_LAYERS)]
     gradients, statistics = (
         [
             _compared_layer(name, vector, custom[kind][name], [each[kind][name] for each in altered], comm)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from hpcai.claims.machine_claims import broken_machine_claims, broken_run_claims
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case
 from hpcai.record.entry import Entry
@@ -19,7 +20,6 @@ from hpcai.record.result import BrokenOff, Result
 from hpcai.report import files, series
 from hpcai.report.closing import summary_of
 from hpcai.results.assembly import EMPTY, broken_claims, broken_off, enter
-from hpcai.results.machine_claims import broken_machine_claims, broken_run_claims
 from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
 from hpcai.verification.comparison import differences_of, first_difference

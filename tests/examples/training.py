@@ -6,6 +6,8 @@ from made_records import plain
 from msgspec import convert
 from small_run import GOLDEN, WEATHER
 
+from hpcai.claims.kernel_choice_claims import batch_norms
+from hpcai.claims.shards import left_out, shards_of, trained
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case
 from hpcai.opcount.products import layers_of
@@ -16,10 +18,8 @@ from hpcai.record.training import TrainingRow
 from hpcai.results import kernel_choice as rule
 from hpcai.results.alterations import Alteration, changed, together
 from hpcai.results.claim import Subject
-from hpcai.results.kernel_choice_claims import batch_norms
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import graph_of, per_sample
-from hpcai.results.shards import left_out, shards_of, trained
 from hpcai.workloads.registry import part
 
 LAYER = {"where": "stem_conv", "deviation": 1e-4, "rounding": 1e-4, "norm": 1.0}

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.telemetry_claims import TELEMETRY
 from hpcai.formulas.collectives import (
     COLLECTIVES,
     ONE_RANK,
@@ -17,8 +19,6 @@ from hpcai.formulas.collectives import (
 from hpcai.inputfile import Case
 from hpcai.results.alterations import appended, changed, removed
 from hpcai.results.claim import Claim, Claims, Subject
-from hpcai.results.memory_claims import MEMORY
-from hpcai.results.telemetry_claims import TELEMETRY
 from hpcai.workloads.comm.record import CommRaw
 
 TWO_NODES = "two nodes"  # the example of one group of six ranks, four of them on the first node

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from math import comb, prod
 
+from hpcai.claims.curve_claims import CURVE, counted, reached_claims
+from hpcai.claims.image_data_claims import IMAGE_DATA, PACKED, image_data
+from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
+from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
+from hpcai.claims.stopped_claims import stopped_curve, stopped_work
+from hpcai.claims.telemetry_claims import ROW_TELEMETRY
+from hpcai.claims.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, SAMPLES_IN_MEMORY, WORK
 from hpcai.inputfile import Case
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Claims, Subject
-from hpcai.results.curve_claims import CURVE, counted, reached_claims
-from hpcai.results.image_data_claims import IMAGE_DATA, PACKED, image_data
-from hpcai.results.kernel_choice_claims import KERNEL_CHOICE
-from hpcai.results.memory_claims import MEMORY
-from hpcai.results.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
-from hpcai.results.stopped_claims import stopped_curve, stopped_work
-from hpcai.results.telemetry_claims import ROW_TELEMETRY
-from hpcai.results.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, SAMPLES_IN_MEMORY, WORK
 from hpcai.workloads.ensemble.record import EnsembleRaw
 
 LABEL = 8  # bytes of a class number

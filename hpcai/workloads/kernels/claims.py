@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.telemetry_claims import TELEMETRY
 from hpcai.inputfile import Case
 from hpcai.kernels import copy, fma_peak, triad
 from hpcai.kernels.providers import VENDOR
@@ -14,8 +16,6 @@ from hpcai.opcount.ceilings import CEILING, COPY, FMA_PEAK, TRIAD, ceilings
 from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, squares, types_of_squares
 from hpcai.results.alterations import appended, changed, removed, repeated
 from hpcai.results.claim import Claim, Claims, Subject
-from hpcai.results.memory_claims import MEMORY
-from hpcai.results.telemetry_claims import TELEMETRY
 from hpcai.workloads.kernels.record import KernelsRaw, MeasuredKernel
 from hpcai.workloads.kernels.scores import PROVIDERS
 

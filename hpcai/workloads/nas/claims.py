@@ -1,11 +1,11 @@
 """Claims about `[nas]`: the data, the trials together and one by one, and what the input says of the search."""
 
+from hpcai.claims.image_data_claims import IMAGE_DATA, image_data
+from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.telemetry_claims import TELEMETRY
+from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Claims, Subject
-from hpcai.results.image_data_claims import IMAGE_DATA, image_data
-from hpcai.results.memory_claims import MEMORY
-from hpcai.results.telemetry_claims import TELEMETRY
-from hpcai.results.training_claims import SAMPLES_IN_MEMORY
 from hpcai.workloads.nas.search_claims import SEARCH, distinct_trials, stopped_sums
 from hpcai.workloads.nas.trial_claims import trial_claims
 

@@ -3,20 +3,20 @@
 from collections.abc import Callable, Sequence
 from math import isclose
 
+from hpcai.claims.curve_claims import CURVE, counted, reached_claims
+from hpcai.claims.dataset_claims import dataset_of
+from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
+from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
+from hpcai.claims.stopped_claims import stopped_curve, stopped_work
+from hpcai.claims.telemetry_claims import ROW_TELEMETRY
+from hpcai.claims.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, WORK
 from hpcai.detections.agreement import pairs
 from hpcai.detections.detection_tables import TRUE
 from hpcai.formulas.score import mean_precision
 from hpcai.inputfile import Case
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Claims, Subject
-from hpcai.results.curve_claims import CURVE, counted, reached_claims
-from hpcai.results.dataset_claims import dataset_of
-from hpcai.results.kernel_choice_claims import KERNEL_CHOICE
-from hpcai.results.memory_claims import MEMORY
-from hpcai.results.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
-from hpcai.results.stopped_claims import stopped_curve, stopped_work
-from hpcai.results.telemetry_claims import ROW_TELEMETRY
-from hpcai.results.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, WORK
 from hpcai.workloads.weather.data_claims import WEATHER_DATA, weather_data
 from hpcai.workloads.weather.loading_claims import LOADING
 from hpcai.workloads.weather.record import WeatherRaw

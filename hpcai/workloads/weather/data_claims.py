@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+from hpcai.claims.dataset_claims import dataset_of, described, target_claim
 from hpcai.data import catalog
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.weather import layout
@@ -12,7 +13,6 @@ from hpcai.inputfile.key import Value
 from hpcai.record.dataset import Dataset
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
-from hpcai.results.dataset_claims import dataset_of, described, target_claim
 
 FILES = "files"  # the example whose packed frames are read
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
+from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.detections.detection_tables import TRUE
 from hpcai.inputfile import Case
 from hpcai.record.dataset import Dataset
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
-from hpcai.results.training_claims import SAMPLES_IN_MEMORY
 from hpcai.workloads.weather.data_claims import FILES
 from hpcai.workloads.weather.record import WeatherRaw
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
+from hpcai.claims.dataset_claims import dataset_of
+from hpcai.claims.shards import evaluated
+from hpcai.claims.training_claims import ONE_MODEL
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.record.dataset import Validation
 from hpcai.record.training import Models
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Subject
-from hpcai.results.dataset_claims import dataset_of
 from hpcai.results.reached import first_reaching
-from hpcai.results.shards import evaluated
-from hpcai.results.training_claims import ONE_MODEL
 
 Curve = Sequence[Validation]
 

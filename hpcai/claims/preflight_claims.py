@@ -1,5 +1,6 @@
 """Claims about precision, vendor comparison, kernels of a file and staging: which of them a test has, by its KEYs."""
 
+from hpcai.claims.training_claims import of_raw
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import VENDOR
@@ -9,7 +10,6 @@ from hpcai.record.preflight import VendorComparison
 from hpcai.record.training import TrainingRaw
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Subject
-from hpcai.results.training_claims import of_raw
 
 INT8, FP16 = "int8", "fp16"
 CUSTOM, PROBED, STAGED = "custom", "bf16", "staged"  # examples

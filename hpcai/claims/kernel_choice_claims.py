@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from hpcai.claims.training_claims import of_raw
 from hpcai.inputfile import Case
 from hpcai.networks.execution_plan import batch_norm_site, execution_plan, fused_groups
 from hpcai.networks.graph import Graph
@@ -14,7 +15,6 @@ from hpcai.results import kernel_choice as rule
 from hpcai.results.alterations import changed, removed
 from hpcai.results.claim import Claim
 from hpcai.results.row import graph_of
-from hpcai.results.training_claims import of_raw
 
 CHOSEN = "auto"  # the example
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+from hpcai.claims.dataset_claims import dataset_of, described, target_claim
 from hpcai.data import catalog, fashion_mnist, packed_images
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.image_dataset import description
@@ -12,7 +13,6 @@ from hpcai.inputfile.key import Value
 from hpcai.record.dataset import Dataset
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
-from hpcai.results.dataset_claims import dataset_of, described, target_claim
 
 SAME_EVERYWHERE = ("fashion", GENERATED)  # values of DATASET that can be opened anywhere
 FILES, PACKED = "fashion", "imagenet"  # what other values begin with

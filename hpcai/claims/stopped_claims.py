@@ -2,15 +2,15 @@
 
 from itertools import pairwise
 
+from hpcai.claims.curve_claims import curve_of
+from hpcai.claims.preflight_claims import FP16
+from hpcai.claims.shards import evaluated, shards_of, trained
 from hpcai.data.order import Shard
 from hpcai.inputfile import Case
 from hpcai.record.training import StoppedTraining
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
-from hpcai.results.curve_claims import curve_of
-from hpcai.results.preflight_claims import FP16
 from hpcai.results.row import per_sample
-from hpcai.results.shards import evaluated, shards_of, trained
 
 
 def _stopped(subject: Subject) -> StoppedTraining:

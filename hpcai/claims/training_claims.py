@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from hpcai.claims.shards import evaluated, left_out, shards_of, trained
 from hpcai.data.order import Shard
 from hpcai.inputfile import Case
 from hpcai.record.training import Models, TrainingRaw
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
-from hpcai.results.shards import evaluated, left_out, shards_of, trained
 
 ONE_MODEL = "one model"  # the example with one group of several ranks
 BY_COMPILE = {"off": ["layer by layer"], "torch": ["torch.compile"], "graphs": ["CUDA graphs", "layer by layer"]}
