@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 from fault_runs import DEVIATION, FAULTY, LOST, Run
-from hpcai.results.checks import TERM_LOST
 from launch import mpirun
 from test_replay import Tensors, gradients, ran
 from tiny import CPU, alone, training, unending
 
 from hpcai.clock import Phases
+from hpcai.results.checks import TERM_LOST
 from hpcai.train.loop import Training
 
 
