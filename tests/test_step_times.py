@@ -187,6 +187,6 @@ def test_a_slow_rank_is_named_whether_others_wait_for_it_or_not(tmp_path: Path) 
         assert f"\nSlowest : rank {index % 2} on {gethostname()}, busy for {busy['max']:.3f} of " in job.stdout
         assert test["raw"]["step_seconds"]["median"] >= 0.1
         assert test["scores"]["busy_spread"] > 0.2
-        waits = "exposed communication" if test["q"] == 2 else "idle"
+        waits = "exposed_communication" if test["q"] == 2 else "idle"
         assert training_shares[waits] == max(share for part, share in training_shares.items() if part != "compute")
         assert sum(training_shares.values()) == pytest.approx(1, abs=1e-12)
