@@ -90,7 +90,7 @@ def test_validation_is_as_often_as_asked_and_after_the_last_epoch(
     assert seconds[-1] == pytest.approx(phases.seconds["training"] + phases.seconds["validation"])
     assert progress.training_seconds == phases.seconds["training"]
     assert progress.validation_seconds == phases.seconds["validation"]
-    assert phases.seconds["audit"] > 0
+    assert phases.seconds["replay"] > 0
     assert 0 <= progress.data_wait_seconds <= progress.training_seconds
 
 

@@ -229,7 +229,7 @@ def test_one_bit_that_flips_outside_of_steps_is_found(monkeypatch: pytest.Monkey
     trained.run(Phases(CPU), unending())
     if when == "after the last one":
         flipped(trained, bit)
-    assert trained.proof.measured()["changed_ranks"] == (2 if when == "in a validation" else 1)
+    assert trained.proof.measured().changed_ranks == (2 if when == "in a validation" else 1)
 
 
 def test_one_bit_of_a_velocity_is_found() -> None:
@@ -237,7 +237,7 @@ def test_one_bit_of_a_velocity_is_found() -> None:
     trained.run(Phases(CPU), unending())
     parameter = trained.state.module.get_parameter("branch.weight")
     flipped(trained, 3, trained.state.optimiser.state[parameter]["momentum_buffer"])
-    assert trained.proof.measured()["changed_ranks"] == 1
+    assert trained.proof.measured().changed_ranks == 1
 
 
 def test_a_running_statistic_that_changes_outside_of_steps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,4 +246,4 @@ def test_a_running_statistic_that_changes_outside_of_steps_is_found(monkeypatch:
     judge = trained.validation.run
     monkeypatch.setattr(trained.validation, "run", lambda *a: (mean.mul_(1.001), judge(*a))[1])
     trained.run(Phases(CPU), unending())
-    assert trained.proof.measured()["changed_ranks"] == 2
+    assert trained.proof.measured().changed_ranks == 2

@@ -18,6 +18,7 @@ from tiny import CPU, alone, loader, pictures, training, unending
 from hpcai.clock import Phases
 from hpcai.data.image_dataset import ArraySplit, Pixels
 from hpcai.data.philox import Integers
+from hpcai.record.training import StepSeconds
 from hpcai.train import step_times
 from hpcai.train.loop import Training
 from hpcai.train.step_times import StepTimes
@@ -64,14 +65,14 @@ def times_of(moments: list[list[float]], patch: pytest.MonkeyPatch) -> StepTimes
 
 def test_a_step_lasts_from_the_end_of_the_one_before_and_epochs_stand_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     times = times_of([[1.0, 1.5, 3.0], [100.0, 101.0], [200.0, 203.0, 203.25]], monkeypatch)
-    assert times.statistics() == {"count": 5, "mean": 1.25, "median": 1.0, "p95": 3.0}
+    assert times.statistics() == StepSeconds(count=5, mean=1.25, median=1.0, p95=3.0)
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1, 1), (2, 2), (19, 19), (20, 19), (21, 20), (40, 38), (100, 95)])
 def test_the_percentile_is_a_step_that_was(monkeypatch: pytest.MonkeyPatch, count: int, rank: int) -> None:
     lasting = np.random.default_rng(count).permutation(np.arange(1, count + 1))
     statistics = times_of([[0.0, *np.cumsum(lasting).tolist()]], monkeypatch).statistics()
-    assert statistics == {"count": count, "mean": (count + 1) / 2, "median": (count + 1) / 2, "p95": rank}
+    assert statistics == StepSeconds(count=count, mean=(count + 1) / 2, median=(count + 1) / 2, p95=rank)
 
 
 @given(st.lists(st.lists(st.floats(0, 1e3), min_size=2, max_size=30).map(sorted), min_size=1, max_size=4))
@@ -79,11 +80,11 @@ def test_statistics_of_any_epochs(moments: list[list[float]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         statistics = times_of(moments, patch).statistics()
     seconds = sorted(float(gap) for epoch in moments for gap in np.diff(epoch))
-    assert statistics["count"] == len(seconds)
-    assert sum(gap <= statistics["p95"] for gap in seconds) >= 0.95 * len(seconds)
-    assert sum(gap < statistics["p95"] for gap in seconds) < 0.95 * len(seconds)
-    assert statistics["mean"] * len(seconds) == pytest.approx(sum(epoch[-1] - epoch[0] for epoch in moments))
-    assert seconds[0] <= statistics["median"] <= statistics["p95"]
+    assert statistics.count == len(seconds)
+    assert sum(gap <= statistics.p95 for gap in seconds) >= 0.95 * len(seconds)
+    assert sum(gap < statistics.p95 for gap in seconds) < 0.95 * len(seconds)
+    assert statistics.mean * len(seconds) == pytest.approx(sum(epoch[-1] - epoch[0] for epoch in moments))
+    assert seconds[0] <= statistics.median <= statistics.p95
 
 
 def test_every_step_of_a_training_is_timed_and_no_validation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,9 +100,9 @@ def test_every_step_of_a_training_is_timed_and_no_validation(monkeypatch: pytest
     trained.run(phases, unending())
     statistics, training_seconds = trained.step_times.statistics(), trained.state.progress.training_seconds
     assert phases.seconds["validation"] >= 0.2
-    assert statistics["count"] == trained.state.progress.steps == 12
-    assert statistics["mean"] * 12 <= training_seconds
-    assert 0 < statistics["median"] <= statistics["p95"] <= training_seconds
+    assert statistics.count == trained.state.progress.steps == 12
+    assert statistics.mean * 12 <= training_seconds
+    assert 0 < statistics.median <= statistics.p95 <= training_seconds
 
 
 def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +117,7 @@ def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> No
     trained.run(Phases(CPU), unending())
     gaps = np.stack(trained.step_times._epochs)
     assert gaps.shape == (3, 3) and (gaps[:, 1] >= 0.05).all()
-    assert trained.step_times.statistics()["p95"] >= 0.05
+    assert trained.step_times.statistics().p95 >= 0.05
 
 
 def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
@@ -124,7 +125,7 @@ def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
     trained.loader = loader(SlowPictures(pixels.pixels, pixels.classes), 8)
     trained.run(Phases(CPU), unending())
     progress = trained.state.progress
-    assert trained.step_times.statistics()["mean"] >= 0.1
+    assert trained.step_times.statistics().mean >= 0.1
     assert progress.data_wait_seconds >= 0.1
     assert 0 < step_times.busy_seconds(progress) <= progress.training_seconds - progress.data_wait_seconds
 
@@ -137,7 +138,7 @@ def test_an_epoch_that_was_interrupted_leaves_only_whole_ones(monkeypatch: pytes
     monkeypatch.setattr(Training, "_rate", lambda self, step: 0.1)
     trained.run(Phases(CPU), unending())
     assert trained.state.progress.steps == 6
-    assert trained.step_times.statistics()["count"] == 5  # the sixth was of the interrupted epoch
+    assert trained.step_times.statistics().count == 5  # the sixth was of the interrupted epoch
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -154,7 +155,7 @@ def test_marks_take_no_memory_and_move_forward(device: str) -> None:
     times.close()
     assert grown < 1000
     statistics = times.statistics()
-    assert statistics["count"] == 1000 and 0 <= statistics["median"] <= statistics["p95"] < 1
+    assert statistics.count == 1000 and 0 <= statistics.median <= statistics.p95 < 1
 
 
 @pytest.mark.parallel(3)
@@ -163,14 +164,14 @@ def test_the_slowest_rank_speaks_for_all() -> None:
 
     world = MPI.COMM_WORLD
     for slow in range(world.size):
-        own: dict[str, Any] = {"count": world.rank, "median": 2.0 + (world.rank == slow), "mean": 9.0 - world.rank}
+        own = StepSeconds(count=world.rank, mean=9.0 - world.rank, median=2.0 + (world.rank == slow), p95=4.0)
         told = step_times.of_slowest(own, world)
-        assert told == {"count": slow, "median": 3.0, "mean": 9.0 - slow}
+        assert told == StepSeconds(count=slow, mean=9.0 - slow, median=3.0, p95=4.0)
         busy = step_times.spread(1.0 + (world.rank == slow), f"host{world.rank}", world)
         least, mean = (1.0 if world.size > 1 else 2.0), pytest.approx((world.size + 1) / world.size)
-        slowest = {"slowest_rank": slow, "slowest_host": f"host{slow}"}
-        assert busy == {"min": least, "mean": mean, "max": 2.0, **slowest}
-    assert step_times.spread(1.5, "same", world)["slowest_rank"] == 0
+        assert (busy.min, busy.mean, busy.max) == (least, mean, 2.0)
+        assert (busy.slowest_rank, busy.slowest_host) == (slow, f"host{slow}")
+    assert step_times.spread(1.5, "same", world).slowest_rank == 0
 
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NO SLOW RANK PLANTED")
@@ -186,6 +187,6 @@ def test_a_slow_rank_is_named_whether_others_wait_for_it_or_not(tmp_path: Path) 
         assert f"\nSlowest : rank {index % 2} on {gethostname()}, busy for {busy['max']:.3f} of " in job.stdout
         assert test["raw"]["step_seconds"]["median"] >= 0.1
         assert test["scores"]["busy_spread"] > 0.2
-        waits = "exposed communication" if test["q"] == 2 else "idle"
+        waits = "exposed_communication" if test["q"] == 2 else "idle"
         assert training_shares[waits] == max(share for part, share in training_shares.items() if part != "compute")
         assert sum(training_shares.values()) == pytest.approx(1, abs=1e-12)
