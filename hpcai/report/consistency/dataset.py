@@ -66,7 +66,7 @@ def _fashion(case: Case, found: Json) -> dict[str, bool]:
 def _pictures(case: Case, found: Json) -> dict[str, bool]:
     """Packed pictures: the official set, or a folder of other ones."""
     official, folder = "imagenet", f"imagefolder-{found['classes']}"
-    shape = [CHANNELS, packed_images.CROPS.judged, packed_images.CROPS.judged]
+    shape = [CHANNELS, packed_images.CROPS.evaluated, packed_images.CROPS.evaluated]
     numbers = found["classes"] == packed_images.CLASSES and _full(case, found, official)
     return {
         "dataset: pictures of 3 x 224 x 224": found["shape"] == shape,
