@@ -1,7 +1,7 @@
-"""A site's own kernels, as small as they can be: `bench.py --set KERNELS=vendor,custom,file:contrib/site_kernels.py`.
+"""Minimal example of site kernels: `bench.py --set KERNELS=vendor,custom,file:contrib/site_kernels.py`.
 
-Matrix products by NumPy, hence by whatever BLAS NumPy was built with; of convolutions those of one pixel as well. All
-else is left to ours. docs/TUNING.md tells what these functions are given, and how they are judged.
+NumPy, with the BLAS it was built with, computes matrix products and convolutions with 1 x 1 kernels. The custom kernels
+compute everything else. docs/TUNING.md describes the arguments of these functions and their verification.
 """
 
 import numpy as np
@@ -13,17 +13,17 @@ from hpcai.kernels.spec import FORWARD
 
 
 def multiply(a: Tensor, b: Tensor, result: Tensor) -> None:
-    """result = A B, of float[m, k] and float[k, n], each with any strides; `result` lies by rows."""
-    if a.itemsize == 2:  # 16 bits, which NumPy sums in 16 bits
+    """result = A B for float[m, k] and float[k, n] with any strides; `result` is stored by rows."""
+    if a.itemsize == 2:  # NumPy would accumulate 16-bit numbers in 16 bits
         on_cpu.multiply(a, b, result)
     else:
         np.matmul(a.numpy(), b.numpy(), out=result.numpy())
 
 
 def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Shape) -> None:
-    """Forward y of x and w, the input's gradient of that of y and w, or the weights' gradient of x and that of y.
+    """Forward: y from x and w. Backward: the gradient of x from that of y and w, or of w from x and that of y.
 
-    `result` lies with its channels last; what is given may lie in any way.
+    `result` has its channels last in memory; the arguments may have any strides.
     """
     if direction != FORWARD or (shape.kernel, shape.stride, shape.padding) != ((1, 1), (1, 1), (0, 0)):
         on_cpu.convolve(direction, one, other, result, shape)

@@ -1,4 +1,4 @@
-"""The command line (pure: what is asked for, and nothing is done yet)."""
+"""The command line: parsed into options, without any effect."""
 
 import argparse
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ python -m hpcai.opcount --help counts the operations of a network."""
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for; `verify` and `input` are paths as given."""
+    """Options of the command line; `verify` and `input` are paths as given."""
 
     input: str
     overrides: tuple[str, ...]
@@ -37,21 +37,21 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str]) -> Options:
     """The options of a command line; InputError if it is illegal, SystemExit(0) after --help and --version."""
-    found = _parser().parse_args(arguments)
-    overrides = [word for words in found.overrides for word in words]
-    inputs = [*found.input, *(word for word in overrides if "=" not in word)]
+    parsed = _parser().parse_args(arguments)
+    overrides = [word for words in parsed.overrides for word in words]
+    inputs = [*parsed.input, *(word for word in overrides if "=" not in word)]
     if len(inputs) > 1:
         raise InputError(f"command line: one input file at most, not {', '.join(inputs)}; --set takes KEY=VALUE")
-    if found.ranks is not None and not found.check:
+    if parsed.ranks is not None and not parsed.check:
         raise InputError("command line: --ranks goes with --check; a run has the ranks that mpirun starts")
     return Options(
         input=inputs[0] if inputs else "input.dat",
         overrides=tuple(word for word in overrides if "=" in word),
-        check=found.check,
-        ranks=found.ranks,
-        write_input=found.write_input,
-        verify=tuple(found.verify),
-        schema=found.schema,
+        check=parsed.check,
+        ranks=parsed.ranks,
+        write_input=parsed.write_input,
+        verify=tuple(parsed.verify),
+        schema=parsed.schema,
     )
 
 

@@ -1,4 +1,4 @@
-"""The one clock of the program: every second that is reported comes from here."""
+"""The clock of the program: every reported second comes from here."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def now() -> float:
-    """Seconds of a monotonic clock with an arbitrary origin; only differences mean anything, and only on one rank."""
+    """Seconds of a monotonic clock with an arbitrary origin; only differences on one rank are meaningful."""
     return perf_counter()
 
 
@@ -29,7 +29,7 @@ def utc() -> datetime:
 
 
 def synchronise(device: "torch.device") -> None:
-    """Wait until the device has finished all work it was given; on a CPU there is nothing to wait for."""
+    """Wait until the device has finished its work; returns at once on a CPU."""
     if device.type == "cuda":
         import torch
 
@@ -37,7 +37,7 @@ def synchronise(device: "torch.device") -> None:
 
 
 class Phases:
-    """Seconds of this rank by phase; a phase begins and ends with the device synchronised."""
+    """Seconds of this rank by phase; the device is synchronised at the beginning and end of a phase."""
 
     def __init__(self, device: "torch.device") -> None:
         self.device = device

@@ -1,6 +1,6 @@
 """Errors meant for users: each says what is wrong, where, and what is allowed.
 
-The exit code of the program is a property of the error: 2 for an illegal input or launch, 3 for a run that broke off.
+The error determines the exit code: 2 for an illegal input or launch, 3 for a run that broke off.
 """
 
 
@@ -17,13 +17,13 @@ class InputError(HpcaiError):
 
 
 class LaunchError(HpcaiError):
-    """The job was started in a way that cannot work (wrong launcher, too few ranks)."""
+    """The job was launched in a way that cannot work (wrong launcher, too few ranks)."""
 
     exit_code = 2
 
 
 class DataError(HpcaiError):
-    """A dataset is missing, damaged or not what it claims to be."""
+    """A dataset is missing, damaged, or other than its description."""
 
 
 class Refused(HpcaiError):

@@ -11,7 +11,7 @@ from hpcai.data.bootstrap import sampler
 from hpcai.data.order import EpochOrder, Shard, training_indices
 from hpcai.data.random_crops import ATTEMPTS, Crops, _roots
 
-CROPS = Crops(side=256, judged=224)
+CROPS = Crops(side=256, evaluated=224)
 FROZEN = [[42, 44, 171, 144, 0], [25, 55, 84, 104, 1], [32, 26, 98, 113, 1], [33, 17, 216, 177, 0]]
 FIRST_ROOT = "0x1.bb6bab045007cp-1"
 SEED, MEMBER, EPOCH = 3, 1, 2

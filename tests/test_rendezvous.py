@@ -168,13 +168,13 @@ def _check_users_interface(group: "Group") -> None:
 
 
 def test_what_nccl_says_is_kept_from_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.comm.rendezvous import keep_apart
+    from hpcai.comm.rendezvous import log_nccl_to_stderr
 
     monkeypatch.delenv("NCCL_DEBUG_FILE", raising=False)
-    keep_apart()
+    log_nccl_to_stderr()
     assert os.environ["NCCL_DEBUG_FILE"] == "/dev/stderr"
     monkeypatch.setenv("NCCL_DEBUG_FILE", "nccl.%h.%p")
-    keep_apart()
+    log_nccl_to_stderr()
     assert os.environ["NCCL_DEBUG_FILE"] == "nccl.%h.%p"
 
 

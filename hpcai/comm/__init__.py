@@ -1,1 +1,1 @@
-"""Who talks to whom: MPI between all ranks, torch.distributed inside a group."""
+"""Communication: MPI between all ranks, torch.distributed inside a group."""

@@ -1,16 +1,16 @@
-"""A moment from which the ranks of a communicator measure time together, each by its own clock."""
+"""Clock synchronisation: a common time origin of the ranks of a communicator, each on its own clock."""
 
 from mpi4py import MPI
 
 from hpcai import clock
 
-APART, ATTEMPTS = 0.05, 200  # seconds, and how often that is tried for
+APART, ATTEMPTS = 0.05, 200  # largest skew in seconds; attempts to stay below it
 
 
 def common_start(comm: MPI.Comm) -> float:
-    """The clock of this rank at a moment that is the same for all ranks to within `APART`. Collective.
+    """Reading of this rank's clock at a time that is the same for all ranks to within `APART`. Collective.
 
-    A rank that was held up behind one barrier makes all others wait at the next: that moment does not count.
+    A rank that is delayed after the first barrier makes all others wait at the second: such an attempt is repeated.
     """
     for _ in range(ATTEMPTS):
         comm.Barrier()

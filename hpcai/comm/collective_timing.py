@@ -1,4 +1,4 @@
-"""Times one collective of one size after the other, and checks every number that they deliver."""
+"""Timing of collectives, one size after the other; every number that they deliver is checked."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,9 +13,9 @@ from hpcai.comm.scopes import Scope
 from hpcai.comm.world import broadcast
 from hpcai.formulas.collectives import LEAST_ITERATIONS, CollectiveName
 
-SECONDS = 0.04  # of the timed calls of a row, where there is room for so many
-TRIED = 0.004  # seconds that tell how many calls that will be
-SLOW = 0.1  # seconds: of a call that takes so long, the warm-up tells enough
+SECONDS = 0.04  # of the timed calls of a row, if there are buffers for so many
+TRIED = 0.004  # seconds of the trial calls that determine the number of timed calls
+SLOW = 0.1  # seconds: for a slower call the warm-up is trial enough
 MOST_CALLS = 8192
 
 
@@ -28,28 +28,28 @@ class TimedCollective(NamedTuple):
 
 
 class CollectiveMemory:
-    """Memory on one device for all collectives of a scope, made once: where they work, and what they shall deliver."""
+    """Memory on one device for all collectives of a scope, allocated once: buffers and expected results."""
 
     def __init__(self, scope: Scope, largest: int, device: torch.device) -> None:
         """`largest`: bytes of the largest collective."""
         self.pool = torch.full((pool_elements(largest),), UNWRITTEN, device=device)
-        self.payload = CollectivePatterns(scope.own.size, scope.own.rank, device)
+        self.patterns = CollectivePatterns(scope.own.size, scope.own.rank, device)
 
 
 class CollectiveTimer:
     """Measures the collectives of one backend over one scope. Collective over the scope's members."""
 
-    def __init__(self, backend: Backend, scope: Scope, room: CollectiveMemory) -> None:
+    def __init__(self, backend: Backend, scope: Scope, memory: CollectiveMemory) -> None:
         self._backend = backend
         self._scope = scope
-        self._room = room
+        self._memory = memory
 
     def lacks(self, collective: CollectiveName) -> str:
-        """Why the backend has no such collective, in its own words; empty if it has. The same on every rank."""
-        slots = divide(self._room.pool, collective, 1, self._scope.ranks)
+        """The backend's own reason why it lacks a collective; empty if it has it. The same on every rank."""
+        buffers = divide(self._memory.pool, collective, 1, self._scope.ranks)
         reason = ""
         try:
-            self._timed(self._prepared(collective, slots, 1))
+            self._timed(self._prepared(collective, buffers, 1))
         except RuntimeError as error:
             if "support" not in str(error) and not isinstance(error, NotImplementedError):
                 raise
@@ -57,25 +57,25 @@ class CollectiveTimer:
         return str(broadcast(self._scope.members, reason))
 
     def row(self, collective: CollectiveName, count: int) -> TimedCollective:
-        """Check, time and check again; `count` as nccl-tests define it. The same on every rank."""
-        slots, payload = divide(self._room.pool, collective, count, self._scope.ranks), self._room.payload
-        payload.fill(slots, collective, 1)
-        seconds = self._timed(self._prepared(collective, slots, 1))
-        wrong = payload.wrong(slots, collective, 1)
-        iterations = self._iterations(lambda calls: self._prepared(collective, slots, calls), slots.count, seconds)
-        calls = self._prepared(collective, slots, iterations)
-        payload.fill(slots, collective, iterations, first=1)
+        """Check one call, time several, and check these. `count` as nccl-tests define it. The same on every rank."""
+        buffers, patterns = divide(self._memory.pool, collective, count, self._scope.ranks), self._memory.patterns
+        patterns.fill(buffers, collective, 1)
+        seconds = self._timed(self._prepared(collective, buffers, 1))
+        wrong = patterns.wrong(buffers, collective, 1)
+        iterations = self._iterations(lambda calls: self._prepared(collective, buffers, calls), buffers.count, seconds)
+        calls = self._prepared(collective, buffers, iterations)
+        patterns.fill(buffers, collective, iterations, first=1)
         seconds = self._timed(calls)
-        wrong += payload.wrong(slots, collective, iterations, first=1)
+        wrong += patterns.wrong(buffers, collective, iterations, first=1)
         return TimedCollective(seconds / iterations, iterations, self._scope.members.allreduce(wrong))
 
-    def _prepared(self, collective: CollectiveName, slots: Buffers, calls: int) -> list[Call]:
+    def _prepared(self, collective: CollectiveName, buffers: Buffers, calls: int) -> list[Call]:
         prepare = getattr(self._backend, collective)
-        pairs = zip(slots.send[:calls].unbind(), slots.receive[:calls].unbind(), strict=True)
+        pairs = zip(buffers.send[:calls].unbind(), buffers.receive[:calls].unbind(), strict=True)
         return [prepare(send, receive) for send, receive in pairs]
 
     def _iterations(self, prepared: Callable[[int], list[Call]], most: int, warm_up: float) -> int:
-        """How many calls a row takes: as many as fill its time and have slots; the same on every rank."""
+        """Number of timed calls: as many as fill SECONDS and have buffers; the same on every rank."""
         most, calls, seconds = min(most, MOST_CALLS), 1, warm_up
         if warm_up < SLOW:
             seconds = self._timed(prepared(1))
@@ -85,7 +85,7 @@ class CollectiveTimer:
         return max(LEAST_ITERATIONS, min(most, round(SECONDS * calls / seconds)))
 
     def _timed(self, calls: list[Call]) -> float:
-        """Seconds of the slowest rank for these calls, one after the other; all communicators of the scope at once."""
+        """Seconds of the slowest rank for these calls in sequence; all communicators of the scope work at once."""
         device, members = self._backend.device, self._scope.members
         clock.synchronise(device)
         members.Barrier()

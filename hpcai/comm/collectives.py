@@ -1,4 +1,4 @@
-"""The collectives, by torch.distributed and by MPI, as calls that are prepared before the clock starts."""
+"""Collectives by torch.distributed and by MPI, as calls that are prepared before the clock starts."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,26 +16,26 @@ Call = Callable[[], Any]
 
 
 class Backend(Protocol):
-    """Makes calls of fp32 collectives; the data are one-dimensional tensors on `device`.
+    """Prepares calls of fp32 collectives on one-dimensional tensors on `device`.
 
-    all_reduce and broadcast work in place, on `receive`; reduce_scatter and all_gather do not. Root is rank 0. A call
-    is collective over a communicator; on a GPU it may return before it is done.
+    all_reduce and broadcast work in place, on `receive`; reduce_scatter and all_gather do not. The root is rank 0. A
+    call is collective over a communicator; on a GPU it may return before the collective has finished.
     """
 
     by: BackendName
     device: torch.device
 
     def all_reduce(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
-        """The sum over all ranks, everywhere."""
+        """The sum over all ranks, on every rank."""
 
     def reduce_scatter(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
         """Part r of the sum over all ranks, on rank r."""
 
     def all_gather(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
-        """What all ranks send, in their order, everywhere."""
+        """The data of all ranks in rank order, on every rank."""
 
     def broadcast(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
-        """What rank 0 has, everywhere."""
+        """The data of rank 0, on every rank."""
 
 
 class TorchLink:
@@ -70,7 +70,7 @@ class Torch:
         return lambda: self._reduction.sum(receive, self._link).wait()
 
     def reduce_scatter(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
-        """Out of place, as training in shards does it."""
+        """Out of place, as in sharded training."""
         return partial(Torch.REDUCE_SCATTER, receive, send)
 
     def all_gather(self, send: torch.Tensor, receive: torch.Tensor) -> Call:

@@ -1,4 +1,4 @@
-"""Every rank gets a device of its own, before anything makes a context on one."""
+"""Selection of the device of each rank, before any library creates a GPU context."""
 
 import torch
 from mpi4py import MPI
@@ -10,9 +10,9 @@ from hpcai.machine import gpu_assignment
 
 
 def select_device(world: World) -> torch.device:
-    """This rank's GPU, tried and current from now on, or the CPU where no rank sees one. Collective over all ranks.
+    """This rank's GPU, tested and made current, or the CPU if no rank sees a GPU. Collective over all ranks.
 
-    Refused, on every rank, where some ranks see GPUs and others none, two would share one, or one cannot be used.
+    Refused on every rank if only some ranks see GPUs, if two ranks would share a GPU, or if a GPU cannot be used.
     """
     seen: list[str] = []
     together(world.comm, lambda: seen.extend(devices.visible()))

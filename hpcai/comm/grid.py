@@ -11,9 +11,10 @@ __all__ = ["Coordinates", "Group", "coordinates", "split"]
 
 @dataclass(frozen=True)
 class Group:
-    """This rank's view of the grid: all active ranks, the ranks of its model, and its peers in the other models.
+    """Communicators of this rank in the grid.
 
-    `model` has Q ranks; `across` has P ranks, those with the same `seat.member` in every model.
+    active: all ranks of the grid; model: the Q ranks of this rank's model; across: the P ranks with the same
+    `coordinates.member` in every model.
     """
 
     groups: int
@@ -25,7 +26,7 @@ class Group:
 
     @property
     def leader(self) -> bool:
-        """Whether this rank speaks for its model."""
+        """Whether this rank is the first of its model."""
         return self.coordinates.member == 0
 
     def free(self) -> None:
@@ -34,11 +35,11 @@ class Group:
 
 
 def split(world: MPI.Comm, groups: int, degree: int, mapping: str) -> Group | None:
-    """Split all ranks into the grid; None on ranks that stay idle. Collective, with equal arguments."""
-    place = coordinates(world.rank, groups, degree, mapping)
-    active = world.Split(MPI.UNDEFINED if place is None else 0, world.rank)
-    if place is None:
+    """Split all ranks into the grid; None on idle ranks. Collective; the arguments are the same on every rank."""
+    found = coordinates(world.rank, groups, degree, mapping)
+    active = world.Split(MPI.UNDEFINED if found is None else 0, world.rank)
+    if found is None:
         return None
-    model = active.Split(place.group, place.member)
-    across = active.Split(place.member, place.group)
-    return Group(groups, degree, place, active, model, across)
+    model = active.Split(found.group, found.member)
+    across = active.Split(found.member, found.group)
+    return Group(groups, degree, found, active, model, across)

@@ -1,4 +1,4 @@
-"""Which rank sits where in a process grid (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
+"""Coordinates of the ranks in a process grid (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from typing import Any
 
 Grid = tuple[int, int, str]  # groups, degree, mapping
 
-LISTED_RANKS = 64  # rank 0 hears of these ranks by name; of the others only sums
+LISTED_RANKS = 64  # ranks that the report lists one by one; of the others it has sums
 LISTED_GRIDS = 8  # columns of the rank map
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where one rank sits: model `group` of P, rank `member` of the Q that train it."""
+    """Position of one rank: model `group` of P, rank `member` of the Q ranks that train it."""
 
     group: int
     member: int
 
 
 def coordinates(rank: int, groups: int, degree: int, mapping: str) -> Coordinates | None:
-    """The seat of a rank in a P x Q grid, None if it stays idle; `row` fills a group with consecutive ranks."""
+    """Coordinates of a rank in a P x Q grid, None if it is idle; `row` fills a group with consecutive ranks."""
     if rank >= groups * degree:
         return None
     if mapping == "row":
@@ -28,15 +28,15 @@ def coordinates(rank: int, groups: int, degree: int, mapping: str) -> Coordinate
 
 
 def grids_of(cases: Iterable[Mapping[str, Any]]) -> list[Grid]:
-    """The different grids of the settings of cases, in their order; some cases have none."""
+    """The distinct grids of the cases, in order of first use; cases without a grid are skipped."""
     gridded = (case for case in cases if "GROUPS" in case)
     return list(dict.fromkeys((case["GROUPS"], case["DEGREE"], case["MAPPING"]) for case in gridded))
 
 
 def groups_of(rank: int, grids: Sequence[Grid]) -> list[int | None]:
-    """The group of a rank in each of the grids that are listed; None where it stays idle."""
-    seats = [coordinates(rank, *grid) for grid in grids[:LISTED_GRIDS]]
-    return [place.group if place else None for place in seats]
+    """The group of a rank in each of the listed grids; None where it is idle."""
+    found = [coordinates(rank, *grid) for grid in grids[:LISTED_GRIDS]]
+    return [each.group if each else None for each in found]
 
 
 def listed_grids(grids: Sequence[Grid]) -> tuple[str, ...]:

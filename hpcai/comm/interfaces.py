@@ -27,10 +27,10 @@ def interfaces() -> dict[str, str]:
 
 
 def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str, own_name: str) -> str:
-    """Name of a group's interface: loopback inside a node, else the one the host is known by, else any.
+    """Name of a group's interface: loopback inside a node, else the one of the host name's address, else the first.
 
-    Only among those that `wanted` admits, written as for NCCL: beginnings of names, `=` before them: whole names, `^`:
-    all but these. LaunchError where none is left.
+    wanted restricts the choice, in NCCL's notation: prefixes of names; `=` before them: whole names; `^`: all but
+    these. LaunchError if no interface is left.
     """
     admitted = {name: address for name, address in addresses.items() if _admits(wanted, name)}
     loopback = [name for name, address in admitted.items() if address.startswith("127.")]
@@ -60,6 +60,6 @@ def _resolve(name: str) -> str | None:
 
 
 def wanted_interface() -> str:
-    """What the user asks for; gloo's variable has whole names, NCCL's a notation of its own."""
+    """The interfaces that the user admits, in NCCL's notation; gloo's variable holds whole names."""
     gloo = os.environ.get("GLOO_SOCKET_IFNAME", "")
     return f"={gloo}" if gloo else os.environ.get("NCCL_SOCKET_IFNAME", "")

@@ -1,4 +1,4 @@
-"""Numbers of all ranks brought together in constant memory, the same result on every rank."""
+"""Reductions of named numbers over all ranks, in constant memory, with the same result on every rank."""
 
 from collections.abc import Mapping
 

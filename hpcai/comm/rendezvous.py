@@ -1,7 +1,7 @@
-"""Makes the ranks of one group a torch.distributed world of their own; the meeting point is agreed over MPI.
+"""Rendezvous: a torch.distributed world for the ranks of one group, with the address agreed over MPI.
 
-The group's first rank opens a store on a port that the system picks, bound to one interface, and MPI tells the others:
-no fixed port, no environment variable, so any number of jobs and groups live side by side.
+The group's first rank opens a store on a port that the system picks, bound to one interface, and broadcasts the address
+by MPI. There is no fixed port and no environment variable, so any number of jobs and groups can run at the same time.
 """
 
 import gc
@@ -23,7 +23,7 @@ from hpcai.formulas.collectives import TrainingBackend
 from hpcai.machine import device as devices
 
 TIMEOUT = timedelta(minutes=10)
-# seconds, for gloo's threads to drop what Python gave them: they need its lock, which one who ends them does not let go
+# seconds for gloo's threads to release Python objects: they need the GIL, which the thread that ends them holds
 DRAINED = 0.1
 
 
@@ -55,7 +55,7 @@ def one_node(comm: MPI.Comm) -> bool:
 def backend(comm: MPI.Comm, device: torch.device) -> TrainingBackend:
     """`nccl` if every rank has a whole GPU, else `gloo`; the same on every rank. Collective.
 
-    NCCL knows no instances of GPUs: it takes two of one GPU for the same, and memory cannot be shared between them.
+    NCCL does not support MIG instances: it takes two instances of one GPU for the same device.
     """
     suits = devices.whole(device) and distributed.is_nccl_available()
     return "nccl" if comm.allreduce(suits, MPI.LAND) else "gloo"
@@ -72,8 +72,8 @@ def _environment(name: str, value: str) -> Iterator[None]:
         os.environ[name] = before
 
 
-def keep_apart() -> None:
-    """What NCCL has to say under NCCL_DEBUG goes to stderr, unless the user names a file: stdout is the report."""
+def log_nccl_to_stderr() -> None:
+    """Send NCCL's debug output to stderr, unless the user names a file: stdout is for the report."""
     os.environ.setdefault("NCCL_DEBUG_FILE", "/dev/stderr")
 
 
@@ -81,8 +81,8 @@ def keep_apart() -> None:
 def process_group(group: Group, host: str, device: torch.device) -> Iterator[str]:
     """A torch.distributed world over the ranks of one model; yields its backend, `none` where Q = 1 needs none.
 
-    Collective over the group. An exception inside leaves the group as it is: the driver then ends the job, and taking
-    a broken group apart could wait for ranks that are gone.
+    Collective over the group. After an exception inside, the group is not destroyed: the job then ends, and
+    destroying a broken group could wait for ranks that are gone.
     """
     if group.degree == 1:
         yield "none"
@@ -96,10 +96,10 @@ def process_group(group: Group, host: str, device: torch.device) -> Iterator[str
 def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> Iterator[None]:
     """A torch.distributed world with backend `name` over two ranks or more of an MPI communicator. Collective.
 
-    An exception inside leaves it as it is.
+    After an exception inside, it is not destroyed.
     """
     if name == "nccl":
-        keep_apart()
+        log_nccl_to_stderr()
     addresses = interfaces()
     interface = choose_interface(addresses, one_node(comm), wanted_interface(), host)
     with _environment("GLOO_SOCKET_IFNAME", interface):
@@ -112,6 +112,6 @@ def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> I
             device_id=device if name == "nccl" else None,
         )
     yield
-    gc.collect()  # replicas that were left, while the threads that they wait for are there
+    gc.collect()  # unreferenced replicas, while the threads that they wait for still exist
     sleep(DRAINED)
     distributed.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Who takes part in a collective: the communicators of a process grid and of its nodes, all of a kind at once."""
+"""Scopes of the timed collectives: communicators of the process grid and of its nodes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +12,9 @@ from hpcai.formulas.collectives import ONE_RANK, SCOPES, ScopeName, same_as
 
 @dataclass(frozen=True)
 class Scope:
-    """Communicators of `ranks` ranks each, this rank's `own` among them, which work at the same time.
+    """Communicators of `ranks` ranks each that work at the same time.
 
-    `members`: the ranks of all of them. Both are COMM_NULL on active ranks that are in none.
+    own: the one of this rank; members: the ranks of all of them. Both are COMM_NULL on active ranks outside the scope.
     """
 
     name: ScopeName
@@ -33,10 +33,10 @@ Skipped = dict[ScopeName, str]  # why, by name
 
 @contextmanager
 def scopes(group: Group, node: int) -> Iterator[tuple[list[Scope], Skipped]]:
-    """The scopes that differ, and why the others are left out; the same on every rank. Collective over active ranks.
+    """The distinct scopes, and why the others are skipped; the same on every rank. Collective over active ranks.
 
-    `node`: a number that is the same on all ranks of a node and on no others; where nodes have different numbers of
-    active ranks, only so many of each take part in `node` and `between` as the one with fewest has.
+    node: a number that identifies the node. If nodes have different numbers of active ranks, as many ranks of each node
+    take part in `node` and `between` as the node with fewest has.
     """
     within, between = _by_node(group.active, node)
     comms = (group.active, group.model, group.across, within, between)
@@ -56,7 +56,7 @@ def scopes(group: Group, node: int) -> Iterator[tuple[list[Scope], Skipped]]:
 
 
 def _by_node(active: MPI.Comm, node: int) -> tuple[MPI.Comm, MPI.Comm]:
-    """The ranks of this rank's node, and those that have its position on the other nodes."""
+    """Communicators of the ranks of this node, and of the ranks with this rank's position on all nodes."""
     local = active.Split(node, active.rank)
     position, fewest = local.rank, active.allreduce(local.size, MPI.MIN)
     local.Free()
@@ -73,14 +73,14 @@ def _scope(name: ScopeName, comm: MPI.Comm, active: MPI.Comm) -> Scope:
 
 
 def _reason(scope: Scope, earlier: list[Scope], active: MPI.Comm) -> str:
-    """Why a scope is left out; empty if it is not."""
+    """Why a scope is skipped; empty if it is not."""
     if scope.ranks == 1:
         return ONE_RANK
     return next((same_as(other.name) for other in earlier if active.allreduce(_alike(scope, other), MPI.LAND)), "")
 
 
 def _alike(one: Scope, other: Scope) -> bool:
-    """Whether this rank meets the same ranks in both."""
+    """Whether the two communicators of this rank have the same ranks."""
     if not (one.joined and other.joined):
         return one.joined == other.joined
     return MPI.Comm.Compare(one.own, other.own) != MPI.UNEQUAL

@@ -1,7 +1,7 @@
-"""An early end in good order: a signal to any rank, or the time limit, is told to all, and each group stops at a step.
+"""Orderly early shutdown: a signal to any rank, or the time limit, stops every group after a step.
 
-The news goes along a binary tree of the ranks, point to point: a rank has three neighbours at most, whatever the size
-of the job, and asking for news costs a microsecond.
+The request travels along a binary tree of the ranks by point-to-point messages: a rank has at most three neighbours,
+whatever the size of the job, and one poll costs a microsecond.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,15 @@ from mpi4py import MPI
 from hpcai import clock
 from hpcai.machine import signals
 
-PAUSE = 0.002  # seconds between questions of a rank that only waits
-INTERVAL = 0.1  # seconds between questions of a group that trains
+PAUSE = 0.002  # seconds between polls of a rank that only waits
+INTERVAL = 0.1  # seconds between polls of a group that trains
 
 
 class Shutdown:
-    """Whether the run is to end, and why (`cause`: empty until this rank knows). Collective to make and to close."""
+    """Shutdown state of this rank. `cause` is empty until the rank knows that the run is to end.
+
+    Construction and `close` are collective.
+    """
 
     def __init__(self, comm: MPI.Comm, limit: float) -> None:
         """`limit`: seconds since the process of rank 0 was started; 0 for none."""
@@ -31,15 +34,15 @@ class Shutdown:
         self._sent: list[MPI.Request] = []
 
     def poll(self) -> bool:
-        """Whether this rank knows that the run is to end; what it learns it passes on. Not collective."""
+        """Whether this rank knows that the run is to end. Forwards the request to its neighbours. Not collective."""
         if not self.cause:
-            self.cause = self._signal() or self._overdue() or self._news()
+            self.cause = self._signal() or self._overdue() or self._received()
             if self.cause:
                 self._sent = [self._comm.Isend(self.cause.encode(), rank) for rank in self._neighbours]
         return bool(self.cause)
 
     def agreed(self, comm: MPI.Comm) -> bool:
-        """Whether a rank of `comm` knows that the run is to end; then all of them do. Collective; waits patiently."""
+        """Whether any rank of `comm` knows that the run is to end; afterwards all of them know. Collective."""
         self.barrier(comm)
         if not comm.allreduce(int(self.poll()), MPI.MAX):
             return False
@@ -48,17 +51,17 @@ class Shutdown:
         return True
 
     def barrier(self, comm: MPI.Comm) -> None:
-        """A barrier whose early ranks sleep, but pass on what they hear."""
+        """Barrier in which early ranks sleep, but keep forwarding requests. Collective."""
         request = comm.Ibarrier()
         while not request.Test():
             self.poll()
             sleep(PAUSE)
 
     def close(self) -> None:
-        """Take in what is still on the way. Collective over all ranks."""
+        """Receive the messages that are still on the way. Collective over all ranks."""
         if self.agreed(self._comm):
             while self._silent:
-                self._news()
+                self._received()
             MPI.Request.Waitall(self._sent)
         self._comm.Free()
 
@@ -70,7 +73,7 @@ class Shutdown:
         overdue = 0 < self._limit <= clock.since_process_start()
         return f"TIMELIMIT of {self._limit:g} s" if overdue else ""
 
-    def _news(self) -> str:
+    def _received(self) -> str:
         status = MPI.Status()
         if not self._silent or not self._comm.Iprobe(status=status):
             return ""
@@ -85,15 +88,15 @@ def _never() -> bool:
 
 
 class StopCheck:
-    """Tells the ranks of a group, after the same step, that they are to stop; asks ten times a second or less.
+    """Stops all ranks of a group after the same step; asks for shutdown requests at most ten times a second.
 
-    How many steps lie between two questions follows from the time of the slowest rank, so all ranks agree on it.
+    The number of steps between two checks follows from the time of the slowest rank, so that all ranks agree on it.
     """
 
     def __init__(
         self, shutdown: Shutdown, comm: MPI.Comm, tell: Callable[[], None], overdue: Callable[[], bool] = _never
     ) -> None:
-        """`comm`: the group's ranks, one of which may be `overdue`; `tell` is called at each question."""
+        """`comm`: the ranks of the group; any of them may be `overdue`. `tell` is called at each check."""
         self._ending = shutdown
         self._overdue = overdue
         self._comm = comm

@@ -1,4 +1,4 @@
-"""MPI_COMM_WORLD as the program uses it: its ranks, its nodes, JSON messages, and waiting without burning a core."""
+"""MPI_COMM_WORLD: ranks, nodes, JSON messages, agreement on errors, and aborting the job."""
 
 import atexit
 import json
@@ -19,12 +19,12 @@ from hpcai.comm.grid_coordinates import LISTED_RANKS
 from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
 
-FLUSH_SECONDS = 0.5  # seconds; a launcher that is told to end the job drops what it has not passed on by then
+FLUSH_SECONDS = 0.5  # before MPI_Abort: a launcher drops output that it has not forwarded by then
 
 
 @dataclass(frozen=True)
 class World:
-    """This rank's place among all ranks (`comm`) and among those of its node (`node`)."""
+    """Communicators of all ranks (`comm`) and of the ranks of this node (`node`), and the host name."""
 
     comm: MPI.Comm
     node: MPI.Comm
@@ -40,7 +40,7 @@ class World:
 
 
 def join() -> World:
-    """Start MPI and find this rank's place. Collective over all ranks; Refused if the launcher is a foreign one."""
+    """Start MPI and make the communicators. Collective over all ranks; Refused if the launcher is of another MPI."""
     comm = MPI.COMM_WORLD
     mistake = comm.allreduce(_launch_mistake(comm.size), MPI.MAX)
     if mistake:
@@ -49,7 +49,7 @@ def join() -> World:
 
 
 def _launch_mistake(size: int) -> str:
-    """What is wrong with the way this rank was started; empty if nothing is. Ranks may differ in it."""
+    """What is wrong with the launch of this rank; empty if nothing is. Differs between ranks."""
     try:
         launcher.check_size(os.environ, size)
     except LaunchError as error:
@@ -58,7 +58,7 @@ def _launch_mistake(size: int) -> str:
 
 
 def bind_to_processors(world: World) -> affinity.Placement:
-    """Share the node's processors out among its ranks and bind this one. Collective over the node."""
+    """Divide the node's processors among its ranks and bind this one. Collective over the node."""
     sets = [tuple(cpus) for cpus in gather_all(world.node, affinity.own_cpus())]
     placement = affinity.place(sets, world.node.rank, affinity.cgroup_cpus())
     affinity.apply(placement)
@@ -71,7 +71,7 @@ def broadcast(comm: MPI.Comm, message: Any) -> Any:
 
 
 def agreed(comm: MPI.Comm, make: Callable[[], Any]) -> Any:
-    """What `make` returns on rank 0, as JSON, on every rank; if it fails there, Refused on every rank. Collective."""
+    """The result of `make` on rank 0, as JSON, on every rank; Refused on every rank if it fails there. Collective."""
     answer = broadcast(comm, _answer(make) if comm.rank == 0 else None)
     made, refusal, code = answer
     if refusal is not None:
@@ -103,16 +103,16 @@ def gather_listed(world: World, message: Any) -> list[Any]:
 
 
 def patient_barrier(comm: MPI.Comm, pause: float = 0.002) -> None:
-    """A barrier whose early ranks sleep: idle ranks must not take processor time from those that are measured."""
+    """Barrier in which early ranks sleep: idle ranks must not take processor time from those that are measured."""
     request = comm.Ibarrier()
     while not request.Test():
         sleep(pause)
 
 
 def together(comm: MPI.Comm, work: Callable[[], None], barrier: Callable[[MPI.Comm], None] = patient_barrier) -> None:
-    """Let every rank do its work; if that fails on one, Refused on all, as the first of them has it. Collective.
+    """Run `work` on every rank; Refused on all ranks if it fails on one, with the lowest rank's error. Collective.
 
-    Ranks that have nothing to do, or are done, wait in `barrier` until the last one is.
+    Ranks that have finished wait in `barrier` for the others.
     """
     failed = None
     try:
@@ -129,14 +129,14 @@ _finished = False
 
 
 def finish() -> None:
-    """Say that this rank ends in good order, together with all others."""
+    """Note that this rank ends in good order, together with all others."""
     global _finished
     _finished = True
     rank_watch.leave()
 
 
 def abort_on_early_exit() -> None:
-    """From now on, leaving the interpreter before `finish` aborts the job: MPI_Finalize would wait for it for ever."""
+    """Abort the job if the interpreter exits before `finish`: MPI_Finalize would wait for the other ranks for ever."""
     atexit.register(_abort_unless_finished)
 
 
@@ -148,16 +148,16 @@ def _abort_unless_finished() -> None:
 def abort(reason: str, code: int) -> NoReturn:
     """End the whole job at once, from whichever rank, naming that rank and its host on stderr."""
     rank_watch.silence()
-    with suppress(OSError, ValueError):  # whoever reads the output may be gone: no reason to keep the job waiting
+    with suppress(OSError, ValueError):  # the reader of the output may be gone
         print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
         print(end="", flush=True)
     sleep(FLUSH_SECONDS)
     MPI.COMM_WORLD.Abort(code)
-    os._exit(code)  # MPICH comes back from MPI_Abort
+    os._exit(code)  # MPICH returns from MPI_Abort
 
 
 def abort_because(error: BaseException) -> NoReturn:
-    """End the whole job because of an exception on this rank; errors meant for users come without a traceback."""
+    """End the whole job because of an exception on this rank; errors meant for users have no traceback."""
     if isinstance(error, HpcaiError):
         abort(f"cannot go on: {error}", error.exit_code)
     with suppress(OSError, ValueError):

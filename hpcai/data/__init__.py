@@ -1,1 +1,1 @@
-"""What the benchmark trains on: datasets, bootstrap samplers, epoch order and the prefetching loader."""
+"""Training data: datasets, bootstrap samplers, epoch order, staging and prefetching loaders."""

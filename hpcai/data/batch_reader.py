@@ -1,6 +1,6 @@
-"""How the images of a batch come into memory: read by some threads, and cropped on the host or on the device.
+"""Reader of image batches: several threads read the images, which are cropped on the host or on the device.
 
-Both places give the same bytes, so where it happens is a matter of speed alone.
+Both give the same bytes; the choice affects only the speed.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,38 +18,38 @@ from hpcai.machine import device as devices
 from hpcai.machine.affinity import own_cpus
 
 MOST_THREADS = 8
-_PIECE = 4  # images read at a time: they stay in the cache until they are cropped
+_PIECE = 4  # images read at a time, so that they are in the cache when they are cropped
 
 
 def reading_threads(device: torch.device) -> int:
-    """Threads that read beside the one that trains: a GPU's rank has processors to spare, a CPU's has not."""
+    """Number of reading threads: a rank with a GPU has idle processors, a rank that computes on a CPU has not."""
     cpus = len(own_cpus())
     return max(1, min(MOST_THREADS, cpus - 1 if device.type == "cuda" else cpus // 8))
 
 
 class BatchReader:
-    """Fills the memory of a batch with the boxes of its images, channels last.
+    """Fills the memory of a batch with the crops of its images, channels last.
 
-    resolution is the side of what is delivered, 0 for that of the crops.
+    resolution is the side of the delivered images, 0 for that of the crops.
     """
 
     def __init__(self, split: Split, crops: Crops, resolution: int, device: torch.device) -> None:
         self.split = split
         self.crops = crops
-        self.side = resolution or crops.judged
+        self.side = resolution or crops.evaluated
         self.threads = reading_threads(device)
         self.crops_on_device = devices.loads_kernels(device)
         self._crop = _device_crop() if self.crops_on_device else _host_crop()
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one image in the memory that is filled: whole where the device crops."""
+        """Shape of one image in the filled memory; the whole image if the device crops."""
         side = self.crops.side if self.crops_on_device else self.side
         return side, side, 3
 
     @contextmanager
     def pool(self) -> Iterator[Executor | None]:
-        """The threads, for as long as batches are read; None where the loading thread is enough."""
+        """The reading threads, while batches are read; None if the loading thread is enough."""
         if self.threads == 1:
             yield None
             return
@@ -72,7 +72,7 @@ class BatchReader:
             pass
 
     def finish(self, images: torch.Tensor, boxes: torch.Tensor | None) -> torch.Tensor:
-        """uint8[n, 3, side, side] of what was filled and brought to the device, on the caller's stream."""
+        """Images uint8[n, 3, side, side] from the filled memory on the device; works on the caller's stream."""
         cropped = images if boxes is None else self._crop(images, boxes, self.side)
         return cropped.permute(0, 3, 1, 2)
 

@@ -1,6 +1,6 @@
-"""Bootstrap samples of the base models (bagging): which training samples member m sees, and how often.
+"""Bootstrap samplers of the base models (bagging): which training samples member m sees, and how often.
 
-A sampler is a function, never a copy of the data; it is the same on every rank of a group and on every machine.
+A sampler is a function and never copies data; it is the same on every rank of a group and on every machine.
 """
 
 from functools import cached_property
@@ -13,7 +13,7 @@ from hpcai.data.philox import Integers, Purpose, Words, below, stream, uniform64
 
 Mask = npt.NDArray[np.bool_]
 
-_CHUNK = 1 << 16  # draws at a time where all n are walked through
+_CHUNK = 1 << 16  # draws at a time in a pass over all n
 
 
 class Sampler(Protocol):
@@ -30,14 +30,14 @@ class Sampler(Protocol):
 
 
 def sampler(kind: str, n: int, seed: int, member: int, members: int) -> Sampler:
-    """Sampler of one member: `multinomial` or `poisson`, but a single model (members = 1) takes the whole set."""
+    """Sampler of one member: `multinomial` or `poisson`, but a single model (members = 1) uses the whole set."""
     if members == 1:
         return Whole(n)
     return Poisson(n, seed, member) if kind == "poisson" else Multinomial(n, seed, member)
 
 
 class Whole:
-    """All n samples, each once: P = 1 (HPC AI500 V2)."""
+    """All n samples, each once, for P = 1 (HPC AI500 V2)."""
 
     def __init__(self, n: int) -> None:
         self.samples = self.size = n

@@ -1,4 +1,4 @@
-"""The datasets by name, as the DATASET key of the input has them."""
+"""Catalogue of the datasets: opens the one that a value of DATASET names, and lists its files."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from hpcai.data.weather.weather_dataset import Weather
 
 TARGET_SUBSET, TARGET_FULL = 0.85, 0.90
-ASKED = ("SAMPLES", "CLASSES", "RESOLUTION", "SEED")  # KEYs that say which data, beside DATASET
+ASKED = ("SAMPLES", "CLASSES", "RESOLUTION", "SEED")  # KEYs that select the data, with DATASET
 
 
 def check(spec: str) -> None:
-    """Whether the files of a DATASET value are there, without reading them; DataError says what is allowed."""
+    """Check that the files of a DATASET value exist, without reading them; DataError says what is allowed."""
     if spec != dataset_paths.GENERATED:
         dataset_paths.locate(spec)
 
 
 def open_for(settings: Mapping[str, Any], copied: Path | None = None) -> "Dataset":
-    """Opens the dataset that the settings of a case name; see `open_dataset`."""
+    """Open the dataset that the settings of a case name; see `open_dataset`."""
     asked = {name.lower(): settings[name] for name in ASKED}
     return open_dataset(settings["DATASET"], copied=copied, **asked)
 
@@ -40,11 +40,11 @@ def open_dataset(
     resolution: int = 0,
     seed: int = 0,
 ) -> "Dataset":
-    """Opens the dataset that a DATASET value names; the last two that were asked for stay in memory.
+    """Open the dataset that a DATASET value names; the last two stay in memory.
 
-    samples: 0 for all, else that many training samples (2 … n), class by class in turn; validation stays whole.
-    copied: where a copy of its files lies, to be read instead, and not kept in memory: copies come and go.
-    classes, resolution, seed: what generated data are made by, 0 for the defaults; data of other kinds have their own.
+    samples: 0 for all, else that many training samples (2 … n), interleaved by class; validation stays whole.
+    copied: path of a copy of the files that is read instead; it is not cached in memory, since copies are temporary.
+    classes, resolution, seed: parameters of generated data, 0 for the defaults; other data have fixed ones.
     Raises DataError if the files are missing or damaged. The same on every rank.
     """
     if spec == dataset_paths.GENERATED:
@@ -65,7 +65,7 @@ def is_weather(spec: str) -> bool:
 def open_weather_for(
     settings: Mapping[str, Any], copied: Path | None = None, comm: "MPI.Comm | None" = None, *, surveyed: bool = True
 ) -> "Weather":
-    """Opens the climate fields that the settings of a case name; see `open_weather`."""
+    """Open the climate fields that the settings of a case name; see `open_weather`."""
     asked = {name.lower(): settings[name] for name in ASKED}
     return open_weather(settings["DATASET"], copied=copied, comm=comm, surveyed=surveyed, **asked)
 
@@ -81,7 +81,7 @@ def open_weather(
     seed: int = 0,
     surveyed: bool = True,
 ) -> "Weather":
-    """Opens the climate fields that a DATASET value names, generated or in files; `copied` as in `open_dataset`.
+    """Open the climate fields that a DATASET value names, generated or in files; `copied` as in `open_dataset`.
 
     samples: 0 for all, else that many training frames, evenly spread; validation stays whole. classes, resolution,
     seed: what generated fields are made by, 0 for the defaults; files have their own. Where published files have no
@@ -125,9 +125,9 @@ def _generated(samples: int, classes: int, resolution: int, seed: int) -> "Datas
 
 
 def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Path]:
-    """The files of a dataset that validation and the training samples `needed` (None: all) lie in; none if it has none.
+    """The files that contain the validation samples and the training samples `needed` (None: all); empty without files.
 
-    needed: one flag for each of the training samples that `open_dataset` gives with these `samples`.
+    needed: one flag for each of the training samples that `open_dataset` selects with these `samples`.
     """
     if spec == dataset_paths.GENERATED:
         return []

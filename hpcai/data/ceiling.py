@@ -1,8 +1,8 @@
-"""The best quality that generated images allow: Bayes' rule on their symbols, averaged over random trials.
+"""Ceiling of the quality on generated images: Bayes' rule on their symbols, averaged over random trials.
 
-An image is a random function of its symbols, of a shift by whole cells and of what tells nothing of the class (a
-shift within a cell, synonyms, light, noise). So nobody who sees images judges better than who sees the shifted
-symbols, and that one's quality is known: an upper bound for images, reached where every symbol can be recognised.
+An image is a random function of its symbols, of a shift by whole cells, and of variables that are independent of the
+class (a shift within a cell, synonyms, light, noise). No classifier of images can be better than the Bayes classifier
+of the shifted symbols. Its quality is therefore an upper bound, reached if every symbol can be recognised.
 """
 
 from typing import Any, NamedTuple
@@ -13,22 +13,22 @@ import numpy.typing as npt
 from hpcai.kernels.images import TRIALS, Formula, Part
 from hpcai.kernels.images.numba_cpu import below, compiled, draw, draw_cells, draw_code, key_of
 
-_WORK = 10**9  # steps of the innermost loops, about a second
+_WORK = 10**9  # iterations of the innermost loops, about a second
 _FEWEST, _MOST = 500, 20_000  # trials
 
 
 class Ceiling(NamedTuple):
-    """Top-1 quality that nothing can exceed on average, and the standard error of its estimate."""
+    """Highest expected top-1 quality of any classifier, and the standard error of its estimate."""
 
     quality: float
     error: float
 
 
 def ceiling(formula: Formula) -> Ceiling:
-    """The ceiling of a formula's images with their noisy labels; the same on every rank and machine.
+    """Ceiling of a formula's images with their noisy labels; the same on every rank and machine.
 
-    A classifier that is right with probability A about the class is right with probability
-    A (1 - eta + eta / K) + (1 - A) eta / K about a label that was replaced, with probability eta, by a uniform draw.
+    A classifier that predicts the class with accuracy A predicts a label that is replaced by a uniform draw with
+    probability eta with accuracy A (1 - eta + eta / K) + (1 - A) eta / K.
     """
     weights = _weights(formula)
     codes = _codes(key_of(formula), formula.tag_of(Part.CODE), formula.symbols, formula.classes, formula.grid**2)
@@ -40,7 +40,7 @@ def ceiling(formula: Formula) -> Ceiling:
 
 
 def trials(formula: Formula) -> int:
-    """Images that Bayes' rule is tried on: as many as take seconds."""
+    """Number of images that Bayes' rule is applied to: as many as take seconds."""
     cells, shifts = formula.grid**2, formula.shifts**2
     steps = shifts * formula.classes * (2 + cells / formula.symbols)
     return int(min(_MOST, max(_FEWEST, _WORK // steps)))

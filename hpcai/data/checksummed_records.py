@@ -1,4 +1,4 @@
-"""Equal pieces that lie one after the other in a file, read at their places, each with its checksum."""
+"""Records of equal size in a file, read by offset and verified by CRC-32."""
 
 import os
 import zlib
@@ -13,10 +13,10 @@ from hpcai.errors import DataError
 
 
 class ChecksummedRecords:
-    """The pieces of one file from byte `begin` on; sums, uint32[n], are their CRC-32.
+    """Consecutive records of one file from byte `begin` on; sums, uint32[n], are their CRC-32.
 
-    The file is opened once by each process, at the first reading, so any number of threads may read at once. `source`
-    says what a piece was made from, `check` which command finds all that are damaged.
+    Each process opens the file once, at its first reading; any number of threads may read at the same time. source:
+    origin of a record, for messages; check: command that finds all damaged records.
     """
 
     def __init__(
@@ -26,11 +26,11 @@ class ChecksummedRecords:
         self._descriptor, self._opening = -1, Lock()
 
     def read(self, number: int, into: memoryview) -> None:
-        """Read one piece into so many bytes; DataError if that fails, or its checksum is another."""
-        place, done = self._begin + number * len(into), 0
+        """Read one record into `into`; DataError if that fails or the checksum differs."""
+        offset, done = self._begin + number * len(into), 0
         try:
             while done < len(into):
-                count = os.preadv(self._open(), [into[done:]], place + done)
+                count = os.preadv(self._open(), [into[done:]], offset + done)
                 if count == 0:
                     raise DataError(f"{self.path} ends in sample {number}; allowed: a whole shard")
                 done += count

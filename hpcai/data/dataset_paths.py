@@ -1,4 +1,4 @@
-"""Where the files of the datasets lie; looks at names only, so the check of an input costs nothing."""
+"""Paths of the files of a dataset, by its name; looks at file names only, so that checking an input is cheap."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "validation": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
-GENERATED = "generated"  # has no place
-INDEX = "index.json"  # what makes a folder of shards a dataset
+GENERATED = "generated"  # has no files
+INDEX = "index.json"  # of a folder with image shards
 PACKED = "a folder made by `python -m hpcai.data.pack SOURCE TARGET`"
 WEATHER = "extremeweather"
-WEATHER_INDEX = "weather.json"  # what makes a folder of shards of climate fields a dataset
+WEATHER_INDEX = "weather.json"  # of a folder with shards of climate fields
 WEATHER_ALLOWED = f"{GENERATED} | {WEATHER}:PATH"
 YEARS = "climo_*.h5"
 ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED} | imagenet:PATH"
@@ -31,7 +31,7 @@ def locate(spec: str) -> Path:
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}; allowed: folders that may be searched"
         raise DataError(f"dataset {spec}: {reason}") from None
-    except RuntimeError as error:  # ~user, whom nobody knows
+    except RuntimeError as error:  # ~USER of an unknown user
         raise DataError(f"dataset {spec}: {error} allowed: ~ or ~USER of a user who has a home") from None
 
 
@@ -49,7 +49,7 @@ def _located(spec: str) -> Path:
 
 
 def packed(folder: Path, name: str) -> Path | None:
-    """The file of that name in the folder, compressed or not; None if there is neither."""
+    """The file of that name in the folder, compressed or not; None if neither exists."""
     return next((file for file in (folder / f"{name}.gz", folder / name) if file.is_file()), None)
 
 

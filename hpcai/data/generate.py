@@ -1,7 +1,9 @@
-"""Writes generated weather as files in the published layout: `python -m hpcai.data.generate FOLDER [--years 2] ...`.
+"""Command that writes generated weather as files in the published layout.
 
-`mpirun -np N` in front of it divides the years. Years that lie there complete are kept, so a job that was ended goes on
-where it stopped. Exit codes: 0 done · 2 illegal options, or files of something else · 3 broken off.
+Usage: `python -m hpcai.data.generate FOLDER [--years 2] ...`.
+
+`mpirun -np N` in front of it divides the years. Complete years are kept, so that an interrupted job can be
+resumed. Exit codes: 0 done · 2 illegal options, or files of something else · 3 broken off.
 """
 
 import argparse
@@ -18,14 +20,14 @@ if TYPE_CHECKING:
     from hpcai.comm.world import World
     from hpcai.data.weather.generated import Formula
 
-FORMULA = "formula"  # attribute of a file: what it was made by
+FORMULA = "formula"  # attribute of a file
 LEVEL = 1  # of gzip: more takes longer and saves little
 TILES = 16  # chunks along a side of the grid, as in the published files
 
 
 @dataclass(frozen=True)
 class Files:
-    """What the files of a job are: their folder, formula, frames of a year, and frames of a chunk."""
+    """Parameters of the files of a job: folder, formula, frames of a year, frames of a chunk."""
 
     folder: Path
     formula: "Formula"
@@ -34,7 +36,7 @@ class Files:
 
     @property
     def text(self) -> str:
-        """What tells files of this job from others."""
+        """Identifies the files of this job."""
         from hpcai.data.weather.generated import VERSION
 
         return f"generated weather, version {VERSION}, {self.frames} frames, {self.formula}"
@@ -75,7 +77,7 @@ def _files(options: argparse.Namespace) -> Files:
 
 
 def write(files: Files, year: int) -> Path:
-    """The file of a year, written unless it lies there; InputError if it is of something else."""
+    """The file of a year, written unless it exists; InputError if it has other contents."""
     from hpcai.data.weather.layout import file_name
 
     path = files.folder / file_name(year)

@@ -1,6 +1,6 @@
-"""Image classification of any size, made by formula: no files, no communication, and a known best quality.
+"""Generated image classification of any size: no files, no communication, and a known highest quality.
 
-A sample is a function of (seed, split, index) alone, so any rank makes any sample, and the first samples of a set stay
+A sample is a function of (seed, split, index) alone: any rank can make any sample, and the first samples of a set stay
 the same when it grows. The images are those of kernels/images; docs/DATASETS.md derives them.
 """
 
@@ -28,11 +28,11 @@ MEAN, STD = 0.50, 0.155  # of all pixel values / 255, whatever the formula
 SHARE = 0.93  # of the ceiling: the target
 COVERED = 64  # samples of each split in the fingerprint
 
-MANY = 100  # classes from which on the alphabet is the large one
+MANY = 100  # from so many classes on, the alphabet is the large one
 SYNONYMS = 2
 REPLACED_LABELS_FEW, REPLACED_LABELS_MANY = 0.2, 0.1
-MOST_CORRUPTED, MOST_CORRUPTED_LARGE = 6, 16  # twentieths of the cells; many classes in many cells bear more
-MARGIN = 1.7  # information in the cells over what names a class and a shift
+MOST_CORRUPTED, MOST_CORRUPTED_LARGE = 6, 16  # twentieths of the cells; many classes in many cells tolerate more
+MARGIN = 1.7  # information in the cells over that needed for class and shift
 
 
 def formula(classes: int, resolution: int, seed: int) -> Formula:
@@ -57,14 +57,14 @@ def formula(classes: int, resolution: int, seed: int) -> Formula:
 
 
 def _corrupted(classes: int, symbols: int, grid: int, most: int) -> int:
-    """The most twentieths of the cells that can be corrupted so that the others tell class and shift with a margin."""
+    """Most twentieths of the cells that may be corrupted while the rest determines class and shift with a margin."""
     needed = MARGIN * log2(classes * grid**2)
     enough = (twentieths for twentieths in range(most, 0, -1) if grid**2 * _bits(symbols, twentieths / 20) >= needed)
     return next(enough, 0)
 
 
 def _bits(symbols: int, corrupted: float) -> float:
-    """Bits that a cell tells of its symbol: the capacity of a channel that replaces it with that probability."""
+    """Bits of information of a cell on its symbol: capacity of a channel that replaces it with that probability."""
     wrong = corrupted * (1 - 1 / symbols)
     lost = wrong * log2(wrong / (symbols - 1)) + (1 - wrong) * log2(1 - wrong)
     return log2(symbols) + lost
@@ -96,11 +96,11 @@ class GeneratedSplit:
 
     @property
     def nbytes(self) -> int:
-        """Nothing is kept."""
+        """0: nothing is kept."""
         return 0
 
     def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
-        """What makes the images at indices on that device; None where they come from the host."""
+        """Function that generates the images at indices on that device; None if the host makes them."""
         from hpcai.machine.device import loads_kernels
 
         if not loads_kernels(device):
@@ -117,7 +117,7 @@ class GeneratedSplit:
 
 
 class GeneratedDataset(Dataset):
-    """A generated dataset; what costs time, its fingerprint and its ceiling, is worked out when it is asked for."""
+    """A generated dataset; fingerprint and ceiling, which take time, are computed on first use."""
 
     train: GeneratedSplit
     validation: GeneratedSplit
@@ -149,12 +149,12 @@ class GeneratedDataset(Dataset):
 
     @property
     def target(self) -> float:
-        """The share of the ceiling that a right training reaches."""
+        """Target: a share of the ceiling that correct training reaches."""
         return SHARE * self.ceiling
 
     @property
     def ceiling(self) -> float:
-        """Top-1 quality that no model can exceed but by chance."""
+        """Highest expected top-1 quality."""
         return self._best.quality
 
     @property

@@ -1,4 +1,4 @@
-"""What a dataset is: two splits of images with labels, and what is known about them."""
+"""Image datasets: two splits of images with labels, and their description."""
 
 import hashlib
 from collections.abc import Callable
@@ -33,20 +33,20 @@ class Split(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it keeps in memory."""
+        """Bytes kept in memory."""
 
 
 @runtime_checkable
 class MadeSplit(Split, Protocol):
-    """A split that may make its images where they are needed."""
+    """A split that can generate its images on the device."""
 
     def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
-        """What makes the images at indices on that device, uint8[n, C, H, W]; None where they come from the host."""
+        """Function that generates images by index on that device, uint8[n, C, H, W]; None if the host makes them."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArraySplit:
-    """A split that lies in memory: pixels uint8[n, C, H, W], classes int64[n]."""
+    """A split in memory: pixels uint8[n, C, H, W], classes int64[n]."""
 
     pixels: Pixels
     classes: Integers
@@ -78,9 +78,9 @@ class Dataset:
     """A dataset ready to train on; the same on every rank.
 
     shape is (C, H, W); mean and std are of the pixel values / 255, one for each channel; target is the top-1 quality to
-    reach; fingerprint is the SHA-256 of the contents (hexadecimal), source says where they came from. ceiling is the
-    best top-1 quality there can be, with its standard error, or None where nobody knows. crops: the part of an image
-    that is trained on or judged; None where it is the whole, as it is.
+    reach; fingerprint is the SHA-256 of the contents (hexadecimal); source is their origin. ceiling is the highest
+    possible top-1 quality with its standard error, or None if it is unknown. crops: the part of an image that is
+    delivered; None for the whole image.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Batches on the device, normalised: a thread loads ahead while the device trains."""
+"""Loader of normalised image batches on the device; a thread prefetches while the device trains."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -16,14 +16,14 @@ from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
 from hpcai.data.prefetch import Prefetcher, with_parameters
 from hpcai.data.random_crops import Boxes, Crops
-from hpcai.data.transfer import Staged, transfer_to
+from hpcai.data.transfer import DeviceBatch, transfer_to
 
 
 class Batch(NamedTuple):
-    """Samples as delivered: x float32[n, C, H, W], normalised, channels_last, and y int64[n] on the device.
+    """Delivered samples: x float32[n, C, H, W], normalised, channels_last, and y int64[n], both on the device.
 
-    indices, int64[n] on the host, come with the images from where those were read: they say what was delivered,
-    whatever was asked for.
+    indices, int64[n] on the host, travel with the images from where they were read: they are the samples delivered, not
+    the samples requested.
     """
 
     x: torch.Tensor
@@ -34,10 +34,9 @@ class Batch(NamedTuple):
 class Loader:
     """Turns index arrays into batches on the device.
 
-    mean and std are of the pixel values / 255, one for each channel; resolution is the side of the images, 0 for
-    their own; batch is the most samples of an index array; depth is how many batches the thread is ahead, 0 for no
-    thread: each batch is then loaded when it is asked for. With crops, only the part of an image is delivered that its
-    box says.
+    mean and std are of the pixel values / 255, one for each channel; resolution is the side of the delivered images, 0
+    for the stored one; batch is the most samples of an index array; depth is the number of batches loaded ahead, 0 for
+    loading on demand without a thread. With crops, only the box of an image is delivered.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class Loader:
         deviation = torch.tensor(std, device=device)
         self._scale, self._shift = 1 / (255 * deviation), -torch.tensor(mean, device=device) / deviation
         self._normalise = _on_device if device.type == "cuda" else _on_host
-        self._early = device.type != "cuda"  # the thread that loads normalises as well
+        self._early = device.type != "cuda"  # the loading thread normalises as well
         self._transfer = transfer_to(device, batch)
         self._reader = BatchReader(split, crops, resolution, device) if crops else None
         self._maker = split.maker(device) if isinstance(split, MadeSplit) else None
@@ -67,26 +66,26 @@ class Loader:
         return self._transfer.wait_seconds
 
     def measured(self) -> dict[str, float]:
-        """Nothing but `wait_seconds` is measured of images."""
+        """Empty: of images only `wait_seconds` is measured."""
         return {}
 
     def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
-        """The order in which `ranks` ranks take the draws of an epoch: any image is as near as any other."""
+        """The order in which `ranks` ranks take the draws of an epoch; random access to images is cheap."""
         return EpochOrder(sampler.size, seed, epoch)
 
     def augmentation(
         self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
     ) -> Iterator[Boxes] | None:
-        """Boxes of the steps start … stop - 1 of an epoch (None: to its end); None where images are used whole."""
+        """Boxes of the steps start … stop - 1 of an epoch (None: to its end); None if images are used whole."""
         if self._reader is None:
             return None
         return self._reader.crops.of_epoch(seed, member, epoch, shard, start, shard.steps if stop is None else stop)
 
     def __call__(self, batches: Iterable[Integers], boxes: Iterable[Boxes] | None = None) -> Iterator[Batch]:
-        """Batches for the index arrays (int64[n]), in their order; of crops those of the boxes, else the centre.
+        """Batches for the index arrays (int64[n]), in order; cropped to the boxes, or to the centre without boxes.
 
-        The thread walks through `batches`, starts with the first batch asked for and ends when the iterator is closed;
-        what it raises is raised here.
+        The thread iterates over `batches`, starts with the first request and ends when the iterator is closed; its
+        exceptions are raised here.
         """
         with self._reader.pool() if self._reader else nullcontext() as pool:
             items = (self._load(indices, box, pool) for indices, box in with_parameters(batches, boxes))
@@ -95,11 +94,11 @@ class Loader:
                     x = staged.images if self._early else self._normalised(staged)
                     yield Batch(self._resized(x), staged.labels, staged.indices)
 
-    def _load(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> Staged:
+    def _load(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> DeviceBatch:
         staged = self._stage(indices, boxes, pool)
         return replace(staged, images=self._normalised(staged)) if self._early else staged
 
-    def _stage(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> Staged:
+    def _stage(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> DeviceBatch:
         n, reader = len(indices), self._reader
         if n > self._batch:
             raise ValueError(f"a batch of {n} samples; allowed: at most {self._batch}")
@@ -114,7 +113,7 @@ class Loader:
             (n, *reader.shape), lambda out: reader.fill(out, indices, wanted, pool), labels, indices, to_device
         )
 
-    def _normalised(self, staged: Staged) -> torch.Tensor:
+    def _normalised(self, staged: DeviceBatch) -> torch.Tensor:
         images = self._reader.finish(staged.images, staged.boxes) if self._reader else staged.images
         return self._normalise(images, self._scale, self._shift)
 

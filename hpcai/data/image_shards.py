@@ -1,8 +1,9 @@
-"""Packed images: HDF5 shards of uint8 256 x 256 x 3 with labels, and the index that makes a dataset of them.
+"""Format of packed images: HDF5 shards of uint8 256 x 256 x 3 with labels, and the index of a set of shards.
 
-A shard has the datasets images uint8[n, 256, 256, 3] (contiguous, so that a sample lies in one piece), labels int32[n],
-crc32 uint32[n] of each image, files and refused (names below the source, and why), classes; and the attributes below.
-The index holds what all shards must be, so that opening a set reads no images.
+A shard has the datasets images uint8[n, 256, 256, 3] (contiguous, so that a sample is one range of bytes), labels
+int32[n], crc32 uint32[n] of each image, files, refused (names relative to the source, with reasons), classes, and
+attributes.
+The index describes all shards, so that opening a set reads no images.
 """
 
 import hashlib
@@ -33,9 +34,9 @@ SPLITS = (TRAIN, VALIDATION)
 
 @dataclass(frozen=True)
 class Entry:
-    """A shard as the index knows it: name, samples, bytes of the file, SHA-256 of the contents.
+    """A shard as described by the index: name, samples, bytes of the file, SHA-256 of the contents.
 
-    The images lie in one piece from byte `begin` on; `frame` is the SHA-256 of the bytes around them.
+    The images are contiguous from byte `begin` on; frame: SHA-256 of the bytes around them.
     """
 
     file: str
@@ -53,7 +54,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Index:
-    """A packed set: class names in the order of their numbers, the shards of both splits, images refused."""
+    """A packed set: class names by number, the shards of both splits, images refused."""
 
     classes: tuple[str, ...]
     train: tuple[Entry, ...]
@@ -104,29 +105,29 @@ def read_index(folder: Path) -> Index:
 
 
 def json_digest(content: Mapping[str, object]) -> str:
-    """SHA-256 (hexadecimal) of JSON, whatever the order of its names."""
+    """SHA-256 (hexadecimal) of JSON content, independent of the order of names."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Contents:
-    """SHA-256 of what a shard holds, whatever the layout of the file: images in order, then labels (little-endian)."""
+    """SHA-256 of a shard's contents, independent of the file layout: images in order, then labels (little-endian)."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256(f"{FORMAT} {SIDE} {CHANNELS}\n".encode())
 
     def add(self, images: npt.NDArray[np.uint8]) -> None:
-        """The next images, contiguous."""
+        """Add the next images, contiguous."""
         self._digest.update(images.data)
 
     def close(self, labels: npt.NDArray[np.int32]) -> str:
-        """The digest, once all images were added."""
+        """The digest, after all images were added."""
         self._digest.update(labels.astype("<i4").tobytes())
         return self._digest.hexdigest()
 
 
 def frame(path: Path, begin: int, length: int) -> str:
-    """SHA-256 (hexadecimal) of all bytes of a shard but its images': small, and what HDF5 builds on."""
+    """SHA-256 (hexadecimal) of the bytes of a shard around its images: the small metadata that HDF5 depends on."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         digest.update(file.read(begin))
@@ -136,7 +137,7 @@ def frame(path: Path, begin: int, length: int) -> str:
 
 
 class Framed(Protocol):
-    """What an index has of any shard: its bytes, where its pieces lie, and the digests of what is around and in it."""
+    """Fields that the index has for any kind of shard."""
 
     @property
     def nbytes(self) -> int: ...
@@ -155,9 +156,9 @@ class Framed(Protocol):
 
 
 def check_frame(path: Path, entry: Framed) -> None:
-    """Raise DataError if a shard is not as long as the index says, or differs from it around its images.
+    """Raise DataError if the size of a shard, or the bytes around its images, differ from the index.
 
-    HDF5 can stay in an endless loop over a damaged file, so this comes before it sees the file.
+    HDF5 can loop endlessly over a damaged file, so this is checked before HDF5 opens it.
     """
     try:
         nbytes = path.stat().st_size
@@ -174,7 +175,7 @@ def check_frame(path: Path, entry: Framed) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator["h5py.File"]:
-    """The HDF5 file, open for reading; what goes wrong with it inside the block is a DataError."""
+    """The HDF5 file, open for reading; its errors inside the block become DataError."""
     import h5py
 
     try:
@@ -185,5 +186,5 @@ def opened(path: Path) -> Iterator["h5py.File"]:
 
 
 def names(dataset: "h5py.Dataset") -> list[str]:
-    """Stored names as text; bytes that are none survive a way back to the file system."""
+    """Stored names as text; bytes that are not UTF-8 are preserved."""
     return [bytes(name).decode("utf-8", "surrogateescape") for name in dataset[:]]

@@ -1,8 +1,9 @@
-"""Copies of data files on one node: where they lie, who uses them, and whether they are whole. Knows nothing of MPI.
+"""Copies of data files on one node: their folders, locks and checksums. Independent of MPI.
 
-A copy is a folder with `files/`, `sums/` (the CRC-32 of each file) and a `lock`. One that a job has for itself is
-locked while that job lives: the kernel frees the lock with the process, however it ends, so a folder whose lock is free
-belongs to nobody, and the next job removes it. One that is kept is locked only while it is filled, and never removed.
+A copy is a folder with `files/`, `sums/` (the CRC-32 of each file) and a `lock`. The private copy of a job is locked
+while the job lives. The kernel releases the lock when the process ends, however it ends, so that a private folder
+without a lock is abandoned, and the next job removes it. A kept copy is locked only while it is filled, and never
+removed.
 """
 
 import fcntl
@@ -20,13 +21,13 @@ from typing import IO
 
 from hpcai.errors import DataError, HpcaiError
 
-OWN = "-job-"  # in the names of folders that a job has for itself
+PRIVATE = "-job-"  # in the names of private copies
 BLOCK = 8 << 20
 
 
 @dataclass(frozen=True)
 class File:
-    """A file to copy: where it is, its name in the copy, and its bytes."""
+    """A file to copy: its path, its name in the copy, and its bytes."""
 
     source: Path
     name: str
@@ -34,7 +35,7 @@ class File:
 
 
 def files_below(base: Path, paths: Iterable[Path]) -> list[File]:
-    """The files, named as they lie below `base`, or by their own name where that is itself a file."""
+    """The files, named by their path relative to `base`, or to its folder if `base` is a file."""
     root = base if base.is_dir() else base.parent
     found = []
     for path in paths:
@@ -44,7 +45,7 @@ def files_below(base: Path, paths: Iterable[Path]) -> list[File]:
 
 
 def user_folder() -> Path:
-    """This user's folder for copies on this node: below $HPCAI_LOCAL, else $TMPDIR, else /tmp; made if need be."""
+    """This user's folder for copies on this node, below $HPCAI_LOCAL, else $TMPDIR, else /tmp; created if missing."""
     variable = next((name for name in ("HPCAI_LOCAL", "TMPDIR") if os.environ.get(name)), None)
     root = Path(os.environ[variable]) if variable else Path("/tmp")
     folder = root / f"hpcai-{os.getuid()}"
@@ -58,7 +59,7 @@ def user_folder() -> Path:
 
 @contextmanager
 def placed(place: Path) -> Iterator[None]:
-    """What the system refuses there is an error of the place."""
+    """Turn an OSError inside the block into an error about the place."""
     try:
         yield
     except OSError as error:
@@ -76,7 +77,7 @@ def _readable(source: Path) -> Iterator[None]:
 
 
 class Copy:
-    """A folder for copies of one dataset, locked: for this job alone, or, if it is to be kept, while it is filled."""
+    """Locked folder for the copy of one dataset: private to this job, or kept and locked only while it is filled."""
 
     def __init__(self, place: Path, lock: IO[bytes], keep: bool) -> None:
         self.place, self._lock, self._keep = place, lock, keep
@@ -84,38 +85,38 @@ class Copy:
             (place / name).mkdir(exist_ok=True)
 
     def filled(self) -> None:
-        """Let other jobs have a folder that is kept."""
+        """Release a kept folder for other jobs."""
         if self._keep:
             self._lock.close()
 
     def close(self) -> None:
-        """Give the folder up: it is removed unless it is to be kept."""
+        """Remove the folder unless it is kept, and release the lock."""
         if not self._keep:
             remove(self.place)
         self._lock.close()
 
 
 def claim(fingerprint: str, keep: bool) -> Copy:
-    """A folder for the dataset of that fingerprint; waits while another job fills the same one.
+    """A folder for the dataset with that fingerprint; waits while another job fills the same one.
 
-    Removes what jobs left that were killed.
+    Removes the folders of jobs that were killed.
     """
     user = user_folder()
     with placed(user):
-        with _locked(user):  # so that nobody finds a folder before it is locked
+        with _locked(user):  # no other job may find the folder before it is locked
             _remove_abandoned(user)
-            place = user / fingerprint[:16] if keep else _own_folder(user, fingerprint)
+            place = user / fingerprint[:16] if keep else _private_folder(user, fingerprint)
             place.mkdir(exist_ok=True)
             lock = None if keep else _locked(place)
         return Copy(place, lock or _locked(place), keep)
 
 
-def _own_folder(user: Path, fingerprint: str) -> Path:
-    return Path(tempfile.mkdtemp(prefix=f"{fingerprint[:16]}{OWN}", dir=user))
+def _private_folder(user: Path, fingerprint: str) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f"{fingerprint[:16]}{PRIVATE}", dir=user))
 
 
 def _locked(folder: Path, wait: bool = True) -> IO[bytes]:
-    """The folder's lock, held until it is closed or the process ends; BlockingIOError if it must not wait for it."""
+    """The folder's lock, held until it is closed or the process ends; BlockingIOError if it is taken and not `wait`."""
     file = (folder / "lock").open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -126,19 +127,19 @@ def _locked(folder: Path, wait: bool = True) -> IO[bytes]:
 
 
 def _remove_abandoned(user: Path) -> None:
-    """Remove the folders of jobs that live no more."""
-    for folder in user.glob(f"*{OWN}*"):
+    """Remove the private folders of jobs that have ended."""
+    for folder in user.glob(f"*{PRIVATE}*"):
         with suppress(BlockingIOError, FileNotFoundError), _locked(folder, wait=False):
             remove(folder)
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder as far as it is there; several ranks may do so at once."""
+    """Remove a folder if it exists; several ranks may do so at once."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_space(place: Path, needed: int) -> None:
-    """Raise HpcaiError unless `needed` bytes are free at a place."""
+    """Raise HpcaiError unless `needed` bytes are free at `place`."""
     with placed(place):
         status = os.statvfs(place)
     free = status.f_bavail * status.f_frsize
@@ -150,7 +151,7 @@ def check_space(place: Path, needed: int) -> None:
 
 
 def is_whole(place: Path, file: File) -> bool:
-    """Whether the copy has the file's size and the CRC-32 that was found when it was made."""
+    """Whether the copy has the size of the file and the CRC-32 that was stored when it was made."""
     copy, sums = place / "files" / file.name, place / "sums" / file.name
     try:
         same_size = not copy.is_symlink() and copy.stat().st_size == file.nbytes
@@ -168,10 +169,10 @@ def _sum(path: Path) -> str:
 
 
 def copy_file(place: Path, file: File) -> None:
-    """Copy a file, whole or not at all; what was written is read again and compared."""
+    """Copy a file atomically; the copy is read again and compared."""
     target, sums = place / "files" / file.name, place / "sums" / file.name
     with placed(target):
-        part = _beside(target)
+        part = _part_of(target)
         try:
             found = _copied(file.source, part)
             if part.stat().st_size != file.nbytes or _sum(part) != found:
@@ -184,23 +185,23 @@ def copy_file(place: Path, file: File) -> None:
 
 
 def link_file(place: Path, file: File) -> None:
-    """Let a file that is not copied be read where it is; a copy that is there stays."""
+    """Link to a file that is not copied; an existing copy stays."""
     target = place / "files" / file.name
     with placed(target):
         if target.is_symlink() or not target.exists():
-            part = _beside(target)
+            part = _part_of(target)
             part.unlink(missing_ok=True)
             part.symlink_to(file.source.absolute())
             part.replace(target)
 
 
-def _beside(target: Path) -> Path:
+def _part_of(target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     return target.with_name(f".{target.name}.part")
 
 
 def _copied(source: Path, part: Path) -> str:
-    """CRC-32 of the bytes that were read: against faults, and several times faster than a digest against forgers."""
+    """CRC-32 of the bytes read: it detects faults and is several times faster than a cryptographic digest."""
     found, block = 0, memoryview(bytearray(BLOCK))
     with _opened(source) as origin, part.open("wb") as copy:
         while size := _read(origin, block, source):

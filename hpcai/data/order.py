@@ -1,4 +1,4 @@
-"""The order of an epoch and each rank's part of it: functions of the position, nothing is stored or exchanged."""
+"""Order of an epoch and each rank's part of it, as functions of the position: nothing is stored or exchanged."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,24 +13,24 @@ from hpcai.data.philox import Integers, Purpose, below, stream
 from hpcai.errors import DataError
 
 _FEISTEL_ROUNDS = 6
-_BLOCK = 8192  # positions worked out at a time, many steps of a small batch
+_BLOCK = 8192  # positions computed at a time, many steps of a small batch
 
 
 class Order(Protocol):
-    """A bijection on [0, n), another one for each epoch; the same on every rank."""
+    """A bijection on [0, n), different for each epoch, the same on every rank."""
 
     n: int
 
     def __call__(self, positions: Integers) -> Integers:
-        """Where the positions (int64, in [0, n)) of the epoch lead: int64 in [0, n), of the same shape."""
+        """Images of the positions (int64, in [0, n)) under the bijection: int64 in [0, n), of the same shape."""
 
 
 class EpochOrder:
-    """A bijection on [0, n), another one for each epoch; the same on every rank, without memory in n.
+    """A bijection on [0, n) in constant memory, different for each epoch, the same on every rank.
 
     A Feistel network over the mixed radix (left < a, right < b), a·b ≥ n, whose round functions are Philox draws;
-    results from n on are walked along their cycle until they fall below n. Source: Black and Rogaway, "Ciphers with
-    arbitrary finite domains", CT-RSA 2002, sections 4 and 5.
+    results of n or more follow their cycle until they fall below n (cycle walking). Source: Black and Rogaway,
+    "Ciphers with arbitrary finite domains", CT-RSA 2002, sections 4 and 5.
     """
 
     def __init__(self, n: int, seed: int, epoch: int) -> None:
@@ -43,19 +43,19 @@ class EpochOrder:
         self._streams = [stream(Purpose.EPOCH_ORDER, epoch, part) for part in range(_FEISTEL_ROUNDS)]
 
     def __call__(self, positions: Integers) -> Integers:
-        """Where the positions (int64, in [0, n)) of the epoch lead: int64 in [0, n), of the same shape."""
+        """Images of the positions (int64, in [0, n)) under the bijection: int64 in [0, n), of the same shape."""
         flat = np.reshape(positions, -1)
         parts = [self._walk(flat[start : start + _BLOCK]) for start in range(0, len(flat), _BLOCK)]
         return np.concatenate([np.empty(0, np.int64), *parts]).reshape(np.shape(positions))
 
     def _walk(self, positions: Integers) -> Integers:
-        places = self._permute(positions)
-        while (outside := np.flatnonzero(places >= self.n)).size:
-            places[outside] = self._permute(places[outside])
-        return places
+        found = self._permute(positions)
+        while (outside := np.flatnonzero(found >= self.n)).size:
+            found[outside] = self._permute(found[outside])
+        return found
 
-    def _permute(self, places: Integers) -> Integers:
-        left, right = np.divmod(places, self._right)
+    def _permute(self, numbers: Integers) -> Integers:
+        left, right = np.divmod(numbers, self._right)
         for part, number in enumerate(self._streams):
             if part % 2:
                 right = (right + below(self._right, self._seed, number, left)) % self._right
@@ -68,7 +68,7 @@ class EpochOrder:
 class _Part(ABC):
     """One rank's part of n samples, in steps of `batch`: positions rank, rank + ranks, … below n.
 
-    rank differs between the ranks of the group, all else is the same.
+    rank differs between the ranks of the group, the other fields do not.
     """
 
     n: int
@@ -79,15 +79,15 @@ class _Part(ABC):
     @property
     @abstractmethod
     def samples(self) -> int:
-        """Samples this rank takes."""
+        """Number of samples of this rank."""
 
     @property
     def steps(self) -> int:
-        """Steps this rank takes; the last may be smaller."""
+        """Number of steps of this rank; the last step may be smaller."""
         return -(-self.samples // self.batch)
 
     def step_positions(self, step: int) -> Integers:
-        """Positions that this rank takes at a step, int64."""
+        """Positions of this rank at a step, int64."""
         return self.positions(step, step + 1)
 
     def positions(self, step: int, stop: int) -> Integers:
@@ -99,7 +99,7 @@ class _Part(ABC):
 class Shard(_Part):
     """One rank's part of an epoch of n training samples, with equally many samples and steps on all ranks.
 
-    Raises DataError where no step is left.
+    Raises DataError if no step is left.
     """
 
     def __post_init__(self) -> None:
@@ -108,13 +108,13 @@ class Shard(_Part):
 
     @property
     def samples(self) -> int:
-        """Samples this rank trains on; a last batch of one is dropped, for batch normalisation needs two."""
+        """Samples that this rank trains on; a last batch of one is dropped, since batch normalisation needs two."""
         each = self.n // self.ranks
         return each - 1 if each % self.batch == 1 else each
 
     @property
     def rule(self) -> str:
-        """How the epoch is divided and what is left out, in a sentence; the same on every rank."""
+        """The division of the epoch and the samples left out, in a sentence; the same on every rank."""
         last = self.samples - (self.steps - 1) * self.batch
         return (
             f"rank r of {self.ranks} takes positions r, r + {self.ranks}, ... of the epoch's {self.n}:"
@@ -131,7 +131,7 @@ class ValidationShard(_Part):
 
     @property
     def samples(self) -> int:
-        """Samples this rank judges."""
+        """Samples that this rank evaluates."""
         return max(0, -(-(self.n - self.rank) // self.ranks))
 
 

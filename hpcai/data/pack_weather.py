@@ -1,5 +1,6 @@
-"""Pack published climate fields to be trained on in any order: `python -m hpcai.data.pack_weather SOURCE TARGET`.
+"""Command that packs published climate fields for training in any order.
 
+Usage: `python -m hpcai.data.pack_weather SOURCE TARGET`.
 `mpirun -np N` in front of it divides the work. Exit codes: 0 done · 1 a check that found damage · 2 illegal options or
 source · 3 broken off.
 """

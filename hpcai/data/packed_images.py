@@ -1,4 +1,4 @@
-"""Packed images as a dataset: opened by their index, read sample by sample from the shards, each with its checksum.
+"""Packed images as a dataset: opened by their index, read sample by sample from shards, with checksums.
 
 Only a set with the numbers of the official one is called `imagenet`. Source: Russakovsky et al., "ImageNet large scale
 visual recognition challenge", IJCV 115, 2015.
@@ -34,7 +34,7 @@ from hpcai.errors import DataError
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TARGET = 0.763
-CROPS = Crops(side=SIDE, judged=224)
+CROPS = Crops(side=SIDE, evaluated=224)
 SAMPLES = {TRAIN: 1_281_167, VALIDATION: 50_000}
 CLASSES, FIRST_CLASS, LAST_CLASS = 1000, "n01440764", "n15075141"
 
@@ -49,7 +49,7 @@ def open_packed(folder: Path, samples: int = 0) -> Dataset:
     return Dataset(
         name="imagenet" if is_official(index, validation.classes) else f"imagefolder-{len(index.classes)}",
         source=str(folder),
-        shape=(CHANNELS, CROPS.judged, CROPS.judged),
+        shape=(CHANNELS, CROPS.evaluated, CROPS.evaluated),
         classes=len(index.classes),
         mean=MEAN,
         std=STD,
@@ -62,7 +62,7 @@ def open_packed(folder: Path, samples: int = 0) -> Dataset:
 
 
 def is_official(index: Index, validation_classes: Integers) -> bool:
-    """Whether a set has the numbers of the official one: samples, classes and their names, 50 judged of each."""
+    """Whether a set has the official numbers of samples and classes, class names, and 50 validation images a class."""
     numbers = {name: index.samples(name) for name in (TRAIN, VALIDATION)}
     ends = (len(index.classes), index.classes[0], index.classes[-1])
     counts = np.bincount(validation_classes, minlength=CLASSES)
@@ -76,7 +76,7 @@ def _fingerprint(index: Index, samples: int) -> str:
 
 
 def files(folder: Path, samples: int = 0, needed: Mask | None = None) -> list[Path]:
-    """The files that opening, validation and the training samples `needed` (None: all of these `samples`) lie in."""
+    """The files of the index, of validation and of the training samples `needed` (None: all of these `samples`)."""
     index = read_index(folder)
     shards = [entry.file for entry in index.train]
     if samples or needed is not None:
@@ -87,9 +87,9 @@ def files(folder: Path, samples: int = 0, needed: Mask | None = None) -> list[Pa
 
 
 class PackedSplit:
-    """A split that lies in shards; images are uint8[n, 3, 256, 256], as they were packed.
+    """A split in shards; images are uint8[n, 3, 256, 256], as they were packed.
 
-    Shards are opened once by each process and read at given places, so any number of threads may read at once.
+    Each process opens a shard once and reads by offset, so that any number of threads may read at the same time.
     """
 
     def __init__(self, folder: Path, entries: Sequence[Entry], classes: int) -> None:
@@ -105,7 +105,7 @@ class PackedSplit:
         return self.classes[indices]
 
     def images(self, indices: Integers) -> Pixels:
-        """Images at the indices, uint8[n, 3, 256, 256] with the channels last in memory; read in ascending order."""
+        """Images at the indices, uint8[n, 3, 256, 256], channels last in memory; read in ascending order."""
         pixels = np.empty((len(indices), SIDE, SIDE, CHANNELS), np.uint8)
         for place in np.argsort(indices, kind="stable").tolist():
             number = int(np.searchsorted(self._ends, indices[place], side="right"))
@@ -115,16 +115,16 @@ class PackedSplit:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the classes, of all and by shard, and of the checksums; the images stay in their files."""
+        """Bytes of the classes, of all and by shard, and of the checksums; the images stay in the files."""
         return self.classes.nbytes + sum(shard.nbytes for shard in self._shards)
 
     def shards_of(self, indices: Integers) -> list[int]:
-        """Numbers of the shards that these samples lie in."""
+        """Numbers of the shards that contain these samples."""
         return [*map(int, np.unique(np.searchsorted(self._ends, indices, side="right")))]
 
 
 class _Shard:
-    """One file: what is known of its samples, and where they lie."""
+    """One shard: labels, checksums and offsets of its samples."""
 
     def __init__(self, folder: Path, entry: Entry, classes: int) -> None:
         self.path, self.samples = folder / entry.file, entry.samples
@@ -139,7 +139,7 @@ class _Shard:
         if not len(self.labels) == len(self._sums) == entry.samples or not self._in_range(classes):
             raise DataError(f"{self.path} has labels that do not fit its images; allowed: a shard as it was packed")
         source = partial(_source, self.path)
-        self._pieces = ChecksummedRecords(
+        self._records = ChecksummedRecords(
             self.path, entry.begin, self._sums, source, "python -m hpcai.data.pack --check"
         )
 
@@ -152,8 +152,8 @@ class _Shard:
         return self.samples == 0 or 0 <= self.labels.min() <= self.labels.max() < classes
 
     def read(self, number: int, pixels: Pixels) -> None:
-        """Read one sample into uint8[256, 256, 3]; DataError if that fails, or its checksum is another."""
-        self._pieces.read(number, pixels.data.cast("B"))
+        """Read one sample into uint8[256, 256, 3]; DataError if that fails or the checksum differs."""
+        self._records.read(number, pixels.data.cast("B"))
 
 
 def _source(path: Path, number: int) -> str:
@@ -162,7 +162,7 @@ def _source(path: Path, number: int) -> str:
 
 
 class Selection:
-    """Chosen samples of a split."""
+    """Selected samples of a split."""
 
     def __init__(self, split: Split, chosen: Integers) -> None:
         self._split, self._chosen = split, chosen

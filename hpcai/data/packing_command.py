@@ -1,4 +1,4 @@
-"""What the commands that pack have in common: each runs alone or under an MPI launcher, and every rank ends alike."""
+"""Common part of the packing commands, which run alone or under an MPI launcher, with one exit code on all ranks."""
 
 import argparse
 import contextlib
@@ -19,8 +19,8 @@ SHARD_BYTES = 10**9
 
 def command(options_of: Callable[[], argparse.Namespace], run: Callable[[argparse.Namespace, "World"], int]) -> int:
     """Run the job with its options; the exit code, the same on every rank."""
-    speaks = launcher.environment_rank(os.environ) == 0
-    with contextlib.nullcontext() if speaks else contextlib.redirect_stderr(io.StringIO()):
+    is_first = launcher.environment_rank(os.environ) == 0
+    with contextlib.nullcontext() if is_first else contextlib.redirect_stderr(io.StringIO()):
         options = options_of()
     from hpcai.comm import world as worlds
 
@@ -28,17 +28,17 @@ def command(options_of: Callable[[], argparse.Namespace], run: Callable[[argpars
     try:
         code = run(options, worlds.join())
     except Refused as error:
-        if speaks:
+        if is_first:
             print(f"hpcai: {error}", file=sys.stderr)
         code = error.exit_code
-    except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was
+    except BaseException as error:  # noqa: BLE001 - the job ends here on any error
         worlds.abort_because(error)
     worlds.finish()
     return code
 
 
 def count(text: str) -> int:
-    """A whole number of an option."""
+    """A non-negative integer as the value of an option."""
     if not text.isascii() or not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r}; allowed: a whole number of at least 0")
     return int(text)

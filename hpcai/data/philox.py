@@ -1,6 +1,6 @@
-"""Philox4x32-10, a counter-based generator: every draw is a pure function of (seed, stream, counter).
+"""Philox4x32-10, a counter-based random number generator: a draw is a pure function of (seed, stream, counter).
 
-Nothing is stored between draws, so any rank makes any draw in any order and gets the same integers on every machine.
+There is no state, so that any rank makes any draw in any order and gets the same integers on every machine.
 """
 
 from enum import IntEnum
@@ -20,7 +20,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 
 class Purpose(IntEnum):
-    """What a draw is for; part of the stream, so no two uses ever share draws. The values never change."""
+    """Purpose of a draw, part of the stream, so that no two uses share draws. The values never change."""
 
     MULTINOMIAL = 1
     POISSON = 2
@@ -79,7 +79,7 @@ def uniform64(seed: int, stream_number: int, counters: Integers) -> Words:
 
 
 def seed_of(seed: int, purpose: Purpose, instance: int) -> int:
-    """A seed, 0 to 2^63 - 1, for a generator of another kind, one for each use."""
+    """A seed, 0 to 2^63 - 1, for another kind of generator, different for each use."""
     return int(uniform64(seed, stream(purpose, instance), np.zeros(1, np.int64))[0] >> np.uint64(1))
 
 

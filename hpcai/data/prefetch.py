@@ -1,4 +1,4 @@
-"""A thread that works ahead of the one who takes what it makes."""
+"""Prefetching: an iterator that runs ahead of its consumer in a thread."""
 
 from collections.abc import Iterable, Iterator
 from queue import SimpleQueue
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def with_parameters(batches: Iterable[Integers], parameters: Iterable[T] | None) -> Iterator[tuple[Integers, T | None]]:
-    """Index arrays with what belongs to each; None where there is nothing."""
+    """Index arrays, each with its parameters; None without parameters."""
     if parameters is None:
         return ((indices, None) for indices in batches)
     return zip(batches, parameters, strict=True)
@@ -22,12 +22,12 @@ class _Raised(NamedTuple):
 
 
 class Prefetcher(Generic[T]):
-    """An iterator that runs in a thread, at most `depth` items ahead of the one who takes them."""
+    """Iterator that runs in a thread, at most `depth` items ahead of its consumer."""
 
     def __init__(self, items: Iterator[T], depth: int) -> None:
         self._items = items
         self._ready: SimpleQueue[T | _Raised] = SimpleQueue()
-        self._room: SimpleQueue[None] = SimpleQueue()  # one of the interpreter's own, not written in Python
+        self._room: SimpleQueue[None] = SimpleQueue()  # implemented in C
         for _ in range(depth):
             self._room.put(None)
         self._closed = False
@@ -45,19 +45,19 @@ class Prefetcher(Generic[T]):
         return item
 
     def close(self) -> None:
-        """Ends the thread, after the item it is working on."""
+        """End the thread after its present item."""
         self._closed = True
         self._room.put(None)
         self._thread.join()
 
-    def _asked(self) -> bool:
-        """Wait until there is room; whether there is still somebody who asks."""
+    def _may_go_on(self) -> bool:
+        """Wait until an item may be made; False once the iterator is closed."""
         self._room.get()
         return not self._closed
 
     def _run(self) -> None:
         try:
-            while self._asked():
+            while self._may_go_on():
                 self._ready.put(next(self._items))
-        except BaseException as error:  # noqa: BLE001 - raised again by the one who waits, StopIteration as well
+        except BaseException as error:  # noqa: BLE001 - raised again in the consumer, StopIteration as well
             self._ready.put(_Raised(error))

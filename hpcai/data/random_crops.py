@@ -1,8 +1,8 @@
-"""Which part of a stored image is trained on or judged: random resized crops with mirroring, and the centre crop.
+"""Random resized crops with mirroring for training, and the centre crop for evaluation.
 
-A training crop is a pure function of (seed, member, epoch, position in the epoch): the same whichever rank takes the
-position, and another one for each draw of a bootstrap. Source: Szegedy et al., "Going deeper with convolutions",
-CVPR 2015, section 6, for the sizes; the bounds and the ten attempts are those that the field's reference results use.
+A training crop is a pure function of (seed, member, epoch, position in the epoch): it does not depend on the rank, and
+each draw of a bootstrap has its own. Source: Szegedy et al., "Going deeper with convolutions", CVPR 2015, section 6,
+for the sizes; the bounds and the ten attempts are those of the reference results of the field.
 """
 
 from collections.abc import Iterator
@@ -21,35 +21,37 @@ Boxes = npt.NDArray[np.int32]  # [n, 5]: top, left, height, width in pixels; 1 w
 LEAST_AREA = 0.08
 WIDEST = Decimal(4) / 3  # width over height; its inverse is the narrowest
 ATTEMPTS = 10
-_PLACE, _MIRROR = ATTEMPTS, ATTEMPTS + 1  # parts of the stream after those of the attempts
+_PLACE, _MIRROR = ATTEMPTS, ATTEMPTS + 1  # parts of the stream, after those of the attempts
 _RATIOS = 4096
-_BLOCK = 8192  # positions worked out at a time, many steps of a small batch
+_BLOCK = 8192  # positions computed at a time, many steps of a small batch
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
 class Crops:
-    """Crops of square images of `side` pixels: the centre that is judged has `judged`, as has what is delivered
-    where no resolution is asked for."""
+    """Crops of square images of `side` pixels.
+
+    evaluated: side of the centre crop for evaluation, and of the delivered images unless RESOLUTION says otherwise.
+    """
 
     side: int
-    judged: int
+    evaluated: int
 
     def evaluation(self, n: int) -> Boxes:
-        """The centre, n times."""
-        start = (self.side - self.judged) // 2
-        return np.tile(np.array([start, start, self.judged, self.judged, 0], np.int32), (n, 1))
+        """The centre crop, n times."""
+        start = (self.side - self.evaluated) // 2
+        return np.tile(np.array([start, start, self.evaluated, self.evaluated, 0], np.int32), (n, 1))
 
     def of_epoch(self, seed: int, member: int, epoch: int, shard: Shard, start: int, stop: int) -> Iterator[Boxes]:
-        """Training crops of the steps start … stop - 1 of one rank's epoch, beside `order.training_indices`."""
+        """Training crops of the steps start … stop - 1 of one rank's epoch, ordered as `order.training_indices`."""
         at_once = max(1, _BLOCK // shard.batch)
         for step in range(start, stop, at_once):
             boxes = self.training(seed, member, epoch * shard.n + shard.positions(step, min(step + at_once, stop)))
             yield from np.split(boxes, range(shard.batch, len(boxes), shard.batch))
 
     def training(self, seed: int, member: int, draws: Integers) -> Boxes:
-        """Training crops of a member's draws (int64), counted through all its epochs."""
+        """Training crops of a member's draws (int64), numbered through all epochs."""
         sizes = self._sizes(seed, member, draws)
         drawn = uniform64(seed, stream(Purpose.CROPS, member, _PLACE), draws)
         room = (self.side - sizes + 1).astype(np.uint64)
@@ -58,7 +60,7 @@ class Crops:
         return np.column_stack([places, sizes, mirrored]).astype(np.int32)
 
     def _sizes(self, seed: int, member: int, draws: Integers) -> Integers:
-        """Height and width, int64[n, 2]: of the first attempt that fits, of the whole image where none does."""
+        """Height and width, int64[n, 2]: of the first attempt that fits, else of the whole image."""
         sizes = np.full((len(draws), 2), self.side, np.int64)
         open_ = np.arange(len(draws))
         for attempt in range(ATTEMPTS):

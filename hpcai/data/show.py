@@ -1,11 +1,11 @@
-"""Draws a frame of a file in the published layout: `python -m hpcai.data.show FILE FRAME --png OUT`.
+"""Command that draws a frame of a file in the published layout: `python -m hpcai.data.show FILE FRAME --png OUT`.
 
-Boxes of the file are drawn in full lines; predictions, which `--predictions FILE` adds, dashed with their scores. They
-are an HDF5 file with a data set `detections`, float32[frames, n, 6], rows [ymin, xmin, ymax, xmax, score, class]; rows
-with a negative score are not used. Where it has `moments` as well, int32[frames, 2], these are the year and the step of
-each frame, and the one of the file's year is drawn; where it has the attribute `classes`, that is what its classes are
-called in the published layout. Where it has the `boxes` that the predictions were judged by, and these are others than
-those of the frame, that is said. matplotlib is an optional extra (`pip install .[plots]`).
+Boxes of the file are solid lines; predictions are dashed and have their scores. `--predictions FILE` names an HDF5
+file with a data set `detections`, float32[frames, n, 6], rows [ymin, xmin, ymax, xmax, score, class]; rows with a
+negative score are unused. If it contains `moments`, int32[frames, 2], these are year and step of each frame, and the
+frame of the file's year is drawn. The attribute `classes` maps its classes to those of the published layout. If its
+`boxes`, by which the predictions were evaluated, differ from those of the frame, a warning is printed. matplotlib is
+an optional extra (`pip install .[plots]`).
 """
 
 import argparse
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("tab:orange", "tab:red", "white", "tab:pink")  # of the classes
-SHOWN = 0.3  # least score of a prediction that is drawn, unless asked for otherwise
+SHOWN = 0.3  # default of the least score that is drawn
 FOREIGN = "the frame is of another year, grid or seed"
-NAMED = 8  # frames, at most, that are named where the one asked for is missing
+NAMED = 8  # frames at most that are listed if the requested one is missing
 _NAME = re.compile(r"climo_(\d{4})\.h5")
 Numbers = NDArray[np.floating[Any]]
 
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.predictions:
             row = place(options.predictions, options.file, options.frame)
             detections = read_detections(options.predictions, row)
-            if not judged_by(options.predictions, row, boxes, fields.shape[1:]):
-                print(f"hpcai: {options.predictions} was judged by other boxes: {FOREIGN}", file=sys.stderr)
+            if not evaluated_by(options.predictions, row, boxes, fields.shape[1:]):
+                print(f"hpcai: {options.predictions} was evaluated by other boxes: {FOREIGN}", file=sys.stderr)
         title = f"{options.file.name}, frame {options.frame}"
         draw(options.png, title, fields, boxes, detections[detections[:, 4] >= options.score])
     except HpcaiError as error:
@@ -70,9 +70,9 @@ def read(path: Path, frame: int) -> tuple[Numbers, NDArray[np.int32]]:
 
 
 def place(predictions: Path, file: Path, frame: int) -> int:
-    """Where the predictions of a frame of a file stand; the frame's own number unless year and step are told.
+    """Row of the predictions of a frame; the number of the frame unless the predictions have year and step.
 
-    InputError if they have no such frame, or the file's name no year.
+    InputError if there is no such frame, or no year in the file's name.
     """
     moments = _moments(predictions)
     if moments is None:
@@ -98,7 +98,7 @@ def _moments(path: Path) -> NDArray[np.int32] | None:
 
 
 def _there(moments: NDArray[np.int32], year: int, frame: int) -> str:
-    """Which frames there are, in words: of that year those nearest to one, else the years."""
+    """The existing frames, in words: those of the year nearest to `frame`, else the years."""
     steps = np.unique(moments[moments[:, 0] == year, 1])
     if len(steps) == 0:
         return f"allowed: frames of {', '.join(map(str, np.unique(moments[:, 0])))}"
@@ -108,7 +108,7 @@ def _there(moments: NDArray[np.int32], year: int, frame: int) -> str:
 
 
 def read_detections(path: Path, frame: int) -> Numbers:
-    """Rows [ymin, xmin, ymax, xmax, score, class] of the frame that stands there, float32[n, 6]; published classes."""
+    """Detections [ymin, xmin, ymax, xmax, score, class] of a row, float32[n, 6], with published classes."""
     rows = _row(path, DETECTIONS, frame)
     if rows.ndim != 2 or rows.shape[1] != 6:
         raise DataError(f"{path}: {DETECTIONS} has rows of shape {rows.shape}; allowed: (n, 6)")
@@ -120,26 +120,26 @@ def read_detections(path: Path, frame: int) -> Numbers:
     return used
 
 
-def judged_by(predictions: Path, row: int, boxes: NDArray[np.int32], grid: tuple[int, ...]) -> bool:
-    """Whether the boxes int32[n, 5] of a frame (height, width) are those that the predictions there were judged by.
+def evaluated_by(predictions: Path, row: int, boxes: NDArray[np.int32], grid: tuple[int, ...]) -> bool:
+    """Whether the predictions of a row were evaluated by the boxes int32[n, 5] of a frame; grid: height, width.
 
-    As the reader has them, and of the classes that there were to be found; True where the predictions tell of none.
+    Compared after cleaning, for the classes of the detector; True if the predictions contain no boxes.
     """
     import h5py
 
     with _readable(predictions), h5py.File(predictions) as file:
         if BOXES not in file:
             return True
-        told = np.asarray(file[BOXES][row])
+        stored = np.asarray(file[BOXES][row])
     numbers, (height, width) = _classes(predictions), grid
-    told = told[told[:, 4] >= 0]
-    told[:, 4] = numbers[told[:, 4]]
+    stored = stored[stored[:, 4] >= 0]
+    stored[:, 4] = numbers[stored[:, 4]]
     own = cleaned(boxes[None], height, width)[0][0]
-    return sorted(own[np.isin(own[:, 4], numbers)].tolist()) == sorted(told.tolist())
+    return sorted(own[np.isin(own[:, 4], numbers)].tolist()) == sorted(stored.tolist())
 
 
 def _classes(path: Path) -> NDArray[np.int64]:
-    """The published number of each class that predictions have; their own, unless the file has others."""
+    """Published number of each class of the predictions; the same number unless the file says otherwise."""
     import h5py
 
     with _readable(path), h5py.File(path) as file:
@@ -159,7 +159,7 @@ def _row(path: Path, name: str, frame: int) -> NDArray[Any]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """What the system, or the HDF5 library, cannot read inside the block is a DataError."""
+    """Turn an OSError inside the block into a DataError."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Staging (HPC AI500 V3, data duplicator): each node copies what its models need to a place of its own, once.
+"""Staging (HPC AI500 V3, data duplicator): each node copies the data of its models to local storage, once.
 
-The ranks of a node divide the files; all ranks of the job end together if one node cannot hold them. Files that no
-model of the node trains on are linked: out of bag, outside the clock, they are read from where they are.
+The ranks of a node divide the files; all ranks of the job end together if one node lacks space. Files that no model of
+the node trains on are linked: out-of-bag evaluation, outside the timed region, reads them from their original place.
 """
 
 from collections.abc import Iterator
@@ -50,18 +50,18 @@ class StagedDataset:
 
 @contextmanager
 def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) -> Iterator[StagedDataset | None]:
-    """Within, the data of a case lie on every node; None if STAGE is none, and on idle ranks. Collective over `world`.
+    """Context in which the data of a case are on every node; None if STAGE is none, and on idle ranks.
 
-    When `ending` says that the run is to end, no further file is copied, and the dataset stays where it is.
+    Collective over `world`. After a shutdown request no further file is copied, and the original is used.
 
-    measured, the same on all active ranks: bytes copied to all nodes, reused_bytes (of copies that were there), seconds
-    of the slowest rank, nodes, kept. Refused on all ranks if one node lacks space, or its copy is not the original.
+    measured, the same on all active ranks: bytes copied to all nodes, reused_bytes (of existing copies), seconds of the
+    slowest rank, nodes, kept. Refused on all ranks if a node lacks space, or if its copy differs from the original.
     """
     if case["STAGE"] == "none":
         yield None
         return
     original = convert(agreed(world.comm, lambda: asdict(_original(case))), Original)
-    share = _Share(case, group, original, shutdown) if group else None
+    share = _NodeShare(case, group, original, shutdown) if group else None
     try:
         for step in ("claim", "divide", "check_space", "fill", "open"):
             if step == "open" and shutdown.agreed(world.comm):
@@ -77,7 +77,7 @@ def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) ->
 
 
 def _nothing() -> None:
-    """An idle rank's part."""
+    """Step of an idle rank."""
 
 
 def _opened(case: Case, samples: int, copied: Path | None = None) -> Dataset | Weather:
@@ -94,8 +94,8 @@ def _original(case: Case) -> Original:
     return Original(dataset.fingerprint, len(dataset.train), whole)
 
 
-class _Share:
-    """One rank's share of the work of its node; the steps are taken by all ranks of the job at once."""
+class _NodeShare:
+    """One rank's share of the copies of its node; all ranks of the job take the steps together."""
 
     def __init__(self, case: Case, group: Group, original: Original, shutdown: Shutdown) -> None:
         self.case, self.group, self.shutdown = case, group, shutdown
@@ -105,13 +105,13 @@ class _Share:
         self.copy: node_copies.Copy | None = None  # on the node's first rank, which holds the lock
         self.place: Path | None = None
         self.missing: list[node_copies.File] = []
-        self.needed: list[node_copies.File] = []  # by the whole node; known to its first rank, as are the others
+        self.needed: list[node_copies.File] = []  # by the node; known to its first rank only, as `others` are
         self.others: list[node_copies.File] = []
         self.reused, self.begin, self.seconds = 0, clock.now(), 0.0
         self.dataset: Dataset | Weather | None = None
 
     def claim(self) -> None:
-        """The first rank of the node gets a place, and finds out what has to be there."""
+        """Lock a folder and list the needed files, on the first rank of the node."""
         members = {*gather_all(self.node, self.group.coordinates.group)}
         if self.original.whole and self.node.rank == 0:
             self.copy = node_copies.claim(self.original.whole, self.keep)
@@ -122,7 +122,7 @@ class _Share:
             self.others = node_copies.files_below(dataset_paths.locate(spec), {*catalog.files(spec)} - {*needed})
 
     def divide(self) -> None:
-        """Which files this rank copies: its part of those needed, less those that are there already."""
+        """Determine the files that this rank copies: its part of the needed ones, without existing copies."""
         self.place, needed = self.node.bcast((self.place, self.needed))
         for file in needed[self.node.rank :: self.node.size]:
             if self.keep and self.place and node_copies.is_whole(self.place, file):
@@ -131,7 +131,7 @@ class _Share:
                 self.missing.append(file)
 
     def _trained(self, members: set[int]) -> Mask | None:
-        """The training samples that some of these models are trained on; None for all."""
+        """Mask of the training samples that these models train on; None for all."""
         models = self.group.groups
         if models == 1 or "SAMPLER" not in self.case.settings:
             return None
@@ -159,7 +159,7 @@ class _Share:
         self.seconds = clock.now() - self.begin
 
     def open(self) -> None:
-        """Open the dataset from the copy; DataError if its contents are not the original's."""
+        """Open the dataset from the copy; DataError if its contents differ from the original."""
         if self.place is None:
             return
         if self.copy:
@@ -184,12 +184,12 @@ class _Share:
         )
 
     def close(self) -> None:
-        """Give the copy up, after the last rank has read from it."""
+        """Release the copy, after the last rank has read from it."""
         if self.copy:
             self.copy.close()
         self.node.Free()
 
     def abandon(self) -> None:
-        """The job breaks off: any rank removes what its node does not keep."""
+        """Remove a private copy when the job breaks off."""
         if self.place and not self.keep:
             node_copies.remove(self.place)

@@ -1,7 +1,7 @@
-"""Makes the subset that comes with the package: `python -m hpcai.data.subset SOURCE TARGET`.
+"""Command that makes the shipped subset of Fashion-MNIST: `python -m hpcai.data.subset SOURCE TARGET`.
 
-Takes the first 600 images of every class of the training files and the first 200 of the t10k files, class by class
-in turn, so that the first k of them are balanced as well. The same source gives the same contents.
+Takes the first 600 images of every class of the training files and the first 200 of the t10k files, interleaved
+by class, so that the first k of them are balanced as well. The same source gives the same contents.
 """
 
 import argparse
@@ -27,7 +27,7 @@ ATTRIBUTES = {
 
 
 def choose(split: ArraySplit, per_class: int) -> ArraySplit:
-    """The first `per_class` images of every class, classes in turn; DataError if a class has fewer."""
+    """The first `per_class` images of every class, interleaved by class; DataError if a class has fewer."""
     counts = np.bincount(split.classes, minlength=CLASSES)
     if counts.min() < per_class:
         raise DataError(f"class {counts.argmin()} has {counts.min()} images; allowed: at least {per_class}")
@@ -35,7 +35,7 @@ def choose(split: ArraySplit, per_class: int) -> ArraySplit:
 
 
 def write(target: Path, train: ArraySplit, validation: ArraySplit) -> str:
-    """Writes both splits to an HDF5 file, whole or not at all; returns the fingerprint of the contents."""
+    """Write both splits to an HDF5 file atomically; returns the fingerprint of the contents."""
     import h5py
 
     unfinished = target.with_name(target.name + ".unfinished")
@@ -52,7 +52,7 @@ def write(target: Path, train: ArraySplit, validation: ArraySplit) -> str:
 
 
 def make(source: Path, target: Path) -> str:
-    """Makes the subset from a folder with the full set; returns the fingerprint of the contents."""
+    """Make the subset from a folder with the full set; returns the fingerprint of the contents."""
     splits = read_folder(locate(f"fashion:{source}"))
     train, validation = (choose(split, each) for split, each in zip(splits, PER_CLASS.values(), strict=True))
     return write(target, train, validation)

@@ -1,1 +1,1 @@
-"""What this rank runs on: its launcher, processors, device and software."""
+"""The machine of this rank: launcher, processors, devices, memory and software."""

@@ -1,8 +1,8 @@
-"""Processors and threads of a rank, settled before any library with a thread pool is imported.
+"""CPU affinity and threads of a rank, set before any library with a thread pool is imported.
 
-Ranks of one node that may run on the same processors share them out in equal slices of whole cores; one thread a core.
-A launcher that has bound its ranks already is left alone. Nothing here needs MPI or torch: the ranks of the node
-exchange their processor sets in hpcai.comm.world.
+Ranks of one node that may run on the same processors divide them into equal slices of whole cores, one thread a core.
+A binding by the launcher is kept. Nothing here needs MPI or torch: the ranks of a node exchange their processor sets in
+hpcai.comm.world.
 """
 
 import os
@@ -17,7 +17,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 @dataclass(frozen=True)
 class Placement:
-    """Processors this rank may run on, its number of threads, and with how many others it has to share."""
+    """Processors of a rank, its number of threads, and the number of ranks that share a processor with it."""
 
     cpus: tuple[int, ...]
     threads: int
@@ -31,7 +31,7 @@ def own_cpus() -> tuple[int, ...]:
 
 @cache
 def core_of(cpu: int) -> int:
-    """Lowest processor number among the hardware threads of the core that `cpu` belongs to."""
+    """Lowest processor number among the hardware threads of the core of `cpu`."""
     path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
     try:
         return int(path.read_text().replace("-", ",").split(",")[0])
@@ -40,7 +40,7 @@ def core_of(cpu: int) -> int:
 
 
 def cores(cpus: Sequence[int]) -> list[tuple[int, ...]]:
-    """The processors gathered into cores, in ascending order."""
+    """The processors grouped by core, in ascending order."""
     by_core: dict[int, list[int]] = {}
     for cpu in sorted(cpus):
         by_core.setdefault(core_of(cpu), []).append(cpu)
@@ -48,7 +48,7 @@ def cores(cpus: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def cgroup_cpus(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int | None:
-    """Whole processors that the control group's quota amounts to; None without a quota."""
+    """Processors that the control group's CPU quota allows, rounded up; None without a quota."""
     try:
         quota, period = path.read_text().split()[:2]
         return None if quota == "max" else max(1, ceil(int(quota) / int(period)))
@@ -57,9 +57,9 @@ def cgroup_cpus(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int | None:
 
 
 def divide(units: Sequence[tuple[int, ...]], parts: int, index: int) -> tuple[int, ...]:
-    """Processors of slice `index` of `parts`; with fewer cores than parts, slices take the cores in turn.
+    """Processors of slice `index` of `parts`; with fewer cores than parts, slices take the cores round-robin.
 
-    So the first ones, which are at work in every test, share as little as can be.
+    The first ranks, which work in every test, then share as little as possible.
     """
     count = len(units)
     if parts > count:
@@ -71,8 +71,8 @@ def divide(units: Sequence[tuple[int, ...]], parts: int, index: int) -> tuple[in
 def place(node_sets: Sequence[tuple[int, ...]], index: int, quota: int | None = None) -> Placement:
     """The placement of the node's rank `index`, from the processor sets that the launcher gave to all its ranks."""
     slices = [_slice(node_sets, other) for other in range(len(node_sets))]
-    mine = set(slices[index])
-    sharers = sum(1 for other, cpus in enumerate(slices) if other != index and mine & set(cpus))
+    own = set(slices[index])
+    sharers = sum(1 for other, cpus in enumerate(slices) if other != index and own & set(cpus))
     threads = len(cores(slices[index]))
     if quota is not None:
         threads = min(threads, max(1, quota // len(node_sets)))
@@ -85,7 +85,7 @@ def _slice(node_sets: Sequence[tuple[int, ...]], index: int) -> tuple[int, ...]:
 
 
 def apply(placement: Placement) -> None:
-    """Bind the process and tell every thread pool its size, by the environment they read when first imported."""
+    """Bind the process and set the environment variables from which thread pools read their size at import."""
     os.sched_setaffinity(0, placement.cpus)
     for name in THREAD_VARIABLES:
         os.environ[name] = str(placement.threads)

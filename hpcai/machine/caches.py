@@ -5,13 +5,13 @@ from pathlib import Path
 
 CPUS = Path("/sys/devices/system/cpu")
 UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
-USUAL = 2**25  # bytes, where the kernel does not tell
+USUAL = 2**25  # bytes, assumed if the kernel reports no cache
 
 
 def last_level(cpus: Path = CPUS) -> int:
-    """Bytes of all caches of the highest level together, each counted once.
+    """Total bytes of the caches of the highest level, each counted once.
 
-    cpus: where the kernel's folders of the processors lie.
+    cpus: the kernel's folder of the processors.
     """
     found: dict[int, dict[str, int]] = {}
     for index in cpus.glob("cpu[0-9]*/cache/index[0-9]*"):

@@ -1,6 +1,6 @@
-"""Whether this node has what a value of COMPILE needs.
+"""Checks that this node has the compilers that a value of COMPILE needs.
 
-torch.compile writes C++ for a CPU; for a GPU Triton's kernels and, to launch them, C.
+torch.compile generates C++ for a CPU; for a GPU it generates Triton kernels, and C to launch them.
 """
 
 import os
@@ -21,7 +21,7 @@ def refusal(how: str, degree: int, gpu: bool) -> str:
     if how == "graphs" and not gpu:
         return "COMPILE graphs needs a GPU; allowed here: off, torch"
     if how == "graphs" and degree > 1:
-        # a backward pass that is launched as a whole hands over all gradients at its end: nothing would overlap
+        # a captured backward pass delivers all gradients at its end: no communication would overlap with it
         return f"COMPILE graphs with DEGREE {degree}: gradients could not be sent during the backward pass; allowed: 1"
     if how == "torch" and (reason := obstacle(gpu)):
         return f"COMPILE torch: {reason}; allowed without: off"
@@ -29,18 +29,18 @@ def refusal(how: str, degree: int, gpu: bool) -> str:
 
 
 def obstacle(gpu: bool) -> str:
-    """Why torch.compile cannot work here, with what to install; empty if it can. Builds a library of a few lines."""
+    """Why torch.compile cannot work here, and what to install; empty if it can. Compiles a small library."""
     if gpu and find_spec("triton") is None:
-        return "the package triton is missing, which writes its kernels for the GPU"
+        return "the package triton is missing, which compiles its kernels for the GPU"
     language = "c" if gpu else "c++"
     command = os.environ.get("CC", "gcc") if gpu else os.environ.get("CXX", "g++")
-    said = _said_of(command, language)
-    return f"{command} cannot build what it writes ({said}): install {PACKAGES[language]}" if said else ""
+    error = _compiler_error(command, language)
+    return f"{command} cannot build what it writes ({error}): install {PACKAGES[language]}" if error else ""
 
 
 @lru_cache
-def _said_of(command: str, language: str) -> str:
-    """The first thing that a compiler has against a library in that language, or what keeps it from being called."""
+def _compiler_error(command: str, language: str) -> str:
+    """The first error of a compiler that builds a small library, or of the attempt to call it; empty if it works."""
     program = "".join(f"#include <{header}>\n" for header in HEADERS[language])
     openmp = ["-fopenmp"] if language == "c++" else []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""GPUs as the CUDA driver numbers and names them; by ctypes, so that neither torch nor a context is needed.
+"""UUIDs of the GPUs as the CUDA driver numbers them, by ctypes: without torch and without a context.
 
-Source: CUDA driver API reference. In MIG mode `cuDeviceGetUuid_v2` tells the instance's UUID and `cuDeviceGetUuid` that
-of the GPU it is a part of; the name of an instance has the word MIG (NVIDIA Multi-Instance GPU user guide).
+Source: CUDA driver API reference. In MIG mode `cuDeviceGetUuid_v2` returns the UUID of the instance, `cuDeviceGetUuid`
+that of its GPU; the name of an instance contains the word MIG (NVIDIA Multi-Instance GPU user guide).
 """
 
 import ctypes
@@ -13,15 +13,16 @@ from uuid import UUID
 
 LIBRARY = "libcuda.so.1"
 SUCCESS, NO_DEVICE = 0, 100
-WHOLE, INSTANCE = "GPU-", "MIG-"  # what an identity begins with, as `nvidia-smi -L` and CUDA_VISIBLE_DEVICES have it
+WHOLE, INSTANCE = "GPU-", "MIG-"  # prefixes of identities, as in `nvidia-smi -L` and CUDA_VISIBLE_DEVICES
 NAME_BYTES = 256
 
 
 @cache
 def identities(library: str = LIBRARY) -> tuple[str, ...] | None:
-    """`GPU-` or `MIG-` and the UUID of each GPU that this process may use, by their numbers; None if no driver tells.
+    """Identity (`GPU-` or `MIG-`, then the UUID) of each GPU that this process may use, in the order of their numbers.
 
-    What CUDA_VISIBLE_DEVICES hides is not among them; what it is changed to later makes no difference to CUDA.
+    None without a working driver. GPUs hidden by CUDA_VISIBLE_DEVICES are not included; CUDA ignores later changes of
+    that variable.
     """
     try:
         cuda = ctypes.CDLL(library)
@@ -42,7 +43,7 @@ def _identity(cuda: Any, number: int) -> str | None:
         return None
     cuda.cuDeviceGetName(name, NAME_BYTES, device)
     whole = _uuid(getattr(cuda, "cuDeviceGetUuid", None), device)
-    own = _uuid(getattr(cuda, "cuDeviceGetUuid_v2", None), device) or whole  # drivers before 11.4 have the first alone
+    own = _uuid(getattr(cuda, "cuDeviceGetUuid_v2", None), device) or whole  # drivers before 11.4 lack _v2
     part = b" MIG " in name.value or (whole is not None and own != whole)
     return own and f"{INSTANCE if part else WHOLE}{own}"
 

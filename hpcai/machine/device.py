@@ -19,19 +19,19 @@ from hpcai.machine.nvml import driver_version
 CPU = "cpu"
 MOST_CACHED = 2**28  # bytes, twice the largest cache there is
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-HIDING = ("-1", "NoDevFiles")  # with this in it no GPU is to be seen, as with nothing
-NODES = Path("/dev")  # where the kernel has a file for each GPU of the node
+HIDING = ("-1", "NoDevFiles")  # values that hide all GPUs, as an empty one does
+NODES = Path("/dev")  # has a file for each GPU of the node
 
 
 def visible() -> tuple[str, ...]:
-    """Identities of the GPUs that torch can compute on in this process, by their numbers; none on a CPU.
+    """Identities of the GPUs that torch can use in this process, in the order of their numbers; none on a CPU.
 
-    Makes no context. LaunchError where CUDA_VISIBLE_DEVICES names GPUs of which none can be used.
+    Creates no context. LaunchError if CUDA_VISIBLE_DEVICES names GPUs of which none can be used.
     """
     if torch.cuda.device_count() == 0:
         _refuse_misnamed()
         return ()
-    # torch counts by NVML, which knows more GPUs than a process can use where some are divided into instances.
+    # torch counts by NVML, which reports more GPUs than a process can use if some are divided into MIG instances.
     return _of_driver() if torch.version.hip is None else _of_torch()
 
 
@@ -46,7 +46,7 @@ def _of_driver() -> tuple[str, ...]:
 
 
 def _of_torch() -> tuple[str, ...]:
-    """Where there is no driver of CUDA: AMD's GPUs."""
+    """GPUs without a CUDA driver: AMD's."""
     properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     return tuple(f"{cuda_driver.WHOLE}{one.uuid}" for one in properties)
 
@@ -61,28 +61,28 @@ def _refuse_misnamed() -> None:
 
 
 def hidden() -> bool:
-    """Whether CUDA_VISIBLE_DEVICES is there to hide all GPUs."""
+    """Whether CUDA_VISIBLE_DEVICES hides all GPUs."""
     named = os.environ.get(VISIBLE)
     return named is not None and named.strip().split(",")[0] in ("", *HIDING)
 
 
 def devices_of_node() -> int:
-    """NVIDIA's GPUs of this node, as the kernel counts them, whoever may use them."""
+    """Number of NVIDIA GPUs of this node, whether or not this process may use them."""
     return len(list(NODES.glob("nvidia[0-9]*")))
 
 
 def unused() -> bool:
-    """Whether this process computes on the CPU of a node with GPUs, though nobody has hidden them."""
+    """Whether this process computes on the CPU although the node has GPUs that are not hidden."""
     return not hidden() and devices_of_node() > 0 and not visible()
 
 
 def accelerators() -> int:
-    """Number of GPUs this rank can see; 0 where only the CPU computes."""
+    """Number of GPUs this rank can see; 0 if only the CPU computes."""
     return len(visible())
 
 
 def take(number: int) -> torch.device:
-    """A GPU, made current and tried; its context is made here. LaunchError where it cannot compute."""
+    """Make a GPU current and test it; creates its context. LaunchError if it cannot compute."""
     device = torch.device("cuda", number)
     try:
         torch.cuda.set_device(device)
@@ -94,7 +94,7 @@ def take(number: int) -> torch.device:
 
 
 def first() -> torch.device:
-    """The first GPU, where there is one, or the CPU: for one process alone."""
+    """The first GPU if there is one, else the CPU, for a single process."""
     return take(0) if accelerators() else torch.device("cpu")
 
 
@@ -104,7 +104,7 @@ def name(device: torch.device) -> str:
 
 
 def libraries(device: torch.device) -> dict[str, str]:
-    """Versions of the driver and of what computes on a GPU, `unknown` where one is not told; nothing of a CPU."""
+    """Versions of the driver and of the GPU libraries, `unknown` if not reported; empty on a CPU."""
     if device.type != "cuda":
         return {}
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if distributed.is_nccl_available() else "unknown"
@@ -113,24 +113,24 @@ def libraries(device: torch.device) -> dict[str, str]:
 
 
 def _cupy_version() -> str | None:
-    """A site may have it by another name, for another CUDA."""
+    """Version of CuPy, whose package name depends on the version of CUDA."""
     names = (one.metadata["Name"] for one in metadata.distributions())
     return next((metadata.version(name) for name in names if str(name).startswith("cupy")), None)
 
 
 def identity(device: torch.device) -> str:
-    """What tells a GPU from all others, also where the launcher shows each rank one, as number 0; or `cpu`."""
+    """Identity of a GPU, unique even if the launcher shows each rank one GPU as number 0; or `cpu`."""
     return visible()[device.index] if device.type == "cuda" else CPU
 
 
 def whole(device: torch.device) -> bool:
-    """Whether it is a GPU, and not a CPU or an instance (MIG), which is a part of one."""
+    """Whether the device is a whole GPU, not a CPU and not a MIG instance."""
     return identity(device).startswith(cuda_driver.WHOLE)
 
 
 @cache
 def loads_kernels(device: torch.device) -> bool:
-    """Whether it is a GPU for which our own kernels can be compiled and loaded: a site may lack CuPy or NVRTC."""
+    """Whether custom kernels can be compiled and loaded for the device: a site may lack CuPy or NVRTC."""
     with suppress(Unavailable):
         return device.type == "cuda" and bool(target_of(device))
     return False
@@ -151,7 +151,7 @@ def allow_tf32(allowed: bool) -> bool:
     """Whether products of fp32 tensors may be computed from inputs rounded to tf32; returns whether they might."""
     # The newer switches (fp32_precision) and these must not be mixed, and torch's own compiler reads these.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that there are newer ones
+        warnings.simplefilter("ignore", UserWarning)  # about the newer switches
         before: bool = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = allowed
         torch.backends.cudnn.allow_tf32 = allowed
@@ -159,23 +159,23 @@ def allow_tf32(allowed: bool) -> bool:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes of a GPU that nobody uses, or that this process keeps in reserve."""
+    """Bytes of a GPU that are free or reserved by this process."""
     free, _ = torch.cuda.mem_get_info(device)
     return int(free + torch.cuda.memory_reserved(device))
 
 
 def cache_bytes(device: torch.device) -> int:
-    """Bytes that push all else out of a GPU's last cache when they are written."""
+    """Bytes whose writing evicts everything else from a GPU's last-level cache."""
     return min(2 * int(torch.cuda.get_device_properties(device).L2_cache_size), MOST_CACHED)
 
 
 def begin_peak(device: torch.device) -> None:
-    """Let `peak_memory` begin anew."""
+    """Reset `peak_memory`."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def peak_memory(device: torch.device) -> int:
-    """Most bytes of a GPU that torch held at once for this process; 0 on a CPU."""
+    """Peak bytes of a GPU that torch reserved for this process; 0 on a CPU."""
     return int(torch.cuda.max_memory_reserved(device)) if device.type == "cuda" else 0

@@ -1,29 +1,29 @@
-"""Which GPU each rank of a node takes: one of its own, or the job is refused (docs/decisions/0007-gpus.md)."""
+"""Assignment of GPUs to the ranks of a node: one GPU a rank, or the job is refused (docs/decisions/0007-gpus.md)."""
 
 from collections.abc import Sequence
 
 from hpcai.errors import LaunchError
 from hpcai.machine.affinity import ranges
 
-Identities = Sequence[str]  # of the GPUs that a rank sees, by their numbers
+Identities = Sequence[str]  # the GPUs that a rank sees, in the order of their numbers
 
 
 def numbers(seen: Sequence[Identities]) -> list[int]:
-    """Number of the GPU that each rank of a node takes, among those that it sees; there is one at least.
+    """Number of the GPU of each rank of a node, among the GPUs that the rank sees; each sees at least one.
 
-    A launcher may show all ranks all GPUs, each rank one, or some ranks some: those that see the same ones take them in
-    turn.
+    A launcher may show all GPUs to all ranks, one to each rank, or some to some: ranks that see the same GPUs take them
+    round-robin.
     """
-    return [_place(seen, rank) % len(gpus) for rank, gpus in enumerate(seen)]
+    return [_position(seen, rank) % len(gpus) for rank, gpus in enumerate(seen)]
 
 
-def _place(seen: Sequence[Identities], rank: int) -> int:
-    """How many ranks before this one see the same GPUs."""
+def _position(seen: Sequence[Identities], rank: int) -> int:
+    """Number of earlier ranks that see the same GPUs."""
     return sum(gpus == seen[rank] for gpus in seen[:rank])
 
 
 def refuse_sharing(ranks: Sequence[int], seen: Sequence[Identities]) -> None:
-    """Raise LaunchError if two ranks of a node would take the same GPU. `ranks`: their numbers in the job."""
+    """Raise LaunchError if two ranks of a node would take the same GPU. `ranks`: numbers of the ranks in the job."""
     taken = [gpus[number] for gpus, number in zip(seen, numbers(seen), strict=True)]
     shared = [gpu for gpu in dict.fromkeys(taken) if taken.count(gpu) > 1]
     if shared:

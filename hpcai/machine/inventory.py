@@ -1,4 +1,4 @@
-"""What a reader must know of the machine and the software; of constant size, whatever the number of ranks."""
+"""Inventory of the machine and the software, of constant size whatever the number of ranks."""
 
 import os
 import platform
@@ -23,7 +23,7 @@ def processor() -> str:
 
 
 def memory_bytes() -> int:
-    """Memory of the node in bytes, or the limit of a control group above this process where that is lower."""
+    """Memory of the node in bytes, or the limit of a control group of this process if that is lower."""
     try:
         return memory.installed()
     except (OSError, KeyError):

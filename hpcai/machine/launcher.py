@@ -1,7 +1,7 @@
-"""Does MPI see the job that the launcher started?
+"""Environment variables of launchers: rank, number of ranks, and the check that MPI agrees with the launcher.
 
-A launcher that belongs to another MPI starts N copies of a one-rank job without a word; each would print a table of
-its own. The environment that launchers leave tells how many ranks they meant to start.
+The launcher of another MPI silently starts N jobs of one rank, each of which would print a table. The environment
+variables of the launcher say how many ranks it meant to start.
 """
 
 from collections.abc import Mapping
@@ -15,23 +15,23 @@ RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 
 
 def environment_rank(environment: Mapping[str, str]) -> int:
-    """This process's rank as the launcher tells it, before MPI is started; 0 without a launcher."""
+    """Rank of this process according to the launcher, before MPI starts; 0 without a launcher."""
     ranks = (environment.get(name, "") for name in RANK_VARIABLES)
     return next((int(rank) for rank in ranks if rank.isdecimal()), 0)
 
 
 def alone(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what launchers leave in it: for a process that is to be a job of its own."""
+    """The environment without the variables of launchers, for a process that is not a rank of this job."""
     return {name: value for name, value in environment.items() if not name.startswith(PREFIXES)}
 
 
 def declared_size(environment: Mapping[str, str]) -> int:
-    """The number of ranks as the launcher tells it, before MPI is started; 1 without a launcher."""
+    """Number of ranks according to the launcher, before MPI starts; 1 without a launcher."""
     return next(iter(declared_sizes(environment).values()), 1)
 
 
 def declared_sizes(environment: Mapping[str, str]) -> dict[str, int]:
-    """Number of ranks by launcher variable; Slurm's counts only where no launcher of an MPI stands between."""
+    """Number of ranks by variable; Slurm's counts only if no launcher of an MPI was used inside the job."""
     names = [name for name in SIZE_VARIABLES if name in environment]
     if not names and "SLURM_PROCID" in environment:
         names = ["SLURM_NTASKS"]

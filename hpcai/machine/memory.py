@@ -1,6 +1,6 @@
-"""Memory of this process: what it has used, what it may use, and what malloc does with freed blocks.
+"""Memory of this process and of the node: use, limits, and the treatment of freed blocks by malloc and the collector.
 
-A limit is the least of the node's free memory and of every control group above the process, version 1 or 2.
+A limit is the least of the node's free memory and of every control group of the process, version 1 or 2.
 """
 
 import ctypes
@@ -15,11 +15,11 @@ from pathlib import Path
 PROC = Path("/proc")
 GROUPS = Path("/sys/fs/cgroup")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
-# What torch, cuDNN, cuBLAS and oneDNN say; torch has a class of its own only for the memory of a GPU.
+# Messages of torch, cuDNN, cuBLAS and oneDNN; torch has an exception class only for GPU memory.
 SHORT = ("out of memory", "alloc", "not enough memory", "could not create a memory")
 NEVER = -1
 KIB = 1024
-# By version of control groups: files of the limit and of what is used, and what of it is given back when it gets short.
+# By version of control groups: files of limit and use, and the statistics of use that the kernel can reclaim.
 FILES = {
     2: ("memory.max", "memory.current", ("inactive_file",)),
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file",)),
@@ -28,7 +28,7 @@ FILES = {
 
 @dataclass(frozen=True, order=True)
 class Limit:
-    """Bytes that can still be used, and the file that says so."""
+    """Bytes that can still be used, and the file that they were read from."""
 
     nbytes: int
     source: str
@@ -37,14 +37,14 @@ class Limit:
 def available(proc: Path = PROC, groups: Path = GROUPS) -> Limit:
     """Bytes that this process and its children can still use on this node.
 
-    proc, groups: where the kernel's files on processes and on control groups lie.
+    proc, groups: the kernel's folders of processes and of control groups.
     """
     limits = [_free(proc / "meminfo"), *_group_limits(proc / "self/cgroup", groups)]
     return min(limits)
 
 
 def _free(meminfo: Path) -> Limit:
-    """MemAvailable of the node; without it what is installed."""
+    """MemAvailable of the node."""
     return Limit(_fields(meminfo)["MemAvailable:"] * KIB, str(meminfo))
 
 
@@ -55,7 +55,7 @@ def _fields(file: Path) -> dict[str, int]:
 
 
 def installed(proc: Path = PROC, groups: Path = GROUPS) -> int:
-    """Bytes of memory of the node, or of the control group that allows least."""
+    """Bytes of memory of the node, or the lowest limit of its control groups."""
     limits = [_fields(proc / "meminfo")["MemTotal:"] * KIB]
     return int(min([*limits, *(_allowed(*group) for group in _groups(proc / "self/cgroup", groups))]))
 
@@ -75,7 +75,7 @@ def _group_limits(membership: Path, groups: Path) -> Iterator[Limit]:
 
 
 def _groups(membership: Path, groups: Path) -> Iterator[tuple[Path, int]]:
-    """The control groups of memory that the process is in, directly or through another, and their version."""
+    """The memory control groups of the process and their ancestors, each with its version."""
     try:
         lines = membership.read_text().splitlines()
     except OSError:
@@ -89,7 +89,7 @@ def _groups(membership: Path, groups: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _upwards(tree: Path, path: str) -> Iterator[Path]:
-    """From the group itself up to the root; in a container the path may lie outside what can be seen: then the root."""
+    """The group and its ancestors up to the root; only the root if a container hides the path."""
     inside = tree / path.strip("/")
     folder = inside if inside.is_dir() else tree
     for level in [folder, *folder.parents]:
@@ -106,7 +106,7 @@ def _group_limit(folder: Path, version: int) -> Limit:
 
 
 class Use:
-    """Bytes that the node can no longer give, of those `installed`; asks only control groups that have a limit."""
+    """Bytes in use of those `installed`; reads only control groups that have a limit."""
 
     def __init__(self, proc: Path = PROC, groups: Path = GROUPS) -> None:
         self._meminfo, self._installed = proc / "meminfo", installed(proc, groups)
@@ -125,7 +125,7 @@ def resident(proc: Path = PROC) -> int:
 
 
 def peak(proc: Path = PROC) -> int:
-    """Most bytes of this process that were in memory at once, since it began or since `reset_peak` succeeded."""
+    """Peak resident bytes of this process since its start or the last successful `reset_peak`."""
     try:
         return _fields(proc / "self/status")["VmHWM:"] * KIB
     except (OSError, KeyError):
@@ -133,7 +133,7 @@ def peak(proc: Path = PROC) -> int:
 
 
 def reset_peak(proc: Path = PROC) -> bool:
-    """Let `peak` begin anew; whether the kernel allows that."""
+    """Reset `peak`; whether the kernel allows that."""
     try:
         (proc / "self/clear_refs").write_text("5")
     except OSError:
@@ -142,15 +142,15 @@ def reset_peak(proc: Path = PROC) -> bool:
 
 
 def was_short(error: BaseException) -> bool:
-    """Whether an error says that there was no memory; an access to memory that is illegal is something else."""
-    said = str(error).lower()
-    return isinstance(error, MemoryError) or any(words in said for words in SHORT)
+    """Whether an error reports a lack of memory (not an illegal access)."""
+    message = str(error).lower()
+    return isinstance(error, MemoryError) or any(words in message for words in SHORT)
 
 
 def keep_freed() -> None:
-    """Let malloc keep what is freed, and take large blocks from its heap: a step then finds its pages in place.
+    """Make malloc keep freed memory and take large blocks from its heap, so that a step causes no page faults.
 
-    By default glibc maps large blocks anew and returns them when freed: each step pays for each page (docs/TUNING.md).
+    By default glibc maps and unmaps large blocks each time: every step pays for every page (docs/TUNING.md).
     """
     with suppress(AttributeError, OSError):  # other C libraries have no mallopt
         library = ctypes.CDLL(None)
@@ -159,18 +159,18 @@ def keep_freed() -> None:
 
 
 def collect_later() -> None:
-    """Let no collection look through what libraries load until `keep_loaded`: it takes 0.4 s and finds nothing."""
+    """Suspend garbage collection while libraries load, until `keep_loaded`: it takes 0.4 s and finds nothing."""
     gc.disable()
 
 
 def keep_loaded() -> None:
-    """Let collections, from now on, pass over what is loaded: each would take 0.2 s, also inside a clock."""
+    """Resume garbage collection without the loaded objects, which would cost 0.2 s a collection, inside timings too."""
     gc.freeze()
     gc.enable()
 
 
 def give_back() -> None:
-    """Give what is freed back to the system, between tests and after checks, never inside a clock."""
+    """Return freed memory to the system; between tests and after checks, never inside a timing."""
     gc.collect()
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""What a node says of itself at a moment: its processors, memory and GPUs. What it does not say is None, never 0."""
+"""Sensors of a node: use of its processors, memory and GPUs. A quantity that is not available is None, never 0."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,12 +13,12 @@ SHARES = ("processors", "gpus")
 Values = tuple[float | None, ...]
 
 STAT = Path("/proc/stat")
-COUNTED = 8  # columns of a processor; those behind are parts of the first two
-IDLE, WAITING, STOLEN = 3, 4, 7  # of nobody, of nobody while a disk works, of another virtual machine
+COUNTED = 8  # columns of a processor; later columns are contained in the first two
+IDLE, WAITING, STOLEN = 3, 4, 7  # idle, iowait, steal
 
 
 class NodeSensors:
-    """Of one node: `cpus` and `gpus` (identities) are those that its ranks use."""
+    """Sensors of one node; `cpus` and `gpus` (identities) are those that its ranks use."""
 
     def __init__(self, cpus: Sequence[int], gpus: Sequence[str], stat: Path = STAT) -> None:
         self._stat, self._names = stat, {f"cpu{cpu}".encode() for cpu in cpus}
@@ -29,17 +29,17 @@ class NodeSensors:
         self.begin()
 
     def begin(self) -> None:
-        """Let the processors' time of the next reading, and the energy, begin now."""
+        """Start the interval of the next reading, and of the energy, now."""
         self._ticks = self._counted()
         self._joules = self._gpus.joules()
 
     def joules(self) -> float | None:
-        """Energy that the GPUs have taken since `begin`; None unless all tell it, and of a driver that began anew."""
+        """Energy of the GPUs in joules since `begin`; None unless all report it, or if the driver was restarted."""
         now = self._gpus.joules()
         return now - self._joules if now is not None and self._joules is not None and now >= self._joules else None
 
     def read(self) -> Values:
-        """The quantities of NAMES: processors since the last reading, all others now."""
+        """The quantities of NAMES: processors since the last reading, the others at this time."""
         return self._processors(), self._used(), self._gpus.utilisation(), self._gpus.used_bytes()
 
     def _processors(self) -> float | None:
@@ -47,10 +47,10 @@ class NodeSensors:
         if before is None or self._ticks is None:
             return None
         busy, total = (now - then for now, then in zip(self._ticks, before, strict=True))
-        return min(max(busy / total, 0.0), 1.0) if total > 0 else None  # the kernel may take back time of waiting
+        return min(max(busy / total, 0.0), 1.0) if total > 0 else None  # iowait may decrease
 
     def _counted(self) -> tuple[int, int] | None:
-        """Clock ticks of the processors at work, and all, since the system began."""
+        """Busy and total clock ticks of the processors since boot."""
         try:
             lines = [line.split(maxsplit=COUNTED + 1) for line in self._stat.read_bytes().splitlines()]
         except OSError:

@@ -1,4 +1,4 @@
-"""GPUs as the driver's library NVML tells of them; called by ctypes, so that nothing has to be installed.
+"""GPU utilisation, memory and energy by NVML, the library of the driver, called by ctypes.
 
 No context is created. GPUs are looked up by UUID (hpcai.machine.cuda_driver), because CUDA_VISIBLE_DEVICES and
 CUDA_DEVICE_ORDER change the numbers of CUDA but not those of NVML.
@@ -27,17 +27,17 @@ class _Memory(ctypes.Structure):
 
 
 def driver_version(library: str = LIBRARY) -> str:
-    """Of NVIDIA's driver, such as 580.65.06; `unknown` where NVML does not tell."""
-    told = create_string_buffer(VERSION_BYTES)
+    """Version of NVIDIA's driver, such as 580.65.06; `unknown` if NVML does not report it."""
+    version = create_string_buffer(VERSION_BYTES)
     with suppress(OSError):
         nvml = ctypes.CDLL(library)
-        if nvml.nvmlInit_v2() == SUCCESS and nvml.nvmlSystemGetDriverVersion(told, VERSION_BYTES) == SUCCESS:
-            return told.value.decode("ascii", "replace")
+        if nvml.nvmlInit_v2() == SUCCESS and nvml.nvmlSystemGetDriverVersion(version, VERSION_BYTES) == SUCCESS:
+            return version.value.decode("ascii", "replace")
     return "unknown"
 
 
 class Gpus:
-    """Some GPUs of this node, by their identities; without them, or where NVML fails, it tells nothing."""
+    """GPUs of this node, by their identities; all quantities are None without GPUs or if NVML fails."""
 
     def __init__(self, identities: Sequence[str], library: str = LIBRARY) -> None:
         self._handles: list[c_void_p] = []
@@ -56,25 +56,25 @@ class Gpus:
         return handle if self._nvml.nvmlDeviceGetHandleByUUID(identity.encode(), byref(handle)) == SUCCESS else None
 
     def utilisation(self) -> float | None:
-        """Share of time in which a kernel ran, of the driver's last period (up to 1 s), mean of the GPUs.
+        """Share of the driver's last sampling period (up to 1 s) in which a kernel ran, mean of the GPUs.
 
-        Of a part of a GPU (MIG) NVML tells none; that of the whole would be a guess.
+        None for a MIG instance: NVML reports it only for the whole GPU.
         """
         found = self._asked("nvmlDeviceGetUtilizationRates", _Utilisation)
         return sum(one.gpu for one in found) / (100 * len(found)) if found else None
 
     def used_bytes(self) -> float | None:
-        """Bytes of a GPU that are in use, by whomever, mean of the GPUs."""
+        """Bytes of a GPU in use by all processes, mean of the GPUs."""
         found = self._asked("nvmlDeviceGetMemoryInfo", _Memory)
         return sum(one.used for one in found) / len(found) if found else None
 
     def joules(self) -> float | None:
-        """Energy that the GPUs have taken since the driver was loaded, all together; None of a part of a GPU."""
+        """Total energy of the GPUs in joules since the driver was loaded; None for a MIG instance."""
         found = self._asked("nvmlDeviceGetTotalEnergyConsumption", c_ulonglong)  # millijoules
         return sum(one.value for one in found) / 1000 if found else None
 
     def _asked(self, function: str, kind: type[Any]) -> list[Any]:
-        """What a function of NVML says of each GPU; nothing unless it does of all."""
+        """Results of a function of NVML for each GPU; empty unless it succeeds for all."""
         if not self._all:
             return []
         found = [kind() for _ in self._handles]

@@ -1,6 +1,6 @@
-"""Signals that ask a run to end in good order: noted here, acted on at the next step.
+"""Signals that request an orderly shutdown: recorded here, acted on at the next step.
 
-The same signal again, a moment later, ends the process at once: whoever sends it twice will not wait.
+The same signal again, more than a second later, ends the process at once.
 """
 
 import os
@@ -11,14 +11,14 @@ from types import FrameType
 from hpcai import clock
 
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-SAME = 1.0  # seconds: a terminal and a launcher that passes it on send one wish twice
+SAME = 1.0  # seconds: one Ctrl-C can arrive twice, from the terminal and from the launcher
 
 _caught: dict[str, float] = {}
 _listeners: list[Callable[[], None]] = []
 
 
 def listen(*listeners: Callable[[], None]) -> None:
-    """From now on the process notes these signals instead of ending; idempotent. Main thread only.
+    """Record these signals from now on instead of ending; idempotent. Main thread only.
 
     `listeners` are called at each signal.
     """
@@ -28,7 +28,7 @@ def listen(*listeners: Callable[[], None]) -> None:
 
 
 def caught() -> str:
-    """The name of the first signal noted; empty without one."""
+    """Name of the first signal received; empty if there was none."""
     return next(iter(_caught), "")
 
 

@@ -1,4 +1,4 @@
-"""A node sampled over the time of a test: by a thread that sleeps, in memory that does not grow."""
+"""Samples of a node over the time of a test, taken by a background thread and kept in bounded memory."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -8,9 +8,9 @@ from hpcai import clock
 from hpcai.machine.node_sensors import NAMES, SHARES, Values
 
 LEAST = 0.25  # seconds between two samples
-SHARE = 0.01  # of the time that has passed lies between two samples
+SHARE = 0.01  # of the elapsed time between two samples
 KEPT = 200
-MILLISECONDS, DIGITS = 3, 4  # that are kept of seconds and of shares
+MILLISECONDS, DIGITS = 3, 4  # decimal places kept of seconds and of shares
 
 
 def pause(elapsed: float, longest: float) -> float:
@@ -19,7 +19,7 @@ def pause(elapsed: float, longest: float) -> float:
 
 
 class Series:
-    """Samples of a node, each with the second in which it ends; of more than KEPT, neighbours are joined."""
+    """Samples of a node with their end times; beyond KEPT samples, neighbours are merged."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -33,7 +33,7 @@ class Series:
         return self._times[-1]
 
     def add(self, seconds: float, values: Values) -> None:
-        """Take in what was read that many seconds after the beginning, of the time since the last sample."""
+        """Add a sample that ends `seconds` after the beginning and covers the time since the last sample."""
         seconds = round(seconds, MILLISECONDS)
         if seconds <= self.seconds:
             return
@@ -44,10 +44,10 @@ class Series:
         self._times.append(seconds)
         self._values.append(values)
         if len(self._values) > KEPT:
-            self._join()
+            self._merge()
 
-    def _join(self) -> None:
-        """Make one of the two neighbours that span least, so that what is kept stays evenly spread."""
+    def _merge(self) -> None:
+        """Merge the two neighbours with the shortest span, so that the samples stay evenly spread."""
         times, values = self._times, self._values
         index = min(range(len(values) - 1), key=lambda i: times[i + 2] - times[i])
         spans = [times[index + 1] - times[index], times[index + 2] - times[index + 1]]
@@ -56,12 +56,12 @@ class Series:
         del times[index + 1]
 
     def rows(self) -> list[list[float | None]]:
-        """A list per sample: seconds, then the quantities of NAMES."""
+        """One list a sample: seconds, then the quantities of NAMES."""
         return [[time, *_rounded(values)] for time, values in zip(self._times[1:], self._values, strict=True)]
 
 
 def means(rows: Sequence[Sequence[float | None]]) -> Values:
-    """Means over the time of such rows; None of what one of them lacks, or where there is none."""
+    """Means of such rows weighted by time; None for a quantity that a row lacks, or without rows."""
     ends = [0.0, *(row[0] or 0.0 for row in rows)]
     spans = [end - begin for begin, end in pairwise(ends)]
     return tuple(_mean([row[column] for row in rows], spans) for column in range(1, len(NAMES) + 1))
@@ -79,16 +79,16 @@ def _larger(one: float | None, other: float | None) -> float | None:
 
 
 def _rounded(values: Values) -> Values:
-    """Shares to DIGITS, bytes to whole ones."""
+    """Shares rounded to DIGITS decimal places, bytes to integers."""
     digits = (DIGITS if name in SHARES else None for name in NAMES)
     return tuple(value if value is None else round(value, each) for value, each in zip(values, digits, strict=True))
 
 
 class Sampler:
-    """Samples from now on until `end`, in a thread of its own."""
+    """Thread that takes samples until `end`."""
 
     def __init__(self, read: Callable[[], Values], longest: float) -> None:
-        """`read` tells of the time since it was last called; `longest`: seconds between two samples."""
+        """`read` returns the values since its last call; `longest`: most seconds between two samples."""
         self._read, self._longest = read, longest
         self._series, self._ended, self._begun = Series(), Event(), clock.now()
         self._thread = Thread(target=self._run, name="telemetry", daemon=True)
@@ -99,7 +99,7 @@ class Sampler:
             self._series.add(clock.now() - self._begun, self._read())
 
     def end(self) -> Series:
-        """End the thread; what it has found, and a last sample unless too little has passed since the one before."""
+        """Stop the thread; its samples, and a last one unless too little time has passed since the one before."""
         self._ended.set()
         self._thread.join()
         elapsed = clock.now() - self._begun

@@ -1,1 +1,1 @@
-"""Makes the shards that `imagenet:PATH` reads from folders of images: `python -m hpcai.data.pack SOURCE TARGET`."""
+"""Packer: makes the shards of `imagenet:PATH` from folders of images, `python -m hpcai.data.pack SOURCE TARGET`."""

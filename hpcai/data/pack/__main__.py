@@ -1,4 +1,4 @@
-"""Command line of the packer; `mpirun -np N` in front of it divides the work.
+"""Command line of the packer; under `mpirun -np N` the ranks divide the work.
 
 Exit codes: 0 done · 1 images refused, or a check that found damage · 2 illegal options or source · 3 broken off.
 """

@@ -1,4 +1,4 @@
-"""A packed set read again, every byte of it, and held against its checksums."""
+"""Check of a packed set: every byte is read again and compared with the checksums."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ ROWS = 64  # images that are read at a time
 
 
 class Named(Protocol):
-    """A shard of any index."""
+    """A shard of any kind."""
 
     @property
     def file(self) -> str: ...
@@ -32,9 +32,9 @@ def check(target: Path, world: World) -> int:
 def tell(
     target: Path, entries: Sequence[T], differences: Callable[[Path, T], Iterator[str]], fingerprint: str, world: World
 ) -> int:
-    """Print what differs in the shards of an index, a line each; the exit code, the same on every rank. Collective."""
-    mine = [line for entry in entries[world.rank :: world.size] for line in _damage(target, entry, differences)]
-    found = sorted(line for lines in world.comm.allgather(mine) for line in lines)
+    """Print the differences in the shards of an index, one a line; the exit code, equal on every rank. Collective."""
+    own = [line for entry in entries[world.rank :: world.size] for line in _damage(target, entry, differences)]
+    found = sorted(line for lines in world.comm.allgather(own) for line in lines)
     if world.rank == 0:
         for line in found:
             print(line)
@@ -44,7 +44,7 @@ def tell(
 
 
 def intact(path: Path) -> bool:
-    """Whether a shard holds what it was written with, by the SHA-256 in it; reads all of it."""
+    """Whether the contents of a shard match its stored SHA-256; reads all of it."""
     try:
         with opened(path) as file:
             images, digest = file["images"], Contents()
@@ -56,7 +56,7 @@ def intact(path: Path) -> bool:
 
 
 def _damage(target: Path, entry: T, differences: Callable[[Path, T], Iterator[str]]) -> Iterator[str]:
-    """What differs in one shard, a line each; that it cannot be read is a difference."""
+    """Differences in one shard, one a line; an unreadable shard is a difference."""
     try:
         yield from differences(target / entry.file, entry)
     except DataError as error:

@@ -1,4 +1,4 @@
-"""One image file as the pixels that are packed; whatever is no image is refused with the reason."""
+"""Decoding of one image file into packed pixels; other files are refused with a reason."""
 
 import struct
 import warnings
@@ -13,8 +13,8 @@ from PIL import Image, UnidentifiedImageError
 from hpcai.data.image_shards import SIDE
 from hpcai.errors import DataError
 
-FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")  # whatever the name of the file says
-# what Pillow raises, by its own account and by experience, for files that are not what they claim to be
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")  # independent of the file name
+# exceptions of Pillow, documented and observed, for files that are not valid images
 _BROKEN = (
     ArithmeticError,
     AttributeError,
@@ -31,14 +31,14 @@ _BROKEN = (
 
 
 class Refusal(Exception):
-    """A file that cannot be packed; says why."""
+    """A file that cannot be packed, with the reason."""
 
 
 def read(path: Path) -> npt.NDArray[np.uint8]:
     """The middle square of an image as uint8[256, 256, 3].
 
-    Raises Refusal where the file is no whole image, DataError where it cannot be read at all: that may be the fault
-    of the machine, and says nothing of the image.
+    Raises Refusal if the file is not a complete image, and DataError if it cannot be read: that may be a fault of the
+    machine and not of the image.
     """
     try:
         content = path.read_bytes()
@@ -56,7 +56,7 @@ def read(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def _square(image: Image.Image) -> npt.NDArray[np.uint8]:
-    """Short side to 256 by Pillow's antialiased bilinear filter, and of that the middle: only that part is resized."""
+    """Middle square, resized to 256 by Pillow's antialiased bilinear filter; only that part is resized."""
     width, height = image.size
     short = min(width, height)
     left, top = (width - short) / 2, (height - short) / 2
@@ -66,7 +66,7 @@ def _square(image: Image.Image) -> npt.NDArray[np.uint8]:
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-    """Red, green and blue of 8 bits; transparency is dropped, as the field's loaders do."""
+    """Red, green and blue with 8 bits; transparency is dropped, as usual loaders do."""
     if image.mode.startswith("I"):
         return _from_16_bits(np.asarray(image)).convert("RGB")
     if image.mode == "F":
@@ -77,7 +77,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def _from_16_bits(pixels: npt.NDArray[np.integer]) -> Image.Image:
-    """Pillow would clip at 255 instead of dropping the lower byte."""
+    """Image of the upper bytes; Pillow's own conversion would clip at 255."""
     if pixels.min() < 0 or pixels.max() > 0xFFFF:
         raise Refusal("pixels of more than 16 bits")
     return Image.fromarray((pixels >> 8).astype(np.uint8))

@@ -1,4 +1,4 @@
-"""The packing job: what is missing is divided among the ranks, and the index is written once nothing is."""
+"""The packing job: the ranks divide the missing shards, and the index is written when the set is complete."""
 
 import sys
 from contextlib import suppress
@@ -19,7 +19,7 @@ REFUSED = "refused.txt"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for."""
+    """Options of the command line."""
 
     source: Path
     target: Path

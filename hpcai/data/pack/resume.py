@@ -1,4 +1,4 @@
-"""What is left to do of a set that is packed: the shards that are not there, or not whole. Others are kept."""
+"""Resuming a packing job: finds the shards that are missing or damaged; complete ones are kept."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from hpcai.comm.world import World, agreed
 from hpcai.data.pack.target import PART, check_space
 from hpcai.errors import DataError, InputError
 
-OVERHEAD = 1 << 20  # bytes of a shard beside its samples, generously
+OVERHEAD = 1 << 20  # upper bound of the bytes of a shard without its samples
 
 
 class ToBe(Protocol):
-    """A shard that is planned: the name of its file, and the most bytes of its samples."""
+    """A planned shard: the name of its file, and the most bytes of its samples."""
 
     @property
     def file(self) -> str: ...
@@ -28,10 +28,10 @@ T = TypeVar("T", bound=ToBe)
 
 @dataclass(frozen=True)
 class Plan(Generic[T]):
-    """All shards of a set, and the name of its index, which is removed as long as one is missing.
+    """All shards of a set, and the name of its index, which is removed while a shard is missing.
 
-    entry reads a shard that lies there, and raises DataError if it cannot be read or is of something else; intact reads
-    all of it. The same on every rank.
+    entry reads the description of an existing shard and raises DataError if that fails or its source differs; intact
+    reads all of a shard. The same on every rank.
     """
 
     target: Path
@@ -41,19 +41,19 @@ class Plan(Generic[T]):
     intact: Callable[[Path], bool]
 
     def missing(self, world: World) -> list[int]:
-        """Numbers of the shards to make; those that lie there and are damaged are removed. Collective."""
+        """Numbers of the shards to make; damaged shards are removed. Collective."""
         missing = agreed(world.comm, self._absent)
         return sorted([*missing, *self._damaged(missing, world)])
 
     def _absent(self) -> list[int]:
-        """Numbers of the shards that are not there; removes what a killed job left, and shards that cannot be read."""
+        """Numbers of the missing shards; removes partial files of killed jobs, and unreadable shards."""
         for left in self.target.glob(f"*{PART}"):
             left.unlink()
         expected = {shard.file for shard in self.shards}
-        strangers = sorted(path.name for path in self.target.glob("*-*.h5") if path.name not in expected)
-        if strangers:
+        unexpected = sorted(path.name for path in self.target.glob("*-*.h5") if path.name not in expected)
+        if unexpected:
             raise InputError(
-                f"{self.target} has shards that this source has not, {strangers[0]} for one; allowed: an empty folder"
+                f"{self.target} has shards that this source has not, {unexpected[0]} for one; allowed: an empty folder"
             )
         absent = [number for number, shard in enumerate(self.shards) if not self._is_complete(shard)]
         check_space(self.target, sum(self.shards[number].length + OVERHEAD for number in absent))
@@ -68,7 +68,7 @@ class Plan(Generic[T]):
         try:
             self.entry(path, shard)
         except DataError as error:
-            if error.__cause__ is None:  # readable, but of something else
+            if error.__cause__ is None:  # readable, but of another source
                 raise InputError(str(error)) from error
             print(f"hpcai: {error}: made again", file=sys.stderr)
             path.unlink()
@@ -76,12 +76,12 @@ class Plan(Generic[T]):
         return True
 
     def _damaged(self, absent: Sequence[int], world: World) -> list[int]:
-        """Numbers of the shards that lie there but do not hold what was written; they are removed. Collective."""
-        there = sorted({*range(len(self.shards))} - {*absent})
-        files = {number: self.target / self.shards[number].file for number in there[world.rank :: world.size]}
-        mine = [number for number, file in files.items() if not self.intact(file)]
-        for number in mine:
+        """Numbers of the existing shards with damaged contents; they are removed. Collective."""
+        present = sorted({*range(len(self.shards))} - {*absent})
+        files = {number: self.target / self.shards[number].file for number in present[world.rank :: world.size]}
+        damaged = [number for number, file in files.items() if not self.intact(file)]
+        for number in damaged:
             print(f"hpcai: {files[number]} is damaged: made again", file=sys.stderr)
             files[number].unlink()
             (self.target / self.index).unlink(missing_ok=True)
-        return [number for numbers in world.comm.allgather(mine) for number in numbers]
+        return [number for numbers in world.comm.allgather(damaged) for number in numbers]

@@ -1,4 +1,4 @@
-"""A shard on its way to the disk: written beside its place, whole or not at all."""
+"""Atomic writing of one shard of images."""
 
 import zlib
 from collections.abc import Callable
@@ -12,14 +12,14 @@ import numpy.typing as npt
 from hpcai.data.image_shards import CHANNELS, FORMAT, IMAGE_BYTES, SIDE, Contents, Entry, frame, names, opened
 from hpcai.data.pack.images import Refusal, read
 from hpcai.data.pack.source import ImageFile, Shard
-from hpcai.data.pack.target import PART, appearing
+from hpcai.data.pack.target import PART, written_atomically
 from hpcai.errors import DataError
 
 _ROWS = 64  # copied at a time
 
 
 @dataclass(frozen=True)
-class Kept:
+class PackedImage:
     """An image that was packed: its name, the number of its class, and the CRC-32 of its pixels."""
 
     name: str
@@ -33,7 +33,7 @@ def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
     Raises DataError if a file of the source cannot be read, HpcaiError if the shard cannot be written.
     """
     path = target / shard.file
-    with appearing(path) as part:
+    with written_atomically(path) as part:
         kept, refused, digest = _write_images(part, shard.images(), tell)
         if len(kept) < shard.planned:
             _shorten(part, len(kept))
@@ -48,8 +48,8 @@ def _create(part: Path, samples: int) -> h5py.File:
 
 def _write_images(
     part: Path, images: list[ImageFile], tell: Callable[[], None]
-) -> tuple[list[Kept], list[str], Contents]:
-    kept: list[Kept] = []
+) -> tuple[list[PackedImage], list[str], Contents]:
+    kept: list[PackedImage] = []
     refused: list[str] = []
     digest = Contents()
     with _create(part, len(images)) as file:
@@ -61,13 +61,13 @@ def _write_images(
             else:
                 file["images"][len(kept)] = pixels
                 digest.add(pixels)
-                kept.append(Kept(image.name, image.label, zlib.crc32(pixels.data)))
+                kept.append(PackedImage(image.name, image.label, zlib.crc32(pixels.data)))
             tell()
     return kept, refused, digest
 
 
 def _shorten(part: Path, samples: int) -> None:
-    """Leave out the rows at the end that images refused left empty; a contiguous dataset cannot shrink."""
+    """Drop the rows at the end that refused images left empty; a contiguous dataset cannot shrink."""
     longer = part.with_suffix(f".longer{PART}")
     part.replace(longer)
     try:
@@ -78,7 +78,7 @@ def _shorten(part: Path, samples: int) -> None:
         longer.unlink()
 
 
-def _write_rest(part: Path, shard: Shard, kept: list[Kept], refused: list[str], digest: Contents) -> None:
+def _write_rest(part: Path, shard: Shard, kept: list[PackedImage], refused: list[str], digest: Contents) -> None:
     labels = np.array([each.label for each in kept], np.int32)
     with h5py.File(part, "r+") as file:
         file["labels"] = labels
@@ -101,7 +101,7 @@ def _stored(texts: list[str]) -> npt.NDArray[np.bytes_]:
 
 
 def entry(path: Path, shard: Shard) -> tuple[Entry, list[str]]:
-    """A shard that lies at its place, and the images it refused; DataError if it is damaged or of other images."""
+    """An existing shard and its refused images; DataError if it is damaged or made from other images."""
     with opened(path) as file:
         if file.attrs.get("source") != shard.identity:
             raise DataError(

@@ -33,7 +33,7 @@ class ClassFolders(TypedDict):
 
 @dataclass(frozen=True)
 class ImageFile:
-    """A file to pack: where it is, its name below the source, its bytes, and the number of its class."""
+    """A file to pack: its path, its name relative to the source, its bytes, and the number of its class."""
 
     path: Path
     name: str
@@ -47,11 +47,11 @@ class Split:
 
     name: str
     folder: Path
-    classes: tuple[str, ...]  # numbers of the classes are places in here
+    classes: tuple[str, ...]  # by number
     files: tuple[tuple[int, str, int], ...]  # class, name, bytes
 
     def images(self, numbers: Integers) -> Iterator[ImageFile]:
-        """The images of these numbers."""
+        """The images with these numbers."""
         for label, name, nbytes in (self.files[number] for number in numbers.tolist()):
             below = os.path.join(self.classes[label], name)
             yield ImageFile(self.folder / below, f"{self.folder.name}/{below}", nbytes, label)
@@ -59,7 +59,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard to be: the images of a part of a split's order; they may come to fewer, for some may be unreadable."""
+    """A planned shard: a range of the order of a split; it may end up with fewer images, as some may be unreadable."""
 
     split: Split
     number: int
@@ -78,7 +78,7 @@ class Shard:
 
     @property
     def length(self) -> int:
-        """Bytes of as many."""
+        """Bytes of the planned images."""
         return self.planned * IMAGE_BYTES
 
     def images(self) -> list[ImageFile]:
@@ -90,14 +90,14 @@ class Shard:
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 (hexadecimal) of all that decides on the contents, but for those of the files."""
+        """SHA-256 (hexadecimal) of everything that determines the contents, except the contents of the files."""
         listed = [(image.name, image.nbytes, image.label) for image in self.images()]
-        told = json.dumps([FORMAT, SIDE, self.file, self.split.classes, listed])
-        return hashlib.sha256(told.encode()).hexdigest()
+        text = json.dumps([FORMAT, SIDE, self.file, self.split.classes, listed])
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def shards(split: Split, samples: int) -> list[Shard]:
-    """The shards of a split, of `samples` images each but the last."""
+    """The shards of a split, of `samples` images each except the last."""
     n = len(split.files)
     return [Shard(split, number, begin, min(begin + samples, n)) for number, begin in enumerate(range(0, n, samples))]
 
@@ -107,9 +107,9 @@ def scan(source: Path, world: World) -> tuple[Split, Split]:
 
     Refused on all ranks if a split or images are missing, or validation has classes that training has not.
     """
-    told = agreed(world.comm, lambda: _class_folders(source))
-    classes = tuple(told[TRAIN]["classes"])
-    splits = (_scanned(name, Path(part["folder"]), part["classes"], classes, world) for name, part in told.items())
+    folders = agreed(world.comm, lambda: _class_folders(source))
+    classes = tuple(folders[TRAIN]["classes"])
+    splits = (_scanned(name, Path(part["folder"]), part["classes"], classes, world) for name, part in folders.items())
     train, validation = splits
     return train, validation
 
@@ -128,25 +128,23 @@ def _class_folders(source: Path) -> dict[str, ClassFolders]:
         found[split] = {"folder": str(folder), "classes": classes}
     train, validation = (set(part["classes"]) for part in found.values())
     if not validation <= train:
-        strangers = ", ".join(sorted(validation - train)[:5])
-        raise InputError(
-            f"{len(validation - train)} validation classes of {source} have no training images: {strangers}"
-        )
+        unknown = ", ".join(sorted(validation - train)[:5])
+        raise InputError(f"{len(validation - train)} validation classes of {source} have no training images: {unknown}")
     if len(train) < 2:
         raise InputError(f"{source} has {len(train)} class; allowed: at least 2")
     return found
 
 
 def _scanned(name: str, folder: Path, present: list[str], classes: tuple[str, ...], world: World) -> Split:
-    mine: dict[str, list[Listed]] = {}
+    own: dict[str, list[Listed]] = {}
 
-    def list_mine() -> None:
+    def list_own() -> None:
         for label in present[world.rank :: world.size]:
-            mine[label] = _listed(folder / label)
+            own[label] = _listed(folder / label)
 
-    together(world.comm, list_mine)
+    together(world.comm, list_own)
     every: dict[str, list[Listed]] = {}
-    for part in world.comm.allgather(mine):
+    for part in world.comm.allgather(own):
         every.update(part)
     numbers = {label: number for number, label in enumerate(classes)}
     files = [(numbers[label], file, nbytes) for label in sorted(every) for file, nbytes in every[label]]
@@ -168,7 +166,7 @@ def _is_image(entry: "os.DirEntry[str]") -> bool:
 
 
 def _entries(folder: Path) -> "list[os.DirEntry[str]]":
-    """What is not hidden in a folder; archives of some systems leave hidden files beside every image."""
+    """The entries of a folder that are not hidden; some archives contain a hidden file for every image."""
     try:
         with os.scandir(folder) as entries:
             return [entry for entry in entries if not entry.name.startswith(".")]

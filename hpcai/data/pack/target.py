@@ -1,4 +1,4 @@
-"""The folder that is packed into: claimed by one job, filled by files that appear whole or not at all."""
+"""Target folder of a packing job: locked by one job, filled with atomically written files."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ PAUSE = 30.0  # seconds between two lines of progress
 
 @contextmanager
 def claimed(target: Path, world: World) -> Iterator[None]:
-    """The target, made if need be and held for this job alone. Collective."""
+    """Create the target if missing, and lock it for this job. Collective."""
     held: list[int] = []
     agreed(world.comm, lambda: held.append(_lock(target)))
     try:
@@ -29,7 +29,7 @@ def claimed(target: Path, world: World) -> Iterator[None]:
 
 
 def _lock(target: Path) -> int:
-    """A lock that ends with the process, however that ends."""
+    """A lock that the kernel releases when the process ends."""
     try:
         target.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(target / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -40,19 +40,19 @@ def _lock(target: Path) -> int:
     except BlockingIOError:
         raise InputError(f"{target} is being packed by another job; allowed: wait for its end") from None
     except OSError:
-        pass  # a file system without locks: the ranks write under names of their own all the same
+        pass  # a file system without locks: ranks write under unique names anyway
     return descriptor
 
 
 @contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write an HDF5 file to, which takes that name once it is whole; HpcaiError if not."""
+def written_atomically(path: Path) -> Iterator[Path]:
+    """Temporary path for an HDF5 file, renamed to `path` when it is complete; HpcaiError if that fails."""
     part = path.with_name(f"{path.name}.{os.uname().nodename}-{os.getpid()}{PART}")
     try:
         yield part
-        _settle(part)
+        _fsync(part)
         part.replace(path)
-        _settle(path.parent)
+        _fsync(path.parent)
     except (OSError, RuntimeError) as error:  # HDF5 reports a full disk in several ways
         raise HpcaiError(
             f"{path} cannot be written ({' '.join(str(error).split())}); "
@@ -63,7 +63,7 @@ def appearing(path: Path) -> Iterator[Path]:
 
 
 def check_space(target: Path, needed: int) -> None:
-    """Raise HpcaiError if so many bytes have no room there."""
+    """Raise HpcaiError unless `needed` bytes are free at the target."""
     status = os.statvfs(target)
     free = status.f_bavail * status.f_frsize
     if needed > free:
@@ -71,22 +71,22 @@ def check_space(target: Path, needed: int) -> None:
 
 
 class Progress:
-    """A line on stderr now and then, from rank 0; what is done is seen from the files."""
+    """Progress lines on stderr from rank 0; progress is counted by the finished files."""
 
     def __init__(self, target: Path, files: list[str], rank: int) -> None:
-        self.target, self.files, self.speaks = target, files, rank == 0
-        self.told = clock.now()
+        self.target, self.files, self.is_first = target, files, rank == 0
+        self.printed = clock.now()
 
     def tell(self) -> None:
-        """One more sample is packed on this rank."""
-        if self.speaks and clock.now() - self.told >= PAUSE:
-            self.told = clock.now()
+        """Note that this rank has packed one more sample."""
+        if self.is_first and clock.now() - self.printed >= PAUSE:
+            self.printed = clock.now()
             done = sum((self.target / name).exists() for name in self.files)
             print(f"hpcai: packed {done} of {len(self.files)} shards", file=sys.stderr, flush=True)
 
 
-def _settle(path: Path) -> None:
-    """Make a file, or a rename in a folder, survive a failure of the machine."""
+def _fsync(path: Path) -> None:
+    """Flush a file, or a rename in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -95,7 +95,7 @@ def _settle(path: Path) -> None:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a text, whole or not at all."""
+    """Write a text file atomically."""
     part = path.with_name(path.name + PART)
     try:
         with part.open("w", encoding="utf-8", errors="surrogateescape") as file:

@@ -1,1 +1,1 @@
-"""Climate fields with boxes around extreme weather: generated, as published, and packed for training."""
+"""Climate fields with boxes around extreme weather: generated, published and packed."""

@@ -1,4 +1,4 @@
-"""Atmospheric rivers: curved filaments of moist air that blow polewards; the box is that of the filament's mask."""
+"""Atmospheric rivers: curved filaments of moist air moving polewards; the box encloses the filament's mask."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from hpcai.data.weather.tracks import Event
 from hpcai.kernels.cpu.compiled import compiled
 
 DEGREE = np.pi / 180 * RADIUS  # m
-MASK = 0.4  # of the strongest moisture of a river: what is inside of it
+MASK = 0.4  # least share of a river's largest moisture inside its mask
 Place = tuple[float, float, float]
 Course = tuple[float, float, float, float]
 Flow = tuple[float, float]
@@ -29,11 +29,10 @@ def river(event: Event, enlarged: float) -> tuple[Place, Course, Flow]:
 
 @compiled
 def paint(fields, place, course, flow):  # type: ignore[no-untyped-def]
-    """Adds a river to fields, float32[16, H, W]; first and last row and column of its mask, columns not wrapped.
+    """Add a river to fields, float32[16, H, W]; returns first and last row and column of its mask, columns not wrapped.
 
-    place: latitude, longitude in degrees, how much it is enlarged. course: half its length in m, its width in m, the
-    angle of its axis from the east polewards, its bend as a share of half its length. flow: water in kg/m2, wind in
-    m/s.
+    place: latitude, longitude in degrees, enlargement. course: half the length in m, width in m, angle of the axis from
+    east towards the pole, bend as a share of half the length. flow: water in kg/m2, wind in m/s.
     """
     latitude, longitude, enlarged = place
     height, width = fields.shape[1], fields.shape[2]
@@ -56,7 +55,7 @@ def paint(fields, place, course, flow):  # type: ignore[no-untyped-def]
 
 @compiled
 def _moisture(east, north, course):  # type: ignore[no-untyped-def]
-    """How moist a place is, 0 to 1, and the direction of the filament there, radians from the east polewards."""
+    """Moisture at a point, 0 to 1, and direction of the filament, radians from east towards the pole."""
     half, width, axis, bend = course
     along = (east * np.cos(axis) + north * np.sin(axis)) / half
     across = -east * np.sin(axis) + north * np.cos(axis) - bend * half * (1 - along * along)

@@ -1,6 +1,7 @@
-"""The weather between the storms: all channels from one streamfunction and one field of moist and warm air.
+"""Background weather without storms: all channels from one streamfunction and one field of warm, moist air.
 
-Made on the half grid and doubled bilinearly; a function of (seed, year, t), the same weather on any grid.
+Computed on a grid of half the size and interpolated bilinearly; a function of (seed, year, t), the same weather on any
+grid.
 """
 
 from collections.abc import Callable
@@ -17,13 +18,13 @@ from hpcai.kernels.cpu.compiled import compiled
 
 STREAM_PART, AIR_PART, LAND_PART = 0, 1, 2  # of the draws' streams
 SCALE_HEIGHT = 8_400.0  # of the atmosphere, m
-ALOFT = 1.8  # times the wind at 850 hPa blows at 200 hPa
-MOST = np.float32(2.5)  # standard deviations that moist or warm air can differ by
-YEARS = 4  # whose waves are kept
+ALOFT = 1.8  # wind at 200 hPa over wind at 850 hPa
+MOST = np.float32(2.5)  # limit of the anomaly of warm, moist air, standard deviations
+YEARS = 4  # number of years whose waves are cached
 
 
 class Background:
-    """The weather between the storms on the half grid of a grid of `height` x `width` points."""
+    """Background weather on half the grid of `height` x `width` points."""
 
     def __init__(self, seed: int, height: int, width: int) -> None:
         self.seed, self.shape = seed, (height // 2, width // 2)
@@ -44,7 +45,7 @@ class Background:
         return drawn(self._stream, STREAM_PART), drawn(self._air, AIR_PART)
 
     def _continents(self) -> tuple[Field, Field]:
-        """How far a place is land, 0 to 1, and its height above the sea, m."""
+        """Share of land, 0 to 1, and height above sea level, m."""
         coefficients = self._stream.draw(self.seed, stream(Purpose.GENERATED_WEATHER, 0, LAND_PART))
         rough = self._stream.field(coefficients, 0)
         return 1 / (1 + np.exp(-6 * (rough - np.float32(0.5)))), 900 * np.maximum(rough - np.float32(0.6), 0) ** 2
@@ -99,7 +100,7 @@ def _column(profile: NDArray[np.float64]) -> Field:
 
 
 def _along(psi: Field) -> Field:
-    """Differences along the parallels, for a step as long as one between rows."""
+    """Differences along the parallels, scaled to the distance between rows."""
     height, width = psi.shape
     scale = np.float32(0.5 * width / (2 * height))
     return (np.roll(psi, -1, axis=1) - np.roll(psi, 1, axis=1)) * scale
@@ -107,7 +108,7 @@ def _along(psi: Field) -> Field:
 
 @compiled
 def double(half, out):  # type: ignore[no-untyped-def]
-    """Fills out, float32[channels, 2h, 2w], from half, float32[channels, h, w], bilinearly; columns go round."""
+    """Fill out, float32[channels, 2h, 2w], from half, float32[channels, h, w], bilinearly; columns are periodic."""
     channels, height, width = half.shape
     line = np.empty(width + 2, np.float32)
     for c in range(channels):

@@ -1,4 +1,4 @@
-"""The order of an epoch over frames that are read in blocks: blocks at random, and the frames within each."""
+"""Order of an epoch over frames that are read in blocks: random blocks, and random frames within each block."""
 
 from functools import cached_property
 
@@ -12,10 +12,10 @@ _WITHIN = 1 << 31  # epochs of the order within blocks, apart from those of the 
 
 
 class BlockOrder:
-    """A bijection on [0, n) whose positions r, r + ranks, … lead through one block after the other, for each rank r.
+    """A bijection on [0, n) whose positions r, r + ranks, … visit one block after the other, for each rank r.
 
-    begins: the first index of each block, and n, int64; the same on every rank. The blocks in their random order are
-    cut into a run for each rank, so a block is read by one rank, or by two where a cut falls into it; what is left over
+    begins: the first index of each block, and n, int64; the same on every rank. The randomly ordered blocks are cut
+    into one run for each rank, so that a block is read by one rank, or by two if a cut falls into it; the remainder
     comes last.
     """
 
@@ -24,10 +24,10 @@ class BlockOrder:
         self._begins, self._seed, self._epoch, self._ranks = begins, seed, epoch, ranks
 
     def __call__(self, positions: Integers) -> Integers:
-        """Where the positions (int64, in [0, n)) of the epoch lead: int64 in [0, n), of the same shape."""
+        """Images of the positions (int64, in [0, n)) under the bijection: int64 in [0, n), of the same shape."""
         each = self.n // self._ranks
-        turn, rank = np.divmod(positions, self._ranks)
-        return self._laid_out[np.where(turn < each, rank * each + turn, positions)]
+        step, rank = np.divmod(positions, self._ranks)
+        return self._laid_out[np.where(step < each, rank * each + step, positions)]
 
     @cached_property
     def _laid_out(self) -> Integers:
@@ -42,9 +42,10 @@ class BlockOrder:
 
 
 class Blockwise:
-    """The draws of a sampler block by block: a bijection on [0, size), in which draws of one block are neighbours.
+    """The draws of a sampler ordered by block: a bijection on [0, size) in which draws of one block are neighbours.
 
-    begins: the first frame of each block, and their number, int64. The same on every rank; keeps 16 bytes a draw.
+    begins: the first frame of each block, and the number of frames, int64; the same on every rank. Keeps 16 bytes a
+    draw.
     """
 
     def __init__(self, sampler: Sampler, begins: Integers, seed: int, epoch: int, ranks: int = 1) -> None:
@@ -54,5 +55,5 @@ class Blockwise:
         self._order = BlockOrder(np.searchsorted(drawn[self._by_frame], begins), seed, epoch, ranks)
 
     def __call__(self, positions: Integers) -> Integers:
-        """Which draws the positions (int64, in [0, size)) of the epoch lead to: int64, of the same shape."""
+        """Draws at the positions (int64, in [0, size)) of the epoch: int64, of the same shape."""
         return self._by_frame[self._order(positions)]

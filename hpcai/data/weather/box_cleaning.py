@@ -1,6 +1,6 @@
-"""Boxes as files have them made into boxes that lie within the frame; longitude is periodic, latitude is not.
+"""Cleaning of the boxes of a file: boxes inside the frame; longitude is periodic, latitude is not.
 
-Of a box that crosses the edge of the map the wider part is kept, here as in generated weather and in turned fields.
+Of a box that crosses the edge of the map the wider part is kept, as in generated weather and in augmented fields.
 """
 
 from dataclasses import asdict, dataclass
@@ -17,32 +17,32 @@ Rows = NDArray[np.int64]  # [n, 6]: frame, then the row
 
 @dataclass(frozen=True)
 class Faults:
-    """How many boxes of a file were found in which state, and what became of them.
+    """Numbers of irregular boxes of a file.
 
-    Boxes that are degenerate or of an unknown class were left out, and so were those that lie outside altogether.
+    Boxes that are degenerate, of an unknown class, or entirely outside the map are dropped.
     """
 
     boxes: int = 0  # rows that are used
     wrapped: int = 0  # across the edge of the map: the wider part is kept
-    outside: int = 0  # beyond the first or last row: cut off, or left out
-    degenerate: int = 0  # without an area, or turned inside out
-    unknown: int = 0  # of a class that there is not
-    crowded: int = 0  # for which there was no row left
+    outside: int = 0  # beyond the first or last row: clipped, or dropped
+    degenerate: int = 0  # empty or inverted
+    unknown: int = 0  # of an unknown class
+    crowded: int = 0  # beyond the rows of a frame
     misplaced: int = 0  # frames with an unused row before a used one: rows moved up
 
     def __add__(self, other: "Faults") -> "Faults":
-        mine, others = asdict(self), asdict(other)
-        return Faults(**{name: mine[name] + others[name] for name in mine})
+        own, others = asdict(self), asdict(other)
+        return Faults(**{name: own[name] + others[name] for name in own})
 
     def __str__(self) -> str:
         return ", ".join(f"{number} {name}" for name, number in asdict(self).items() if number) or "no boxes"
 
 
 def cleaned(raw: NDArray[np.integer], height: int, width: int) -> tuple[Boxes, Faults]:
-    """Boxes int32[n, 15, 5] within the frame, used rows first, from the rows [n, m, 5] of a file; and what was found.
+    """Boxes int32[n, 15, 5] within the frame, used rows first, from the rows [n, m, 5] of a file, and their faults.
 
-    A box with xmax < xmin, or beyond the edge of the map on one side, crosses it, and its wider part is kept; where a
-    box with xmax < xmin would be wider than half the map, it is turned inside out instead, and left out.
+    A box with xmax < xmin, or beyond one edge of the map, crosses the edge, and its wider part is kept. A box with
+    xmax < xmin that would be wider than half the map is inverted, and dropped.
     """
     given = raw.astype(np.int64)
     used = (given != UNUSED).any(2)
@@ -63,9 +63,9 @@ def cleaned(raw: NDArray[np.integer], height: int, width: int) -> tuple[Boxes, F
 
 
 def placed(rows: Rows, n: int, width: int) -> tuple[Boxes, int, int]:
-    """Boxes int32[n, 15, 5] of rows whose columns are counted round the map; of those that cross its edge a part.
+    """Boxes int32[n, 15, 5] of rows with periodic columns; of a box that crosses the edge the wider part.
 
-    Also returned are the numbers of boxes that cross, and of those for which no row was left.
+    Also returns the numbers of boxes that cross the edge, and of boxes beyond the rows of a frame.
     """
     rows = rows - (rows[:, 2] // width * width)[:, None] * np.array([0, 0, 1, 0, 1, 0])
     over = rows[:, 4] > width
@@ -78,28 +78,28 @@ def placed(rows: Rows, n: int, width: int) -> tuple[Boxes, int, int]:
 
 
 def targets(boxes: Boxes, classes: tuple[int, ...]) -> NDArray[np.float32]:
-    """Boxes float32[n, 15, 5] as a detector is trained on them: with its own numbers of its classes, others left out.
+    """Training targets float32[n, 15, 5]: boxes with the detector's class numbers; other classes are dropped.
 
     classes are those of `Weather`; used rows are first, unused ones are -1.
     """
     numbers = np.full(len(CLASSES) + 1, UNUSED, np.int32)
     numbers[list(classes)] = np.arange(len(classes))
-    told = numbers[boxes[..., 4]]  # the last of the numbers is that of unused rows
-    rows = np.concatenate([boxes[..., :4], told[..., None]], 2).astype(np.float32)
-    rows[told == UNUSED] = UNUSED
-    return np.take_along_axis(rows, np.argsort(told == UNUSED, axis=1, kind="stable")[..., None], 1)
+    found = numbers[boxes[..., 4]]  # the last of the numbers is that of unused rows
+    rows = np.concatenate([boxes[..., :4], found[..., None]], 2).astype(np.float32)
+    rows[found == UNUSED] = UNUSED
+    return np.take_along_axis(rows, np.argsort(found == UNUSED, axis=1, kind="stable")[..., None], 1)
 
 
 def _filled(rows: Rows, n: int) -> tuple[Boxes, int]:
-    """The rows of each frame from its first place on, in the order given; and how many found no place."""
+    """The rows of each frame, in the given order; and the number of rows beyond BOXES."""
     boxes = np.full((n, BOXES, 5), UNUSED, np.int32)
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
-    places = _turn(rows[:, 0])
+    places = _rank_in_run(rows[:, 0])
     fits = places < BOXES
     boxes[rows[fits, 0], places[fits]] = rows[fits, 1:]
     return boxes, int(np.count_nonzero(~fits))
 
 
-def _turn(ordered: Integers) -> Integers:
-    """How many equal ones stand before each of ascending numbers."""
+def _rank_in_run(ordered: Integers) -> Integers:
+    """Number of equal predecessors of each of ascending numbers."""
     return np.arange(len(ordered)) - np.searchsorted(ordered, ordered)

@@ -1,4 +1,4 @@
-"""Boxes of the events of a frame: whole pixels, cut where longitude 0 or a pole cuts, and judged by the fields."""
+"""Boxes and classes of the events of a generated frame: whole pixels, cut at longitude 0 and at the poles."""
 
 from collections.abc import Sequence
 
@@ -15,20 +15,20 @@ from hpcai.data.weather.zonal_means import latitudes
 Box = tuple[int, int, int, int]  # ymin, xmin, ymax, xmax, half-open
 Labelled = tuple[int, int, int, int, int]
 
-# What TECA asks of the centre of a cyclone (Prabhat et al., Procedia Computer Science 9, 2012, 866-876).
+# Criteria of TECA for the centre of a cyclone (Prabhat et al., Procedia Computer Science 9, 2012, 866-876).
 VORTICITY, RISE, WARMER, WITHIN = 1.6e-4, 400.0, 0.8, 5.0  # 1/s, Pa, K, degrees
-CYCLONE = 17.0  # m/s near the ground: from there on a depression is a cyclone
+CYCLONE = 17.0  # m/s near the ground: least wind of a cyclone; below it is a depression
 
-DROPPED, SPURIOUS = 0.04, 0.04  # of the events have no label, of the labels have no event
+DROPPED, SPURIOUS = 0.04, 0.04  # share of events without a label, of labels without an event
 LABEL_PART = 16  # of the draws' streams
-TRIES = 4  # for a place where a spurious label hides no event
-_OVERLAP = 0.1  # of two boxes, intersection over union: what counts as hiding
+TRIES = 4  # attempts to place a spurious label where it overlaps no event
+_OVERLAP = 0.1  # intersection over union above which boxes overlap
 
 
 def ceiling() -> float:
-    """Average precision of who finds every event and nothing else, the same for each class.
+    """Average precision of a detector that finds every event and nothing else, the same for each class.
 
-    Of its detections a share 1 - d is labelled, and those are a share 1 - s of all labels.
+    A share 1 - d of its detections is labelled, and these are a share 1 - s of all labels.
     """
     return (1 - DROPPED) * (1 - SPURIOUS)
 
@@ -44,23 +44,23 @@ def bounds(storm: Storm, height: int, width: int) -> Box:
 
 
 def cut(box: Box, height: int, width: int) -> Box:
-    """The part of a box inside of the grid; of one that crosses longitude 0 the wider part."""
+    """The part of a box inside the grid; the wider part if it crosses longitude 0."""
     ymin, xmin, ymax, xmax = box
-    turn = xmin // width * width
-    xmin, xmax = xmin - turn, min(xmax - turn, xmin - turn + width)
+    offset = xmin // width * width
+    xmin, xmax = xmin - offset, min(xmax - offset, xmin - offset + width)
     if xmax > width:
         xmin, xmax = (xmin, width) if width - xmin >= xmax - width else (0, xmax - width)
     return max(ymin, 0), xmin, min(ymax, height), xmax
 
 
 def vorticity(fields: Field, row: int, column: int) -> float:
-    """Relative vorticity at 850 hPa of a point, by central differences, 1/s; positive for cyclones."""
+    """Relative vorticity at 850 hPa at a point, by central differences, 1/s; positive for cyclones."""
     height, width = fields.shape[1:]
     step, latitude = np.pi * RADIUS / height, float(latitudes(height)[row])
-    turning = fields[V850, row, (column + 1) % width] - fields[V850, row, (column - 1) % width]
+    dv = fields[V850, row, (column + 1) % width] - fields[V850, row, (column - 1) % width]
     shear = fields[U850, row + 1, column] - fields[U850, row - 1, column]
     along = 2 * np.pi * RADIUS * np.cos(np.radians(latitude)) / width
-    return float((turning / along - shear / step) / 2 * np.sign(latitude))
+    return float((dv / along - shear / step) / 2 * np.sign(latitude))
 
 
 def around(fields: Field, row: int, column: int) -> NDArray[np.float64]:
@@ -75,22 +75,22 @@ def around(fields: Field, row: int, column: int) -> NDArray[np.float64]:
 
 
 def is_cyclone(fields: Field, row: int, column: int, tropical: bool) -> bool:
-    """Whether a point is the centre of a storm by the criteria of TECA; a warm core is asked of tropical ones."""
+    """Whether a point is the centre of a storm by the criteria of TECA; tropical storms need a warm core."""
     rise, colder = around(fields, row, column)
     return vorticity(fields, row, column) >= VORTICITY and rise >= RISE and (not tropical or -colder >= WARMER)
 
 
 def strongest_wind(fields: Field, row: int, column: int, rows: int, columns: int) -> float:
-    """The strongest wind near the ground in that many rows and columns round a point, m/s."""
+    """Strongest wind near the ground within that many rows and columns of a point, m/s."""
     columns_there = np.arange(column - columns, column + columns + 1) % fields.shape[2]
     part = fields[[UBOT, VBOT], max(row - rows, 0) : row + rows + 1][:, :, columns_there]
     return float(np.sqrt(np.square(part).sum(axis=0).max()))
 
 
 def labels(found: Sequence[tuple[Labelled, int]], seed: int, year: int, t: int, height: int, width: int) -> Boxes:
-    """The rows of a frame: some boxes are dropped, and some of nothing are added.
+    """Labels of a frame: some boxes are dropped, and some spurious boxes are added.
 
-    found: boxes with classes, and a number of its own for each event of the year.
+    found: boxes with classes, and the unique number of each event in the year.
     """
     rows: list[Labelled] = []
     events = [box for box, _ in found]
@@ -109,7 +109,7 @@ def labels(found: Sequence[tuple[Labelled, int]], seed: int, year: int, t: int, 
 def _elsewhere(
     box: Labelled, events: Sequence[Labelled], draws: NDArray[np.float64], height: int, width: int
 ) -> list[Labelled]:
-    """The box moved along its parallel to where no event is."""
+    """The box moved along its parallel to where it overlaps no event."""
     for draw in draws:
         shift = round(width * (0.15 + 0.7 * float(draw)))
         moved = cut((box[0], box[1] + shift, box[2], box[3] + shift), height, width)

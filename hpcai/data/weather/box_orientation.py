@@ -1,4 +1,4 @@
-"""Whether the boxes of a file are [ymin, xmin, …] as they ought to be, or x and y were exchanged: the winds tell."""
+"""Check of the box orientation of a file: [ymin, xmin, …], or x and y exchanged, decided by the winds."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -14,20 +14,20 @@ from hpcai.errors import DataError
 if TYPE_CHECKING:
     import h5py
 
-MOST = 64  # cyclones of a file that are looked at
-SURE = 3.3  # standard deviations of a fair coin
+MOST = 64  # cyclones of a file that are examined
+SURE = 3.3  # standard deviations of a fair coin, for significance
 
 
 @dataclass(frozen=True)
 class Votes:
-    """Cyclones of a file for which only one reading is possible, or has the stronger vortex: as it ought, exchanged."""
+    """Numbers of cyclones of a file that support the right and the exchanged orientation."""
 
     right: int
     exchanged: int
 
 
 def check(year: YearFile) -> Votes:
-    """How the cyclones of a file vote; DataError if they say that x and y of the boxes are exchanged."""
+    """Votes of the cyclones of a file; DataError if x and y of the boxes are exchanged."""
     with readable(year.path):
         votes = count(year)
     if votes.exchanged - votes.right > SURE * sqrt(votes.right + votes.exchanged):
@@ -39,27 +39,30 @@ def check(year: YearFile) -> Votes:
 
 
 def count(year: YearFile) -> Votes:
-    """How the cyclones of a file vote; those whose two boxes overlap have none."""
+    """Votes of the cyclones of a file: the only possible orientation, else the one whose box has the stronger vortex.
+
+    Cyclones whose two boxes overlap do not vote.
+    """
     height, width = year.shape[1:]
     frames, places = np.nonzero(year.rows[:, :, 4] == TROPICAL_CYCLONE)
-    told = np.column_stack([frames, year.rows[frames, places, :4].astype(np.int64)])
-    other = told[:, [0, 2, 1, 4, 3]]
+    stored = np.column_stack([frames, year.rows[frames, places, :4].astype(np.int64)])
+    other = stored[:, [0, 2, 1, 4, 3]]
     limits = np.array([height, width])
     fits, fits_other = (
         ((rows[:, 1:3] >= 0) & (rows[:, 3:] - rows[:, 1:3] > 0) & (rows[:, 3:] <= limits)).all(1)
-        for rows in (told, other)
+        for rows in (stored, other)
     )
-    apart = ((told[:, 3:] <= other[:, 1:3]) | (other[:, 3:] <= told[:, 1:3])).any(1)
+    apart = ((stored[:, 3:] <= other[:, 1:3]) | (other[:, 3:] <= stored[:, 1:3])).any(1)
     doubtful = np.flatnonzero(fits & fits_other & apart)
     doubtful = doubtful[np.arange(0, len(doubtful), max(1, -(-len(doubtful) // MOST)))]
     dataset = year.dataset()
-    stronger = [_strength(dataset, told[each]) > _strength(dataset, other[each]) for each in doubtful]
+    stronger = [_strength(dataset, stored[each]) > _strength(dataset, other[each]) for each in doubtful]
     clear = np.count_nonzero(fits & ~fits_other), np.count_nonzero(fits_other & ~fits)
     return Votes(int(clear[0]) + sum(stronger), int(clear[1]) + len(stronger) - sum(stronger))
 
 
 def _strength(dataset: "h5py.Dataset", row: Integers) -> float:
-    """Largest |dv/dx| + |du/dy| in a box: in a vortex its vorticity, whichever of the poles the first row is nearer."""
+    """Largest |dv/dx| + |du/dy| in a box: in a vortex its vorticity, for either order of the rows."""
     frame, top, left, bottom, right = row.tolist()
     reach = slice(max(top - 1, 0), bottom + 1), slice(max(left - 1, 0), right + 1)
     u, v = (dataset[frame, channel, *reach].astype(np.float64) for channel in (U850, V850))

@@ -1,4 +1,4 @@
-"""Generated extreme weather: a frame is a function of (seed, year, t), so any rank makes any frame, without files.
+"""Generated extreme weather: a frame is a function of (seed, year, t), so that any rank can make any frame.
 
 The layout is that of the published files, on a grid of any size; docs/WEATHER.md says what is generated.
 """
@@ -33,19 +33,19 @@ from hpcai.data.weather.tracks import NATURAL, Event, Events, Kind, active, even
 from hpcai.data.weather.weather_dataset import Boxes, Weather
 from hpcai.errors import DataError
 
-VERSION = 1  # of the formula: other numbers, other fields
+VERSION = 1  # of the formula
 SAMPLES = FRAMES  # for training, where the input says 0
 FIRST_YEAR = 1979  # for training; the next for validation, and so on in turn
-_STRIDE = 903  # steps from one sample to the next, prime to FRAMES: the first samples are spread over the year
-TARGET_EASIEST = 0.8  # a training of a minute reaches it, one that is wrong stays below half of it
-STATISTICS, COARSE = 12, 192  # frames, and rows at most, that mean and deviation come from
-LEAST = 48  # rows of a grid
+_STRIDE = 903  # steps between samples, coprime to FRAMES: the first samples are spread over the year
+TARGET_EASIEST = 0.8  # reached in a minute; incorrect training stays below half of it
+STATISTICS, COARSE = 12, 192  # frames and most rows for mean and deviation
+LEAST = 48  # rows of a grid, at least
 DISTURBED = (Kind.HIGH, Kind.CLUSTER, Kind.TROPICAL, Kind.EXTRATROPICAL)  # in the order in which they are painted
 
 
 @dataclass(frozen=True)
 class Formula:
-    """All that the frames of a set follow from: 64 bits of seed, classes, grid, how much storms are enlarged."""
+    """Parameters that determine the frames of a set: seed (64 bits), classes, grid, enlargement of storms."""
 
     seed: int
     classes: tuple[int, ...]
@@ -55,7 +55,7 @@ class Formula:
 
     @property
     def natural(self) -> bool:
-        """Whether storms have the size and the shares of nature; then TECA's criteria hold."""
+        """Whether storms have natural sizes and shares; then TECA's criteria apply."""
         return self.enlarged == 1
 
 
@@ -74,7 +74,7 @@ def _names(classes: tuple[int, ...]) -> list[str]:
 
 
 class Maker:
-    """Frames with boxes of a formula."""
+    """Generator of the frames and boxes of a formula."""
 
     def __init__(self, formula: Formula) -> None:
         self.formula = formula
@@ -86,11 +86,11 @@ class Maker:
         return {kind: events(self.formula.seed, year, kind, self.plan) for kind in Kind}
 
     def events(self, year: int, t: int, kind: Kind) -> list[Event]:
-        """The events of a kind that a frame shows."""
+        """The events of a kind in a frame."""
         return active(self._year(year)[kind], self.plan, t)
 
     def make(self, year: int, t: int, out: Field) -> Boxes:
-        """Fills out, float32[16, H, W], with a frame; its boxes, int32[15, 5]."""
+        """Fill out, float32[16, H, W], with a frame; returns its boxes, int32[15, 5]."""
         f = self.formula
         double(self._background.at(year, t), out)
         rivers_found = [*self._rivers(out, year, t)]
@@ -125,7 +125,7 @@ class Maker:
                 yield (*cut(bounds(storm, f.height, f.width), f.height, f.width), number), _number(event)
 
     def _class(self, out: Field, storm: storms.Storm, row: int, column: int) -> int:
-        """Of a tropical storm, by the wind in its core."""
+        """Class of a tropical storm, by the wind in its core."""
         degrees = 2 * np.degrees(storm.core / RADIUS)
         rows, columns = degrees * self.formula.height / 180, degrees * self.formula.width / 360
         wind = strongest_wind(out, row, column, max(2, round(rows)), max(2, round(columns)))
@@ -133,7 +133,7 @@ class Maker:
 
 
 def _number(event: Event) -> int:
-    """Of an event of any kind, its own in its year."""
+    """Number of an event, unique in its year."""
     return event.number * len(Kind) + event.kind
 
 
@@ -144,7 +144,7 @@ def _centre(event: Event, formula: Formula) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedFrames:
-    """One half of a generated set: frame i is of one of its years, every other one from `first` on."""
+    """One split of a generated set; its frames are of every other year from `first` on."""
 
     formula: Formula
     first: int
@@ -155,12 +155,12 @@ class GeneratedFrames:
 
     @property
     def nbytes(self) -> int:
-        """What is kept once all frames were made: their boxes."""
+        """Bytes of the boxes of all frames, which are kept."""
         return 4 * BOXES * 5 * self.samples
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number as made."""
+        """Bytes of a generated number."""
         return 4
 
     def frames(self, indices: Integers) -> Field:
@@ -171,7 +171,7 @@ class GeneratedFrames:
         return out
 
     def boxes(self, indices: Integers) -> Boxes:
-        """Rows [ymin, xmin, ymax, xmax, class], int32[n, 15, 5]; those of frames not yet made cost a frame."""
+        """Rows [ymin, xmin, ymax, xmax, class], int32[n, 15, 5]; boxes of a new frame require the frame."""
         for index in indices:
             if int(index) not in self._known:
                 self.frames(np.array([index]))
@@ -198,12 +198,12 @@ class GeneratedFrames:
 
 
 def validation_samples(samples: int) -> int:
-    """A sixth of the training frames, but 48 to a year's."""
+    """A sixth of the training frames, at least 48 and at most a year."""
     return min(FRAMES, max(48, samples // 6))
 
 
 def statistics(the_formula: Formula) -> tuple[Field, Field]:
-    """Mean and standard deviation of each channel, float32[16] each, from frames that are spread over a year."""
+    """Mean and standard deviation of each channel, float32[16] each, from frames spread over a year."""
     coarser = max(1, the_formula.height // COARSE)
     height, width = (size // coarser // 2 * 2 for size in (the_formula.height, the_formula.width))
     sample = GeneratedFrames(replace(the_formula, height=height, width=width), FIRST_YEAR, STATISTICS)
@@ -212,8 +212,10 @@ def statistics(the_formula: Formula) -> tuple[Field, Field]:
 
 
 def open_generated(samples: int = 0, classes: int = 0, resolution: int = 0, seed: int = 0) -> Weather:
-    """The generated set of that many training frames on resolution x 1.5 resolution points; 0 stands for the defaults:
-    a year, all four classes (2: the two that are easiest to tell apart), the published grid. The same on every rank.
+    """The generated set of that many training frames on a grid of resolution x 1.5 resolution points.
+
+    0 stands for the defaults: a year, all four classes, the published grid. Two classes are the two easiest to
+    distinguish. The same on every rank.
     """
     height = resolution or HEIGHT
     the_formula = formula(classes, height, 3 * height // 2, seed)
@@ -235,7 +237,7 @@ def open_generated(samples: int = 0, classes: int = 0, resolution: int = 0, seed
 
 
 def fingerprint(the_formula: Formula, samples: int) -> str:
-    """SHA-256 (hexadecimal) over the formula, the number of samples, and what is drawn for the first year's events."""
+    """SHA-256 (hexadecimal) over the formula, the number of samples, and the draws of the first year's events."""
     digest = hashlib.sha256(f"weather {VERSION} {asdict(the_formula)} {samples}\n".encode())
     the_plan = plan(the_formula.classes, the_formula.natural)
     for kind in Kind:

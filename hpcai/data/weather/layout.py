@@ -1,8 +1,8 @@
 """The layout of the published ExtremeWeather files: one HDF5 file a year, fields as `images`, rectangles as `boxes`.
 
 Source: Racah et al., "ExtremeWeather: A large-scale climate dataset", NIPS 2017 (arXiv:1612.02095), and its files.
-Data set `images`: float32[frames, 16, 768, 1152], raw values, north or south first as the model that made them has it;
-`boxes`: int32[frames, 15, 5], rows [ymin, xmin, ymax, xmax, class] in pixels, rows that are not used are -1.
+Data set `images`: float32[frames, 16, 768, 1152], raw values, north or south first as in the climate model;
+`boxes`: int32[frames, 15, 5], rows [ymin, xmin, ymax, xmax, class] in pixels, unused rows are -1.
 """
 
 CHANNELS = (
@@ -26,7 +26,7 @@ CHANNELS = (
 PRECT, PS, PSL, QREFHT, T200, T500, TMQ, TREFHT, TS, U850, UBOT, V850, VBOT, Z1000, Z200, ZBOT = range(16)
 CLASSES = ("tropical depression", "tropical cyclone", "extratropical cyclone", "atmospheric river")
 TROPICAL_DEPRESSION, TROPICAL_CYCLONE, EXTRATROPICAL_CYCLONE, ATMOSPHERIC_RIVER = range(4)
-EASIEST = (TROPICAL_CYCLONE, EXTRATROPICAL_CYCLONE)  # to tell apart: tall and warm, wide and cold
+EASIEST = (TROPICAL_CYCLONE, EXTRATROPICAL_CYCLONE)  # to distinguish: tall and warm, wide and cold
 HEIGHT, WIDTH = 768, 1152
 BOXES = 15  # rows a frame
 UNUSED = -1
@@ -36,10 +36,10 @@ IMAGES, RECTANGLES = "images", "boxes"
 
 
 def file_name(year: int) -> str:
-    """What the file of a year is called."""
+    """File name of a year."""
     return f"climo_{year:04d}.h5"
 
 
 def names(classes: int) -> tuple[str, ...]:
-    """Of so many classes, in the order in which a detector has them: all, or the two that are easiest to tell apart."""
+    """Names of the detector's classes, in order: all four, or the two that are easiest to distinguish."""
     return tuple(CLASSES[number] for number in EASIEST) if classes == len(EASIEST) else CLASSES

@@ -1,4 +1,4 @@
-"""Means and variances of the channels, of any number of frames put together."""
+"""Means and variances of the channels, which can be merged over any number of frames."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Of so many values in each channel: their mean, and the sum of squared distances from it; float64[16] each."""
+    """Count of values in each channel, their mean, and the sum of squared distances from it; float64[16] each."""
 
     count: int
     mean: Doubles
@@ -37,22 +37,22 @@ class Moments:
 
 
 def of_frame(frame: NDArray[np.float32]) -> Moments:
-    """The moments of one frame [16, H, W], in float64, plane by plane: so little memory stays in the cache."""
+    """The moments of one frame [16, H, W], in float64, channel by channel, so that the data stay in the cache."""
     mean, squares = np.empty(len(frame)), np.empty(len(frame))
     for channel, plane in enumerate(frame):
         values = plane.astype(np.float64).ravel()
         mean[channel] = values.mean()
-        with np.errstate(invalid="ignore"):  # it is for the caller to say where a field is not finite
+        with np.errstate(invalid="ignore"):  # the caller reports fields that are not finite
             values -= mean[channel]
         squares[channel] = np.einsum("i,i->", values, values)
     return Moments(frame[0].size, mean, squares)
 
 
 def normalisation(moments: Moments) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and std, float32[16], to normalise by.
+    """Mean and std, float32[16], for normalisation.
 
-    Winds along the meridians are not shifted: their mean is 0 over fields and mirrored fields together, and without a
-    shift the mirrored field is the negative, normalised or not.
+    Meridional winds are not shifted: their mean over fields and mirrored fields is 0, and without a shift the mirrored
+    field is the negative, normalised or not.
     """
     mean = moments.mean.astype(np.float32)
     mean[list(MERIDIONAL)] = 0

@@ -1,4 +1,4 @@
-"""Packed climate fields as a dataset: any frame is one reading, in any order, held against its checksum."""
+"""Packed climate fields as a dataset: random access to frames, one read each, verified by checksum."""
 
 import hashlib
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from hpcai.data.weather.weather_shards import FORMAT, Entry, Halves, Shape, read
 from hpcai.errors import DataError
 from hpcai.machine.affinity import own_cpus
 
-MOST_THREADS = 4  # that read at the same time
+MOST_THREADS = 4  # reading at the same time
 
 
 def open_packed(folder: Path, samples: int = 0) -> Weather:
@@ -48,7 +48,7 @@ def open_packed(folder: Path, samples: int = 0) -> Weather:
 
 
 def files(folder: Path, samples: int = 0, needed: Mask | None = None) -> list[Path]:
-    """The files that opening, validation and the training frames `needed` (None: all of these `samples`) lie in."""
+    """The files of the index, of validation and of the training frames `needed` (None: all of these `samples`)."""
     index = read_index(folder)
     ends = np.cumsum([entry.samples for entry in index.train])
     chosen = spread(int(ends[-1]), samples, folder)
@@ -59,9 +59,9 @@ def files(folder: Path, samples: int = 0, needed: Mask | None = None) -> list[Pa
 
 
 class PackedFrames:
-    """Frames of shards, float16 and normalised; they are read at given places, so any number of threads may read.
+    """Frames of shards, float16 and normalised, read by offset, so that any number of threads may read.
 
-    chosen: indices (int64) of those frames that it has, None for all.
+    chosen: indices (int64) of the frames in use, None for all.
     """
 
     def __init__(self, folder: Path, entries: Sequence[Entry], shape: Shape, chosen: Integers | None = None) -> None:
@@ -78,7 +78,7 @@ class PackedFrames:
         """Fields at the indices, float16[n, 16, H, W] with the channels last in memory."""
         channels, height, width = self._shape
         fields = np.empty((len(indices), height, width, channels), np.float16)
-        places = self._places(indices).tolist()
+        places = self._indices(indices).tolist()
         if self._threads == 1 or len(places) < 2:
             for place, field in zip(places, fields, strict=True):
                 self._read(place, field)
@@ -89,30 +89,30 @@ class PackedFrames:
 
     def boxes(self, indices: Integers) -> Boxes:
         """Boxes of the frames, int32[n, 15, 5]."""
-        return self._boxes[self._places(indices)]
+        return self._boxes[self._indices(indices)]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the boxes, of all and by shard, and of the checksums; the fields stay in their files."""
+        """Bytes of the boxes, of all and by shard, and of the checksums; the fields stay in the files."""
         return self._boxes.nbytes + sum(shard.nbytes for shard in self._shards)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number as stored."""
+        """Bytes of a stored number."""
         return 2
 
-    def _places(self, indices: Integers) -> Integers:
+    def _indices(self, indices: Integers) -> Integers:
         return indices if self._chosen is None else self._chosen[indices]
 
     def _read(self, place: int, field: Halves) -> None:
         number = int(np.searchsorted(self._ends, place, side="right"))
         shard, started = self._shards[number], now()
-        shard.pieces.read(place - int(self._ends[number]) + len(shard.boxes), field.data.cast("B"))
+        shard.records.read(place - int(self._ends[number]) + len(shard.boxes), field.data.cast("B"))
         self.meter.add(field.nbytes, now() - started)
 
 
 class _Shard:
-    """One file: what is known of its frames, and where they lie."""
+    """One shard: boxes, checksums and offsets of its frames."""
 
     def __init__(self, folder: Path, entry: Entry, shape: Shape) -> None:
         path = folder / entry.file
@@ -129,7 +129,7 @@ class _Shard:
         if self.boxes.shape != (entry.samples, BOXES, 5) or len(self._sums) != entry.samples:
             raise DataError(f"{path} has boxes that do not fit its frames; allowed: a shard as it was packed")
         check = "python -m hpcai.data.pack_weather --check"
-        self.pieces = ChecksummedRecords(path, entry.begin, self._sums, lambda number: f"{source} + {number}", check)
+        self.records = ChecksummedRecords(path, entry.begin, self._sums, lambda number: f"{source} + {number}", check)
 
     @property
     def nbytes(self) -> int:

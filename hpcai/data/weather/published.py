@@ -1,8 +1,8 @@
-"""Published files as a dataset: read where they are, in blocks of their own chunks.
+"""Published files as a dataset, read in blocks of their HDF5 chunks.
 
-A random frame costs as much to read as the whole block that it is compressed with, which is 46 frames in the files as
-published. So training on them takes the frames of a block one after the other (`BlockOrder`); to train in any order,
-pack them once (`python -m hpcai.data.pack_weather`).
+Reading a random frame costs as much as reading its whole compressed block, 46 frames in the published files. Training
+therefore takes the frames of a block one after the other (`BlockOrder`); for training in any order, pack the files
+once (`python -m hpcai.data.pack_weather`).
 """
 
 import hashlib
@@ -31,8 +31,8 @@ from hpcai.errors import DataError
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-FORMULA = "formula"  # the attribute by which files of `python -m hpcai.data.generate` are known
-VALIDATION = 10  # the last tenth of a single file
+FORMULA = "formula"  # attribute of the files of `python -m hpcai.data.generate`
+VALIDATION = 10  # of a single file, the last tenth validates
 _NAME = re.compile(r"climo_\d{4}\.h5")
 
 
@@ -40,10 +40,10 @@ def open_published(path: Path, comm: "MPI.Comm | None" = None, samples: int = 0,
     """The dataset in a folder with files climo_YYYY.h5, or in one file of that layout.
 
     The last year of a folder validates, the others train; of a single file the last tenth of its frames validates.
-    samples: 0 for all, else that many of the training frames, evenly spread. Where the statistics of the training
-    frames are not kept beside the files yet, all fields are read once, by the ranks of `comm` together: then it is
-    collective. Not `surveyed`, mean and std are 0 and 1, and the fingerprint is empty. Raises DataError for files that
-    are damaged or of another layout. The same on every rank.
+    samples: 0 for all, else that many of the training frames, evenly spread. If the statistics of the training
+    frames are not yet stored beside the files, the ranks of `comm` read all fields once: then the call is collective.
+    If not `surveyed`, mean and std are 0 and 1, and the fingerprint is empty. Raises DataError for files that are
+    damaged or of another layout. The same on every rank.
     """
     train, validation = parts(path)
     mean, std, whole = _surveyed(train, validation, comm) if surveyed else (*_plain(train[0].year.shape[0]), "")
@@ -86,22 +86,19 @@ def files(path: Path) -> list[Path]:
 
 
 def needed_files(path: Path, samples: int = 0, needed: Mask | None = None) -> list[Path]:
-    """The files that opening, validation and the training frames `needed` (None: all of these `samples`) lie in.
-
-    The statistics that are kept beside them are among them.
-    """
+    """The files of validation and of the training frames `needed` (None: all of these `samples`), with statistics."""
     train, validation = parts(path)
     ends = np.cumsum([len(part) for part in train])
     chosen = spread(int(ends[-1]), samples, path)
     indices = np.arange(ends[-1]) if chosen is None else chosen
     numbers = np.unique(np.searchsorted(ends, indices if needed is None else indices[needed], side="right"))
     found = {train[number].year.path for number in numbers.tolist()} | {part.year.path for part in validation}
-    beside = files(path)[0].parent / statistics.FILE
-    return [*sorted(found), *([beside] if beside.is_file() else [])]
+    stored = files(path)[0].parent / statistics.FILE
+    return [*sorted(found), *([stored] if stored.is_file() else [])]
 
 
 def parts(path: Path) -> tuple[list[Part], list[Part]]:
-    """What trains and what validates, as `open_published` has it; fields are not read."""
+    """Training and validation parts, see `open_published`; fields are not read."""
     years = [YearFile(file) for file in files(path)]
     for first, second in pairwise(years):
         if first.shape != second.shape:
@@ -116,12 +113,12 @@ def parts(path: Path) -> tuple[list[Part], list[Part]]:
 
 
 def faults(of: Sequence[Part]) -> Faults:
-    """What was found of the boxes of all their files."""
+    """Faults of the boxes of all their files."""
     return sum((year.faults for year in {part.year.path: part.year for part in of}.values()), Faults())
 
 
 def name(years: Sequence[YearFile]) -> str:
-    """What a dataset of these files is called: only files of the published size, not generated, have the bare name."""
+    """Name of a dataset of these files; only files of the published size that are not generated have the bare name."""
     height, width = years[0].shape[1:]
     if any(FORMULA in year.marks for year in years):
         return f"generated-weather-{height}x{width}"
@@ -138,9 +135,9 @@ def spread(n: int, samples: int, path: Path) -> Integers | None:
 
 
 class PublishedFrames:
-    """Frames of published files, float32 and raw; the block that was read last stays in memory.
+    """Frames of published files, float32 and raw; the block read last stays in memory.
 
-    Any number of threads may read, one at a time. chosen: indices (int64) of those frames that it has, None for all.
+    Any number of threads may read, one at a time. chosen: indices (int64) of the frames in use, None for all.
     """
 
     def __init__(self, parts: Sequence[Part], chosen: Integers | None = None) -> None:
@@ -158,11 +155,11 @@ class PublishedFrames:
         return len(self._boxes) if self._chosen is None else len(self._chosen)
 
     def frames(self, indices: Integers) -> NDArray[np.float32]:
-        """Fields at the indices, float32[n, 16, H, W], block by block, each where it is asked for first.
+        """Fields at the indices, float32[n, 16, H, W], read block by block in the order of first use.
 
-        So the last one, which the next indices may go on with, is the one that stays.
+        The last block, with which the next indices may continue, stays in memory.
         """
-        places = self._places(indices)
+        places = self._indices(indices)
         fields = np.empty((len(places), *self._parts[0].year.shape), np.float32)
         numbers = np.searchsorted(self._begins, places, side="right") - 1
         with self._reading:
@@ -174,25 +171,25 @@ class PublishedFrames:
 
     def boxes(self, indices: Integers) -> Boxes:
         """Boxes of the frames, int32[n, 15, 5]."""
-        return self._boxes[self._places(indices)]
+        return self._boxes[self._indices(indices)]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the boxes and of a block, which is kept once it is read; the other fields stay in their files."""
+        """Bytes of the boxes and of one block, which stays in memory; the other fields stay in the files."""
         frame = 4 * int(np.prod(self._parts[0].year.shape))
         return self._boxes.nbytes + frame * max(stop - begin for _, begin, stop in self._blocks)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number as stored."""
+        """Bytes of a stored number."""
         return 4
 
     @property
     def begins(self) -> Integers:
-        """The first index of each block, and the number of frames at the end: what `BlockOrder` goes by."""
+        """The first index of each block, and the number of frames at the end, for `BlockOrder`."""
         return self._begins if self._chosen is None else np.searchsorted(self._chosen, self._begins)
 
-    def _places(self, indices: Integers) -> Integers:
+    def _indices(self, indices: Integers) -> Integers:
         return indices if self._chosen is None else self._chosen[indices]
 
     def _block(self, number: int) -> NDArray[np.float32]:

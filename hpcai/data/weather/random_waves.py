@@ -1,6 +1,6 @@
-"""Gaussian random fields that move: waves, periodic along the equator, each at a phase speed of its own.
+"""Moving Gaussian random fields: waves, periodic along the equator, each with its own phase speed.
 
-A wave is drawn by its wave numbers, not by the grid: grids of different size have the same weather.
+A wave is drawn by its wave numbers and not by the grid, so that grids of different size have the same weather.
 """
 
 from functools import cached_property
@@ -13,9 +13,9 @@ from hpcai.data.philox import uniform64
 RADIUS = 6.371e6  # of the Earth, m
 STEP = 21_600.0  # s between two frames
 DEFORMATION = 1.0e6  # radius of deformation, m
-LARGEST = 42  # wave number that is kept
+LARGEST = 42  # largest wave number
 _STRIDE = 128  # between the counters of neighbouring zonal wave numbers
-_CIRCLE = 2 * np.pi * RADIUS * np.cos(np.pi / 4)  # m, of the parallel that stands for all
+_CIRCLE = 2 * np.pi * RADIUS * np.cos(np.pi / 4)  # m, of the representative parallel
 _SPAN = 1.25 * np.pi * RADIUS  # m, period from south to north: the poles do not touch
 _BETA = 2 * 7.292e-5 / RADIUS * np.cos(np.pi / 4)
 
@@ -55,7 +55,7 @@ class Waves:
         return self.amplitude / np.sqrt(2) * radius * np.exp(1j * angle)
 
     def field(self, coefficients: Coefficients, t: float) -> Field:
-        """The field t steps after the coefficients were drawn, float32[height, width]."""
+        """The field at step t after the coefficients were drawn, float32[height, width]."""
         moved = coefficients * np.exp(-1j * STEP * t * self.frequency)
         spectrum = np.zeros((self.height, self.width // 2 + 1), np.complex64)
         spectrum[:, 1 : len(self.zonal) + 1] = self._parallels @ moved.astype(np.complex64)

@@ -1,10 +1,10 @@
-"""What reading costs, added up by all threads that read: bytes, and the seconds of each kind of work."""
+"""Counters of the cost of reading, shared by all reading threads: bytes, and seconds by kind of work."""
 
 from threading import Lock
 
 
 class ReadCounters:
-    """Counts of one split; seconds are summed over the threads, so they may exceed those of the clock."""
+    """Counters of one split; seconds are summed over the threads and may exceed the elapsed time."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -12,7 +12,7 @@ class ReadCounters:
         self._reading = self._decompressing = 0.0
 
     def add(self, nbytes: int, reading: float, decompressing: float = 0.0) -> None:
-        """Bytes as they lie in the file, and the seconds that reading and decompressing them took."""
+        """Add stored bytes, and the seconds of reading and decompressing them."""
         with self._lock:
             self._bytes += nbytes
             self._reading += reading

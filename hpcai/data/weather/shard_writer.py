@@ -1,4 +1,4 @@
-"""One shard of packed climate fields: what is to be in it, and how it comes there."""
+"""Atomic writing of one shard of packed climate fields."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.data.image_shards import frame, opened, shard_name
-from hpcai.data.pack.target import appearing
+from hpcai.data.pack.target import written_atomically
 from hpcai.data.weather.layout import CHANNELS
 from hpcai.data.weather.read_counters import ReadCounters
 from hpcai.data.weather.weather_shards import FORMAT, Contents, Entry, Halves
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What fields are normalised by, float32[16] each."""
+    """Normalisation of fields, float32[16] each."""
 
     mean: NDArray[np.float32]
     std: NDArray[np.float32]
 
     def normalised(self, field: NDArray[np.float32]) -> Halves:
-        """A field [16, H, W] as it is stored, float16[H, W, 16]; infinite where that cannot hold it."""
+        """A field [16, H, W] as stored, float16[H, W, 16]; infinite where fp16 overflows."""
         values = (field.transpose(1, 2, 0) - self.mean) / self.std
         with np.errstate(over="ignore"):
             return values.astype("<f2", order="C")
@@ -40,7 +40,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A shard to be: the frames of a part of a published file, whose contents have that SHA-256."""
+    """A planned shard: the frames of a part of a published file with that SHA-256."""
 
     split: str
     number: int
@@ -60,10 +60,10 @@ class Shard:
 
     @cached_property
     def identity(self) -> str:
-        """SHA-256 (hexadecimal) of all that decides on the contents."""
+        """SHA-256 (hexadecimal) of everything that determines the contents."""
         scale = [values.tolist() for values in (self.scale.mean, self.scale.std)]
-        told = json.dumps([FORMAT, self.file, self.sha256, self.part.begin, self.part.stop, scale])
-        return hashlib.sha256(told.encode()).hexdigest()
+        text = json.dumps([FORMAT, self.file, self.sha256, self.part.begin, self.part.stop, scale])
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
@@ -74,8 +74,8 @@ def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
     import h5py
 
     with (
-        appearing(target / shard.file) as part,
-        # from version 1.10 of the library on, chunks of equal size need no table of their places
+        written_atomically(target / shard.file) as part,
+        # from version 1.10 of the library on, equal chunks need no index
         h5py.File(part, "w", libver=("v110", "v110")) as file,
     ):
         images = _images(file, shard)
@@ -90,7 +90,7 @@ def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
 
 
 def entry(path: Path, shard: Shard) -> Entry:
-    """A shard that lies at its place; DataError if it is damaged or of other fields."""
+    """An existing shard; DataError if it is damaged or made from other fields."""
     with opened(path) as file:
         if file.attrs.get("source") != shard.identity:
             raise DataError(
@@ -106,7 +106,7 @@ def entry(path: Path, shard: Shard) -> Entry:
 
 
 def intact(path: Path) -> bool:
-    """Whether a shard holds what it was written with, by the SHA-256 in it; reads all of it."""
+    """Whether the contents of a shard match its stored SHA-256; reads all of it."""
     try:
         with opened(path) as file:
             images = file["images"]
@@ -119,12 +119,12 @@ def intact(path: Path) -> bool:
 
 
 def _images(file: "h5py.File", shard: Shard) -> "h5py.Dataset":
-    """Room for all frames, one after the other, from the start."""
+    """Dataset with consecutive space for all frames, allocated at once."""
     import h5py
 
     channels, height, width = shard.part.year.shape
     properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    properties.set_obj_track_times(False)  # the same fields are to give the same file
+    properties.set_obj_track_times(False)  # the same fields give the same file
     properties.set_chunk((1, height, width, channels))
     properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)

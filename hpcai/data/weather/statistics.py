@@ -1,7 +1,7 @@
-"""Means and standard deviations of the channels, and what they are of: one pass over the fields, by all ranks.
+"""Statistics of the channels: means and standard deviations from one pass over the fields by all ranks.
 
-A part is a run of frames of one file. What was found of it is kept beside the file, and holds as long as the file has
-the same size and the same bytes where it is sampled: whole below 4 MiB, else both ends and 64 places between.
+A part is a run of frames of one file. Its statistics are stored beside the file, and are valid while the file has the
+same size and the same sampled bytes: all of them below 4 MiB, else both ends and 64 places between.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 FILE = "weather-statistics.json"
 FORMAT = 1
-_WHOLE, _END, _PLACES, _PIECE = 4 << 20, 64 << 10, 64, 4 << 10  # bytes of a file that its stamp looks at
+_WHOLE, _END, _PLACES, _PIECE = 4 << 20, 64 << 10, 64, 4 << 10  # bytes of a file in its stamp
 
 
 Key = tuple[str, int, int, str]  # file, first frame, the one after the last, stamp

@@ -1,4 +1,4 @@
-"""From an event of a track to the numbers that a storm is painted by."""
+"""Parameters of a storm, computed from an event of a track."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from hpcai.data.weather.tracks import Event, Kind, Plan
 from hpcai.data.weather.zonal_means import DENSITY, SPIN
 
 SPEED = 5.0  # m/s at which tropical storms move
-GROUND = 0.85  # of the gradient wind is left near the ground
+GROUND = 0.85  # wind near the ground over gradient wind
 
 
 @dataclass(frozen=True)
 class Storm:
-    """The arguments of `vortices.paint`, and half the sides of the box, m, east and north."""
+    """Arguments of `vortices.paint`, and half the sides of the box, m, east and north."""
 
     place: tuple[float, float, float, float, float]
     hollow: tuple[float, ...]
@@ -38,7 +38,7 @@ def holland_b(depth: float, latitude: float, speed: float) -> float:
 
 
 def depth_of(wind: float, latitude: float) -> float:
-    """Depth in Pa of a storm whose wind reaches that many m/s: v^2 = B depth / (density e), Holland (2008)."""
+    """Depth in Pa of a storm with that largest wind in m/s: v^2 = B depth / (density e), Holland (2008)."""
     depth = 1000.0
     for _ in range(8):
         depth = DENSITY * np.e * wind**2 / holland_b(depth, latitude, SPEED)
@@ -54,7 +54,7 @@ def strongest_radius(wind: float, latitude: float) -> float:
 
 
 def storm(event: Event, plan: Plan, enlarged: float) -> Storm:
-    """How an event looks at its age."""
+    """The storm of an event at its age."""
     make = {
         Kind.TROPICAL: tropical,
         Kind.EXTRATROPICAL: extratropical,
@@ -65,7 +65,7 @@ def storm(event: Event, plan: Plan, enlarged: float) -> Storm:
 
 
 def tropical(event: Event, plan: Plan, enlarged: float) -> Storm:
-    """A tropical depression or cyclone: it deepens, and decays; box and cloud are tall rather than wide."""
+    """A tropical depression or cyclone: it deepens and decays; box and cloud are taller than wide."""
     strength, size, _ = event.draws[:3]
     weak = strength < plan.weak
     peak = 13.5 if weak else 26 + 26 * (strength - plan.weak) / (1 - plan.weak)
@@ -83,7 +83,7 @@ def tropical(event: Event, plan: Plan, enlarged: float) -> Storm:
 
 
 def extratropical(event: Event, plan: Plan, enlarged: float) -> Storm:
-    """An extratropical cyclone: broad and wide, a tilted contrast of air masses, water in a comma."""
+    """An extratropical cyclone: wide, with a tilted contrast of air masses and comma-shaped moisture."""
     strength, size, tilt = event.draws[:3]
     scale = 0.8 + 0.4 * size
     power = (0.75 + 0.5 * strength) * grown(event, 0.5, 3)
@@ -97,7 +97,7 @@ def extratropical(event: Event, plan: Plan, enlarged: float) -> Storm:
 
 
 def high(event: Event, plan: Plan, enlarged: float) -> Storm:
-    """A high: an extratropical cyclone turned to its opposite, not as strong."""
+    """A high: a weaker extratropical cyclone with the opposite sign."""
     low, share = extratropical(event, plan, enlarged), grown(event, 0, 5)
     hollow = (-1.0, 0.5 * share * low.hollow[1], *low.hollow[2:])
     wet, warmth = (

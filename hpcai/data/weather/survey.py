@@ -1,4 +1,4 @@
-"""The pass over published fields that finds out all there is to know of them, divided among the ranks."""
+"""The pass over published fields for digests and statistics, divided among the ranks."""
 
 import hashlib
 import sys
@@ -39,32 +39,32 @@ def survey(parts: Sequence[Part], comm: "MPI.Comm | None") -> list[Survey]:
     Raises DataError, Refused on every rank, for fields that are not finite, and for boxes with x and y exchanged.
     """
     units = [(number, *block) for number, part in enumerate(parts) for block in part.blocks()]
-    mine: dict[Unit, Found] = {}
+    own: dict[Unit, Found] = {}
     rank, ranks = (0, 1) if comm is None else (comm.rank, comm.size)
 
     def work() -> None:
         years = list({part.year.path: part.year for part in parts}.values())
         for year in years[rank::ranks]:
             box_orientation.check(year)
-        told = now()
+        printed = now()
         for unit in units[rank::ranks]:
-            mine[unit] = _found(parts[unit[0]], *unit[1:])
-            if rank == 0 and now() - told >= PAUSE:
-                told = now()
-                print(f"hpcai: statistics of {len(mine) * ranks} of {len(units)} blocks", file=sys.stderr, flush=True)
+            own[unit] = _found(parts[unit[0]], *unit[1:])
+            if rank == 0 and now() - printed >= PAUSE:
+                printed = now()
+                print(f"hpcai: statistics of {len(own) * ranks} of {len(units)} blocks", file=sys.stderr, flush=True)
 
-    every = _by_all(comm, work, mine)
+    every = _by_all(comm, work, own)
     return [_survey(part, [every[unit] for unit in units if unit[0] == number]) for number, part in enumerate(parts)]
 
 
-def _by_all(comm: "MPI.Comm | None", work: Callable[[], None], mine: dict[Unit, Found]) -> dict[Unit, Found]:
+def _by_all(comm: "MPI.Comm | None", work: Callable[[], None], own: dict[Unit, Found]) -> dict[Unit, Found]:
     if comm is None:
         work()
-        return mine
+        return own
     from hpcai.comm.world import together
 
     together(comm, work)
-    return {unit: found for part in comm.allgather(mine) for unit, found in part.items()}
+    return {unit: found for part in comm.allgather(own) for unit, found in part.items()}
 
 
 def _found(part: Part, begin: int, stop: int) -> Found:

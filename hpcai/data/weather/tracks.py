@@ -20,7 +20,7 @@ Numbers = NDArray[np.float64]
 
 
 class Kind(IntEnum):
-    """What moves through the fields; the last two are no extreme weather, but look like it in some channels."""
+    """Kinds of events; the last two are not extreme weather, but resemble it in some channels."""
 
     TROPICAL = 0
     EXTRATROPICAL = 1
@@ -31,8 +31,11 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Habit:
-    """How events of a kind behave: frames they last, latitudes where they begin and degrees polewards that they go,
-    degrees eastwards a frame, the longitude of the first slot's sector."""
+    """Behaviour of the events of a kind.
+
+    lasts: frames; latitude: range of the first latitudes, degrees; polewards: degrees over the whole life; eastwards:
+    degrees a frame; begin: longitude of the first slot's sector.
+    """
 
     lasts: int
     latitude: tuple[float, float]
@@ -52,9 +55,9 @@ HABITS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What a set shows: classes, how many events of each kind a frame has in the mean, and tropical ones' winds.
+    """Composition of a set: classes, and the mean number of events of each kind in a frame.
 
-    weak: the share of tropical events that stay below a cyclone's wind; least: wind that all begin with, m/s.
+    weak: share of tropical events that stay below a cyclone's wind; least: initial wind of tropical events, m/s.
     """
 
     classes: tuple[int, ...]
@@ -63,12 +66,12 @@ class Plan:
     least: float
 
     def slots(self, kind: Kind) -> int:
-        """Slots of a kind: as many north as south, in use three quarters of the time or less."""
+        """Number of slots of a kind: as many north as south, in use at most three quarters of the time."""
         return 2 * int(np.ceil(self.events[kind] / 1.5))
 
 
 def plan(classes: tuple[int, ...], natural: bool) -> Plan:
-    """Shares of nature, 0.09, 0.39, 0.47 and 0.05, or equal ones; what is in no class is left out."""
+    """Composition with natural shares, 0.09, 0.39, 0.47 and 0.05, or with equal ones."""
     rivers = ATMOSPHERIC_RIVER in classes
     weak, least = ((0.12, 13.0) if natural else (0.34, 11.5)) if TROPICAL_DEPRESSION in classes else (0.0, 24.0)
     if natural:
@@ -90,7 +93,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Event:
-    """An event at a time: degrees, age from 0 to 1, and its draws: strength, size, shape, and three more."""
+    """An event at one time: position in degrees, age from 0 to 1, and draws: strength, size, shape, and three more."""
 
     kind: Kind
     number: int
@@ -109,8 +112,8 @@ def events(seed: int, year: int, kind: Kind, the_plan: Plan) -> Events:
     """All events of a kind in a year; the same on every rank."""
     slots, lasts = the_plan.slots(kind), HABITS[kind].lasts
     cycle = lasts * 0.85 * slots / max(the_plan.events[kind], 1e-9)
-    turns = int(np.ceil(FRAMES / cycle)) + 2 if slots else 0
-    number = np.arange(slots * turns)
+    cycles = int(np.ceil(FRAMES / cycle)) + 2 if slots else 0
+    number = np.arange(slots * cycles)
     slot, turn = number % max(slots, 1), number // max(slots, 1)
     counters = (number[:, None] * 16 + np.arange(10)[None, :]).astype(np.int64)
     draws = uniform(seed, stream(Purpose.GENERATED_WEATHER, year, EVENT_PART + kind), counters)
@@ -121,7 +124,7 @@ def events(seed: int, year: int, kind: Kind, the_plan: Plan) -> Events:
 
 
 def active(year: Events, the_plan: Plan, t: int) -> list[Event]:
-    """The events that frame t shows."""
+    """The events in frame t."""
     age = (t - year.start) / year.lasts
     habit, sector = HABITS[year.kind], 360 / max(the_plan.slots(year.kind) // 2, 1)
     there = np.flatnonzero((age >= 0) & (age < 1))

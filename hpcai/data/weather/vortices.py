@@ -1,7 +1,7 @@
-"""Storms painted into fields: wind, pressure, warmth, water and rain round a centre.
+"""Vortices added to fields: wind, pressure, temperature, water and rain around a centre.
 
-Radial profiles are those of Holland (1980), Monthly Weather Review 108, 1212-1218, or a Gaussian hollow, with the
-gradient wind. Distances are taken in the plane that touches the Earth at the centre, directions with north polewards,
+Radial profiles are those of Holland (1980), Monthly Weather Review 108, 1212-1218, or Gaussian, with the gradient
+wind. Distances are taken in the plane that touches the Earth at the centre, directions with north polewards,
 so that both hemispheres share one shape; `enlarged` stretches everything but the wind.
 """
 
@@ -30,13 +30,13 @@ from hpcai.data.weather.zonal_means import DENSITY, METRES
 from hpcai.kernels.cpu.compiled import compiled
 
 DEGREE = np.pi / 180 * RADIUS  # m
-NEAREST = 1_000.0  # m from the centre: closer, nothing changes
+NEAREST = 1_000.0  # m from the centre: the profile is constant inside
 FRICTION = 0.85  # wind near the ground over that at 850 hPa
 
 
 @compiled
 def paint(fields, place, hollow, wet, warmth):  # type: ignore[no-untyped-def]
-    """Adds a storm to fields, float32[16, H, W], south first.
+    """Add a storm to fields, float32[16, H, W], south first.
 
     place: latitude, longitude in degrees, reach in m, how much it is enlarged, stretched eastwards.
     hollow: sign (-1: a high), depth in Pa, radius in m, Holland's B (0: Gaussian), Coriolis parameter > 0, inflow in
@@ -61,7 +61,7 @@ def paint(fields, place, hollow, wet, warmth):  # type: ignore[no-untyped-def]
 
 @compiled
 def _add(cell, pole, r, angle, reach, hollow, wet, warmth):  # type: ignore[no-untyped-def]
-    """The storm in one place, r metres from the centre."""
+    """Add the storm at one point, r metres from the centre."""
     sign, depth, radius, b, coriolis, inflow, left = hollow
     fade = (1 - (r / reach) ** 2) ** 2
     drop, wind = profile(r, depth, radius, b, coriolis)
@@ -75,20 +75,20 @@ def _add(cell, pole, r, angle, reach, hollow, wet, warmth):  # type: ignore[no-u
 
 @compiled
 def profile(r, depth, radius, b, coriolis):  # type: ignore[no-untyped-def]
-    """Pa below the surroundings, and the gradient wind in m/s, r metres from the centre."""
+    """Pressure deficit in Pa and gradient wind in m/s, r metres from the centre."""
     if b > 0:
         x = (radius / r) ** b
         drop, slope = depth * (1 - np.exp(-x)), depth * np.exp(-x) * x * b
     else:
         x = (r / radius) ** 2
         drop, slope = depth * np.exp(-x / 2), depth * np.exp(-x / 2) * x
-    turning = 0.5 * coriolis * r
-    return drop, np.sqrt(turning**2 + slope / DENSITY) - turning
+    rotation = 0.5 * coriolis * r
+    return drop, np.sqrt(rotation**2 + slope / DENSITY) - rotation
 
 
 @compiled
 def _blow(cell, pole, angle, wind, inflow, left):  # type: ignore[no-untyped-def]
-    """Air turns round the centre, and near the ground towards it."""
+    """Wind around the centre, with inflow near the ground."""
     cell[U850] = cell[U850] * left - wind * np.sin(angle)
     cell[V850] = cell[V850] * left + wind * np.cos(angle) * pole
     cell[UBOT] = cell[UBOT] * left - FRICTION * wind * np.sin(angle + inflow)
@@ -105,7 +105,7 @@ def _press(cell, drop, aloft):  # type: ignore[no-untyped-def]
 
 @compiled
 def _heat(cell, angle, x, near, sign, warmth):  # type: ignore[no-untyped-def]
-    """A warm core, and cold air polewards and west of warm air."""
+    """Temperature: a warm core, and cold air polewards and west of warm air."""
     middle, upper, contrast, tilt, _ = warmth
     front = sign * contrast * np.cos(angle + tilt) * x * np.exp(0.5 - x * x / 2)
     cell[T500] += sign * middle * near + 0.8 * front
@@ -117,7 +117,7 @@ def _heat(cell, angle, x, near, sign, warmth):  # type: ignore[no-untyped-def]
 
 @compiled
 def _spiral(angle, x, arms, outside):  # type: ignore[no-untyped-def]
-    """How wet a place is for its distance, 0 to 1: arms that trail what turns; with one arm a comma."""
+    """Relative moisture at a distance, 0 to 1: trailing spiral arms; one arm makes a comma."""
     if arms == 0:
         return 1.0
     ridge = 0.5 + 0.5 * np.cos(arms * (angle + 2.2 / arms * np.log(x)))

@@ -1,4 +1,4 @@
-"""What a set of climate fields is: two splits of frames with boxes, and what is known about them."""
+"""Datasets of climate fields: two splits of frames with boxes, and their description."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,21 +27,21 @@ class Frames(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it keeps in memory."""
+        """Bytes kept in memory."""
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number as stored."""
+        """Bytes of a stored number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Weather:
     """A set of climate fields ready to train on; the same on every rank.
 
-    shape is (16, H, W); classes are numbers of hpcai.data.weather.layout.CLASSES in the order in which the detector
-    tells them apart; mean and std, float32[16], are of the fields as stored; target is the mAP at IoU 0.5 to reach;
-    ceiling the highest that is possible where that is known; fingerprint is the SHA-256 of what the contents follow
-    from (hexadecimal), source says where they came from.
+    shape is (16, H, W); classes are numbers of hpcai.data.weather.layout.CLASSES in the order of the
+    detector's classes; mean and std, float32[16], are of the fields as stored; target is the mAP at IoU 0.5 to reach;
+    ceiling the highest possible mAP, None if unknown; fingerprint is the SHA-256 (hexadecimal) of the data, or of the
+    formula and draws of generated data; source is their origin.
     """
 
     name: str

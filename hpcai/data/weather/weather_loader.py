@@ -1,4 +1,4 @@
-"""Batches of climate fields on the device, normalised, with boxes: a thread loads ahead while the device trains."""
+"""Loader of normalised climate fields with boxes on the device; a thread prefetches while the device trains."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -13,7 +13,7 @@ from hpcai.data.bootstrap import Sampler
 from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
 from hpcai.data.prefetch import Prefetcher, with_parameters
-from hpcai.data.transfer import Staged, transfer_to
+from hpcai.data.transfer import DeviceBatch, transfer_to
 from hpcai.data.weather.augmentation import (
     SIGNS,
     Transforms,
@@ -29,11 +29,11 @@ from hpcai.data.weather.weather_dataset import Fields, Frames, Weather
 
 
 class Batch(NamedTuple):
-    """Frames as delivered: x float32[n, 16, H, W], normalised, channels_last, and y float32[n, 15, 5] on the device.
+    """Delivered frames: x float32[n, 16, H, W], normalised, channels_last, and y float32[n, 15, 5] on the device.
 
     y has rows [ymin, xmin, ymax, xmax, class] with the detector's numbers of the classes, used rows first, the rest -1.
-    indices, int64[n] on the host, come with the frames from where those were read: they say what was delivered,
-    whatever was asked for.
+    indices, int64[n] on the host, travel with the frames from where they were read: they are the frames delivered, not
+    the frames requested.
     """
 
     x: torch.Tensor
@@ -44,8 +44,8 @@ class Batch(NamedTuple):
 class Loader:
     """Turns index arrays into batches on the device.
 
-    split is one of the two of `data`; batch is the most frames of an index array; depth is how many batches the thread
-    is ahead, 0 for no thread: each batch is then loaded when it is asked for.
+    split is one of the two of `data`; batch is the most frames of an index array; depth is the number of batches
+    loaded ahead, 0 for loading on demand without a thread.
     """
 
     def __init__(self, data: Weather, split: Frames, device: torch.device, *, batch: int, depth: int = 2) -> None:
@@ -54,7 +54,7 @@ class Loader:
         self._mean, self._std = (torch.from_numpy(values).to(device) for values in (data.mean, data.std))
         self._transfer = transfer_to(device, batch)
         self._seconds = 0.0
-        self._meter: ReadCounters = getattr(split, "meter", ReadCounters())  # frames that are made read nothing
+        self._meter: ReadCounters = getattr(split, "meter", ReadCounters())  # generated frames read nothing
 
     @property
     def wait_seconds(self) -> float:
@@ -62,17 +62,17 @@ class Loader:
         return self._transfer.wait_seconds
 
     def measured(self) -> dict[str, float]:
-        """What loading took since the loader was made; reading it waits for a GPU.
+        """Cost of loading since the loader was made; reading it waits for a GPU.
 
-        wait_seconds of the device; load_seconds of the thread that loads, whatever it did; of the split, summed over
-        its threads and since it was opened, bytes_read, read_seconds and decompress_seconds.
+        wait_seconds of the device; load_seconds of the loading thread; bytes_read, read_seconds and decompress_seconds
+        of the split since it was opened, summed over its threads.
         """
         return {"wait_seconds": self.wait_seconds, "load_seconds": self._seconds, **self._meter.measured()}
 
     def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
-        """The order in which `ranks` ranks take the draws of an epoch: where frames are read in blocks, block by block.
+        """The order in which `ranks` ranks take the draws of an epoch: block by block if frames are read in blocks.
 
-        Published files are; a random frame of them costs as much as its block.
+        A random frame of a published file costs as much as its block.
         """
         begins = getattr(self._split, "begins", None)
         if begins is None:
@@ -82,14 +82,14 @@ class Loader:
     def augmentation(
         self, seed: int, member: int, epoch: int, shard: Shard, start: int = 0, stop: int | None = None
     ) -> Iterator[Transforms]:
-        """Turns of the steps start … stop - 1 of an epoch (None: to its end)."""
+        """Transforms of the steps start … stop - 1 of an epoch (None: to its end)."""
         return of_epoch(seed, member, epoch, shard, self._data.shape[2], start, stop)
 
     def __call__(self, batches: Iterable[Integers], turns: Iterable[Transforms] | None = None) -> Iterator[Batch]:
-        """Batches for the index arrays (int64[n]), in their order; turned, or as they are.
+        """Batches for the index arrays (int64[n]), in order; transformed if `turns` are given.
 
-        The thread walks through `batches`, starts with the first batch asked for and ends when the iterator is closed;
-        what it raises is raised here.
+        The thread iterates over `batches`, starts with the first request and ends when the iterator is closed; its
+        exceptions are raised here.
         """
         items = (self._load(indices, turn) for indices, turn in with_parameters(batches, turns))
         with closing(Prefetcher(items, self._depth) if self._depth else items) as ahead:
@@ -97,7 +97,7 @@ class Loader:
                 x = self._normalised(staged.images) if self._on_device else staged.images
                 yield Batch(x.permute(0, 3, 1, 2), staged.labels, staged.indices)
 
-    def _load(self, indices: Integers, turns: Transforms | None) -> Staged:
+    def _load(self, indices: Integers, turns: Transforms | None) -> DeviceBatch:
         if len(indices) > self._batch:
             raise ValueError(f"a batch of {len(indices)} frames; allowed: at most {self._batch}")
         started = now()
@@ -109,15 +109,15 @@ class Loader:
         self._seconds += now() - started
         return staged
 
-    def _staged(self, fields: Fields, turns: Transforms, labels: NDArray[np.float32], indices: Integers) -> Staged:
-        """Fields on their way, channels last: to a GPU as they are stored, which is less, else normalised already."""
+    def _staged(self, fields: Fields, turns: Transforms, labels: NDArray[np.float32], indices: Integers) -> DeviceBatch:
+        """Start the transfer of fields, channels last: as stored to a GPU, which is fewer bytes, else normalised."""
         n, channels, height, width = fields.shape
 
         def write(out: Fields) -> None:
             if self._on_device:
                 transformed_fields(fields, turns, out.transpose(0, 3, 1, 2))
             else:
-                _turned_and_normalised(fields, turns, self._data, out)
+                _transformed_and_normalised(fields, turns, self._data, out)
 
         kind = fields.dtype if self._on_device else np.float32
         return self._transfer.fill((n, height, width, channels), write, labels, indices, None, kind)
@@ -126,8 +126,8 @@ class Loader:
         return fields.to(torch.float32).sub_(self._mean).div_(self._std)
 
 
-def _turned_and_normalised(fields: Fields, turns: Transforms, data: Weather, out: Fields) -> None:
-    """Write into out [n, H, W, 16] in one pass; fields of 16 bits become fp32 first."""
+def _transformed_and_normalised(fields: Fields, turns: Transforms, data: Weather, out: Fields) -> None:
+    """Transform and normalise into out [n, H, W, 16] in one pass; 16-bit fields are converted to fp32 first."""
     from hpcai.kernels.normalise.numba_cpu import turn
 
     turn(fields.astype(np.float32, copy=False), turns, SIGNS, data.mean, data.std, out)

@@ -1,4 +1,4 @@
-"""The job that packs climate fields: what is missing is divided among the ranks, then the index is written."""
+"""The packing job of climate fields: the ranks divide the missing shards, then the index is written."""
 
 import zlib
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def _planned(train: list[Part], validation: list[Part], shard_bytes: int, world:
 
 
 def _cut(part: Part, shard_bytes: int) -> Iterator[Part]:
-    """A part in pieces of about so many bytes when packed, each of whole blocks of its file."""
+    """Split a part into pieces of whole blocks of its file, of about `shard_bytes` each when packed."""
     blocks = part.blocks()
     frame = 2 * part.year.shape[0] * part.year.shape[1] * part.year.shape[2]
     each = max(1, shard_bytes // (frame * part.year.block))

@@ -1,8 +1,8 @@
-"""Packed climate fields: HDF5 shards of normalised fp16 frames with boxes, and the index that makes a dataset of them.
+"""Format of packed climate fields: HDF5 shards of normalised fp16 frames with boxes, and the index of a set.
 
-A shard has the datasets images float16[n, H, W, 16] (a chunk a frame, one after the other), boxes int32[n, 15, 5],
-crc32 uint32[n] of each frame, and the attributes below. The index holds what all shards must be, so that opening a set
-reads no fields.
+A shard has the datasets images float16[n, H, W, 16] (one chunk a frame, consecutive), boxes int32[n, 15, 5],
+crc32 uint32[n] of each frame, and attributes. The index describes all shards, so that opening a set reads no
+fields.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Entry:
-    """A shard as the index knows it: name, frames, bytes of the file, SHA-256 of the contents.
+    """A shard as described by the index: name, frames, bytes of the file, SHA-256 of the contents.
 
-    The fields lie in one piece of `length` bytes from byte `begin` on; `frame` is the SHA-256 of the bytes around them.
+    The fields are `length` contiguous bytes from byte `begin` on; frame: SHA-256 of the bytes around them.
     """
 
     file: str
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Index:
-    """A packed set: name and shape (16, H, W), the mean and std it was normalised by, what was found of its boxes."""
+    """A packed set: name, shape (16, H, W), mean and std of the normalisation, faults of the boxes."""
 
     name: str
     source: str
@@ -88,16 +88,16 @@ def read_index(folder: Path) -> Index:
 
 
 class Contents:
-    """SHA-256 of what a shard holds, whatever the layout of the file: frames in order, then boxes (little-endian)."""
+    """SHA-256 of a shard's contents, independent of the file layout: frames in order, then boxes (little-endian)."""
 
     def __init__(self, shape: Sequence[int]) -> None:
         self._digest = hashlib.sha256(f"{FORMAT} {tuple(map(int, shape))}\n".encode())
 
     def add(self, frame: Halves) -> None:
-        """The next frame [H, W, 16], contiguous."""
+        """Add the next frame [H, W, 16], contiguous."""
         self._digest.update(frame.data)
 
     def close(self, boxes: Boxes) -> str:
-        """The digest, once all frames were added."""
+        """The digest, after all frames were added."""
         self._digest.update(boxes.astype("<i4").tobytes())
         return self._digest.hexdigest()

@@ -1,7 +1,7 @@
-"""One published file: what it holds, and its fields, read in blocks of the file's own chunks.
+"""One published file: its boxes, and its fields, read in blocks of HDF5 chunks.
 
-The HDF5 library decompresses behind its one lock; here it only hands out compressed chunks, and threads of ours inflate
-them at the same time. Files with other filters than gzip and shuffle are left to the library.
+The HDF5 library decompresses under its global lock. Here it only delivers compressed chunks, which several threads
+inflate at the same time. Files with other filters than gzip and shuffle are read by the library.
 """
 
 import os
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 ALLOWED = f"a file with {IMAGES}, float32 [n, {len(CHANNELS)}, H, W], and {RECTANGLES}, int32 [n, m, 5]"
 MOST_THREADS = 16
 _SHUFFLE, _DEFLATE = 2, 1  # the library's own numbers of these filters
-_OURS: tuple[list[int], ...] = ([], [_DEFLATE], [_SHUFFLE, _DEFLATE])
+_KNOWN: tuple[list[int], ...] = ([], [_DEFLATE], [_SHUFFLE, _DEFLATE])
 
 Offset = tuple[int, ...]
 
 
 def inflating_threads() -> int:
-    """Threads that decompress at the same time."""
+    """Number of threads that decompress at the same time."""
     return min(MOST_THREADS, len(own_cpus()))
 
 
 @contextmanager
 def opened(path: Path) -> Iterator["h5py.File"]:
-    """The HDF5 file, open for reading; what goes wrong with it inside the block is a DataError."""
+    """The HDF5 file, open for reading; its errors inside the block become DataError."""
     import h5py
 
     with readable(path), h5py.File(path, "r", locking=False) as file:  # shared file systems often cannot lock
@@ -53,7 +53,7 @@ def opened(path: Path) -> Iterator["h5py.File"]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """What reading that file raises inside the block is a DataError."""
+    """Turn errors of reading that file inside the block into DataError."""
     try:
         yield
     except (OSError, KeyError, ValueError, RuntimeError, TypeError, zlib.error) as error:
@@ -61,9 +61,9 @@ def readable(path: Path) -> Iterator[None]:
 
 
 class YearFile:
-    """A file of one year: `frames` of `shape` [16, H, W], best read in blocks of `block`; boxes as `cleaned` has them.
+    """A file of one year: `frames` of `shape` [16, H, W], read in blocks of `block` frames; boxes are cleaned.
 
-    It is opened once more, lazily, by each process that reads fields from it. `marks` are the attributes of the file.
+    Each process that reads fields opens the file again, lazily. marks: attributes of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class YearFile:
         self._process = 0
 
     def dataset(self) -> "h5py.Dataset":
-        """The fields, in this process: a handle that a process inherits must not be used."""
+        """The fields, opened by this process: an inherited handle must not be used."""
         if self._process != os.getpid():
             import h5py
 
@@ -92,7 +92,7 @@ class YearFile:
         return self._file[IMAGES]
 
     def read(self, begin: int, stop: int, out: NDArray[np.float32], meter: ReadCounters, threads: int = 1) -> None:
-        """Fill out float32[stop - begin, 16, H, W] with the frames from `begin` to before `stop`; DataError if not."""
+        """Fill out float32[stop - begin, 16, H, W] with the frames begin … stop - 1; DataError if that fails."""
         with readable(self.path):
             dataset = self.dataset()
             inflate = _inflater(dataset)
@@ -102,12 +102,12 @@ class YearFile:
                 meter.add(out.nbytes, now() - started)
                 return
             offsets = _offsets(begin, stop, dataset.shape, dataset.chunks)
-            _Pieces(dataset, inflate, begin, stop, out, meter).fill(offsets, threads)
+            _ChunkReader(dataset, inflate, begin, stop, out, meter).fill(offsets, threads)
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The frames `begin` to before `stop` of a file."""
+    """The frames begin … stop - 1 of a file."""
 
     year: YearFile
     begin: int
@@ -118,18 +118,18 @@ class Part:
 
     @property
     def boxes(self) -> Boxes:
-        """Of these frames."""
+        """Boxes of these frames."""
         return self.year.boxes[self.begin : self.stop]
 
     def blocks(self) -> list[tuple[int, int]]:
-        """First frame and the one after the last of each block of the file, as far as it is of this part."""
+        """First frame and the one after the last of each block of the file within this part."""
         step = self.year.block
         begins = [self.begin, *range(self.begin - self.begin % step + step, self.stop, step)]
         return [*zip(begins, [*begins[1:], self.stop], strict=True)]
 
 
-class _Pieces:
-    """Chunks on their way from the file to their places in one array."""
+class _ChunkReader:
+    """Reads chunks of a file into one array."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class _Pieces:
         self.kind, self.chunks = dataset.dtype, dataset.chunks
 
     def fill(self, offsets: Iterator[Offset], threads: int) -> None:
-        """Place the chunks at these offsets."""
+        """Read the chunks at these offsets."""
         if threads == 1:
             for offset in offsets:
                 self.place(offset)
@@ -155,14 +155,14 @@ class _Pieces:
                 pass
 
     def place(self, offset: Offset) -> None:
-        """Read, inflate and place one chunk; those at the far edges are longer than what is left of the fields."""
+        """Read, inflate and copy one chunk; chunks at the far edges extend beyond the fields."""
         started = now()
         skipped, stored = self.dataset.id.read_direct_chunk(offset)
         read = now()
         first, last = max(self.begin, offset[0]), min(self.stop, offset[0] + self.chunks[0])
         reach = [slice(start, start + size) for start, size in zip(offset[1:], self.chunks[1:], strict=True)]
         place = self.out[first - self.begin : last - self.begin, *reach]
-        if skipped:  # a filter that made nothing smaller
+        if skipped:  # stored without compression
             place[:] = self.dataset[first:last, *reach]
         else:
             chunk = np.frombuffer(self.inflate(stored), self.kind).reshape(self.chunks)
@@ -172,20 +172,20 @@ class _Pieces:
 
 
 def _offsets(begin: int, stop: int, shape: Offset, chunks: Offset) -> Iterator[Offset]:
-    """Where the chunks begin that hold these frames."""
+    """Offsets of the chunks that contain these frames."""
     frames = range(begin - begin % chunks[0], stop, chunks[0])
     return product(frames, *(range(0, size, step) for size, step in zip(shape[1:], chunks[1:], strict=True)))
 
 
 def _inflater(dataset: "h5py.Dataset") -> Callable[[bytes], bytes | NDArray[np.uint8]] | None:
-    """What undoes the filters of every chunk; None where that is left to the library."""
+    """Function that undoes the filters of every chunk; None if the library has to read the file."""
     if not dataset.chunks:
         return None
     properties = dataset.id.get_create_plist()
     filters = [properties.get_filter(place)[0] for place in range(properties.get_nfilters())]
     sizes = zip(dataset.shape, dataset.chunks, strict=True)
     every = int(np.prod([-(-size // step) for size, step in sizes]))
-    if filters not in _OURS or dataset.id.get_num_chunks() != every:
+    if filters not in _KNOWN or dataset.id.get_num_chunks() != every:
         return None
     if not filters:
         return bytes
@@ -195,7 +195,7 @@ def _inflater(dataset: "h5py.Dataset") -> Callable[[bytes], bytes | NDArray[np.u
 
 
 def _unshuffled(shuffled: bytes, width: int) -> NDArray[np.uint8]:
-    """First bytes of all numbers, then the second ones, and so on, put together again."""
+    """Inverse of the shuffle filter, which stores the first bytes of all numbers, then the second ones, and so on."""
     return np.ascontiguousarray(np.frombuffer(shuffled, np.uint8).reshape(width, -1).T)
 
 

@@ -1,4 +1,4 @@
-"""Means along the parallels: what the weather deviates from. Latitudes in degrees, float64[height], south first."""
+"""Zonal means of the generated climate. Latitudes in degrees, float64[height], south first."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ Profile = NDArray[np.float64]
 DENSITY = 1.2  # of air near the ground, kg/m3
 GRAVITY = 9.81  # m/s2
 SPIN = 2 * 7.292e-5  # twice the Earth's rate of rotation, 1/s
-PRESSURE = 100_828.0  # Pa, mean over the grid, before storms
-METRES = 0.0834  # of height at 1000 hPa that a pascal makes: R T / (g p)
+PRESSURE = 100_828.0  # Pa, mean over the grid without storms
+METRES = 0.0834  # m of height at 1000 hPa for one pascal: R T / (g p)
 
 
 def latitudes(height: int) -> Profile:
@@ -27,7 +27,7 @@ def _bump(latitude: Profile, centre: float, width: float) -> Profile:
 
 @dataclass(frozen=True, eq=False)
 class Climate:
-    """The means on the rows of a grid."""
+    """Zonal means on the rows of a grid."""
 
     latitude: Profile
 
