@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hpcai.result import beside
-from hpcai.result.checks import CEILING
 from idx_files import FILES, idx
 from launch import ROOT, Finished, run_job
 
 from hpcai.data import catalog
+from hpcai.results.assembly import CLAIMS
+from hpcai.results.checks import CEILING, GRADIENT, STATISTICS
+from hpcai.results.checks import LOSS as VENDOR_LOSS
 
 FAULTY = ROOT / "tests" / "jobs" / "faulty.py"
 
@@ -20,17 +21,17 @@ RESIDUAL = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)"
 ELEMENTWISE = "max|C-L*R|/(8*sqrt(N)*u*sqrt((LoL)*(RoR)))"
 SUMS = "all-reduce of integers: wrong elements"
 SAME = "parameters and statistics: differing ranks"
-SAMPLES = "training samples not those of the epoch: models"
-DEVIATION = "audited steps: worst deviation of the update"
-LOST = "audited steps: largest share of a term lost"
+SAMPLES = "training samples other than the epoch's: models"
+DEVIATION = "replayed steps: worst deviation of the update"
+LOST = "replayed steps: largest share of a term lost"
 CHANGED = "weights changed outside of steps: ranks"
 LOSS = "loss not finite: models"
 OPERATIONS = "operations credited, not executed: samples"
-VALIDATION = "validation samples not judged exactly once"
+VALIDATION = "validation samples not evaluated exactly once"
 APART = "pairwise disagreement of models, not 0"
-BESIDE = {beside.LOSS, beside.GRADIENT, beside.STATISTICS}
+COMPARED = {VENDOR_LOSS, GRADIENT, STATISTICS}
 CHECKS = {
-    RESIDUAL, ELEMENTWISE, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, LOSS, OPERATIONS, VALIDATION,
+    RESIDUAL, ELEMENTWISE, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, LOSS, OPERATIONS, VALIDATION, CLAIMS,
 }  # fmt: skip
 
 INPUT = """\
@@ -110,7 +111,7 @@ class WeatherRun(Run):
 class CustomRun(Run):
     """Pictures, by our kernels."""
 
-    names = frozenset(CHECKS | BESIDE)
+    names = frozenset(CHECKS | COMPARED)
 
 
 def sweep(

@@ -10,12 +10,12 @@ import pytest
 from alterations import verified
 from hpcai.result import choice
 from launch import mpirun
-from small_run import INPUT, WEATHER, Run, bench, judged
+from small_run import INPUT, WEATHER, Run, bench, rebuilt
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse
 from hpcai.preflight import case_checks
-from hpcai.report import verify
+from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: AUTO KERNELS NOT RUN")
 
@@ -55,7 +55,7 @@ def altered(workload: str, tmp_path: Path, alter: Any) -> list[str]:
     result = deepcopy(run(workload).result)
     raw = result["tests"][0]["raw"]
     alter(raw, raw["choice"])
-    return verified(judged(result), tmp_path)
+    return verified(rebuilt(result), tmp_path)
 
 
 def toggled(entry: Json) -> None:

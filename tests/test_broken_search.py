@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from alterations import put, verified
 from report_readers import assert_parsers_read_it
-from small_run import cases_of, judged
+from small_run import cases_of, rebuilt
 from synthetic_search import result_of, searched
 
 from hpcai import result as results
@@ -30,7 +30,7 @@ def broken(trials: int = 4) -> Json:
     raw["samples"] = sum(entry["samples"] for trial in raw["trials"] for entry in trial["curve"])
     made = {**result_of(from_dict(whole["input"]), []), "broken_off": None}
     made["broken_off"] = results.broken_off(cases_of(whole)[0], CAUSE, raw)
-    return judged(made)
+    return rebuilt(made)
 
 
 @pytest.mark.parametrize("trials", [0, 1, 4])
@@ -74,7 +74,7 @@ def remade(result: Json) -> Json:
     """All that follows from what was measured made anew."""
     found = result["broken_off"]
     result["broken_off"] = results.broken_off(cases_of(result)[0], found["cause"], found["raw"])
-    return judged(result)
+    return rebuilt(result)
 
 
 def test_a_search_that_had_not_begun() -> None:

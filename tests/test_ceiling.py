@@ -6,13 +6,13 @@ from itertools import product
 import numpy as np
 import pytest
 from hpcai.result import judge
-from hpcai.result.checks import CEILING, leak
 from small_run import cases_of, golden
 
 from hpcai.data.ceiling import ceiling, trials
 from hpcai.data.generated_images import formula as formula_of
 from hpcai.formulas import score
 from hpcai.kernels.images import TRIALS, Formula, Part, reference
+from hpcai.results.checks import CEILING, leak
 
 
 def formula(classes=6, symbols=5, grid=2, shifts=2, corrupted=0.5, relabelled=0.0, seed=3):

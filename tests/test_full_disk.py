@@ -9,7 +9,7 @@ import pytest
 from job_folder import START, prepared
 from launch import BENCH, ROOT, mpirun, run_job
 
-from hpcai.report import verify
+from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FULL DISKS NOT TRIED")
 FULL_DISK = ROOT / "tests" / "jobs" / "full_disk.py"

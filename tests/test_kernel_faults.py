@@ -2,11 +2,11 @@
 
 import pytest
 from fault_runs import DEVIATION, ELEMENTWISE, LOST, RESIDUAL, CustomRun, holds, sweep
-from hpcai.result.beside import GRADIENT, LOSS, STATISTICS
 from launch import mpirun
-from small_run import judged
+from small_run import rebuilt
 
-from hpcai.report import verify
+from hpcai.results.checks import GRADIENT, LOSS, STATISTICS
+from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 
@@ -64,4 +64,4 @@ def test_rows_say_whose_kernels_they_are(faulty: CustomRun) -> None:
 def test_what_the_real_program_left_is_verified(faulty: CustomRun) -> None:
     (path,) = faulty.folder.glob("results/*/result.json")
     assert verify.differences(path) == []
-    assert judged(faulty.result)["digest"] == faulty.result["digest"]
+    assert rebuilt(faulty.result)["digest"] == faulty.result["digest"]

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hpcai.result.checks import CEILING
 from jsonschema import Draft202012Validator
 from launch import ROOT, mpirun, run_job
-from small_run import judged
+from small_run import rebuilt
 
-from hpcai.report import schema, verify
+from hpcai.record import schema
+from hpcai.results.checks import CEILING
+from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: LEAKS NOT PLANTED")
 
@@ -91,6 +92,6 @@ def forgeries() -> dict[str, Callable[[Json], Any]]:
 def test_forged_dataset_is_found(run: Run, tmp_path: Path, what: str) -> None:
     forged = json.loads(json.dumps(run.result))
     forgeries()[what](forged["tests"][0]["raw"])
-    (tmp_path / "result.json").write_text(json.dumps(judged(forged)))
+    (tmp_path / "result.json").write_text(json.dumps(rebuilt(forged)))
     found = "\n".join(verify.differences(tmp_path / "result.json"))
     assert "tests[0].raw does not fulfil" in found and ("dataset: the one" in found or "target: TARGET" in found)

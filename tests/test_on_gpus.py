@@ -13,7 +13,7 @@ from small_run import INPUT, bench
 from hpcai.data import transfer
 from hpcai.estimate.memory import BATCHES_BEHIND
 from hpcai.machine import cuda_driver, device
-from hpcai.report import verify
+from hpcai.verification import verify
 
 GPUS = len(cuda_driver.identities() or ())
 ALONE = ["--set", "GROUPS=1", "DEGREE=1"]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from fault_runs import FAULTY, OPERATIONS, Run
 from hpcai.report.precision import OF_BYTES
-from hpcai.result.checks import WRONG
 from hpcai.result.judge import tv
 from hpcai.result.precision import emulated
 from job_folder import START, listing, prepared
@@ -16,6 +15,7 @@ from small_run import cases_of
 
 from hpcai import result as results
 from hpcai.report import consistency, verify
+from hpcai.results.checks import WRONG
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: PRECISIONS NOT RUN")
 

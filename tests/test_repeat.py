@@ -13,7 +13,7 @@ from small_run import bench, golden
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse
-from hpcai.report import verify
+from hpcai.verification import verify
 
 TEXT = "one\ntwo\n{seed} SEED\n{repeat} REPEAT\n[ensemble]\nfashion DATASET\n2 1 GROUPS\n1 2 DEGREE\n32 BATCH\n"
 

@@ -8,8 +8,8 @@ import pytest
 from job_folder import INPUT, START, prepared
 from launch import ROOT, mpirun, run_job
 
-from hpcai.report import verify
 from hpcai.search import journal
+from hpcai.verification import verify
 
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
 SEARCH = INPUT.replace("[ensemble]", "[nas]") + "100 ROUNDS\n"

@@ -13,7 +13,7 @@ from job_folder import END, START, prepared
 from launch import BENCH, ROOT, Finished, mpirun, run_job, start_job, wait_until
 
 from hpcai.errors import HpcaiError
-from hpcai.report import verify
+from hpcai.verification import verify
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: ENDINGS NOT TESTED")
 FAILING = ROOT / "tests" / "jobs" / "failing.py"

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 import torch
 from fault_runs import ELEMENTWISE, LOST, RESIDUAL, CustomRun
-from hpcai.result.beside import GRADIENT, LOSS
 from launch import BENCH, ROOT, mpirun
 from mpi4py import MPI
-from small_run import judged
+from small_run import rebuilt
 from tiny import CPU
 
 from hpcai.errors import DataError
 from hpcai.inputfile import Case, parse
 from hpcai.kernels import operators
 from hpcai.preflight import case_checks
-from hpcai.report import verify
+from hpcai.results.checks import GRADIENT, LOSS
 from hpcai.train import own
 from hpcai.training.groups import own_kernels
+from hpcai.verification import verify
 
 RIGHT = ROOT / "contrib" / "site_kernels.py"
 WRONG = """\
@@ -98,7 +98,7 @@ def test_such_rows_are_verified_and_cannot_hide_the_file(run: CustomRun, tmp_pat
     (path,) = run.folder.glob("results/*/result.json")
     assert verify.differences(path) == []
     del run.result["tests"][0]["raw"]["own_kernels"]
-    (tmp_path / "result.json").write_text(verify.json.dumps(judged(run.result)))
+    (tmp_path / "result.json").write_text(verify.json.dumps(rebuilt(run.result)))
     assert any("own_kernels if, and only if" in each for each in verify.differences(tmp_path / "result.json"))
 
 

@@ -22,7 +22,6 @@ from fault_runs import (
     sweep,
 )
 from hpcai.result import quality
-from hpcai.result.checks import MOST_ABOVE, leak
 from launch import mpirun
 
 from hpcai.data import catalog
@@ -30,6 +29,7 @@ from hpcai.data.weather.box_cleaning import targets
 from hpcai.detections.agreement import agreement
 from hpcai.detections.coco_evaluation import average_precision, matched
 from hpcai.inputfile import Case
+from hpcai.results.checks import MOST_ABOVE, leak
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 

@@ -13,7 +13,7 @@ from launch import BENCH, ROOT, Finished, mpirun, run_job
 from test_workload_weather import ENVIRONMENT, FILES, MADE, published
 
 from hpcai.data.weather.layout import BOXES, file_name
-from hpcai.report import verify
+from hpcai.verification import verify
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: REFUSALS NOT TESTED")
 FAILING = ROOT / "tests" / "jobs" / "failing.py"

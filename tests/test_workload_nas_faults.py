@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from hpcai.result.nas_checks import PRESERVATION
 from search_runs import judged, searched, verdicts
 from test_workload_nas import rank, size
+
+from hpcai.workloads.nas.checks import PRESERVATION
 
 
 @pytest.mark.parallel(2)

@@ -14,7 +14,8 @@ from hpcai.data import generate
 from hpcai.data.weather.layout import EASIEST
 from hpcai.detections import detection_tables
 from hpcai.formulas import score
-from hpcai.report import schema, verify
+from hpcai.record import schema
+from hpcai.verification import verify
 
 Json = dict[str, Any]
 

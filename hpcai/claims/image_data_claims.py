@@ -91,7 +91,7 @@ def _fashion_size(case: Case, data: Dataset) -> bool:
 
 
 def _packed_shape(case: Case, data: Dataset) -> bool:
-    return data.shape == (CHANNELS, packed_images.CROPS.evaluated, packed_images.CROPS.judged)
+    return data.shape == (CHANNELS, packed_images.CROPS.evaluated, packed_images.CROPS.evaluated)
 
 
 def _packed_name(case: Case, data: Dataset) -> bool:
