@@ -1,4 +1,4 @@
-"""The ensemble's judgement, against one that has everything in one place."""
+"""The ensemble's evaluation, against one that has everything in one place."""
 
 from dataclasses import replace
 from itertools import cycle, islice
@@ -14,7 +14,7 @@ from hpcai.comm.grid import Group, split
 from hpcai.data import bootstrap
 from hpcai.data.order import ValidationShard
 from hpcai.errors import DataError
-from hpcai.train.classifier_ensemble import Verdicts, judge
+from hpcai.train.classifier_ensemble import Votes, evaluate
 from hpcai.train.validation import Validation
 
 CLASSES, SEED = 4, 3
@@ -44,8 +44,8 @@ def logits(group: int, half: int, n: int) -> Array:
     return np.random.default_rng([group, half, n]).standard_normal((n, CLASSES)).astype(np.float32)
 
 
-def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.Sampler]) -> Verdicts:
-    """The judgement by definition: all outputs of all models in one array."""
+def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.Sampler]) -> Votes:
+    """The evaluation by definition: all outputs of all models in one array."""
     outputs = [
         np.stack([torch.from_numpy(logits(g, half, len(split))).softmax(1).double().numpy() for g in range(groups)])
         for half, split in enumerate(halves)
@@ -54,17 +54,17 @@ def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.S
     pairs = sum((votes[i] == votes[j]).sum() for i in range(groups) for j in range(i))
     correct = (outputs[0].mean(0).argmax(1) == halves[0].classes).sum()
     if groups == 1:
-        return Verdicts(correct, 0, 0, 0, 0)
+        return Votes(correct, 0, 0, 0, 0)
     out = np.ones((groups, len(halves[1])), bool)
     for model, sampler in enumerate(samplers):
         out[model, sampler.draw(np.arange(sampler.size))] = False
-    judged = out.any(0)
+    evaluated = out.any(0)
     bag = (outputs[1] * out[:, :, None]).sum(0).argmax(1) == halves[1].classes
-    return Verdicts(correct, pairs, 0, (bag & judged).sum(), judged.sum())
+    return Votes(correct, pairs, 0, (bag & evaluated).sum(), evaluated.sum())
 
 
 @pytest.mark.parallel(4)
-def test_judgement_equals_that_of_one_who_has_everything() -> None:
+def test_evaluation_equals_that_of_one_who_has_everything() -> None:
     from mpi4py import MPI
 
     world, random = MPI.COMM_WORLD, np.random.default_rng(1)
@@ -81,16 +81,16 @@ def test_judgement_equals_that_of_one_who_has_everything() -> None:
         watched = Watched(group.across)
         own, member = group.coordinates.group, group.coordinates.member
         model = Table(logits(own, 0, validation), logits(own, 1, training))
-        judged = Validation(halves[0].loader(batch), ValidationShard(validation, member, degree, batch), CPU)
+        evaluated = Validation(halves[0].loader(batch), ValidationShard(validation, member, degree, batch), CPU)
         model.train()
         among = replace(group, across=watched)
-        found = judge(model, among, judged, halves[1].loader(batch), samplers[own], unending())
+        found = evaluate(model, among, evaluated, halves[1].loader(batch), samplers[own], unending())
         assert found == in_one_place(groups, halves, samplers), (groups, degree, kind)
         assert group.active.allgather(found) == [found] * groups * degree
         assert model.training
         # no rank holds more than a block, and they take turns in holding one
         assert max(watched.sizes) <= 2 * batch * CLASSES
-        assert watched.roots == [block % groups for block in _blocks(judged.shard, training, groups)]
+        assert watched.roots == [block % groups for block in _blocks(evaluated.shard, training, groups)]
         assert sorted(group.model.allreduce(halves[0].read)) == list(range(validation))
         _check_repeated(group)
         _check_blown(group)
@@ -103,14 +103,14 @@ def _blocks(shard: ValidationShard, training: int, groups: int) -> list[int]:
 
 
 def _check_repeated(group: Group) -> None:
-    """Every rank of a model judges the first one's samples, or one batch twice."""
+    """Every rank of a model evaluates the first one's samples, or one batch twice."""
     n = 12 * group.degree
     halves = [Numbered(half, np.zeros(n, np.int64)) for half in (0, 1)]
     model, whole = Table(*2 * [logits(0, 0, n)]), bootstrap.sampler("multinomial", n, SEED, 0, 1)
 
     def miscounted(loader: Any, rank: int) -> int:
-        judged = Validation(loader, ValidationShard(n, rank, group.degree, 4), CPU)
-        return judge(model, group, judged, halves[1].loader(4), whole, unending()).validation_miscounted
+        evaluated = Validation(loader, ValidationShard(n, rank, group.degree, 4), CPU)
+        return evaluate(model, group, evaluated, halves[1].loader(4), whole, unending()).validation_miscounted
 
     assert miscounted(halves[0].loader(4), group.coordinates.member) == 0
     assert miscounted(halves[0].loader(4), 0) == (0 if group.degree == 1 else 1)
@@ -122,10 +122,10 @@ def _check_blown(group: Group) -> None:
     n = 9
     halves = [Numbered(half, np.zeros(n, np.int64)) for half in (0, 1)]
     model = Table(*2 * [np.full((n, CLASSES), np.nan if group.coordinates.group == 0 else 1.0, np.float32)])
-    judged = Validation(halves[0].loader(4), ValidationShard(n, group.coordinates.member, group.degree, 4), CPU)
+    evaluated = Validation(halves[0].loader(4), ValidationShard(n, group.coordinates.member, group.degree, 4), CPU)
     draws = bootstrap.sampler("multinomial", n, SEED, group.coordinates.group, group.groups)
-    found = judge(model, group, judged, halves[1].loader(4), draws, unending())
-    assert found.bag_correct <= found.bag_judged <= n
+    found = evaluate(model, group, evaluated, halves[1].loader(4), draws, unending())
+    assert found.bag_correct <= found.bag_evaluated <= n
     assert found.validation_miscounted == 0
 
 
@@ -137,10 +137,10 @@ def test_a_rank_with_another_number_of_batches_does_not_go_on(half: int, deliver
     loaders: list[Any] = [pictures.loader(4) for pictures in halves]
     whole = loaders[half]
     loaders[half] = lambda indices: islice(cycle(whole(indices)), delivered)
-    judged = Validation(loaders[0], ValidationShard(12, 0, 1, 4), CPU)
+    evaluated = Validation(loaders[0], ValidationShard(12, 0, 1, 4), CPU)
     draws = bootstrap.sampler("multinomial", 12, SEED, 0, 2)
-    with pytest.raises(DataError, match=f"{told} batches to judge together; allowed: 3"):
-        judge(Table(*2 * [logits(0, 0, 12)]), groups, judged, loaders[1], draws, unending())
+    with pytest.raises(DataError, match=f"{told} batches to evaluate together; allowed: 3"):
+        evaluate(Table(*2 * [logits(0, 0, 12)]), groups, evaluated, loaders[1], draws, unending())
 
 
 class Peer:

@@ -1,4 +1,4 @@
-"""The ensemble of detectors, judged on any grid, against one that has everything in one place."""
+"""The ensemble of detectors, evaluated on any grid, against one that has everything in one place."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -17,14 +17,13 @@ from hpcai.detections import CLASS
 from hpcai.detections.agreement import agreement, pairs
 from hpcai.detections.weighted_box_fusion import fused
 from hpcai.train import detector_ensemble
-from hpcai.train.detector_ensemble import Fused, judge, neighbours
+from hpcai.train.detector_ensemble import Fused, FusedQuality, evaluate, neighbours
 
 SEED, BATCH = 3, 4
-Json = dict[str, Any]
 
 
-def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.Sampler]) -> Json:
-    """The judgement by definition."""
+def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.Sampler]) -> FusedQuality:
+    """The evaluation by definition."""
     answers = [[half.answers(model) for model in range(groups)] for half in halves]
     found = [fused(models) if groups > 1 else models[0] for models in zip(*answers[0], strict=True)]
     drawn = [set(sampler.draw(np.arange(sampler.size)).tolist()) for sampler in samplers]
@@ -34,19 +33,21 @@ def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.S
         if groups > 1 and not all(frame in own for own in drawn)
     }
     shared = [agreement(a, b) for models in zip(*answers[0], strict=True) for a, b in neighbours(list(models))]
-    return {
-        "average_precision": {str(overlap): halves[0].precision(found, overlap) for overlap in (0.5, 0.1)},
-        "true_boxes": np.bincount(halves[0].truths[halves[0].truths[:, :, 4] >= 0][:, 4], minlength=4).tolist(),
-        "agreement": pytest.approx(sum(shared), abs=1e-9),
-        "validation_miscounted": 0,
-        "bag_judged": len(bag),
-        "bag_average_precision": halves[1].precision([*bag.values()], of=np.array([*bag], np.int64)),
-    }
+    strict, loose = (tuple(halves[0].precision(found, overlap)) for overlap in (0.5, 0.1))
+    return FusedQuality(
+        precision=strict,
+        loose_precision=loose,
+        true_boxes=tuple(np.bincount(halves[0].truths[halves[0].truths[:, :, 4] >= 0][:, 4], minlength=4).tolist()),
+        agreement=pytest.approx(sum(shared), abs=1e-9),
+        validation_miscounted=0,
+        bag_evaluated=len(bag),
+        bag_precision=tuple(halves[1].precision([*bag.values()], of=np.array([*bag], np.int64))),
+    )
 
 
 def ensemble(
     group: Group, halves: list[Numbered], kind: str = "multinomial", **other: Any
-) -> tuple[Json, Fused, Answers]:
+) -> tuple[FusedQuality, Fused, Answers]:
     """What the groups find; `other` instead of the first loader, or of the rank's place in its group."""
     own, frames, training = group.coordinates.group, len(halves[0].truths), len(halves[1].truths)
     sampler = bootstrap.sampler(kind, training, SEED, own, group.groups)
@@ -55,7 +56,7 @@ def ensemble(
     validation = halves[0].validation(ValidationShard(frames, member, group.degree, BATCH))
     validation.loader = other.get("loader", halves[0])
     loader: Any = halves[1]
-    return *judge(model, group, validation, loader, sampler, unending()), model
+    return *evaluate(model, group, validation, loader, sampler, unending()), model
 
 
 @pytest.mark.parallel(4)
@@ -118,7 +119,7 @@ def test_frames_that_are_missing_or_mixed_up_are_miscounted() -> None:
             first, last = group.coordinates.group == 0, group.coordinates.group == groups - 1
 
             def miscounted(**other: Any) -> int:
-                return int(ensemble(group, halves, **other)[0]["validation_miscounted"])  # noqa: B023
+                return int(ensemble(group, halves, **other)[0].validation_miscounted)  # noqa: B023
 
             assert miscounted() == 0
             assert (miscounted(rank=0) > 0) == (group.degree > 1)
@@ -137,8 +138,8 @@ def test_models_that_are_the_same_do_not_disagree() -> None:
     validation, loader = half.validation(ValidationShard(9, 0, 1, BATCH)), other
     draws = bootstrap.sampler("multinomial", 5, SEED, group.coordinates.group, group.groups)
     model = Answers(half.answers(1), other.answers(1))
-    numbers, _ = judge(model, group, validation, loader, draws, unending())  # type: ignore[arg-type]
-    assert numbers["agreement"] == 9 * pairs(group.groups)
+    numbers, _ = evaluate(model, group, validation, loader, draws, unending())  # type: ignore[arg-type]
+    assert numbers.agreement == 9 * pairs(group.groups)
 
 
 @pytest.mark.parallel(4)
@@ -154,9 +155,9 @@ def test_a_model_whose_outputs_are_no_numbers_keeps_nobody_waiting() -> None:
             table[:, :, :CLASS] = torch.nan
     validation: Any = halves[0].validation(ValidationShard(9, 0, 1, BATCH))
     draws = bootstrap.sampler("multinomial", 5, SEED, group.coordinates.group, group.groups)
-    numbers, _ = judge(model, group, validation, halves[1], draws, unending())  # type: ignore[arg-type]
-    assert numbers["validation_miscounted"] == 0
-    assert all(0 <= (value or 0) <= 1 for value in numbers["average_precision"]["0.5"])
+    numbers, _ = evaluate(model, group, validation, halves[1], draws, unending())  # type: ignore[arg-type]
+    assert numbers.validation_miscounted == 0
+    assert all(0 <= (value or 0) <= 1 for value in numbers.precision)
 
 
 @pytest.mark.parametrize("models", range(1, 7))
@@ -170,6 +171,6 @@ def test_each_model_is_held_against_its_neighbours(models: int) -> None:
 def test_one_model_has_nobody_to_agree_with() -> None:
     halves = [Numbered(0, 9), Numbered(1, 5)]
     numbers, own, _ = ensemble(replace(alone()), halves)
-    assert (numbers["agreement"], numbers["bag_judged"]) == (0, 0)
-    assert numbers["bag_average_precision"] == [None] * 4
+    assert (numbers.agreement, numbers.bag_evaluated) == (0, 0)
+    assert numbers.bag_precision == (None,) * 4
     assert all(np.array_equal(a, b) for a, b in zip(own.detections, halves[0].answers(0), strict=True))

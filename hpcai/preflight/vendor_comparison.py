@@ -1,14 +1,11 @@
 """The first training steps by custom kernels, compared with the same steps by the vendor's: losses, layers, seconds.
 
-All begin with the same weights, on the same samples. Rounding alone makes them differ, and steps make differences grow.
-How far it may bring them is measured by further trainings by the vendor's kernels, whose weights are altered at the
-beginning: each by the error that the element-wise check allows a sum of so many terms, 8 sqrt(N) u, or by half a unit
-of the type of the products if that is more, up or down at random. The largest difference of these on any rank is the
-rounding.
+All begin with the same weights, on the same samples; rounding alone makes them differ, and steps make differences grow.
+How far is measured by further trainings by the vendor's kernels, each weight altered at the beginning, up or down at
+random, by the larger of the element-wise check's tolerance, 8 sqrt(N) u, and half a unit of the products' type.
 
-Compared are the losses of some steps on a few samples; of classifiers the loss of these in evaluation afterwards (a
-detector makes boxes there); and what one pass over a full batch leaves in each layer: gradients, and statistics of
-batch norm.
+Compared are losses of some steps on a few samples, of classifiers the loss in evaluation afterwards, and what one pass
+over a full batch leaves in each layer: gradients, and statistics of batch norm.
 """
 
 from collections.abc import Callable, Iterator
