@@ -6,13 +6,16 @@ from statistics import stdev
 from typing import Any
 
 import pytest
-from hpcai.report.repeat import table
-from hpcai.result.repeat import repeatability, repetitions, spread
-from hpcai.result.summary import summarise
+from msgspec.structs import replace
 from small_run import bench, golden
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse
+from hpcai.record.loading import result_of
+from hpcai.record.result import Result, Spread
+from hpcai.report.repetitions import table
+from hpcai.results.repetitions import repeatability, repetitions, spread
+from hpcai.results.summary import summarise
 from hpcai.verification import verify
 
 TEXT = "one\ntwo\n{seed} SEED\n{repeat} REPEAT\n[ensemble]\nfashion DATASET\n2 1 GROUPS\n1 2 DEGREE\n32 BATCH\n"
@@ -42,55 +45,54 @@ def test_repetitions_count_as_tests() -> None:
 
 def test_spread_by_hand() -> None:
     assert spread([]) is None
-    assert spread([2.0]) == {"count": 1, "mean": 2.0, "median": 2.0, "min": 2.0, "max": 2.0, "cv": None}
+    assert spread([2.0]) == Spread(count=1, mean=2.0, median=2.0, min=2.0, max=2.0, cv=None)
     found = spread([1.0, 2.0, 6.0])
-    assert found == {"count": 3, "mean": 3.0, "median": 2.0, "min": 1.0, "max": 6.0, "cv": 7**0.5 / 3}
+    assert found == Spread(count=3, mean=3.0, median=2.0, min=1.0, max=6.0, cv=7**0.5 / 3)
     zeros = spread([0.0, 0.0])
-    assert zeros and zeros["cv"] is None
+    assert zeros and zeros.cv is None
 
 
-def repeated() -> dict[str, Any]:
+def repeated(*, reached: bool = True) -> Result:
     """The stored result as if each of its tests had been run three times."""
-    result = golden()
-    tests = []
-    for test in result["tests"]:
+    result = result_of(golden())
+    tests: list[Any] = []
+    for test in result.tests:
         for turn, factor in enumerate((1.0, 3.0, 2.0)):
-            scores = {**test["scores"], "valid_flops": factor * test["scores"]["valid_flops"], "flops": factor * 1e9}
-            scores["epochs_to_quality"] = None if turn == 2 else turn + 1
-            settings = {**test["settings"], "SEED": 1 + turn}
-            tests.append({**test, "index": len(tests) + 1, "scores": scores, "settings": settings})
-    return {**result, "tests": tests}
+            epochs = turn + 1 if reached and turn < 2 else None
+            changed = {"valid_flops": factor * test.scores.valid_flops, "flops": factor * 1e9}
+            scores = replace(test.scores, epochs_to_quality=epochs, **changed)
+            settings = {**test.settings, "SEED": 1 + turn}
+            tests.append(replace(test, index=len(tests) + 1, scores=scores, settings=settings))
+    return replace(result, tests=tuple(tests))
 
 
 def test_statistics_are_over_what_differs_in_the_seed_alone() -> None:
-    found = repeatability(repeated()["tests"])
-    assert [entry["tests"] for entry in found] == [[1, 2, 3], [4, 5, 6]]
-    assert found[0]["flops"]["cv"] == pytest.approx(stdev([1, 2, 3]) / 2)
-    assert found[0]["epochs_to_quality"]["count"] == 2
-    assert repeatability(golden()["tests"]) == []
-    assert [len(runs) for runs in repetitions(golden()["tests"])] == [1, 1]
+    found = repeatability(repeated().tests)
+    assert [entry.tests for entry in found] == [(1, 2, 3), (4, 5, 6)]
+    assert found[0].spreads["flops"].cv == pytest.approx(stdev([1, 2, 3]) / 2)
+    assert found[0].spreads["epochs_to_quality"].count == 2
+    assert repeatability(result_of(golden()).tests) == ()
+    assert [len(runs) for runs in repetitions(result_of(golden()).tests)] == [1, 1]
 
 
 def test_the_same_case_twice_is_no_repetition() -> None:
     """Two sections can ask for the same case with the same seed: the second run neither spreads nor competes."""
-    (first, second, third), others = repeated()["tests"][:3], repeated()["tests"][3:]
-    twice = {**second, "settings": first["settings"]}
-    assert repetitions([first, twice]) == [[first]] and repeatability([first, twice, *others[:1]]) == []
-    assert repetitions([first, twice, third, *others]) == [[first, third], others]
+    (first, second, third), others = repeated().tests[:3], repeated().tests[3:]
+    twice = replace(second, settings=first.settings)
+    assert repetitions([first, twice]) == [[first]] and repeatability([first, twice, *others[:1]]) == ()
+    assert repetitions([first, twice, third, *others]) == [[first, third], [*others]]
 
 
 def test_the_middle_one_stands_for_all_and_none_is_picked() -> None:
     result = repeated()
-    best = summarise(result, 6)["best"]
-    stored = golden()["summary"]["best"]["index"]
-    assert best["index"] == 3 * (stored - 1) + 3  # the factors are 1, 3 and 2
+    (best,) = summarise(result, 6).best
+    (stored,) = (entry["index"] for entry in golden()["summary"]["best"])
+    assert best.index == 3 * (stored - 1) + 3  # the factors are 1, 3 and 2
 
 
 def test_table_tells_what_was_not_reached() -> None:
-    result = repeated()
-    for test in result["tests"]:
-        test["scores"]["epochs_to_quality"] = None
-    lines = list(table(repeatability(result["tests"])))
+    result = repeated(reached=False)
+    lines = list(table(result, repeatability(result.tests)))
     assert [line for line in lines if line.startswith("Rows")] == ["Rows 1-3:", "Rows 4-6:"]
     assert sum("not reached" in line for line in lines) == 2
     assert any(line.split()[:1] == ["GFLOP/s"] and line.split()[-1] == "50.0000" for line in lines)
@@ -107,5 +109,5 @@ def test_a_repeated_run(tmp_path: Path) -> None:
     assert "Repetitions with different seeds" in run.job.stdout and "\nrepetitions=2\n" in run.job.stdout
     (entry,) = run.result["summary"]["repeatability"]
     rates = [test["scores"]["flops"] for test in run.result["tests"]]
-    assert entry["flops"]["cv"] == pytest.approx(stdev(rates) / (sum(rates) / 2))
-    assert verify.differences(run.folder / "result.json") == []
+    assert entry["spreads"]["flops"]["cv"] == pytest.approx(stdev(rates) / (sum(rates) / 2))
+    assert list(verify.differences(run.folder / "result.json")) == []
