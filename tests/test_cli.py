@@ -14,7 +14,7 @@ from small_run import INPUT, bench, failing_run, live_run
 from hpcai import __version__, cli
 from hpcai.errors import InputError
 from hpcai.inputfile import parse, shipped_text
-from hpcai.report import schema
+from hpcai.record import schema
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TESTS NOT RUN")
 

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from small_run import GOLDEN, golden, judged
+from small_run import GOLDEN, golden, rebuilt
 
 from hpcai.errors import HpcaiError
+from hpcai.record.loading import load, result_of
 from hpcai.report import files
 
 DATE = datetime(2026, 7, 9, 5, 4, 3, tzinfo=UTC)
@@ -40,7 +41,7 @@ def test_a_file_in_the_way(here: Path) -> None:
 
 
 def test_the_files(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     assert sorted(os.listdir(tmp_path)) == NAMES
     for name in TEXTS:
         assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes(), name
@@ -49,25 +50,25 @@ def test_the_files(tmp_path: Path) -> None:
 def test_files_are_replaced_whole_and_leave_nothing_else(tmp_path: Path) -> None:
     partial = golden()
     del partial["tests"][1]
-    files.write(tmp_path, judged(partial))
+    files.write(tmp_path, result_of(rebuilt(partial)))
     opened = (tmp_path / "result.json").open(encoding="utf-8")
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     with opened:
-        assert json.load(opened) == judged(partial)  # a reader keeps the file it has opened
+        assert json.load(opened) == rebuilt(partial)  # a reader keeps the file it has opened
     assert json.loads((tmp_path / "result.json").read_text("utf-8")) == golden()
     assert sorted(os.listdir(tmp_path)) == NAMES
 
 
 def test_a_folder_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(HpcaiError, match=r"cannot write .*report\.txt: No such file"):
-        files.write(tmp_path / "gone", golden())
+        files.write(tmp_path / "gone", load(GOLDEN / "result.json"))
 
 
 def test_text_of_all_scripts_survives(tmp_path: Path) -> None:
     result = golden()
     result["ranks"][0]["host"] = "n\u0153ud-\u6f22"
-    result = judged(result)
-    files.write(tmp_path, result)
+    result = rebuilt(result)
+    files.write(tmp_path, result_of(result))
     assert json.loads((tmp_path / "result.json").read_text("utf-8")) == result
     assert "n\u0153ud-\u6f22" in (tmp_path / "report.txt").read_text("utf-8")
     assert "n\u0153ud-\u6f22".encode() in (tmp_path / "result.json").read_bytes()  # unescaped
@@ -77,12 +78,12 @@ def test_table_quotes_what_has_commas_and_leaves_empty_what_was_not_reached() ->
     result = golden()
     result["tests"][0]["settings"]["DATASET"] = 'fashion:/a,"b"'
     result["tests"][1]["scores"]["time_to_quality"] = None
-    first, second = csv.DictReader(io.StringIO(files.table(result)))
+    first, second = csv.DictReader(io.StringIO(files.texts(result_of(result))["result.csv"]))
     assert first["dataset"] == 'fashion:/a,"b"'
     assert second["time_to_quality"] == "" and first["time_to_quality"] != ""
 
 
-def test_table_of_a_run_without_tests_has_its_header() -> None:
+def test_a_run_without_tests_has_no_table() -> None:
     partial = golden()
     partial["tests"] = []
-    assert files.table(partial) == (GOLDEN / "result.csv").read_text().splitlines(keepends=True)[0]
+    assert "result.csv" not in files.texts(result_of(rebuilt(partial)))

@@ -7,15 +7,19 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from small_run import golden, judged, renewed
+from small_run import GOLDEN, golden, rebuilt
 from synthetic_search import searched
 
-from hpcai.report import files, series, verify
+from hpcai.record.loading import load, result_of
+from hpcai.report import files, series
+from hpcai.verification import verify
+from hpcai.workloads.nas import lines as nas
 
 
 def test_curves_and_telemetry_of_an_ensemble(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
-    raw = golden()["tests"][1]["raw"]
+    files.write(tmp_path, load(GOLDEN / "result.json"))
+    stored = golden()["tests"][1]
+    raw, telemetry = stored["raw"], stored["telemetry"]
     with h5py.File(tmp_path / "series.h5") as file:
         assert list(file) == ["test-1", "test-2"]
         test = file["test-2"]
@@ -23,17 +27,17 @@ def test_curves_and_telemetry_of_an_ensemble(tmp_path: Path) -> None:
         assert test["curve/epoch"][()].tolist() == [entry["epoch"] for entry in raw["curve"]]
         quality = [entry["correct"] / entry["counted"] for entry in raw["curve"]]
         assert test["curve/quality"][()].tolist() == quality and test["curve/quality"].attrs["unit"] == "1"
-        assert test["telemetry/seconds"][()].tolist() == [sample[0] for sample in raw["telemetry"]["series"]]
+        assert test["telemetry/seconds"][()].tolist() == [sample[0] for sample in telemetry["series"]]
         assert test["telemetry/memory_bytes"].attrs["unit"] == "byte"
         assert np.isnan(test["telemetry/gpus"][()]).all()
 
 
 def test_score_and_trials_of_a_search(tmp_path: Path) -> None:
-    files.write(tmp_path, searched())
+    files.write(tmp_path, result_of(searched()))
     test = searched()["tests"][0]
     with h5py.File(tmp_path / "series.h5") as file:
         own = file[f"test-{test['index']}"]
-        for name in series.SCORE:
+        for name in nas.SCORE:
             assert own[f"score/{name}"][()].tolist() == [point[name] for point in test["scores"]["series"]]
         trials = [each["id"] for each in test["raw"]["trials"] for _ in each["curve"]]
         assert own["curve/trial"][()].tolist() == trials
@@ -88,7 +92,7 @@ FAULTS = (_other_value, _shorter, _missing, _more, _vast, _other_unit, _soft_lin
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_file_that_says_otherwise_is_caught(tmp_path: Path, fault: Callable[[h5py.File], None]) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     with h5py.File(tmp_path / "series.h5", "r+") as file:
         fault(file)
     (found,) = verify.differences(tmp_path / "result.json")
@@ -96,7 +100,7 @@ def test_a_file_that_says_otherwise_is_caught(tmp_path: Path, fault: Callable[[h
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "series.h5").unlink()
     os.mkfifo(tmp_path / "series.h5")
     assert verify.differences(tmp_path / "result.json") == ["series.h5 is no file"]
@@ -104,14 +108,14 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"no HDF5", b"\x89HDF\r\n\x1a\n" + b"\xff" * 600])
 def test_a_file_that_is_none_is_caught(tmp_path: Path, data: bytes) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "series.h5").write_bytes(data)
     (found,) = verify.differences(tmp_path / "result.json")
     assert found.startswith("series.h5 cannot be read")
 
 
 def test_a_damaged_file_is_no_crash(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     path = tmp_path / "series.h5"
     whole = path.read_bytes()
     for place in range(0, len(whole), 397):
@@ -122,6 +126,6 @@ def test_a_damaged_file_is_no_crash(tmp_path: Path) -> None:
 def test_a_result_without_tests_has_no_series(tmp_path: Path) -> None:
     empty = golden()
     empty["tests"] = []
-    files.write(tmp_path, judged(renewed(empty)))
+    files.write(tmp_path, result_of(rebuilt(empty)))
     assert not (tmp_path / "series.h5").exists()
-    assert series.contents(empty) == b""
+    assert series.contents(result_of(empty)) == b""

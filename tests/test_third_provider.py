@@ -1,26 +1,31 @@
 """A third provider, added by one file a kernel: measured, verified and printed as the others, and FAILED if wrong."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hpcai.report.consistency.kernels import claims
-from hpcai.report.kernels import block
-from hpcai.report.schema import kernels as schema
-from hpcai.report.schema.check import violations
-from hpcai.result import kernels as results
-from hpcai.result.roofline import faster
 from kernel_rows import ENVIRONMENT, raw_of
+from made_records import MEMORY
+from msgspec.structs import replace
 from test_workload_kernels import SMALL, an_element, few_calls, measured, spoiled
 
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.providers import CUSTOM, VENDOR, backend, providers
+from hpcai.opcount.ceilings import CEILING
+from hpcai.results.claim import Subject, broken
+from hpcai.results.measured import Before, Measured
+from hpcai.results.roofline import faster
+from hpcai.workloads.kernels.checks import build, rows, verdict
+from hpcai.workloads.kernels.claims import CLAIMS
+from hpcai.workloads.kernels.lines import block
+from hpcai.workloads.kernels.record import KernelRow, KernelsRaw, MissingKernel
+from hpcai.workloads.kernels.scores import step_times
 
 FOLDER = Path(__file__).parent / "added_providers"
 PLAIN = "plain"
-Json = dict[str, Any]
+KERNELS = ("gemm", "conv2d")
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +38,9 @@ def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         sys.modules.pop(f"{kernel.__name__}.{PLAIN}", None)
 
 
-def verdicts(rows: list[Json]) -> set[tuple[str, str, str]]:
+def verdicts(found: Sequence[KernelRow]) -> set[tuple[str, str, str]]:
     """Kernel, provider and verdict of the products."""
-    return {(row["kernel"], row["provider"], row["verdict"]) for row in rows if row["of"] != results.CEILING}
+    return {(row.kernel, row.provider, row.verdict) for row in found if row.of != CEILING}
 
 
 def test_it_is_found_by_its_file() -> None:
@@ -47,18 +52,15 @@ def test_it_is_found_by_its_file() -> None:
 def test_it_is_measured_and_verified_and_has_rows_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)
     raw = measured(SMALL)
-    assert raw["missing"] == [
-        {"kernel": "gemm", "dtype": "int8", "provider": PLAIN, "why": "int8 products by NumPy"},
-    ]
-    rows = results.rows(SMALL, raw)
-    kernels = ("gemm", "conv2d")
-    assert verdicts(rows) == {(kernel, who, "PASSED") for kernel in kernels for who in (CUSTOM, VENDOR, PLAIN)}
-    assert all(row["ratio"] > 0 for row in rows if row["provider"] == PLAIN)
-    assert not [fault for row in rows for fault in violations(row, schema.ROW)]
-    printed = block({"index": 3, "settings": dict(SMALL.settings), "raw": raw}, rows)
-    assert f" {PLAIN} " in printed and "not measured: gemm int8, plain: int8 products by NumPy" in printed
-    assert all(list(found["seconds"]) == [CUSTOM, VENDOR, PLAIN] for found in results.sums(rows))
-    assert list(faster(rows, "convolution")) == [CUSTOM, VENDOR, PLAIN]
+    reason = "int8 products by NumPy"
+    assert raw.missing == (MissingKernel(kernel="gemm", dtype="int8", provider=PLAIN, why=reason),)
+    found = rows(SMALL, raw)
+    assert verdicts(found) == {(kernel, who, "PASSED") for kernel in KERNELS for who in (CUSTOM, VENDOR, PLAIN)}
+    assert all(row.ratio is not None and row.ratio > 0 for row in found if row.provider == PLAIN)
+    printed = block(build(SMALL, Measured(raw, MEMORY), Before()), found)
+    assert f" {PLAIN} " in printed and f"not measured: gemm int8, {PLAIN}: {reason}" in printed
+    assert all(list(time.seconds) == [CUSTOM, VENDOR, PLAIN] for time in step_times(found))
+    assert list(faster(found, "convolution")) == [CUSTOM, VENDOR, PLAIN]
 
 
 @pytest.mark.parallel(2)
@@ -67,18 +69,20 @@ def test_a_wrong_one_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for kernel in (gemm, conv2d):
         module: Any = backend(kernel.SPEC, PLAIN, "cpu")
         monkeypatch.setattr(module, "prepare", spoiled(an_element, module.prepare))
-    rows = results.rows(SMALL, measured(SMALL))
-    kernels = ("gemm", "conv2d")
-    failed = {(kernel, PLAIN, "FAILED") for kernel in kernels}
-    assert verdicts(rows) == failed | {(kernel, who, "PASSED") for kernel in kernels for who in (CUSTOM, VENDOR)}
-    assert results.verdict(rows) == "FAILED"
+    found = rows(SMALL, measured(SMALL))
+    failed = {(kernel, PLAIN, "FAILED") for kernel in KERNELS}
+    assert verdicts(found) == failed | {(kernel, who, "PASSED") for kernel in KERNELS for who in (CUSTOM, VENDOR)}
+    assert verdict(found) == "FAILED"
+
+
+def broken_claims(raw: KernelsRaw) -> list[str]:
+    return list(broken(CLAIMS, Subject(SMALL, build(SMALL, Measured(raw, MEMORY), Before()), ENVIRONMENT)))
 
 
 def test_its_rows_are_held_against_the_input() -> None:
     raw = raw_of(SMALL)
-    vendors = [row for row in raw["rows"] if (row["kernel"], row["provider"]) == ("gemm", VENDOR)]
-    theirs = [{**row, "provider": PLAIN} for row in vendors]
-    whole = {**raw, "rows": raw["rows"] + theirs}
-    assert list(claims(SMALL, whole, ENVIRONMENT)) == list(claims(SMALL, raw, ENVIRONMENT)) == []
-    assert list(claims(SMALL, {**raw, "rows": raw["rows"] + theirs[1:]}, ENVIRONMENT))
-    assert list(claims(SMALL, {**raw, "rows": raw["rows"] + theirs + theirs[:1]}, ENVIRONMENT))
+    vendors = [row for row in raw.rows if (row.kernel, row.provider) == ("gemm", VENDOR)]
+    theirs = [replace(row, provider=PLAIN) for row in vendors]
+    assert broken_claims(raw) == broken_claims(replace(raw, rows=(*raw.rows, *theirs))) == []
+    assert broken_claims(replace(raw, rows=(*raw.rows, *theirs[1:])))
+    assert broken_claims(replace(raw, rows=(*raw.rows, *theirs, theirs[0])))

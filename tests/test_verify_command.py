@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from launch import BENCH, ROOT, Finished, run_job
-from small_run import golden
+from small_run import GOLDEN, golden
 
+from hpcai.record.loading import load
 from hpcai.report import files
 
 RAW = golden()["tests"][0]["raw"]
-CORRECT, SAMPLES = RAW["correct"], RAW["dataset"]["validation_samples"]
+CORRECT, SAMPLES = RAW["ensemble"]["correct"], RAW["dataset"]["validation_samples"]
 VERIFIED = (
     "every number follows from the raw measurements, with report.txt and result.csv and series.h5; UNOFFICIAL, "
     "2 of 2 tests PASSED\n"
@@ -21,7 +22,7 @@ def verify(folder: Path, *paths: str) -> Finished:
 
 
 def test_verify(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     for path in (tmp_path, tmp_path / "result.json"):
         finished = verify(ROOT, str(path))
         assert (finished.returncode, finished.stderr) == (0, "")
@@ -31,7 +32,7 @@ def test_verify(tmp_path: Path) -> None:
 def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> None:
     for name in ("sound", "altered", "alone"):
         (tmp_path / name).mkdir()
-        files.write(tmp_path / name, golden())
+        files.write(tmp_path / name, load(GOLDEN / "result.json"))
     altered = tmp_path / "altered" / "result.json"
     altered.write_text(altered.read_text().replace(f'"correct": {CORRECT}', f'"correct": {CORRECT + 100}'))
     for name in ("report.txt", "result.csv", "series.h5"):
@@ -43,7 +44,7 @@ def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> N
 
 
 def test_verify_names_what_was_altered(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     path = tmp_path / "result.json"
     path.write_text(path.read_text().replace(f'"correct": {CORRECT}', f'"correct": {CORRECT + 100}'))
     finished = verify(tmp_path, "result.json")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from alterations import leaves, put, verified
 from made_tables import with_tables
-from small_run import judged, renewed
+from small_run import rebuilt, renewed
 
 Json = dict[str, Any]
 MEMBERS = ("roofline", "gradient_bandwidth")
@@ -23,9 +23,9 @@ def placed() -> list[tuple[tuple[str | int, ...], Any]]:
 
 
 def test_made_tables_are_the_ceilings() -> None:
-    alone, group = (test["scores"]["roofline"]["sources"] for test in with_tables()["tests"])
-    assert (alone["kernels"]["test"], alone["comm"]) == (1, None)
-    assert (group["kernels"]["test"], group["comm"]["test"], group["comm"]["scope"]) == (1, 2, "world")
+    alone, group = (test["scores"]["roofline"] for test in with_tables()["tests"])
+    assert (alone["kernels"]["test"], alone["all_reduce"]) == (1, None)
+    assert (group["kernels"]["test"], group["all_reduce"]["test"], group["all_reduce"]["scope"]) == (1, 2, "world")
 
 
 def test_every_altered_number_is_found(tmp_path: Path) -> None:
@@ -55,6 +55,6 @@ def test_a_ceiling_made_lower_raises_the_shares(tmp_path: Path) -> None:
     for row in result["tables"][0]["raw"]["rows"]:
         row["seconds"] *= 2
     assert verified(renewed(result), tmp_path)
-    after = judged(result)["tests"][0]["scores"]["roofline"]["shares"]
+    after = rebuilt(result)["tests"][0]["scores"]["roofline"]["shares"]
     known = [name for name, share in before.items() if share is not None]
     assert {name: after[name] for name in known} == pytest.approx({name: 2 * before[name] for name in known})

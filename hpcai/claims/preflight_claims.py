@@ -11,7 +11,6 @@ from hpcai.record.training import TrainingRaw
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Subject
 
-INT8, FP16 = "int8", "fp16"
 CUSTOM, PROBED, STAGED = "custom", "bf16", "staged"  # examples
 PROBE = {"fp32_seconds": 0.1, "seconds": 0.1, "converted": False}
 STAGING = {"bytes": 8, "reused_bytes": 0, "nodes": 1, "seconds": 1.0, "kept": False}
@@ -55,7 +54,7 @@ PRECISION = (
     ),
     Claim(
         "skipped_steps: in fp16 only",
-        of_raw(lambda case, raw: raw.work.skipped_steps == 0 or case["PRECISION"] == FP16),
+        of_raw(lambda case, raw: raw.work.skipped_steps == 0 or PRECISIONS[case["PRECISION"]].scaled),
         changed("raw.work.skipped_steps", 1),
     ),
     Claim(
@@ -70,7 +69,9 @@ PRECISION = (
     ),
     Claim(
         "wrong elements: counted in int8 only",
-        of_raw(lambda case, raw: (raw.preparation.residuals.wrong is not None) == (case["PRECISION"] == INT8)),
+        of_raw(
+            lambda case, raw: (raw.preparation.residuals.wrong is not None) == PRECISIONS[case["PRECISION"]].quantised
+        ),
         changed("raw.preparation.residuals.wrong", {"value": 0, "where": "gemm"}),
     ),
     Claim(

@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 from hpcai.claims.curve_claims import curve_of
-from hpcai.claims.preflight_claims import FP16
 from hpcai.claims.shards import evaluated, shards_of, trained
 from hpcai.data.order import Shard
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.record.training import StoppedTraining
 from hpcai.results.alterations import changed
@@ -67,7 +67,7 @@ def stopped_work() -> tuple[Claim, ...]:
         Claim("samples + skipped_samples, of the steps", _of_the_steps, changed("samples", 1)),
         Claim(
             "samples skipped in fp16 only",
-            lambda subject: _stopped(subject).skipped_samples == 0 or subject.case["PRECISION"] == FP16,
+            lambda subject: _stopped(subject).skipped_samples == 0 or PRECISIONS[subject.case["PRECISION"]].scaled,
             changed("skipped_samples", 1),
         ),
         Claim("executed_operations, of the samples", _executed, changed("executed_operations", 1)),

@@ -36,7 +36,8 @@ CHECKED = {False: 1, True: 2}  # times what the residuals need: of bytes each su
 # In float64, of two of the largest tensors: what a replayed step consists of, and what it is compared with.
 COMPARED_VECTORS, VECTORS_OF_STATE = 21, 6  # with one state tensor at most, and more for each further one
 SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
-# Of the pass that tells whether a precision is native, as workloads/probe.py has them; and how many tensors it keeps.
+# Of the pass that shows whether a precision is native (preflight/precision_probe.py): FLOP forward on a CPU and a GPU,
+# far longer than a launch; bytes of its input and output in fp32; tensors of it that are kept.
 PROBED_OPERATIONS, PROBED_BYTES, PROBED_COPIES = {False: 2**29, True: 2**38}, 2**26, 6
 STEP_TIMES = 3  # as noted, of all epochs, and sorted
 

@@ -7,6 +7,7 @@ import torch
 from mpi4py import MPI
 
 from hpcai import clock
+from hpcai.estimate.memory import PROBED_BYTES, PROBED_OPERATIONS
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.kernels import conv2d, operators
 from hpcai.kernels.check import converts
@@ -19,8 +20,6 @@ from hpcai.train.precision import kind_of, switched
 
 SECONDS = 1.0  # of the whole probe, about
 FEWEST, MOST = 3, 50  # passes of each precision that are timed
-OPERATIONS = {"cpu": 2**29, "cuda": 2**38}  # FLOP of a forward pass: it takes far longer than to launch it
-LARGEST = 2**26  # bytes of its input and output in fp32
 
 
 @dataclass(frozen=True)
@@ -99,4 +98,5 @@ def _heaviest(graph: Graph, device: torch.device) -> LayerShape:
     """The layer with most operations, on as many samples as make a pass worth timing."""
     shape = max((shape for shape, _ in products(graph, 1)), key=_operations)
     image = 4 * (prod(shape.x) + prod(shape.y))
-    return replace(shape, batch=max(1, min(OPERATIONS[device.type] // _operations(shape), LARGEST // image)))
+    most = PROBED_OPERATIONS[device.type == "cuda"]
+    return replace(shape, batch=max(1, min(most // _operations(shape), PROBED_BYTES // image)))

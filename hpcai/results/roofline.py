@@ -13,6 +13,7 @@ from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
+from hpcai.kernels.spec import DTYPES
 from hpcai.networks.graph import Graph
 from hpcai.opcount import traffic
 from hpcai.record.dataset import Dataset
@@ -34,7 +35,7 @@ from hpcai.results.row import graph_of
 from hpcai.update_rules import rule_of
 from hpcai.workloads.comm.record import CollectiveRow
 from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
-from hpcai.workloads.kernels.scores import PROVIDERS, SUMMED, ceilings, fastest, passed
+from hpcai.workloads.kernels.scores import SUMMED, ceilings, fastest, passed, providers_of
 
 PRODUCTS = ("gemm", "convolution")
 
@@ -89,7 +90,7 @@ def _kernels(measured: Sequence[KernelRow], wanted: str) -> tuple[KernelsSource 
         return None, None
     rows = passed([row for row in measured if row.test == measured[-1].test])
     products = [row.dtype for row in rows if row.kernel in SUMMED.values()]
-    dtype = wanted if wanted in products or wanted == "int8" else "fp32"
+    dtype = wanted if wanted in products or DTYPES[wanted].exact else "fp32"
     found = ceilings(rows, dtype)
     counts = {name: faster(rows, name, dtype) for name in PRODUCTS}
     return KernelsSource(test=measured[-1].test, triad=found.triad, faster=counts, type=cast(ProductType, dtype)), found
@@ -99,7 +100,7 @@ def faster(rows: Sequence[KernelRow], ceiling: str, dtype: str = "fp32") -> dict
     """How many of the distinct products of a ceiling each provider computes faster, of rows that PASSED."""
     own = [row for row in rows if (row.kernel, row.dtype) == (SUMMED[ceiling], dtype)]
     providers = [row.provider for row in fastest(own)]
-    return {provider: providers.count(provider) for provider in PROVIDERS}
+    return {provider: providers.count(provider) for provider in providers_of(own)}
 
 
 def _all_reduce(case: Case, backend: str, gradients: int, before: Before) -> AllReduceSource | None:

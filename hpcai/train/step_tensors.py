@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32 as SINGLE  # an optimiser computes in fp32 what it stores shorter
 from hpcai.update_rules.rule import Vector
-
-SINGLE = 2.0**-24  # unit roundoff of fp32, in which an optimiser computes what it stores in a shorter type
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from hpcai.formulas.score import LARGEST
 from hpcai.train.step_tensors import Tensor
 from hpcai.update_rules.rule import BeforeStep, Terms, UpdateRule, Vector
 
-LARGEST = 9999999.0  # stands for a value that is infinite, no number, or does not fit the column
 Worst = tuple[float, str]
 Shown = Callable[[Vector], Vector]  # of a term: the difference that its loss would make in the stored numbers
 

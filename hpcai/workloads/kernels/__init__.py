@@ -1,5 +1,6 @@
 """[kernels]: matrix products, convolutions and ceilings of every provider."""
 
+from hpcai.formulas.precision import OF_LAYERS
 from hpcai.inputfile.key import NETWORK, Key, SectionDeclaration, Shipped
 from hpcai.inputfile.keys import LARGE, SMALL
 from hpcai.workloads.workload import Workload
@@ -25,7 +26,7 @@ WORKLOAD = Workload(
         defaults={"BATCH": 32},
         own={
             "PRECISION": {
-                "choices": ("fp32", "tf32", "fp16", "bf16"),
+                "choices": OF_LAYERS,
                 "sweep": False,
                 "listed": True,
                 "help": "types of the products; square matrices also in fp64 and int8",

@@ -48,6 +48,7 @@ def rows(case: Case, raw: KernelsRaw) -> tuple[KernelRow, ...]:
 def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
     rate, product = measured.operations / measured.seconds, product_of(measured)
     peak = context.peaks.get(measured.dtype)
+    compared = CUSTOM if measured.provider == VENDOR else measured.provider
     return KernelRow(
         test=test,
         kernel=measured.kernel,
@@ -67,7 +68,7 @@ def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
         gflops=rate / 1e9,
         intensity=measured.operations / measured.nbytes if measured.nbytes else None,
         share=rate / peak if peak else None,
-        ratio=ratio(context.seconds.get((product, CUSTOM)), context.seconds.get((product, VENDOR))),
+        ratio=ratio(context.seconds.get((product, compared)), context.seconds.get((product, VENDOR))),
         verdict=PASSED if measured.residual <= limit(measured.dtype) else "FAILED",
     )
 

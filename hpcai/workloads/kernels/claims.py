@@ -17,7 +17,7 @@ from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, s
 from hpcai.results.alterations import appended, changed, removed, repeated
 from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.kernels.record import KernelsRaw, MeasuredKernel
-from hpcai.workloads.kernels.scores import PROVIDERS
+from hpcai.workloads.kernels.scores import COMPARED, providers_of
 
 SMALLEST_AUTOMATIC = 512
 AUTOMATIC = "auto"  # the example whose squares the machine chose
@@ -82,6 +82,12 @@ def _missing(raw: KernelsRaw) -> list[Absence]:
     return [Absence(each.kernel, each.dtype, each.provider) for each in raw.missing]
 
 
+def _providers(raw: KernelsRaw, kernel: str) -> tuple[str, ...]:
+    """The providers that a kernel must have, and others that the table names for it."""
+    rows = [row for row in raw.rows if row.kernel == kernel]
+    return providers_of([*rows, *(each for each in raw.missing if each.kernel == kernel)])
+
+
 def _ceilings_of(subject: Subject) -> set[Absence]:
     """Kernel, type and provider of all ceilings that are measured on CPUs, or on GPUs."""
     every = ceilings(subject.environment.accelerators > 0)
@@ -101,24 +107,28 @@ def _products(subject: Subject) -> bool:
     raw, accelerated = _raw(subject), subject.environment.accelerators > 0
     wanted, missing = _wanted(subject.case, raw.rows), _missing(raw)
     measured = {(_counted(row), row.provider) for row in raw.rows if row.of != CEILING}
-    every = {(product, provider) for product in wanted for provider in PROVIDERS}
+    every = {(product, provider) for product in wanted for provider in _providers(raw, product.kernel)}
     lacking = {Absence(product.kernel, product.dtype, provider) for product, provider in every - measured}
     possible = {product for product in wanted if accelerated or not DTYPES[product.dtype].on_gpus}
     return measured <= every and lacking <= {*missing} and {product for product, _ in measured} == possible
 
 
 def _excused(subject: Subject) -> bool:
-    """Whether each entry of `missing` names a provider once, which lacks all rows of that kernel and type."""
+    """Whether each entry of `missing` names a provider once, which lacks all rows of that kernel and type.
+
+    A provider that a site adds may lack some shapes only, as torch does of bytes.
+    """
     raw = _raw(subject)
     missing, every = _missing(raw), _ceilings_of(subject)
     wanted = Counter(
         Absence(product.kernel, product.dtype, provider)
         for product in _wanted(subject.case, raw.rows)
-        for provider in PROVIDERS
+        for provider in _providers(raw, product.kernel)
     )
     wanted.update(every)
     measured = Counter(Absence(row.kernel, row.dtype, row.provider) for row in raw.rows)
-    most = {entry: wanted[entry] - 1 if entry == SHAPE_BY_SHAPE else 0 for entry in missing}
+    by_shape = {entry for entry in missing if entry == SHAPE_BY_SHAPE or entry.provider not in COMPARED}
+    most = {entry: wanted[entry] - 1 if entry in by_shape else 0 for entry in missing}
     possible = not NEVER_MISSING.intersection(missing) and all(wanted[entry] for entry in missing)
     return len(missing) == len(most) and possible and all(measured[entry] <= most[entry] for entry in missing)
 

@@ -11,7 +11,7 @@ from hpcai.report.text import counted, free, printed
 from hpcai.workloads.kernels.checks import PASSED
 from hpcai.workloads.kernels.layer_lines import layers
 from hpcai.workloads.kernels.record import KernelRow, KernelsTable, MissingKernel
-from hpcai.workloads.kernels.scores import PROVIDERS, StepTime, step_times
+from hpcai.workloads.kernels.scores import StepTime, step_times
 
 LINE = "=" * 80
 SHAPE = 46  # columns
@@ -109,7 +109,7 @@ def _residual(row: KernelRow) -> str:
 def _sum(time: StepTime) -> str:
     """All products of a kernel in a step."""
     rate = time.operations / time.fastest / 1e9
-    seconds = ", ".join(f"{provider} {_milliseconds(time.seconds[provider])}" for provider in PROVIDERS)
+    seconds = ", ".join(f"{provider} {_milliseconds(taken)}" for provider, taken in time.seconds.items())
     compared = "" if time.ratio is None else f", ratio {time.ratio:.3f}"
     dtype = "" if time.products.dtype == "fp32" else f" in {time.products.dtype}"
     what = f"{NAMES[time.products.kernel]}{dtype}, {time.count} in a step"

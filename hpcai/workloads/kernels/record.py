@@ -54,7 +54,7 @@ class KernelRow(MeasuredKernel, kw_only=True):
     gflops: Annotated[float, about("operations / seconds, in 10^9", unit="GFLOP/s")]
     intensity: Annotated[float | None, about("operations / nbytes", unit="FLOP/B")]
     share: Annotated[float | None, about("rate / custom FMA peak of the same type")]
-    ratio: Annotated[float | None, about("seconds of the vendor / seconds of custom, of the same product")]
+    ratio: Annotated[float | None, about("seconds of the vendor / the provider; in its own row / custom")]
     verdict: Annotated[Verdict, about("PASSED if the residual is within its limit")]
 
 

@@ -1,15 +1,15 @@
 """Ceilings of a rank, and the time of the products of a training step, from the rows of `[kernels]`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hpcai.kernels.providers import CUSTOM, VENDOR
+from hpcai.kernels.providers import CUSTOM, VENDOR, in_order
 from hpcai.kernels.spec import DIRECTIONS
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, PEAKS, TRIAD
-from hpcai.workloads.kernels.record import KernelCeilings, KernelRow, MeasuredKernel
+from hpcai.workloads.kernels.record import KernelCeilings, KernelRow, MeasuredKernel, MissingKernel
 
-PROVIDERS = (CUSTOM, VENDOR)
+COMPARED = (CUSTOM, VENDOR)  # providers that every table has
 PEAKS_ON_GPUS = {f"fma_peak_{dtype}": dtype for dtype in PEAKS[True] if dtype != "fp32"}  # fields of KernelCeilings
 SUMMED = {"gemm": "gemm", "convolution": "conv2d"}  # the kernel whose products make each ceiling
 
@@ -53,9 +53,14 @@ def product_of(row: MeasuredKernel) -> KernelProduct:
     return KernelProduct(row.of, row.kernel, row.direction, row.shape, row.dtype)
 
 
-def ratio(custom: float | None, vendor: float | None) -> float | None:
-    """Seconds of the vendor / seconds of custom; None where one was not measured."""
-    return vendor / custom if custom and vendor else None
+def providers_of(rows: Iterable[MeasuredKernel | MissingKernel]) -> tuple[str, ...]:
+    """The providers that a table has, in the order of reports."""
+    return in_order((*COMPARED, *(row.provider for row in rows)))
+
+
+def ratio(provider: float | None, vendor: float | None) -> float | None:
+    """Seconds of the vendor / seconds of a provider; None where one was not measured."""
+    return vendor / provider if provider and vendor else None
 
 
 def passed(rows: Sequence[KernelRow]) -> list[KernelRow]:
@@ -127,7 +132,7 @@ def step_times(rows: Sequence[KernelRow]) -> Iterator[StepTime]:
     for step in dict.fromkeys(_step(row) for row in rows if row.direction in DIRECTIONS):
         own = [row for row in rows if _step(row) == step]
         best, products = fastest(own), {product_of(row) for row in own}
-        by = {provider: [row for row in own if row.provider == provider] for provider in PROVIDERS}
+        by = {provider: [row for row in own if row.provider == provider] for provider in providers_of(own)}
         seconds = {name: _seconds(some) if len(some) == len(products) else None for name, some in by.items()}
         yield StepTime(
             products=step,

@@ -3,6 +3,7 @@
 from math import ceil, inf
 
 from hpcai.formulas import trial_schedule
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.record.trial import COMPLETED, FAILED, Trial
 from hpcai.workloads.nas.searched_trials import Search
@@ -58,7 +59,7 @@ def losses(search: Search, trial: Trial) -> bool:
 
 def exact(search: Search, trial: Trial) -> bool:
     """Whether the samples and steps of a trial follow from its shard."""
-    return trial.end not in UNKNOWN and search.case["PRECISION"] != "fp16"
+    return trial.end not in UNKNOWN and not PRECISIONS[search.case["PRECISION"]].scaled
 
 
 def samples(search: Search, trial: Trial) -> bool:
