@@ -5,13 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hpcai.result import judge
 from small_run import cases_of, golden
 
 from hpcai.data.ceiling import ceiling, trials
 from hpcai.data.generated_images import formula as formula_of
 from hpcai.formulas import score
 from hpcai.kernels.images import TRIALS, Formula, Part, reference
-from hpcai.result import judge
 from hpcai.results.checks import CEILING, leak
 
 

@@ -21,6 +21,7 @@ from fault_runs import (
     holds,
     sweep,
 )
+from hpcai.result import quality
 from launch import mpirun
 
 from hpcai.data import catalog
@@ -28,7 +29,6 @@ from hpcai.data.weather.box_cleaning import targets
 from hpcai.detections.agreement import agreement
 from hpcai.detections.coco_evaluation import average_precision, matched
 from hpcai.inputfile import Case
-from hpcai.result import quality
 from hpcai.results.checks import MOST_ABOVE, leak
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")

@@ -3,7 +3,6 @@
 All begin with the same weights, on the same samples; rounding alone makes them differ, and steps make differences grow.
 How far is measured by further trainings by the vendor's kernels, each weight altered at the beginning, up or down at
 random, by the larger of the element-wise check's tolerance, 8 sqrt(N) u, and half a unit of the products' type.
-Compared are losses of some steps, of classifiers also the loss in evaluation, and what a pass leaves in each layer.
 """
 
 from collections.abc import Callable, Iterator
