@@ -4,12 +4,12 @@ import re
 
 import pytest
 from examples.kernels import subject_of
+from examples.training import stored
 from kernel_rows import ON_GPUS, case_of, raw_of
 from made_records import MEMORY, ON_GPU, altered, with_fields
 
 from hpcai.inputfile import Case
 from hpcai.opcount.ceilings import PEAKS, ceilings
-from hpcai.record.dataset import Dataset
 from hpcai.report.roofline import notes
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Subject
@@ -23,9 +23,6 @@ from hpcai.workloads.kernels.record import KernelsRaw
 from hpcai.workloads.kernels.scores import PEAKS_ON_GPUS, table_ceilings
 
 CASE = case_of("resnet8", "64", types=("fp32", "bf16"))
-PICTURES = Dataset(
-    name="made up", fingerprint="0" * 64, shape=(1, 28, 28), classes=10, training_samples=200, validation_samples=100
-)
 
 
 def broken(raw: KernelsRaw) -> list[str]:
@@ -148,14 +145,13 @@ def test_what_nobody_measured_is_not_guessed() -> None:
 
 
 def test_a_test_is_compared_with_ceilings_of_its_own_type_where_there_are_any() -> None:
-    settings = {"NETWORK": "resnet8", "VARIANT": "v1.5", "BATCH": 32, "GROUPS": 2, "DEGREE": 1}
-    settings |= {"MOMENTUM": 0.9, "RESOLUTION": 0}
+    trained, *_ = stored("ensemble")
     raw = raw_of(CASE, accelerated=True)
     halves = [n for n, row in enumerate(raw.rows) if row.dtype == "bf16"]
     faster = altered(raw, *(changed(f"rows.{n}.seconds", raw.rows[n].seconds / 4) for n in halves))
     for precision, before, dtype in (("bf16", faster, "bf16"), ("bf16", on_cpu(raw), "fp32"), ("fp32", faster, "fp32")):
-        case = Case(4, "ensemble", {**settings, "PRECISION": precision, "MAPPING": "row"})
-        found = under_roofline(case, PICTURES, "none", 1e9, Before(kernels=rows(CASE, before)))
+        case = Case(4, "ensemble", {**trained.case.settings, "PRECISION": precision})
+        found = under_roofline(case, trained.entry.raw.dataset, "none", 1e9, Before(kernels=rows(CASE, before)))
         assert found.ceilings.gemm == pytest.approx(4e9 if dtype == "bf16" else 1e9)
         assert found.kernels and found.kernels.type == dtype
         assert any(f"type {dtype}" in line for line in notes(found, one_rank=True))

@@ -8,7 +8,7 @@ from hpcai.formulas.score import mean_precision
 from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Seconds, Sha256, about
 
 
-class Dataset(Record, kw_only=True, omit_defaults=True):
+class Dataset(Record, kw_only=True):
     """Description of a dataset, the same on every rank."""
 
     name: Annotated[Name, about("name of the set")]
