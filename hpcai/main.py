@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from hpcai import cli
 from hpcai.errors import HpcaiError, InputError, Refused
-from hpcai.inputfile import Problem, from_dict, parse, shipped_text
 from hpcai.machine import launcher, memory, signals
+
+if TYPE_CHECKING:
+    from hpcai.inputfile import Problem
 
 
 def command() -> NoReturn:
@@ -76,6 +78,8 @@ def _verify(path: Path) -> int:
 
 
 def _write_input(path: Path) -> int:
+    from hpcai.inputfile import shipped_text
+
     if launcher.environment_rank(os.environ) == 0:
         try:
             with path.open("x", encoding="utf-8") as file:
@@ -100,9 +104,10 @@ def _check(options: cli.Options) -> int:
     return 0
 
 
-def _parsed(options: cli.Options, ranks: int) -> Problem:
+def _parsed(options: cli.Options, ranks: int) -> "Problem":
     """The problem of the input file, or every reason why it is none."""
     from hpcai.data import catalog
+    from hpcai.inputfile import parse
 
     path = Path(options.input)
     try:
@@ -118,6 +123,7 @@ def _benchmark(options: cli.Options) -> int:
     """Start MPI, agree on the problem and run it; whatever goes wrong on one rank ends the job on all of them."""
     from hpcai.comm import rank_watch
     from hpcai.comm import world as worlds
+    from hpcai.inputfile import from_dict
 
     memory.collect_later()
     signals.listen(rank_watch.silence)

@@ -56,7 +56,7 @@ def test_collections_wait_until_the_libraries_are_loaded_and_pass_over_them_from
     planned = f"""import gc
 from hpcai import main
 begun = gc.get_stats()[2]["collections"]
-driver.main(["--check", "--ranks", "2", {str(INPUT)!r}])
+main.main(["--check", "--ranks", "2", {str(INPUT)!r}])
 made = gc.get_freeze_count()
 print(gc.isenabled(), len(gc.get_objects()) < made / 10, gc.get_stats()[2]["collections"] - begun)"""
     finished = run_job(["-c", planned], None)

@@ -116,7 +116,7 @@ def test_predictions_that_were_judged_by_other_boxes_are_said(made, tmp_path, mo
     found.boxes[0, 0, 1] += 1
     detection_tables.write(path, found, about)
     assert show.main(arguments) == 0
-    assert "was judged by other boxes: the frame is of another year, grid or seed" in capsys.readouterr().err
+    assert "was evaluated by other boxes: the frame is of another year, grid or seed" in capsys.readouterr().err
 
 
 def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_moments, tmp_path, capsys):
