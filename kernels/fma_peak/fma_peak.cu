@@ -1,6 +1,6 @@
 // Multiply-adds without end, each on sums that stay in their registers: ordinary ones, a warp's by tensor cores
 // (mma.sync) or a warpgroup's (wgmma). The numbers of A and B change from step to step as random ones do, and yet every
-// sum of a product of tensor cores is the same: A has two rows, by turns eight of each, and B one column, which both
+// sum of a product of tensor cores is the same: A has two rows, by iterations eight of each, and B one column, which both
 // make the same sum with.
 #include "types.cuh"
 #ifdef USE_WGMMA
@@ -15,7 +15,7 @@ struct Parameters {
     void *sums;  // [threads of all blocks][COUNT]
     double factor, term;
     u32 rows[2][MOST_WORDS], column[MOST_WORDS];  // of A and of B, as far as there are steps in a turn
-    int turns;
+    int iterations;
 };
 
 typedef USE_TYPE::Sum Sum;
@@ -53,7 +53,7 @@ WORD void repeat(Sum (&sums)[COUNT], const Parameters &p)
     lay_out(b, COLUMNS, p.column, p.column);
     publish_writes();
     wait_for_block();
-    for (int turn = 0; turn < p.turns; ++turn) {
+    for (int iteration = 0; iteration < p.iterations; ++iteration) {
         begin_products();
         UNROLLED
         for (int part = 0; part < 4; ++part)
@@ -111,7 +111,7 @@ WORD void repeat(Sum (&sums)[COUNT], const Parameters &p)
     Numbers<USE_TYPE> numbers[PARTS];
     UNROLLED
     for (int part = 0; part < PARTS; ++part) numbers[part].take(p, part, threadIdx.x % 32);
-    for (int turn = 0; turn < p.turns; ++turn)
+    for (int iteration = 0; iteration < p.iterations; ++iteration)
         UNROLLED
         for (int part = 0; part < PARTS; ++part)
             UNROLLED
@@ -125,7 +125,7 @@ WORD void repeat(Sum (&sums)[COUNT], const Parameters &p)
 {
     enum { STEPS = 4 };  // of a turn
     const Sum factor = static_cast<Sum>(p.factor), term = static_cast<Sum>(p.term);
-    for (int turn = 0; turn < p.turns; ++turn)
+    for (int iteration = 0; iteration < p.iterations; ++iteration)
         UNROLLED
         for (int step = 0; step < STEPS; ++step)
             UNROLLED
