@@ -14,7 +14,7 @@ from hpcai.kernels.conv2d.cuda.geometry import (
     LARGEST,
     MOST_NUMBERS,
     Axis,
-    Layers,
+    ConvolutionLayer,
     Reach,
     check,
     divisor,
@@ -104,7 +104,7 @@ def test_a_phase_that_begins_elsewhere_is_seen(axis: Axis) -> None:
 
 @given(axes(), axes())
 def test_what_kernels_are_told_are_pixels_taps_and_weights(down: Axis, across: Axis) -> None:
-    layers = Layers(3, 8, 16, 2, down, across)
+    layers = ConvolutionLayer(3, 8, 16, 2, down, across)
     pixels = steps = 0
     for one, other in phase_reaches(layers):
         told = walk(layers, one, other, layers.filters)
@@ -155,7 +155,7 @@ def inside(last: int, place: int) -> bool:
     return ((place | (last - place)) & 0x80008000) == 0
 
 
-PLAIN = Layers(2, 8, 8, 1, Axis(20, 20, 3, 1, 1, 1), Axis(20, 20, 3, 1, 1, 1))
+PLAIN = ConvolutionLayer(2, 8, 8, 1, Axis(20, 20, 3, 1, 1, 1), Axis(20, 20, 3, 1, 1, 1))
 
 
 def test_what_cannot_be_counted_is_refused_with_numbers() -> None:

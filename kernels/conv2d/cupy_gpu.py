@@ -16,12 +16,12 @@ from torch import Tensor
 from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping
-from ..cuda.launch_plan import Planned
+from ..cuda.launch_plan import LaunchPlan
 from ..cuda.program import Program
 from ..cuda.tensor_map import encoded
 from ..cuda.tile_candidates import gathering, gathering_engines
 from ..cuda.tiling import Result
-from ..gemm.cuda.tensors import Places, place
+from ..gemm.cuda.tensors import ProductTensors, layout_of
 from ..gemm.cupy_gpu import KNOWN
 from ..gemm.cupy_gpu import plan as plan_of_matrices
 from ..providers import Prepared, Unavailable
@@ -32,7 +32,7 @@ from .cuda import autotune as choice
 from .cuda import launches as convolutions
 from .cuda import padding
 from .cuda.padding import Convolution
-from .cuda.tensors import Window, as_matrices, check, in_order, layers_of, shape_of, takes_every_pixel, usable
+from .cuda.tensors import Window, as_matrices, check, in_order, layer_of, shape_of, takes_every_pixel, usable
 
 PROVIDER = "custom"
 DEVICES = ("cuda",)
@@ -79,18 +79,20 @@ def _compute(
     direction: str, given: tuple[Any, ...], type: str, window: Window, relu: bool = False, factor: float = 1.0
 ) -> None:
     a, b, c, *further = given
-    places = Places(place(a), place(b), place(c), *[None if each is None else place(each) for each in further])
-    planned = plan(direction, type, places, window, relu, factor)
-    if planned is None:
+    places = ProductTensors(
+        layout_of(a), layout_of(b), layout_of(c), *[None if each is None else layout_of(each) for each in further]
+    )
+    launch_plan = plan(direction, type, places, window, relu, factor)
+    if launch_plan is None:
         _copied(direction, given, type, window, relu, factor)
     else:
-        planned(planned.workspace())
+        launch_plan(launch_plan.workspace())
 
 
 @lru_cache(KNOWN)
 def plan(
-    direction: str, type: str, given: Places, window: Window, relu: bool = False, factor: float = 1.0
-) -> Planned | None:
+    direction: str, type: str, given: ProductTensors, window: Window, relu: bool = False, factor: float = 1.0
+) -> LaunchPlan | None:
     """None if something has to be copied before."""
     shape = shape_of(direction, given, window)
     check(shape, type, given, relu or factor != 1.0)
@@ -100,7 +102,7 @@ def plan(
         return None
     if takes_every_pixel(shape):
         return plan_of_matrices(type, as_matrices(direction, given), relu, factor)
-    task = Convolution(type, direction, layers_of(shape))
+    task = Convolution(type, direction, layer_of(shape))
     plus, times, shift = (each.address if each else 0 for each in (given.added, given.scale, given.bias))
     result = Result(given.c.address, choice.pitch(task), plus, times, shift, factor, relu)
     device = torch.device("cuda", given.c.device)
@@ -110,7 +112,7 @@ def plan(
     def made(workspace: int) -> list[Launch]:
         return padding.launches(task, tile, processors, encoded, addresses, result, workspace)
 
-    return Planned(device, padding.workspace_bytes(task, tile), made)
+    return LaunchPlan(device, padding.workspace_bytes(task, tile), made)
 
 
 def _copied(
@@ -118,8 +120,8 @@ def _copied(
 ) -> None:
     """The same with all in the order that the kernels want."""
     a, b, c, bias, scale, added = given
-    one, other, more = (each if each is None or in_order(place(each)) else _ordered(each) for each in (a, b, added))
-    result = c if in_order(place(c)) else torch.empty_like(c, memory_format=LAST)
+    one, other, more = (each if each is None or in_order(layout_of(each)) else _ordered(each) for each in (a, b, added))
+    result = c if in_order(layout_of(c)) else torch.empty_like(c, memory_format=LAST)
     vectors = (None if each is None else each.float().contiguous() for each in (bias, scale))
     _compute(direction, (one, other, result, *vectors, more), type, window, relu, factor)
     if result is not c:
@@ -142,12 +144,12 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     c = result_of(shape.result(direction), kinds, device, LAST)
     window = Window(shape.stride, shape.padding, shape.dilation, shape.groups)
     try:
-        planned = plan(direction, dtype, Places(place(a), place(b), place(c)), window)
+        launch_plan = plan(direction, dtype, ProductTensors(layout_of(a), layout_of(b), layout_of(c)), window)
     except ValueError as error:
         raise Unavailable(str(error)) from None
-    assert planned is not None, "the channels are last"
-    workspace = planned.workspace()
-    return [prepared(keeping(lambda: planned(workspace), a, b), c)]
+    assert launch_plan is not None, "the channels are last"
+    workspace = launch_plan.workspace()
+    return [prepared(keeping(lambda: launch_plan(workspace), a, b), c)]
 
 
 def programs(target: Target) -> Iterator[Program]:

@@ -19,19 +19,19 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
     template <int PIECES> METHOD void move(i64 first) const
     {
         Piece given[PIECES][OPERANDS];
-        UNROLLED
+        UNROLL
         for (int piece = 0; piece < PIECES; ++piece)
-            UNROLLED
+            UNROLL
             for (int operand = 0; operand < OPERANDS; ++operand)
                 given[piece][operand] =
                     load_streamed(reinterpret_cast<const Piece *>(from[operand]) + first + piece * THREADS);
-        UNROLLED
+        UNROLL
         for (int piece = 0; piece < PIECES; ++piece) {
             Piece made;
-            UNROLLED
+            UNROLL
             for (int i = 0; i < COUNT; ++i) {
                 Element numbers[OPERANDS];
-                UNROLLED
+                UNROLL
                 for (int operand = 0; operand < OPERANDS; ++operand) numbers[operand] = given[piece][operand].values[i];
                 made.values[i] = combine(numbers);
             }
@@ -49,7 +49,7 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
         for (i64 piece = chunks * CHUNK + thread; piece < pieces; piece += blocks * THREADS) move<1>(piece);
         if (const i64 last = pieces * COUNT + thread; last < length) {
             Element numbers[OPERANDS];
-            UNROLLED
+            UNROLL
             for (int operand = 0; operand < OPERANDS; ++operand) numbers[operand] = from[operand][last];
             to[last] = combine(numbers);
         }
@@ -57,7 +57,7 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
 };
 
 template <int PIECES, class Element, int OPERANDS, class Combine>
-WORD void stream(Element *to, const Element *const (&from)[OPERANDS], i64 length, const Combine &combine)
+DEVICE void stream(Element *to, const Element *const (&from)[OPERANDS], i64 length, const Combine &combine)
 {
     Stream<Element, OPERANDS, Combine>{to, from, combine}.template run<PIECES>(length);
 }

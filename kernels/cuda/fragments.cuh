@@ -8,11 +8,11 @@
 enum { STRIP = 32, STRIP_PITCH = STRIP + 8 };
 
 // Bring 16 rows of STRIP columns to shared memory.
-template <class Sum> WORD void stage_fragments(const Sum *sums, u32 buffer, int lane)
+template <class Sum> DEVICE void stage_fragments(const Sum *sums, u32 buffer, int lane)
 {
-    UNROLLED
+    UNROLL
     for (int eight = 0; eight < STRIP / 8; ++eight)
-        UNROLLED
+        UNROLL
         for (int half = 0; half < 2; ++half) {
             const int row = lane / 4 + 8 * half, column = 8 * eight + lane % 4 * 2;
             const Vector<Sum, 2> pair = {{sums[4 * eight + 2 * half], sums[4 * eight + 2 * half + 1]}};
@@ -23,11 +23,11 @@ template <class Sum> WORD void stage_fragments(const Sum *sums, u32 buffer, int 
 // The same for twice as many columns, as results of two bytes.
 enum { PACKED = 2 * STRIP, PACKED_PITCH = PACKED + 8 };
 
-template <class Type> WORD void stage_packed_fragments(const float *sums, u32 buffer, int lane)
+template <class Type> DEVICE void stage_packed_fragments(const float *sums, u32 buffer, int lane)
 {
-    UNROLLED
+    UNROLL
     for (int eight = 0; eight < PACKED / 8; ++eight)
-        UNROLLED
+        UNROLL
         for (int half = 0; half < 2; ++half) {
             const int row = lane / 4 + 8 * half, column = 8 * eight + lane % 4 * 2;
             const u32 pair = Type::pair(sums[4 * eight + 2 * half], sums[4 * eight + 2 * half + 1]);

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 WORKSPACES = 64  # places that a workspace had, of which launches are kept
 
 
-class Planned:
+class LaunchPlan:
     """A product of tensors that lie where they do: its kernels, for each stream and workspace it is called with."""
 
     def __init__(self, device: torch.device, nbytes: int, made: Callable[[int], list[Launch]]) -> None:

@@ -13,20 +13,20 @@ template <class Type> struct Width {
     enum { NBYTES = sizeof(typename Type::Element), VECTOR_ELEMENTS = VECTOR / NBYTES, ELEMENTS = LINE / NBYTES };
 };
 
-WORD u32 vector_place(u32 line, u32 vector) { return line * LINE + ((vector ^ (line & (VECTORS - 1))) * VECTOR); }
+DEVICE u32 swizzled_offset(u32 line, u32 vector) { return line * LINE + ((vector ^ (line & (VECTORS - 1))) * VECTOR); }
 
 // Of a tile by columns: where the vector of rows is, counted over all groups, in the line of a step.
-template <class Type> WORD u32 turned_place(u32 step, u32 vector)
+template <class Type> DEVICE u32 swizzled_column_offset(u32 step, u32 vector)
 {
-    return vector / VECTORS * (Width<Type>::ELEMENTS * LINE) + vector_place(step, vector % VECTORS);
+    return vector / VECTORS * (Width<Type>::ELEMENTS * LINE) + swizzled_offset(step, vector % VECTORS);
 }
 
 // Bring a vector of 16 bytes in pieces of PIECE bytes, or of an element if no whole word is certain to lie at a
 // multiple of its size; of its elements the first `left` exist, if any, the others are 0 and nothing is read of them.
-template <class Element, int PIECE> WORD void copy_vector(u32 target, const Element *source, int left)
+template <class Element, int PIECE> DEVICE void copy_vector(u32 target, const Element *source, int left)
 {
     enum { ELEMENTS = PIECE < 4 ? 1 : PIECE / sizeof(Element), NBYTES = ELEMENTS * sizeof(Element) };
-    UNROLLED
+    UNROLL
     for (int piece = 0; piece < VECTOR / NBYTES; ++piece) {
         const bool there = piece * ELEMENTS < left;
         const Element *from = source + piece * ELEMENTS;

@@ -18,14 +18,14 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
 
     METHOD Simt(int thread) : down(thread / 32 / ACROSS), across(thread / 32 % ACROSS), lane(thread % 32)
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TALL; ++i)
-            UNROLLED
+            UNROLL
             for (int j = 0; j < WIDE; ++j) sums[i][j] = 0;
     }
 
     // Which row of the warp's part is the index-th of a lane, which is `place` among `lanes`.
-    template <int LAYOUT> WORD int part(int index, int place, int lanes)
+    template <int LAYOUT> DEVICE int part(int index, int place, int lanes)
     {
         return LAYOUT == BY_ROWS ? place + lanes * index : (index / TAKEN * lanes + place) * TAKEN + index % TAKEN;
     }
@@ -34,28 +34,28 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
     // `first` is a multiple of eight, so that vectors change places by the lane and by what is known when this is
     // compiled.
     template <int LAYOUT, int COUNT>
-    METHOD void take(Sum (&values)[COUNT][TAKEN], u32 tile, int first, int place, int lanes, int vector) const
+    METHOD void load(Sum (&values)[COUNT][TAKEN], u32 tile, int first, int place, int lanes, int vector) const
     {
         if constexpr (LAYOUT == BY_ROWS) {
             const u32 lines = tile + (first + place) * LINE, swapped = (vector ^ place) * VECTOR;
-            UNROLLED
+            UNROLL
             for (int i = 0; i < COUNT; ++i) {
                 const u32 line = lanes * i, at = lines + line * LINE + (swapped ^ (line % VECTORS * VECTOR));
                 const Taken taken = load_shared<Taken>(at);
-                UNROLLED
+                UNROLL
                 for (int k = 0; k < TAKEN; ++k) values[i][k] = taken.values[k];
             }
         } else {
             enum { GROUP = Width<Type>::ELEMENTS * LINE };
             const u32 lines = tile + first / (TAKEN * VECTORS) * GROUP + vector * TAKEN * LINE;
             const u32 swapped = (place ^ vector * TAKEN % VECTORS) * VECTOR;
-            UNROLLED
+            UNROLL
             for (int k = 0; k < TAKEN; ++k)
-                UNROLLED
+                UNROLL
                 for (int i = 0; i < COUNT; i += TAKEN) {
                     const u32 rows = i / TAKEN * lanes, at = lines + rows / VECTORS * GROUP + k * LINE;
                     const Taken taken = load_shared<Taken>(at + (swapped ^ (rows % VECTORS ^ k) * VECTOR));
-                    UNROLLED
+                    UNROLL
                     for (int next = 0; next < TAKEN; ++next) values[i + next][k] = taken.values[next];
                 }
         }
@@ -65,13 +65,13 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
     {
         for (int vector = 0; vector < VECTORS; ++vector) {
             Sum left[TALL][TAKEN], right[WIDE][TAKEN];
-            take<A_LAYOUT>(left, a, down * TALL * 8, lane % 8, 8, vector);
-            take<B_LAYOUT>(right, b, across * WIDE * 4, lane / 8, 4, vector);
-            UNROLLED
+            load<A_LAYOUT>(left, a, down * TALL * 8, lane % 8, 8, vector);
+            load<B_LAYOUT>(right, b, across * WIDE * 4, lane / 8, 4, vector);
+            UNROLL
             for (int k = 0; k < TAKEN; ++k)
-                UNROLLED
+                UNROLL
                 for (int i = 0; i < TALL; ++i)
-                    UNROLLED
+                    UNROLL
                     for (int j = 0; j < WIDE; ++j) sums[i][j] += left[i][k] * right[j][k];
         }
     }
@@ -80,9 +80,9 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
     template <int INDEX> METHOD void stage(u32 buffer) const
     {
         enum { FIRST_ROW = INDEX / (WIDE / 8) * TAKEN, FIRST_COLUMN = INDEX % (WIDE / 8) * 8 };
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TAKEN; ++i)
-            UNROLLED
+            UNROLL
             for (int j = 0; j < 8; ++j) {
                 const int at = part<A_LAYOUT>(i, lane % 8, 8) * STRIP_PITCH + part<B_LAYOUT>(j, lane / 8, 4);
                 store_shared(buffer + at * sizeof(Sum), sums[FIRST_ROW + i][FIRST_COLUMN + j]);

@@ -15,11 +15,11 @@ WARPGROUP_TILES = (
     Tile(WGMMA, 128, 256, 4, cluster=2),
     Tile(WGMMA, 128, 256, 4),
     Tile(WGMMA, 256, 128, 4, cluster=2),
-    Tile(WGMMA, 128, 128, 6, cluster=2, alternate=True),
-    Tile(WGMMA, 128, 128, 6, alternate=True),
+    Tile(WGMMA, 128, 128, 6, cluster=2, ping_pong=True),
+    Tile(WGMMA, 128, 128, 6, ping_pong=True),
     Tile(WGMMA, 128, 128, 6, cluster=2),
-    Tile(WGMMA, 128, 64, 8, alternate=True),
-    Tile(WGMMA, 64, 64, 8, alternate=True),
+    Tile(WGMMA, 128, 64, 8, ping_pong=True),
+    Tile(WGMMA, 64, 64, 8, ping_pong=True),
 )
 WARP_TILES = (
     Tile(MMA, 128, 128, 3, blocks=2),
@@ -33,13 +33,13 @@ GATHERING_TILES = (
     Tile(WGMMA, 128, 256, 4),
     Tile(WGMMA, 256, 128, 4, cluster=2),
     Tile(WGMMA, 256, 128, 4),
-    Tile(WGMMA, 128, 128, 6, alternate=True, cluster=2),
-    Tile(WGMMA, 128, 128, 6, alternate=True),
-    Tile(WGMMA, 64, 256, 5, alternate=True),
+    Tile(WGMMA, 128, 128, 6, ping_pong=True, cluster=2),
+    Tile(WGMMA, 128, 128, 6, ping_pong=True),
+    Tile(WGMMA, 64, 256, 5, ping_pong=True),
     Tile(WGMMA, 256, 64, 5),
-    Tile(WGMMA, 128, 64, 8, alternate=True),
-    Tile(WGMMA, 64, 128, 8, alternate=True),
-    Tile(WGMMA, 64, 64, 8, alternate=True),
+    Tile(WGMMA, 128, 64, 8, ping_pong=True),
+    Tile(WGMMA, 64, 128, 8, ping_pong=True),
+    Tile(WGMMA, 64, 64, 8, ping_pong=True),
 )
 GATHERING_WARP_TILES = (
     Tile(MMA, 128, 256, 3, 2, 4),
@@ -104,7 +104,7 @@ def _large(tile: Tile) -> bool:
     return tile.rows * tile.columns // (tile.down * tile.across) > 2048
 
 
-def in_parts(tile: Tile, rows: int, columns: int, lines: int, processors: int) -> Iterator[Tile]:
+def with_split_k(tile: Tile, rows: int, columns: int, lines: int, processors: int) -> Iterator[Tile]:
     """The tile with the steps whole and, where there are fewer tiles than multiprocessors, in parts as well."""
     yield tile
     tiles = -(-rows // tile.rows) * -(-columns // tile.columns)

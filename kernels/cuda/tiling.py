@@ -104,7 +104,7 @@ class Tile:
     across: int = 2
     blocks: int = 1  # of a multiprocessor
     cluster: int = 1
-    alternate: bool = False  # consumers compute tiles in turns, instead of sharing one
+    ping_pong: bool = False  # consumers compute tiles in turns, instead of sharing one
     parts: int = 1
 
     @property
@@ -124,7 +124,7 @@ class Tile:
         yield f"USE_{self.engine}", 1
         yield from (("USE_ROWS", self.rows), ("USE_COLUMNS", self.columns), ("USE_STAGES", self.stages))
         if self.engine == WGMMA:
-            yield from (("USE_CLUSTER", self.cluster), ("USE_ALTERNATE", int(self.alternate)))
+            yield from (("USE_CLUSTER", self.cluster), ("USE_PING_PONG", int(self.ping_pong)))
         else:
             yield from (("USE_DOWN", self.down), ("USE_ACROSS", self.across), ("USE_BLOCKS", self.blocks))
 
@@ -136,15 +136,15 @@ def strip_bytes(engine: str, kind: Kind) -> int:
 
 
 MATRIX = structure(("first", "u8"), ("pitch", "i8"), ("lines", "i4"), ("columns", "i4"))
-OUTPUT = structure(
+EPILOGUE = structure(
     *((name, "u8") for name in ("first", "added", "scale", "bias")),
     *(("pitch", "i8"), ("rows", "i4"), ("columns", "i4"), ("factor", "f4")),
     *((name, "i4") for name in ("relu", "plain", "aligned")),
 )
-ORDER = structure(*((name, "i4") for name in ("down", "across", "parts", "steps_of_part", "band")))
+RASTERIZATION = structure(*((name, "i4") for name in ("down", "across", "parts", "steps_of_part", "band")))
 
 
-def order(tile: Tile, rows: int, columns: int, steps: int, line: int, processors: int) -> tuple[int, ...]:
+def rasterization(tile: Tile, rows: int, columns: int, steps: int, line: int, processors: int) -> tuple[int, ...]:
     """As ORDER; `line` are the steps of a line. Parts are of whole lines, and as many as have some."""
     down, across = -(-rows // (tile.rows * tile.cluster)), -(-columns // tile.columns)
     lines = max(1, -(-steps // line))
@@ -154,14 +154,14 @@ def order(tile: Tile, rows: int, columns: int, steps: int, line: int, processors
     return down, across, -(-lines // of_part), of_part * line, min(band, down)
 
 
-def grid(tile: Tile, order: tuple[int, ...], processors: int) -> int:
+def grid(tile: Tile, rasterization: tuple[int, ...], processors: int) -> int:
     """Blocks: one a tile and part, but of those that go from tile to tile as many as run at the same time."""
-    tasks = order[0] * order[1] * order[2]
+    tasks = rasterization[0] * rasterization[1] * rasterization[2]
     at_once = max(1, processors // tile.cluster)
     return tile.cluster * min(tasks, at_once) if tile.engine == WGMMA else tasks
 
 
-def output(result: Result, rows: int, columns: int, itemsize: int, group: int = 0) -> tuple[Any, ...]:
+def epilogue(result: Result, rows: int, columns: int, itemsize: int, group: int = 0) -> tuple[Any, ...]:
     """As OUTPUT; `group` are the bytes from a group's columns to the next one's."""
     aligned = result.aligned(itemsize) and group % 16 == 0
     addresses = (result.address, result.added, result.scale, result.bias)

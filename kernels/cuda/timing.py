@@ -19,20 +19,20 @@ SLOWER = 1.3  # times the fastest so far
 T = TypeVar("T")
 
 
-def seconds(ways: Mapping[T, Sequence[Launch]], device: torch.device, gpu: Gpu) -> dict[T, float]:
+def seconds(candidates: Mapping[T, Sequence[Launch]], device: torch.device, gpu: Gpu) -> dict[T, float]:
     """Of each way on the current stream, the median of several times; it waits until they are done."""
     import torch
 
     other = torch.empty(2 * gpu.cache, dtype=torch.uint8, device=device)
     found: dict[T, float] = {}
     with torch.cuda.device(device):  # where events are recorded
-        for way, launches in ways.items():
+        for candidate, launches in candidates.items():
             runs = [ready(launch, device) for launch in launches]
             _once(runs, other)  # the first time takes longer
             times = [_once(runs, other) for _ in range(TRIALS)]
             if min(times) < SLOWER * min(found.values(), default=min(times)):
                 times += [_once(runs, other) for _ in range(TIMES - TRIALS)]
-            found[way] = median(times)
+            found[candidate] = median(times)
     return found
 
 

@@ -4,16 +4,16 @@
 
 template <class Type> struct MultiplyByWarpgroup;
 template <> struct MultiplyByWarpgroup<Bf16> {
-    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_bf16<A, B>(d, a, b, 1); }
+    template <bool A, bool B, class Sums> DEVICE void add(Sums &d, u64 a, u64 b) { wgmma_bf16<A, B>(d, a, b, 1); }
 };
 template <> struct MultiplyByWarpgroup<Fp16> {
-    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_fp16<A, B>(d, a, b, 1); }
+    template <bool A, bool B, class Sums> DEVICE void add(Sums &d, u64 a, u64 b) { wgmma_fp16<A, B>(d, a, b, 1); }
 };
 template <> struct MultiplyByWarpgroup<Tf32> {
-    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_tf32<A, B>(d, a, b, 1); }
+    template <bool A, bool B, class Sums> DEVICE void add(Sums &d, u64 a, u64 b) { wgmma_tf32<A, B>(d, a, b, 1); }
 };
 template <> struct MultiplyByWarpgroup<Int8> {
-    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_int8<A, B>(d, a, b, 1); }
+    template <bool A, bool B, class Sums> DEVICE void add(Sums &d, u64 a, u64 b) { wgmma_int8<A, B>(d, a, b, 1); }
 };
 
 // What tells wgmma where a tile lies. PTX ISA, "Matrix Descriptor": all in units of 16 bytes; bits 0-13 the address,
@@ -22,7 +22,7 @@ template <> struct MultiplyByWarpgroup<Int8> {
 template <class Type, int LAYOUT> struct Descriptor {
     enum { EIGHT_LINES = 8 * LINE, GROUP = Width<Type>::ELEMENTS * LINE };
 
-    WORD u64 of(u32 address)
+    DEVICE u64 of(u32 address)
     {
         const u64 apart = LAYOUT == BY_ROWS ? u64(VECTOR) : u64(GROUP), swizzled = 1;
         const u32 in_block = address & 0x3ffff;  // above is which block of the cluster
@@ -30,7 +30,7 @@ template <class Type, int LAYOUT> struct Descriptor {
     }
 
     // From the row on (a multiple of 64), the step-th 32 bytes of steps of four.
-    WORD u32 offset(int row, int step)
+    DEVICE u32 offset(int row, int step)
     {
         if (LAYOUT == BY_ROWS) return row * LINE + step * (LINE / 4);
         return row / Width<Type>::ELEMENTS * GROUP + step * (Width<Type>::ELEMENTS / 4) * LINE;
@@ -53,34 +53,34 @@ template <class Type_, int ROWS, int COLUMNS, int A_LAYOUT, int B_LAYOUT> struct
 
     METHOD void clear()
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TALL; ++i)
-            UNROLLED
+            UNROLL
             for (int j = 0; j < COUNT; ++j) sums[i][j] = 0;
     }
 
-    METHOD void fix()
+    METHOD void pin()
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TALL; ++i)
-            UNROLLED
-            for (int j = 0; j < COUNT; ++j) hold(sums[i][j]);
+            UNROLL
+            for (int j = 0; j < COUNT; ++j) pin_register(sums[i][j]);
     }
 
-    // Begins the products of a line of steps; they are done after `wait_for_products`.
+    // Begins the products of a line of steps; they are done after `wgmma_wait`.
     METHOD void multiply(u32 a, u32 b)
     {
         typedef Descriptor<Type, A_LAYOUT> Left;
         typedef Descriptor<Type, B_LAYOUT> Right;
         const u64 left = Left::of(a + Left::offset(first, 0)), right = Right::of(b);
-        begin_products();
-        UNROLLED
+        wgmma_fence();
+        UNROLL
         for (int step = 0; step < STEPS; ++step)
-            UNROLLED
+            UNROLL
             for (int i = 0; i < TALL; ++i)
                 MultiplyByWarpgroup<Type>::template add<A_LAYOUT == BY_COLUMNS, B_LAYOUT == BY_COLUMNS>(
                     sums[i], left + Left::offset(64 * i, step) / VECTOR, right + Right::offset(0, step) / VECTOR);
-        commit_products();
+        wgmma_commit();
     }
 
     template <int INDEX> METHOD void stage(u32 buffer) const

@@ -22,49 +22,49 @@ typedef USE_TYPE::Sum Sum;
 enum { COUNT = 512 / sizeof(Sum) };  // sums of a thread: half of all registers
 
 // Nothing is known of the sums when they begin: else those that are alike might become one.
-WORD void begin(Sum (&sums)[COUNT])
+DEVICE void begin(Sum (&sums)[COUNT])
 {
-    UNROLLED
+    UNROLL
     for (int i = 0; i < COUNT; ++i) {
         sums[i] = 0;
-        hold(sums[i]);
+        pin_register(sums[i]);
     }
 }
 
 #ifdef USE_WGMMA
 
 // A tile in shared memory: eight times the even row, eight times the odd one, and so on.
-WORD void lay_out(u32 tile, int rows, const u32 *even, const u32 *odd)
+DEVICE void lay_out(u32 tile, int rows, const u32 *even, const u32 *odd)
 {
     for (int index = threadIdx.x; index < rows * VECTORS; index += THREADS) {
         const u32 *words = (index / VECTORS / 8 % 2 ? odd : even) + 4 * (index % VECTORS);
         const Vector<u32, 4> vector = {{words[0], words[1], words[2], words[3]}};
-        store_shared(tile + vector_place(index / VECTORS, index % VECTORS), vector);
+        store_shared(tile + swizzled_offset(index / VECTORS, index % VECTORS), vector);
     }
 }
 
-// Two warpgroups, each a product of 64 x 256 after the other: the next one has always begun.
-WORD void repeat(Sum (&sums)[COUNT], const Parameters &p)
+// Two warpgroups, each a product of 64 x 256 after the other: the next one has always on_issued.
+DEVICE void repeat(Sum (&sums)[COUNT], const Parameters &p)
 {
     enum { ROWS = 64, COLUMNS = 2 * COUNT };
     typedef Descriptor<USE_TYPE, BY_ROWS> Tile;
     const u32 a = shared_address(shared_memory()), b = a + ROWS * LINE;
     lay_out(a, ROWS, p.rows[0], p.rows[1]);
     lay_out(b, COLUMNS, p.column, p.column);
-    publish_writes();
-    wait_for_block();
+    fence_async_proxy();
+    sync_block();
     for (int iteration = 0; iteration < p.iterations; ++iteration) {
-        begin_products();
-        UNROLLED
+        wgmma_fence();
+        UNROLL
         for (int part = 0; part < 4; ++part)
             MultiplyByWarpgroup<USE_TYPE>::add<false, false>(sums, Tile::of(a + Tile::offset(0, part)),
                                                              Tile::of(b + Tile::offset(0, part)));
-        commit_products();
-        wait_for_products<1>();
+        wgmma_commit();
+        wgmma_wait<1>();
     }
-    wait_for_products<0>();
-    UNROLLED
-    for (int i = 0; i < COUNT; ++i) hold(sums[i]);
+    wgmma_wait<0>();
+    UNROLL
+    for (int i = 0; i < COUNT; ++i) pin_register(sums[i]);
 }
 
 #elif defined USE_MMA
@@ -74,9 +74,9 @@ template <class Type> struct Numbers {
     enum { PARTS = 4 };
     u32 a[4], b[2];
 
-    METHOD void take(const Parameters &p, int part, int lane)
+    METHOD void load(const Parameters &p, int part, int lane)
     {
-        UNROLLED
+        UNROLL
         for (int half = 0; half < 2; ++half) {
             const int word = 8 * part + 4 * half + lane % 4;
             a[2 * half] = p.rows[0][word];
@@ -91,9 +91,9 @@ template <> struct Numbers<Fp64> {
     enum { PARTS = 2 };
     double a[8], b[4];
 
-    METHOD void take(const Parameters &p, int part, int lane)
+    METHOD void load(const Parameters &p, int part, int lane)
     {
-        UNROLLED
+        UNROLL
         for (int four = 0; four < 4; ++four) {
             const int number = 16 * part + 4 * four + lane % 4;
             a[2 * four] = reinterpret_cast<const double *>(p.rows[0])[number];
@@ -104,31 +104,31 @@ template <> struct Numbers<Fp64> {
     METHOD void add(double (&sums)[4]) const { mma_fp64(sums, a, b); }
 };
 
-// Each tile of 16 x 8 takes all parts of the steps in a turn; neighbours take different ones.
-WORD void repeat(Sum (&sums)[COUNT], const Parameters &p)
+// Each tile of 16 x 8 takes all parts of the steps in a turn; neighbours load different ones.
+DEVICE void repeat(Sum (&sums)[COUNT], const Parameters &p)
 {
     enum { PARTS = Numbers<USE_TYPE>::PARTS };
     Numbers<USE_TYPE> numbers[PARTS];
-    UNROLLED
-    for (int part = 0; part < PARTS; ++part) numbers[part].take(p, part, threadIdx.x % 32);
+    UNROLL
+    for (int part = 0; part < PARTS; ++part) numbers[part].load(p, part, threadIdx.x % 32);
     for (int iteration = 0; iteration < p.iterations; ++iteration)
-        UNROLLED
+        UNROLL
         for (int part = 0; part < PARTS; ++part)
-            UNROLLED
+            UNROLL
             for (int tile = 0; tile < COUNT / 4; ++tile)
                 numbers[(tile + part) % PARTS].add(reinterpret_cast<Sum(&)[4]>(sums[4 * tile]));
 }
 
 #else
 
-WORD void repeat(Sum (&sums)[COUNT], const Parameters &p)
+DEVICE void repeat(Sum (&sums)[COUNT], const Parameters &p)
 {
     enum { STEPS = 4 };  // of a turn
     const Sum factor = static_cast<Sum>(p.factor), term = static_cast<Sum>(p.term);
     for (int iteration = 0; iteration < p.iterations; ++iteration)
-        UNROLLED
+        UNROLL
         for (int step = 0; step < STEPS; ++step)
-            UNROLLED
+            UNROLL
             for (int i = 0; i < COUNT; ++i) sums[i] = sums[i] * factor + term;
 }
 
@@ -140,6 +140,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fma_peak(const __grid_c
     begin(sums);
     repeat(sums, p);
     Sum *own = static_cast<Sum *>(p.sums) + static_cast<i64>(blockIdx.x * THREADS + threadIdx.x) * COUNT;
-    UNROLLED
+    UNROLL
     for (int i = 0; i < COUNT; ++i) own[i] = sums[i];
 }

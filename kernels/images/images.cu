@@ -17,7 +17,7 @@ struct View {
     u32 down, right, gain, offset;
 };
 
-WORD Words philox(Words c, u32 key0, u32 key1) {
+DEVICE Words philox(Words c, u32 key0, u32 key1) {
     for (int round = 0; round < 10; ++round) {
         const u64 p0 = (u64)c.w[0] * 0xD2511F53u, p1 = (u64)c.w[2] * 0xCD9E8D57u;
         const Words next = {{(u32)(p1 >> 32) ^ c.w[1] ^ key0, (u32)p1, (u32)(p0 >> 32) ^ c.w[3] ^ key1, (u32)p0}};
@@ -28,15 +28,15 @@ WORD Words philox(Words c, u32 key0, u32 key1) {
     return c;
 }
 
-WORD Words draw(const Formula &f, u32 tag, u64 index, u32 instance) {
+DEVICE Words draw(const Formula &f, u32 tag, u64 index, u32 instance) {
     const Words counter = {{(u32)index, (u32)(index >> 32), instance, tag}};
     return philox(counter, f.key0, f.key1);
 }
 
-WORD u32 below(u32 bound, u32 word) { return (u32)((u64)word * bound >> 32); }
+DEVICE u32 below(u32 bound, u32 word) { return (u32)((u64)word * bound >> 32); }
 
 // Number of the texture that a sample has in a cell.
-WORD u32 texture_of(const Formula &f, u64 index, u32 cell) {
+DEVICE u32 texture_of(const Formula &f, u64 index, u32 cell) {
     const Words words = draw(f, f.cell_tag, index, cell);
     u32 symbol;
     if (words.w[0] < f.corrupted)
@@ -46,7 +46,7 @@ WORD u32 texture_of(const Formula &f, u64 index, u32 cell) {
     return symbol * f.synonyms + below(f.synonyms, words.w[2]);
 }
 
-WORD View view_of(const Formula &f, u64 index) {
+DEVICE View view_of(const Formula &f, u64 index) {
     const Words words = draw(f, f.view_tag, index, 0);
     const u32 gain = LEAST_GAIN + below(GAINS, words.w[2]);
     const u32 range = f.shifts * f.cell;
@@ -56,7 +56,7 @@ WORD View view_of(const Formula &f, u64 index) {
 }
 
 // The texture's byte under a byte of the picture.
-WORD u32 texel(const Formula &f, const u8 *table, const u32 *textures, const View &view, u32 byte) {
+DEVICE u32 texel(const Formula &f, const u8 *table, const u32 *textures, const View &view, u32 byte) {
     const u32 size = f.grid * f.cell, row = byte / f.side;
     const u32 v = (row % f.side + view.down) % size, u = (byte % f.side + view.right) % size;
     const u32 texture = textures[v / f.cell * f.grid + u / f.cell];
@@ -64,7 +64,7 @@ WORD u32 texel(const Formula &f, const u8 *table, const u32 *textures, const Vie
 }
 
 // The sixteen bytes of a picture whose noise comes from block j: four in each quarter.
-WORD void write_block(
+DEVICE void write_block(
     const Formula &f, const u8 *table, const u32 *textures, const View &view, u64 index, u32 j, u8 *picture) {
     const u32 nbytes = CHANNELS * f.side * f.side, quarter = (nbytes + 15) / 16;
     const Words words = draw(f, f.noise_tag, index, j);
@@ -85,7 +85,7 @@ extern "C" __global__ void images(u8 *out, const long long *indices, const u8 *t
     const u64 index = (u64)indices[blockIdx.x], nbytes = (u64)CHANNELS * f.side * f.side;
     for (u32 cell = threadIdx.x; cell < f.grid * f.grid; cell += blockDim.x)
         textures[cell] = texture_of(f, index, cell);
-    wait_for_block();
+    sync_block();
     const u32 j = blockIdx.y * blockDim.x + threadIdx.x;
     if (j < (nbytes + 15) / 16)
         write_block(f, table, textures, view_of(f, index), index, j, out + blockIdx.x * nbytes);

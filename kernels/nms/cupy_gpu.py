@@ -11,7 +11,7 @@ PROVIDER = "custom"
 DEVICES = ("cuda",)
 
 COMPARE = Program("nms/nms.cu", "compare", fused_multiply_add=False)
-SCAN = Program("nms/nms.cu", "walk", fused_multiply_add=False)
+SCAN = Program("nms/nms.cu", "scan", fused_multiply_add=False)
 BITS = 64  # bits of a mask
 MOST_BOXES = 2**18  # boxes of a frame; their suppression bits must fit into shared memory
 _THREADS = 256

@@ -15,7 +15,7 @@ struct Line {
     int size;
 };
 
-WORD Line line_of(float low, float high, double scale, int side, int size)
+DEVICE Line line_of(float low, float high, double scale, int side, int size)
 {
     Line line;
     line.first = static_cast<double>(low) * scale - 0.5;
@@ -24,7 +24,7 @@ WORD Line line_of(float low, float high, double scale, int side, int size)
     return line;
 }
 
-WORD Tap tap_of(const Line &line, int bin, int sample, int samples)
+DEVICE Tap tap_of(const Line &line, int bin, int sample, int samples)
 {
     Tap tap = {0, 0, 0.0f, 0.0f};
     const double point = line.first + (bin + (sample + 0.5) / samples) * line.step;
@@ -40,7 +40,7 @@ WORD Tap tap_of(const Line &line, int bin, int sample, int samples)
 }
 
 // What a pixel weighs in a bin along one side.
-WORD float weight_of(const Line &line, int bin, int samples, int pixel)
+DEVICE float weight_of(const Line &line, int bin, int samples, int pixel)
 {
     float weight = 0.0f;
     for (int sample = 0; sample < samples; ++sample) {
@@ -52,14 +52,14 @@ WORD float weight_of(const Line &line, int bin, int samples, int pixel)
 }
 
 // Whether a region's samples may weigh a pixel; false only where none does.
-WORD bool reaches(const Line &line, int side, int pixel)
+DEVICE bool reaches(const Line &line, int side, int pixel)
 {
     const double last = line.first + side * line.step;
     const double low = line.first < last ? line.first : last, high = line.first < last ? last : line.first;
     return pixel >= low - 2.0 && pixel <= high + 2.0;
 }
 
-WORD float sample_of(const float *pixels, int width, int channels, const Tap &row,
+DEVICE float sample_of(const float *pixels, int width, int channels, const Tap &row,
                                            const Tap &column)
 {
     const float *above = pixels + static_cast<long long>(row.before) * width * channels;
@@ -84,7 +84,7 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
     const int points = side * samples;
     for (int k = threadIdx.x; k < 2 * points; k += blockDim.x)
         taps[k] = tap_of(k < points ? rows : columns, k % points / samples, k % samples, samples);
-    wait_for_block();
+    sync_block();
     const float *pixels = features + static_cast<long long>(blockIdx.y) * height * width * channels;
     float *target = out + region * side * side * channels;
     for (int k = threadIdx.x; k < side * side * channels; k += blockDim.x) {
@@ -99,7 +99,7 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
 }
 
 // Weights of a pixel in the rows of a region's bins, then in their columns: shared out among the threads.
-WORD void weigh(const float *box, double scale, int side, int samples, int height, int width, int y,
+DEVICE void weigh(const float *box, double scale, int side, int samples, int height, int width, int y,
                                       int x, float *weights)
 {
     const Line rows = line_of(box[0], box[2], scale, side, height);
@@ -109,7 +109,7 @@ WORD void weigh(const float *box, double scale, int side, int samples, int heigh
 }
 
 // The sum over a region's bins of one channel.
-WORD float weighed(const float *bins, int channels, int side, const float *weights)
+DEVICE float weighed(const float *bins, int channels, int side, const float *weights)
 {
     float sum = 0.0f;
     for (int i = 0; i < side; ++i)
@@ -137,7 +137,7 @@ extern "C" __global__ void spread(const float *gradient, const float *regions, c
     float sum = 0.0f;
     for (int first = 0; first < number; first += threads) {
         if (thread < groups) reached[thread] = 0;
-        wait_for_block();
+        sync_block();
         const int own_region = first + thread;
         if (own_region < number && levels[own_region] == own) {
             const float *box = boxes + 4 * own_region;
@@ -145,15 +145,15 @@ extern "C" __global__ void spread(const float *gradient, const float *regions, c
                 reaches(line_of(box[1], box[3], scale, side, width), side, x))
                 set_bits(&reached[thread / GROUP], 1u << thread % GROUP);
         }
-        wait_for_block();
+        sync_block();
         for (int group = 0; group < groups; ++group)
             for (u32 left = reached[group]; left; left &= left - 1) {
                 const int region = first + group * GROUP + lowest_bit(left);
                 weigh(boxes + 4 * region, scale, side, samples, height, width, y, x, weights);
-                wait_for_block();
+                sync_block();
                 const float *of_region = bins + static_cast<long long>(region) * side * side * channels;
                 if (channel < channels) sum += weighed(of_region + channel, channels, side, weights);
-                wait_for_block();
+                sync_block();
             }
     }
     const long long pixel = (static_cast<long long>(image) * height + y) * width + x;

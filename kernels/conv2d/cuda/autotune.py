@@ -54,7 +54,7 @@ def _ranked(task: Convolution, own: Gpu) -> list[Tile]:
 
 def key_of(task: Convolution) -> str:
     """A convolution in words: all that its speed depends on, but for the GPU."""
-    own = task.layers
+    own = task.layer
     channels = f"{own.groups} x {own.channels} channels to {own.filters}"
     return f"{task.type} {task.direction} {own.images} pictures, {channels}, {_side(own.down)} x {_side(own.across)}"
 
@@ -65,7 +65,7 @@ def _side(axis: Axis) -> str:
 
 def sizes(task: Convolution) -> dict[str, int]:
     """Elements of input, weights and gradient of the output."""
-    own = task.layers
+    own = task.layer
     pixels, channels = own.images * own.down.size * own.across.size, own.groups * own.channels
     filters = own.groups * own.filters
     return {"x": pixels * channels, "w": filters * own.taps * own.channels, "g": own.pixels * filters}
@@ -82,17 +82,17 @@ def _measured(task: Convolution, tiles: Sequence[Tile], device: torch.device, ow
         workspace = torch.empty(max(workspace_bytes(task, tile) for tile in tiles), dtype=torch.uint8, device=device)
         places = {name: array.data_ptr() for name, array in numbers.items()}
         target, work = Result(result.data_ptr(), pitch(task)), workspace.data_ptr()
-        ways = {tile: launches(task, tile, own.processors, encoded, places, target, work) for tile in tiles}
-        programs = {replace(launch.program, name="") for way in ways.values() for launch in way}
+        candidates = {tile: launches(task, tile, own.processors, encoded, places, target, work) for tile in tiles}
+        programs = {replace(launch.program, name="") for candidate in candidates.values() for launch in candidate}
         compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
-        return seconds(ways, device, own)
+        return seconds(candidates, device, own)
     except torch.OutOfMemoryError:
         return {}
 
 
 def pitch(task: Convolution) -> int:
     """Elements from a row of the result to the next: from pixel to pixel, or from filter to filter."""
-    own = task.layers
+    own = task.layer
     if task.direction == WEIGHT_GRADIENT:
         return own.taps * own.channels
     return own.groups * (own.filters if task.direction == FORWARD else own.channels)

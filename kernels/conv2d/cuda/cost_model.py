@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ...cuda.architecture import Target
 from ...cuda.tile_candidates import gathering, gathering_engines
-from ...cuda.tiling import LINE, WGMMA, Tile, order
+from ...cuda.tiling import LINE, WGMMA, Tile, rasterization
 from ...gemm.cuda.cost_model import BANDWIDTH, BEGINNING, CLOCKS, LAUNCH, LOADS, MOST, STORED, WORSE
 from ...spec import INPUT_GRADIENT, WEIGHT_GRADIENT
 from .padding import Convolution, products
@@ -23,10 +23,10 @@ def ranked(task: Convolution, target: Target, processors: int) -> list[Tile]:
     """
     engines = gathering_engines(task.type, task.direction, target)
     tiles = [tile for engine in engines for tile in gathering(task.type, task.direction, engine, target, _boxes(task))]
-    ways = [way for tile in tiles for way in _in_parts(task, tile, processors)]
-    clocks = {way: estimate(task, way, processors) for way in ways}
-    near = [way for way in clocks if clocks[way] <= WORSE * min(clocks.values())]
-    return sorted(near, key=lambda way: clocks[way])[:MOST]
+    candidates = [candidate for tile in tiles for candidate in _with_split_k(task, tile, processors)]
+    clocks = {candidate: estimate(task, candidate, processors) for candidate in candidates}
+    near = [candidate for candidate in clocks if clocks[candidate] <= WORSE * min(clocks.values())]
+    return sorted(near, key=lambda candidate: clocks[candidate])[:MOST]
 
 
 def _boxes(task: Convolution) -> bool:
@@ -35,11 +35,11 @@ def _boxes(task: Convolution) -> bool:
     return task.direction != INPUT_GRADIENT or whole
 
 
-def _in_parts(task: Convolution, tile: Tile, processors: int) -> Iterator[Tile]:
+def _with_split_k(task: Convolution, tile: Tile, processors: int) -> Iterator[Tile]:
     """The tile with the steps whole, and in as many parts as make tasks for all multiprocessors."""
     yield tile
     (rows, columns, steps), *others = products(task)
-    tiles = task.layers.groups * -(-rows // (tile.rows * tile.cluster)) * -(-columns // tile.columns)
+    tiles = task.layer.groups * -(-rows // (tile.rows * tile.cluster)) * -(-columns // tile.columns)
     most = steps * task.kind.operand_bytes // LINE // LINES_OF_PART
     wanted = {min(most, wave * processors * tile.blocks // (tile.cluster * tiles)) for wave in WAVES}
     yield from (replace(tile, parts=parts) for parts in sorted(wanted) if parts > 1 and not others)
@@ -49,12 +49,14 @@ def estimate(task: Convolution, tile: Tile, processors: int) -> float:
     """Clocks of a convolution's products, each of them those of the multiprocessor with most tiles, and of what adds
     parts up.
     """
-    kind, groups = task.kind, task.layers.groups
+    kind, groups = task.kind, task.layer.groups
     clocks = 0.0
     for rows, columns, steps in products(task):
-        down, across, parts, of_part, _ = order(tile, rows, columns, steps, LINE // kind.operand_bytes, processors)
+        down, across, parts, of_part, _ = rasterization(
+            tile, rows, columns, steps, LINE // kind.operand_bytes, processors
+        )
         tiles = -(-groups * down * across * parts * tile.cluster // processors)
-        ends = -(-tiles // (2 if tile.alternate else tile.blocks)) * (BEGINNING + tile.rows * tile.columns / STORED)
+        ends = -(-tiles // (2 if tile.ping_pong else tile.blocks)) * (BEGINNING + tile.rows * tile.columns / STORED)
         clocks += tiles * (of_part * kind.operand_bytes // LINE) * _of_line(task, tile) + ends
         if parts > 1:
             clocks += LAUNCH + 2 * groups * parts * rows * columns * kind.sum_bytes / (BANDWIDTH * processors)

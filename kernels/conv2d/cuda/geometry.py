@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from ...cuda.launch import structure
 
 DIVISOR = structure(*((name, "u4") for name in ("divisor", "factor", "shift")))
-PICTURE = structure(
+IMAGE = structure(
     *(("first", "u8"), ("image", "i8"), ("row", "i8"), ("pixel", "i8")),
     *(("height", "i4"), ("width", "i4")),
 )
-WALK = structure(
-    *(("pixels", "i4"), ("steps", "i4"), ("of_picture", DIVISOR), ("of_row", DIVISOR)),
+GEOMETRY = structure(
+    *(("pixels", "i4"), ("steps", "i4"), ("of_image", DIVISOR), ("of_row", DIVISOR)),
     *((name, "i4") for name in ("step_down", "step_across", "from_down", "from_across", "tap_down", "tap_across")),
     *(("of_taps", DIVISOR), ("of_channels", DIVISOR)),
 )
@@ -59,7 +59,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Layers:
+class ConvolutionLayer:
     """A convolution: pictures, channels and filters of a group, groups, and both sides."""
 
     images: int
@@ -119,18 +119,18 @@ def gradient_reaches(axis: Axis) -> Iterator[Reach]:
         yield Reach(phase, axis.stride, count, taps, start, 1, -axis.dilation * period // axis.stride, first, period)
 
 
-def check(layers: Layers) -> None:
+def check(layer: ConvolutionLayer) -> None:
     """ValueError for what the kernels have no room for."""
-    down, across = layers.down, layers.across
+    down, across = layer.down, layer.across
     for axis in (down, across):
         reaches = [(axis.size, forward_reach(axis)), *((axis.result, reach) for reach in gradient_reaches(axis))]
         if (most := max(_most(size, reach) for size, reach in reaches)) > LARGEST:
             raise ValueError(f"{axis}: coordinates reach {most}; up to {LARGEST} are allowed")
-    pixels = max(layers.images * down.size * across.size, layers.pixels)
-    if (most := max(pixels, layers.taps * layers.channels, layers.taps * layers.filters)) > MOST_NUMBERS:
-        raise ValueError(f"{layers}: {most} pixels or steps; up to {MOST_NUMBERS} are allowed")
-    if layers.groups > MOST_GROUPS:
-        raise ValueError(f"{layers}: up to {MOST_GROUPS} groups are allowed")
+    pixels = max(layer.images * down.size * across.size, layer.pixels)
+    if (most := max(pixels, layer.taps * layer.channels, layer.taps * layer.filters)) > MOST_NUMBERS:
+        raise ValueError(f"{layer}: {most} pixels or steps; up to {MOST_NUMBERS} are allowed")
+    if layer.groups > MOST_GROUPS:
+        raise ValueError(f"{layer}: up to {MOST_GROUPS} groups are allowed")
 
 
 def _most(size: int, reach: Reach) -> int:
@@ -139,27 +139,27 @@ def _most(size: int, reach: Reach) -> int:
     return max(size, *(abs(each) for each in (*windows, reach.taps * reach.tap)))
 
 
-def walk(layers: Layers, down: Reach, across: Reach, channels: int) -> tuple[Any, ...]:
+def geometry(layer: ConvolutionLayer, down: Reach, across: Reach, channels: int) -> tuple[Any, ...]:
     """As WALK, over pixels of the result of a correlation; `channels` are those of the source's group."""
     pixels = down.pixels * across.pixels
     of_pixels = (divisor(max(1, pixels)), divisor(max(1, across.pixels)))
     steps = (down.step, across.step, down.start, across.start, down.tap, across.tap)
     taps = (divisor(max(1, across.taps)), divisor(channels))
-    return (layers.images * pixels, down.taps * across.taps * channels, *of_pixels, *steps, *taps)
+    return (layer.images * pixels, down.taps * across.taps * channels, *of_pixels, *steps, *taps)
 
 
-def weights(layers: Layers, down: Reach, across: Reach) -> tuple[Any, ...]:
+def weights(layer: ConvolutionLayer, down: Reach, across: Reach) -> tuple[Any, ...]:
     """As WEIGHTS: of the taps that a phase of an input's gradient sees."""
-    column = layers.channels
-    row = layers.across.kernel * column
+    column = layer.channels
+    row = layer.across.kernel * column
     skipped = down.first_tap * row + across.first_tap * column
     apart = (skipped, down.tap_step * row, across.tap_step * column)
-    return divisor(layers.filters), divisor(max(1, across.taps)), *apart, _taps((down, across)) * layers.filters, column
+    return divisor(layer.filters), divisor(max(1, across.taps)), *apart, _taps((down, across)) * layer.filters, column
 
 
-def phase_reaches(layers: Layers) -> list[tuple[Reach, Reach]]:
+def phase_reaches(layer: ConvolutionLayer) -> list[tuple[Reach, Reach]]:
     """Both sides of each phase of an input's gradient, those with most taps first."""
-    pairs = product(gradient_reaches(layers.down), gradient_reaches(layers.across))
+    pairs = product(gradient_reaches(layer.down), gradient_reaches(layer.across))
     return sorted(pairs, key=_taps, reverse=True)
 
 

@@ -15,7 +15,7 @@ enum { COUNT = 16 / sizeof(Element) };
 typedef Vector<Element, COUNT> Elements;
 
 // What follows for one vector of a wide line: where it lies, and where its `left` elements do in the narrow line.
-template <class Use> WORD void for_vectors(const Parameters &p, const Use &use)
+template <class Use> DEVICE void for_vectors(const Parameters &p, const Use &use)
 {
     const u32 first = blockIdx.x * blockDim.x + threadIdx.x, apart = gridDim.x * blockDim.x;
     for (u32 index = first; index < static_cast<u32>(p.vectors); index += apart) {
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(256) widen(const __grid_constant__ 
     for_vectors(p, [&](i64 wide, i64 narrow, int left) {
         const Element *source = static_cast<const Element *>(p.source) + narrow;
         Elements found = {};
-        UNROLLED
+        UNROLL
         for (int i = 0; i < COUNT; ++i)
             if (i < left) found.values[i] = source[i];
         *reinterpret_cast<Elements *>(static_cast<Element *>(p.target) + wide) = found;
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) narrow(const __grid_constant__
     for_vectors(p, [&](i64 wide, i64 narrow, int left) {
         const Elements found = *reinterpret_cast<const Elements *>(static_cast<const Element *>(p.source) + wide);
         Element *target = static_cast<Element *>(p.target) + narrow;
-        UNROLLED
+        UNROLL
         for (int i = 0; i < COUNT; ++i)
             if (i < left) target[i] = found.values[i];
     });

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from ...cuda.tiling import KINDS
-from ...gemm.cuda.tensors import Place, Places, in_one_piece
+from ...gemm.cuda.tensors import ProductTensors, TensorLayout, is_contiguous
 from ...spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from .. import Pair, Shape
-from .geometry import Axis, Layers
+from .geometry import Axis, ConvolutionLayer
 
 
 class Window(NamedTuple):
@@ -18,7 +18,7 @@ class Window(NamedTuple):
     groups: int = 1
 
 
-def shape_of(direction: str, given: Places, window: Window) -> Shape:
+def shape_of(direction: str, given: ProductTensors, window: Window) -> Shape:
     """The layer that has these operands and that result. ValueError if there is none."""
     sizes = [each.size for each in by_name(direction, given)]
     if any(len(size) != 4 for size in sizes):
@@ -31,13 +31,13 @@ def shape_of(direction: str, given: Places, window: Window) -> Shape:
     return shape
 
 
-def by_name(direction: str, given: Places) -> tuple[Place, Place, Place]:
+def by_name(direction: str, given: ProductTensors) -> tuple[TensorLayout, TensorLayout, TensorLayout]:
     """Input, weights and output, or their gradients."""
     a, b, c = given[:3]
     return {FORWARD: (a, b, c), INPUT_GRADIENT: (c, b, a), WEIGHT_GRADIENT: (a, c, b)}[direction]
 
 
-def check(shape: Shape, type: str, given: Places, changed: bool) -> None:
+def check(shape: Shape, type: str, given: ProductTensors, changed: bool) -> None:
     """ValueError that says what does not fit a convolution of that shape and type, whose sums are `changed` or not."""
     if type not in KINDS:
         raise ValueError(f"conv2d in {type}; allowed: {', '.join(KINDS)}")
@@ -55,14 +55,14 @@ def check(shape: Shape, type: str, given: Places, changed: bool) -> None:
         raise ValueError("conv2d of tensors that are not all of the same GPU")
 
 
-def usable(given: Places) -> bool:
+def usable(given: ProductTensors) -> bool:
     """Whether all lies as the kernels want it."""
     pictures = [each for each in (given.a, given.b, given.c, given.added) if each]
     vectors = [each for each in (given.bias, given.scale) if each]
-    return all(each.dtype == "float32" and in_one_piece(each) for each in vectors) and all(map(in_order, pictures))
+    return all(each.dtype == "float32" and is_contiguous(each) for each in vectors) and all(map(in_order, pictures))
 
 
-def in_order(at: Place) -> bool:
+def in_order(at: TensorLayout) -> bool:
     """Whether the channels are last in memory, all is in one piece, and begins where vectors of 16 bytes may."""
     _, channels, height, width = at.size
     wanted = (height * width * channels, 1, width * channels, channels)
@@ -76,20 +76,22 @@ def takes_every_pixel(shape: Shape) -> bool:
     return plain and shape.groups == 1
 
 
-def as_matrices(direction: str, given: Places) -> Places:
+def as_matrices(direction: str, given: ProductTensors) -> ProductTensors:
     """The same as a product A B: of pixels by channels, filters by channels and pixels by filters."""
     x, w, y = (_matrix(each) for each in by_name(direction, given))
-    a, b, c = {FORWARD: (x, w.turned, y), INPUT_GRADIENT: (y, w, x), WEIGHT_GRADIENT: (y.turned, x, w)}[direction]
-    return Places(a, b, c, given.bias, given.scale, given.added and _matrix(given.added))
+    a, b, c = {FORWARD: (x, w.transposed, y), INPUT_GRADIENT: (y, w, x), WEIGHT_GRADIENT: (y.transposed, x, w)}[
+        direction
+    ]
+    return ProductTensors(a, b, c, given.bias, given.scale, given.added and _matrix(given.added))
 
 
-def _matrix(at: Place) -> Place:
+def _matrix(at: TensorLayout) -> TensorLayout:
     images, channels, height, width = at.size
     return at._replace(size=(images * height * width, channels), strides=(channels, 1))
 
 
-def layers_of(shape: Shape) -> Layers:
+def layer_of(shape: Shape) -> ConvolutionLayer:
     """The shape as the kernels' plans have it."""
     window = (shape.kernel, shape.stride, shape.padding, shape.dilation)
     down, across = (Axis(*side) for side in zip((shape.height, shape.width), shape.y[2:], *window, strict=True))
-    return Layers(shape.batch, shape.w[1], shape.filters // shape.groups, shape.groups, down, across)
+    return ConvolutionLayer(shape.batch, shape.w[1], shape.filters // shape.groups, shape.groups, down, across)

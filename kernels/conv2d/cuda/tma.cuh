@@ -6,17 +6,17 @@
 // Bring COUNT rows, from `row` on, of the steps from `step` on, which lie at `tile`; to all CLUSTER blocks of a
 // cluster. By rows, steps are columns of the matrix that the map is of, by columns its lines.
 template <class Type, int LAYOUT, int COUNT, int CLUSTER>
-WORD void send_boxes(const TensorMap *map, u32 full, u32 tile, int row, int step)
+DEVICE void tma_load_tile(const TensorMap *map, u32 full, u32 tile, int row, int step)
 {
     enum { ROWS_FIRST = static_cast<int>(LAYOUT) == BY_ROWS };
     enum { WIDE = ROWS_FIRST ? COUNT : static_cast<int>(Width<Type>::ELEMENTS) };
     static_assert(COUNT % WIDE == 0, "whole boxes");
-    UNROLLED
+    UNROLL
     for (int at = 0; at < COUNT; at += WIDE) {
         const int column = ROWS_FIRST ? step : row + at, line = ROWS_FIRST ? row : step;
         if (CLUSTER > 1)
-            load_box_for((1 << CLUSTER) - 1, tile + at * LINE, map, full, column, line);
+            tma_load_multicast((1 << CLUSTER) - 1, tile + at * LINE, map, full, column, line);
         else
-            load_box(tile + at * LINE, map, full, column, line);
+            tma_load(tile + at * LINE, map, full, column, line);
     }
 }

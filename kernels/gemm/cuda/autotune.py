@@ -16,7 +16,7 @@ from ...cuda.timing import seconds
 from ...providers import Unavailable
 from .cost_model import ranked
 from .launches import SOURCE, launches, workspace_bytes
-from .tensors import reached_by_boxes
+from .tensors import tma_can_read
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +54,7 @@ def key_of(type: str, a: Operand, b: Operand) -> str:
     sides = []
     for operand in (a, b):
         lies = "rows" if operand.layout == BY_ROWS else "columns"
-        boxes = "boxes" if reached_by_boxes(type, operand) else "threads"
+        boxes = "boxes" if tma_can_read(type, operand) else "threads"
         sides.append(f"by {lies} in {operand.piece(KINDS[type].operand_bytes)} bytes for {boxes}")
     return f"{type} {a.rows} x {b.rows} x {a.steps}: {', '.join(sides)}"
 
@@ -73,10 +73,10 @@ def _measured(
         workspace = torch.empty(nbytes, dtype=torch.uint8, device=device)
         (left, right), target = (lies for lies, _ in numbers), Result(result.data_ptr(), b.rows)
         work = workspace.data_ptr()
-        ways = {tile: launches(type, left, right, target, tile, own.processors, work, encoded) for tile in tiles}
-        programs = {replace(launch.program, name="") for way in ways.values() for launch in way}
+        candidates = {tile: launches(type, left, right, target, tile, own.processors, work, encoded) for tile in tiles}
+        programs = {replace(launch.program, name="") for candidate in candidates.values() for launch in candidate}
         compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
-        return seconds(ways, device, own)
+        return seconds(candidates, device, own)
     except torch.OutOfMemoryError:
         return {}
 
