@@ -115,7 +115,8 @@ PLANTED_IN = {
             "a stage is given back too early",
             "warp_specialized.cuh",
             {
-                "wgmma_wait<1>();\n            if (line > 0) release(buffers.empty(before));": "if (line > 0) release(buffers.empty(before));\n            wgmma_wait<1>();"
+                "wgmma_wait<1>();\n            if (line > 0) release(buffers.empty(before));":
+                    "if (line > 0) release(buffers.empty(before));\n            wgmma_wait<1>();"
             },
         ),
         Fault(

@@ -1,12 +1,12 @@
-// Vectors that are read once and written once, from memory to memory: all threads of all blocks go through them
-// together, 16 bytes a thread at a time, and have asked for several such pieces before they wait for the first.
+// Element-wise kernels on vectors in global memory: 16 bytes a thread at a time, with several loads in flight before
+// the first is used.
 #pragma once
 #include "types.cuh"
 
 enum { THREADS = 256 };
 
-// to[i] = combine(from[0][i], from[1][i] ...), `combine` being given an array of numbers. All begin at multiples of 16
-// bytes.
+// to[i] = combine(from[0][i], from[1][i] ...); `combine` takes an array of numbers. All vectors start at multiples of
+// 16 bytes.
 template <class Element, int OPERANDS, class Combine> struct Stream {
     enum { COUNT = 16 / sizeof(Element) };
     typedef Vector<Element, COUNT> Piece;
@@ -15,7 +15,7 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
     const Element *const (&from)[OPERANDS];
     const Combine &combine;
 
-    // So many pieces, from `first` on, THREADS from one to the next.
+    // PIECES pieces from `first` on, THREADS apart.
     template <int PIECES> METHOD void move(i64 first) const
     {
         Piece given[PIECES][OPERANDS];
@@ -39,7 +39,7 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
         }
     }
 
-    // All of it: chunks of blocks, then pieces, then what is less than a piece.
+    // The whole vector: chunks of blocks, then single pieces, then the remainder.
     template <int PIECES> METHOD void run(i64 length) const
     {
         enum { CHUNK = THREADS * PIECES };

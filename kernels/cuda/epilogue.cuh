@@ -1,19 +1,18 @@
-// What becomes of sums: result = relu(scale[column] * factor * sum + bias[column] + added), each part where it is
-// wanted.
+// Epilogue: result = relu(scale[column] * factor * sum + bias[column] + added), each part optional.
 #pragma once
 #include "fragments.cuh"
 
 struct Epilogue {
     void *first;
-    const void *added;                // as the result lies; or none
-    const float *scale, *bias;        // a number a column; or none
-    i64 pitch;                        // elements from a row to the next
+    const void *added;                // laid out as the result; or null
+    const float *scale, *bias;        // one number a column; or null
+    i64 pitch;                        // elements from row to row
     int rows, columns;
     float factor;
     int relu, plain, aligned;         // plain: the result is the sum; aligned: all rows begin at multiples of 16 bytes
 };
 
-// Where a row of the result begins, in elements: one after the other; and so are the results of parts of the steps.
+// Offset of a row of the result, in elements; split-K parts follow one another.
 struct RowsInOrder {
     const Epilogue &epilogue;
     const int part;
@@ -29,7 +28,7 @@ template <class Type, class Offsets> struct Finish {
     const Epilogue &epilogue;
     const Offsets offsets;
 
-    // Where the result of a row and a column is to lie; nowhere, if there is no such row.
+    // Address of the result of a row and a column; null if the row does not exist.
     METHOD Result *place(int row, int column) const
     {
         return row < epilogue.rows ? static_cast<Result *>(epilogue.first) + offsets.offset(row) + column : nullptr;
@@ -51,7 +50,7 @@ template <class Type, class Offsets> struct Finish {
         return epilogue.relu && value < 0 ? Sum(0) : value;
     }
 
-    // The same for COUNT neighbours, four numbers of a column at a time.
+    // The same for COUNT neighbours, loading four numbers of scale and bias at a time.
     METHOD void finish(Sum (&sums)[COUNT], int column, const Result *target) const
     {
         if constexpr (!REAL) return;
@@ -59,8 +58,10 @@ template <class Type, class Offsets> struct Finish {
         if (epilogue.added) more = *reinterpret_cast<const Results *>(added_to(target));
         UNROLL
         for (int i = 0; i < COUNT; ++i) sums[i] *= static_cast<Sum>(epilogue.factor);
-        if (epilogue.scale) combine(sums, epilogue.scale + column, [](Sum &sum, float by) { sum *= static_cast<Sum>(by); });
-        if (epilogue.bias) combine(sums, epilogue.bias + column, [](Sum &sum, float by) { sum += static_cast<Sum>(by); });
+        const auto scale = [](Sum &sum, float by) { sum *= static_cast<Sum>(by); };
+        const auto shift = [](Sum &sum, float by) { sum += static_cast<Sum>(by); };
+        if (epilogue.scale) combine(sums, epilogue.scale + column, scale);
+        if (epilogue.bias) combine(sums, epilogue.bias + column, shift);
         if (epilogue.added)
             UNROLL
             for (int i = 0; i < COUNT; ++i) sums[i] += Type::taken(more.values[i]);
@@ -83,7 +84,7 @@ template <class Type, class Offsets> struct Finish {
 
     METHOD bool whole(int column) const { return epilogue.aligned && column + COUNT <= epilogue.columns; }
 
-    // COUNT neighbours, all of which exist.
+    // COUNT neighbours, all within the result.
     METHOD void put(Sum (&sums)[COUNT], int column, Result *target) const
     {
         if (!epilogue.plain) finish(sums, column, target);
@@ -98,11 +99,11 @@ template <class Type, class Offsets> struct Finish {
     }
 };
 
-// Where a lane has parts of rows: COUNT neighbours each of some of the ROWS rows of a strip of COLUMNS columns.
+// Targets of a lane: COUNT neighbours in some of the ROWS rows of a strip of COLUMNS columns.
 template <class Finish, int ROWS, int COLUMNS> struct Lanes {
     enum { ACROSS = COLUMNS / Finish::COUNT, APART = 32 / ACROSS, ITERATIONS = ROWS / APART };
     const int row, column;
-    typename Finish::Result *offsets[ITERATIONS];
+    typename Finish::Result *targets[ITERATIONS];
 
     METHOD Lanes(int lane) : row(lane / ACROSS), column(lane % ACROSS * Finish::COUNT) {}
 
@@ -110,13 +111,13 @@ template <class Finish, int ROWS, int COLUMNS> struct Lanes {
     {
         UNROLL
         for (int iteration = 0; iteration < ITERATIONS; ++iteration)
-            offsets[iteration] = finish.place(first_row + row + iteration * APART, first_column + column);
+            targets[iteration] = finish.place(first_row + row + iteration * APART, first_column + column);
     }
 
     METHOD u32 staged(int iteration, int pitch) const { return (row + iteration * APART) * pitch + column; }
 };
 
-// Store strips of a warp's tile, by a buffer in shared memory that is its lanes.
+// Stores strips of the tile of a warp through its own buffer in shared memory.
 template <class Engine, class Finish> struct Strips {
     typedef typename Finish::Sum Sum;
     typedef typename Finish::Result Result;
@@ -138,7 +139,8 @@ template <class Engine, class Finish> struct Strips {
             for (int iteration = 0; iteration < WarpLanes::ITERATIONS; ++iteration) {
                 const u32 from = buffer + lanes.staged(iteration, STRIP_PITCH) * static_cast<u32>(sizeof(Sum));
                 const int first = engine.strip_column(INDEX);
-                if (lanes.offsets[iteration]) put(lanes.offsets[iteration] + first, column + lanes.column + first, from);
+                Result *target = lanes.targets[iteration];
+                if (target) put(target + first, column + lanes.column + first, from);
             }
             store<INDEX + 1>(lanes);
         }
@@ -169,8 +171,8 @@ template <class Engine, class Finish> struct Strips {
     }
 };
 
-// The same where nothing is done to sums but that they become results of two bytes, and where all columns exist: they
-// are brought to shared memory as such, which is half as many bytes.
+// The same for plain two-byte results whose columns all exist: they are converted before they go to shared memory,
+// which halves the bytes.
 template <class Engine, class Finish> struct PackedStrips {
     typedef Lanes<Finish, Engine::STRIP_ROWS, PACKED> WarpLanes;
     typedef Vector<u32, 4> Words;
@@ -190,14 +192,15 @@ template <class Engine, class Finish> struct PackedStrips {
             UNROLL
             for (int iteration = 0; iteration < WarpLanes::ITERATIONS; ++iteration) {
                 const Words words = load_shared<Words>(buffer + 2 * lanes.staged(iteration, PACKED_PITCH));
-                if (lanes.offsets[iteration]) *reinterpret_cast<Words *>(lanes.offsets[iteration] + engine.strip_column(INDEX)) = words;
+                typename Finish::Result *target = lanes.targets[iteration];
+                if (target) *reinterpret_cast<Words *>(target + engine.strip_column(INDEX)) = words;
             }
             store<INDEX + PACKED / STRIP>(lanes);
         }
     }
 };
 
-// Store what a warp has of a tile that begins at (row, column).
+// Store the part of a warp of the tile that begins at (row, column).
 template <class Engine, class Finish>
 DEVICE void store_strips(const Engine &engine, const Finish &finish, u32 buffer, int row, int column, int lane)
 {

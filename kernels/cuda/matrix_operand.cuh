@@ -1,16 +1,16 @@
-// Operands that lie in memory as matrices, and how a team of threads brings tiles of them to shared memory. A class of
-// this kind has a LAYOUT, NBYTES of a tile, `begin`, for the tile that begins at a row of the operand, and `load`, for
-// its steps from `step` on. PIECE is how many bytes are certain to lie at a multiple of as many.
+// Operands stored as matrices, and loads of their tiles to shared memory by a group of threads. Each class has a
+// LAYOUT, the NBYTES of a tile, `begin` for the tile that starts at a row of the operand, and `load` for the steps from
+// `step` on. PIECE: bytes whose alignment is guaranteed.
 #pragma once
 #include "shared_tile.cuh"
 
 struct Matrix {
     const void *first;
-    i64 pitch;  // elements from a line to the next
+    i64 pitch;  // elements from line to line
     int lines, columns;
 };
 
-// A line is a row of the operand, its columns are steps of the sum.
+// K-major: a line is a row of the operand, its columns are steps of the sum.
 template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByRows {
     typedef typename Type::Element Element;
     enum { LAYOUT = BY_ROWS, NBYTES = ROWS * LINE, APART = THREADS / VECTORS, PER_THREAD = ROWS / APART };
@@ -18,7 +18,7 @@ template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByRows {
 
     const Matrix &matrix;
     const int line, vector;
-    const Element *source;  // the first of this thread's vectors, in step 0
+    const Element *source;  // first vector of this thread, in step 0
     int left;               // rows from there on
 
     METHOD MatrixByRows(const Matrix &matrix, int thread)
@@ -45,7 +45,7 @@ template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByRows {
     }
 };
 
-// A line is a step of the sum, its columns are rows of the operand.
+// MN-major: a line is a step of the sum, its columns are rows of the operand.
 template <class Type, int ROWS, int THREADS, int PIECE> struct MatrixByColumns {
     typedef typename Type::Element Element;
     enum { LAYOUT = BY_COLUMNS, NBYTES = ROWS * LINE, APART = THREADS / VECTORS, PER_THREAD = ROWS / APART };

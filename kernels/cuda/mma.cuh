@@ -1,5 +1,4 @@
-// Products of tiles by tensor cores, warp by warp (mma.sync): bf16, fp16, tf32 and int8. Compute capability 8.0 and
-// later.
+// Tile products by tensor cores of a warp (mma.sync): bf16, fp16, tf32 and int8. Compute capability 8.0 and later.
 #pragma once
 #include "fragments.cuh"
 
@@ -17,9 +16,9 @@ template <> struct Multiply<Int8> {
     DEVICE void add(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_int8(c, a, b0, b1); }
 };
 
-// Fragments of 16 rows of an operand in 32 bytes of steps, as the number `step` of four in a line. Of A, words 0 and 1
-// are of the first and the second eight rows in the first half of the steps, words 2 and 3 in the second half. Of B,
-// words 0 and 1 are of both halves of the steps of the first eight rows, for they must be neighbours.
+// Fragments of 16 rows of an operand and 32 bytes of steps, number `step` of four in a line. Of A, words 0 and 1 hold
+// the first and second eight rows in the first half of the steps, words 2 and 3 in the second half. Of B, words 0 and 1
+// hold both halves of the steps of the first eight rows, as the instruction needs them together.
 enum Side { OF_A, OF_B };
 
 template <class Type, int LAYOUT, int SIDE> struct Fragments {
@@ -31,7 +30,8 @@ template <class Type, int LAYOUT, int SIDE> struct Fragments {
             ldmatrix(words, tile + swizzled_offset(row + 8 * rows + lane % 8, 2 * step + half));
         else {
             static_assert(sizeof(typename Type::Element) == 2, "only numbers of 16 bits are turned");
-            ldmatrix_transposed(words, tile + swizzled_column_offset<Type>(16 * step + 8 * half + lane % 8, row / 8 + rows));
+            const u32 offset = swizzled_column_offset<Type>(16 * step + 8 * half + lane % 8, row / 8 + rows);
+            ldmatrix_transposed(words, tile + offset);
         }
         if constexpr (SAME<Type, Tf32>::YES)
             UNROLL
@@ -39,7 +39,7 @@ template <class Type, int LAYOUT, int SIDE> struct Fragments {
     }
 };
 
-// Numbers of 32 bits by columns, one by one.
+// MN-major operands of 32-bit numbers, loaded one by one.
 template <int SIDE> struct Fragments<Tf32, BY_COLUMNS, SIDE> {
     DEVICE void load(u32 (&words)[4], u32 tile, int row, int step, int lane)
     {

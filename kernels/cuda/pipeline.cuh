@@ -1,5 +1,4 @@
-// A tile's product by threads that all load and multiply: some stages are under way to shared memory while one is
-// used.
+// Multistage pipeline: all threads load and multiply, and STAGES - 1 stages are in flight while one is multiplied.
 #pragma once
 #include "shared_tile.cuh"
 
@@ -19,7 +18,7 @@ template <class Engine, class A, class B, int STAGES> struct Pipeline {
         b.load(memory + stage * STAGE + A::NBYTES, step);
     }
 
-    // Add the products of `lines` lines of steps, from step `first` on. Afterwards nothing is under way.
+    // Add the products of `lines` lines of steps from step `first` on; afterwards no copy is in flight.
     METHOD void run(Engine &engine, int first, int lines) const
     {
         UNROLL

@@ -1,13 +1,13 @@
-// In which order tiles of a product are computed: bands of some rows of tiles, each from its first column on, so that
-// blocks that run at the same time share what they read.
+// Rasterization of tiles: bands of some rows of tiles, each from its first column on, so that concurrent blocks share
+// operands in L2.
 #pragma once
 #include "ptx.cuh"
 
 struct Rasterization {
     int down, across;    // tiles
-    int parts;           // of the steps of a sum, which are computed apart
-    int steps_of_part;   // whole lines of steps
-    int band;            // rows of tiles
+    int parts;           // split-K parts
+    int steps_of_part;   // a multiple of the steps of a line
+    int band;            // rows of tiles of a band
 };
 
 struct Task {

@@ -1,6 +1,5 @@
-// Products of tiles by ordinary multiply-adds: fp32 and fp64. Lanes of a warp stand 8 x 4; each has a tile of its own
-// of TALL x WIDE sums. It takes four neighbouring steps of a row at a time, or four neighbouring rows of a step, as
-// they lie.
+// Tile products by ordinary multiply-adds: fp32 and fp64. Lanes of a warp form a grid of 8 x 4; each computes TALL x
+// WIDE sums. It loads four neighbouring steps of a row, or four neighbouring rows of a step, as the operand lies.
 #pragma once
 #include "fragments.cuh"
 
@@ -24,15 +23,14 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
             for (int j = 0; j < WIDE; ++j) sums[i][j] = 0;
     }
 
-    // Which row of the warp's part is the index-th of a lane, which is `place` among `lanes`.
+    // Row in the part of the warp of the index-th row of a lane, which is number `place` of `lanes`.
     template <int LAYOUT> DEVICE int part(int index, int place, int lanes)
     {
         return LAYOUT == BY_ROWS ? place + lanes * index : (index / TAKEN * lanes + place) * TAKEN + index % TAKEN;
     }
 
-    // Values of the rows `first + part(i)` in the steps of a vector: of each row a vector of steps, or the reverse.
-    // `first` is a multiple of eight, so that vectors change places by the lane and by what is known when this is
-    // compiled.
+    // Values of the rows `first + part(i)` in the steps of a vector: a vector of steps for each row, or the reverse.
+    // `first` is a multiple of eight, so that the swizzle depends only on the lane and on compile-time constants.
     template <int LAYOUT, int COUNT>
     METHOD void load(Sum (&values)[COUNT][TAKEN], u32 tile, int first, int place, int lanes, int vector) const
     {
@@ -76,7 +74,7 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
         }
     }
 
-    // A strip are TAKEN of a lane's rows and eight of its columns, which are neighbours among all lanes.
+    // A strip has TAKEN rows and eight columns of each lane, which are neighbours over all lanes.
     template <int INDEX> METHOD void stage(u32 buffer) const
     {
         enum { FIRST_ROW = INDEX / (WIDE / 8) * TAKEN, FIRST_COLUMN = INDEX % (WIDE / 8) * 8 };

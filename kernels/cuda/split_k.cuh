@@ -1,8 +1,8 @@
-// What becomes of a product whose steps were cut into parts that were computed apart.
+// Split-K reduction: adds the partial sums of parts of the steps.
 #pragma once
 #include "epilogue.cuh"
 
-// `left` of the neighbours exist; aligned: they lie at a multiple of 16 bytes.
+// `left` of the neighbours exist; aligned: they are at a multiple of 16 bytes.
 template <class Sum, int COUNT> DEVICE void add_part(Sum (&sums)[COUNT], const Sum *part, int left, bool aligned)
 {
     enum { AT_ONCE = 16 / sizeof(Sum) };
@@ -19,8 +19,7 @@ template <class Sum, int COUNT> DEVICE void add_part(Sum (&sums)[COUNT], const S
             if (k < left) sums[k] += part[k];
 }
 
-// The sums of all parts, each a matrix in one piece, added up in their order, by threads that each have neighbours of a
-// row.
+// Add all parts, each a contiguous matrix, in order, and apply the epilogue; a thread has neighbours of a row.
 template <class Type, class Offsets>
 DEVICE void reduce_parts(const void *parts, int count, const Epilogue &epilogue, const Offsets &offsets)
 {
@@ -28,7 +27,7 @@ DEVICE void reduce_parts(const void *parts, int count, const Epilogue &epilogue,
     typedef Finish<Type, Offsets> Finish;
     const Finish finish = {epilogue, offsets};
     const bool aligned = epilogue.columns % (16 / static_cast<int>(sizeof(Sum))) == 0;
-    // Fewer than 2^31, of 16 bytes each: numbers of 32 bits, whose division is no call.
+    // Fewer than 2^31 vectors of 16 bytes: 32-bit indices, whose division needs no call.
     const u32 vectors = (epilogue.columns + Finish::COUNT - 1) / Finish::COUNT, total = epilogue.rows * vectors;
     const i64 apart = static_cast<i64>(epilogue.rows) * epilogue.columns;
     for (u32 index = blockIdx.x * blockDim.x + threadIdx.x; index < total; index += gridDim.x * blockDim.x) {

@@ -1,8 +1,8 @@
-// What products are made of: types of the operands, of the sums and of the results.
+// Types of products: operand, sum and result.
 #pragma once
 #include "ptx.cuh"
 
-// A type of numbers has `stored`, by which a sum becomes a result, `store` for several, and `taken`, the way back.
+// A type defines `stored`, the conversion of a sum to a result, `store` for several, and `taken`, the reverse.
 template <class Number> struct AsSummed {
     typedef Number Element;
     typedef Number Sum;
@@ -60,7 +60,7 @@ template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) Vector {
     T values[COUNT];
 };
 
-// A quotient and its remainder by a product, where division would load forty instructions. For numbers below 2^31.
+// Division by an invariant, by multiplication instead of about forty instructions. For numbers below 2^31.
 struct Divisor {
     u32 divisor, factor, shift;  // the quotient is multiply_high(number, factor) >> shift; factor 0 if the divisor is 1
 };

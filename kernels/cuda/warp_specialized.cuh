@@ -1,6 +1,6 @@
-// Products of tiles by a producer, a warpgroup that only brings, and two consumers, warpgroups that only multiply.
-// StageBuffers of shared memory go round between them: a barrier says that one is full, another that it is empty. A block
-// computes task after task, and brings the next one's first stages while the last one's result is stored.
+// Warp-specialised tile products: one producer warpgroup loads, two consumer warpgroups multiply. Stages of shared
+// memory form a ring with a full and an empty barrier each. Blocks are persistent: the producer loads the first stages
+// of the next task while the result of the last one is stored.
 #pragma once
 #include "rasterization.cuh"
 #include "epilogue.cuh"
@@ -8,8 +8,8 @@
 
 enum { WARPGROUP = 128, CONSUMERS = 2, BLOCK = WARPGROUP * (1 + CONSUMERS) };
 
-// Registers of a thread: all have AT_FIRST, what the producer gives up the consumers share, and if there is less than
-// they ask for they wait for ever. All in eights.
+// Registers of a thread: each starts with AT_FIRST; consumers share what the producer releases. A request beyond that
+// would wait forever. Multiples of eight.
 enum { AT_FIRST = 65536 / BLOCK / 8 * 8 };
 template <int KEPT> struct Registers {
     enum { PRODUCER = KEPT, CONSUMER = ((1 + CONSUMERS) * AT_FIRST - KEPT) / CONSUMERS / 8 * 8 };
@@ -17,10 +17,10 @@ template <int KEPT> struct Registers {
                   "there are no more");
 };
 
-// The same for a whole warp, which the compiler only sees of a lane's.
+// Warpgroup index, made uniform over a warp for the compiler.
 DEVICE int warpgroup_index() { return shuffle(threadIdx.x / WARPGROUP, 0); }
 
-// Where in the ring of stages somebody is, and in which round: a barrier's phases alternate.
+// Position in the ring of stages and parity of the barrier phase.
 template <int STAGES> struct StageRing {
     int stage;
     u32 parity;
@@ -63,8 +63,8 @@ template <int NBYTES_A, int NBYTES_B, int STAGES_> struct StageBuffers {
     }
 };
 
-// What a kernel of this kind consists of: the tile of a block and, PING_PONG, whether the two consumers compute tiles
-// by transposes or share one; CLUSTER blocks with the same columns share what they load of B.
+// A warp-specialised kernel: tile of a block; PING_PONG: consumers alternate on tiles instead of sharing one; CLUSTER:
+// blocks with the same columns, which share the loads of B.
 template <class Type, int ROWS_, int COLUMNS_, int STAGES, int CLUSTER_, bool PING_PONG_, int A_LAYOUT, int B_LAYOUT>
 struct WarpSpecialized {
     enum { ROWS = ROWS_, COLUMNS = COLUMNS_, CLUSTER = CLUSTER_, PING_PONG = PING_PONG_ };
@@ -73,8 +73,8 @@ struct WarpSpecialized {
     typedef StageBuffers<ROWS * LINE, COLUMNS * LINE, STAGES> Buffers;
     typedef StageRing<STAGES> RingPosition;
 
-    // A consumer's products of `lines` stages, which threads have copied or the copy engine has brought. A stage is
-    // given back when its products are done, one stage later; `on_issued` is called when all products have on_issued.
+    // Products of `lines` stages by a consumer. COPIED: threads copy to the stages, instead of TMA. A stage is released
+    // when its products are done, one stage later; `on_issued` is called when all products are issued.
     template <bool COPIED, class Release, class Begun>
     DEVICE void consume(Engine &engine, const Buffers &buffers, RingPosition &ring, int lines, const Release &release,
                       const Begun &on_issued)
@@ -97,11 +97,10 @@ struct WarpSpecialized {
         if (lines > 0) release(buffers.empty(before));
     }
 
-    // All tasks of a consumer: `lines_of` a task are so many; `store` is given the engine, the task and the warp's
-    // buffer.
+    // All tasks of a consumer. `lines_of`: lines of a task; `store` gets the engine, the task and the warp's buffer.
     template <bool COPIED, class LinesOf, class Store>
-    DEVICE void multiply(const Rasterization &raster, const Buffers &buffers, int consumer, int thread, const LinesOf &lines_of,
-                       const Store &store)
+    DEVICE void multiply(const Rasterization &raster, const Buffers &buffers, int consumer, int thread,
+                         const LinesOf &lines_of, const Store &store)
     {
         Engine engine(PING_PONG ? 0 : consumer * CONSUMER_ROWS, thread);
         RingPosition ring = {0, 0};
@@ -110,8 +109,8 @@ struct WarpSpecialized {
             if (CLUSTER > 1 && thread < CLUSTER) arrive_remote(empty, thread);
             if (CLUSTER == 1 && thread == 0) arrive(empty);
         };
-        // Who computes a tile alone begins when the other one has on_issued all its products: a phase of a barrier must not
-        // be waited for before the one before it has ended. Each warp says so: one that is late would miss a iteration.
+        // Ping-pong: a consumer starts when the other one has issued all its products, because a barrier phase must not
+        // be waited for before the previous one has ended. Every warp arrives; a late warp would miss a phase.
         const auto on_issued = [&] {
             if (PING_PONG && thread % 32 == 0) arrive(buffers.order_barrier(1 - consumer));
         };
@@ -129,8 +128,8 @@ struct WarpSpecialized {
         }
     }
 
-    // A producer all of whose threads copy. `work` begins a task and says with which step; aims at a step, while its
-    // stage may still be in use; brings it to a stage; and settles what has landed, which is handed over BEHIND stages
+    // A producer whose threads all copy. `work` begins a task and returns its first step, prepares a step while its
+    // stage may still be in use, loads it, and finishes loads that have landed; those are handed over BEHIND stages
     // later.
     template <class Work> DEVICE void produce(const Rasterization &raster, const Buffers &buffers, Work &work)
     {
@@ -159,7 +158,7 @@ struct WarpSpecialized {
         }
         wait_for_copies<0>();
         for (int left = asked < BEHIND ? asked : BEHIND; left > 0; --left) hand_over();
-        // No block may end before the others of its cluster have given back what it brought: they arrive at its
+        // A block must not exit before the other blocks of its cluster have released its loads: they arrive at its
         // barriers.
         for (int stage = 0; CLUSTER > 1 && stage < STAGES; ++stage, ring.step())
             wait_for_phase(buffers.empty(ring.stage), ring.parity);

@@ -1,7 +1,6 @@
-// Multiply-adds without end, each on sums that stay in their registers: ordinary ones, a warp's by tensor cores
-// (mma.sync) or a warpgroup's (wgmma). The numbers of A and B change from step to step as random ones do, and yet every
-// sum of a product of tensor cores is the same: A has two rows, by iterations eight of each, and B one column, which both
-// make the same sum with.
+// FMA peak: multiply-adds on sums that stay in registers, by ordinary instructions, by tensor cores of a warp
+// (mma.sync) or of a warpgroup (wgmma). A and B vary from step to step like random data, yet all sums are equal: A
+// consists of two rows, eight times each in alternation, B of one column, and both rows give the same sum with it.
 #include "types.cuh"
 #ifdef USE_WGMMA
 #include "wgmma.cuh"
@@ -14,14 +13,14 @@ enum { THREADS = 256, MOST_WORDS = 64 };
 struct Parameters {
     void *sums;  // [threads of all blocks][COUNT]
     double factor, term;
-    u32 rows[2][MOST_WORDS], column[MOST_WORDS];  // of A and of B, as far as there are steps in a turn
+    u32 rows[2][MOST_WORDS], column[MOST_WORDS];  // of A and of B, for the steps of an iteration
     int iterations;
 };
 
 typedef USE_TYPE::Sum Sum;
 enum { COUNT = 512 / sizeof(Sum) };  // sums of a thread: half of all registers
 
-// Nothing is known of the sums when they begin: else those that are alike might become one.
+// Hide the initial values from the compiler, which could merge equal sums.
 DEVICE void begin(Sum (&sums)[COUNT])
 {
     UNROLL
@@ -33,7 +32,7 @@ DEVICE void begin(Sum (&sums)[COUNT])
 
 #ifdef USE_WGMMA
 
-// A tile in shared memory: eight times the even row, eight times the odd one, and so on.
+// Write a tile to shared memory: eight even rows, eight odd rows, and so on.
 DEVICE void lay_out(u32 tile, int rows, const u32 *even, const u32 *odd)
 {
     for (int index = threadIdx.x; index < rows * VECTORS; index += THREADS) {
@@ -43,7 +42,7 @@ DEVICE void lay_out(u32 tile, int rows, const u32 *even, const u32 *odd)
     }
 }
 
-// Two warpgroups, each a product of 64 x 256 after the other: the next one has always on_issued.
+// Two warpgroups, each issuing products of 64 x 256 back to back.
 DEVICE void repeat(Sum (&sums)[COUNT], const Parameters &p)
 {
     enum { ROWS = 64, COLUMNS = 2 * COUNT };
@@ -69,7 +68,7 @@ DEVICE void repeat(Sum (&sums)[COUNT], const Parameters &p)
 
 #elif defined USE_MMA
 
-// The numbers of a product of tensor cores that are a lane's.
+// Operands of a lane for a tensor-core product.
 template <class Type> struct Numbers {
     enum { PARTS = 4 };
     u32 a[4], b[2];
@@ -104,7 +103,7 @@ template <> struct Numbers<Fp64> {
     METHOD void add(double (&sums)[4]) const { mma_fp64(sums, a, b); }
 };
 
-// Each tile of 16 x 8 takes all parts of the steps in a turn; neighbours load different ones.
+// Each tile of 16 x 8 uses all parts of the steps of an iteration; neighbouring tiles start at different parts.
 DEVICE void repeat(Sum (&sums)[COUNT], const Parameters &p)
 {
     enum { PARTS = Numbers<USE_TYPE>::PARTS };
@@ -123,7 +122,7 @@ DEVICE void repeat(Sum (&sums)[COUNT], const Parameters &p)
 
 DEVICE void repeat(Sum (&sums)[COUNT], const Parameters &p)
 {
-    enum { STEPS = 4 };  // of a turn
+    enum { STEPS = 4 };  // of an iteration
     const Sum factor = static_cast<Sum>(p.factor), term = static_cast<Sum>(p.term);
     for (int iteration = 0; iteration < p.iterations; ++iteration)
         UNROLL

@@ -1,10 +1,10 @@
-// Non-maximum suppression in two kernels: what each box would suppress as bit masks, then one block a frame that walks
-// over them. The host learns nothing on the way. Boxes come in the order of their scores, by `order`. No product may be
-// split_k with a sum (--fmad=false): the comparison is that of __init__.py to the bit.
+// Non-maximum suppression in two kernels: suppression bit masks of all pairs, then a scan by one block a frame, without
+// transfers to the host. `order` sorts boxes by score. Compiled with --fmad=false, so that comparisons equal those of
+// __init__.py bit for bit.
 #include "ptx.cuh"
 
 #define BITS 64
-#define LOWEST -3.402823466e+38f  // of all scores but -inf
+#define LOWEST -3.402823466e+38f  // of all finite scores
 
 typedef u64 Mask;
 
@@ -25,9 +25,9 @@ DEVICE void load(const float *boxes, long long index, double *box)
     for (int edge = 0; edge < 4; ++edge) box[edge] = boxes[4 * index + edge];
 }
 
-// masks[frame][place][word]: bit k of a word is set if the box at `place` suppresses the one at BITS * word + k, which
-// comes later. Grid: x words, y blocks of BITS places, z frames; a block has BITS threads. Words before a place's own
-// are neither written nor read.
+// masks[frame][place][word]: bit k is set if the box at `place` suppresses the later one at BITS * word + k. Grid: x
+// words, y blocks of BITS places, z frames; a block has BITS threads. Words before that of a place are neither written
+// nor read.
 extern "C" __global__ void compare(const float *boxes, const int *groups, const long long *order, double threshold,
                                    int count, Mask *masks)
 {
@@ -53,7 +53,7 @@ extern "C" __global__ void compare(const float *boxes, const int *groups, const 
     masks[(frame + place) * words + word] = mask;
 }
 
-// Which of the places BITS * word and following stay, of those that are neither gone nor absent; at most `most`.
+// Kept places of BITS * word and following, among those neither suppressed nor absent; at most `most`.
 DEVICE Mask staying(Mask gone, const Mask *own, int most)
 {
     Mask stay = 0;
@@ -66,8 +66,8 @@ DEVICE Mask staying(Mask gone, const Mask *own, int most)
     return stay;
 }
 
-// found[frame][kept]: indices of the boxes that stay, highest score first, then -1. `scores` are in the order as well.
-// A block a frame, of BITS threads or more; its memory has a word for BITS boxes: what is gone.
+// found[frame][kept]: indices of kept boxes by descending score, then -1; `scores` are sorted. A block of at least BITS
+// threads a frame; its memory holds a word of suppression bits for each BITS boxes.
 extern "C" __global__ void scan(const Mask *masks, const float *scores, const long long *order, int count, int kept,
                                 int *found)
 {

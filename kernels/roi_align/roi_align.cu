@@ -1,17 +1,17 @@
-// RoIAlign with the channels last, and its gradient: the arithmetic of __init__.py, positions in double, sums in float.
-// Both directions write each number once, in one order, without atomic sums: results are the same every time. The host
-// learns nothing of where the regions lie.
+// RoIAlign, channels last, and its gradient: the arithmetic of __init__.py, positions in double, sums in float. Both
+// directions write each number once, in a fixed order, without atomic sums, so results are reproducible. The regions
+// stay on the GPU.
 #include "ptx.cuh"
 
-#define GROUP 32  // regions whose reach is known as the bits of a word
+#define GROUP 32  // regions that one word of bits covers
 
 struct Tap {
     int before, after;        // pixels
-    float of_before, of_after;  // their weights; both 0 where the sample lies outside
+    float of_before, of_after;  // weights; both 0 if the sample lies outside
 };
 
 struct Line {
-    double first, step;  // a sample of bin b, fraction f of it, lies at first + (b + f) * step
+    double first, step;  // sample of bin b at fraction f: first + (b + f) * step
     int size;
 };
 
@@ -39,7 +39,7 @@ DEVICE Tap tap_of(const Line &line, int bin, int sample, int samples)
     return tap;
 }
 
-// What a pixel weighs in a bin along one side.
+// Weight of a pixel in a bin along one side.
 DEVICE float weight_of(const Line &line, int bin, int samples, int pixel)
 {
     float weight = 0.0f;
@@ -51,7 +51,7 @@ DEVICE float weight_of(const Line &line, int bin, int samples, int pixel)
     return weight;
 }
 
-// Whether a region's samples may weigh a pixel; false only where none does.
+// Whether samples of a region may weight a pixel; false only if none does.
 DEVICE bool reaches(const Line &line, int side, int pixel)
 {
     const double last = line.first + side * line.step;
@@ -98,7 +98,7 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
     }
 }
 
-// Weights of a pixel in the rows of a region's bins, then in their columns: shared out among the threads.
+// Weights of a pixel in the rows, then in the columns, of the bins of a region; threads divide them.
 DEVICE void weigh(const float *box, double scale, int side, int samples, int height, int width, int y,
                                       int x, float *weights)
 {
@@ -108,7 +108,7 @@ DEVICE void weigh(const float *box, double scale, int side, int samples, int hei
         weights[k] = k < side ? weight_of(rows, k, samples, y) : weight_of(columns, k - side, samples, x);
 }
 
-// The sum over a region's bins of one channel.
+// Sum over the bins of a region, for one channel.
 DEVICE float weighed(const float *bins, int channels, int side, const float *weights)
 {
     float sum = 0.0f;
@@ -119,7 +119,7 @@ DEVICE float weighed(const float *bins, int channels, int side, const float *wei
     return sum;
 }
 
-// into[image][height][width][channels] += ... A block has one pixel and blockDim.x of its channels, and looks at all
+// into[image][height][width][channels] += ... A block has one pixel and blockDim.x of its channels, and visits all
 // regions of the image. Grid: x columns, y rows, z images x parts of the channels. Memory of a block: 2 * side weights,
 // then a word for each GROUP threads.
 extern "C" __global__ void spread(const float *gradient, const float *regions, const int *level, int own, double scale,

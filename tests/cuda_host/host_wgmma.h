@@ -71,7 +71,8 @@ struct Operand {
     }
 };
 
-template <class Of, class Sum, int COUNT> DEVICE void multiply_operands(Sum *d, int add, Operand a, Operand b, u32 thread)
+template <class Of, class Sum, int COUNT>
+DEVICE void multiply_operands(Sum *d, int add, Operand a, Operand b, u32 thread)
 {
     for (u32 index = 0; index < COUNT; ++index) {
         const u32 row = thread / 32 * 16 + thread % 32 / 4 + index % 4 / 2 * 8;
@@ -100,7 +101,7 @@ DEVICE void begin_product(Sum (&d)[COUNT], u64 a, u64 b, int add)
 }
 
 #define WGMMA(name, Of, Sum)                                                                                           \
-    template <bool A, bool B, int COUNT> DEVICE void name(Sum(&d)[COUNT], u64 a, u64 b, int add)                         \
+    template <bool A, bool B, int COUNT> DEVICE void name(Sum(&d)[COUNT], u64 a, u64 b, int add)                       \
     {                                                                                                                  \
         begin_product<Of, A, B>(d, a, b, add);                                                                         \
     }

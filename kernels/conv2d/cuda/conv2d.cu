@@ -1,7 +1,7 @@
-// Convolution and its gradients with the channels last, as products whose operands are gathered while they are
-// multiplied (producer.cuh, pipeline.cuh). USE_CORRELATION: rows are pixels of the result, columns its channels, steps
-// what the taps see; so are the forward direction and, with a stride phase by phase, the gradient of the input.
-// USE_WEIGHT_GRADIENT: rows are filters, columns taps and channels, steps the pixels of the gradient.
+// Convolution and its gradients, channels last, as implicit GEMM: one operand is gathered from the image while tiles
+// are multiplied (producer.cuh, pipeline.cuh). USE_CORRELATION: rows are pixels of the result, columns its channels,
+// steps taps x channels; this computes the forward pass and, for each phase of the stride, the input gradient.
+// USE_WEIGHT_GRADIENT: rows are filters, columns taps x channels, steps pixels.
 #include "split_k.cuh"
 #include "operands.cuh"
 #if defined USE_WGMMA
@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(COPIERS, USE_BLOCKS) conv2d(const _
 
 #endif
 
-// The sums of the parts, group by group, added up.
+// Split-K reduction, group by group.
 struct SplitK {
     const void *parts;
     int count;

@@ -1,6 +1,6 @@
-// Operands of convolutions: rows or columns of a matrix that is nowhere, for its elements are those of pictures, with
-// the channels last, that the taps of a window see. Nothing is copied but to shared memory (implicit GEMM; Chetlur and
-// others, cuDNN, arXiv:1410.0759, section 3). Channels of a group are a multiple of a vector.
+// Gathered operand of an implicit GEMM: rows or columns of the im2col matrix, which is never stored; elements are
+// copied from the images directly to shared memory (Chetlur et al., cuDNN, arXiv:1410.0759, section 3). The channels of
+// a group must be a multiple of a vector.
 #pragma once
 #include "geometry.cuh"
 
@@ -12,9 +12,9 @@ DEVICE void round_vector(u32 place)
     store_shared(place, words);
 }
 
-// Operands as in matrix_operand.cuh. `finish_load` is for what has landed, by the threads that copied it.
+// Interface as in matrix_operand.cuh. `finish_load` processes copies that have landed, by the threads that issued them.
 
-// A line is a pixel, its columns are taps and channels.
+// K-major: a line is a pixel, its columns are taps and channels.
 template <class Type, int ROWS, int THREADS> struct PixelsByRows {
     typedef typename Type::Element Element;
     enum { LAYOUT = BY_ROWS, NBYTES = ROWS * LINE, APART = THREADS / VECTORS, PER_THREAD = ROWS / APART };
@@ -60,7 +60,7 @@ template <class Type, int ROWS, int THREADS> struct PixelsByRows {
                                inside(last, places[item] + tap.place));
     }
 
-    // wgmma would cut off what tf32 does not have.
+    // Round to tf32; wgmma would truncate.
     METHOD void finish_load(u32 target) const
     {
         if constexpr (SAME<Type, Tf32>::YES)
@@ -70,7 +70,7 @@ template <class Type, int ROWS, int THREADS> struct PixelsByRows {
     }
 };
 
-// A line is a pixel, which is a step of the sum; its columns are taps and channels.
+// MN-major: a line is a pixel, which is a step of the sum; its columns are taps and channels.
 template <class Type, int COLUMNS, int THREADS> struct PixelsByColumns {
     typedef typename Type::Element Element;
     enum { LAYOUT = BY_COLUMNS, NBYTES = COLUMNS * LINE, STEPS = Width<Type>::ELEMENTS, GROUPS = COLUMNS / STEPS };
@@ -100,7 +100,8 @@ template <class Type, int COLUMNS, int THREADS> struct PixelsByColumns {
 
     METHOD void prepare(int step)
     {
-        lookup_lines(windows, thread, APART, [&](int line) { return window_at<Element>(geometry, image, step + line); });
+        const auto window = [&](int line) { return window_at<Element>(geometry, image, step + line); };
+        lookup_lines(windows, thread, APART, window);
     }
 
     METHOD void load(u32 target, int) const

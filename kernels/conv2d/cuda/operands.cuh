@@ -1,5 +1,4 @@
-// Both operands of a phase's product, as the definitions choose them: the image, which is gathered, and the other
-// one.
+// Both operands of a phase's product: the gathered image, and the other one (weights or output gradient).
 #pragma once
 #include "parameters.cuh"
 #include "image_operand.cuh"
@@ -24,7 +23,7 @@ DEVICE Gathered make_gathered(const Parameters &p, const Phase &phase, int threa
     return Gathered(p.image, phase.geometry, blockIdx.y * p.group_of_image, thread);
 }
 
-// The other operand, where threads copy it.
+// The other operand, when threads copy it.
 #if !USE_TMA
 #if defined USE_WEIGHT_GRADIENT
 typedef MatrixByColumns<USE_TYPE, USE_ROWS, COPIERS, VECTOR> Other;
@@ -34,7 +33,7 @@ typedef WeightsByColumns<USE_TYPE, USE_COLUMNS, COPIERS> Other;
 typedef MatrixByRows<USE_TYPE, USE_COLUMNS, COPIERS, VECTOR> Other;
 #endif
 
-// The matrix of a group.
+// Matrix of a group.
 DEVICE Matrix other_of(const Parameters &p, int group)
 {
     Matrix other = p.other;

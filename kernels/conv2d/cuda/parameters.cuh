@@ -1,5 +1,5 @@
-// What a convolution's kernel is told: the image, the other operand and the result of all groups, and phases, which
-// are products of their own; what follows of it for a group, a phase and a task; and where sums are stored.
+// Parameters of a convolution kernel: image, other operand and result of all groups, and phases, each of which is a
+// product; the part of a group, a phase and a task; and the store of sums.
 #pragma once
 #include "matrix_operand.cuh"
 #include "rasterization.cuh"
@@ -13,21 +13,21 @@ enum { CLUSTER = 1 };
 #endif
 enum { MOST_PHASES = 4 };
 
-// Pixels of the result that see the same taps.
+// Output pixels that see the same taps.
 struct Phase {
     Geometry geometry;
-    Weights weights;  // by columns
+    Weights weights;  // MN-major
     Rasterization raster;
-    i64 first;        // of its pixels in the result, in elements
+    i64 first;        // first pixel in the result, in elements
 };
 
-// Groups lie side by side in the image and the result; of the other operand, in lines or in columns.
+// Groups are contiguous in the channels of image and result; in the other operand, in its lines or columns.
 struct alignas(64) Parameters {
-    TensorMap map;                         // of the other operand, where it is brought by boxes
+    TensorMap map;                         // of the other operand, when TMA loads it
     Image image;
-    Matrix other;                          // of a group: weights, by filters, or the gradient, by pixels
+    Matrix other;                          // of a group: weights, a filter a line, or the gradient, a pixel a line
     Epilogue epilogue;
-    i64 image_stride, row_stride, pixel_stride;                 // of the result, from one pixel of a phase to the next
+    i64 image_stride, row_stride, pixel_stride;                 // of the result, between pixels of a phase
     i64 group_of_image, group_of_other, group_of_result;  // elements from group to group
     Phase phases[MOST_PHASES];
 };
@@ -38,7 +38,7 @@ enum { A_LAYOUT = BY_COLUMNS, B_LAYOUT = BY_COLUMNS };
 enum { A_LAYOUT = BY_ROWS, B_LAYOUT = USE_TRANSPOSED ? BY_COLUMNS : BY_ROWS };
 #endif
 
-// Where a pixel of a phase lies in the result.
+// Offset of a pixel of a phase in the result.
 struct PixelOffsets {
     const Parameters &p;
     const Phase &phase;
@@ -49,7 +49,7 @@ struct PixelOffsets {
     }
 };
 
-// The result of a group of channels.
+// Epilogue of a group of channels.
 template <class Type> DEVICE Epilogue of_group(const Parameters &p, const Phase &phase, int group)
 {
     typedef typename Type::Result Result;

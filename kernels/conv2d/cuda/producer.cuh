@@ -1,13 +1,14 @@
-// How a producer brings both operands of a phase's product for two consumers (warp_specialized.cuh).
+// Producer warpgroup: loads both operands of a phase for two consumers (warp_specialized.cuh).
 #pragma once
 #include "tma.cuh"
 #include "operands.cuh"
 
-typedef WarpSpecialized<USE_TYPE, USE_ROWS, USE_COLUMNS, USE_STAGES, USE_CLUSTER, USE_PING_PONG, A_LAYOUT, B_LAYOUT> Kernel;
+typedef WarpSpecialized<USE_TYPE, USE_ROWS, USE_COLUMNS, USE_STAGES, USE_CLUSTER, USE_PING_PONG, A_LAYOUT, B_LAYOUT>
+    Kernel;
 typedef Kernel::Buffers Buffers;
 typedef Registers<88> RegisterSplit;
 
-// What brings the other operand: boxes, which the first thread asks for, or all threads.
+// Loads the other operand: by TMA, issued by the first thread, or by all threads.
 #if USE_TMA
 struct OtherLoader {
 #if defined USE_WEIGHT_GRADIENT
@@ -16,7 +17,7 @@ struct OtherLoader {
 #else
     enum { ROWS = USE_COLUMNS, LAYOUT = B_LAYOUT };
 #endif
-    enum { SHARE = ROWS / USE_CLUSTER };  // blocks of a cluster have the same columns: each brings a part for all
+    enum { SHARE = ROWS / USE_CLUSTER };  // blocks of a cluster have the same columns; each loads a part for all
     const Parameters &p;
     const Phase &phase;
     const int share, thread;

@@ -1,7 +1,7 @@
 #include "types.cuh"
 
-// Lines of `narrow` elements as lines of `wide`, which are whole vectors of 16 bytes: the rest filled with zeros, or
-// left out.
+// Padding of channels: lines of `narrow` elements copied to lines of `wide` elements, which are whole vectors of 16
+// bytes, padded with zeros; and back.
 struct Parameters {
     const void *source;
     void *target;
@@ -14,7 +14,8 @@ typedef USE_ELEMENT Element;
 enum { COUNT = 16 / sizeof(Element) };
 typedef Vector<Element, COUNT> Elements;
 
-// What follows for one vector of a wide line: where it lies, and where its `left` elements do in the narrow line.
+// Call `use` for each vector of the wide lines: its offset, its offset in the narrow lines, and how many elements are
+// left there.
 template <class Use> DEVICE void for_vectors(const Parameters &p, const Use &use)
 {
     const u32 first = blockIdx.x * blockDim.x + threadIdx.x, apart = gridDim.x * blockDim.x;

@@ -1,10 +1,10 @@
-// Tiles of an operand brought by the copy engine (TMA): a box by rows has all rows of a tile's part, a box by columns
-// as many as a line of it.
+// TMA loads of operand tiles: a K-major box has all rows of a part of the tile, an MN-major box as many rows as fit
+// into a line.
 #pragma once
 #include "shared_tile.cuh"
 
-// Bring COUNT rows, from `row` on, of the steps from `step` on, which lie at `tile`; to all CLUSTER blocks of a
-// cluster. By rows, steps are columns of the matrix that the map is of, by columns its lines.
+// Load COUNT rows from `row` on, steps from `step` on, to `tile` of all CLUSTER blocks. K-major: steps are columns of
+// the mapped matrix; MN-major: steps are its lines.
 template <class Type, int LAYOUT, int COUNT, int CLUSTER>
 DEVICE void tma_load_tile(const TensorMap *map, u32 full, u32 tile, int row, int step)
 {

@@ -1,17 +1,17 @@
-// Weights of a convolution as an operand of the gradient of its input.
+// Weights as an operand of the input gradient.
 #pragma once
 #include "matrix_operand.cuh"
 #include "geometry.cuh"
 
-// Weights as steps (tap, filter) of a product whose columns are channels: a line is a filter's channels at a tap. Taps
-// are those that a phase sees.
+// Steps are (tap, filter), columns are channels: a line holds the channels of a filter at a tap. Taps are those that a
+// phase sees.
 struct Weights {
     Divisor of_filters, of_taps;
-    int skipped, row, column;   // elements before the first tap, and from one to the next
+    int skipped, row, column;   // elements before the first tap, and between taps
     int steps, channels;
 };
 
-// Where a step's channels are among a filter's, or less than 0, and which filter it is.
+// Offset of the channels of a step in a filter, negative beyond the last step, and the filter.
 struct Weight {
     int tap, filter;
 };
@@ -31,7 +31,7 @@ template <class Type, int COLUMNS, int THREADS> struct WeightsByColumns {
     static_assert(STEPS % APART == 0 && COLUMNS % STEPS == 0, "threads share the lines out evenly");
 
     const Weights &weights;
-    const Matrix &matrix;  // whose lines are the filters of a group
+    const Matrix &matrix;  // lines are the filters of a group
     const int thread;
     int channel;
     Weight lines[PER_THREAD];

@@ -1,6 +1,6 @@
-// C = A B of matrices in memory, finished as epilogue.cuh says. Definitions choose one of three engines, the type, the
-// tile and how the operands lie; sizes come as parameters. A is rows x steps, B is columns x steps, each by rows or by
-// columns.
+// GEMM: C = A B with the epilogue of epilogue.cuh. Definitions select one of three engines, the type, the tile and the
+// operand layouts; sizes are parameters. A is rows x steps, B is columns x steps, each K-major (by rows) or MN-major
+// (by columns).
 #include "split_k.cuh"
 #include "matrix_operand.cuh"
 #include "rasterization.cuh"
@@ -15,11 +15,10 @@
 #include "simt.cuh"
 #endif
 
-// USE_STORED is the type that results are stored as: USE_TYPE, or that of the sums where parts of the steps are
-// computed apart.
+// USE_STORED: type of stored results, USE_TYPE, or the type of the sums for split-K.
 struct alignas(64) Parameters {
-    TensorMap map_of_a, map_of_b;  // for the copy engine
-    Matrix a, b;                   // for threads that copy
+    TensorMap map_of_a, map_of_b;  // for TMA
+    Matrix a, b;                   // for copies by threads
     Epilogue epilogue;
     Rasterization raster;
     int steps;
@@ -34,12 +33,12 @@ DEVICE int lines_of(const Parameters &p, int part)
 
 #ifdef USE_WGMMA
 
-typedef WarpSpecialized<USE_TYPE, USE_ROWS, USE_COLUMNS, USE_STAGES, USE_CLUSTER, USE_PING_PONG, USE_A_LAYOUT, USE_B_LAYOUT>
+typedef WarpSpecialized<USE_TYPE, USE_ROWS, USE_COLUMNS, USE_STAGES, USE_CLUSTER, USE_PING_PONG, USE_A_LAYOUT,
+                        USE_B_LAYOUT>
     Kernel;
 typedef Kernel::Buffers Buffers;
 
-// Bring lines [from, from + count) of an operand's tile by boxes; `send` is called with the target, column and row of
-// each.
+// Load lines [from, from + COUNT) of a tile by TMA boxes; `send` gets the target, column and row of each.
 template <int LAYOUT, int COUNT, class Send>
 DEVICE void tma_load_tile(u32 tile, int from, int row, int step, const Send &send)
 {
@@ -66,7 +65,7 @@ DEVICE void produce(const Parameters &p, const Buffers &buffers, int rank)
             tma_load_tile<USE_A_LAYOUT, USE_ROWS>(buffers.a(ring.stage), 0, row, step, [&](u32 target, int x, int y) {
                 tma_load(target, &p.map_of_a, full, x, y);
             });
-            // Blocks of a cluster have the same columns: each brings a part for all.
+            // Blocks of a cluster have the same columns; each loads a part for all.
             enum { SHARE = USE_COLUMNS / USE_CLUSTER };
             static_assert(USE_B_LAYOUT == BY_ROWS || SHARE % Width<USE_TYPE>::ELEMENTS == 0, "shares of whole boxes");
             const auto share = [&](u32 target, int x, int y) {
@@ -78,7 +77,8 @@ DEVICE void produce(const Parameters &p, const Buffers &buffers, int rank)
             tma_load_tile<USE_B_LAYOUT, SHARE>(buffers.b(ring.stage), rank * SHARE, column, step, share);
         }
     }
-    // No block may end before the others of its cluster have given back what it brought: they arrive at its barriers.
+    // A block must not exit before the other blocks of its cluster have released its loads: they arrive at its
+    // barriers.
     for (int stage = 0; USE_CLUSTER > 1 && stage < USE_STAGES; ++stage, ring.step())
         wait_for_phase(buffers.empty(ring.stage), ring.parity);
 }

@@ -1,13 +1,13 @@
-// A matrix transposed, so that what were its columns lie as lines: for products whose instructions read steps as neighbours
-// only. A block transposes a square of 32 words by 32, a thread words of neighbouring lines, in registers.
+// Transpose of a matrix in global memory, for instructions that need K-major operands. A block transposes a square of
+// 32 x 32 words, a thread words of neighbouring lines in registers.
 #pragma once
 #include "shared_tile.cuh"
 
 struct Transposition {
     const void *source;
-    u32 *target;         // its lines are whole words
+    u32 *target;         // lines are whole words
     i64 pitch;           // of the source, in elements
-    i64 words;           // from a line of the target to the next
+    i64 words;           // from line to line of the target
     int lines, columns;  // of the source
     int aligned;         // lines of the source begin at whole words
 };
@@ -17,7 +17,7 @@ enum { TRANSPOSE_THREADS = 256, SIDE = LINE / 4 };  // threads; words of a line 
 template <class Element> struct Transpose {
     enum { EACH = 4 / sizeof(Element), ELEMENTS = SIDE * EACH, BITS = 8 * sizeof(Element) };
 
-    // Neighbours of a line, 0 where there are none.
+    // Neighbours of a line in a word; 0 outside.
     DEVICE u32 word(const Transposition &p, int line, int column)
     {
         if (line >= p.lines) return 0;
@@ -37,7 +37,7 @@ template <class Element> struct Transpose {
         return found;
     }
 
-    // Where a word of a line of the target is: lanes write words of lines, or of columns, to different banks.
+    // Offset of a word of a target line, swizzled so that lanes that write lines or columns hit different banks.
     DEVICE u32 place(u32 line, u32 word) { return line * LINE + ((word ^ (line / EACH % SIDE)) * 4); }
 
     DEVICE void load(const Transposition &p, u32 buffer, int line, int column, int across, int down)
