@@ -11,7 +11,7 @@ import pytest
 from conv2d_on_host import Case, Convolved, check, run_all
 
 from hpcai.kernels.conv2d import Shape
-from hpcai.kernels.conv2d.cuda.padding import Convolution, copies, temporaries
+from hpcai.kernels.conv2d.cuda.padding import Convolution, padding_copies, temporaries
 from hpcai.kernels.conv2d.cuda.tensors import layer_of
 from hpcai.kernels.cuda.tiling import MMA, SIMT, WGMMA, Tile
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
@@ -108,7 +108,7 @@ def test_weights_are_brought_by_boxes_where_a_line_is_of_one_tap() -> None:
 def test_only_what_has_to_be_is_copied_before() -> None:
     def copied(direction: str, shape: Shape, type: str = "bf16") -> list[tuple[str, int, int]]:
         task = Convolution(type, direction, layer_of(shape))
-        return [(each.array, each.narrow, each.wide) for each in copies(task)]
+        return [(each.array, each.narrow, each.wide) for each in padding_copies(task)]
 
     assert not [direction for direction in DIRECTIONS if copied(direction, PLAIN)]
     assert copied(FORWARD, STEM) == [("x", 3, 8), ("w", 3, 8)]

@@ -12,8 +12,7 @@ from conv2d_on_host import Case, Convolved, run_all
 from shares import every_other
 from test_cuda_conv2d import GROUPED, HALVES, LANES, LARGE, PADDED, PAIRED, PLAIN, POINTS, SHARING, STEM, WARPS
 
-from hpcai.kernels.conv2d.cuda import geometry as pictures
-from hpcai.kernels.conv2d.cuda import padding
+from hpcai.kernels.conv2d.cuda import geometry, padding
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 
@@ -129,19 +128,19 @@ def test_a_planted_fault_is_seen(case: Case, fault: Fault, libraries: dict[str, 
     print(fault.name, seen.value)
 
 
-def a_factor_one_less(divisor: pictures.Divisor) -> pictures.Divisor:
+def a_factor_one_less(divisor: geometry.Divisor) -> geometry.Divisor:
     return divisor._replace(factor=max(0, divisor.factor - 1))
 
 
-def a_shift_more(divisor: pictures.Divisor) -> pictures.Divisor:
+def a_shift_more(divisor: geometry.Divisor) -> geometry.Divisor:
     return divisor._replace(shift=divisor.shift + 1)
 
 
 @pytest.mark.parametrize("wrong", [a_factor_one_less, a_shift_more])
 def test_a_wrong_divisor_is_seen(wrong: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, right = Convolved(SPREADS if wrong is a_shift_more else SEES_WORDS), pictures.divisor
+    layer, right = Convolved(SPREADS if wrong is a_shift_more else SEES_WORDS), geometry.divisor
     run_all(layer)
-    for module in (pictures, padding):
+    for module in (geometry, padding):
         monkeypatch.setattr(module, "divisor", lambda number: wrong(right(number)))
     with pytest.raises(AssertionError):
         run_all(layer)

@@ -96,7 +96,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
         return lambda: (ran.append(launch), on_host.run(launch, "round robin"))[1]
 
     stand_ins = {
-        "place": lambda tensor: layout_of(tensor)._replace(device=0),
+        "layout_of": lambda tensor: layout_of(tensor)._replace(device=0),
         "gpu": lambda device: Gpu("the host", Target("sm_80", CUBIN, (8, 0)), 4, 0),
         "tile_of": lambda type, a, b, device: Tile(SIMT, 64, 64, 2, parts=3 if a.steps > 100 else 1),
         "encoded": on_host.encoded,
@@ -132,7 +132,7 @@ def test_operands_may_lie_anywhere(way: str, launched: list[Launch]) -> None:
 
 
 @pytest.mark.parametrize("gaps", [1, 2])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 def test_results_may_lie_anywhere(transposed: bool, gaps: int, launched: list[Launch]) -> None:
     a, b, whole = random(68, 36), random(36, 72), torch.full((200, 200), 99.0)
     c = (whole.t() if transposed else whole)[3:71, 5 : 5 + 72 * gaps : gaps]

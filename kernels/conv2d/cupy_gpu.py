@@ -1,9 +1,9 @@
-"""Convolution and its gradients on a GPU: conv2d.cu, on torch's memory and the stream that the caller works on.
+"""Convolution and its gradients on a GPU by conv2d.cu, in torch's memory, on the current stream.
 
-Tensors lie with the channels last (torch.channels_last); others are brought into that order and, of results, back. A
-convolution that takes every pixel is a product of matrices (gemm.cu). What is to be launched follows from where tensors
-lie, and is kept, so that nothing is planned from the second call on and nothing is ever waited for; the first one of a
-shape may compile, and measure which tile is the fastest (kernels/conv2d/cuda/autotune.py).
+Tensors are channels-last (torch.channels_last); others are converted, and results converted back. A layer that takes
+every pixel is a matrix product (gemm.cu). Launches follow from the addresses and are cached, so later calls plan
+nothing and never wait. The first call for a shape may compile kernels and time candidate tiles
+(kernels/conv2d/cuda/autotune.py).
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ PROVIDER = "custom"
 DEVICES = ("cuda",)
 
 LAST = torch.channels_last
-# Types of which a kernel is compiled where there is no GPU.
+# Types to compile in tests without a GPU.
 SHOWN = {FORWARD: ("fp32", "tf32", "bf16", "int8"), INPUT_GRADIENT: ("fp32", "fp16"), WEIGHT_GRADIENT: ("fp64", "bf16")}
 
 
@@ -55,23 +55,23 @@ def forward(
     relu: bool = False,
     factor: float = 1.0,
 ) -> None:
-    """y = relu(scale * factor * (x * w) + bias + added) in place, without what is not given.
+    """y = relu(scale * factor * (x * w) + bias + added) in place; terms that are not given are left out.
 
-    x is [batch, channels, height, width], w [filters, channels / groups, taps down, taps across], y and what is added
-    as the output; scale and bias are [filters]. All are of the same GPU; operands and result have the types of `type`
-    in KINDS, and bytes are neither scaled nor added to. y may be `added`; else it overlaps nothing that is given.
-    ValueError if they do not fit, Unavailable if the GPU has no instructions for the type.
+    x is [batch, channels, height, width], w [filters, channels / groups, taps down, taps across], y and `added` as the
+    output; scale and bias are [filters]. All tensors are on one GPU, with the types of `type` in KINDS; int8 has no
+    epilogue. y may be `added`, else it must not overlap an operand. ValueError if tensors do not fit, Unavailable if
+    the GPU lacks instructions for the type.
     """
     _compute(FORWARD, (x, w, y, bias, scale, added), type, window, relu, factor)
 
 
 def input_gradient(g: Tensor, w: Tensor, dx: Tensor, type: str, window: Window = Window()) -> None:  # noqa: B008
-    """dx, the gradient of x, in place, of g, that of y. As `forward`; dx overlaps neither g nor w. Not of bytes."""
+    """dx in place, of g, the gradient of y; as `forward`. dx must not overlap g or w. Not for int8."""
     _compute(INPUT_GRADIENT, (g, w, dx, None, None, None), type, window)
 
 
 def weight_gradient(x: Tensor, g: Tensor, dw: Tensor, type: str, window: Window = Window()) -> None:  # noqa: B008
-    """dw, the gradient of w, in place, of g, that of y. As `forward`; dw overlaps neither x nor g. Not of bytes."""
+    """dw in place, of x and g, the gradient of y; as `forward`. dw must not overlap x or g. Not for int8."""
     _compute(WEIGHT_GRADIENT, (x, g, dw, None, None, None), type, window)
 
 
@@ -93,7 +93,7 @@ def _compute(
 def plan(
     direction: str, type: str, given: ProductTensors, window: Window, relu: bool = False, factor: float = 1.0
 ) -> LaunchPlan | None:
-    """None if something has to be copied before."""
+    """The launch plan; None if a tensor must be copied first."""
     shape = shape_of(direction, given, window)
     check(shape, type, given, relu or factor != 1.0)
     if type == "int8" and direction != FORWARD:
@@ -118,7 +118,7 @@ def plan(
 def _copied(
     direction: str, given: tuple[Any, ...], type: str, window: Window, relu: bool, factor: float
 ) -> None:
-    """The same with all in the order that the kernels want."""
+    """Compute with tensors in the layout of the kernels."""
     a, b, c, bias, scale, added = given
     one, other, more = (each if each is None or in_order(layout_of(each)) else _ordered(each) for each in (a, b, added))
     result = c if in_order(layout_of(c)) else torch.empty_like(c, memory_format=LAST)
@@ -129,7 +129,7 @@ def _copied(
 
 
 def _ordered(tensor: Tensor) -> Tensor:
-    """A copy with the channels last, in memory of its own, which begins where vectors may."""
+    """A channels-last copy, aligned for vectors."""
     return tensor.clone(memory_format=LAST)
 
 
@@ -153,7 +153,7 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
 
 
 def programs(target: Target) -> Iterator[Program]:
-    """Kernels of each direction and engine, of the smallest tiles: what shows without a GPU that sources compile."""
+    """Kernels of each direction and engine, of the smallest tile, to test compilation without a GPU."""
     yield from padding.programs()
     for direction, types in SHOWN.items():
         for type in types:

@@ -1,4 +1,4 @@
-"""The matrix product on a GPU: gemm.cu, on torch's memory and the stream that the caller works on, without waiting.
+"""Matrix product on a GPU by gemm.cu, in torch's memory, on the current stream, without waiting.
 
 The launches follow from the addresses and strides of the matrices and are cached: from the second call on, a product of
 the same matrices is looked up. The first call for a shape may compile kernels and time candidate tiles
@@ -30,7 +30,7 @@ from .cuda.tensors import ProductTensors, check, is_contiguous, layout_of, opera
 PROVIDER = "custom"
 DEVICES = ("cuda",)
 
-KNOWN = 4096  # products whose launches are kept
+KNOWN = 4096  # cached launch plans
 
 
 def gemm(
@@ -45,12 +45,12 @@ def gemm(
     relu: bool = False,
     factor: float = 1.0,
 ) -> None:
-    """C = relu(scale * factor * A B + bias + added) in place, without what is not given.
+    """C = relu(scale * factor * A B + bias + added) in place; terms that are not given are left out.
 
-    A is [m, k], B [k, n], C and what is added [m, n], which may be C itself; scale and bias are [n], a number a column.
-    All are of the same GPU; operands and result have the types of `type` in KINDS. Matrices lie by rows or by columns,
-    with any distance between these; what lies otherwise is copied. A product of bytes is neither scaled nor added to.
-    ValueError if they do not fit, Unavailable if the GPU has no instructions for the type.
+    A is [m, k], B [k, n], C and `added` [m, n]; `added` may be C itself. scale and bias are [n], one number a column.
+    All tensors are on one GPU, with the types of `type` in KINDS. Matrices may be row- or column-major with any pitch;
+    others are copied. int8 products have no epilogue. ValueError if tensors do not fit, Unavailable if the GPU lacks
+    instructions for the type.
     """
     given = (a, b, c, bias, scale, added)
     places = ProductTensors(
@@ -65,7 +65,7 @@ def gemm(
 
 @lru_cache(KNOWN)
 def plan(type: str, given: ProductTensors, relu: bool = False, factor: float = 1.0) -> LaunchPlan | None:
-    """None if something has to be copied before."""
+    """The launch plan; None if a tensor must be copied first."""
     check(type, given, relu or factor != 1.0)
     kind, (a, b, c, bias, scale, added) = KINDS[type], given
     left, right = operand(a, kind.operand_bytes), operand(b.transposed, kind.operand_bytes)
@@ -83,14 +83,14 @@ def plan(type: str, given: ProductTensors, relu: bool = False, factor: float = 1
 
 
 def _usable(given: ProductTensors) -> bool:
-    """Whether what the result is made with lies as it has to."""
+    """Whether the operands of the epilogue have the required layout."""
     vectors = [each for each in (given.bias, given.scale) if each]
     whole = all(each.dtype == "float32" and is_contiguous(each) for each in vectors)
     return whole and (given.added is None or given.added.strides == given.c.strides)
 
 
 def _copied(given: tuple[Any, ...], type: str, relu: bool, factor: float) -> None:
-    """The same where something does not lie as the kernels want it: turned without a copy, else copied."""
+    """Compute with tensors in a supported layout: transposed without a copy, else copied."""
     a, b, c, bias, scale, added = given
     if c.stride(0) == 1 != c.stride(1) and bias is None and scale is None:
         more = None if added is None else added.t()
@@ -120,7 +120,7 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
 
 
 def programs(target: Target) -> list[Program]:
-    """One kernel of each type and engine, of the smallest tile: what shows without a GPU that the source compiles."""
+    """One kernel of each type and engine, of the smallest tile, to test compilation without a GPU."""
     lying = Operand(ALIGNMENT, ALIGNMENT, 1, ALIGNMENT, BY_ROWS)
     pairs = [(type, engine) for type in KINDS for engine in engines(type, target, boxes=True)]
     return [

@@ -1,4 +1,4 @@
-"""Which tiles are likely to compute a convolution fastest, by counting: pure numbers, the same on every machine."""
+"""Cost model that ranks tiles of a convolution by estimated clocks; the same on every machine."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,16 +10,16 @@ from ...gemm.cuda.cost_model import BANDWIDTH, BEGINNING, CLOCKS, LAUNCH, LOADS,
 from ...spec import INPUT_GRADIENT, WEIGHT_GRADIENT
 from .padding import Convolution, products
 
-# Clocks of the warps that gather: for each line of a tile, and for each of its rows there.
+# Clocks of gathering: for each line of a tile, and for each of its rows.
 OF_LINE, OF_ROW = 120, 1.5
-WAVES = (1, 2, 3, 4)  # tasks of a multiprocessor that steps are cut for
-LINES_OF_PART = 8  # at least
+WAVES = (1, 2, 3, 4)  # waves of tasks that split-K aims at
+LINES_OF_PART = 8  # lines of a split-K part, at least
 
 
 def ranked(task: Convolution, target: Target, processors: int) -> list[Tile]:
-    """The tiles that a convolution may be computed by on a GPU, the likely fastest first; those not far behind.
+    """The tiles within a factor WORSE of the best estimate, the best first.
 
-    Empty where the GPU has no instructions for it.
+    Empty if the GPU lacks instructions for it.
     """
     engines = gathering_engines(task.type, task.direction, target)
     tiles = [tile for engine in engines for tile in gathering(task.type, task.direction, engine, target, _boxes(task))]
@@ -30,13 +30,13 @@ def ranked(task: Convolution, target: Target, processors: int) -> list[Tile]:
 
 
 def _boxes(task: Convolution) -> bool:
-    """Whether the copy engine can bring the operand that is not gathered: a line of steps has filters of one tap."""
+    """Whether TMA can load the operand that is not gathered: a line of steps must have filters of one tap."""
     whole = task.padded.filters % (LINE // task.kind.operand_bytes) == 0
     return task.direction != INPUT_GRADIENT or whole
 
 
 def _with_split_k(task: Convolution, tile: Tile, processors: int) -> Iterator[Tile]:
-    """The tile with the steps whole, and in as many parts as make tasks for all multiprocessors."""
+    """The tile without split-K, and with split-K that gives all multiprocessors tasks."""
     yield tile
     (rows, columns, steps), *others = products(task)
     tiles = task.layer.groups * -(-rows // (tile.rows * tile.cluster)) * -(-columns // tile.columns)
@@ -46,9 +46,7 @@ def _with_split_k(task: Convolution, tile: Tile, processors: int) -> Iterator[Ti
 
 
 def estimate(task: Convolution, tile: Tile, processors: int) -> float:
-    """Clocks of a convolution's products, each of them those of the multiprocessor with most tiles, and of what adds
-    parts up.
-    """
+    """Clocks of the products of a convolution, each those of its busiest multiprocessor, plus the split-K reduction."""
     kind, groups = task.kind, task.layer.groups
     clocks = 0.0
     for rows, columns, steps in products(task):
@@ -64,7 +62,7 @@ def estimate(task: Convolution, tile: Tile, processors: int) -> float:
 
 
 def _of_line(task: Convolution, tile: Tile) -> float:
-    """Clocks for a line of steps: of the products, or of those who gather meanwhile."""
+    """Clocks of a line of steps: the maximum of products and gathering."""
     share = tile.rows + tile.columns / tile.cluster
     multiplied = CLOCKS[tile.engine] * (tile.rows * tile.columns + LOADS * share)
     gathered = tile.columns if task.direction == WEIGHT_GRADIENT else tile.rows

@@ -1,8 +1,8 @@
-"""What has to be launched for a convolution of pictures with the channels last, by kernels/conv2d/cuda/conv2d.cu.
+"""Launches of a channels-last convolution by kernels/conv2d/cuda/conv2d.cu.
 
-Its three directions are products whose operands are gathered. All arrays are in one piece: pictures [images, height,
-width, groups x channels], weights [filters of all groups, taps down, taps across, channels]. Channels and, in
-gradients, filters of a group are whole vectors of 16 bytes; kernels/conv2d/cuda/padding.py makes them so.
+All three directions are products with one gathered operand. Arrays are contiguous: images [images, height, width,
+groups x channels], weights [filters of all groups, taps down, taps across, channels]. Channels and, in gradients,
+filters of a group are multiples of 16 bytes; padding.py ensures it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,9 +34,9 @@ from ...spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from .geometry import GEOMETRY, IMAGE, WEIGHTS, ConvolutionLayer, forward_reach, geometry, phase_reaches, weights
 
 SOURCE = "conv2d/cuda/conv2d.cu"
-MOST_PHASES = 4  # of a launch
-REDUCTION_THREADS = 256  # threads
-# What the kernels call a direction, and whether the weights lie by columns.
+MOST_PHASES = 4  # phases of a launch
+REDUCTION_THREADS = 256  # threads of a block of the split-K reduction
+# Definition of each direction, and whether the weights are MN-major.
 DEFINED = {
     FORWARD: ("USE_CORRELATION", 0),
     INPUT_GRADIENT: ("USE_CORRELATION", 1),
@@ -55,7 +55,7 @@ SPLIT_K = structure(("parts", "u8"), ("count", "i4"), ("p", PARAMETERS))
 
 @dataclass(frozen=True)
 class LaunchConfig:
-    """A product: its type, what is computed on, what makes tensor maps, and the memory that sums of parts may take."""
+    """Type, tile, multiprocessors, encoder of tensor maps, and memory for the partial sums of split-K."""
 
     type: str
     tile: Tile
@@ -65,26 +65,26 @@ class LaunchConfig:
 
     @property
     def kind(self) -> Kind:
-        """Of the type."""
+        """Types of the product."""
         return KINDS[self.type]
 
 
 @dataclass(frozen=True)
 class Work:
-    """A product's parameters, apart from those of its phases; `rows` and `columns` are those of a group's result."""
+    """Parameters of a product without those of its phases; `rows` and `columns` are those of a group's result."""
 
     direction: str
     groups: int
     rows: int
     columns: int
     result: Result
-    other: Operand  # of all groups, as the product has it
+    other: Operand  # of all groups, in the layout of the product
     fields: dict[str, Any]
     phases: list[dict[str, Any]] = field(default_factory=list)
 
 
 def forward(config: LaunchConfig, layer: ConvolutionLayer, x: int, w: int, result: Result) -> list[Launch]:
-    """y of pictures at address x and weights at w."""
+    """y of images at address x and weights at w."""
     down, across, inner = forward_reach(layer.down), forward_reach(layer.across), layer.taps * layer.channels
     fields = {
         "image": _image(x, layer.down.size, layer.across.size, layer.groups * layer.channels),
@@ -101,7 +101,7 @@ def forward(config: LaunchConfig, layer: ConvolutionLayer, x: int, w: int, resul
 def input_gradient(
     config: LaunchConfig, layer: ConvolutionLayer, g: int, w: int, result: Result, columns: int
 ) -> list[Launch]:
-    """dx of the gradient of y at address g and weights at w, of so many of the channels of each group."""
+    """dx of the gradient of y at address g and weights at w, for the first `columns` channels of each group."""
     down, across, pitch, inner = layer.down, layer.across, result.pitch, layer.taps * layer.channels
     fields = {
         "image": _image(g, down.result, across.result, layer.groups * layer.filters),
@@ -113,7 +113,7 @@ def input_gradient(
     weights_operand = Operand(w, inner, layer.groups * layer.filters, inner, BY_COLUMNS)
     work = Work(INPUT_GRADIENT, layer.groups, pixels, columns, result, weights_operand, fields)
     reaches = phase_reaches(layer)
-    if len(reaches) > 1:  # phases are computed at the same time, and none in parts
+    if len(reaches) > 1:  # phases run concurrently, without split-K
         config = replace(config, tile=replace(config.tile, parts=1))
     for one, other in reaches:
         seen = geometry(layer, one, other, layer.filters)
@@ -127,9 +127,9 @@ def input_gradient(
 def weight_gradient(
     config: LaunchConfig, layer: ConvolutionLayer, x: int, g: int, result: Result, rows: int
 ) -> list[Launch]:
-    """dw [filters of all groups, taps, channels] of pictures at address x and the gradient of y at g.
+    """dw [filters of all groups, taps, channels] of images at address x and the gradient of y at g.
 
-    It is of the first `rows` filters of each group.
+    For the first `rows` filters of each group.
     """
     down, across, inner = forward_reach(layer.down), forward_reach(layer.across), layer.taps * layer.channels
     filters = layer.groups * layer.filters
@@ -145,7 +145,7 @@ def weight_gradient(
 
 
 def workspace_bytes(type: str, tile: Tile, groups: int, rows: int, columns: int, steps: int) -> int:
-    """Memory for the sums of parts; none where the steps are not cut."""
+    """Bytes for the partial sums of split-K; 0 without it."""
     kind = KINDS[type]
     parts = rasterization(tile, rows, columns, steps, LINE // kind.operand_bytes, 1)[2]
     return groups * parts * rows * columns * kind.sum_bytes if parts > 1 else 0
@@ -203,13 +203,13 @@ def _parameters(fields: dict[str, Any], phases: Sequence[dict[str, Any]]) -> Any
 
 
 def uses_tma(config: LaunchConfig, work: Work) -> bool:
-    """Whether the copy engine brings the other operand: where a line of steps is of one tap."""
+    """Whether TMA loads the other operand: a line of steps must belong to one tap."""
     of_one_tap = work.other.lines // work.groups % (LINE // config.kind.operand_bytes) == 0
     return config.tile.engine == WGMMA and (work.direction != INPUT_GRADIENT or of_one_tap)
 
 
 def program(type: str, direction: str, tile: Tile, use_tma: bool = True, partial: bool = False) -> Program:
-    """The kernel of a direction's products; `boxed`: the copy engine brings what is not gathered."""
+    """The kernel of a direction; `use_tma`: TMA loads the operand that is not gathered."""
     kind, (name, transposed) = KINDS[type], DEFINED[direction]
     of_types = (("USE_TYPE", kind.name), ("USE_STORED", kind.sums if partial else kind.name))
     of_work = ((name, 1), ("USE_TRANSPOSED", transposed), ("USE_SPLIT_K", int(partial)))

@@ -1,7 +1,7 @@
-"""What has to be launched for a convolution of any channels and filters: these made whole vectors, then the products.
+"""Launches of a convolution with any numbers of channels and filters: padding, products, removal of padding.
 
-The kernels copy vectors of 16 bytes, so the channels of each group's pixels and, in gradients, its filters have to be
-whole vectors: what is not is copied before, with zeros behind, and a gradient of weights afterwards without them.
+The kernels copy vectors of 16 bytes, so the channels of a group and, in gradients, its filters must be whole vectors.
+Other operands are copied with zero padding before, and a padded weight gradient is copied without it afterwards.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from .launches import Encode, LaunchConfig
 
 SOURCE = "conv2d/cuda/repack.cu"
 THREADS, MOST_BLOCKS = 256, 2**16
-VECTOR, BEGINNING = 16, 256  # bytes; temporaries begin at multiples of so many
+VECTOR, BEGINNING = 16, 256  # bytes; alignment of temporaries
 ELEMENTS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 REPACKED = structure(
     *(("source", "u8"), ("target", "u8"), ("of_line", DIVISOR)),
@@ -27,7 +27,7 @@ REPACKED = structure(
 
 
 class Copy(NamedTuple):
-    """Lines of `narrow` elements of an array copied to lines of `wide`, or back."""
+    """Copy of lines of `narrow` elements of an array to lines of `wide` elements, or back."""
 
     array: str
     lines: int
@@ -37,9 +37,9 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class Convolution:
-    """A direction of a convolution, in a type of KINDS, with the channels and filters that its tensors have.
+    """A direction of a convolution in a type of KINDS, with the channels and filters of its tensors.
 
-    ValueError where coordinates, pixels or steps are more than the kernels can count.
+    ValueError if coordinates, pixels or steps exceed the limits of the kernels.
     """
 
     type: str
@@ -56,12 +56,12 @@ class Convolution:
 
     @property
     def kind(self) -> Kind:
-        """Of the type."""
+        """Types of the product."""
         return KINDS[self.type]
 
     @property
     def padded(self) -> ConvolutionLayer:
-        """The layers as the products have them."""
+        """The padded layer, as the products compute it."""
         unit = VECTOR // self.kind.operand_bytes
         filters = self.layer.filters if self.direction == FORWARD else _multiple(self.layer.filters, unit)
         return replace(self.layer, channels=_multiple(self.layer.channels, unit), filters=filters)
@@ -72,7 +72,7 @@ def _multiple(size: int, unit: int) -> int:
 
 
 def padding_copies(task: Convolution) -> list[Copy]:
-    """What is copied before the products, in this order: the arrays `x`, `w` and `g`, as far as they are operands."""
+    """Copies before the products, in order: of the arrays `x`, `w` and `g`, as far as they are operands."""
     layer, padded = task.layer, task.padded
     lines, found = layer.groups * layer.filters * layer.taps, []
     if task.direction != INPUT_GRADIENT:
@@ -82,14 +82,14 @@ def padding_copies(task: Convolution) -> list[Copy]:
         found.append(Copy("g", layer.pixels * layer.groups, layer.filters, padded.filters))
     if task.direction != WEIGHT_GRADIENT:
         found.append(Copy("w", lines, layer.channels, padded.channels))
-    if task.direction == INPUT_GRADIENT:  # with its filters, each of them all its taps
+    if task.direction == INPUT_GRADIENT:  # filters with all their taps
         filter = layer.taps * padded.channels
         found.append(Copy("w", layer.groups, layer.filters * filter, padded.filters * filter))
     return [copy for copy in found if copy.narrow != copy.wide]
 
 
 def temporaries(task: Convolution, tile: Tile) -> list[int]:
-    """Bytes of what each of `copies` makes; of a result that is copied back, or 0; and of the sums of parts, or 0."""
+    """Bytes of each padded copy, of a padded result or 0, and of partial sums or 0."""
     layer, padded = task.layer, task.padded
     sizes = [copy.lines * copy.wide * task.kind.operand_bytes for copy in padding_copies(task)]
     back = task.direction == WEIGHT_GRADIENT and layer.channels != padded.channels
@@ -101,7 +101,7 @@ def temporaries(task: Convolution, tile: Tile) -> list[int]:
 
 
 def products(task: Convolution) -> list[tuple[int, int, int]]:
-    """Rows, columns and steps of each product of a group: one, or one of each phase."""
+    """Rows, columns and steps of the products of a group: one, or one for each phase."""
     layer, padded = task.layer, task.padded
     if task.direction == FORWARD:
         return [(layer.pixels, layer.filters, layer.taps * padded.channels)]
@@ -114,7 +114,7 @@ def products(task: Convolution) -> list[tuple[int, int, int]]:
 
 
 def workspace_bytes(task: Convolution, tile: Tile) -> int:
-    """Memory for all temporaries."""
+    """Bytes of all temporaries."""
     return sum(temporaries(task, tile))
 
 
@@ -127,10 +127,10 @@ def launches(
     result: Result,
     workspace: int,
 ) -> list[Launch]:
-    """Kernels that compute `result` in this order, from the arrays `x`, `w` or `g` at these addresses.
+    """Kernels that compute `result`, in order, from the arrays `x`, `w` or `g` at these addresses.
 
-    Pictures lie [images, height, width, channels], weights [filters, taps down, taps across, channels], in one piece.
-    `workspace` is the address of `workspace_bytes`; `encode` makes tensor maps (`tensor_map.encoded`).
+    Images are [images, height, width, channels], weights [filters, taps down, taps across, channels], contiguous.
+    `workspace` is the address of `workspace_bytes` bytes; `encode` makes tensor maps (`tensor_map.encoded`).
     """
     *sizes, back, _ = temporaries(task, tile)
     places, found, free = dict(addresses), [], workspace
@@ -157,7 +157,7 @@ def _products(task: Convolution, config: LaunchConfig, places: dict[str, int], r
 
 
 def programs() -> Iterator[Program]:
-    """Those of all types that are not the products."""
+    """The kernels of all types that copy."""
     yield from (_program(name, nbytes) for name in ("widen", "narrow") for nbytes in ELEMENTS)
 
 
@@ -166,7 +166,7 @@ def _program(name: str, nbytes: int) -> Program:
 
 
 def repacked(nbytes: int, name: str, source: int, target: int, copy: Copy) -> Launch:
-    """Lines copied by `widen` or `narrow`, of elements of so many bytes."""
+    """The launch of `widen` or `narrow`, for elements of `nbytes` bytes."""
     of_line = copy.wide * nbytes // VECTOR
     vectors = copy.lines * of_line
     given = {"source": source, "target": target, "of_line": divisor(of_line), "vectors": vectors}

@@ -1,4 +1,4 @@
-"""Which convolution tensors are the operands and the result of, from addresses, sizes and strides as torch has them."""
+"""Layer and operands of a convolution from addresses, sizes and strides of torch tensors."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from .geometry import Axis, ConvolutionLayer
 
 
 class Window(NamedTuple):
-    """How pixels of the output see those of the input; pairs are (down, across)."""
+    """Stride, padding, dilation and groups; pairs are (down, across)."""
 
     stride: Pair = (1, 1)
     padding: Pair = (0, 0)
@@ -19,7 +19,7 @@ class Window(NamedTuple):
 
 
 def shape_of(direction: str, given: ProductTensors, window: Window) -> Shape:
-    """The layer that has these operands and that result. ValueError if there is none."""
+    """The layer of these operands and result. ValueError if there is none."""
     sizes = [each.size for each in by_name(direction, given)]
     if any(len(size) != 4 for size in sizes):
         raise ValueError(f"conv2d of {sizes}, input, weights and output; allowed: four dimensions each")
@@ -38,7 +38,7 @@ def by_name(direction: str, given: ProductTensors) -> tuple[TensorLayout, Tensor
 
 
 def check(shape: Shape, type: str, given: ProductTensors, changed: bool) -> None:
-    """ValueError that says what does not fit a convolution of that shape and type, whose sums are `changed` or not."""
+    """Raise ValueError if tensors do not fit a convolution; `changed`: the epilogue has a factor or a ReLU."""
     if type not in KINDS:
         raise ValueError(f"conv2d in {type}; allowed: {', '.join(KINDS)}")
     kind, further = KINDS[type], [each and each.size for each in given[3:]]
@@ -56,14 +56,14 @@ def check(shape: Shape, type: str, given: ProductTensors, changed: bool) -> None
 
 
 def usable(given: ProductTensors) -> bool:
-    """Whether all lies as the kernels want it."""
+    """Whether the kernels can use the tensors without a copy."""
     pictures = [each for each in (given.a, given.b, given.c, given.added) if each]
     vectors = [each for each in (given.bias, given.scale) if each]
     return all(each.dtype == "float32" and is_contiguous(each) for each in vectors) and all(map(in_order, pictures))
 
 
 def in_order(at: TensorLayout) -> bool:
-    """Whether the channels are last in memory, all is in one piece, and begins where vectors of 16 bytes may."""
+    """Whether a tensor is channels-last, contiguous, and aligned to 16 bytes."""
     _, channels, height, width = at.size
     wanted = (height * width * channels, 1, width * channels, channels)
     lies = all(size == 1 or own == right for size, own, right in zip(at.size, at.strides, wanted, strict=True))
@@ -71,13 +71,13 @@ def in_order(at: TensorLayout) -> bool:
 
 
 def takes_every_pixel(shape: Shape) -> bool:
-    """Whether it is a product of matrices: each output is of one pixel, and of all its channels."""
+    """Whether the layer is a matrix product: 1 x 1, stride 1, no padding, one group."""
     plain = shape.kernel == shape.stride == (1, 1) and shape.padding == (0, 0)
     return plain and shape.groups == 1
 
 
 def as_matrices(direction: str, given: ProductTensors) -> ProductTensors:
-    """The same as a product A B: of pixels by channels, filters by channels and pixels by filters."""
+    """The tensors of the equivalent product A B, from pixels x channels, filters x channels and pixels x filters."""
     x, w, y = (_matrix(each) for each in by_name(direction, given))
     a, b, c = {FORWARD: (x, w.transposed, y), INPUT_GRADIENT: (y, w, x), WEIGHT_GRADIENT: (y.transposed, x, w)}[
         direction
@@ -91,7 +91,7 @@ def _matrix(at: TensorLayout) -> TensorLayout:
 
 
 def layer_of(shape: Shape) -> ConvolutionLayer:
-    """The shape as the kernels' plans have it."""
+    """The layer in the form of the kernels' plans."""
     window = (shape.kernel, shape.stride, shape.padding, shape.dilation)
     down, across = (Axis(*side) for side in zip((shape.height, shape.width), shape.y[2:], *window, strict=True))
     return ConvolutionLayer(shape.batch, shape.w[1], shape.filters // shape.groups, shape.groups, down, across)

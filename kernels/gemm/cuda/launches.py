@@ -1,4 +1,4 @@
-"""What has to be launched for a product of two matrices in memory, by kernels/gemm/cuda/gemm.cu."""
+"""Launches of a product of two matrices in memory, by kernels/gemm/cuda/gemm.cu."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,22 +41,22 @@ Encode = Callable[[Tiled], Any]
 
 
 def needs_transpose(kind: Kind, engine: str, operand: Operand) -> bool:
-    """Whether an operand must lie by rows, and does not: tensor cores turn numbers of 16 bits only.
+    """Whether an operand is MN-major and its engine cannot read it: tensor cores transpose 16-bit numbers only.
 
-    Those of 32 bits a warp can load one by one.
+    mma.sync loads 32-bit numbers one by one.
     """
     return operand.layout == BY_COLUMNS and (kind.operand_bytes == 1 or (kind.name == "Tf32" and engine == WGMMA))
 
 
 def k_major_copy(kind: Kind, operand: Operand, address: int = ALIGNMENT) -> Operand:
-    """The operand as it lies when it is turned; its lines begin at multiples of 16 bytes."""
+    """Layout of the transposed copy of an operand; lines begin at multiples of 16 bytes."""
     unit = ALIGNMENT // kind.operand_bytes
     pitch = -(-operand.lines // unit) * unit
     return Operand(address, pitch, operand.columns, operand.lines, BY_ROWS)
 
 
 def workspace_bytes(type: str, a: Operand, b: Operand, tile: Tile) -> int:
-    """Memory for operands that are turned and for the sums of parts; none where that is not needed."""
+    """Bytes for transposed operands and for the partial sums of split-K."""
     kind = KINDS[type]
     parts = _rasterization(kind, a, b, tile, 1)[2]
     sums = parts * a.rows * b.rows * kind.sum_bytes if parts > 1 else 0
@@ -64,7 +64,7 @@ def workspace_bytes(type: str, a: Operand, b: Operand, tile: Tile) -> int:
 
 
 def transposed_bytes(kind: Kind, engine: str, operand: Operand) -> int:
-    """Of an operand that is turned for an engine; else 0."""
+    """Bytes of the transposed copy of an operand; 0 without one."""
     copy = k_major_copy(kind, operand)
     return copy.lines * copy.pitch * kind.operand_bytes if needs_transpose(kind, engine, operand) else 0
 
@@ -72,10 +72,10 @@ def transposed_bytes(kind: Kind, engine: str, operand: Operand) -> int:
 def launches(
     type: str, a: Operand, b: Operand, result: Result, tile: Tile, processors: int, workspace: int, encode: Encode
 ) -> list[Launch]:
-    """Kernels that compute `result` in this order: what turns operands, the product and, if its steps are cut, what
-    adds its parts up; none if there is no result.
+    """Kernels that compute `result`, in order: transposes, the product, the split-K reduction; none for an empty
+    result.
 
-    `workspace` is the address of `workspace_bytes`; `encode` makes tensor maps (`tensor_map.encoded`).
+    `workspace` is the address of `workspace_bytes` bytes; `encode` makes tensor maps (`tensor_map.encoded`).
     """
     if not a.rows or not b.rows:
         return []
@@ -91,7 +91,7 @@ def launches(
 
 
 def transpose_launch(kind: Kind, source: Operand, target: Operand, program: Program) -> Launch:
-    """`source` laid as `target`, by a kernel of the program's file."""
+    """The launch that transposes `source` into `target`, from the file of the program."""
     words, side = target.pitch * kind.operand_bytes // WORD, LINE // kind.operand_bytes
     given: dict[str, Any] = {"source": source.address, "target": target.address, "words": words}
     given |= {name: getattr(source, name) for name in ("pitch", "lines", "columns")}
@@ -150,7 +150,7 @@ def _matrix(operand: Operand) -> tuple[int, int, int, int]:
 
 
 def tma_box(kind: Kind, operand: Operand, rows: int) -> Tiled:
-    """What the copy engine brings at once: so many rows with a line of steps, or a line of rows with as many steps."""
+    """Tensor map of an operand: boxes of `rows` rows and a line of steps, or a line of rows and as many steps."""
     line = LINE // kind.operand_bytes
     box = (line, rows if operand.layout == BY_ROWS else line)
     sizes, pitch = (operand.columns, operand.lines), operand.pitch * kind.operand_bytes
@@ -159,7 +159,7 @@ def tma_box(kind: Kind, operand: Operand, rows: int) -> Tiled:
 
 
 def definitions(kind: Kind, a: Operand, b: Operand, tile: Tile, stored: str) -> tuple[tuple[str, Any], ...]:
-    """What gemm.cu is compiled for."""
+    """Definitions of gemm.cu."""
     layouts = (("USE_A_LAYOUT", a.layout), ("USE_B_LAYOUT", b.layout))
     pieces = min(operand.piece(kind.operand_bytes) for operand in (a, b))
     piece = () if tile.engine == WGMMA else (("USE_PIECE", pieces),)

@@ -1,4 +1,4 @@
-"""Where the matrices of a product lie, from addresses, sizes and strides as torch has them: pure numbers."""
+"""Operands of a product from addresses, sizes and strides of torch tensors; no device needed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 Size = tuple[int, ...]
 
-LARGEST = 2**31 - 2**10  # rows, columns and steps: they are counted in 32 bits, to the end of the last tile
-FURTHEST = 2**40  # bytes from a line to the next, of tensor maps
+LARGEST = 2**31 - 2**10  # largest number of rows, columns and steps: 32-bit indices up to the end of the last tile
+FURTHEST = 2**40  # largest line pitch of tensor maps in bytes
 
 
 class TensorLayout(NamedTuple):
-    """A tensor as a kernel finds it: its address, torch's name of its type, sizes, strides in elements, and its GPU."""
+    """Address, type name, sizes, strides in elements, and GPU of a tensor."""
 
     address: int
     dtype: str
@@ -28,12 +28,12 @@ class TensorLayout(NamedTuple):
 
     @property
     def transposed(self) -> TensorLayout:
-        """Of the transposed matrix."""
+        """Layout of the transposed matrix."""
         return self._replace(size=self.size[::-1], strides=self.strides[::-1])
 
 
 def layout_of(tensor: torch.Tensor) -> TensorLayout:
-    """Of a tensor; the GPU is -1 if it is none."""
+    """Layout of a tensor; GPU -1 on a host."""
     return TensorLayout(
         tensor.data_ptr(), _name(tensor.dtype), tuple(tensor.shape), tensor.stride(), tensor.get_device()
     )
@@ -45,7 +45,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 class ProductTensors(NamedTuple):
-    """The tensors of a product C = scale * A B + bias + added."""
+    """Tensors of a product C = scale * A B + bias + added."""
 
     a: TensorLayout
     b: TensorLayout
@@ -56,7 +56,7 @@ class ProductTensors(NamedTuple):
 
 
 def check(type: str, given: ProductTensors, changed: bool = False) -> None:
-    """ValueError that says what does not fit a product of that type, whose sums are `changed` or not."""
+    """Raise ValueError if tensors do not fit a product of that type; `changed`: the epilogue has a factor or a ReLU."""
     if type not in KINDS:
         raise ValueError(f"gemm in {type}; allowed: {', '.join(KINDS)}")
     kind, matrices = KINDS[type], [each for each in (*given[:3], given.added) if each]
@@ -83,9 +83,9 @@ def _check_sizes(a: Size, b: Size, c: Size, further: list[Size | None]) -> None:
 
 
 def operand(at: TensorLayout, itemsize: int) -> Operand | None:
-    """A matrix of rows and steps, where it lies; None if neither rows nor steps are in one piece.
+    """Layout of a matrix of rows and steps; None if neither rows nor steps are contiguous.
 
-    Where both are, the layout that can be copied in larger pieces.
+    If both are, the layout with larger aligned pieces.
     """
     (rows, steps), (row, step) = at.size, at.strides
     candidates = []
@@ -97,13 +97,13 @@ def operand(at: TensorLayout, itemsize: int) -> Operand | None:
 
 
 def _pitch(lines: int, stride: int, columns: int, itemsize: int) -> int:
-    """From a line to the next; where there is no next one, whatever suits the copies best."""
+    """Elements from line to line; for a single line, the value with the best alignment."""
     unit = max(1, ALIGNMENT // itemsize)
     return stride if lines > 1 else -(-columns // unit) * unit
 
 
 def tma_can_read(type: str, operand: Operand) -> bool:
-    """Whether the copy engine can read it, as it lies or as it is turned: not nothing, and lines at multiples of 16."""
+    """Whether TMA can read an operand, or its transposed copy: not empty, lines at multiples of 16 bytes."""
     kind = KINDS[type]
     read = k_major_copy(kind, operand) if needs_transpose(kind, WGMMA, operand) else operand
     pitch = read.pitch * kind.operand_bytes
@@ -112,12 +112,12 @@ def tma_can_read(type: str, operand: Operand) -> bool:
 
 
 def row_pitch(at: TensorLayout, itemsize: int) -> int | None:
-    """Elements from a row of a result to the next; None if its rows are not in one piece, or not apart."""
+    """Elements between rows of a result; None if rows are not contiguous or overlap."""
     (rows, columns), (row, column) = at.size, at.strides
     pitch = _pitch(rows, row, columns, itemsize)
     return pitch if (column == 1 or columns <= 1) and pitch >= columns else None
 
 
 def is_contiguous(vector: TensorLayout) -> bool:
-    """Whether its elements are neighbours; what lies behind a single one does not matter."""
+    """Whether the elements of a vector are contiguous."""
     return vector.strides == (1,) or vector.size == (1,)
