@@ -50,10 +50,10 @@ def test_every_sum_takes_every_step(dtype: str, engine: str, schedule: str) -> N
     assert (sums == shape.steps).all() and residual(dtype, shape, sums) == 0
 
 
-LOOP = "; iteration < p.iterations; ++iteration)\n        UNROLLED\n        for (int step"
+LOOP = "; iteration < p.iterations; ++iteration)\n        UNROLL\n        for (int step"
 FAULTS = [
-    ("a barrier", "tf32", WGMMA, "    wait_for_block();\n", ""),
-    ("the last products", "bf16", WGMMA, "    wait_for_products<0>();\n", ""),
+    ("a barrier", "tf32", WGMMA, "    sync_block();\n", ""),
+    ("the last products", "bf16", WGMMA, "    wgmma_wait<0>();\n", ""),
     ("a part of a tile", "bf16", WGMMA, "rows * VECTORS", "rows * (VECTORS - 1)"),
     ("the other row", "int8", WGMMA, "? odd : even", "? even : even + 1"),
     ("a part twice", "fp16", MMA, "(tile + part) % PARTS", "tile % PARTS"),

@@ -94,7 +94,7 @@ def test_the_cuda_kernels_run_on_the_host_keep_the_boxes_of_the_reference(name: 
     assert np.array_equal(by_cuda(name, schedule), reference.nms(*CASES[name]))
 
 
-BARRIER = "wait_for_block();"
+BARRIER = "sync_block();"
 FAULTS = [(cupy_gpu.COMPARE, BARRIER, "", 0), *((cupy_gpu.SCAN, BARRIER, "", place) for place in (1, 2))]
 FAULTS += [
     (cupy_gpu.COMPARE, "> place", "> place + 1", 0),
