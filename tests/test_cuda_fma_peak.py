@@ -58,7 +58,7 @@ FAULTS = [
     ("the other row", "int8", WGMMA, "? odd : even", "? even : even + 1"),
     ("a part twice", "fp16", MMA, "(tile + part) % PARTS", "tile % PARTS"),
     ("half of the steps", "fp64", MMA, "4 * four + lane % 4", "4 * four + lane % 2"),
-    ("a iteration", "fp32", SIMT, f"iteration = 0{LOOP}", f"iteration = 1{LOOP}"),
+    ("an iteration", "fp32", SIMT, f"iteration = 0{LOOP}", f"iteration = 1{LOOP}"),
     ("a step", "fp64", SIMT, "step = 0", "step = 1"),
     ("a thread's place", "int8", MMA, "blockIdx.x * THREADS + threadIdx.x", "threadIdx.x"),
     ("a sum", "fp32", SIMT, "i < COUNT; ++i) own", "i < COUNT - 1; ++i) own"),
