@@ -13,7 +13,7 @@ from gemm_on_host import STORED, Guarded, drawn, judged, poisoned, values_of
 from hpcai.kernels.conv2d import Shape
 from hpcai.kernels.conv2d.cuda.autotune import OPERANDS, pitch
 from hpcai.kernels.conv2d.cuda.padding import Convolution, launches, workspace_bytes
-from hpcai.kernels.conv2d.cuda.tensors import layers_of
+from hpcai.kernels.conv2d.cuda.tensors import layer_of
 from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.cuda.tiling import Result, Tile
 from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, UNIT_ROUNDOFF_FP32, fp32_tolerance
@@ -40,7 +40,7 @@ class Convolved:
 
     def __init__(self, case: Case) -> None:
         self.case, generator = case, np.random.default_rng(3)
-        self.task = Convolution(case.type, case.direction, layers_of(case.shape))
+        self.task = Convolution(case.type, case.direction, layer_of(case.shape))
         sizes = {"x": case.shape.x, "w": case.shape.w, "g": case.shape.y}
         self.operands = {name: self._drawn(generator, sizes[name]) for name in OPERANDS[case.direction]}
         self.further = {name: self._further(generator, name) for name in case.given}

@@ -21,7 +21,7 @@ STORED = {"int32": np.int32, "float32": np.float32, "float64": np.float64, "floa
 LANES = Tile(SIMT, 64, 64, 3)
 WARPS, WIDE_WARPS = Tile(MMA, 64, 64, 3), Tile(MMA, 64, 128, 3)
 SHARING, PAIRED = Tile(WGMMA, 128, 64, 3), Tile(WGMMA, 128, 64, 3, cluster=2)
-TAKING_TURNS = Tile(WGMMA, 64, 64, 3, alternate=True)
+TAKING_TURNS = Tile(WGMMA, 64, 64, 3, ping_pong=True)
 
 
 class Guarded:

@@ -32,7 +32,7 @@ OFF = ["unused", "sign-compare", "enum-compare", "psabi", "unknown-pragmas"]
 WARNINGS = ["-Wall", "-Werror", *(f"-Wno-{name}" for name in OFF)]
 SHARED = ("fibres", "block")  # sources of tests/cuda_host/ that depend on no kernel
 SCHEDULES = ("round robin", "ascending", "descending")
-ALONE = ("join", "turn")  # kernels of files whose others run in clusters
+ALONE = ("reduce_split_k", "transpose")  # kernels of files whose others run in clusters
 MAP = structure(
     *(("address", "u8"), ("rank", "u4"), ("element_bytes", "u4"), ("dims", ("u8", 5)), ("strides", ("u8", 4))),
     *(("box", ("u4", 5)), ("swizzle", "u4"), ("rounded", "u4")),

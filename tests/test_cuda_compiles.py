@@ -12,7 +12,7 @@ from hpcai.kernels.cuda.program import Program
 from hpcai.kernels.cuda.tile_candidates import candidates, engines
 from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Tile
 from hpcai.kernels.gemm import cupy_gpu
-from hpcai.kernels.gemm.cuda.launches import SOURCE, by_rows, definitions, turns
+from hpcai.kernels.gemm.cuda.launches import SOURCE, definitions, k_major_copy, needs_transpose
 
 CHOICES = [(type, engine) for type in KINDS for engine in (SIMT, MMA, WGMMA)]
 LAYOUTS = [(a, b) for a in (BY_ROWS, BY_COLUMNS) for b in (BY_ROWS, BY_COLUMNS)]
@@ -23,7 +23,7 @@ def program(type: str, tile: Tile, layouts: tuple[int, int], piece: int = 16, wh
     """Of operands whose lines begin at multiples of `piece` bytes; `whole`: steps are not cut into parts."""
     kind = KINDS[type]
     lying = [Operand(piece, 16, 16, 16, layout) for layout in layouts]
-    a, b = (by_rows(kind, each) if turns(kind, tile.engine, each) else each for each in lying)
+    a, b = (k_major_copy(kind, each) if needs_transpose(kind, tile.engine, each) else each for each in lying)
     return Program(SOURCE, "gemm", definitions(kind, a, b, tile, kind.name if whole else kind.sums))
 
 

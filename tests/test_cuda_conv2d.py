@@ -11,15 +11,15 @@ import pytest
 from conv2d_on_host import Case, Convolved, check, run_all
 
 from hpcai.kernels.conv2d import Shape
-from hpcai.kernels.conv2d.cuda.padding import Convolution, copies, temporaries
-from hpcai.kernels.conv2d.cuda.tensors import layers_of
+from hpcai.kernels.conv2d.cuda.padding import Convolution, padding_copies, temporaries
+from hpcai.kernels.conv2d.cuda.tensors import layer_of
 from hpcai.kernels.cuda.tiling import MMA, SIMT, WGMMA, Tile
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 LANES, WARPS = Tile(SIMT, 64, 64, 3), Tile(MMA, 64, 64, 3)
-SHARING, TAKING_TURNS = Tile(WGMMA, 128, 64, 4), Tile(WGMMA, 64, 64, 4, alternate=True)
+SHARING, TAKING_TURNS = Tile(WGMMA, 128, 64, 4), Tile(WGMMA, 64, 64, 4, ping_pong=True)
 TALL, PAIRED = Tile(WGMMA, 256, 64, 3), Tile(WGMMA, 128, 128, 3, cluster=2)
-PAIRED_TURNS = Tile(WGMMA, 64, 128, 4, cluster=2, alternate=True)
+PAIRED_TURNS = Tile(WGMMA, 64, 128, 4, cluster=2, ping_pong=True)
 
 PLAIN = Shape(2, 16, 9, 10, 24, (3, 3), (1, 1), (1, 1))
 STEM = Shape(1, 3, 13, 12, 20, (7, 7), (2, 2), (3, 3))
@@ -60,7 +60,7 @@ def test_tiles_of_warpgroups_and_their_tasks(processors: int) -> None:
     wide, more = replace(LARGE, channels=24, filters=128), replace(LARGE, batch=3, filters=64)
     tiles = [(TALL, FORWARD, wide), (PAIRED, FORWARD, wide), (PAIRED_TURNS, FORWARD, more)]
     tiles += [(TALL, INPUT_GRADIENT, more), (PAIRED, INPUT_GRADIENT, more), (PAIRED_TURNS, INPUT_GRADIENT, wide)]
-    tiles += [(replace(TALL, rows=64, columns=256, alternate=True), WEIGHT_GRADIENT, LARGE)]
+    tiles += [(replace(TALL, rows=64, columns=256, ping_pong=True), WEIGHT_GRADIENT, LARGE)]
     check(Case("bf16", direction, tile, shape, processors=processors) for tile, direction, shape in tiles)
 
 
@@ -101,14 +101,14 @@ def test_weights_are_brought_by_boxes_where_a_line_is_of_one_tap() -> None:
     for filters, boxed in ((64, 1), (128, 1), (72, 0)):
         case = Case("bf16", INPUT_GRADIENT, SHARING, replace(GROUPED, filters=2 * filters, channels=32, groups=2))
         definitions = dict(Convolved(case).launches[-1].program.definitions)
-        assert definitions["USE_BOXES"] == boxed
+        assert definitions["USE_TMA"] == boxed
         check([case])
 
 
 def test_only_what_has_to_be_is_copied_before() -> None:
     def copied(direction: str, shape: Shape, type: str = "bf16") -> list[tuple[str, int, int]]:
-        task = Convolution(type, direction, layers_of(shape))
-        return [(each.array, each.narrow, each.wide) for each in copies(task)]
+        task = Convolution(type, direction, layer_of(shape))
+        return [(each.array, each.narrow, each.wide) for each in padding_copies(task)]
 
     assert not [direction for direction in DIRECTIONS if copied(direction, PLAIN)]
     assert copied(FORWARD, STEM) == [("x", 3, 8), ("w", 3, 8)]

@@ -12,8 +12,7 @@ from conv2d_on_host import Case, Convolved, run_all
 from shares import every_other
 from test_cuda_conv2d import GROUPED, HALVES, LANES, LARGE, PADDED, PAIRED, PLAIN, POINTS, SHARING, STEM, WARPS
 
-from hpcai.kernels.conv2d.cuda import geometry as pictures
-from hpcai.kernels.conv2d.cuda import padding
+from hpcai.kernels.conv2d.cuda import geometry, padding
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 
@@ -42,13 +41,17 @@ PLANTED: dict[Case, list[Fault]] = {
     SEES: [
         Fault(
             "taps in another order",
-            "down = r * walk.tap_down, across = s *",
-            "down = s * walk.tap_down, across = r *",
+            "down = r * geometry.tap_down, across = s *",
+            "down = s * geometry.tap_down, across = r *",
         ),
-        Fault("a window begins elsewhere", "walk.step_down + walk.from_down", "walk.step_down + walk.from_down + 1"),
+        Fault(
+            "a window begins elsewhere",
+            "geometry.step_down + geometry.from_down",
+            "geometry.step_down + geometry.from_down + 1",
+        ),
         Fault("a pixel of the neighbouring row", "& 0x80008000) == 0", "& 0x80000000) == 0"),
         Fault("lines of another lane", "LINES + lane / VECTORS", "LINES + lane % LINES"),
-        Fault("another group's picture", "blockIdx.y * p.group_of_picture", "0"),
+        Fault("another group's image", "blockIdx.y * p.group_of_image", "0"),
         Fault("another group's weights", "+ group * p.group_of_other", "+ 0 * group"),
         Fault("what is padded is not zero", "if (i < left) found.values", "found.values", kernel="widen"),
     ],
@@ -58,25 +61,25 @@ PLANTED: dict[Case, list[Fault]] = {
         Fault("a phase's pixels lie elsewhere", "return phase.first + pixel.image", "return pixel.image"),
     ],
     WEIGHS: [
-        Fault("an image too many", "quotient(number, walk.of_picture);", "0;"),
-        Fault("taps of the first column", "(walk, picture, column + group", "(walk, picture, group"),
+        Fault("an image too many", "quotient(number, geometry.of_image);", "0;"),
+        Fault("taps of the first column", "(geometry, image, column + group", "(geometry, image, group"),
     ],
     SENDS: [
-        Fault("writes are not published", "if (COPIED) publish_writes();", ""),
+        Fault("writes are not published", "if (COPIED) fence_async_proxy();", ""),
         Fault("handed over before it has landed", "wait_for_copies<BEHIND>();", ""),
         Fault(
             "a stage is brought while it is used",
-            "wait_for_phase(ready.empty(ring.stage), ring.parity);\n                work",
+            "wait_for_phase(buffers.empty(ring.stage), ring.parity);\n                work",
             "work",
         ),
         Fault("the last stages are kept", "asked < BEHIND ? asked : BEHIND; left > 0", "0; left > 0"),
         Fault(
             "a stage is given back too early",
-            "wait_for_products<1>();\n            if (line > 0) release(ready.empty(before));",
-            "if (line > 0) release(ready.empty(before));\n            wait_for_products<1>();",
+            "wgmma_wait<1>();\n            if (line > 0) release(buffers.empty(before));",
+            "if (line > 0) release(buffers.empty(before));\n            wgmma_wait<1>();",
         ),
-        Fault("who sends is not counted", "WARPGROUP + USE_BOXES", "WARPGROUP"),
-        Fault("another stage's place", "ready.b(stage); }\n#endif", "ready.b(0); }\n#endif"),
+        Fault("who sends is not counted", "WARPGROUP + USE_TMA", "WARPGROUP"),
+        Fault("another stage's place", "buffers.b(stage); }\n#endif", "buffers.b(0); }\n#endif"),
     ],
     SENDS_BACK: [
         Fault("weights of the first tap", "weight.tap + first", "first"),
@@ -87,12 +90,14 @@ PLANTED: dict[Case, list[Fault]] = {
         Fault("a block ends too early", "CLUSTER > 1 && stage < STAGES", "false && stage < STAGES"),
         Fault("both blocks have the same rows", "(t.down * CLUSTER + rank)", "(t.down * CLUSTER)"),
     ],
-    FINISHES: [Fault("another group's bias", "output.bias += group * output.columns", "output.bias += group")],
+    FINISHES: [Fault("another group's bias", "epilogue.bias += group * epilogue.columns", "epilogue.bias += group")],
     IN_PARTS: [
-        Fault("all parts are the first one", "return t.part * phase.order.steps_of_part", "return 0"),
+        Fault("all parts are the first one", "return t.part * phase.raster.steps_of_part", "return 0"),
     ],
     IN_PARTS_OF_GROUPS: [
-        Fault("another group's parts", "(joined.parts) + blockIdx.y * group", "(joined.parts)", kernel="join"),
+        Fault(
+            "another group's parts", "(split_k.parts) + blockIdx.y * group", "(split_k.parts)", kernel="reduce_split_k"
+        ),
     ],
 }
 FAULTS = [(case, fault) for case, faults in PLANTED.items() for fault in faults]
@@ -123,19 +128,19 @@ def test_a_planted_fault_is_seen(case: Case, fault: Fault, libraries: dict[str, 
     print(fault.name, seen.value)
 
 
-def a_factor_one_less(divisor: pictures.Divisor) -> pictures.Divisor:
+def a_factor_one_less(divisor: geometry.Divisor) -> geometry.Divisor:
     return divisor._replace(factor=max(0, divisor.factor - 1))
 
 
-def a_shift_more(divisor: pictures.Divisor) -> pictures.Divisor:
+def a_shift_more(divisor: geometry.Divisor) -> geometry.Divisor:
     return divisor._replace(shift=divisor.shift + 1)
 
 
 @pytest.mark.parametrize("wrong", [a_factor_one_less, a_shift_more])
 def test_a_wrong_divisor_is_seen(wrong: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, right = Convolved(SPREADS if wrong is a_shift_more else SEES_WORDS), pictures.divisor
+    layer, right = Convolved(SPREADS if wrong is a_shift_more else SEES_WORDS), geometry.divisor
     run_all(layer)
-    for module in (pictures, padding):
+    for module in (geometry, padding):
         monkeypatch.setattr(module, "divisor", lambda number: wrong(right(number)))
     with pytest.raises(AssertionError):
         run_all(layer)

@@ -8,7 +8,7 @@ from hpcai.kernels.cuda.architecture import CUBIN, Target
 from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Tile
 from hpcai.kernels.gemm.cuda.cost_model import MOST, WORSE, estimate, ranked
 from hpcai.kernels.gemm.cuda.launches import workspace_bytes
-from hpcai.kernels.gemm.cuda.tensors import reached_by_boxes
+from hpcai.kernels.gemm.cuda.tensors import tma_can_read
 
 HOPPER, AMPERE = Target("sm_90a", CUBIN, (9, 0)), Target("sm_80", CUBIN, (8, 0))
 TURING, BLACKWELL = Target("sm_75", CUBIN, (7, 5)), Target("sm_100", CUBIN, (10, 0))
@@ -73,9 +73,9 @@ def test_what_has_to_be_turned_costs_time_and_memory() -> None:
 @pytest.mark.parametrize("type", KINDS)
 def test_boxes_reach_what_begins_at_multiples_of_sixteen_bytes(type: str) -> None:
     unit, turned = 16 // KINDS[type].operand_bytes, type in ("int8", "tf32")
-    assert reached_by_boxes(type, Operand(64, 4 * unit, 5, 3, BY_ROWS))
+    assert tma_can_read(type, Operand(64, 4 * unit, 5, 3, BY_ROWS))
     for wrong in ((8, 4 * unit, 5, 3), (64, 4 * unit, 0, 3), (64, 4 * unit, 5, 0), (64, 0, 5, 3)):
-        assert not reached_by_boxes(type, Operand(*wrong, BY_ROWS))
+        assert not tma_can_read(type, Operand(*wrong, BY_ROWS))
     if unit > 1:
-        assert not reached_by_boxes(type, Operand(64, 4 * unit + 1, 5, 3, BY_ROWS))
-        assert reached_by_boxes(type, Operand(64, 4 * unit + 1, 5, 3, BY_COLUMNS)) == turned
+        assert not tma_can_read(type, Operand(64, 4 * unit + 1, 5, 3, BY_ROWS))
+        assert tma_can_read(type, Operand(64, 4 * unit + 1, 5, 3, BY_COLUMNS)) == turned

@@ -23,12 +23,14 @@ from hpcai.kernels.providers import Unavailable
 AMPERE, HOPPER = Target("sm_80", CUBIN, (8, 0)), Target("sm_90a", CUBIN, (9, 0))
 WAYS = [(dtype, engine) for dtype in KINDS for engine in sorted({*engines(dtype, AMPERE), *engines(dtype, HOPPER)})]
 TENSOR_CORES = [dtype for dtype in KINDS if dtype != "fp32"]
-PARTS_OF = {**dict.fromkeys(TENSOR_CORES, 4), "fp64": 2}  # products of tensor cores in a turn
+PARTS_OF = {**dict.fromkeys(TENSOR_CORES, 4), "fp64": 2}  # products of tensor cores in a iteration
 
 
-def made(dtype: str, engine: str, turns: int, blocks: int = 2) -> tuple[Launch, fma_peak.Shape, Any]:
-    """A launch of a few turns, and the sums that it fills."""
-    shape = fma_peak.Shape(cupy_gpu.filling(dtype, 0, blocks).sums, turns * cupy_gpu.turn(dtype, engine))
+def made(dtype: str, engine: str, iterations: int, blocks: int = 2) -> tuple[Launch, fma_peak.Shape, Any]:
+    """A launch of a few iterations, and the sums that it fills."""
+    shape = fma_peak.Shape(
+        cupy_gpu.filling(dtype, 0, blocks).sums, iterations * cupy_gpu.iteration_steps(dtype, engine)
+    )
     kind = cupy_gpu.SUMS[KINDS[dtype].sums]
     sums = np.full(shape.sums, poison(kind), kind)
     return cupy_gpu.launch(dtype, engine, shape, sums.ctypes.data), shape, sums
@@ -42,21 +44,21 @@ def residual(dtype: str, shape: fma_peak.Shape, sums: Any) -> float:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("dtype", "engine"), WAYS)
 def test_every_sum_takes_every_step(dtype: str, engine: str, schedule: str) -> None:
-    launch, shape, sums = made(dtype, engine, turns=2)
+    launch, shape, sums = made(dtype, engine, iterations=2)
     assert residual(dtype, shape, sums) > 1
     run(launch, schedule)
     assert (sums == shape.steps).all() and residual(dtype, shape, sums) == 0
 
 
-LOOP = "; turn < p.turns; ++turn)\n        UNROLLED\n        for (int step"
+LOOP = "; iteration < p.iterations; ++iteration)\n        UNROLL\n        for (int step"
 FAULTS = [
-    ("a barrier", "tf32", WGMMA, "    wait_for_block();\n", ""),
-    ("the last products", "bf16", WGMMA, "    wait_for_products<0>();\n", ""),
+    ("a barrier", "tf32", WGMMA, "    sync_block();\n", ""),
+    ("the last products", "bf16", WGMMA, "    wgmma_wait<0>();\n", ""),
     ("a part of a tile", "bf16", WGMMA, "rows * VECTORS", "rows * (VECTORS - 1)"),
     ("the other row", "int8", WGMMA, "? odd : even", "? even : even + 1"),
     ("a part twice", "fp16", MMA, "(tile + part) % PARTS", "tile % PARTS"),
     ("half of the steps", "fp64", MMA, "4 * four + lane % 4", "4 * four + lane % 2"),
-    ("a turn", "fp32", SIMT, f"turn = 0{LOOP}", f"turn = 1{LOOP}"),
+    ("an iteration", "fp32", SIMT, f"iteration = 0{LOOP}", f"iteration = 1{LOOP}"),
     ("a step", "fp64", SIMT, "step = 0", "step = 1"),
     ("a thread's place", "int8", MMA, "blockIdx.x * THREADS + threadIdx.x", "threadIdx.x"),
     ("a sum", "fp32", SIMT, "i < COUNT; ++i) own", "i < COUNT - 1; ++i) own"),
@@ -65,9 +67,9 @@ FAULTS = [
 
 @pytest.mark.parametrize(("what", "dtype", "engine", "right", "wrong"), FAULTS)
 def test_a_fault_is_seen(what: str, dtype: str, engine: str, right: str, wrong: str, tmp_path: Path) -> None:
-    library, seen = planted(made(dtype, engine, turns=3)[0].program, tmp_path, right, wrong), []
+    library, seen = planted(made(dtype, engine, iterations=3)[0].program, tmp_path, right, wrong), []
     for schedule in SCHEDULES:
-        launch, shape, sums = made(dtype, engine, turns=3)
+        launch, shape, sums = made(dtype, engine, iterations=3)
         run(launch, schedule, library)
         seen.append(residual(dtype, shape, sums) > (0 if dtype == "int8" else 1))
     assert any(seen), what
@@ -76,7 +78,7 @@ def test_a_fault_is_seen(what: str, dtype: str, engine: str, right: str, wrong: 
 @pytest.mark.parametrize("dtype", TENSOR_CORES)
 def test_operands_are_as_random_ones_and_their_sums_known(dtype: str) -> None:
     rows, column = cupy_gpu.operands(dtype)
-    steps = cupy_gpu.turn(dtype, MMA)
+    steps = cupy_gpu.iteration_steps(dtype, MMA)
     assert rows.shape == (2, steps) and ((rows * column).sum(1) == steps * fma_peak.TERM).all()
     of_parts = (rows * column).reshape(2, PARTS_OF[dtype], -1).sum(2)
     assert (of_parts != steps // PARTS_OF[dtype]).all()
@@ -99,7 +101,7 @@ def test_a_gpu_is_filled_and_sums_stay_exact() -> None:
         shape = cupy_gpu.filling(dtype, 2**20, 132)
         assert shape.sums * KINDS[dtype].sum_bytes == 132 * 65536 * 2 and shape.steps <= 2**24
         for engine in engines(dtype, HOPPER):
-            assert shape.steps % cupy_gpu.turn(dtype, engine) == 0
+            assert shape.steps % cupy_gpu.iteration_steps(dtype, engine) == 0
             assert cupy_gpu.launch(dtype, engine, shape, 0).grid == (132, 1, 1)
 
 

@@ -28,7 +28,7 @@ from gemm_on_host import (
 
 from hpcai.kernels.cuda.program import Program
 from hpcai.kernels.cuda.tiling import BY_ROWS, KINDS, WGMMA, Operand, Tile
-from hpcai.kernels.gemm.cuda.launches import definitions, turning
+from hpcai.kernels.gemm.cuda.launches import definitions, transpose_launch
 
 TALL = Tile(WGMMA, 256, 64, 2)
 SQUARE_PAIRED = Tile(WGMMA, 128, 128, 2, cluster=2)
@@ -158,7 +158,7 @@ def test_matrices_are_turned(type: str, unit: int) -> None:
     given = Operand(source.address, source.pitch, 131, 263, BY_ROWS)
     turned = Operand(target.address, pitch, 263, 131, BY_ROWS)
     program = Program("gemm/cuda/gemm.cu", "gemm", definitions(kind, given, given, WARPS, "Fp32"))
-    launch = turning(kind, given, turned, program)
+    launch = transpose_launch(kind, given, turned, program)
     for schedule in on_host.SCHEDULES:
         target.memory[:] = target.before
         on_host.run(launch, schedule)

@@ -17,7 +17,7 @@ from shares import every_other
 HEADERS = ROOT / "kernels" / "cuda"
 PLAIN = Case("bf16", WARPS, 130, 70, 5 * 64 + 2, unit=4)
 LINED = Case("fp32", LANES, 132, 72, 3 * 32 + 4)  # its last line is where results are brought to
-TURNED = replace(LINED, layouts=(COLUMNS, COLUMNS))
+TRANSPOSED = replace(LINED, layouts=(COLUMNS, COLUMNS))
 SHARES = Case("bf16", SHARING, 301, 73, 5 * 64 + 3, processors=2)
 PAIRS = replace(SHARES, tile=PAIRED, processors=4)
 TURNED_PAIRS = replace(PAIRS, tile=replace(PAIRED, columns=128), layouts=(COLUMNS, COLUMNS))
@@ -45,7 +45,7 @@ PLANTED_IN = {
             "mma.cuh",
             {"lane % 8, 2 * step + half": "0, 2 * step + half"},
         ),
-        Fault("no barrier before a stage is used", "pipeline.cuh", {"wait_for_block();  // all have": "// all have"}),
+        Fault("no barrier before a stage is used", "pipeline.cuh", {"sync_block();  // all have": "// all have"}),
         Fault(
             "copies not committed",
             "pipeline.cuh",
@@ -57,8 +57,10 @@ PLANTED_IN = {
             "matrix_operand.cuh",
             {"matrix.columns - step -": "matrix.columns - step + 2 -"},
         ),
-        Fault("a row too many is written", "epilogue.cuh", {"return row < output.rows": "return row <= output.rows"}),
-        Fault("a column too many is written", "epilogue.cuh", {"if (column < output": "if (column <= output"}),
+        Fault(
+            "a row too many is written", "epilogue.cuh", {"return row < epilogue.rows": "return row <= epilogue.rows"}
+        ),
+        Fault("a column too many is written", "epilogue.cuh", {"if (column < epilogue": "if (column <= epilogue"}),
         Fault("a tile is left out", "rasterization.cuh", {"% of_band % rows": "% of_band % rows / 2 * 2"}),
     ],
     LINED: [
@@ -66,17 +68,17 @@ PLANTED_IN = {
         Fault(
             "no barrier before results",
             "pipeline.cuh",
-            {"copies<0>();\n        wait_for_block();": "copies<0>();"},
+            {"copies<0>();\n        sync_block();": "copies<0>();"},
         ),
         Fault(
             "no barrier of a warp",
             "epilogue.cuh",
-            {"stage<INDEX>(buffer);\n            wait_for_warp();": "stage<INDEX>(buffer);"},
+            {"stage<INDEX>(buffer);\n            sync_warp();": "stage<INDEX>(buffer);"},
         ),
         Fault("copies not waited for", "pipeline.cuh", {"            wait_for_copies<STAGES - 2>();\n": ""}),
-        Fault("a line too many is read", "matrix_operand.cuh", {"mine * APART < left ?": "mine * APART <= left ?"}),
+        Fault("a line too many is read", "matrix_operand.cuh", {"item * APART < left ?": "item * APART <= left ?"}),
     ],
-    TURNED: [
+    TRANSPOSED: [
         Fault("columns of a lane", "simt.cuh", {"(rows % VECTORS ^ k)": "(rows % VECTORS)"}),
         Fault(
             "a row too many is read",
@@ -101,46 +103,54 @@ PLANTED_IN = {
         Fault(
             "a stage is not waited for",
             "warp_specialized.cuh",
-            {"wait_for_phase(ready.full": "if (false) wait_for_phase(ready.full"},
+            {"wait_for_phase(buffers.full": "if (false) wait_for_phase(buffers.full"},
         ),
         Fault(
             "the producer does not wait",
             "gemm.cu",
-            {"wait_for_phase(ready.empty(ring.stage), ring.parity);\n            arrive": "arrive"},
+            {"wait_for_phase(buffers.empty(ring.stage), ring.parity);\n            arrive": "arrive"},
         ),
-        Fault("the producer waits for ever", "gemm.cu", {"Places ring = {0, 1};": "Places ring = {0, 0};"}),
+        Fault("the producer waits for ever", "gemm.cu", {"RingPosition ring = {0, 1};": "RingPosition ring = {0, 0};"}),
         Fault(
             "a stage is given back too early",
             "warp_specialized.cuh",
             {
-                "wait_for_products<1>();\n            if (line > 0) release(ready.empty(before));":
-                    "if (line > 0) release(ready.empty(before));\n            wait_for_products<1>();"
+                "wgmma_wait<1>();\n            if (line > 0) release(buffers.empty(before));":
+                    "if (line > 0) release(buffers.empty(before));\n            wgmma_wait<1>();"
             },
         ),
         Fault(
             "products are not waited for",
             "warp_specialized.cuh",
-            {"begun();\n        wait_for_products<0>();": "begun();"},
+            {"on_issued();\n        wgmma_wait<0>();": "on_issued();"},
         ),
-        Fault("fewer bytes are expected", "gemm.cu", {"(full, Ready::STAGE)": "(full, Ready::STAGE / 2)"}),
-        Fault("registers nobody gave", "gemm.cu", {"give_registers<Registers<40>": "give_registers<Registers<56>"}),
+        Fault("fewer bytes are expected", "gemm.cu", {"(full, Buffers::STAGE)": "(full, Buffers::STAGE / 2)"}),
+        Fault(
+            "registers nobody gave", "gemm.cu", {"decrease_registers<Registers<40>": "decrease_registers<Registers<56>"}
+        ),
         Fault(
             "registers by part of a warpgroup",
             "gemm.cu",
-            {"        give_registers": "        if (threadIdx.x < 32) give_registers"},
+            {"        decrease_registers": "        if (threadIdx.x < 32) decrease_registers"},
         ),
     ],
     PAIRS: [
-        Fault("a share is kept", "gemm.cu", {"load_box_for((1 << USE_CLUSTER) - 1,": "load_box_for(1 << rank,"}),
-        Fault("only the own block is told", "warp_specialized.cuh", {"arrive_at(empty, thread);": "arrive(empty);"}),
-        Fault("barriers are not waited for", "gemm.cu", {"    wait_for_cluster();\n    else": "    ;\n    else"}),
+        Fault(
+            "a share is kept",
+            "gemm.cu",
+            {"tma_load_multicast((1 << USE_CLUSTER) - 1,": "tma_load_multicast(1 << rank,"},
+        ),
+        Fault(
+            "only the own block is told", "warp_specialized.cuh", {"arrive_remote(empty, thread);": "arrive(empty);"}
+        ),
+        Fault("barriers are not waited for", "gemm.cu", {"    sync_cluster();\n    else": "    ;\n    else"}),
         Fault("a block ends before it is told", "gemm.cu", {"USE_CLUSTER > 1 && stage < USE": "false && stage < USE"}),
     ],
     TURNED_PAIRS: [
         Fault("a block taken for a distance", "wgmma.cuh", {"address & 0x3ffff": "address"}),
     ],
     TURNS: [
-        Fault("consumers do not take turns", "warp_specialized.cuh", {"if (ALTERNATE) wait": "if (false) wait"}),
+        Fault("consumers do not take turns", "warp_specialized.cuh", {"if (PING_PONG) wait": "if (false) wait"}),
     ],
     SHORT_TURNS: [
         Fault(
@@ -153,7 +163,7 @@ PLANTED_IN = {
         ),
     ],
     IN_PARTS: [
-        Fault("steps are added twice", "gemm.cu", {"left < p.order.steps_of_part ?": "true ?"}),
+        Fault("steps are added twice", "gemm.cu", {"left < p.raster.steps_of_part ?": "true ?"}),
     ],
     LINED_IN_PARTS: [
         Fault(
@@ -166,12 +176,12 @@ PLANTED_IN = {
         Fault("a byte of two", "shared_tile.cuh", {"PIECE < 4 ? 1 :": "PIECE < 1 ? 1 :"}),
     ],
     BYTES: [
-        Fault("a square is read before it is written", "transpose.cuh", {"        wait_for_block();\n": ""}),
+        Fault("a square is read before it is written", "transpose.cuh", {"        sync_block();\n": ""}),
         Fault("a byte of another line", "transpose.cuh", {"<< (BITS * i % 32);": "<< (BITS * (EACH - 1 - i) % 32);"}),
     ],
 }
 PLANTED = [(case, fault) for case, faults in PLANTED_IN.items() for fault in faults]
-OTHERWISE = {"a part is added twice": "join", **{fault.name: "turn" for fault in PLANTED_IN[BYTES]}}
+OTHERWISE = {"a part is added twice": "reduce_split_k", **{fault.name: "transpose" for fault in PLANTED_IN[BYTES]}}
 
 
 def planted(fault: Fault, folder: Path) -> Path:

@@ -15,7 +15,7 @@ from hpcai.kernels.cuda.gpu import Gpu
 from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, SIMT, Tile
 from hpcai.kernels.gemm import cupy_gpu
-from hpcai.kernels.gemm.cuda.tensors import Place, Places, check, operand, pitch_of_rows, place
+from hpcai.kernels.gemm.cuda.tensors import ProductTensors, TensorLayout, check, layout_of, operand, row_pitch
 
 WHOLE = torch.arange(40 * 50.0).reshape(40, 50)
 LYING = {
@@ -36,7 +36,7 @@ LYING = {
 @pytest.mark.parametrize("name", LYING)
 def test_where_a_matrix_lies(name: str) -> None:
     tensor, layout, pitch = LYING[name]
-    found = operand(place(tensor), 4)
+    found = operand(layout_of(tensor), 4)
     assert found is not None and (found.layout, found.pitch) == (layout, pitch)
     lines = tensor.as_strided((found.lines, found.columns), (found.pitch, 1))
     assert torch.equal(lines if layout == BY_ROWS else lines.t(), tensor) and found.address == tensor.data_ptr()
@@ -44,38 +44,42 @@ def test_where_a_matrix_lies(name: str) -> None:
 
 
 def test_what_is_in_no_piece_has_to_be_copied() -> None:
-    assert operand(place(WHOLE[:, ::2]), 4) is None and operand(place(WHOLE[:, ::2].t()), 4) is None
-    assert pitch_of_rows(place(WHOLE[::3, 2:]), 4) == 150 and pitch_of_rows(place(WHOLE[1:2]), 4) == 52
+    assert operand(layout_of(WHOLE[:, ::2]), 4) is None and operand(layout_of(WHOLE[:, ::2].t()), 4) is None
+    assert row_pitch(layout_of(WHOLE[::3, 2:]), 4) == 150 and row_pitch(layout_of(WHOLE[1:2]), 4) == 52
     for other in (WHOLE.t(), WHOLE[:, ::2], WHOLE[:1].expand(40, 50)):
-        assert pitch_of_rows(place(other), 4) is None
+        assert row_pitch(layout_of(other), 4) is None
 
 
-A, B, C = (Place(64, "bfloat16", size, (size[1], 1)) for size in ((5, 7), (7, 3), (5, 3)))
-BIAS = Place(64, "float32", (3,), (1,))
-BYTES = Places(A._replace(dtype="int8"), B._replace(dtype="int8"), C._replace(dtype="int32"))
+A, B, C = (TensorLayout(64, "bfloat16", size, (size[1], 1)) for size in ((5, 7), (7, 3), (5, 3)))
+BIAS = TensorLayout(64, "float32", (3,), (1,))
+BYTES = ProductTensors(A._replace(dtype="int8"), B._replace(dtype="int8"), C._replace(dtype="int32"))
 UNFIT = [
-    ("bf8", Places(A, B, C), "gemm in bf8; allowed: fp64, fp32, tf32, bf16, fp16, int8"),
-    ("fp16", Places(A, B, C), "in fp16 of bfloat16, bfloat16, bfloat16; allowed: float16, float16, float16$"),
-    ("bf16", Places(A, B, C, added=C._replace(dtype="float32")), "bfloat16, float32; allowed: bfloat16"),
-    ("bf16", Places(A, C, B), r"gemm of \(5, 7\) and \(5, 3\) to \(7, 3\) with .*allowed: \(m, k\) and \(k, n\)"),
-    ("bf16", Places(A, B, C, BIAS._replace(size=(5,))), r"bias, scale and added of \[\(5,\), None, None\]"),
-    ("bf16", Places(A._replace(size=(5, 7, 1)), B, C), r"gemm of \(5, 7, 1\)"),
-    ("bf16", Places(A._replace(size=(5,)), B, C), r"gemm of \(5,\)"),
-    ("bf16", Places(A._replace(size=(2**31, 7)), B, C._replace(size=(2**31, 3))), "at most 2147482624 rows"),
-    ("bf16", Places(A, B, C, BIAS._replace(device=1)), "not all of the same GPU"),
-    ("bf16", Places(*(each._replace(device=-1) for each in (A, B, C))), "not all of the same GPU"),
+    ("bf8", ProductTensors(A, B, C), "gemm in bf8; allowed: fp64, fp32, tf32, bf16, fp16, int8"),
+    ("fp16", ProductTensors(A, B, C), "in fp16 of bfloat16, bfloat16, bfloat16; allowed: float16, float16, float16$"),
+    ("bf16", ProductTensors(A, B, C, added=C._replace(dtype="float32")), "bfloat16, float32; allowed: bfloat16"),
+    (
+        "bf16",
+        ProductTensors(A, C, B),
+        r"gemm of \(5, 7\) and \(5, 3\) to \(7, 3\) with .*allowed: \(m, k\) and \(k, n\)",
+    ),
+    ("bf16", ProductTensors(A, B, C, BIAS._replace(size=(5,))), r"bias, scale and added of \[\(5,\), None, None\]"),
+    ("bf16", ProductTensors(A._replace(size=(5, 7, 1)), B, C), r"gemm of \(5, 7, 1\)"),
+    ("bf16", ProductTensors(A._replace(size=(5,)), B, C), r"gemm of \(5,\)"),
+    ("bf16", ProductTensors(A._replace(size=(2**31, 7)), B, C._replace(size=(2**31, 3))), "at most 2147482624 rows"),
+    ("bf16", ProductTensors(A, B, C, BIAS._replace(device=1)), "not all of the same GPU"),
+    ("bf16", ProductTensors(*(each._replace(device=-1) for each in (A, B, C))), "not all of the same GPU"),
     ("int8", BYTES._replace(scale=BIAS), "int8 with bias, scale, factor, ReLU or .*; allowed: the bare sums"),
 ]
 
 
 @pytest.mark.parametrize(("type", "given", "told"), UNFIT)
-def test_what_does_not_fit_is_told(type: str, given: Places, told: str) -> None:
+def test_what_does_not_fit_is_told(type: str, given: ProductTensors, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         check(type, given)
 
 
 def test_what_fits() -> None:
-    check("bf16", Places(A, B, C, BIAS, BIAS, C), changed=True)
+    check("bf16", ProductTensors(A, B, C, BIAS, BIAS, C), changed=True)
     check("int8", BYTES)
     with pytest.raises(ValueError, match="the bare sums"):
         check("int8", BYTES, changed=True)
@@ -92,7 +96,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
         return lambda: (ran.append(launch), on_host.run(launch, "round robin"))[1]
 
     stand_ins = {
-        "place": lambda tensor: place(tensor)._replace(device=0),
+        "layout_of": lambda tensor: layout_of(tensor)._replace(device=0),
         "gpu": lambda device: Gpu("the host", Target("sm_80", CUBIN, (8, 0)), 4, 0),
         "tile_of": lambda type, a, b, device: Tile(SIMT, 64, 64, 2, parts=3 if a.steps > 100 else 1),
         "encoded": on_host.encoded,
@@ -100,7 +104,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(cupy_gpu, name, stand_in)
     monkeypatch.setattr(planned, "ready", ready)
-    monkeypatch.setattr(planned.Planned, "workspace", lambda self: torch.empty(self._nbytes, dtype=torch.uint8))
+    monkeypatch.setattr(planned.LaunchPlan, "workspace", lambda self: torch.empty(self._nbytes, dtype=torch.uint8))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=1))
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
     cupy_gpu.plan.cache_clear()
@@ -128,10 +132,10 @@ def test_operands_may_lie_anywhere(way: str, launched: list[Launch]) -> None:
 
 
 @pytest.mark.parametrize("gaps", [1, 2])
-@pytest.mark.parametrize("turned", [False, True])
-def test_results_may_lie_anywhere(turned: bool, gaps: int, launched: list[Launch]) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_results_may_lie_anywhere(transposed: bool, gaps: int, launched: list[Launch]) -> None:
     a, b, whole = random(68, 36), random(36, 72), torch.full((200, 200), 99.0)
-    c = (whole.t() if turned else whole)[3:71, 5 : 5 + 72 * gaps : gaps]
+    c = (whole.t() if transposed else whole)[3:71, 5 : 5 + 72 * gaps : gaps]
     cupy_gpu.gemm(a, b, c, "fp32", added=c, relu=True)
     assert torch.allclose(c, torch.relu(a @ b + 99), atol=1e-4)
     c.fill_(99)
@@ -151,7 +155,7 @@ def test_a_product_is_planned_once(launched: list[Launch]) -> None:
     for _ in range(3):
         cupy_gpu.gemm(a, b, c, "fp32")
         assert torch.allclose(c, a @ b, atol=1e-4)
-    assert [launch.program.name for launch in launched] == ["gemm", "join"] * 3
+    assert [launch.program.name for launch in launched] == ["gemm", "reduce_split_k"] * 3
     assert cupy_gpu.plan.cache_info().misses == 1
     cupy_gpu.gemm(a, b, torch.empty(68, 72), "fp32")
     assert cupy_gpu.plan.cache_info().misses == 2

@@ -14,14 +14,14 @@ from hpcai.kernels.conv2d.cuda.geometry import (
     LARGEST,
     MOST_NUMBERS,
     Axis,
-    Layers,
+    ConvolutionLayer,
     Reach,
     check,
     divisor,
     forward_reach,
+    geometry,
     gradient_reaches,
     phase_reaches,
-    walk,
     weights,
 )
 
@@ -104,21 +104,21 @@ def test_a_phase_that_begins_elsewhere_is_seen(axis: Axis) -> None:
 
 @given(axes(), axes())
 def test_what_kernels_are_told_are_pixels_taps_and_weights(down: Axis, across: Axis) -> None:
-    layers = Layers(3, 8, 16, 2, down, across)
+    layer = ConvolutionLayer(3, 8, 16, 2, down, across)
     pixels = steps = 0
-    for one, other in phase_reaches(layers):
-        told = walk(layers, one, other, layers.filters)
-        pixels, steps = pixels + told[0], max(steps, told[1])
-        assert told[1] == one.taps * other.taps * layers.filters and told[0] == 3 * one.pixels * other.pixels
-        of_filters, of_taps, skipped, row, column, own_steps, channels = weights(layers, one, other)
+    for one, other in phase_reaches(layer):
+        fields = geometry(layer, one, other, layer.filters)
+        pixels, steps = pixels + fields[0], max(steps, fields[1])
+        assert fields[1] == one.taps * other.taps * layer.filters and fields[0] == 3 * one.pixels * other.pixels
+        of_filters, of_taps, skipped, row, column, own_steps, channels = weights(layer, one, other)
         taps = [(one.first_tap + r * one.tap_step, other.first_tap + s * other.tap_step) for r, s in _taps(one, other)]
-        assert own_steps == told[1] and channels == 8
+        assert own_steps == fields[1] and channels == 8
         for (r, s), (down_tap, across_tap) in zip(_taps(one, other), taps, strict=True):
             assert skipped + r * row + s * column == (down_tap * across.kernel + across_tap) * channels
-            step = (r * other.taps + s) * layers.filters
-            assert (quotient(step, of_filters), quotient(step // layers.filters, of_taps)) == (r * other.taps + s, r)
+            step = (r * other.taps + s) * layer.filters
+            assert (quotient(step, of_filters), quotient(step // layer.filters, of_taps)) == (r * other.taps + s, r)
     assert pixels == 3 * down.size * across.size
-    assert steps == max(one.taps * other.taps for one, other in phase_reaches(layers)[:1]) * layers.filters
+    assert steps == max(one.taps * other.taps for one, other in phase_reaches(layer)[:1]) * layer.filters
 
 
 def _taps(one: Reach, other: Reach) -> list[tuple[int, int]]:
@@ -155,7 +155,7 @@ def inside(last: int, place: int) -> bool:
     return ((place | (last - place)) & 0x80008000) == 0
 
 
-PLAIN = Layers(2, 8, 8, 1, Axis(20, 20, 3, 1, 1, 1), Axis(20, 20, 3, 1, 1, 1))
+PLAIN = ConvolutionLayer(2, 8, 8, 1, Axis(20, 20, 3, 1, 1, 1), Axis(20, 20, 3, 1, 1, 1))
 
 
 def test_what_cannot_be_counted_is_refused_with_numbers() -> None:

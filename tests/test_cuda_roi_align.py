@@ -36,7 +36,7 @@ def test_the_cuda_kernels_run_on_the_host_hold_to_the_reference(name: str, sched
 
 POOLED = (cupy_gpu.POOL, cupy_gpu.pooling, check_forward)
 SPREAD = (cupy_gpu.SPREAD, cupy_gpu.spreading, check_backward)
-BARRIER = "wait_for_block();"
+BARRIER = "sync_block();"
 FAULTS = [(POOLED, BARRIER, "", 0), *((SPREAD, BARRIER, "", place) for place in range(1, 5))]
 FAULTS += [
     (POOLED, "bin % side * samples", "bin / side * samples", 0),

@@ -53,7 +53,7 @@ def test_the_fastest_is_measured_once_and_kept(file: Path) -> None:
     assert json.loads(file.read_text())["a product"] == {
         "seconds": 1.0,
         "tile": {"engine": "MMA", "rows": 64, "columns": 64, "stages": 3, "down": 2, "across": 2}
-        | {"blocks": 1, "cluster": 1, "alternate": False, "parts": 4},
+        | {"blocks": 1, "cluster": 1, "ping_pong": False, "parts": 4},
         "tried": 3,
     }
 

@@ -135,7 +135,7 @@ def test_a_picture_of_one_colour_keeps_it(value):
     ],
 )
 def test_boxes_that_do_not_fit_are_refused(boxes, dtype):
-    with pytest.raises(ValueError, match="do not fit together|leaves its picture"):
+    with pytest.raises(ValueError, match="do not fit together|leaves its image"):
         check((1, 6, 8, 3), np.array(boxes, dtype), (1, 8, 8, 3))
 
 

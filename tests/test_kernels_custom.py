@@ -170,9 +170,9 @@ def test_a_last_slice_that_is_left_out_is_seen(arithmetic: Arithmetic) -> None:
 def test_products_of_bytes_are_exact(
     size: tuple[int, int, int], order: str, threads: int, instruction: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if instruction and not gemm_custom.OWN.multiplies_bytes:
+    if instruction and not gemm_custom.HOST.multiplies_bytes:
         pytest.skip("NO VNNI: ITS PRODUCT OF BYTES NOT RUN")
-    monkeypatch.setattr(gemm_custom, "OWN", replace(gemm_custom.OWN, multiplies_bytes=instruction))
+    monkeypatch.setattr(gemm_custom, "HOST", replace(gemm_custom.HOST, multiplies_bytes=instruction))
     (m, n, k), generator = size, np.random.default_rng(5)
 
     def made(rows: int, columns: int) -> Any:

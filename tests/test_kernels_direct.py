@@ -9,17 +9,22 @@ import pytest
 
 from hpcai.kernels.arrays import aligned
 from hpcai.kernels.conv2d import Shape, numba_cpu
-from hpcai.kernels.conv2d.cpu.direct import LEAST, slide, slides
+from hpcai.kernels.conv2d.cpu.direct import LEAST_OUTPUTS, fits_direct, plan_direct
 from hpcai.kernels.conv2d.cpu.direct import _tiles as tiles_of_a_row
 from hpcai.kernels.conv2d.cpu.direct_microkernel import HEIGHTS
-from hpcai.kernels.conv2d.cpu.geometry import Correlation, forward_works, gradient_works, lying
-from hpcai.kernels.conv2d.cpu.implicit_gemm import correlate
-from hpcai.kernels.conv2d.cpu.row_buffer import nbytes_of, ring_of
+from hpcai.kernels.conv2d.cpu.geometry import (
+    Correlation,
+    array_layout,
+    forward_correlations,
+    input_gradient_correlations,
+)
+from hpcai.kernels.conv2d.cpu.implicit_gemm import plan_implicit_gemm
+from hpcai.kernels.conv2d.cpu.row_buffer import buffer_nbytes, row_buffer
 from hpcai.kernels.conv2d.reference import forward
-from hpcai.kernels.cpu.simd import LINE, OWN
+from hpcai.kernels.cpu.simd import HOST, LINE
 
 UNIT = 2.0**-24
-FEW = Shape(2, 16, 6, 2 * LEAST + 3, 32, (3, 3), (1, 1), (1, 1))
+FEW = Shape(2, 16, 6, 2 * LEAST_OUTPUTS + 3, 32, (3, 3), (1, 1), (1, 1))
 
 
 def arrays(shape: Shape) -> list[Any]:
@@ -29,7 +34,7 @@ def arrays(shape: Shape) -> list[Any]:
 
 
 def works(shape: Shape) -> Iterator[Correlation]:
-    return forward_works(*map(lying, arrays(shape)), shape)
+    return forward_correlations(*map(array_layout, arrays(shape)), shape)
 
 
 @pytest.mark.parametrize(
@@ -37,35 +42,39 @@ def works(shape: Shape) -> Iterator[Correlation]:
     [
         ({}, True),
         ({"channels": 20}, False),  # part of a line
-        ({"filters": OWN.nbytes // 4 * 3 // 2}, False),  # part of a vector
-        ({"width": LEAST - 1}, False),  # no room for a tile
+        ({"filters": HOST.nbytes // 4 * 3 // 2}, False),  # part of a vector
+        ({"width": LEAST_OUTPUTS - 1}, False),  # no room for a tile
         ({"channels": 512, "filters": 512}, False),  # more weights than stay near
-        ({"stride": (2, 2), "width": 4 * LEAST}, True),
-        ({"kernel": (1, 1), "padding": (0, 0), "stride": (2, 2), "width": 4 * LEAST}, True),
+        ({"stride": (2, 2), "width": 4 * LEAST_OUTPUTS}, True),
+        ({"kernel": (1, 1), "padding": (0, 0), "stride": (2, 2), "width": 4 * LEAST_OUTPUTS}, True),
     ],
     ids=str,
 )
 def test_layers_of_few_channels_slide(change: dict[str, Any], so: bool) -> None:
     (work,) = works(replace(FEW, **change))
-    assert slides(work, 4) == so
+    assert fits_direct(work, 4) == so
 
 
 def test_phases_that_no_tap_reaches_do_not() -> None:
-    shape = replace(FEW, kernel=(1, 1), padding=(0, 0), stride=(2, 2), width=4 * LEAST)
-    x, w, y = map(lying, arrays(shape))
-    assert [slides(work, 4) for work in gradient_works(y, w, x, shape)] == [True, False, False, False]
+    shape = replace(FEW, kernel=(1, 1), padding=(0, 0), stride=(2, 2), width=4 * LEAST_OUTPUTS)
+    x, w, y = map(array_layout, arrays(shape))
+    assert [fits_direct(work, 4) for work in input_gradient_correlations(y, w, x, shape)] == [True, False, False, False]
 
 
 def test_a_ring_has_what_a_row_of_outputs_sees() -> None:
     (work,) = works(replace(FEW, stride=(2, 2), kernel=(3, 5), padding=(1, 2), width=30))
-    ring = ring_of(0, work, 4)
-    assert (ring.rows, ring.first, ring.pixels) == (3, -1, 15 + 2)  # of every other pixel one before and one behind
-    assert nbytes_of(ring) == 3 * 2 * 17 * LINE
+    buffer = row_buffer(0, work, 4)
+    assert (buffer.rows, buffer.first, buffer.pixels) == (
+        3,
+        -1,
+        15 + 2,
+    )  # of every other pixel one before and one behind
+    assert buffer_nbytes(buffer) == 3 * 2 * 17 * LINE
 
 
 @pytest.mark.parametrize("vectors", HEIGHTS)
 def test_tiles_fill_a_row_and_compute_as_little_twice_as_one_height_would(vectors: int) -> None:
-    for outputs in range(LEAST, 130):
+    for outputs in range(LEAST_OUTPUTS, 130):
         tiles = tiles_of_a_row(vectors, outputs)
         heights = [tiles.height - (place >= tiles.full) for place in range(tiles.number)]
         assert set(heights) <= set(HEIGHTS[vectors]) and max(heights) <= outputs <= sum(heights)
@@ -82,7 +91,7 @@ def test_rows_of_usual_networks_are_filled() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("filters", [16, 32, 48])
-@pytest.mark.parametrize("width", sorted({LEAST, *HEIGHTS[1], 14, 2 * LEAST + 5, 28}))
+@pytest.mark.parametrize("width", sorted({LEAST_OUTPUTS, *HEIGHTS[1], 14, 2 * LEAST_OUTPUTS + 5, 28}))
 def test_pixels_beside_the_target_stay_as_they_are(width: int, filters: int, threads: int) -> None:
     shape = replace(FEW, width=width, filters=filters)
     x, w, _ = arrays(shape)
@@ -97,9 +106,9 @@ def test_pixels_beside_the_target_stay_as_they_are(width: int, filters: int, thr
 def test_it_finds_what_the_other_way_does() -> None:
     x, w, y = arrays(FEW)
     found = []
-    for way in (slide, correlate):
+    for way in (plan_direct, plan_implicit_gemm):
         y[...] = np.nan
-        (work,) = forward_works(*map(lying, (x, w, y)), FEW)
+        (work,) = forward_correlations(*map(array_layout, (x, w, y)), FEW)
         way(work, np.float32(1), 1)(0, 0, 0)
         found.append(y.copy())
     assert np.abs(found[0] - found[1]).max() <= 2e-5 < np.abs(found[0]).max()

@@ -1,4 +1,4 @@
-"""Machine code called by its address: right results, errors that arrive, and never arguments of other types."""
+"""Compiled functions called by pointer: results, errors, and refusal of other argument types."""
 
 from typing import Any
 
@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from hpcai.kernels.conv2d import Shape, numba_cpu
-from hpcai.kernels.conv2d.cpu import direct as slide
-from hpcai.kernels.conv2d.cpu import implicit_gemm as correlate
-from hpcai.kernels.conv2d.cpu import weight_gradient as weigh
-from hpcai.kernels.conv2d.cpu import weight_gradient_few_channels as weigh_few
+from hpcai.kernels.conv2d.cpu import direct, implicit_gemm, weight_gradient
+from hpcai.kernels.conv2d.cpu import weight_gradient_few_channels as few_channels
 from hpcai.kernels.cpu.compiled import compiled
-from hpcai.kernels.cpu.function_pointer import address_of, call_at
-from hpcai.kernels.gemm import numba_cpu as gemm
+from hpcai.kernels.cpu.function_pointer import call_pointer, function_pointer
+from hpcai.kernels.gemm.cpu import blocked
 
 
 @compiled
@@ -21,33 +19,33 @@ def quotient(like: Any, a: Any, b: Any) -> Any:
 
 
 @compiled
-def called(there: Any, like: Any, a: Any, b: Any) -> Any:
-    return call_at(quotient, there, (like, a, b))
+def called(pointer: Any, like: Any, a: Any, b: Any) -> Any:
+    return call_pointer(quotient, pointer, (like, a, b))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32])
-def test_what_is_called_by_its_address_gives_what_it_gives_by_its_name(kind: Any) -> None:
-    there = address_of(quotient, kind(1), 1, 1)
-    assert called(there, kind(3), 17, 5) == quotient(kind(3), 17, 5) == 9
+def test_a_call_by_pointer_returns_the_same_as_a_call_by_name(kind: Any) -> None:
+    pointer = function_pointer(quotient, kind(1), 1, 1)
+    assert called(pointer, kind(3), 17, 5) == quotient(kind(3), 17, 5) == 9
 
 
-def test_its_errors_are_those_of_the_caller() -> None:
+def test_an_error_reaches_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
-        called(address_of(quotient, np.float32(1), 1, 1), np.float32(1), 1, 0)
+        called(function_pointer(quotient, np.float32(1), 1, 1), np.float32(1), 1, 0)
 
 
 def test_arguments_of_other_types_are_refused() -> None:
-    """They would be taken from registers in which they are not."""
+    """Machine code would read them from the wrong registers."""
     with pytest.raises(TypeError, match=r"quotient.* has no machine code of \(float64, int64, int64\)"):
-        called(address_of(quotient, np.float32(1), 1, 1), np.float64(1), 1, 1)
+        called(function_pointer(quotient, np.float32(1), 1, 1), np.float64(1), 1, 1)
 
 
 SHAPES = {
-    correlate._correlate: ("forward", Shape(2, 17, 9, 8, 16, (3, 3), (1, 1), (1, 1))),
-    slide._slide: ("forward", Shape(2, 64, 7, 15, 64, (3, 3), (1, 1), (1, 1))),
-    gemm._multiply: ("forward", Shape(2, 64, 9, 9, 80, (1, 1))),
-    weigh._weigh: ("weight_gradient", Shape(1, 256, 5, 5, 64, (3, 3), (1, 1), (1, 1))),
-    weigh_few._weigh_few: ("weight_gradient", Shape(2, 3, 9, 9, 64, (7, 7), (2, 2), (3, 3))),
+    implicit_gemm._multiply_part: ("forward", Shape(2, 17, 9, 8, 16, (3, 3), (1, 1), (1, 1))),
+    direct._compute_rows: ("forward", Shape(2, 64, 7, 15, 64, (3, 3), (1, 1), (1, 1))),
+    blocked._multiply: ("forward", Shape(2, 64, 9, 9, 80, (1, 1))),
+    weight_gradient._add_gradient: ("weight_gradient", Shape(1, 256, 5, 5, 64, (3, 3), (1, 1), (1, 1))),
+    few_channels._add_gradient: ("weight_gradient", Shape(2, 3, 9, 9, 64, (7, 7), (2, 2), (3, 3))),
 }
 
 

@@ -141,7 +141,7 @@ def test_cuda_source_makes_the_same_bytes_on_the_host(size, split, schedule):
     assert np.array_equal(by_cuda(made, split, indices, schedule), numba_cpu.Maker(made, split).images(indices))
 
 
-FAULTS = [("    wait_for_block();\n", ""), ("j < (nbytes + 15)", "j + 1 < (nbytes + 15)")]
+FAULTS = [("    sync_block();\n", ""), ("j < (nbytes + 15)", "j + 1 < (nbytes + 15)")]
 
 
 @pytest.mark.parametrize(("right", "wrong"), FAULTS)

@@ -94,12 +94,12 @@ def test_the_cuda_kernels_run_on_the_host_keep_the_boxes_of_the_reference(name: 
     assert np.array_equal(by_cuda(name, schedule), reference.nms(*CASES[name]))
 
 
-BARRIER = "wait_for_block();"
-FAULTS = [(cupy_gpu.COMPARE, BARRIER, "", 0), *((cupy_gpu.WALK, BARRIER, "", place) for place in (1, 2))]
+BARRIER = "sync_block();"
+FAULTS = [(cupy_gpu.COMPARE, BARRIER, "", 0), *((cupy_gpu.SCAN, BARRIER, "", place) for place in (1, 2))]
 FAULTS += [
     (cupy_gpu.COMPARE, "> place", "> place + 1", 0),
-    (cupy_gpu.WALK, "kept - chosen", "kept - chosen - 1", 0),
-    (cupy_gpu.WALK, "later = word + 1", "later = word + 2", 0),
+    (cupy_gpu.SCAN, "kept - chosen", "kept - chosen - 1", 0),
+    (cupy_gpu.SCAN, "later = word + 1", "later = word + 2", 0),
 ]
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hpcai.kernels.normalise.numba_cpu import normalise, turn
-from hpcai.kernels.normalise.reference import normalised, turned
+from hpcai.kernels.normalise.numba_cpu import normalise, transform_and_normalise
+from hpcai.kernels.normalise.reference import normalised, transformed_and_normalised
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 7, 9), (2, 1, 28, 28), (3, 4, 1, 5), (0, 3, 8, 8), (2, 3, 0, 4)])
@@ -37,17 +37,17 @@ def test_fields_are_turned_mirrored_and_normalised_as_the_reference_does(kind: s
         fields = np.ascontiguousarray(fields.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     if kind == "every other":
         fields = np.repeat(fields, 2, axis=3)[..., ::2]
-    turns = np.array([[0, 0], [3, 0], [7, 1], [0, 1], [1, 1]])
+    transforms = np.array([[0, 0], [3, 0], [7, 1], [0, 1], [1, 1]])
     negated, mean = np.array([True, False, True, False]), generator.standard_normal(4, np.float32)
     std = 1 + generator.random(4, np.float32)
     out = np.full((5, 6, 8, 4), np.nan, np.float32)
-    turn(fields, turns, negated, mean, std, out)
-    exact = turned(fields, turns, negated, mean, std)
+    transform_and_normalise(fields, transforms, negated, mean, std, out)
+    exact = transformed_and_normalised(fields, transforms, negated, mean, std)
     assert np.abs(out.transpose(0, 3, 1, 2) - exact).max() <= 2.0**-22 * np.abs(exact).max()
 
 
-@pytest.mark.parametrize("turns", [[[8, 0]], [[-1, 0]], [[0, 0], [0, 0]]])
-def test_a_turn_beyond_the_map_is_refused(turns: list[list[int]]) -> None:
+@pytest.mark.parametrize("transforms", [[[8, 0]], [[-1, 0]], [[0, 0], [0, 0]]])
+def test_a_rotation_beyond_the_map_is_refused(transforms: list[list[int]]) -> None:
     ones, fields, out = np.ones(4, np.float32), np.zeros((1, 4, 6, 8), np.float32), np.zeros((1, 6, 8, 4), np.float32)
     with pytest.raises(AssertionError):
-        turn(fields, np.array(turns), ones == 0, ones, ones, out)
+        transform_and_normalise(fields, np.array(transforms), ones == 0, ones, ones, out)

@@ -1,4 +1,4 @@
-"""Turns that threads share: each once, by torch's own pool, and by one thread where there is no OpenMP."""
+"""Parallel loops: each iteration once, on torch's OpenMP threads, or on one thread without OpenMP."""
 
 import sys
 
@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from launch import run_job
 
-from hpcai.kernels.cpu import parallel as team
+from hpcai.kernels.cpu import parallel
 from hpcai.kernels.cpu.compiled import compiled
-from hpcai.kernels.cpu.parallel import ALONE, LIBRARIES, found, in_team
+from hpcai.kernels.cpu.parallel import LIBRARIES, SERIAL, openmp_functions, parallel_for
 
 IN_A_PROCESS = """
 import os, re, sys
 import numpy as np
 import torch
 {before}
-from hpcai.kernels.cpu import parallel as team
+from hpcai.kernels.cpu import parallel
 from hpcai.kernels.gemm.numba_cpu import gemm
 {after}
 a = np.random.default_rng(1).normal(size=(64, 64)).astype("float32")
@@ -31,52 +31,52 @@ print(len(os.listdir("/proc/self/task")), len(set(re.findall(r"\\S*lib[ig]?omp\\
 NO_OPENMP = """
 import ctypes
 from llvmlite import binding
-for name, function in zip(team.NAMES, team.ALONE):
+for name, function in zip(parallel.NAMES, parallel.SERIAL):
     binding.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
 """
 
 
 @compiled
-def _add(turn: int, sums: np.ndarray, more: tuple[float, int], fails: int) -> None:
-    if turn == fails:
+def _add(iteration: int, sums: np.ndarray, more: tuple[float, int], fails: int) -> None:
+    if iteration == fails:
         raise ValueError("planted")
-    sums[turn] += more[0] * turn + more[1]
+    sums[iteration] += more[0] * iteration + more[1]
 
 
 @compiled
-def _add_all(turns: int, sums: np.ndarray, more: tuple[float, int], fails: int) -> None:
-    in_team(_add, turns, (sums, more, fails))
+def _add_all(iterations: int, sums: np.ndarray, more: tuple[float, int], fails: int) -> None:
+    parallel_for(_add, iterations, (sums, more, fails))
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 5])
-def test_each_turn_is_taken_once(turns: int) -> None:
+@pytest.mark.parametrize("iterations", [0, 1, 2, 5])
+def test_each_iteration_runs_once(iterations: int) -> None:
     sums = np.zeros(6)
-    _add_all(turns, sums, (2.0, 3), -1)
-    assert sums.tolist() == [3.0 + 2 * turn if turn < turns else 0 for turn in range(6)]
+    _add_all(iterations, sums, (2.0, 3), -1)
+    assert sums.tolist() == [3.0 + 2 * iteration if iteration < iterations else 0 for iteration in range(6)]
 
 
-@pytest.mark.parametrize(("turns", "fails"), [(1, 0), (3, 0), (3, 2)])
-def test_a_turn_that_fails_is_told(turns: int, fails: int) -> None:
+@pytest.mark.parametrize(("iterations", "fails"), [(1, 0), (3, 0), (3, 2)])
+def test_a_failed_iteration_is_reported(iterations: int, fails: int) -> None:
     with pytest.raises(RuntimeError, match="_add.* failed in a thread"):
-        _add_all(turns, np.zeros(6), (2.0, 3), fails)
+        _add_all(iterations, np.zeros(6), (2.0, 3), fails)
 
 
 def threads(before: str = "", after: str = "") -> list[str]:
-    """Of a process that multiplied by torch's kernels and by ours: threads, OpenMP libraries, whether Numba's pool."""
+    """Numbers of threads and OpenMP libraries of a process that runs torch and gemm; whether Numba's pool runs."""
     finished = run_job(["-c", IN_A_PROCESS.format(before=before, after=after)], None)
     assert not finished.stderr and finished.returncode == 0, finished.stderr
     return finished.stdout.split()
 
 
-@pytest.mark.skipif(found(LIBRARIES) is ALONE, reason="TORCH HAS NO OpenMP HERE: ITS POOL IS NOT SHARED")
+@pytest.mark.skipif(openmp_functions(LIBRARIES) is SERIAL, reason="TORCH HAS NO OpenMP HERE: ITS POOL IS NOT SHARED")
 @pytest.mark.skipif(sys.platform != "linux", reason="PROCESSES' THREADS ARE COUNTED ON LINUX ONLY")
 def test_threads_are_those_of_torch() -> None:
     alone = threads("", NO_OPENMP)
     assert threads() == alone == [str(int(alone[0])), "1", "False"]
 
 
-def test_without_openmp_one_thread_takes_all_turns() -> None:
-    assert found(["/nowhere/libgomp.so", "libm.so.6"]) is ALONE
-    assert len(team.NAMES) == len(ALONE)
+def test_without_openmp_one_thread_runs_all_iterations() -> None:
+    assert openmp_functions(["/nowhere/libgomp.so", "libm.so.6"]) is SERIAL
+    assert len(parallel.NAMES) == len(SERIAL)
     without = threads("torch.set_num_threads = lambda number: None; torch.ones(9) @ torch.ones(9)", NO_OPENMP)
     assert int(without[0]) < int(threads()[0])

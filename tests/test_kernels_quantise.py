@@ -11,7 +11,7 @@ from hpcai.kernels.arrays import aligned
 from hpcai.kernels.conv2d import Shape, numba_cpu
 from hpcai.kernels.operators import on_cpu, on_gpu
 from hpcai.kernels.quantise import HIGHEST, LEAST, MOST_TERMS
-from hpcai.kernels.quantise import numba_cpu as ours
+from hpcai.kernels.quantise import numba_cpu as custom
 from hpcai.kernels.quantise.reference import quantised
 
 SIZES = [(3, 5, 7, 16), (2, 4, 9, 3), (5, 1, 1, 1), (1, 6, 5, 70), (4, 1, 1, 333), (2, 3, 3, 24)]
@@ -32,10 +32,10 @@ def numbers(size: tuple[int, ...], seed: int = 1) -> Any:
     return aligned((generator.standard_normal(size) * spread).astype(np.float32))
 
 
-def quantise(x: Any, pictures: ours.Pictures, signed: bool, threads: int) -> tuple[Any, Any]:
+def quantise(x: Any, pictures: custom.Images, signed: bool, threads: int) -> tuple[Any, Any]:
     q = np.full(pictures.bytes_size, 77, np.int8 if signed else np.uint8)
     scales = np.full(len(x), np.nan, np.float32)
-    ours.quantise(pictures, x.ctypes.data, q, scales, signed, threads)
+    custom.quantise(pictures, x.ctypes.data, q, scales, signed, threads)
     return q, scales
 
 
@@ -46,7 +46,7 @@ def test_bytes_and_scales_are_those_of_the_reference(size: tuple[int, ...], thre
     right, of_right = quantised(x)
     channels, together = size[3], -(-size[3] // 4) * 4
     for signed in (True, False):
-        q, scales = quantise(x, ours.Pictures(*size), signed, threads)
+        q, scales = quantise(x, custom.Images(*size), signed, threads)
         assert np.array_equal(scales, of_right)
         zero = 0 if signed else 128
         assert q.shape == (*size[:3], together)
@@ -58,7 +58,7 @@ def test_bytes_and_scales_are_those_of_the_reference(size: tuple[int, ...], thre
 def test_pictures_get_borders_of_zeros_and_groups_whole_words(threads: int) -> None:
     x = numbers((3, 4, 5, 6))
     right, _ = quantised(x)
-    q, _ = quantise(x, ours.Pictures(3, 4, 5, 6, 2, 1, 2), False, threads)
+    q, _ = quantise(x, custom.Images(3, 4, 5, 6, 2, 1, 2), False, threads)
     wanted = np.zeros((3, 6, 9, 2, 4), int)
     wanted[:, 1:5, 2:7, :, :3] = right.reshape(3, 4, 5, 2, 3)
     assert np.array_equal(q.astype(int) - 128, wanted.reshape(q.shape))
@@ -67,10 +67,10 @@ def test_pictures_get_borders_of_zeros_and_groups_whole_words(threads: int) -> N
 def test_the_largest_becomes_127_ties_go_to_even_and_what_is_tiny_is_nothing() -> None:
     x = np.float32([[127.0, 0.5, 1.5, 2.5, -2.5, -127.0, 126.49, 0.0]]).reshape(1, 1, 1, 8)
     assert quantised(x)[0].ravel().tolist() == [127, 0, 2, 2, -2, -127, 126, 0]
-    assert np.array_equal(quantise(x, ours.Pictures(1, 1, 1, 8), True, 1)[0], quantised(x)[0])
+    assert np.array_equal(quantise(x, custom.Images(1, 1, 1, 8), True, 1)[0], quantised(x)[0])
     for value, scale in ((0.0, 0.0), (np.float32(LEAST) / 2, 0.0), (np.float32(LEAST), np.float32(LEAST / HIGHEST))):
         x[:] = value
-        q, scales = quantise(x, ours.Pictures(1, 1, 1, 8), True, 1)
+        q, scales = quantise(x, custom.Images(1, 1, 1, 8), True, 1)
         assert scales.tolist() == [scale] == quantised(x)[1].tolist()
         assert (q == (HIGHEST if scale else 0)).all()
 
@@ -124,11 +124,11 @@ def expected(x: Any, w: Any, shape: Shape) -> Any:
 def convolved(x: Any, w: Any, shape: Shape, compute: Any, threads: int) -> Any:
     """As training does it: borders and words of their own, 128 more in each byte of a picture, taken off at the end."""
     floats = [aligned(np.ascontiguousarray(each.transpose(0, 2, 3, 1)).astype(np.float32)) for each in (x, w)]
-    pictures = ours.Pictures(*floats[0].shape, shape.groups, *shape.padding)
+    pictures = custom.Images(*floats[0].shape, shape.groups, *shape.padding)
     q, scales = quantise(floats[0], pictures, False, threads)
-    by, by_filter = quantise(floats[1], ours.Pictures(*floats[1].shape), True, threads)
+    by, by_filter = quantise(floats[1], custom.Images(*floats[1].shape), True, threads)
     sums, y = np.empty(len(by), np.int32), np.full((*(shape.y[axis] for axis in (0, 2, 3, 1)),), -7, np.int32)
-    ours.sums_of_filters(by.reshape(len(by), -1), sums)
+    custom.sums_of_filters(by.reshape(len(by), -1), sums)
     whole = Shape(len(q), q.shape[3], *q.shape[1:3], shape.filters, shape.kernel, shape.stride, (0, 0),
                   shape.dilation, shape.groups)  # fmt: skip
     compute(q, by, y, whole, threads)
@@ -177,6 +177,6 @@ def test_sums_are_scaled_picture_by_picture(threads: int) -> None:
     off = generator.integers(-(2**20), 2**20, 19, np.int32)
     scales, by_filter = (generator.standard_normal(size).astype(np.float32) for size in (3, 19))
     y = aligned(sums)
-    ours.scale(y.ctypes.data, 3, 5, scales, by_filter, off, threads)
+    custom.scale(y.ctypes.data, 3, 5, scales, by_filter, off, threads)
     right = (sums - off).astype(np.float32) * np.multiply.outer(scales, by_filter)[:, None]
     assert np.array_equal(y.view(np.float32), right)

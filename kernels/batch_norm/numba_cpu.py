@@ -1,6 +1,7 @@
-"""Batch normalisation in Numba: pixels once for the sums, once more for the result, whatever follows included."""
+"""Batch normalisation on CPUs in Numba: one pass over the pixels for the sums, one for the result with addition and
+ReLU.
+"""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,36 +9,31 @@ import numpy as np
 from ..cpu.channelwise import (
     APPLY,
     APPLY_WITH,
-    FACTOR,
     GRADIENT,
     GRADIENT_WITH,
-    LEVEL,
     MEAN,
     MOMENTS,
     ROWS,
-    SHIFT,
-    SLOPE,
     SUM,
     SUM_WITH,
-    TILT,
+    apply_pass,
     floor,
-    over_channels,
 )
 from ..cpu.compiled import compiled
-from ..cpu.function_pointer import There, address_of, call_at
+from ..cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ..cpu.load_store import bytes_of, read, write
 from ..cpu.packing import copy_run
-from ..cpu.parallel import in_team
+from ..cpu.parallel import parallel_for
 from ..cpu.simd import lanes
 from ..cpu.workspace import workspace
+from .cpu.statistics import DOUBLE, compute_gradients, compute_moments, fill_table
 
-BLOCK = 2**15  # bytes of pixels that are summed in their own type; blocks are added up in fp64
-NEAR = 2**14  # bytes of pixels whose channels are all computed before the next ones are
-DOUBLE = 8  # bytes
+BLOCK = 2**15  # bytes of pixels that are summed in their own type; sums of blocks are added in fp64
+CACHED = 2**14  # bytes of pixels of a block of a pass, which stays in L1
 
 
 class Layer(NamedTuple):
-    """Pixels and channels, and the addresses of the channels' weights and biases, and of where their moments go."""
+    """Pixels, channels, and addresses of weights, biases, means and variances by channel."""
 
     pixels: int
     channels: int
@@ -48,40 +44,40 @@ class Layer(NamedTuple):
     eps: float
 
 
-class Room(NamedTuple):
-    """Of the workspace: the table, then of each thread the sums of a block, and all its sums in fp64."""
+class Workspace(NamedTuple):
+    """Workspace: the table, then for each thread the sums of a block and its total sums in fp64."""
 
     table: int
     apart: int
     block: int
     sums: int
-    nbytes: int  # from one thread's to the next
+    nbytes: int  # bytes from thread to thread
 
 
 def applies(channels: int, itemsize: int) -> bool:
-    """Whether the channels are whole vectors."""
+    """Whether the channels are a whole number of vectors."""
     return channels > 0 and channels % lanes(itemsize) == 0
 
 
 def forward(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
-    """Fill y, mean and variance; arrays by their addresses, all of the type of `one`, other = 0 if nothing is added."""
-    room, arrays, least = _room(layer, one.itemsize, threads), (x, other, y, 0, 0), floor(one, relu)
-    each = _addresses(least, layer, room, arrays)
-    _forward(each, threads, APPLY_WITH if other else APPLY, floor(one, False), least, layer, room, arrays)
+    """Fill y, mean and variance. Arrays are given by address and have the type of `one`; other = 0: no addition."""
+    memory, arrays, floor_ = _workspace(layer, one.itemsize, threads), (x, other, y, 0, 0), floor(one, relu)
+    pointer = _addresses(floor_, layer, memory, arrays)
+    _forward(pointer, threads, APPLY_WITH if other else APPLY, floor(one, False), floor_, layer, memory, arrays)
 
 
 def evaluate(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
-    """Fill y by the mean and variance that are given."""
-    room, arrays, least = _room(layer, one.itemsize, threads), (x, other, y, 0, 0), floor(one, relu)
-    _know(one, layer, room)
-    each = _addresses(least, layer, room, arrays).passing
-    _pass(each, threads, APPLY_WITH if other else APPLY, least, layer, room, arrays)
+    """Fill y with a given mean and variance."""
+    memory, arrays, floor_ = _workspace(layer, one.itemsize, threads), (x, other, y, 0, 0), floor(one, relu)
+    fill_table(one, layer, memory)
+    pointer = _addresses(floor_, layer, memory, arrays).passing
+    _pass(pointer, threads, APPLY_WITH if other else APPLY, floor_, layer, memory, arrays)
 
 
-def known(layer: Layer, one: Any) -> Any:
-    """The table that `evaluate` makes, [rows, channels] of the type of `one`: what an epilogue takes."""
+def evaluation_table(layer: Layer, one: Any) -> Any:
+    """The table that `evaluate` uses, [rows, channels] of the type of `one`, as an epilogue takes it."""
     table = np.zeros((len(ROWS), layer.channels), one.dtype)
-    _know(one, layer, Room(table.ctypes.data, layer.channels * one.itemsize, 0, 0, 0))
+    fill_table(one, layer, Workspace(table.ctypes.data, layer.channels * one.itemsize, 0, 0, 0))
     return table
 
 
@@ -89,161 +85,115 @@ def backward(
     layer: Layer, one: Any, g: int, x: int, y: int, dx: int, dother: int, dweight: int, dbias: int,
     relu: bool, threads: int,
 ) -> None:
-    """Fill dx, dweight and dbias, and dother unless it is 0, which needs y; the layer's moments are those of x."""
-    room, arrays, least = _room(layer, one.itemsize, threads), (x, g, y, dx, dother), floor(one, relu)
+    """Fill dx, dweight and dbias, and dother unless it is 0; dother needs y.
+
+    The moments of the layer must be those of x.
+    """
+    memory, arrays, floor_ = _workspace(layer, one.itemsize, threads), (x, g, y, dx, dother), floor(one, relu)
     kinds = (SUM_WITH, GRADIENT_WITH) if dother else (SUM, GRADIENT)
-    each = _addresses(least, layer, room, arrays)
-    _backward(each, threads, kinds, least, layer, room, arrays, dweight, dbias)
+    pointer = _addresses(floor_, layer, memory, arrays)
+    _backward(pointer, threads, kinds, floor_, layer, memory, arrays, dweight, dbias)
 
 
-def _room(layer: Layer, itemsize: int, threads: int) -> Room:
+def _workspace(layer: Layer, itemsize: int, threads: int) -> Workspace:
     apart = layer.channels * itemsize
-    own = 2 * apart + 2 * layer.channels * DOUBLE
-    table = workspace(len(ROWS) * apart + threads * own)
+    per_thread = 2 * apart + 2 * layer.channels * DOUBLE
+    table = workspace(len(ROWS) * apart + threads * per_thread)
     block = table + len(ROWS) * apart
-    return Room(table, apart, block, block + 2 * apart, own)
+    return Workspace(table, apart, block, block + 2 * apart, per_thread)
 
 
 class Addresses(NamedTuple):
-    """Where the machine code of passes is, of one that sums and of one that does not."""
+    """Pointers to the machine code of a pass that sums and of one that does not."""
 
-    summing: There
-    passing: There
+    summing: FunctionPointer
+    passing: FunctionPointer
 
 
-def _addresses(floor: Any, layer: Layer, room: Room, arrays: tuple[int, ...]) -> Addresses:
-    given = (floor, 0, layer, room, arrays, 0, 0)
-    return Addresses(address_of(_sum_blocks, *given, 0), address_of(_pass_blocks, *given))
+def _addresses(floor: Any, layer: Layer, memory: Workspace, arrays: tuple[int, ...]) -> Addresses:
+    given = (floor, 0, layer, memory, arrays, 0, 0)
+    return Addresses(function_pointer(_sum_blocks, *given, 0), function_pointer(_pass_blocks, *given))
 
 
 @compiled
-def _forward(each: Any, threads: Any, kind: Any, nothing: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
-    """Sums are of distances from the first pixel, so that little is lost where a channel is far from 0."""
-    copy_run(floor, room.table + MEAN * room.apart, arrays[0], layer.channels)
-    _sum(each.summing, threads, MOMENTS, nothing, layer, room, arrays)
-    _know_moments(floor, layer, room, threads)
-    _pass(each.passing, threads, kind, floor, layer, room, arrays)
+def _forward(
+    pointer: Any, threads: Any, kind: Any, no_floor: Any, floor: Any, layer: Any, memory: Any, arrays: Any
+) -> None:
+    """Sums are of differences to the first pixel, which limits cancellation where a channel is far from 0."""
+    copy_run(floor, memory.table + MEAN * memory.apart, arrays[0], layer.channels)
+    _sum(pointer.summing, threads, MOMENTS, no_floor, layer, memory, arrays)
+    compute_moments(floor, layer, memory, threads)
+    _pass(pointer.passing, threads, kind, floor, layer, memory, arrays)
 
 
 @compiled
 def _backward(
-    each: Any, threads: Any, kinds: Any, floor: Any, layer: Any, room: Any, arrays: Any, dweight: Any, dbias: Any
+    pointer: Any, threads: Any, kinds: Any, floor: Any, layer: Any, memory: Any, arrays: Any, dweight: Any, dbias: Any
 ) -> None:
-    _know(floor, layer, room)
-    _sum(each.summing, threads, kinds[0], floor, layer, room, arrays)
-    _know_gradients(floor, layer, room, threads, dweight, dbias)
-    _pass(each.passing, threads, kinds[1], floor, layer, room, arrays)
+    fill_table(floor, layer, memory)
+    _sum(pointer.summing, threads, kinds[0], floor, layer, memory, arrays)
+    compute_gradients(floor, layer, memory, threads, dweight, dbias)
+    _pass(pointer.passing, threads, kinds[1], floor, layer, memory, arrays)
 
 
 @compiled
-def _sum(each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
-    """All pixels' sums, by each thread of its own."""
-    share = (layer.pixels + threads - 1) // threads
-    in_team(_sum_share, threads, (each, share, kind, floor, layer, room, arrays))
+def _sum(pointer: Any, threads: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any) -> None:
+    """Sums over all pixels, separately for each thread."""
+    part = (layer.pixels + threads - 1) // threads
+    parallel_for(_sum_part, threads, (pointer, part, kind, floor, layer, memory, arrays))
 
 
 @compiled
-def _sum_share(thread: Any, each: Any, share: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
-    first = min(thread * share, layer.pixels)
-    own = (first, min(share, layer.pixels - first), thread * room.nbytes)
-    call_at(_sum_blocks, each, (floor, kind, layer, room, arrays, *own))
+def _sum_part(
+    thread: Any, pointer: Any, part: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any
+) -> None:
+    first = min(thread * part, layer.pixels)
+    per_thread = (first, min(part, layer.pixels - first), thread * memory.nbytes)
+    call_pointer(_sum_blocks, pointer, (floor, kind, layer, memory, arrays, *per_thread))
 
 
 @compiled
 def _sum_blocks(
-    floor: Any, kind: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any, further: Any
+    floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any, thread_offset: Any
 ) -> None:
-    """The sums of some pixels, block by block, into those of a thread."""
-    channels, block, sums = layer.channels, room.block + further, room.sums + further
+    """Sums over some pixels, block by block, added to the sums of a thread."""
+    channels, block, sums = layer.channels, memory.block + thread_offset, memory.sums + thread_offset
     for place in range(2 * channels):
         write(0.0, sums + place * DOUBLE)
-    at_once = max(1, BLOCK // room.apart)
+    at_once = max(1, BLOCK // memory.apart)
     for pixel in range(first, first + count, at_once):
-        pixels, here = min(at_once, first + count - pixel), _from(arrays, pixel * room.apart)
-        over_channels(kind, floor, pixels, room.apart, channels, room.table, room.apart, here, block)
+        pixels, here = min(at_once, first + count - pixel), _arrays_from(arrays, pixel * memory.apart)
+        apply_pass(kind, floor, pixels, memory.apart, channels, memory.table, memory.apart, here, block)
         for place in range(2 * channels):
             to = sums + place * DOUBLE
             write(read(0.0, to) + read(floor, block + place * bytes_of(floor)), to)
 
 
 @compiled
-def _pass(each: Any, threads: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
-    """A pass that sums nothing."""
-    share = (layer.pixels + threads - 1) // threads
-    in_team(_pass_share, threads, (each, share, kind, floor, layer, room, arrays))
+def _pass(pointer: Any, threads: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any) -> None:
+    """A pass without sums."""
+    part = (layer.pixels + threads - 1) // threads
+    parallel_for(_pass_part, threads, (pointer, part, kind, floor, layer, memory, arrays))
 
 
 @compiled
-def _pass_share(thread: Any, each: Any, share: Any, kind: Any, floor: Any, layer: Any, room: Any, arrays: Any) -> None:
-    first = min(thread * share, layer.pixels)
-    call_at(_pass_blocks, each, (floor, kind, layer, room, arrays, first, min(share, layer.pixels - first)))
+def _pass_part(
+    thread: Any, pointer: Any, part: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any
+) -> None:
+    first = min(thread * part, layer.pixels)
+    call_pointer(_pass_blocks, pointer, (floor, kind, layer, memory, arrays, first, min(part, layer.pixels - first)))
 
 
 @compiled
-def _pass_blocks(floor: Any, kind: Any, layer: Any, room: Any, arrays: Any, first: Any, count: Any) -> None:
-    """Some pixels, block by block: all their channels while they are near."""
-    at_once = max(1, NEAR // room.apart)
+def _pass_blocks(floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any) -> None:
+    """A pass over some pixels, block by block, so that all channels of a block stay in the cache."""
+    at_once = max(1, CACHED // memory.apart)
     for pixel in range(first, first + count, at_once):
-        pixels, here = min(at_once, first + count - pixel), _from(arrays, pixel * room.apart)
-        over_channels(kind, floor, pixels, room.apart, layer.channels, room.table, room.apart, here, room.block)
+        pixels, here = min(at_once, first + count - pixel), _arrays_from(arrays, pixel * memory.apart)
+        apply_pass(kind, floor, pixels, memory.apart, layer.channels, memory.table, memory.apart, here, memory.block)
 
 
 @compiled
-def _from(arrays: Any, at: Any) -> Any:
-    """The arrays from so many bytes on."""
+def _arrays_from(arrays: Any, at: Any) -> Any:
+    """The arrays from a byte offset on."""
     return (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
-
-
-@compiled
-def _know_moments(like: Any, layer: Any, room: Any, threads: Any) -> None:
-    """Mean and variance from the sums, then the table from them."""
-    size = bytes_of(like)
-    for channel in range(layer.channels):
-        mean = _total(room, layer, threads, channel) / layer.pixels
-        square = _total(room, layer, threads, layer.channels + channel) / layer.pixels
-        _write(like, read(like, room.table + MEAN * room.apart + channel * size) + mean, layer.mean + channel * size)
-        _write(like, max(square - mean * mean, 0.0), layer.variance + channel * size)
-    _know(like, layer, room)
-
-
-@compiled
-def _know(like: Any, layer: Any, room: Any) -> None:
-    """What the forward pass is made with."""
-    size = bytes_of(like)
-    for channel in range(layer.channels):
-        at = channel * size
-        root = math.sqrt(read(like, layer.variance + at) + layer.eps)
-        _write(like, read(like, layer.mean + at), room.table + MEAN * room.apart + at)
-        _write(like, read(like, layer.weight + at) / root, room.table + FACTOR * room.apart + at)
-        _write(like, read(like, layer.bias + at), room.table + SHIFT * room.apart + at)
-
-
-@compiled
-def _know_gradients(like: Any, layer: Any, room: Any, threads: Any, dweight: Any, dbias: Any) -> None:
-    """The gradients of weight and bias from the sums, and what that of x is made with."""
-    size = bytes_of(like)
-    for channel in range(layer.channels):
-        at = channel * size
-        plain = _total(room, layer, threads, channel)
-        centred = _total(room, layer, threads, layer.channels + channel)
-        square = read(like, layer.variance + at) + layer.eps
-        slope = read(like, layer.weight + at) / math.sqrt(square)
-        _write(like, plain, dbias + at)
-        _write(like, centred / math.sqrt(square), dweight + at)
-        _write(like, slope, room.table + SLOPE * room.apart + at)
-        _write(like, -slope * centred / (square * layer.pixels), room.table + TILT * room.apart + at)
-        _write(like, -slope * plain / layer.pixels, room.table + LEVEL * room.apart + at)
-
-
-@compiled
-def _total(room: Any, layer: Any, threads: Any, place: Any) -> Any:
-    """All threads' sums."""
-    total = 0.0
-    for thread in range(threads):
-        total += read(0.0, room.sums + thread * room.nbytes + place * DOUBLE)
-    return total
-
-
-@compiled
-def _write(like: Any, number: Any, address: Any) -> None:
-    write(type(like)(number), address)

@@ -1,4 +1,4 @@
-"""Batch normalisation in float64, as it is written, and its gradients."""
+"""Batch normalisation and its gradients in float64, as defined."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def forward(
 def backward(
     g: Float64, x: Float64, other: Float64 | None, weight: Float64, bias: Float64, eps: float, relu: bool
 ) -> Gradients:
-    """Of g, the gradient of y (the same paper, section 3)."""
+    """Gradients for g, the gradient of y (the same paper, section 3)."""
     y, mean, variance = forward(x, other, weight, bias, eps, relu)
     passed = g * (y > 0) if relu else g
     centred, root = x - mean, np.sqrt(variance + eps)

@@ -1,4 +1,4 @@
-"""Two-dimensional convolution (cross-correlation) without bias, and its two gradients."""
+"""Two-dimensional convolution (cross-correlation) without bias, and its gradients."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -12,7 +12,7 @@ BLOCK_ELEMENTS = 2**17
 
 
 def blocks(direction: str, data: Tensors, out: Float32, shape: Shape) -> Iterator[Block]:
-    """`out`, a provider's y, dx or dw, beside the factors of its exact value; every element once."""
+    """Pairs of `out`, a provider's y, dx or dw, and the factors of its exact value; every element once."""
     if direction == FORWARD:
         return forward(data.x, data.w, out, shape)
     if direction == INPUT_GRADIENT:
@@ -26,8 +26,9 @@ def forward(x: Float32, w: Float32, y: Float32, shape: Shape) -> Iterator[Block]
 
 
 def input_gradient(g: Float32, w: Float32, dx: Float32, shape: Shape) -> Iterator[Block]:
-    """The spread-out gradient correlated, stride 1, with turned weights. Rows: input pixels. Columns: channels."""
-    return _correlation(lambda images: _spread(g[images], shape), _turned(w, shape.groups), dx, (1, 1), shape)
+    """Cross-correlation of the dilated gradient, stride 1, with flipped weights. Rows: input pixels. Columns: channels.
+    """
+    return _correlation(lambda images: _dilated(g[images], shape), _flipped(w, shape.groups), dx, (1, 1), shape)
 
 
 def weight_gradient(x: Float32, g: Float32, dw: Float32, shape: Shape) -> Iterator[Block]:
@@ -68,7 +69,7 @@ def _slices(total: int, size: int) -> list[slice]:
 
 
 def _windows(image_NCHW: Float64, kernel: Pair, stride: Pair, dilation: Pair) -> Float64:
-    """N x C x Ho x Wo x Kh x Kw: what each output pixel sees."""
+    """N x C x Ho x Wo x Kh x Kw: the windows of the output pixels."""
     span = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
     windows = sliding_window_view(image_NCHW, span, axis=(2, 3))
     return windows[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
@@ -79,20 +80,22 @@ def _padded(x_NCHW: Float32, padding: Pair) -> Float64:
     return np.pad(x_NCHW.astype(np.float64), ((0, 0), (0, 0), (vertical, vertical), (horizontal, horizontal)))
 
 
-def _turned(w_OIHW: Float32, groups: int) -> Float32:
-    """Input and output channels exchanged within each group, taps in reverse."""
+def _flipped(w_OIHW: Float32, groups: int) -> Float32:
+    """Exchange input and output channels within each group and flip the taps."""
     filters, channels, height, width = w_OIHW.shape
     grouped = w_OIHW.reshape(groups, filters // groups, channels, height, width).swapaxes(1, 2)
     return grouped.reshape(groups * channels, filters // groups, height, width)[:, :, ::-1, ::-1]
 
 
-def _spread(g_NCHW: Float32, shape: Shape) -> Float64:
-    """The gradient with stride - 1 zeros between its pixels, placed so that window h of it belongs to input pixel h."""
+def _dilated(g_NCHW: Float32, shape: Shape) -> Float64:
+    """The gradient with stride - 1 zeros between its pixels, padded so that its window h belongs to input pixel h."""
     border = [d * (k - 1) for d, k in zip(shape.dilation, shape.kernel, strict=True)]
     canvas = np.zeros((*g_NCHW.shape[:2], shape.height + border[0], shape.width + border[1]))
-    places = [np.arange(g_NCHW.shape[2 + a]) * shape.stride[a] + border[a] - shape.padding[a] for a in (0, 1)]
-    # Padding beyond the kernel makes outputs that see no input: they have no place.
-    inside = [np.flatnonzero((at >= 0) & (at < canvas.shape[2 + a])) for a, at in enumerate(places)]
-    rows, columns = (at[keep] for at, keep in zip(places, inside, strict=True))
+    positions = [np.arange(g_NCHW.shape[2 + a]) * shape.stride[a] + border[a] - shape.padding[a] for a in (0, 1)]
+    # Padding beyond the kernel creates outputs that see no input; they are dropped.
+    inside = [
+        np.flatnonzero((position >= 0) & (position < canvas.shape[2 + a])) for a, position in enumerate(positions)
+    ]
+    rows, columns = (position[keep] for position, keep in zip(positions, inside, strict=True))
     canvas[:, :, rows[:, None], columns] = g_NCHW[:, :, inside[0][:, None], inside[1]]
     return canvas

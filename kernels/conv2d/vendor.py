@@ -14,7 +14,8 @@ from . import Shape
 PROVIDER = "vendor"
 DEVICES = ("cpu", "cuda")
 
-# What the transforms of Winograd's F(4x4, 3x3) add to the error of a direct sum (docs/decisions/0003-precision.md).
+# Factor by which the transforms of Winograd's F(4x4, 3x3) raise the error of a direct sum
+# (docs/decisions/0003-precision.md).
 WINOGRAD_SLACK = 16.0
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
@@ -26,10 +27,11 @@ def slack(shape: Shape, device: str) -> float:
 
 
 def convolve(x: Tensor, w: Tensor, bias: Tensor | None, shape: Any, converted: bool) -> Tensor:
-    """torch's convolution; `converted` computes 16-bit tensors in fp32, from and to 16 bits, as tensor cores do.
+    """Torch's convolution; `converted` computes 16-bit tensors in fp32, as tensor cores do, and converts the result
+    back.
 
     Its gradients are then computed in fp32 from 16-bit values as well, and stored in 16 bits. `shape` is a `Shape` or a
-    module of torch: it has stride, padding, dilation and groups.
+    torch module: anything with stride, padding, dilation and groups.
     """
     window = (shape.stride, shape.padding, shape.dilation, shape.groups)
     if not converted:
@@ -43,7 +45,7 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
 
 
 class _Call:
-    """A product in one layout, and what it computed last."""
+    """A product in one layout, and its last result."""
 
     def __init__(self, shape: Shape, direction: str, data: Tensors, device: str, layout: str) -> None:
         self.layout, self.slack, self.last = layout, slack(shape, device), torch.empty(0)
@@ -57,7 +59,7 @@ class _Call:
             self.compute = lambda: backward(g, x, w, None, *window, wanted)[place]
 
     def __call__(self) -> None:
-        """Compute; what was computed before gives its memory back first."""
+        """Compute, after the memory of the previous result is released."""
         self.last = torch.empty(0)
         self.last = self.compute()
 
@@ -65,5 +67,5 @@ class _Call:
         return Prepared(self, lambda: self.last.cpu().numpy(), self.spoil, self.layout, self.slack)
 
     def spoil(self) -> None:
-        """Whoever computes nothing from now on leaves NaN."""
+        """Fill the result with NaN, so that a call that computes nothing is detected."""
         self.last.fill_(poison("float32"))

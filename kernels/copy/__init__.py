@@ -1,4 +1,4 @@
-"""The copy a = b: what memory gives and takes where nothing is computed, as much as it is given."""
+"""Copy kernel a = b: memory bandwidth without arithmetic."""
 
 from dataclasses import dataclass
 
@@ -19,12 +19,12 @@ def operations(shape: Shape) -> int:
 
 
 def nbytes(shape: Shape, direction: str = "", dtype: str = "fp64") -> int:
-    """Bytes: a vector is read and one is written."""
+    """Bytes: one vector read, one written."""
     return 2 * shape.length * shape.itemsize
 
 
 def exact(inner: int) -> float:
-    """No difference is allowed."""
+    """Tolerance: results must be equal."""
     return 0.0
 
 

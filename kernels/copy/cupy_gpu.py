@@ -1,4 +1,4 @@
-"""The copy on a GPU, in torch's memory: 16 bytes a thread at a time, past the nearest cache."""
+"""Copy on a GPU: 16-byte accesses that bypass L1."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ PARAMETERS = structure(("a", "u8"), ("b", "u8"), ("length", "i8"))
 
 
 def programs(target: Target) -> tuple[Program, ...]:
-    """All that is launched on such a GPU."""
+    """All kernels launched on such a GPU."""
     return stream.programs("copy", target)
 
 
 def launch(a: int, b: int, dtype: str, length: int, processors: int) -> Launch:
-    """The kernel for vectors at these addresses, of a type of NumPy."""
+    """The launch for vectors at these addresses, of a NumPy type."""
     return stream.launch("copy", dtype, length, processors, parameters(PARAMETERS, a=a, b=b, length=length))
 
 

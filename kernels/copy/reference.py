@@ -11,7 +11,7 @@ BLOCK_ELEMENTS = 2**17
 
 
 def compared(a: Any, b: Any) -> Iterator[Compared]:
-    """`a` in blocks beside what it must be, to the bit."""
+    """Blocks of `a` with their exact values; no tolerance."""
     for first in range(0, len(b), BLOCK_ELEMENTS):
         part = slice(first, first + BLOCK_ELEMENTS)
         yield Compared(a[part], b[part], np.zeros(len(b[part])))

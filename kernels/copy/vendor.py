@@ -1,4 +1,4 @@
-"""The copy by torch, hence by the driver on a GPU."""
+"""Copy by torch, on a GPU by the driver."""
 
 from typing import Any
 

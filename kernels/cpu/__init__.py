@@ -1,1 +1,1 @@
-"""What the kernels in Numba are built of: vector instructions, the register tile, packing, blocks and threads."""
+"""Building blocks of the Numba kernels: vector instructions, micro-kernel, packing, blocking and threads."""

@@ -1,4 +1,4 @@
-"""How loops in Python become machine code on this machine, and where that is kept."""
+"""Compilation of Python loops by Numba, and its cache of machine code on disk."""
 
 import hashlib
 import pickle
@@ -20,7 +20,7 @@ _njit: Any = njit
 F = TypeVar("F", bound=Callable[..., Any])
 
 PLACE = "NUMBA_CACHE_DIR"
-# what reading a file raises that was cut off, or overwritten
+# exceptions from reading a file that was truncated or overwritten
 DAMAGED = (
     *(pickle.UnpicklingError, EOFError, OSError, AttributeError, ImportError),
     *(IndexError, KeyError, RuntimeError, TypeError, ValueError),
@@ -32,9 +32,9 @@ if _settings.DISABLE_JIT:
 
 
 def compiled(function: F) -> F:
-    """The function as machine code, kept on disk where there is a folder that can be written to.
+    """Compile a function to machine code, cached on disk where a folder is writable.
 
-    It runs without the interpreter's lock; threads are those of `in_team`.
+    The code runs without the interpreter's lock. Threads are those of `parallel_for`.
     """
     dispatcher = _njit(nogil=True)(function)
     if _folder(_home(function.__code__.co_filename)) is not None:
@@ -43,7 +43,8 @@ def compiled(function: F) -> F:
 
 
 class _Place(CacheLocator):
-    """By what the sources say, not by where they lie and when they were written: copies share machine code."""
+    """Cache location by the contents of the sources, not by path and time stamp: copies of the tree share machine code.
+    """
 
     def __init__(self, path: Path, line: int) -> None:
         self._path, self._line = path, line
@@ -52,7 +53,7 @@ class _Place(CacheLocator):
     def from_function(cls, function: Any, file: str) -> "_Place":
         home = _home(file)
         folder = _folder(home)
-        assert folder is not None  # else nothing is kept, and no place is asked for
+        assert folder is not None  # otherwise nothing is cached and Numba asks for no location
         inside = home.relative_to(HERE) if home.is_relative_to(HERE) else Path("beside", home.name)
         return cls(folder / inside, function.__code__.co_firstlineno)
 
@@ -60,7 +61,7 @@ class _Place(CacheLocator):
         return str(self._path)
 
     def get_source_stamp(self) -> str:
-        return ""  # the folder's name has it
+        return ""  # the name of the folder contains the digest
 
     def get_disambiguator(self) -> str:
         return str(self._line)
@@ -71,7 +72,7 @@ class _Code(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """What is damaged on disk is compiled anew, and what finds no room there is not kept: neither ends a run."""
+    """Cache that recompiles damaged entries and skips entries it cannot write; neither ends a run."""
 
     _impl_class = _Code
 
@@ -93,16 +94,16 @@ def _home(file: str) -> Path:
 
 
 def kept() -> bool:
-    """Whether machine code of these sources is on disk: what is used first need not be compiled first."""
+    """Whether machine code of these sources is on disk, so that the first call does not compile."""
     folder = _folder()
     return folder is not None and any(folder.rglob("*.nbi"))
 
 
 @cache
 def _folder(home: Path = HERE) -> Path | None:
-    """A folder of these very sources, and of those in `home` if that lies elsewhere; None if none can be made.
+    """Cache folder for exactly these sources, and those of `home` if it lies outside; None if it cannot be created.
 
-    What a function calls is compiled into it: so all files count.
+    Machine code contains all functions it calls, so every source file counts.
     """
     return kept_folder(f"numba-{_digest(home)}", PLACE)
 

@@ -1,6 +1,6 @@
-"""What becomes of a product's results while they are near: batch norm by known moments, something added, a ReLU.
+"""Epilogue of a product on a CPU: batch norm with known moments, an addition, a ReLU, on results in the cache.
 
-By the passes of `channels`, so that results are those of the product and of a pass over all of them, bit by bit.
+It runs the passes of channelwise.py, so that results are bit for bit those of the product followed by such a pass.
 """
 
 from typing import Any, NamedTuple
@@ -12,9 +12,10 @@ from .packing import LINE
 
 
 class Epilogue(NamedTuple):
-    """What there is to do, the table of all channels, its rows `apart` bytes apart; from a result to what is added.
+    """Operation, address of the table of all channels, bytes between its rows, and byte offset from a result to its
+    addend.
 
-    Results are then at least `floor`, which is of their type.
+    Results are at least `floor`, which has their type.
     """
 
     kind: int
@@ -24,23 +25,23 @@ class Epilogue(NamedTuple):
     floor: Any
 
 
-NOTHING, NORMALISE, ADD = range(3)  # kinds: as it is, batch norm, and something added to that
+IDENTITY, NORMALISE, ADD = range(3)  # kinds; ADD: batch norm and an addition
 
 
 def no_epilogue(one: Any) -> Epilogue | None:
-    """Of numbers like `one`, which stay as they are; whole numbers have no passes."""
-    return Epilogue(NOTHING, 0, 0, 0, one) if one.dtype.kind == "f" else None
+    """The identity for numbers of the type of `one`; None for integers, which have no passes."""
+    return Epilogue(IDENTITY, 0, 0, 0, one) if one.dtype.kind == "f" else None
 
 
 def batch_norm(one: Any, table: int, channels: int, other: int | None, relu: bool) -> Epilogue:
-    """By the table of so many channels; `other` is None where nothing is added."""
+    """Batch norm by a table of so many channels; `other`: offset of the addend, None without one."""
     kind, added = (NORMALISE, 0) if other is None else (ADD, other)
     return Epilogue(kind, table, channels * one.itemsize, added, floor(one, relu))
 
 
 @compiled
 def from_channel(like: Any, epilogue: Any, channel: Any) -> Any:
-    """The epilogue of results whose first channel is this one."""
+    """The epilogue for results whose first channel is `channel`."""
     if epilogue is not None:
         table = epilogue.table + channel * bytes_of(like)
         return Epilogue(epilogue.kind, table, epilogue.apart, epilogue.other, epilogue.floor)
@@ -49,14 +50,14 @@ def from_channel(like: Any, epilogue: Any, channel: Any) -> Any:
 
 @compiled
 def finish(like: Any, epilogue: Any, address: Any, pixels: Any, pitch: Any, channel: Any, channels: Any) -> None:
-    """Channels from `channel` on, whose first number is at the address, of so many pixels `pitch` bytes apart."""
+    """Apply the epilogue to `channels` channels from `channel` on, of `pixels` pixels that lie `pitch` bytes apart."""
     if epilogue is not None:
         _finish(like, epilogue, address, pixels, pitch, channel * bytes_of(like), channels * bytes_of(like))
 
 
 @compiled
 def _finish(like: Any, epilogue: Any, address: Any, pixels: Any, pitch: Any, first: Any, nbytes: Any) -> None:
-    done = nbytes if epilogue.kind == NOTHING else 0
+    done = nbytes if epilogue.kind == IDENTITY else 0
     while done < nbytes:
         table, here = epilogue.table + first + done, address + done
         arrays = (here, here + epilogue.other, here, 0, 0)

@@ -1,6 +1,7 @@
-"""Calls of machine code by its address: so that a caller is compiled without what it calls being compiled once more.
+"""Calls of compiled functions by pointer, so that a caller does not compile its callee once more.
 
-Numba compiles into a function all that it calls.
+Numba inlines the compilation of every callee into its caller: a function that is called by name from three places is
+compiled four times.
 """
 
 import zlib
@@ -13,49 +14,53 @@ from numba.core import cgutils
 from .simd import I64, instruction
 
 
-class There(NamedTuple):
-    """Where machine code is, and what tells types of arguments apart that it takes."""
+class FunctionPointer(NamedTuple):
+    """Address of machine code, and a checksum of its argument types."""
 
     address: int
-    kinds: int
+    signature: int
 
 
-_known: dict[tuple[Any, type], There] = {}
+_pointers: dict[tuple[Any, type], FunctionPointer] = {}
 
 
-def address_of(function: Any, like: Any, *arguments: Any) -> There:
-    """Of the machine code of a compiled function, for arguments of these types, which follow from that of `like`.
+def function_pointer(function: Any, like: Any, *arguments: Any) -> FunctionPointer:
+    """Pointer to the machine code of a compiled function, for arguments of these types.
 
-    What the arguments say does not count.
+    All types must follow from the type of `like`, which is the cache key. The values of the arguments do not matter.
     """
     key = function, type(like)
-    if key not in _known:
-        kinds = tuple(typeof(argument) for argument in (like, *arguments))
-        function.compile(kinds)
-        made = function.overloads[kinds]
-        _known[key] = There(made.library.get_pointer_to_function(made.fndesc.llvm_func_name), _number(kinds))
-    return _known[key]
+    if key not in _pointers:
+        argument_types = tuple(typeof(argument) for argument in (like, *arguments))
+        function.compile(argument_types)
+        compiled = function.overloads[argument_types]
+        _pointers[key] = FunctionPointer(
+            compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name), _signature_id(argument_types)
+        )
+    return _pointers[key]
 
 
-def _number(kinds: Sequence[types.Type]) -> int:
-    return zlib.crc32(str(tuple(kinds)).encode())
+def _signature_id(argument_types: Sequence[types.Type]) -> int:
+    return zlib.crc32(str(tuple(argument_types)).encode())
 
 
 @instruction
-def call_at(context: Any, function: Any, there: Any, arguments: Any) -> Any:
-    """What a compiled function, which is there, makes of a tuple of arguments; TypeError if it takes other types."""
-    kinds = tuple(arguments)
-    returned = function.get_call_type(context, kinds, {}).return_type
+def call_pointer(context: Any, function: Any, pointer: Any, arguments: Any) -> Any:
+    """Call machine code with a tuple of arguments and return its result; TypeError if its argument types differ."""
+    argument_types = tuple(arguments)
+    returns = function.get_call_type(context, argument_types, {}).return_type
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        convention, (address, takes) = context.call_conv, cgutils.unpack_tuple(builder, values[1])
-        with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", takes, I64(_number(kinds)))):
-            convention.return_user_exc(builder, TypeError, (f"{function.dispatcher} has no machine code of {kinds}",))
-        code = builder.inttoptr(address, convention.get_function_type(returned, kinds).as_pointer())
-        given = cgutils.unpack_tuple(builder, values[2])
-        status, made = convention.call_function(builder, code, returned, kinds, given)
+        convention, (address, expected) = context.call_conv, cgutils.unpack_tuple(builder, values[1])
+        with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", expected, I64(_signature_id(argument_types)))):
+            convention.return_user_exc(
+                builder, TypeError, (f"{function.dispatcher} has no machine code of {argument_types}",)
+            )
+        code = builder.inttoptr(address, convention.get_function_type(returns, argument_types).as_pointer())
+        unpacked = cgutils.unpack_tuple(builder, values[2])
+        status, compiled = convention.call_function(builder, code, returns, argument_types, unpacked)
         with cgutils.if_unlikely(builder, status.is_error):
             convention.return_status_propagate(builder, status)
-        return made
+        return compiled
 
-    return returned(function, there, arguments), generate
+    return returns(function, pointer, arguments), generate

@@ -1,7 +1,4 @@
-"""How operands are brought into the order in which a tile wants them, and tiles to where they belong.
-
-A sliver has `width` numbers a step, one step after the other; numbers that there are none for are zeros.
-"""
+"""Loads, stores and transposition of numbers and vectors at addresses, as functions that Numba loops call."""
 
 from typing import Any
 
@@ -14,7 +11,7 @@ from .simd import I32, I64, SCALARS, Code, Value, instruction
 
 @instruction
 def bytes_of(typingctx: Any, like: Any) -> Any:
-    """How many bytes a number of like's type has."""
+    """Bytes of a number of the type of `like`."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return I64(SCALARS[str(like)][1])
@@ -24,7 +21,7 @@ def bytes_of(typingctx: Any, like: Any) -> Any:
 
 @instruction
 def read(typingctx: Any, like: Any, address: Any) -> Any:
-    """The number at an address, of like's type."""
+    """Load the number of the type of `like` at an address."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.load(builder.inttoptr(arguments[1], SCALARS[str(like)][0].as_pointer()))
@@ -45,7 +42,7 @@ def write(typingctx: Any, number: Any, address: Any) -> Any:
 
 @instruction
 def clear(typingctx: Any, like: Any, address: Any) -> Any:
-    """Store 0, of like's type."""
+    """Store 0 of the type of `like` at an address."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         kind = SCALARS[str(like)][0]
@@ -57,7 +54,7 @@ def clear(typingctx: Any, like: Any, address: Any) -> Any:
 
 @instruction
 def copy_vector(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
-    """Copy as many numbers as a register has."""
+    """Copy one vector of numbers."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, like)
@@ -69,7 +66,7 @@ def copy_vector(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
 
 @instruction
 def add_vector(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
-    """Add as many numbers as a register has to those at `target`."""
+    """Add a vector to the one at `target`."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, like)
@@ -96,8 +93,8 @@ def add_number(typingctx: Any, like: Any, target: Any, source: Any) -> Any:
 
 
 @instruction
-def multiply_vector(typingctx: Any, like: Any, target: Any, a: Any, b: Any) -> Any:
-    """Add the products of as many numbers as a register has to those at `target`."""
+def multiply_add_vector(typingctx: Any, like: Any, target: Any, a: Any, b: Any) -> Any:
+    """Add the products of two vectors to the vector at `target`."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, like)
@@ -109,7 +106,7 @@ def multiply_vector(typingctx: Any, like: Any, target: Any, a: Any, b: Any) -> A
 
 
 @instruction
-def multiply_number(typingctx: Any, like: Any, target: Any, a: Any, b: Any) -> Any:
+def multiply_add_number(typingctx: Any, like: Any, target: Any, a: Any, b: Any) -> Any:
     """Add the product of two numbers to the one at `target`."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
@@ -123,8 +120,8 @@ def multiply_number(typingctx: Any, like: Any, target: Any, a: Any, b: Any) -> A
 
 
 @instruction
-def copy_some(typingctx: Any, like: Any, target: Any, source: Any, count: Any) -> Any:
-    """Copy the first `count` of a vector's numbers, zeros in place of the others: nothing beyond them is read."""
+def copy_masked(typingctx: Any, like: Any, target: Any, source: Any, count: Any) -> Any:
+    """Copy the first `count` numbers of a vector and store zeros for the rest; nothing beyond `count` is read."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, like)
@@ -151,7 +148,8 @@ def _masked_load(code: Code, source: Value, count: Value) -> Value:
 
 @instruction
 def transpose_block(typingctx: Any, like: Any, target: Any, apart: Any, source: Any, stride: Any) -> Any:
-    """Rows of a square block of `lanes` numbers, `stride` bytes apart, become its columns, `apart` bytes apart."""
+    """Transpose `lanes` x `lanes` numbers in registers; rows `stride` bytes apart become columns `apart` bytes apart.
+    """
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, like)
@@ -166,7 +164,7 @@ def transpose_block(typingctx: Any, like: Any, target: Any, apart: Any, source: 
 
 
 def _transposed(code: Code, rows: list[Value]) -> list[Value]:
-    """Halves change places, then quarters within them, ... down to single numbers."""
+    """Transposition by shuffles: exchange halves, then quarters within them, down to single numbers."""
     lanes, distance = code.lanes, code.lanes // 2
     while distance:
         upper = [lane if not lane & distance else lanes + lane - distance for lane in range(lanes)]

@@ -1,38 +1,43 @@
-"""The product of packed operands: all tiles of a block, whole ones in place, others by way of a tile beside."""
+"""Macro-kernel of the matrix product: all micro-kernel tiles of a block of C, from packed A and B.
+
+Whole tiles are written in place. Tiles at the border are computed in a scratch tile and copied.
+"""
 
 from typing import Any, NamedTuple
 
 from .compiled import compiled
 from .load_store import bytes_of
-from .microkernel import made, multiply_panel, multiply_rows
-from .packing import LINE, merge, part
+from .microkernel import multiply_panel, multiply_rows, rows_computed
+from .packing import LINE, store_tile, submatrix
 from .simd import ROWS, VECTORS
 
-FETCHED = 64  # bytes ahead that a step fetches
+PREFETCHED = 64  # bytes that one step prefetches
 
 
-class Left(NamedTuple):
-    """Rows of A as tiles take them: bytes from one to the next; from row `whole` on they lie at `rest`, packed.
+class PackedA(NamedTuple):
+    """Rows of A as the micro-kernel reads them.
 
-    In panels, a row's bytes are its share of them.
+    Rows `pitch` bytes apart start at `address`. Rows from `in_place` on are packed copies at `remainder`,
+    `remainder_pitch` bytes apart. With `in_panels`, A lies in panels, and `pitch` is a row's share of the bytes of its
+    panel.
     """
 
     address: int
     pitch: int
-    whole: int
-    rest: int
-    rest_pitch: int
+    in_place: int
+    remainder: int
+    remainder_pitch: int
     in_panels: bool
 
 
 @compiled
 def sliver_width(like: Any) -> Any:
-    """Columns of a tile of numbers like this."""
+    """Columns of a micro-kernel tile, for numbers of the type of `like`."""
     return VECTORS * LINE // bytes_of(like)
 
 
-class Prefetcher(NamedTuple):
-    """Memory that will be wanted next: two addresses, and how many bytes from each on."""
+class Prefetch(NamedTuple):
+    """Memory to prefetch during a macro-kernel: two ranges of bytes."""
 
     first: int
     first_nbytes: int
@@ -40,41 +45,44 @@ class Prefetcher(NamedTuple):
     second_nbytes: int
 
 
-NOTHING = Prefetcher(0, 0, 0, 0)
+NO_PREFETCH = Prefetch(0, 0, 0, 0)
 
 
 @compiled
-def next_of(ahead: Any, fetched: Any) -> Any:
-    """Where to go on after so many bytes; 0 at the end."""
-    if fetched < ahead.first_nbytes:
-        return ahead.first + fetched
-    if fetched - ahead.first_nbytes < ahead.second_nbytes:
-        return ahead.second + fetched - ahead.first_nbytes
+def next_prefetch(prefetch: Any, prefetched: Any) -> Any:
+    """Address to prefetch next after `prefetched` bytes; 0 when both ranges are done."""
+    if prefetched < prefetch.first_nbytes:
+        return prefetch.first + prefetched
+    if prefetched - prefetch.first_nbytes < prefetch.second_nbytes:
+        return prefetch.second + prefetched - prefetch.first_nbytes
     return 0
 
 
 @compiled
 def multiply_block(
-    alpha: Any, left: Any, slivers: Any, steps: Any, c: Any, add: Any, beside: Any, ahead: Any
+    alpha: Any, packed_a: Any, slivers: Any, steps: Any, c: Any, add: Any, scratch: Any, prefetch: Any
 ) -> None:
-    """C = alpha A B, or + C, for a block of C; `beside` is room for a tile. What is `ahead` is fetched meanwhile."""
+    """Compute C = alpha A B, or C += alpha A B, for a block of C.
+
+    `slivers`: packed B. `scratch`: memory for one tile. Each step prefetches one line of `prefetch`.
+    """
     size = bytes_of(alpha)
     width = sliver_width(alpha)
-    fetched = 0
+    prefetched = 0
     for column in range(0, c.columns, width):
         sliver = slivers + column * steps * size
         for row in range(0, c.rows, ROWS):
-            a, pitch = left.address + row * left.pitch, left.pitch
-            if row >= left.whole:
-                a, pitch = left.rest, left.rest_pitch
-            tile = part(c, row, column, ROWS, width)
-            whole = tile.rows == made(tile.rows) and tile.columns == width and c.right == size
-            target, down = (tile.address, tile.down) if whole else (beside, width * size)
-            near = next_of(ahead, fetched)
-            fetched += steps * FETCHED * (tile.rows == ROWS)
-            if left.in_panels:
-                multiply_panel(alpha, steps, a, sliver, target, down, add and whole, tile.rows, near)
+            a, pitch = packed_a.address + row * packed_a.pitch, packed_a.pitch
+            if row >= packed_a.in_place:
+                a, pitch = packed_a.remainder, packed_a.remainder_pitch
+            tile = submatrix(c, row, column, ROWS, width)
+            whole = tile.rows == rows_computed(tile.rows) and tile.columns == width and c.column_stride == size
+            target, row_stride = (tile.address, tile.row_stride) if whole else (scratch, width * size)
+            prefetch_at = next_prefetch(prefetch, prefetched)
+            prefetched += steps * PREFETCHED * (tile.rows == ROWS)
+            if packed_a.in_panels:
+                multiply_panel(alpha, steps, a, sliver, target, row_stride, add and whole, tile.rows, prefetch_at)
             else:
-                multiply_rows(alpha, steps, a, pitch, sliver, target, down, add and whole, tile.rows, near)
+                multiply_rows(alpha, steps, a, pitch, sliver, target, row_stride, add and whole, tile.rows, prefetch_at)
             if not whole:
-                merge(alpha, beside, width, tile, add)
+                store_tile(alpha, scratch, width, tile, add)

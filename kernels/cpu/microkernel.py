@@ -1,8 +1,8 @@
-"""The register tile: ROWS x (VECTORS * lanes) sums that stay in registers while products are added to them.
+"""Micro-kernel: ROWS x (VECTORS * lanes) sums of C that stay in registers while products are added.
 
-All the speed of the kernels is here: of each step, the vectors of a sliver of B are loaded once, and each number of a
-column of A is spread over the lanes and multiplied with them. B lies as a sliver, its rows one after the other; A as
-rows, anywhere in memory, or as a panel, its columns one after the other. docs/KERNELS.md walks through it.
+Each step loads the vectors of one row of a sliver of B, broadcasts each number of a column of A to all lanes, and
+multiplies and adds. B is a sliver, one row after the other. A is either rows at any address, or a panel, one column
+after the other. docs/KERNELS.md explains it step by step.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,33 +14,38 @@ from numba import types
 from .compiled import compiled
 from .simd import I8, I64, LINE, ROWS, VECTORS, Code, Value, Vectors, instruction
 
-UNROLLED = 4  # steps of the loop in one turn
-LONG = 8  # steps in one turn where rows lie anywhere and a tile is one vector wide
+UNROLLED = 4  # steps of an iteration
+LONG_UNROLLED = 8  # steps of an iteration where rows of A have any address and a tile is one vector wide
 WORD = 8  # bytes of an address
-HEIGHTS = ROWS, max(1, 2 * ROWS // 3), max(1, ROWS // 3 + 1)  # of tiles: the last of a block may have few rows
-Column = Callable[[int, int], Value]  # spread number of a step of the turn, and of a row
-Row = Callable[[Value], Value]  # pointer to a row of C
+HEIGHTS = ROWS, max(1, 2 * ROWS // 3), max(1, ROWS // 3 + 1)  # rows of a tile; the last tile of a block may have few
+Column = Callable[[int, int], Value]  # (step of the iteration, row) -> broadcast number of A
+Row = Callable[[Value], Value]  # row -> pointer to it in C
 
 
-def _rows_of(height: int, fetches: bool = False) -> Any:
-    """The instruction for the first `height` rows of a tile, those of A somewhere in memory."""
+def _rows_of(height: int, prefetches: bool = False) -> Any:
+    """The instruction for the first `height` rows of a tile, with A as rows in memory."""
 
     @instruction
     def multiply(
-        typingctx: Any, alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any, ahead: Any
+        typingctx: Any, alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any, prefetch: Any
     ) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
-            factor, steps, first, lda, b, c, ldc, add, ahead = arguments
-            rows, coming = [row_of(code, first, lda)(I64(row)) for row in range(height)], code.pointer(ahead)
+            factor, steps, first, lda, b, c, ldc, add, prefetch = arguments
+            rows, prefetch_from = (
+                [row_pointer(code, first, lda)(I64(row)) for row in range(height)],
+                code.pointer(prefetch),
+            )
 
             def columns(index: Value) -> Column:
-                if fetches:
-                    code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
-                return columns_of(code, rows, I64(code.itemsize))(index)
+                if prefetches:
+                    code.prefetch_read(code.at(prefetch_from, builder.mul(index, I64(LINE)), I8), UNROLLED)
+                return column_reader(code, rows, I64(code.itemsize))(index)
 
-            row = row_of(code, c, ldc)
-            stored(code, summed(code, steps, columns, b, nothing(code, height), row, UNROLLED), factor, row, add)
+            row = row_pointer(code, c, ldc)
+            store_sums(
+                code, accumulate(code, steps, columns, b, zero_sums(code, height), row, UNROLLED), factor, row, add
+            )
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 6, types.boolean, types.intp), generate
@@ -48,24 +53,28 @@ def _rows_of(height: int, fetches: bool = False) -> Any:
     return multiply
 
 
-def _panel_of(height: int, fetches: bool = False) -> Any:
-    """The instruction for the first `height` rows of a tile, those of A in a panel."""
+def _panel_of(height: int, prefetches: bool = False) -> Any:
+    """The instruction for the first `height` rows of a tile, with A as a panel."""
 
     @instruction
-    def multiply(typingctx: Any, alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, ahead: Any) -> Any:
+    def multiply(
+        typingctx: Any, alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, prefetch: Any
+    ) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
-            factor, steps, first, b, c, ldc, add, ahead = arguments
-            panel, coming = code.pointer(first), code.pointer(ahead)
+            factor, steps, first, b, c, ldc, add, prefetch = arguments
+            panel, prefetch_from = code.pointer(first), code.pointer(prefetch)
 
             def columns(index: Value) -> Column:
                 here = code.at(panel, builder.mul(index, I64(ROWS * code.itemsize)), I8)
-                if fetches:
-                    code.expect(code.at(coming, builder.mul(index, I64(LINE)), I8), UNROLLED)
+                if prefetches:
+                    code.prefetch_read(code.at(prefetch_from, builder.mul(index, I64(LINE)), I8), UNROLLED)
                 return lambda step, row: code.broadcast(here, (step * ROWS + row) * code.itemsize)
 
-            row = row_of(code, c, ldc)
-            stored(code, summed(code, steps, columns, b, nothing(code, height), row, UNROLLED), factor, row, add)
+            row = row_pointer(code, c, ldc)
+            store_sums(
+                code, accumulate(code, steps, columns, b, zero_sums(code, height), row, UNROLLED), factor, row, add
+            )
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 5, types.boolean, types.intp), generate
@@ -75,74 +84,76 @@ def _panel_of(height: int, fetches: bool = False) -> Any:
 
 _all_rows, _most_rows, _few_rows = (_rows_of(height) for height in HEIGHTS)
 _all_of_panel, _most_of_panel, _few_of_panel = (_panel_of(height) for height in HEIGHTS)
-_rows_and_fetch, _panel_and_fetch = _rows_of(ROWS, True), _panel_of(ROWS, True)
+_rows_and_prefetch, _panel_and_prefetch = _rows_of(ROWS, True), _panel_of(ROWS, True)
 MOST, FEW = HEIGHTS[1:]
 
 
 @compiled
 def multiply_rows(
-    alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any, ahead: Any
+    alpha: Any, inner: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any, prefetch: Any
 ) -> None:
-    """C = alpha A B, or + C: A with rows lda bytes apart, C ldc; `inner` steps; of alpha's type.
+    """Compute C = alpha A B, or C += alpha A B, over `inner` steps; rows of A are `lda`, rows of C `ldc` bytes apart.
 
-    Of the tile's rows `height` are wanted, and `made(height)` are made. Each step of a whole tile has a line
-    brought near that will be wanted next, from `ahead` on, unless that is 0.
+    Types are that of alpha. `height` rows are wanted, `rows_computed(height)` are computed. Each step of a whole tile
+    prefetches one line from `prefetch` on, unless that is 0.
     """
-    if height > MOST and ahead:
-        _rows_and_fetch(alpha, inner, a, lda, b, c, ldc, add, ahead)
+    if height > MOST and prefetch:
+        _rows_and_prefetch(alpha, inner, a, lda, b, c, ldc, add, prefetch)
     elif height > MOST:
-        _all_rows(alpha, inner, a, lda, b, c, ldc, add, ahead)
+        _all_rows(alpha, inner, a, lda, b, c, ldc, add, prefetch)
     elif height > FEW:
-        _most_rows(alpha, inner, a, lda, b, c, ldc, add, ahead)
+        _most_rows(alpha, inner, a, lda, b, c, ldc, add, prefetch)
     else:
-        _few_rows(alpha, inner, a, lda, b, c, ldc, add, ahead)
+        _few_rows(alpha, inner, a, lda, b, c, ldc, add, prefetch)
 
 
 @compiled
 def multiply_panel(
-    alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any, ahead: Any
+    alpha: Any, inner: Any, a: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any, prefetch: Any
 ) -> None:
-    """C = alpha A B, or + C: A as a panel of ROWS numbers a step; else like `multiply_rows`."""
-    if height > MOST and ahead:
-        _panel_and_fetch(alpha, inner, a, b, c, ldc, add, ahead)
+    """The same as `multiply_rows`, with A as a panel of ROWS numbers a step."""
+    if height > MOST and prefetch:
+        _panel_and_prefetch(alpha, inner, a, b, c, ldc, add, prefetch)
     elif height > MOST:
-        _all_of_panel(alpha, inner, a, b, c, ldc, add, ahead)
+        _all_of_panel(alpha, inner, a, b, c, ldc, add, prefetch)
     elif height > FEW:
-        _most_of_panel(alpha, inner, a, b, c, ldc, add, ahead)
+        _most_of_panel(alpha, inner, a, b, c, ldc, add, prefetch)
     else:
-        _few_of_panel(alpha, inner, a, b, c, ldc, add, ahead)
+        _few_of_panel(alpha, inner, a, b, c, ldc, add, prefetch)
 
 
 @compiled
-def made(height: Any) -> Any:
-    """How many rows of a tile are made where `height` are wanted."""
+def rows_computed(height: Any) -> Any:
+    """Rows that the micro-kernel computes where `height` rows are wanted."""
     return ROWS if height > MOST else MOST if height > FEW else FEW
 
 
-def columns_of(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], Column]:
-    """Columns of A whose rows begin at these pointers, each number `apart` bytes from the next."""
+def column_reader(code: Code, rows: list[Value], apart: Value) -> Callable[[Value], Column]:
+    """Columns of A from pointers to its rows; numbers of a row are `apart` bytes apart."""
 
     def columns(index: Value) -> Column:
-        offsets = [code.builder.mul(code.builder.add(index, I64(step)), apart) for step in range(LONG)]
+        offsets = [code.builder.mul(code.builder.add(index, I64(step)), apart) for step in range(LONG_UNROLLED)]
         return lambda step, row: code.broadcast(rows[row], offsets[step])
 
     return columns
 
 
-def nothing(code: Code, height: int, vectors: int = VECTORS) -> Vectors:
+def zero_sums(code: Code, height: int, vectors: int = VECTORS) -> Vectors:
     return [[code.zero] * vectors for _ in range(height)]
 
 
-def row_of(code: Code, first: Value, apart: Value) -> Row:
+def row_pointer(code: Code, first: Value, apart: Value) -> Row:
     return lambda row: code.pointer(code.builder.add(first, code.builder.mul(apart, row)))
 
 
-def summed(
+def accumulate(
     code: Code, steps: Value, columns: Callable[[Value], Column], b: Value, sums: Vectors, target: Row, unrolled: int,
     pitch: Value | None = None,
 ) -> Vectors:
-    """The tile's sums and those over all steps: so many at a time, then one by one. Rows of B are `pitch` bytes apart;
-    without, they are a sliver's."""
+    """Add the products of all steps to the sums of a tile: `unrolled` steps an iteration, then one by one.
+
+    Rows of B are `pitch` bytes apart; without a pitch they are those of a sliver.
+    """
     vector_nbytes = code.lanes * code.itemsize
     width, sliver = VECTORS * vector_nbytes, code.pointer(b)
 
@@ -151,15 +162,15 @@ def summed(
             return code.at(sliver, code.builder.add(code.builder.mul(index, I64(width)), I64(step * width)), I8)
         return code.at(sliver, code.builder.mul(code.builder.add(index, I64(step)), pitch), I8)
 
-    def turn(count: int) -> Callable[[Value, Vectors], Vectors]:
+    def iteration(count: int) -> Callable[[Value, Vectors], Vectors]:
         def body(index: Value, sums: Vectors) -> Vectors:
             if count == unrolled:
-                for steps_on in range(0, unrolled, UNROLLED):
-                    _fetch(code, code.builder.add(index, I64(steps_on)), sums, target)
+                for later in range(0, unrolled, UNROLLED):
+                    _prefetch_result(code, code.builder.add(index, I64(later)), sums, target)
             column = columns(index)
             rows_of_b: list[Vectors] = []
             sums = list(sums)
-            for step, row in _order(count, len(sums), unrolled):
+            for step, row in _iteration_order(count, len(sums), unrolled):
                 if step == len(rows_of_b):
                     here = row_of_b(index, step)
                     rows_of_b.append([code.load(here, place * vector_nbytes) for place in range(len(sums[0]))])
@@ -172,29 +183,32 @@ def summed(
 
         return body
 
-    index, sums = code.repeat(I64(0), steps, unrolled, sums, turn(unrolled))
-    return code.repeat(index, steps, 1, sums, turn(1))[1]
+    index, sums = code.loop(I64(0), steps, unrolled, sums, iteration(unrolled))
+    return code.loop(index, steps, 1, sums, iteration(1))[1]
 
 
-def _order(steps: int, rows: int, unrolled: int) -> Iterator[tuple[int, int]]:
-    """Steps and rows of a turn. In a long one a row's steps follow one another, so that its address is read once; in
-    two halves, as a sum waits for the one before."""
-    at_once = rows if unrolled < LONG else rows // 2
+def _iteration_order(steps: int, rows: int, unrolled: int) -> Iterator[tuple[int, int]]:
+    """Order of the (step, row) pairs of an iteration.
+
+    In a long iteration the steps of a row follow one another, so that the address of the row is loaded once. Rows are
+    processed in two halves, as each sum depends on the previous one.
+    """
+    at_once = rows if unrolled < LONG_UNROLLED else rows // 2
     for first in range(0, rows, at_once):
         yield from ((step, row) for step in range(steps) for row in range(first, min(first + at_once, rows)))
 
 
-def _fetch(code: Code, index: Value, sums: Vectors, target: Row) -> None:
-    """Every UNROLLED steps a row of C is brought near that will be written: all at once would keep A and B waiting."""
-    turn, last = code.builder.udiv(index, I64(UNROLLED)), I64(len(sums) - 1)
-    row = target(code.builder.select(code.builder.icmp_signed("<", turn, last), turn, last))
+def _prefetch_result(code: Code, index: Value, sums: Vectors, target: Row) -> None:
+    """Prefetch one row of C every UNROLLED steps; prefetching all rows at once would delay loads of A and B."""
+    iteration, last = code.builder.udiv(index, I64(UNROLLED)), I64(len(sums) - 1)
+    row = target(code.builder.select(code.builder.icmp_signed("<", iteration, last), iteration, last))
     for place in range(len(sums[0])):
-        code.fetch(row, place * code.lanes * code.itemsize)
+        code.prefetch_write(row, place * code.lanes * code.itemsize)
 
 
-def stored(code: Code, sums: Vectors, alpha: Value, target: Row, add: Value) -> None:
-    """Scale the sums, and store them in the rows of C or add them to what these hold."""
-    factor = code.spread(alpha)
+def store_sums(code: Code, sums: Vectors, alpha: Value, target: Row, add: Value) -> None:
+    """Scale the sums, and store them in the rows of C or add them."""
+    factor = code.splat(alpha)
 
     def store(old: Callable[[Value, int], Value]) -> None:
         for row, vectors in enumerate(sums):

@@ -1,7 +1,7 @@
-"""Turns of a loop, each by a thread of its own: of torch's pool, which is there and awake in any case.
+"""Parallel loop on torch's OpenMP threads, called from compiled code.
 
-A pool of our own would wait for its next loop on the processors that torch computes on. Numba's is one, made of a
-library that not every system has; the one that it has for others takes twice as long for a step of resnet20.
+A second pool would spin on the cores that torch computes on. Numba's OpenMP layer needs a library that not every system
+has, and its workqueue layer takes twice as long for a training step of resnet20.
 """
 
 import ctypes
@@ -15,85 +15,98 @@ from numba.core import cgutils
 
 from .simd import I8, I32, I64, instruction
 
-LOOP = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # what the threads of a team call, with what it was given
-# OpenMP's functions by the names that machine code has for them, the first one of GNU's, which others' libraries have
-NAMES = {"hpcai_team": "GOMP_parallel", "hpcai_team_own": "omp_get_thread_num", "hpcai_team_all": "omp_get_num_threads"}
+REGION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # type of the function that each thread of a parallel region runs
+# Names in machine code, and the OpenMP functions. GOMP_parallel is the GNU entry point, which LLVM's and Intel's
+# runtimes export as well.
+NAMES = {
+    "hpcai_parallel": "GOMP_parallel",
+    "hpcai_parallel_thread": "omp_get_thread_num",
+    "hpcai_parallel_threads": "omp_get_num_threads",
+}
 
 
-@ctypes.CFUNCTYPE(None, LOOP, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-def _by_one(loop: Callable[[Any], None], given: Any, _threads: int, _flags: int) -> None:
-    loop(given)
+@ctypes.CFUNCTYPE(None, REGION, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+def _serial_region(region: Callable[[Any], None], packed: Any, _threads: int, _flags: int) -> None:
+    region(packed)
 
 
-_none, _one = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0), ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
-ALONE = (_by_one, _none, _one)  # where torch has no OpenMP
+_thread_0, _one_thread = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0), ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
+SERIAL = (_serial_region, _thread_0, _one_thread)  # for a torch without OpenMP
 
 
-# Where torch finds them as well: in what was loaded before everything else, then in what it comes with.
+# Search order of torch itself: libraries that are loaded already, then those that torch ships.
 LIBRARIES = (None, torch._C.__file__)
 
 
-def found(libraries: Sequence[str | None]) -> tuple[Any, ...]:
-    """OpenMP's functions in the first library that has them, else ALONE."""
+def openmp_functions(libraries: Sequence[str | None]) -> tuple[Any, ...]:
+    """The OpenMP functions of NAMES from the first library that has them, else SERIAL."""
     for library in libraries:
         try:
-            there = ctypes.CDLL(library)
-            return tuple(getattr(there, name) for name in NAMES.values())
+            opened = ctypes.CDLL(library)
+            return tuple(getattr(opened, name) for name in NAMES.values())
         except (OSError, AttributeError):
             continue
-    return ALONE
+    return SERIAL
 
 
-for _name, _function in zip(NAMES, found(LIBRARIES), strict=True):
+for _name, _function in zip(NAMES, openmp_functions(LIBRARIES), strict=True):
     binding.add_symbol(_name, ctypes.cast(_function, ctypes.c_void_p).value)
 
 
 @instruction
-def in_team(context: Any, function: Any, turns: Any, arguments: Any) -> Any:
-    """Call a compiled function with every turn below `turns` and a tuple of arguments; RuntimeError where one fails."""
-    kinds = (types.intp, *map(types.unliteral, arguments))
-    function.get_call_type(context, kinds, {})
+def parallel_for(context: Any, function: Any, iterations: Any, arguments: Any) -> Any:
+    """Call a compiled function for every iteration with a tuple of arguments; RuntimeError if an iteration fails."""
+    argument_types = (types.intp, *map(types.unliteral, arguments))
+    function.get_call_type(context, argument_types, {})
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
-        _, turns, given = values
-        task = cgutils.alloca_once(builder, ir.LiteralStructType([I64, I64, given.type]))
-        for place, value in enumerate((turns, I64(0), given)):
-            builder.store(value, _part(builder, task, place))
-        loop = _loop(context, builder.module, function.dispatcher.overloads[kinds], kinds, task.type)
-        handed = builder.bitcast(task, I8.as_pointer())
-        start = _declared(builder, "hpcai_team", ir.VoidType(), [loop.type, handed.type, I32, I32])
-        builder.call(start, [loop, handed, builder.trunc(turns, I32), I32(0)])
-        failed = builder.load(_part(builder, task, 1))
+        _, iterations, packed = values
+        shared = cgutils.alloca_once(builder, ir.LiteralStructType([I64, I64, packed.type]))
+        for place, value in enumerate((iterations, I64(0), packed)):
+            builder.store(value, _field(builder, shared, place))
+        region = _region(
+            context, builder.module, function.dispatcher.overloads[argument_types], argument_types, shared.type
+        )
+        argument = builder.bitcast(shared, I8.as_pointer())
+        fork = _external(builder, "hpcai_parallel", ir.VoidType(), [region.type, argument.type, I32, I32])
+        builder.call(fork, [region, argument, builder.trunc(iterations, I32), I32(0)])
+        failed = builder.load(_field(builder, shared, 1))
         with cgutils.if_unlikely(builder, builder.icmp_unsigned("!=", failed, I64(0))):
-            said = f"{function.dispatcher.py_func.__name__} failed in a thread"
-            context.call_conv.return_user_exc(builder, RuntimeError, (said,))
+            message = f"{function.dispatcher.py_func.__name__} failed in a thread"
+            context.call_conv.return_user_exc(builder, RuntimeError, (message,))
         return context.get_dummy_value()
 
     return types.void(function, types.intp, arguments), generate
 
 
-def _loop(context: Any, module: ir.Module, made: Any, kinds: tuple[Any, ...], task_type: Any) -> ir.Function:
-    """What each thread calls: every turn of its own, of as many threads as there are."""
-    context.active_code_library.add_linking_library(made.library)
-    loop = ir.Function(module, ir.FunctionType(ir.VoidType(), [I8.as_pointer()]), module.get_unique_name("turns"))
-    loop.linkage = "internal"
-    builder = ir.IRBuilder(loop.append_basic_block())
-    body, task = context.declare_function(module, made.fndesc), builder.bitcast(loop.args[0], task_type)
-    turns, given = (builder.load(_part(builder, task, place)) for place in (0, 2))
-    own, all_ = (builder.sext(builder.call(_declared(builder, f"hpcai_team_{name}", I32, []), []), I64)
-                 for name in ("own", "all"))
-    with cgutils.for_range_slice(builder, own, turns, all_, I64, inc=True) as (turn, _):
-        passed = [turn, *cgutils.unpack_tuple(builder, given)]
-        status, _ = context.call_conv.call_function(builder, body, made.signature.return_type, kinds, passed)
+def _region(
+    context: Any, module: ir.Module, compiled: Any, argument_types: tuple[Any, ...], shared_type: Any
+) -> ir.Function:
+    """The function that each thread runs: every `threads`-th iteration."""
+    context.active_code_library.add_linking_library(compiled.library)
+    region = ir.Function(
+        module, ir.FunctionType(ir.VoidType(), [I8.as_pointer()]), module.get_unique_name("iterations")
+    )
+    region.linkage = "internal"
+    builder = ir.IRBuilder(region.append_basic_block())
+    body, shared = context.declare_function(module, compiled.fndesc), builder.bitcast(region.args[0], shared_type)
+    iterations, packed = (builder.load(_field(builder, shared, place)) for place in (0, 2))
+    thread, threads = (builder.sext(builder.call(_external(builder, f"hpcai_parallel_{name}", I32, []), []), I64)
+                 for name in ("thread", "threads"))
+    with cgutils.for_range_slice(builder, thread, iterations, threads, I64, inc=True) as (iteration, _):
+        call_arguments = [iteration, *cgutils.unpack_tuple(builder, packed)]
+        status, _ = context.call_conv.call_function(
+            builder, body, compiled.signature.return_type, argument_types, call_arguments
+        )
         with builder.if_then(status.is_error):
-            builder.store(I64(1), _part(builder, task, 1))
+            builder.store(I64(1), _field(builder, shared, 1))
     builder.ret_void()
-    return loop
+    return region
 
 
-def _part(builder: ir.IRBuilder, task: Any, place: int) -> Any:
-    return builder.gep(task, [I32(0), I32(place)])
+def _field(builder: ir.IRBuilder, shared: Any, place: int) -> Any:
+    return builder.gep(shared, [I32(0), I32(place)])
 
 
-def _declared(builder: ir.IRBuilder, name: str, returned: Any, takes: list[Any]) -> Any:
-    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(returned, takes), name)
+def _external(builder: ir.IRBuilder, name: str, returns: Any, parameters: list[Any]) -> Any:
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(returns, parameters), name)

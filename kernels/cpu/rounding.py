@@ -1,7 +1,7 @@
-"""Vector instructions that make bytes of numbers, numbers of bytes' sums, and find the largest number.
+"""Vector instructions of quantisation: largest magnitude, rounding to int8, rescaling of int32 sums.
 
-Adding 1.5 * 2^23 rounds a number of fp32 below 2^22 to the nearest whole one, ties to even, and leaves it in the lowest
-bits. Runs of whole vectors only: what is left over is up to the caller, number by number.
+Adding 1.5 * 2^23 rounds an fp32 number below 2^22 to the nearest integer, ties to even, and leaves it in the low bits.
+The functions process whole vectors only; the caller handles the remaining numbers one by one.
 """
 
 from typing import Any
@@ -12,25 +12,25 @@ from numba import types
 from .simd import I8, I32, I64, Code, Value, Vectors, instruction
 
 WHOLE = 1.5 * 2.0**23
-MAGNITUDE = 0x7FFFFFFF  # of the bits of a number: all but its sign
-AT_ONCE = 4  # vectors of a turn, where nothing else hides how long each takes
+MAGNITUDE = 0x7FFFFFFF  # bits of a number except the sign
+AT_ONCE = 4  # vectors of an iteration, to hide the latency of the instructions
 
 
 @instruction
 def largest_bits(typingctx: Any, source: Any, count: Any) -> Any:
-    """The largest magnitude of float32[count], as bits: of all whole groups of AT_ONCE vectors. NaN is above all."""
+    """Bits of the largest magnitude of float32[count], over whole groups of AT_ONCE vectors. NaN is above all."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, types.int32)
         come, step = code.pointer(arguments[0]), AT_ONCE * code.lanes
-        mask = code.spread(I32(MAGNITUDE))
+        mask = code.splat(I32(MAGNITUDE))
 
         def body(index: Value, sums: Vectors) -> Vectors:
             here = code.at(come, builder.mul(index, I64(code.itemsize)), I8)
             found = (code.load(here, place * code.lanes * code.itemsize) for place in range(AT_ONCE))
             return [[_larger(code, builder.and_(one, mask), old) for one, old in zip(found, sums[0], strict=True)]]
 
-        (vectors,) = code.repeat(I64(0), arguments[1], step, [[code.zero] * AT_ONCE], body)[1]
+        (vectors,) = code.loop(I64(0), arguments[1], step, [[code.zero] * AT_ONCE], body)[1]
         for vector in vectors[1:]:
             vectors[0] = _larger(code, vector, vectors[0])
         lanes = [builder.extract_element(vectors[0], I32(lane)) for lane in range(code.lanes)]
@@ -47,13 +47,14 @@ def _larger(code: Code, one: Value, other: Value) -> Value:
 
 @instruction
 def bytes_of_run(typingctx: Any, target: Any, source: Any, count: Any, factor: Any, flipped: Any) -> Any:
-    """int8[count] of float32[count]: number * factor, rounded, bits flipped; how many, in whole vectors."""
+    """Round float32[count] * factor to int8 and flip bits; returns how many numbers were converted, in whole vectors.
+    """
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, types.float32)
         target, source, count, factor, flipped = arguments
         narrow = ir.VectorType(I8, code.lanes)
-        bits = Code(builder, types.int32).spread(builder.zext(flipped, I32))
+        bits = Code(builder, types.int32).splat(builder.zext(flipped, I32))
 
         def body(index: Value, sums: Vectors) -> Vectors:
             whole = _whole(code, source, index, factor)
@@ -62,26 +63,26 @@ def bytes_of_run(typingctx: Any, target: Any, source: Any, count: Any, factor: A
             builder.store(builder.trunc(flips, narrow), place).align = 1
             return sums
 
-        return code.repeat(I64(0), count, code.lanes, [], body)[0]
+        return code.loop(I64(0), count, code.lanes, [], body)[0]
 
     return types.intp(*[types.intp] * 3, types.float32, types.uint8), generate
 
 
 @instruction
 def nearest_of_run(typingctx: Any, target: Any, source: Any, count: Any, factor: Any, scale: Any) -> Any:
-    """float32[count] of float32[count]: number * factor, rounded to whole numbers, times scale; how many."""
+    """Round float32[count] * factor to integers and multiply by scale; returns how many numbers, in whole vectors."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, types.float32)
         target, source, count, factor, scale = arguments
 
         def body(index: Value, sums: Vectors) -> Vectors:
-            whole = builder.fsub(_whole(code, source, index, factor), code.spread(_number(WHOLE)))
+            whole = builder.fsub(_whole(code, source, index, factor), code.splat(_number(WHOLE)))
             offset = builder.mul(index, I64(code.itemsize))
-            code.store(builder.fmul(whole, code.spread(scale)), code.pointer(target), offset)
+            code.store(builder.fmul(whole, code.splat(scale)), code.pointer(target), offset)
             return sums
 
-        return code.repeat(I64(0), count, code.lanes, [], body)[0]
+        return code.loop(I64(0), count, code.lanes, [], body)[0]
 
     return types.intp(*[types.intp] * 3, types.float32, types.float32), generate
 
@@ -89,8 +90,8 @@ def nearest_of_run(typingctx: Any, target: Any, source: Any, count: Any, factor:
 def _whole(code: Code, source: Value, index: Value, factor: Value) -> Value:
     """WHOLE + number * factor."""
     offset = code.builder.mul(index, I64(code.itemsize))
-    product = code.builder.fmul(code.load(code.pointer(source), offset), code.spread(factor))
-    return code.builder.fadd(product, code.spread(_number(WHOLE)))
+    product = code.builder.fmul(code.load(code.pointer(source), offset), code.splat(factor))
+    return code.builder.fadd(product, code.splat(_number(WHOLE)))
 
 
 def _number(value: float) -> Value:
@@ -99,7 +100,7 @@ def _number(value: float) -> Value:
 
 @instruction
 def scaled_run(typingctx: Any, sums: Any, taken_off: Any, factors: Any, count: Any) -> Any:
-    """In place, float32[count] of int32[count]: (sum - int32[count]) * float32[count]; how many, in whole vectors."""
+    """In place, float32 (sum - int32[count]) * float32[count] of int32[count]; returns how many, in whole vectors."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         whole, code = Code(builder, types.int32), Code(builder, types.float32)
@@ -111,6 +112,6 @@ def scaled_run(typingctx: Any, sums: Any, taken_off: Any, factors: Any, count: A
             code.store(builder.fmul(number, code.load(by, offset)), here, offset)
             return sums
 
-        return code.repeat(I64(0), arguments[3], code.lanes, [], body)[0]
+        return code.loop(I64(0), arguments[3], code.lanes, [], body)[0]
 
     return types.intp(*[types.intp] * 4), generate

@@ -1,19 +1,19 @@
-"""Sums of which threads made parts: the first part where the whole belongs, the others in layers beside."""
+"""Split-K reduction: partial sums in scratch buffers, added at the end. The first part is computed in place."""
 
 from typing import Any
 
-from .blocking import share_of
+from .blocking import largest_part
 from .compiled import compiled
 from .load_store import bytes_of
-from .packing import Matrix, add_to, part
-from .parallel import in_team
+from .packing import Matrix, add_matrix, submatrix
+from .parallel import parallel_for
 
-_share = compiled(share_of)
+_part_size = compiled(largest_part)
 
 
 @compiled
-def layer_of(like: Any, c: Any, layers: Any, number: Any) -> Any:
-    """Where part `number` of the sums of C goes."""
+def partial_sums(like: Any, c: Any, layers: Any, number: Any) -> Any:
+    """Buffer of part `number` of the sums of C; part 0 is C itself."""
     size = bytes_of(like)
     if number == 0:
         return c
@@ -21,15 +21,15 @@ def layer_of(like: Any, c: Any, layers: Any, number: Any) -> Any:
 
 
 @compiled
-def add_layers(parts: Any, like: Any, c: Any, layers: Any) -> None:
-    """Add all layers to C, each thread in some of the rows."""
-    threads = parts.down * parts.across * parts.deep
-    in_team(_add_rows, threads, (parts, like, c, layers, _share(c.rows, threads, 1)))
+def reduce_partial_sums(parts: Any, like: Any, c: Any, layers: Any) -> None:
+    """Add all partial sums to C; threads divide the rows."""
+    threads = parts.rows * parts.columns * parts.steps
+    parallel_for(_add_rows, threads, (parts, like, c, layers, _part_size(c.rows, threads, 1)))
 
 
 @compiled
 def _add_rows(thread: Any, parts: Any, like: Any, c: Any, layers: Any, tall: Any) -> None:
     if thread * tall < c.rows:
-        into = part(c, thread * tall, 0, tall, c.columns)
-        for number in range(1, parts.deep):
-            add_to(like, into, part(layer_of(like, c, layers, number), thread * tall, 0, tall, c.columns))
+        into = submatrix(c, thread * tall, 0, tall, c.columns)
+        for number in range(1, parts.steps):
+            add_matrix(like, into, submatrix(partial_sums(like, c, layers, number), thread * tall, 0, tall, c.columns))

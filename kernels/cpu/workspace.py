@@ -1,4 +1,4 @@
-"""Memory that kernels pack their operands into: taken once by each thread of the interpreter, used by every call."""
+"""Workspace for packed operands: allocated once for each interpreter thread and reused by every call."""
 
 import threading
 
@@ -9,7 +9,7 @@ _own = threading.local()
 
 
 def workspace(nbytes: int) -> int:
-    """The address of so many bytes, a multiple of 64; they are this thread's until its next call."""
+    """Address of `nbytes` bytes at a multiple of 64; they belong to this thread until its next call."""
     if nbytes > getattr(_own, "nbytes", -1):
         _own.held, _own.nbytes = np.zeros(nbytes + _LINE, np.uint8), nbytes
         _own.address = int(-(-_own.held.ctypes.data // _LINE) * _LINE)

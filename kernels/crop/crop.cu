@@ -1,6 +1,6 @@
-// Crop, resize and mirror pictures of bytes, [n][height][width][3] -> [n][side][side][3]: the arithmetic of
-// __init__.py. One thread makes one pixel of the result, all its channels; it works out its own weights, for two or
-// three taps a side that is cheaper than to share them. No header is included, so that NVRTC compiles it anywhere.
+// Crop, resize and mirror byte images, [n][height][width][3] -> [n][side][side][3], with the arithmetic of __init__.py.
+// One thread computes all channels of one output pixel and its own weights, which for two or three taps a side costs
+// less than sharing them. No header is included, so that NVRTC compiles it on any system.
 
 #define WEIGHT_BITS 15
 #define ROW_BITS 8
@@ -50,15 +50,15 @@ __device__ __forceinline__ Taps taps_of(int i, int size, int side)
     return taps;
 }
 
-// Grid: x over the columns of the result, y its rows, z the pictures. boxes[n][5]: top, left, height, width, mirrored.
-extern "C" __global__ void crop(const unsigned char *pictures, const int *boxes, unsigned char *out, int height,
+// Grid: x columns of the result, y rows, z images. boxes[n][5]: top, left, height, width, mirrored.
+extern "C" __global__ void crop(const unsigned char *images, const int *boxes, unsigned char *out, int height,
                                 int width, int side)
 {
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;
     if (x >= side) return;
     const int *box = boxes + 5 * static_cast<long long>(blockIdx.z);
     const unsigned char *corner =
-        pictures + CHANNELS * ((static_cast<long long>(blockIdx.z) * height + box[0]) * width + box[1]);
+        images + CHANNELS * ((static_cast<long long>(blockIdx.z) * height + box[0]) * width + box[1]);
     const Taps rows = taps_of(y, box[2], side);
     const Taps columns = taps_of(box[4] ? side - 1 - x : x, box[3], side);
 

@@ -1,4 +1,4 @@
-"""The crop on a GPU: crop.cu, compiled for the device when first used, on the stream that the caller works on."""
+"""Crop on a GPU: crop.cu, compiled at first use, on the current stream."""
 
 import numpy as np
 import torch
@@ -12,19 +12,19 @@ _THREADS = 128
 
 
 def programs(target: Target) -> tuple[Program, ...]:
-    """All that is launched on such a GPU."""
+    """All kernels launched on such a GPU."""
     return (PROGRAM,)
 
 
-def crop(pictures: torch.Tensor, boxes: torch.Tensor, side: int) -> torch.Tensor:
-    """uint8 (n, side, side, 3) from pictures uint8 (n, H, W, 3) and boxes int32 (n, 5) of the same GPU, contiguous.
+def crop(images: torch.Tensor, boxes: torch.Tensor, side: int) -> torch.Tensor:
+    """uint8 (n, side, side, 3) from images uint8 (n, H, W, 3) and boxes int32 (n, 5), contiguous and on one GPU.
 
-    It is put on torch's current stream and not waited for. The boxes were checked where they were made, on the host.
+    The kernel is enqueued on torch's current stream without waiting. The host checks the boxes when it creates them.
     """
-    n, height, width, channels = pictures.shape
-    assert channels == CHANNELS and pictures.is_contiguous() and boxes.is_contiguous()
-    out = torch.empty((n, side, side, CHANNELS), dtype=torch.uint8, device=pictures.device)
+    n, height, width, channels = images.shape
+    assert channels == CHANNELS and images.is_contiguous() and boxes.is_contiguous()
+    out = torch.empty((n, side, side, CHANNELS), dtype=torch.uint8, device=images.device)
     if n:
-        given = (*addresses(pictures, boxes, out), *map(np.int32, (height, width, side)))
-        enqueue(Launch(PROGRAM, (-(-side // _THREADS), side, n), _THREADS, 0, given), pictures.device)
+        given = (*addresses(images, boxes, out), *map(np.int32, (height, width, side)))
+        enqueue(Launch(PROGRAM, (-(-side // _THREADS), side, n), _THREADS, 0, given), images.device)
     return out

@@ -1,25 +1,25 @@
-"""The crop on one processor, without Python's lock: several threads may each do their part of a batch."""
+"""Crop on one core, without the interpreter's lock, so that several threads can divide a batch."""
 
 from typing import Any
 
 import numpy as np
 
 from ..cpu.compiled import compiled
-from . import HEIGHT, LAST_BITS, LEFT, MIRRORED, ROW_BITS, TOP, WEIGHT_BITS, WIDTH, Boxes, Pictures, check
+from . import HEIGHT, LAST_BITS, LEFT, MIRRORED, ROW_BITS, TOP, WEIGHT_BITS, WIDTH, Boxes, Images, check
 
 _HALF_ROW = 1 << ROW_BITS - 1
 _HALF_LAST = 1 << LAST_BITS - 1
 
 
-def crop(pictures: Pictures, boxes: Boxes, out: Pictures) -> None:
-    """Fill out (n, side, side, C) from the boxes of the pictures (n, H, W, C)."""
-    check(pictures.shape, boxes, out.shape)
-    _crop(np.ascontiguousarray(pictures), boxes, out)
+def crop(images: Images, boxes: Boxes, out: Images) -> None:
+    """Fill out (n, side, side, C) from the boxes of the images (n, H, W, C)."""
+    check(images.shape, boxes, out.shape)
+    _crop(np.ascontiguousarray(images), boxes, out)
 
 
 @compiled
 def _taps(size: Any, side: Any) -> Any:
-    """For each output pixel the first of its source pixels, and their weights: equally many, some of them 0."""
+    """First source pixel of each output pixel, and weights; equally many for each, some of them 0."""
     reach = 2 * max(size, side)
     taps = min(size, (reach + side - 1) // side)
     first, weights = np.empty(side, np.int64), np.zeros((side, taps), np.int32)
@@ -41,7 +41,7 @@ def _taps(size: Any, side: Any) -> Any:
 
 @compiled
 def _column_taps(size: Any, side: Any, channels: Any, mirrored: Any) -> Any:
-    """The taps of a row of side x channels values, weights (taps, side x channels): made for vector instructions."""
+    """The taps of a row of side x channels values, weights (taps, side x channels), in a layout for vectorisation."""
     first, weights = _taps(size, side)
     index = np.empty(side * channels, np.uint32)
     spread = np.empty((weights.shape[1], side * channels), np.int32)
@@ -80,11 +80,11 @@ def _mix_columns(row: Any, index: Any, weights: Any, step: Any, sums: Any, out: 
 
 
 @compiled
-def _crop(pictures: Any, boxes: Any, out: Any) -> None:
-    n, height, width, channels = pictures.shape
+def _crop(images: Any, boxes: Any, out: Any) -> None:
+    n, height, width, channels = images.shape
     side = out.shape[1]
     memory, sums = np.empty(width * channels, np.int32), np.empty(side * channels, np.int32)
-    lines, target = pictures.reshape((n, height, width * channels)), out.reshape((n, side, side * channels))
+    lines, target = images.reshape((n, height, width * channels)), out.reshape((n, side, side * channels))
     for number in range(n):
         box = boxes[number]
         begin, end = box[LEFT] * channels, (box[LEFT] + box[WIDTH]) * channels

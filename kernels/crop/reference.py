@@ -1,16 +1,16 @@
-"""The crop picture by picture, with a matrix of weights for each side. Frozen: made to be obvious, not fast."""
+"""Crop image by image, with a weight matrix for each side. Frozen: made to be obvious, not fast."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import LAST_BITS, ROW_BITS, WEIGHT_BITS, Boxes, Pictures, check
+from . import LAST_BITS, ROW_BITS, WEIGHT_BITS, Boxes, Images, check
 
 
-def crop(pictures: Pictures, boxes: Boxes, out: Pictures) -> None:
-    """Fill out (n, side, side, C) from the boxes of the pictures (n, H, W, C)."""
-    check(pictures.shape, boxes, out.shape)
-    for picture, (top, left, height, width, mirrored), target in zip(pictures, boxes.tolist(), out, strict=True):
-        part = picture[top : top + height, left : left + width].astype(np.int64)
+def crop(images: Images, boxes: Boxes, out: Images) -> None:
+    """Fill out (n, side, side, C) from the boxes of the images (n, H, W, C)."""
+    check(images.shape, boxes, out.shape)
+    for image, (top, left, height, width, mirrored), target in zip(images, boxes.tolist(), out, strict=True):
+        part = image[top : top + height, left : left + width].astype(np.int64)
         rows = np.einsum("ij,jxc->ixc", weights(height, len(target)), part)
         rows = (rows + (1 << ROW_BITS - 1)) >> ROW_BITS
         pixels = np.einsum("ij,yjc->yic", weights(width, len(target)), rows)

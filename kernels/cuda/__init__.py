@@ -1,1 +1,2 @@
-"""Kernels in CUDA C++: compiled by NVRTC for the GPU at hand, launched on torch's streams and memory."""
+"""Shared code of the CUDA kernels: PTX wrappers, compilation by NVRTC, launches on torch's streams, tiles and tuning.
+"""

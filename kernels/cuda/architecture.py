@@ -1,4 +1,4 @@
-"""Which code a GPU runs, by its compute capability."""
+"""Compilation targets by compute capability of the GPU."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ HOPPER = "sm_90a"
 
 @dataclass(frozen=True)
 class Target:
-    """What is compiled for a GPU: NVRTC's name of the architecture, machine code (cubin) or PTX, what that can do.
+    """Compilation target: NVRTC's name of the architecture, machine code (cubin) or PTX, and the capability that code
+    may use.
 
-    The driver makes machine code of PTX when it is loaded. `capability` is that of the GPU, or with PTX an older one.
+    The driver compiles PTX when it is loaded. `capability` is that of the GPU, or with PTX an older one.
     """
 
     name: str
@@ -22,23 +23,23 @@ class Target:
 
     @property
     def has_wgmma(self) -> bool:
-        """Whether the code may have wgmma.mma_async, which no other architecture has (PTX ISA), and TMA."""
+        """Whether code may use wgmma.mma_async and TMA; only sm_90a has wgmma (PTX ISA)."""
         return self.name == HOPPER
 
     @property
     def has_tensor_cores(self) -> bool:
-        """Whether the code may have cp.async, and mma.sync of bf16, tf32, fp16 and int8 (PTX ISA: sm_80 and newer)."""
+        """Whether code may use cp.async, and mma.sync of bf16, tf32, fp16 and int8 (PTX ISA: sm_80 and newer)."""
         return self.capability >= (8, 0)
 
 
 def target(capability: tuple[int, int], supported: Collection[int]) -> Target:
-    """What to compile for a GPU of that capability by an NVRTC that supports these, such as 90 for 9.0.
+    """Compilation target of a GPU, for an NVRTC that supports these architectures, such as 90 for 9.0.
 
-    A GPU that the compiler does not know yet is given PTX of the newest one before it. Unavailable if there is none.
+    A GPU newer than the compiler gets PTX of the newest older architecture. Unavailable if there is none.
     """
     number = 10 * capability[0] + capability[1]
     if number in supported:
-        # Without its suffix, what Hopper alone has is not assembled.
+        # The suffix enables instructions that only Hopper has.
         return Target(HOPPER if number == 90 else f"sm_{number}", CUBIN, capability)
     older = [known for known in supported if known < number]
     if not older:

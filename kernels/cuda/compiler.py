@@ -1,6 +1,6 @@
-"""From CUDA C++ to machine code by NVRTC, which needs neither a GPU nor a driver.
+"""Compilation of CUDA C++ by NVRTC, which needs neither a GPU nor a driver, with a cache on disk.
 
-What it made is kept on disk: in the folder that HPCAI_CUDA_CACHE_DIR names, else where `kept` finds room.
+The cache is in the folder of HPCAI_CUDA_CACHE_DIR, or in the default folder of kept.py.
 """
 
 import hashlib
@@ -25,11 +25,13 @@ _FUNCTION = re.compile(r"Function properties for (\S+)\n(.*?)(?=Function propert
 
 
 class CompileError(Exception):
-    """A program that the compiler refuses: which, for what, and all that it says."""
+    """A program that does not compile: the program, the target and the compiler's log."""
 
 
 class Usage(NamedTuple):
-    """What a function needs, by the assembler: registers and bytes of local memory a thread, and those of spilling."""
+    """Resources of a function, as the assembler reports them: registers and bytes of local memory a thread, bytes of
+    spills.
+    """
 
     registers: int
     stack: int
@@ -38,19 +40,19 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True)
 class Compiled:
-    """Machine code or PTX, ended by a zero as the driver wants it, and what compiler and assembler say of it."""
+    """Machine code or PTX, terminated by zero as the driver expects, and the log of compiler and assembler."""
 
     image: bytes
     log: str
 
     @property
     def usage(self) -> dict[str, Usage]:
-        """By the function's name; of machine code only."""
+        """Resources by function name; for machine code only."""
         return {name: _usage(text) for name, text in _FUNCTION.findall(self.log)}
 
     @property
     def complaints(self) -> list[str]:
-        """Lines that warn, the assembler's of performance that is lost among them."""
+        """Warnings, and the assembler's reports of lost performance."""
         return [line for line in self.log.splitlines() if _COMPLAINT.search(line)]
 
 
@@ -62,9 +64,9 @@ def _usage(text: str) -> Usage:
 
 
 def compiled(program: Program, target: Target) -> Compiled:
-    """The program's file for a target, from disk if it was compiled before.
+    """The compiled file of a program for a target, from the cache if present.
 
-    CompileError if it cannot be compiled, Unavailable without NVRTC.
+    CompileError if it does not compile, Unavailable without NVRTC.
     """
     version = "{}.{}".format(*_nvrtc().getVersion())
     name = digest(program, *_options(target), f"NVRTC {version}")
@@ -76,13 +78,13 @@ def _options(target: Target) -> tuple[str, ...]:
 
 
 def compile_all(programs: Sequence[Program], target: Target, workers: int) -> list[Compiled]:
-    """Several programs in so many threads; NVRTC works outside the interpreter's lock."""
+    """Compile several programs in `workers` threads; NVRTC releases the interpreter's lock."""
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda program: compiled(program, target), programs))
 
 
 def supported() -> tuple[int, ...]:
-    """Architectures that NVRTC compiles for, such as 90. Unavailable without NVRTC."""
+    """Architectures that NVRTC supports, such as 90. Unavailable without NVRTC."""
     return tuple(_nvrtc().getSupportedArchs())
 
 
@@ -91,7 +93,7 @@ def _nvrtc() -> Any:
         from cupy.cuda import nvrtc
 
         nvrtc.getVersion()
-    except (ImportError, OSError, RuntimeError) as error:  # RuntimeError: CuPy is there, the library is not
+    except (ImportError, OSError, RuntimeError) as error:  # RuntimeError: CuPy is installed, the library is missing
         raise Unavailable(f"NVRTC, the compiler of CUDA C++: {str(error).partition(chr(10))[0]}") from None
     return nvrtc
 
@@ -104,13 +106,13 @@ def _compile(program: Program, target: Target) -> Compiled:
         except nvrtc.NVRTCError as error:
             raise CompileError(f"{program} for {target.name}: {error}\n{nvrtc.getProgramLog(handle)}") from None
         image = nvrtc.getCUBIN(handle) if target.kind == CUBIN else nvrtc.getPTX(handle)
-        log = nvrtc.getProgramLog(handle).replace("\0", "")  # between what the compiler and the assembler say
-        return Compiled(image + b"\0", log)  # CuPy took the last byte off, of machine code as well
+        log = nvrtc.getProgramLog(handle).replace("\0", "")  # separates the logs of compiler and assembler
+        return Compiled(image + b"\0", log)  # CuPy strips the last byte, of machine code as well
 
 
 @contextmanager
 def _made(nvrtc: Any, program: Program) -> Iterator[Any]:
-    # The whole path: what the file includes is looked for beside it, and not where the job was started.
+    # Absolute path: includes are resolved relative to the file, not to the working directory.
     handle = nvrtc.createProgram(program.path.read_text(encoding="utf-8"), str(program.path), (), ())
     try:
         yield handle
@@ -119,7 +121,7 @@ def _made(nvrtc: Any, program: Program) -> Iterator[Any]:
 
 
 def _read(name: str) -> Compiled | None:
-    """What was kept under that name; None if nothing is there, or not the whole of it."""
+    """The cached entry of that name; None if it is missing or incomplete."""
     folder = kept.folder("cuda", PLACE)
     with suppress(OSError):
         data = (folder / name).read_bytes() if folder else b""
@@ -131,7 +133,7 @@ def _read(name: str) -> Compiled | None:
 
 
 def _write(name: str, made: Compiled) -> Compiled:
-    """Kept for later, as a whole or not at all, where there is room for it."""
+    """Write an entry atomically, if there is room."""
     body = made.log.encode() + b"\0" + made.image
     folder = kept.folder("cuda", PLACE)
     if folder is not None:

@@ -1,12 +1,12 @@
-// Vectors that are read once and written once, from memory to memory: all threads of all blocks go through them
-// together, 16 bytes a thread at a time, and have asked for several such pieces before they wait for the first.
+// Element-wise kernels on vectors in global memory: 16 bytes a thread at a time, with several loads in flight before
+// the first is used.
 #pragma once
 #include "types.cuh"
 
 enum { THREADS = 256 };
 
-// to[i] = combine(from[0][i], from[1][i] ...), `combine` being given an array of numbers. All begin at multiples of 16
-// bytes.
+// to[i] = combine(from[0][i], from[1][i] ...); `combine` takes an array of numbers. All vectors start at multiples of
+// 16 bytes.
 template <class Element, int OPERANDS, class Combine> struct Stream {
     enum { COUNT = 16 / sizeof(Element) };
     typedef Vector<Element, COUNT> Piece;
@@ -15,23 +15,23 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
     const Element *const (&from)[OPERANDS];
     const Combine &combine;
 
-    // So many pieces, from `first` on, THREADS from one to the next.
+    // PIECES pieces from `first` on, THREADS apart.
     template <int PIECES> METHOD void move(i64 first) const
     {
         Piece given[PIECES][OPERANDS];
-        UNROLLED
+        UNROLL
         for (int piece = 0; piece < PIECES; ++piece)
-            UNROLLED
+            UNROLL
             for (int operand = 0; operand < OPERANDS; ++operand)
                 given[piece][operand] =
                     load_streamed(reinterpret_cast<const Piece *>(from[operand]) + first + piece * THREADS);
-        UNROLLED
+        UNROLL
         for (int piece = 0; piece < PIECES; ++piece) {
             Piece made;
-            UNROLLED
+            UNROLL
             for (int i = 0; i < COUNT; ++i) {
                 Element numbers[OPERANDS];
-                UNROLLED
+                UNROLL
                 for (int operand = 0; operand < OPERANDS; ++operand) numbers[operand] = given[piece][operand].values[i];
                 made.values[i] = combine(numbers);
             }
@@ -39,7 +39,7 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
         }
     }
 
-    // All of it: chunks of blocks, then pieces, then what is less than a piece.
+    // The whole vector: chunks of blocks, then single pieces, then the remainder.
     template <int PIECES> METHOD void run(i64 length) const
     {
         enum { CHUNK = THREADS * PIECES };
@@ -49,7 +49,7 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
         for (i64 piece = chunks * CHUNK + thread; piece < pieces; piece += blocks * THREADS) move<1>(piece);
         if (const i64 last = pieces * COUNT + thread; last < length) {
             Element numbers[OPERANDS];
-            UNROLLED
+            UNROLL
             for (int operand = 0; operand < OPERANDS; ++operand) numbers[operand] = from[operand][last];
             to[last] = combine(numbers);
         }
@@ -57,7 +57,7 @@ template <class Element, int OPERANDS, class Combine> struct Stream {
 };
 
 template <int PIECES, class Element, int OPERANDS, class Combine>
-WORD void stream(Element *to, const Element *const (&from)[OPERANDS], i64 length, const Combine &combine)
+DEVICE void stream(Element *to, const Element *const (&from)[OPERANDS], i64 length, const Combine &combine)
 {
     Stream<Element, OPERANDS, Combine>{to, from, combine}.template run<PIECES>(length);
 }

@@ -1,92 +1,93 @@
-// What becomes of sums: result = relu(scale[column] * factor * sum + bias[column] + added), each part where it is
-// wanted.
+// Epilogue: result = relu(scale[column] * factor * sum + bias[column] + added), each part optional.
 #pragma once
 #include "fragments.cuh"
 
-struct Output {
+struct Epilogue {
     void *first;
-    const void *added;                // as the result lies; or none
-    const float *scale, *bias;        // a number a column; or none
-    i64 pitch;                        // elements from a row to the next
+    const void *added;                // laid out as the result; or null
+    const float *scale, *bias;        // one number a column; or null
+    i64 pitch;                        // elements from row to row
     int rows, columns;
     float factor;
     int relu, plain, aligned;         // plain: the result is the sum; aligned: all rows begin at multiples of 16 bytes
 };
 
-// Where a row of the result begins, in elements: one after the other; and so are the results of parts of the steps.
+// Offset of a row of the result, in elements; split-K parts follow one another.
 struct RowsInOrder {
-    const Output &output;
+    const Epilogue &epilogue;
     const int part;
-    METHOD i64 offset(int row) const { return (static_cast<i64>(part) * output.rows + row) * output.pitch; }
+    METHOD i64 offset(int row) const { return (static_cast<i64>(part) * epilogue.rows + row) * epilogue.pitch; }
 };
 
-template <class Type, class Places> struct Finish {
+template <class Type, class Offsets> struct Finish {
     typedef typename Type::Sum Sum;
     typedef typename Type::Result Result;
     enum { COUNT = 16 / sizeof(Result), REAL = !SAME<Sum, int>::YES };
     typedef Vector<Result, COUNT> Results;
 
-    const Output &output;
-    const Places places;
+    const Epilogue &epilogue;
+    const Offsets offsets;
 
-    // Where the result of a row and a column is to lie; nowhere, if there is no such row.
+    // Address of the result of a row and a column; null if the row does not exist.
     METHOD Result *place(int row, int column) const
     {
-        return row < output.rows ? static_cast<Result *>(output.first) + places.offset(row) + column : nullptr;
+        return row < epilogue.rows ? static_cast<Result *>(epilogue.first) + offsets.offset(row) + column : nullptr;
     }
 
     METHOD const Result *added_to(const Result *target) const
     {
-        const i64 apart = static_cast<const u8 *>(output.added) - static_cast<const u8 *>(output.first);
+        const i64 apart = static_cast<const u8 *>(epilogue.added) - static_cast<const u8 *>(epilogue.first);
         return reinterpret_cast<const Result *>(reinterpret_cast<const u8 *>(target) + apart);
     }
 
     METHOD Sum finished(Sum sum, int column, const Result *target) const
     {
         if constexpr (!REAL) return sum;
-        Sum value = static_cast<Sum>(output.factor) * sum;
-        if (output.scale) value *= static_cast<Sum>(output.scale[column]);
-        if (output.bias) value += static_cast<Sum>(output.bias[column]);
-        if (output.added) value += Type::taken(*added_to(target));
-        return output.relu && value < 0 ? Sum(0) : value;
+        Sum value = static_cast<Sum>(epilogue.factor) * sum;
+        if (epilogue.scale) value *= static_cast<Sum>(epilogue.scale[column]);
+        if (epilogue.bias) value += static_cast<Sum>(epilogue.bias[column]);
+        if (epilogue.added) value += Type::taken(*added_to(target));
+        return epilogue.relu && value < 0 ? Sum(0) : value;
     }
 
-    // The same for COUNT neighbours, four numbers of a column at a time.
+    // The same for COUNT neighbours, loading four numbers of scale and bias at a time.
     METHOD void finish(Sum (&sums)[COUNT], int column, const Result *target) const
     {
         if constexpr (!REAL) return;
         Results more = {};
-        if (output.added) more = *reinterpret_cast<const Results *>(added_to(target));
-        UNROLLED
-        for (int i = 0; i < COUNT; ++i) sums[i] *= static_cast<Sum>(output.factor);
-        if (output.scale) combine(sums, output.scale + column, [](Sum &sum, float by) { sum *= static_cast<Sum>(by); });
-        if (output.bias) combine(sums, output.bias + column, [](Sum &sum, float by) { sum += static_cast<Sum>(by); });
-        if (output.added)
-            UNROLLED
+        if (epilogue.added) more = *reinterpret_cast<const Results *>(added_to(target));
+        UNROLL
+        for (int i = 0; i < COUNT; ++i) sums[i] *= static_cast<Sum>(epilogue.factor);
+        const auto scale = [](Sum &sum, float by) { sum *= static_cast<Sum>(by); };
+        const auto shift = [](Sum &sum, float by) { sum += static_cast<Sum>(by); };
+        if (epilogue.scale) combine(sums, epilogue.scale + column, scale);
+        if (epilogue.bias) combine(sums, epilogue.bias + column, shift);
+        if (epilogue.added)
+            UNROLL
             for (int i = 0; i < COUNT; ++i) sums[i] += Type::taken(more.values[i]);
-        if (output.relu)
-            UNROLLED
+        if (epilogue.relu)
+            UNROLL
             for (int i = 0; i < COUNT; ++i) sums[i] = sums[i] < 0 ? Sum(0) : sums[i];
     }
 
-    template <class Use> WORD void combine(Sum (&sums)[COUNT], const float *numbers, const Use &use)
+    template <class Use> DEVICE void combine(Sum (&sums)[COUNT], const float *numbers, const Use &use)
     {
         enum { AT_ONCE = static_cast<int>(COUNT) < 4 ? static_cast<int>(COUNT) : 4 };
         typedef Vector<float, AT_ONCE> Numbers;
-        UNROLLED
+        UNROLL
         for (int i = 0; i < COUNT; i += AT_ONCE) {
             const Numbers by = *reinterpret_cast<const Numbers *>(numbers + i);
-            UNROLLED
+            UNROLL
             for (int k = 0; k < AT_ONCE; ++k) use(sums[i + k], by.values[k]);
         }
     }
 
-    METHOD bool whole(int column) const { return output.aligned && column + COUNT <= output.columns; }
+    METHOD bool whole(int column) const { return epilogue.aligned && column + COUNT <= epilogue.columns; }
 
-    // COUNT neighbours, all of which exist.
+    // COUNT neighbours, all within the result.
     METHOD void put(Sum (&sums)[COUNT], int column, Result *target) const
     {
-        if (!output.plain) finish(sums, column, target);
+        if (!epilogue.plain) finish(sums, column, target);
         Results results;
         Type::store(results.values, sums);
         *reinterpret_cast<Results *>(target) = results;
@@ -94,53 +95,54 @@ template <class Type, class Places> struct Finish {
 
     METHOD void put_one(Sum sum, int column, Result *target) const
     {
-        if (column < output.columns) *target = Type::stored(finished(sum, column, target));
+        if (column < epilogue.columns) *target = Type::stored(finished(sum, column, target));
     }
 };
 
-// Where a lane has parts of rows: COUNT neighbours each of some of the ROWS rows of a strip of COLUMNS columns.
+// Targets of a lane: COUNT neighbours in some of the ROWS rows of a strip of COLUMNS columns.
 template <class Finish, int ROWS, int COLUMNS> struct Lanes {
-    enum { ACROSS = COLUMNS / Finish::COUNT, APART = 32 / ACROSS, TURNS = ROWS / APART };
+    enum { ACROSS = COLUMNS / Finish::COUNT, APART = 32 / ACROSS, ITERATIONS = ROWS / APART };
     const int row, column;
-    typename Finish::Result *places[TURNS];
+    typename Finish::Result *targets[ITERATIONS];
 
     METHOD Lanes(int lane) : row(lane / ACROSS), column(lane % ACROSS * Finish::COUNT) {}
 
     METHOD void find(const Finish &finish, int first_row, int first_column)
     {
-        UNROLLED
-        for (int turn = 0; turn < TURNS; ++turn)
-            places[turn] = finish.place(first_row + row + turn * APART, first_column + column);
+        UNROLL
+        for (int iteration = 0; iteration < ITERATIONS; ++iteration)
+            targets[iteration] = finish.place(first_row + row + iteration * APART, first_column + column);
     }
 
-    METHOD u32 staged(int turn, int pitch) const { return (row + turn * APART) * pitch + column; }
+    METHOD u32 staged(int iteration, int pitch) const { return (row + iteration * APART) * pitch + column; }
 };
 
-// Store strips of a warp's tile, by a buffer in shared memory that is its own.
+// Stores strips of the tile of a warp through its own buffer in shared memory.
 template <class Engine, class Finish> struct Strips {
     typedef typename Finish::Sum Sum;
     typedef typename Finish::Result Result;
-    typedef Lanes<Finish, Engine::STRIP_ROWS, STRIP> Own;
+    typedef Lanes<Finish, Engine::STRIP_ROWS, STRIP> WarpLanes;
 
     const Engine &engine;
     const Finish &finish;
     const u32 buffer;
     const int row, column;  // of the tile
 
-    template <int INDEX> METHOD void store(Own &own) const
+    template <int INDEX> METHOD void store(WarpLanes &lanes) const
     {
         if constexpr (INDEX < Engine::STRIPS) {
-            if constexpr (INDEX % Engine::STRIPS_ACROSS == 0) own.find(finish, row + engine.strip_row(INDEX), column);
-            wait_for_warp();
+            if constexpr (INDEX % Engine::STRIPS_ACROSS == 0) lanes.find(finish, row + engine.strip_row(INDEX), column);
+            sync_warp();
             engine.template stage<INDEX>(buffer);
-            wait_for_warp();
-            UNROLLED
-            for (int turn = 0; turn < Own::TURNS; ++turn) {
-                const u32 from = buffer + own.staged(turn, STRIP_PITCH) * static_cast<u32>(sizeof(Sum));
+            sync_warp();
+            UNROLL
+            for (int iteration = 0; iteration < WarpLanes::ITERATIONS; ++iteration) {
+                const u32 from = buffer + lanes.staged(iteration, STRIP_PITCH) * static_cast<u32>(sizeof(Sum));
                 const int first = engine.strip_column(INDEX);
-                if (own.places[turn]) put(own.places[turn] + first, column + own.column + first, from);
+                Result *target = lanes.targets[iteration];
+                if (target) put(target + first, column + lanes.column + first, from);
             }
-            store<INDEX + 1>(own);
+            store<INDEX + 1>(lanes);
         }
     }
 
@@ -151,28 +153,28 @@ template <class Engine, class Finish> struct Strips {
             load_all(sums, from);
             finish.put(sums, column, target);
         } else
-            ROLLED
+            NO_UNROLL
             for (int i = 0; i < Finish::COUNT; ++i)
                 finish.put_one(load_shared<Sum>(from + i * static_cast<u32>(sizeof(Sum))), column + i, target + i);
     }
 
-    WORD void load_all(Sum (&sums)[Finish::COUNT], u32 from)
+    DEVICE void load_all(Sum (&sums)[Finish::COUNT], u32 from)
     {
         enum { AT_ONCE = 16 / sizeof(Sum) };
-        UNROLLED
+        UNROLL
         for (int i = 0; i < Finish::COUNT; i += AT_ONCE) {
             const u32 at = from + i * static_cast<u32>(sizeof(Sum));
             const Vector<Sum, AT_ONCE> part = load_shared<Vector<Sum, AT_ONCE>>(at);
-            UNROLLED
+            UNROLL
             for (int k = 0; k < AT_ONCE; ++k) sums[i + k] = part.values[k];
         }
     }
 };
 
-// The same where nothing is done to sums but that they become results of two bytes, and where all columns exist: they
-// are brought to shared memory as such, which is half as many bytes.
+// The same for plain two-byte results whose columns all exist: they are converted before they go to shared memory,
+// which halves the bytes.
 template <class Engine, class Finish> struct PackedStrips {
-    typedef Lanes<Finish, Engine::STRIP_ROWS, PACKED> Own;
+    typedef Lanes<Finish, Engine::STRIP_ROWS, PACKED> WarpLanes;
     typedef Vector<u32, 4> Words;
 
     const Engine &engine;
@@ -180,37 +182,38 @@ template <class Engine, class Finish> struct PackedStrips {
     const u32 buffer;
     const int row, column;
 
-    template <int INDEX> METHOD void store(Own &own) const
+    template <int INDEX> METHOD void store(WarpLanes &lanes) const
     {
         if constexpr (INDEX < Engine::STRIPS) {
-            if constexpr (INDEX % Engine::STRIPS_ACROSS == 0) own.find(finish, row + engine.strip_row(INDEX), column);
-            wait_for_warp();
+            if constexpr (INDEX % Engine::STRIPS_ACROSS == 0) lanes.find(finish, row + engine.strip_row(INDEX), column);
+            sync_warp();
             engine.template stage_packed<INDEX>(buffer);
-            wait_for_warp();
-            UNROLLED
-            for (int turn = 0; turn < Own::TURNS; ++turn) {
-                const Words words = load_shared<Words>(buffer + 2 * own.staged(turn, PACKED_PITCH));
-                if (own.places[turn]) *reinterpret_cast<Words *>(own.places[turn] + engine.strip_column(INDEX)) = words;
+            sync_warp();
+            UNROLL
+            for (int iteration = 0; iteration < WarpLanes::ITERATIONS; ++iteration) {
+                const Words words = load_shared<Words>(buffer + 2 * lanes.staged(iteration, PACKED_PITCH));
+                typename Finish::Result *target = lanes.targets[iteration];
+                if (target) *reinterpret_cast<Words *>(target + engine.strip_column(INDEX)) = words;
             }
-            store<INDEX + PACKED / STRIP>(own);
+            store<INDEX + PACKED / STRIP>(lanes);
         }
     }
 };
 
-// Store what a warp has of a tile that begins at (row, column).
+// Store the part of a warp of the tile that begins at (row, column).
 template <class Engine, class Finish>
-WORD void store_strips(const Engine &engine, const Finish &finish, u32 buffer, int row, int column, int lane)
+DEVICE void store_strips(const Engine &engine, const Finish &finish, u32 buffer, int row, int column, int lane)
 {
     if constexpr (sizeof(typename Finish::Result) == 2 && Engine::STRIPS_ACROSS % 2 == 0) {
         const int last = column + engine.strip_column(Engine::STRIPS_ACROSS - 1) + STRIP;
-        if (finish.output.plain && finish.output.aligned && last <= finish.output.columns) {
-            Lanes<Finish, Engine::STRIP_ROWS, PACKED> own(lane);
-            PackedStrips<Engine, Finish>{engine, finish, buffer, row, column}.template store<0>(own);
+        if (finish.epilogue.plain && finish.epilogue.aligned && last <= finish.epilogue.columns) {
+            Lanes<Finish, Engine::STRIP_ROWS, PACKED> lanes(lane);
+            PackedStrips<Engine, Finish>{engine, finish, buffer, row, column}.template store<0>(lanes);
             return;
         }
     }
-    Lanes<Finish, Engine::STRIP_ROWS, STRIP> own(lane);
-    Strips<Engine, Finish>{engine, finish, buffer, row, column}.template store<0>(own);
+    Lanes<Finish, Engine::STRIP_ROWS, STRIP> lanes(lane);
+    Strips<Engine, Finish>{engine, finish, buffer, row, column}.template store<0>(lanes);
 }
 
 template <class Engine> struct Strip {

@@ -1,18 +1,18 @@
-// How the sums of a product by tensor cores lie in the registers of a warp: in tiles of 16 x 8, a lane has two
-// neighbours of row lane / 4 and two of row lane / 4 + 8, columns 2 (lane % 4) and the next. PTX ISA, "Matrix Fragments
-// for mma.m16n8k16" and "Register Fragments for wgmma".
+// Layout of tensor-core accumulators in the registers of a warp: in a tile of 16 x 8, a lane holds two neighbours of
+// row lane / 4 and two of row lane / 4 + 8, columns 2 (lane % 4) and the next. PTX ISA, "Matrix Fragments for
+// mma.m16n8k16" and "Register Fragments for wgmma".
 #pragma once
 #include "shared_tile.cuh"
 
-// Columns that are brought to shared memory at once; elements from row to row.
+// Columns that are staged in shared memory at a time; elements from row to row.
 enum { STRIP = 32, STRIP_PITCH = STRIP + 8 };
 
-// Bring 16 rows of STRIP columns to shared memory.
-template <class Sum> WORD void stage_fragments(const Sum *sums, u32 buffer, int lane)
+// Stage 16 rows of STRIP columns in shared memory.
+template <class Sum> DEVICE void stage_fragments(const Sum *sums, u32 buffer, int lane)
 {
-    UNROLLED
+    UNROLL
     for (int eight = 0; eight < STRIP / 8; ++eight)
-        UNROLLED
+        UNROLL
         for (int half = 0; half < 2; ++half) {
             const int row = lane / 4 + 8 * half, column = 8 * eight + lane % 4 * 2;
             const Vector<Sum, 2> pair = {{sums[4 * eight + 2 * half], sums[4 * eight + 2 * half + 1]}};
@@ -20,14 +20,14 @@ template <class Sum> WORD void stage_fragments(const Sum *sums, u32 buffer, int 
         }
 }
 
-// The same for twice as many columns, as results of two bytes.
+// The same for twice as many columns of two-byte results.
 enum { PACKED = 2 * STRIP, PACKED_PITCH = PACKED + 8 };
 
-template <class Type> WORD void stage_packed_fragments(const float *sums, u32 buffer, int lane)
+template <class Type> DEVICE void stage_packed_fragments(const float *sums, u32 buffer, int lane)
 {
-    UNROLLED
+    UNROLL
     for (int eight = 0; eight < PACKED / 8; ++eight)
-        UNROLLED
+        UNROLL
         for (int half = 0; half < 2; ++half) {
             const int row = lane / 4 + 8 * half, column = 8 * eight + lane % 4 * 2;
             const u32 pair = Type::pair(sums[4 * eight + 2 * half], sums[4 * eight + 2 * half + 1]);

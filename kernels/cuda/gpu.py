@@ -1,4 +1,4 @@
-"""What a plan has to know of a GPU, and all that it depends on: nothing that changes with its clock."""
+"""Properties of a GPU that plans depend on; none changes with its clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Gpu:
-    """Its name, what is compiled for it, its multiprocessors (or those of its MIG slice), and bytes of its L2 cache."""
+    """Name, compilation target, multiprocessors (of the MIG slice, if any) and bytes of the L2 cache."""
 
     name: str
     target: Target
@@ -25,7 +25,7 @@ class Gpu:
 
 @cache
 def gpu(device: torch.device) -> Gpu:
-    """Of a device with its number. Unavailable if nothing can be compiled for it."""
+    """Properties of a device with its index. Unavailable if nothing can be compiled for it."""
     target = target_of(device)
     from cupy.cuda import runtime
 

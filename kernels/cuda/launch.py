@@ -1,4 +1,4 @@
-"""Kernels put on torch's streams. What is to be launched is data, and is made without a GPU, CuPy or torch as well."""
+"""Kernel launches on torch's streams. A launch is data, which needs no GPU, CuPy or torch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with its blocks, threads of a block, bytes of dynamic shared memory, and arguments.
+    """A kernel, its grid, threads of a block, bytes of dynamic shared memory, and arguments.
 
-    Arguments are NumPy scalars (an address is a uint64), or arrays of one element, which is passed by value
-    (`parameters`). Clusters are declared in the kernel itself.
+    Arguments are NumPy scalars (an address is a uint64), or arrays of one element, which are passed by value
+    (`parameters`). Cluster sizes are declared in the kernel.
     """
 
     program: Program
@@ -39,9 +39,9 @@ class Launch:
 
 
 def structure(*fields: tuple[str, Any]) -> np.dtype[Any]:
-    """The struct that C++ makes of fields of these names and NumPy types.
+    """NumPy type with the layout of a C++ struct of these fields.
 
-    A type may be a structure itself, an array of numbers as in ("sizes", ("i4", 3)), or a tensor map (MAP).
+    A field may be a structure, an array such as ("sizes", ("i4", 3)), or a tensor map (MAP).
     """
     end, offsets = 0, []
     for _, kind in fields:
@@ -53,7 +53,7 @@ def structure(*fields: tuple[str, Any]) -> np.dtype[Any]:
 
 
 def _alignment(kind: np.dtype[Any]) -> int:
-    """Bytes, as C++ has it; NumPy knows it of numbers and arrays of them."""
+    """Alignment in bytes under C++ rules; NumPy knows it for numbers and arrays of numbers."""
     if kind == MAP:
         return ALIGNMENT
     if kind.base.fields:
@@ -62,9 +62,9 @@ def _alignment(kind: np.dtype[Any]) -> int:
 
 
 def parameters(dtype: np.dtype[Any], **fields: Any) -> Any:
-    """A struct to be passed by value: an array of one element of that type, at a multiple of 64 bytes.
+    """A struct passed by value: an array of one element of that type, at a multiple of 64 bytes.
 
-    Fields that are not named are zero.
+    Fields that are not given are zero.
     """
     memory = np.zeros(_multiple(dtype.itemsize, ALIGNMENT) + ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % ALIGNMENT
@@ -79,19 +79,19 @@ def _multiple(size: int, unit: int) -> int:
 
 
 def addresses(*tensors: torch.Tensor) -> tuple[np.uint64, ...]:
-    """Arguments by which a kernel finds the memory of tensors."""
+    """Address arguments of tensors."""
     return tuple(np.uint64(tensor.data_ptr()) for tensor in tensors)
 
 
 def target_of(device: torch.device) -> Target:
-    """What is compiled for a GPU. Unavailable without NVRTC, or if it knows no GPU as old as this one."""
+    """Compilation target of a GPU. Unavailable without NVRTC, or if the GPU is too old for it."""
     import torch
 
     return target(torch.cuda.get_device_capability(device), supported())
 
 
 def enqueue(launch: Launch, device: torch.device) -> None:
-    """Put a kernel on torch's current stream of a GPU, and wait for nothing; compiled and loaded at its first use."""
+    """Enqueue a kernel on torch's current stream of a GPU without waiting; compiled and loaded at its first use."""
     import torch
 
     with torch.cuda.device(device):
@@ -99,9 +99,9 @@ def enqueue(launch: Launch, device: torch.device) -> None:
 
 
 def ready(launch: Launch, device: torch.device) -> Callable[[], None]:
-    """A function that launches it again and again, with nothing left to look up: on the stream that is current now.
+    """A function that repeats the launch without any lookup, on the stream that is current now.
 
-    The GPU must be torch's current one whenever it is called.
+    The GPU must be torch's current device at each call.
     """
     import torch
 
@@ -110,7 +110,7 @@ def ready(launch: Launch, device: torch.device) -> Callable[[], None]:
 
 
 def keeping(call: Callable[[], None], *tensors: torch.Tensor) -> Callable[[], None]:
-    """The same call, and tensors that it knows by their addresses only: their memory is theirs as long as it is."""
+    """The same call, holding references to tensors that it knows only by address."""
     return partial(_call, call, tensors)
 
 
@@ -119,7 +119,7 @@ def _call(call: Callable[[], None], kept: tuple[torch.Tensor, ...]) -> None:
 
 
 class _Stream(NamedTuple):
-    """All that CuPy asks of a stream that is not its own."""
+    """The attributes that CuPy needs of a foreign stream."""
 
     ptr: int
 
@@ -141,7 +141,7 @@ def _function(program: Program, shared: int, device: torch.device) -> Any:
 
 
 def _permit(function: Any, shared: int) -> None:
-    """Ask for that much shared memory, as has to be done above 48 KiB."""
+    """Request that much dynamic shared memory, which is required above 48 KiB."""
     from cupy.cuda import driver
 
     attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -151,10 +151,10 @@ def _permit(function: Any, shared: int) -> None:
 
 @cache
 def _module(file: Program, device: torch.device) -> Any:
-    """All kernels of a file, loaded into the device's primary context, which torch works in as well."""
+    """All kernels of a file, loaded into the primary context of the device, which torch uses."""
     assert device.index is not None, "the current device may be another one next time"
     made = compiled(file, target_of(device))
-    from cupy.cuda import Module  # which is known to be there now
+    from cupy.cuda import Module  # whose presence `compiled` has established
 
     module = Module()
     module.load(made.image)

@@ -1,53 +1,53 @@
-// Products of tiles by tensor cores, warp by warp (mma.sync): bf16, fp16, tf32 and int8. Compute capability 8.0 and
-// later.
+// Tile products by tensor cores of a warp (mma.sync): bf16, fp16, tf32 and int8. Compute capability 8.0 and later.
 #pragma once
 #include "fragments.cuh"
 
 template <class Type> struct Multiply;
 template <> struct Multiply<Bf16> {
-    WORD void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_bf16(c, a, b0, b1); }
+    DEVICE void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_bf16(c, a, b0, b1); }
 };
 template <> struct Multiply<Fp16> {
-    WORD void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_fp16(c, a, b0, b1); }
+    DEVICE void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_fp16(c, a, b0, b1); }
 };
 template <> struct Multiply<Tf32> {
-    WORD void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_tf32(c, a, b0, b1); }
+    DEVICE void add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_tf32(c, a, b0, b1); }
 };
 template <> struct Multiply<Int8> {
-    WORD void add(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_int8(c, a, b0, b1); }
+    DEVICE void add(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { mma_int8(c, a, b0, b1); }
 };
 
-// Fragments of 16 rows of an operand in 32 bytes of steps, as the number `step` of four in a line. Of A, words 0 and 1
-// are of the first and the second eight rows in the first half of the steps, words 2 and 3 in the second half. Of B,
-// words 0 and 1 are of both halves of the steps of the first eight rows, for they must be neighbours.
+// Fragments of 16 rows of an operand and 32 bytes of steps, number `step` of four in a line. Of A, words 0 and 1 hold
+// the first and second eight rows in the first half of the steps, words 2 and 3 in the second half. Of B, words 0 and 1
+// hold both halves of the steps of the first eight rows, as the instruction needs them together.
 enum Side { OF_A, OF_B };
 
 template <class Type, int LAYOUT, int SIDE> struct Fragments {
-    WORD void take(u32 (&words)[4], u32 tile, int row, int step, int lane)
+    DEVICE void load(u32 (&words)[4], u32 tile, int row, int step, int lane)
     {
         const int once = lane / 8 % 2, twice = lane / 16;
         const int rows = SIDE == OF_A ? once : twice, half = SIDE == OF_A ? twice : once;
         if constexpr (LAYOUT == BY_ROWS)
-            load_matrices(words, tile + vector_place(row + 8 * rows + lane % 8, 2 * step + half));
+            ldmatrix(words, tile + swizzled_offset(row + 8 * rows + lane % 8, 2 * step + half));
         else {
             static_assert(sizeof(typename Type::Element) == 2, "only numbers of 16 bits are turned");
-            load_matrices_transposed(words, tile + turned_place<Type>(16 * step + 8 * half + lane % 8, row / 8 + rows));
+            const u32 offset = swizzled_column_offset<Type>(16 * step + 8 * half + lane % 8, row / 8 + rows);
+            ldmatrix_transposed(words, tile + offset);
         }
         if constexpr (SAME<Type, Tf32>::YES)
-            UNROLLED
+            UNROLL
             for (int word = 0; word < 4; ++word) words[word] = to_tf32(words[word]);
     }
 };
 
-// Numbers of 32 bits by columns, one by one.
+// MN-major operands of 32-bit numbers, loaded one by one.
 template <int SIDE> struct Fragments<Tf32, BY_COLUMNS, SIDE> {
-    WORD void take(u32 (&words)[4], u32 tile, int row, int step, int lane)
+    DEVICE void load(u32 (&words)[4], u32 tile, int row, int step, int lane)
     {
-        UNROLLED
+        UNROLL
         for (int word = 0; word < 4; ++word) {
             const u32 rows = SIDE == OF_A ? word % 2 : word / 2, half = SIDE == OF_A ? word / 2 : word % 2;
             const u32 from = 8 * step + 4 * half + lane % 4, at = row + 8 * rows + lane / 4;
-            words[word] = to_tf32(load_shared<u32>(tile + turned_place<Tf32>(from, at / 4) + at % 4 * 4));
+            words[word] = to_tf32(load_shared<u32>(tile + swizzled_column_offset<Tf32>(from, at / 4) + at % 4 * 4));
         }
     }
 };
@@ -65,27 +65,27 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
     METHOD Mma(int thread)
         : row(thread / 32 / ACROSS * TALL * 16), column(thread / 32 % ACROSS * WIDE * 8), lane(thread % 32)
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TALL; ++i)
-            UNROLLED
+            UNROLL
             for (int j = 0; j < WIDE; ++j)
-                UNROLLED
+                UNROLL
                 for (int part = 0; part < 4; ++part) sums[i][j][part] = 0;
     }
 
     METHOD void multiply(u32 a, u32 b)
     {
-        UNROLLED
+        UNROLL
         for (int step = 0; step < STEPS; ++step) {
             u32 left[TALL][4], right[WIDE / 2][4];
-            UNROLLED
-            for (int i = 0; i < TALL; ++i) Fragments<Type, A_LAYOUT, OF_A>::take(left[i], a, row + 16 * i, step, lane);
-            UNROLLED
+            UNROLL
+            for (int i = 0; i < TALL; ++i) Fragments<Type, A_LAYOUT, OF_A>::load(left[i], a, row + 16 * i, step, lane);
+            UNROLL
             for (int j = 0; j < WIDE / 2; ++j)
-                Fragments<Type, B_LAYOUT, OF_B>::take(right[j], b, column + 16 * j, step, lane);
-            UNROLLED
+                Fragments<Type, B_LAYOUT, OF_B>::load(right[j], b, column + 16 * j, step, lane);
+            UNROLL
             for (int i = 0; i < TALL; ++i)
-                UNROLLED
+                UNROLL
                 for (int j = 0; j < WIDE; ++j)
                     Multiply<Type>::add(sums[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
         }

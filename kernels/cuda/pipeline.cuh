@@ -1,5 +1,4 @@
-// A tile's product by threads that all bring and multiply: some stages are under way to shared memory while one is
-// used.
+// Multistage pipeline: all threads load and multiply, and STAGES - 1 stages are in flight while one is multiplied.
 #pragma once
 #include "shared_tile.cuh"
 
@@ -11,32 +10,32 @@ template <class Engine, class A, class B, int STAGES> struct Pipeline {
     A &a;
     B &b;
 
-    METHOD void bring(int stage, int step) const
+    METHOD void load(int stage, int step) const
     {
-        a.aim(step);
-        b.aim(step);
-        a.bring(memory + stage * STAGE, step);
-        b.bring(memory + stage * STAGE + A::NBYTES, step);
+        a.prepare(step);
+        b.prepare(step);
+        a.load(memory + stage * STAGE, step);
+        b.load(memory + stage * STAGE + A::NBYTES, step);
     }
 
-    // Add the products of `lines` lines of steps, from step `first` on. Afterwards nothing is under way.
+    // Add the products of `lines` lines of steps from step `first` on; afterwards no copy is in flight.
     METHOD void run(Engine &engine, int first, int lines) const
     {
-        UNROLLED
+        UNROLL
         for (int stage = 0; stage < STAGES - 1; ++stage) {
-            if (stage < lines) bring(stage, first + stage * STEPS);
+            if (stage < lines) load(stage, first + stage * STEPS);
             commit_copies();
         }
         for (int line = 0; line < lines; ++line) {
             wait_for_copies<STAGES - 2>();
-            wait_for_block();  // all have their part of this line, and nobody uses the one before
+            sync_block();  // all have their part of this line, and nobody uses the one before
             const int next = line + STAGES - 1;
-            if (next < lines) bring(next % STAGES, first + next * STEPS);
+            if (next < lines) load(next % STAGES, first + next * STEPS);
             commit_copies();
             const u32 stage = memory + line % STAGES * STAGE;
             engine.multiply(stage, stage + A::NBYTES);
         }
         wait_for_copies<0>();
-        wait_for_block();
+        sync_block();
     }
 };

@@ -1,4 +1,4 @@
-"""A kernel in CUDA C++, before it is compiled."""
+"""Source of a CUDA kernel with its definitions."""
 
 import hashlib
 import re
@@ -14,9 +14,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel: its file below kernels/, its name there (extern "C"), what -D defines, and whether a product may be
-    joined with a sum to one operation that rounds once.
-    """
+    """A kernel: file below kernels/, extern "C" name, -D definitions, and whether a product and a sum may be fused."""
 
     source: str
     name: str
@@ -25,12 +23,12 @@ class Program:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The source file."""
         return HERE / self.source
 
     @property
     def options(self) -> tuple[str, ...]:
-        """How a compiler is told, apart from what to compile for."""
+        """Compiler options, without the target."""
         defined = (f"-D{name}={value}" for name, value in self.definitions)
         return ("--std=c++17", f"--fmad={str(self.fused_multiply_add).lower()}", *defined)
 
@@ -39,7 +37,7 @@ class Program:
 
 
 def digest(program: Program, *others: str) -> str:
-    """Of all that the machine code follows from: the file and what it includes, the options, and these words."""
+    """Digest of everything that determines the machine code: the file and its includes, the options, and `others`."""
     words = hashlib.sha256("\n".join([*program.options, *others]).encode())
     for path in sources(program.path):
         words.update(f"\n{path.name}\n".encode() + path.read_bytes())
@@ -47,9 +45,9 @@ def digest(program: Program, *others: str) -> str:
 
 
 def sources(path: Path) -> list[Path]:
-    """A file and all that it includes in quotes, each once; a file that is not found is the compiler's to report."""
+    """A file and all its quoted includes, each once; the compiler reports files that are missing."""
     found = [path]
-    for each in found:  # which grows meanwhile
+    for each in found:  # the list grows during the loop
         found += [path for path in _included(each) if path not in found]
     return found
 

@@ -1,24 +1,23 @@
-// Instructions of compute capability 9.0 and later: barriers in shared memory, the copy engine, clusters; and of 9.0
-// alone (sm_90a): products by warpgroups. Included by ptx.cuh.
+// Instructions of compute capability 9.0 and later: mbarrier, TMA, clusters; and of sm_90a only: wgmma. Included by
+// ptx.cuh.
 #pragma once
 
 #if __CUDA_ARCH__ >= 900
 
-WORD void begin_barrier(u32 barrier, u32 arrivals)
+DEVICE void init_barrier(u32 barrier, u32 arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// What was written of barriers is seen by the copy engine and by the other blocks of the cluster.
-WORD void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// Make initialised barriers visible to TMA and to the other blocks of the cluster.
+DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-WORD void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"); }
+DEVICE void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"); }
 
-// At the barrier of the same place in another block of the cluster. Here and in `wait_for_phase` only what threads of
-// the own block wrote is put in order: blocks share what the copy engine brings, which barriers count by themselves. To
-// put memory of the whole cluster in order, ptxas would wait for all that is under way to the GPU's memory, and empty
-// the L1 cache.
-WORD void arrive_at(u32 barrier, u32 block)
+// Arrive at the barrier at the same offset in another block of the cluster. Here and in `wait_for_phase`, only writes
+// of the own block are ordered: blocks share only TMA loads, which barriers track. Ordering memory of the whole cluster
+// would make ptxas wait for all outstanding global accesses and invalidate L1.
+DEVICE void arrive_remote(u32 barrier, u32 block)
 {
     asm volatile("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
@@ -26,14 +25,14 @@ WORD void arrive_at(u32 barrier, u32 block)
                  : "memory");
 }
 
-// Arrive, and let the phase not end before the copy engine has brought so many bytes.
-WORD void arrive_and_expect(u32 barrier, u32 bytes)
+// Arrive, and keep the phase open until TMA has written that many bytes.
+DEVICE void arrive_and_expect(u32 barrier, u32 bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Until the phase of this parity has ended.
-WORD void wait_for_phase(u32 barrier, u32 parity)
+// Wait until the phase with this parity has ended.
+DEVICE void wait_for_phase(u32 barrier, u32 parity)
 {
     u32 ended;
     do {
@@ -46,17 +45,17 @@ WORD void wait_for_phase(u32 barrier, u32 parity)
     } while (!ended);
 }
 
-// What this thread wrote to shared memory, or others did and it has waited for, is seen by its tensor cores and by the
-// copy engine. It may wait for all that this thread has under way.
-WORD void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Make writes of this thread to shared memory, and writes it has synchronised with, visible to tensor cores and TMA. It
+// may wait for all outstanding copies of this thread.
+DEVICE void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-WORD void fetch_map(const TensorMap *map)
+DEVICE void prefetch_tensor_map(const TensorMap *map)
 {
     asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<u64>(map)) : "memory");
 }
 
-// A box of a matrix, its corner at (column, row); its bytes are counted by the barrier.
-WORD void load_box(u32 target, const TensorMap *map, u32 barrier, int column, int row)
+// TMA load of a box with its corner at (column, row); the barrier counts its bytes.
+DEVICE void tma_load(u32 target, const TensorMap *map, u32 barrier, int column, int row)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];" ::"r"(target),
@@ -64,8 +63,8 @@ WORD void load_box(u32 target, const TensorMap *map, u32 barrier, int column, in
                  : "memory");
 }
 
-// The same into the same place of all blocks of the cluster whose bit is set, and counted by the barrier of each.
-WORD void load_box_for(u16 blocks, u32 target, const TensorMap *map, u32 barrier, int column, int row)
+// The same, multicast to all blocks of the cluster whose bit is set; the barrier of each counts its bytes.
+DEVICE void tma_load_multicast(u16 blocks, u32 target, const TensorMap *map, u32 barrier, int column, int row)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(target),
@@ -73,28 +72,35 @@ WORD void load_box_for(u16 blocks, u32 target, const TensorMap *map, u32 barrier
                  : "memory");
 }
 
-WORD u32 block_in_cluster()
+DEVICE u32 cluster_rank()
 {
     u32 rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
 
-// Until all threads of the cluster are there. Puts nothing in order but what `publish_barriers` did.
-WORD void wait_for_cluster() { asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory"); }
+// Wait for all threads of the cluster. Orders nothing except `fence_barrier_init`.
+DEVICE void sync_cluster() { asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory"); }
 
 #endif
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-template <int COUNT> WORD void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT> WORD void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT> DEVICE void increase_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
 
-WORD void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-WORD void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int COUNT> DEVICE void decrease_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
 
-// Until all but the last so many groups of products are done.
-template <int LEFT> WORD void wait_for_products()
+DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Wait until at most LEFT groups of products are pending.
+template <int LEFT> DEVICE void wgmma_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
@@ -117,26 +123,27 @@ template <int LEFT> WORD void wait_for_products()
 #define SUMS_64(l, at) SUMS_32(l, at), SUMS_32(l, at + 32)
 #define SUMS_128(l, at) SUMS_64(l, at), SUMS_64(l, at + 64)
 
-// D (64 x N) = A (64 x 32 bytes) B (32 bytes x N), or added to D, by four warps, from shared memory as the descriptors
-// say. Numbers of 16 bits may lie by columns of A and by rows of B.
-#define WGMMA(name, shape, text, Sum, l, COUNT, A, B, P, turns, ...)                                                   \
-    template <bool A_TURNED, bool B_TURNED> WORD void name(Sum(&d)[COUNT], u64 a, u64 b, int add)                      \
+// D (64 x N) = A (64 x 32 bytes) B (32 bytes x N), or added to D, by a warpgroup, from shared memory through
+// descriptors. 16-bit operands may be MN-major.
+#define WGMMA(name, shape, text, Sum, l, COUNT, A, B, P, transposes, ...)                                              \
+    template <bool A_TRANSPOSED, bool B_TRANSPOSED> DEVICE void name(Sum(&d)[COUNT], u64 a, u64 b, int add)            \
     {                                                                                                                  \
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #P ", 0;\n"                                              \
-                     "wgmma.mma_async.sync.aligned." shape text " {" NAMES_##COUNT "}, %" #A ", %" #B ", add" turns    \
+                     "wgmma.mma_async.sync.aligned." shape text " {" NAMES_##COUNT "}, %" #A ", %" #B ", add"          \
+                     transposes                                                                                        \
                      ";\n}"                                                                                            \
                      : SUMS_##COUNT(l, 0)                                                                              \
                      : "l"(a), "l"(b), "r"(add) __VA_ARGS__);                                                          \
     }
-#define SIGNS_AND_TURNS , "n"(A_TURNED ? 1 : 0), "n"(B_TURNED ? 1 : 0)
+#define SIGNS_AND_TRANSPOSES , "n"(A_TRANSPOSED ? 1 : 0), "n"(B_TRANSPOSED ? 1 : 0)
 #define WGMMA_16(name, k, text)                                                                                        \
-    WGMMA(name, "m64n64" k, text, float, "f", 32, 32, 33, 34, ", 1, 1, %35, %36", SIGNS_AND_TURNS)                     \
-    WGMMA(name, "m64n128" k, text, float, "f", 64, 64, 65, 66, ", 1, 1, %67, %68", SIGNS_AND_TURNS)                    \
-    WGMMA(name, "m64n256" k, text, float, "f", 128, 128, 129, 130, ", 1, 1, %131, %132", SIGNS_AND_TURNS)
-#define WGMMA_ROWS(name, k, text, Sum, l, turns)                                                                       \
-    WGMMA(name, "m64n64" k, text, Sum, l, 32, 32, 33, 34, turns, )                                                     \
-    WGMMA(name, "m64n128" k, text, Sum, l, 64, 64, 65, 66, turns, )                                                    \
-    WGMMA(name, "m64n256" k, text, Sum, l, 128, 128, 129, 130, turns, )
+    WGMMA(name, "m64n64" k, text, float, "f", 32, 32, 33, 34, ", 1, 1, %35, %36", SIGNS_AND_TRANSPOSES)                \
+    WGMMA(name, "m64n128" k, text, float, "f", 64, 64, 65, 66, ", 1, 1, %67, %68", SIGNS_AND_TRANSPOSES)               \
+    WGMMA(name, "m64n256" k, text, float, "f", 128, 128, 129, 130, ", 1, 1, %131, %132", SIGNS_AND_TRANSPOSES)
+#define WGMMA_ROWS(name, k, text, Sum, l, transposes)                                                                  \
+    WGMMA(name, "m64n64" k, text, Sum, l, 32, 32, 33, 34, transposes, )                                                \
+    WGMMA(name, "m64n128" k, text, Sum, l, 64, 64, 65, 66, transposes, )                                               \
+    WGMMA(name, "m64n256" k, text, Sum, l, 128, 128, 129, 130, transposes, )
 WGMMA_16(wgmma_bf16, "k16", ".f32.bf16.bf16")
 WGMMA_16(wgmma_fp16, "k16", ".f32.f16.f16")
 WGMMA_ROWS(wgmma_tf32, "k8", ".f32.tf32.tf32", float, "f", ", 1, 1")
@@ -144,7 +151,7 @@ WGMMA_ROWS(wgmma_int8, "k32", ".s32.s8.s8", int, "r", "")
 #undef WGMMA
 #undef WGMMA_16
 #undef WGMMA_ROWS
-#undef SIGNS_AND_TURNS
+#undef SIGNS_AND_TRANSPOSES
 #undef EIGHT
 
 #endif

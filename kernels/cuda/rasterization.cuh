@@ -1,26 +1,26 @@
-// In which order tiles of a product are computed: bands of some rows of tiles, each from its first column on, so that
-// blocks that run at the same time share what they read.
+// Rasterization of tiles: bands of some rows of tiles, each from its first column on, so that concurrent blocks share
+// operands in L2.
 #pragma once
 #include "ptx.cuh"
 
-struct Order {
+struct Rasterization {
     int down, across;    // tiles
-    int parts;           // of the steps of a sum, which are computed apart
-    int steps_of_part;   // whole lines of steps
-    int band;            // rows of tiles
+    int parts;           // split-K parts
+    int steps_of_part;   // a multiple of the steps of a line
+    int band;            // rows of tiles of a band
 };
 
 struct Task {
     int down, across, part;
 };
 
-WORD int tasks(const Order &order) { return order.down * order.across * order.parts; }
+DEVICE int tasks(const Rasterization &raster) { return raster.down * raster.across * raster.parts; }
 
-WORD Task task(const Order &order, int number)
+DEVICE Task task(const Rasterization &raster, int number)
 {
-    const int tiles = order.down * order.across, of_band = order.band * order.across;
-    const int part = number / tiles, within = number % tiles, band = within / of_band * order.band;
-    const int rows = order.down - band < order.band ? order.down - band : order.band;
+    const int tiles = raster.down * raster.across, of_band = raster.band * raster.across;
+    const int part = number / tiles, within = number % tiles, band = within / of_band * raster.band;
+    const int rows = raster.down - band < raster.band ? raster.down - band : raster.band;
     const Task found = {band + within % of_band % rows, within % of_band / rows, part};
     return found;
 }

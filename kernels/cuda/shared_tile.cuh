@@ -1,8 +1,8 @@
-// Tiles of operands in shared memory: lines of 128 bytes, each of eight vectors of 16. A tile lies either by rows, a
-// line is then a row of the tile and holds neighbouring steps of the sum; or by columns, a line is then a step and
-// holds neighbouring rows, and groups of so many rows follow one another. In line l vector v is at place v ^ (l % 8),
-// so that whatever eight lanes read, lines or vectors, lies in different banks; the copy engine and wgmma call it the
-// swizzle of 128 bytes, and want tiles to begin at multiples of 1024.
+// Operand tiles in shared memory: lines of 128 bytes, each of eight vectors of 16. K-major (by rows): a line is a row
+// of the tile and holds neighbouring steps. MN-major (by columns): a line is a step and holds neighbouring rows; groups
+// of that many rows follow one another. Vector v of line l is stored at v ^ (l % 8), the 128-byte swizzle of TMA and
+// wgmma, so that eight lanes that read neighbouring lines or vectors hit different banks. Tiles begin at multiples of
+// 1024.
 #pragma once
 #include "types.cuh"
 
@@ -13,20 +13,20 @@ template <class Type> struct Width {
     enum { NBYTES = sizeof(typename Type::Element), VECTOR_ELEMENTS = VECTOR / NBYTES, ELEMENTS = LINE / NBYTES };
 };
 
-WORD u32 vector_place(u32 line, u32 vector) { return line * LINE + ((vector ^ (line & (VECTORS - 1))) * VECTOR); }
+DEVICE u32 swizzled_offset(u32 line, u32 vector) { return line * LINE + ((vector ^ (line & (VECTORS - 1))) * VECTOR); }
 
-// Of a tile by columns: where the vector of rows is, counted over all groups, in the line of a step.
-template <class Type> WORD u32 turned_place(u32 step, u32 vector)
+// MN-major tile: offset of a vector of rows, counted over all groups, in the line of a step.
+template <class Type> DEVICE u32 swizzled_column_offset(u32 step, u32 vector)
 {
-    return vector / VECTORS * (Width<Type>::ELEMENTS * LINE) + vector_place(step, vector % VECTORS);
+    return vector / VECTORS * (Width<Type>::ELEMENTS * LINE) + swizzled_offset(step, vector % VECTORS);
 }
 
-// Bring a vector of 16 bytes in pieces of PIECE bytes, or of an element if no whole word is certain to lie at a
-// multiple of its size; of its elements the first `left` exist, if any, the others are 0 and nothing is read of them.
-template <class Element, int PIECE> WORD void copy_vector(u32 target, const Element *source, int left)
+// Copy a vector of 16 bytes in pieces of PIECE bytes, or by element where less than a word is aligned. The first `left`
+// elements exist; the others become 0 and are not read.
+template <class Element, int PIECE> DEVICE void copy_vector(u32 target, const Element *source, int left)
 {
     enum { ELEMENTS = PIECE < 4 ? 1 : PIECE / sizeof(Element), NBYTES = ELEMENTS * sizeof(Element) };
-    UNROLLED
+    UNROLL
     for (int piece = 0; piece < VECTOR / NBYTES; ++piece) {
         const bool there = piece * ELEMENTS < left;
         const Element *from = source + piece * ELEMENTS;

@@ -1,6 +1,5 @@
-// Products of tiles by ordinary multiply-adds: fp32 and fp64. Lanes of a warp stand 8 x 4; each has a tile of its own
-// of TALL x WIDE sums. It takes four neighbouring steps of a row at a time, or four neighbouring rows of a step, as
-// they lie.
+// Tile products by ordinary multiply-adds: fp32 and fp64. Lanes of a warp form a grid of 8 x 4; each computes TALL x
+// WIDE sums. It loads four neighbouring steps of a row, or four neighbouring rows of a step, as the operand lies.
 #pragma once
 #include "fragments.cuh"
 
@@ -18,44 +17,43 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
 
     METHOD Simt(int thread) : down(thread / 32 / ACROSS), across(thread / 32 % ACROSS), lane(thread % 32)
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TALL; ++i)
-            UNROLLED
+            UNROLL
             for (int j = 0; j < WIDE; ++j) sums[i][j] = 0;
     }
 
-    // Which row of the warp's part is the index-th of a lane, which is `place` among `lanes`.
-    template <int LAYOUT> WORD int part(int index, int place, int lanes)
+    // Row in the part of the warp of the index-th row of a lane, which is number `place` of `lanes`.
+    template <int LAYOUT> DEVICE int part(int index, int place, int lanes)
     {
         return LAYOUT == BY_ROWS ? place + lanes * index : (index / TAKEN * lanes + place) * TAKEN + index % TAKEN;
     }
 
-    // Values of the rows `first + part(i)` in the steps of a vector: of each row a vector of steps, or the reverse.
-    // `first` is a multiple of eight, so that vectors change places by the lane and by what is known when this is
-    // compiled.
+    // Values of the rows `first + part(i)` in the steps of a vector: a vector of steps for each row, or the reverse.
+    // `first` is a multiple of eight, so that the swizzle depends only on the lane and on compile-time constants.
     template <int LAYOUT, int COUNT>
-    METHOD void take(Sum (&values)[COUNT][TAKEN], u32 tile, int first, int place, int lanes, int vector) const
+    METHOD void load(Sum (&values)[COUNT][TAKEN], u32 tile, int first, int place, int lanes, int vector) const
     {
         if constexpr (LAYOUT == BY_ROWS) {
             const u32 lines = tile + (first + place) * LINE, swapped = (vector ^ place) * VECTOR;
-            UNROLLED
+            UNROLL
             for (int i = 0; i < COUNT; ++i) {
                 const u32 line = lanes * i, at = lines + line * LINE + (swapped ^ (line % VECTORS * VECTOR));
                 const Taken taken = load_shared<Taken>(at);
-                UNROLLED
+                UNROLL
                 for (int k = 0; k < TAKEN; ++k) values[i][k] = taken.values[k];
             }
         } else {
             enum { GROUP = Width<Type>::ELEMENTS * LINE };
             const u32 lines = tile + first / (TAKEN * VECTORS) * GROUP + vector * TAKEN * LINE;
             const u32 swapped = (place ^ vector * TAKEN % VECTORS) * VECTOR;
-            UNROLLED
+            UNROLL
             for (int k = 0; k < TAKEN; ++k)
-                UNROLLED
+                UNROLL
                 for (int i = 0; i < COUNT; i += TAKEN) {
                     const u32 rows = i / TAKEN * lanes, at = lines + rows / VECTORS * GROUP + k * LINE;
                     const Taken taken = load_shared<Taken>(at + (swapped ^ (rows % VECTORS ^ k) * VECTOR));
-                    UNROLLED
+                    UNROLL
                     for (int next = 0; next < TAKEN; ++next) values[i + next][k] = taken.values[next];
                 }
         }
@@ -65,24 +63,24 @@ template <class Type_, int ROWS, int COLUMNS, int DOWN, int ACROSS, int A_LAYOUT
     {
         for (int vector = 0; vector < VECTORS; ++vector) {
             Sum left[TALL][TAKEN], right[WIDE][TAKEN];
-            take<A_LAYOUT>(left, a, down * TALL * 8, lane % 8, 8, vector);
-            take<B_LAYOUT>(right, b, across * WIDE * 4, lane / 8, 4, vector);
-            UNROLLED
+            load<A_LAYOUT>(left, a, down * TALL * 8, lane % 8, 8, vector);
+            load<B_LAYOUT>(right, b, across * WIDE * 4, lane / 8, 4, vector);
+            UNROLL
             for (int k = 0; k < TAKEN; ++k)
-                UNROLLED
+                UNROLL
                 for (int i = 0; i < TALL; ++i)
-                    UNROLLED
+                    UNROLL
                     for (int j = 0; j < WIDE; ++j) sums[i][j] += left[i][k] * right[j][k];
         }
     }
 
-    // A strip are TAKEN of a lane's rows and eight of its columns, which are neighbours among all lanes.
+    // A strip has TAKEN rows and eight columns of each lane, which are neighbours over all lanes.
     template <int INDEX> METHOD void stage(u32 buffer) const
     {
         enum { FIRST_ROW = INDEX / (WIDE / 8) * TAKEN, FIRST_COLUMN = INDEX % (WIDE / 8) * 8 };
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TAKEN; ++i)
-            UNROLLED
+            UNROLL
             for (int j = 0; j < 8; ++j) {
                 const int at = part<A_LAYOUT>(i, lane % 8, 8) * STRIP_PITCH + part<B_LAYOUT>(j, lane / 8, 4);
                 store_shared(buffer + at * sizeof(Sum), sums[FIRST_ROW + i][FIRST_COLUMN + j]);

@@ -1,46 +1,45 @@
-// What becomes of a product whose steps were cut into parts that were computed apart.
+// Split-K reduction: adds the partial sums of parts of the steps.
 #pragma once
 #include "epilogue.cuh"
 
-// `left` of the neighbours exist; aligned: they lie at a multiple of 16 bytes.
-template <class Sum, int COUNT> WORD void add_part(Sum (&sums)[COUNT], const Sum *part, int left, bool aligned)
+// `left` of the neighbours exist; aligned: they are at a multiple of 16 bytes.
+template <class Sum, int COUNT> DEVICE void add_part(Sum (&sums)[COUNT], const Sum *part, int left, bool aligned)
 {
     enum { AT_ONCE = 16 / sizeof(Sum) };
     if (aligned && left >= COUNT) {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < COUNT; i += AT_ONCE) {
             const Vector<Sum, AT_ONCE> more = *reinterpret_cast<const Vector<Sum, AT_ONCE> *>(part + i);
-            UNROLLED
+            UNROLL
             for (int k = 0; k < AT_ONCE; ++k) sums[i + k] += more.values[k];
         }
     } else
-        UNROLLED
+        UNROLL
         for (int k = 0; k < COUNT; ++k)
             if (k < left) sums[k] += part[k];
 }
 
-// The sums of all parts, each a matrix in one piece, added up in their order, by threads that each have neighbours of a
-// row.
-template <class Type, class Places>
-WORD void join_parts(const void *parts, int count, const Output &output, const Places &places)
+// Add all parts, each a contiguous matrix, in order, and apply the epilogue; a thread has neighbours of a row.
+template <class Type, class Offsets>
+DEVICE void reduce_parts(const void *parts, int count, const Epilogue &epilogue, const Offsets &offsets)
 {
     typedef typename Type::Sum Sum;
-    typedef Finish<Type, Places> Finish;
-    const Finish finish = {output, places};
-    const bool aligned = output.columns % (16 / static_cast<int>(sizeof(Sum))) == 0;
-    // Fewer than 2^31, of 16 bytes each: numbers of 32 bits, whose division is no call.
-    const u32 vectors = (output.columns + Finish::COUNT - 1) / Finish::COUNT, total = output.rows * vectors;
-    const i64 apart = static_cast<i64>(output.rows) * output.columns;
+    typedef Finish<Type, Offsets> Finish;
+    const Finish finish = {epilogue, offsets};
+    const bool aligned = epilogue.columns % (16 / static_cast<int>(sizeof(Sum))) == 0;
+    // Fewer than 2^31 vectors of 16 bytes: 32-bit indices, whose division needs no call.
+    const u32 vectors = (epilogue.columns + Finish::COUNT - 1) / Finish::COUNT, total = epilogue.rows * vectors;
+    const i64 apart = static_cast<i64>(epilogue.rows) * epilogue.columns;
     for (u32 index = blockIdx.x * blockDim.x + threadIdx.x; index < total; index += gridDim.x * blockDim.x) {
         const int row = static_cast<int>(index / vectors), column = static_cast<int>(index % vectors) * Finish::COUNT;
         Sum sums[Finish::COUNT] = {};
-        const Sum *part = static_cast<const Sum *>(parts) + static_cast<i64>(row) * output.columns + column;
-        for (int i = 0; i < count; ++i, part += apart) add_part(sums, part, output.columns - column, aligned);
+        const Sum *part = static_cast<const Sum *>(parts) + static_cast<i64>(row) * epilogue.columns + column;
+        for (int i = 0; i < count; ++i, part += apart) add_part(sums, part, epilogue.columns - column, aligned);
         typename Finish::Result *target = finish.place(row, column);
         if (finish.whole(column))
             finish.put(sums, column, target);
         else
-            UNROLLED
+            UNROLL
             for (int i = 0; i < Finish::COUNT; ++i) finish.put_one(sums[i], column + i, target + i);
     }
 }

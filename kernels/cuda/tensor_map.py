@@ -1,4 +1,4 @@
-"""Tensor maps: how the tensor memory accelerator (TMA) sees an array, for GPUs of capability 9.0 and newer.
+"""Tensor maps of the tensor memory accelerator (TMA), for GPUs of capability 9.0 and newer.
 
 The limits are those of cuTensorMapEncodeTiled in the CUDA driver API, 6.31 (Tensor Map Object Management).
 """
@@ -20,7 +20,7 @@ MOST_DIMENSIONS, MOST_IN_BOX = 5, 256
 
 
 class Element(NamedTuple):
-    """A type's number as CUtensorMapDataType, and its bytes."""
+    """CUtensorMapDataType of a type, and its bytes."""
 
     number: int
     nbytes: int
@@ -28,13 +28,13 @@ class Element(NamedTuple):
 
 ELEMENTS = {
     "uint8": Element(0, 1),
-    "int8": Element(0, 1),  # bytes are only moved
+    "int8": Element(0, 1),  # TMA only moves bytes
     "int32": Element(3, 4),
     "float16": Element(6, 2),
     "float32": Element(7, 4),
     "float64": Element(8, 8),
     "bfloat16": Element(9, 2),
-    "tfloat32": Element(11, 4),  # fp32 in memory, rounded on the way
+    "tfloat32": Element(11, 4),  # fp32 in memory, rounded during the load
 }
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
@@ -42,12 +42,11 @@ PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 
 @dataclass(frozen=True)
 class Tiled:
-    """An array in the GPU's memory, and the box of it that is copied at once; outside of the array, zeros are read.
+    """An array in GPU memory and the box that one TMA load copies; outside of the array, zeros are read.
 
-    Dimensions and box are numbers of elements, the innermost dimension first; strides are the bytes from one element to
-    the next in all dimensions but the innermost, where elements lie side by side. `swizzle` are the bytes within which
-    pieces of 16 bytes change places in shared memory (0: none), `promotion` those that the L2 cache fetches at once.
-    ValueError for what the accelerator cannot do.
+    Dimensions and box are in elements, innermost first. Strides are in bytes, for all dimensions but the innermost,
+    which is contiguous. `swizzle`: span in bytes within which 16-byte pieces are permuted in shared memory (0: none).
+    `promotion`: bytes that L2 fetches at a time. ValueError for what TMA does not support.
     """
 
     address: int
@@ -69,7 +68,7 @@ class Tiled:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a box, in shared memory and as the barrier counts them, those outside the array as well."""
+        """Bytes of a box in shared memory, as the barrier counts them, including elements outside of the array."""
         return int(np.prod(self.box)) * ELEMENTS[self.dtype].nbytes
 
 
@@ -107,9 +106,9 @@ def _wrong_box(map: Tiled) -> str:
 
 
 def encoded(map: Tiled) -> NDArray[np.uint8]:
-    """The 128 bytes that a kernel takes, by the driver; at a multiple of 64 bytes.
+    """The encoded tensor map, 128 bytes at a multiple of 64, made by the driver.
 
-    OSError that names the driver's error and the map, Unavailable without a driver that knows tensor maps.
+    OSError with the driver's error and the map, Unavailable without a driver that supports tensor maps.
     """
     memory = np.zeros(MAP.itemsize + ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % ALIGNMENT
@@ -122,7 +121,7 @@ def encoded(map: Tiled) -> NDArray[np.uint8]:
 
 def _arguments(map: Tiled) -> tuple[Any, ...]:
     rank, small, large = len(map.dims), ctypes.c_uint32, ctypes.c_uint64
-    steps, interleave, fill = (small * rank)(*[1] * rank), 0, 0  # every element, none, zeros
+    steps, interleave, fill = (small * rank)(*[1] * rank), 0, 0  # element strides 1, no interleave, zero fill
     return (
         *(ELEMENTS[map.dtype].number, small(rank), ctypes.c_void_p(map.address)),
         *((large * rank)(*map.dims), (large * max(rank - 1, 1))(*map.strides), (small * rank)(*map.box), steps),

@@ -1,4 +1,4 @@
-"""The tiles that a product may be computed by on a GPU, and which of them fit it."""
+"""Candidate tiles of products on a GPU, restricted to those that fit."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -7,19 +7,19 @@ from ..spec import FORWARD, WEIGHT_GRADIENT
 from .architecture import Target
 from .tiling import KINDS, MMA, SIMT, WGMMA, Tile
 
-# Bytes of shared memory that a block may have, by capability. CUDA C++ Programming Guide, "Compute Capabilities".
+# KiB of shared memory of a block, by capability. CUDA C++ Programming Guide, "Compute Capabilities".
 SHARED = {(7, 5): 64, (8, 0): 163, (8, 7): 163, (9, 0): 227, (10, 0): 227, (10, 3): 227, (11, 0): 227}
-OTHERWISE = 99  # of 8.6, 8.9, 12.0 and what is not known
+OTHERWISE = 99  # of 8.6, 8.9, 12.0 and unknown ones
 
 WARPGROUP_TILES = (
     Tile(WGMMA, 128, 256, 4, cluster=2),
     Tile(WGMMA, 128, 256, 4),
     Tile(WGMMA, 256, 128, 4, cluster=2),
-    Tile(WGMMA, 128, 128, 6, cluster=2, alternate=True),
-    Tile(WGMMA, 128, 128, 6, alternate=True),
+    Tile(WGMMA, 128, 128, 6, cluster=2, ping_pong=True),
+    Tile(WGMMA, 128, 128, 6, ping_pong=True),
     Tile(WGMMA, 128, 128, 6, cluster=2),
-    Tile(WGMMA, 128, 64, 8, alternate=True),
-    Tile(WGMMA, 64, 64, 8, alternate=True),
+    Tile(WGMMA, 128, 64, 8, ping_pong=True),
+    Tile(WGMMA, 64, 64, 8, ping_pong=True),
 )
 WARP_TILES = (
     Tile(MMA, 128, 128, 3, blocks=2),
@@ -27,19 +27,19 @@ WARP_TILES = (
     Tile(MMA, 64, 128, 4, blocks=2),
     Tile(MMA, 64, 64, 4, blocks=3),
 )
-# Of convolutions, whose producer hands a stage over two stages late.
+# Tiles of convolutions, whose producer hands stages over two stages late.
 GATHERING_TILES = (
     Tile(WGMMA, 128, 256, 4, cluster=2),
     Tile(WGMMA, 128, 256, 4),
     Tile(WGMMA, 256, 128, 4, cluster=2),
     Tile(WGMMA, 256, 128, 4),
-    Tile(WGMMA, 128, 128, 6, alternate=True, cluster=2),
-    Tile(WGMMA, 128, 128, 6, alternate=True),
-    Tile(WGMMA, 64, 256, 5, alternate=True),
+    Tile(WGMMA, 128, 128, 6, ping_pong=True, cluster=2),
+    Tile(WGMMA, 128, 128, 6, ping_pong=True),
+    Tile(WGMMA, 64, 256, 5, ping_pong=True),
     Tile(WGMMA, 256, 64, 5),
-    Tile(WGMMA, 128, 64, 8, alternate=True),
-    Tile(WGMMA, 64, 128, 8, alternate=True),
-    Tile(WGMMA, 64, 64, 8, alternate=True),
+    Tile(WGMMA, 128, 64, 8, ping_pong=True),
+    Tile(WGMMA, 64, 128, 8, ping_pong=True),
+    Tile(WGMMA, 64, 64, 8, ping_pong=True),
 )
 GATHERING_WARP_TILES = (
     Tile(MMA, 128, 256, 3, 2, 4),
@@ -61,7 +61,7 @@ LANE_TILES = {
 
 
 def engines(type: str, target: Target, boxes: bool) -> tuple[str, ...]:
-    """The engines that compute a type on a GPU, the fastest first; `boxes`: the copy engine can read the operands."""
+    """Engines that compute a type on a GPU, the fastest first; `boxes`: TMA can read the operands."""
     if type in LANE_TILES:
         return (SIMT,)
     of_warps = (MMA,) if target.has_tensor_cores else ()
@@ -69,7 +69,7 @@ def engines(type: str, target: Target, boxes: bool) -> tuple[str, ...]:
 
 
 def candidates(type: str, engine: str, target: Target) -> tuple[Tile, ...]:
-    """Tiles of an engine that fit the shared memory of a block."""
+    """Tiles of an engine that fit into the shared memory of a block."""
     tiles = {WGMMA: WARPGROUP_TILES, MMA: WARP_TILES, SIMT: LANE_TILES.get(type, ())}[engine]
     return _fitting(type, tiles, target)
 
@@ -80,32 +80,32 @@ def _fitting(type: str, tiles: Iterable[Tile], target: Target) -> tuple[Tile, ..
 
 
 def gathering_engines(type: str, direction: str, target: Target) -> tuple[str, ...]:
-    """The engines that compute a convolution's direction, the fastest first; none of gradients of bytes.
+    """Engines for a direction of a convolution, the fastest first; none for int8 gradients.
 
-    Operands of gradients lie by columns, which wgmma takes of 16 bits only.
+    Operands of gradients are MN-major, which wgmma supports for 16-bit types only.
     """
     found = engines(type, target, boxes=direction == FORWARD or KINDS[type].operand_bytes == 2)
     return () if type == "int8" and direction != FORWARD else found
 
 
 def gathering(type: str, direction: str, engine: str, target: Target, boxes: bool) -> tuple[Tile, ...]:
-    """Tiles of an engine for a convolution's direction; `boxes`: the copy engine can read what is not gathered."""
+    """Tiles of an engine for a direction of a convolution; `boxes`: TMA can load the operand that is not gathered."""
     tiles = {WGMMA: GATHERING_TILES, MMA: GATHERING_WARP_TILES, SIMT: LANE_TILES.get(type, ())}[engine]
-    shared = boxes and direction != WEIGHT_GRADIENT  # blocks of a cluster have the same columns
-    large = type == "tf32" and direction != FORWARD  # numbers that are loaded one by one take registers
-    wide = engine == MMA and direction == WEIGHT_GRADIENT  # and so do taps, which each group of columns has
+    shared = boxes and direction != WEIGHT_GRADIENT  # blocks of a cluster share columns
+    large = type == "tf32" and direction != FORWARD  # numbers that are loaded one by one need registers
+    wide = engine == MMA and direction == WEIGHT_GRADIENT  # so do the taps of each group of columns
     kept = (tile for tile in tiles if (shared or tile.cluster == 1) and not (large and _large(tile)))
     kept = (tile for tile in kept if not wide or tile.columns <= 128)
     return _fitting(type, kept, target)
 
 
 def _large(tile: Tile) -> bool:
-    """Whether a warp has so much of a tile that registers do not suffice."""
+    """Whether the part of a tile of a warp exceeds the registers."""
     return tile.rows * tile.columns // (tile.down * tile.across) > 2048
 
 
-def in_parts(tile: Tile, rows: int, columns: int, lines: int, processors: int) -> Iterator[Tile]:
-    """The tile with the steps whole and, where there are fewer tiles than multiprocessors, in parts as well."""
+def with_split_k(tile: Tile, rows: int, columns: int, lines: int, processors: int) -> Iterator[Tile]:
+    """The tile without split-K and, with fewer tiles than multiprocessors, with split-K as well."""
     yield tile
     tiles = -(-rows // tile.rows) * -(-columns // tile.columns)
     most = min(processors * tile.blocks // tiles, lines // 4)

@@ -1,8 +1,7 @@
-"""How a product of matrices is cut into tiles, and what its kernel has to be told: pure numbers, without a device.
+"""Tiling of a matrix product for CUDA kernels, and the structs that pass it to them; no device needed.
 
-A product is C [rows, columns] = A [rows, steps] B [steps, columns]. Both operands are given as they lie in memory:
-by rows, when the steps of a row (of a column, of B) are neighbours, or by columns, when the rows (columns) of a step
-are.
+A product is C [rows, columns] = A [rows, steps] B [steps, columns]. An operand is by rows (K-major), when the steps of
+a row of A (of a column of B) are contiguous, or by columns (MN-major), when the rows (columns) of a step are.
 """
 
 import math
@@ -13,13 +12,13 @@ from typing import Any, NamedTuple
 from .launch import structure
 
 BY_ROWS, BY_COLUMNS = 0, 1
-LINE = 128  # bytes of steps, or of rows, that a tile's line holds: kernels/cuda/shared_tile.cuh
+LINE = 128  # bytes of a line of a tile: kernels/cuda/shared_tile.cuh
 SIMT, MMA, WGMMA = "SIMT", "MMA", "WGMMA"
 WARPGROUP, CONSUMERS = 128, 2
 
 
 class Kind(NamedTuple):
-    """A type of product: its name in types.cuh, bytes of elements of operands, sums and results, torch's names."""
+    """Types of a product: name in types.cuh, bytes of operand, sum and result elements, and torch's names."""
 
     name: str
     operand_bytes: int
@@ -27,7 +26,7 @@ class Kind(NamedTuple):
     result_bytes: int
     operand: str
     result: str
-    sums: str  # the type that sums are stored as where they are added up later
+    sums: str  # type of stored partial sums
 
 
 KINDS = {
@@ -42,7 +41,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Operand:
-    """Where A or B lies: lines of `columns` elements, `pitch` elements from one to the next."""
+    """Memory layout of A or B: lines of `columns` elements, `pitch` elements apart."""
 
     address: int
     pitch: int
@@ -51,7 +50,7 @@ class Operand:
     layout: int
 
     def piece(self, itemsize: int) -> int:
-        """Bytes, at most 16, at whose multiples all lines begin and end."""
+        """Largest alignment in bytes, at most 16, of the begin and end of all lines."""
         together = self.address | self.pitch * itemsize | self.columns * itemsize | 16
         return together & -together
 
@@ -68,10 +67,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Result:
-    """Where C lies, and what is done to its sums: relu(scale[column] * factor * sum + bias[column] + added).
+    """Memory layout of C and its epilogue: relu(scale[column] * factor * sum + bias[column] + added).
 
-    Addresses are 0 of what is not wanted; scale and bias are float32, what is added lies as the result does. A product
-    of bytes has none of these.
+    Address 0: not used. scale and bias are float32; `added` has the layout of the result. int8 products have no
+    epilogue.
     """
 
     address: int
@@ -83,33 +82,33 @@ class Result:
     relu: bool = False
 
     def aligned(self, itemsize: int) -> bool:
-        """Whether sixteen bytes can be stored at once."""
+        """Whether 16-byte stores are possible."""
         return (self.address | self.added | self.scale | self.bias | self.pitch * itemsize) % 16 == 0
 
     @property
     def plain(self) -> bool:
-        """Whether it is the sums and nothing else."""
+        """Whether the epilogue is the identity."""
         return not (self.added or self.scale or self.bias or self.relu) and self.factor == 1
 
 
 @dataclass(frozen=True)
 class Tile:
-    """An engine and the tile that a block computes; `parts` of the steps are computed apart and added up afterwards."""
+    """An engine and the tile of a block; `parts`: split-K."""
 
     engine: str
     rows: int
     columns: int
     stages: int
-    down: int = 2  # warps
+    down: int = 2  # warps of a block
     across: int = 2
     blocks: int = 1  # of a multiprocessor
     cluster: int = 1
-    alternate: bool = False  # consumers compute tiles in turns, instead of sharing one
+    ping_pong: bool = False  # consumers alternate on tiles instead of sharing one
     parts: int = 1
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Threads of a block."""
         return WARPGROUP * (1 + CONSUMERS) if self.engine == WGMMA else 32 * self.down * self.across
 
     def shared(self, kind: Kind) -> int:
@@ -120,49 +119,49 @@ class Tile:
         return max(stages, self.down * self.across * strip)
 
     def definitions(self) -> Iterator[tuple[str, Any]]:
-        """What gemm.cu has to know at compile time of the tile."""
+        """Definitions of the tile for the compiler."""
         yield f"USE_{self.engine}", 1
         yield from (("USE_ROWS", self.rows), ("USE_COLUMNS", self.columns), ("USE_STAGES", self.stages))
         if self.engine == WGMMA:
-            yield from (("USE_CLUSTER", self.cluster), ("USE_ALTERNATE", int(self.alternate)))
+            yield from (("USE_CLUSTER", self.cluster), ("USE_PING_PONG", int(self.ping_pong)))
         else:
             yield from (("USE_DOWN", self.down), ("USE_ACROSS", self.across), ("USE_BLOCKS", self.blocks))
 
 
 def strip_bytes(engine: str, kind: Kind) -> int:
-    """Of a warp's part of the result on its way to memory: kernels/cuda/fragments.cuh."""
+    """Bytes of the staging buffer of a warp: kernels/cuda/fragments.cuh."""
     rows = 8 * 16 // kind.operand_bytes if engine == SIMT else 16
     return rows * 40 * kind.sum_bytes
 
 
 MATRIX = structure(("first", "u8"), ("pitch", "i8"), ("lines", "i4"), ("columns", "i4"))
-OUTPUT = structure(
+EPILOGUE = structure(
     *((name, "u8") for name in ("first", "added", "scale", "bias")),
     *(("pitch", "i8"), ("rows", "i4"), ("columns", "i4"), ("factor", "f4")),
     *((name, "i4") for name in ("relu", "plain", "aligned")),
 )
-ORDER = structure(*((name, "i4") for name in ("down", "across", "parts", "steps_of_part", "band")))
+RASTERIZATION = structure(*((name, "i4") for name in ("down", "across", "parts", "steps_of_part", "band")))
 
 
-def order(tile: Tile, rows: int, columns: int, steps: int, line: int, processors: int) -> tuple[int, ...]:
-    """As ORDER; `line` are the steps of a line. Parts are of whole lines, and as many as have some."""
+def rasterization(tile: Tile, rows: int, columns: int, steps: int, line: int, processors: int) -> tuple[int, ...]:
+    """Fields of RASTERIZATION; `line`: steps of a line. Split-K parts consist of whole lines, and none is empty."""
     down, across = -(-rows // (tile.rows * tile.cluster)), -(-columns // tile.columns)
     lines = max(1, -(-steps // line))
     of_part = -(-lines // tile.parts)
-    # As many rows as columns of C among the tiles that are computed at the same time.
+    # Concurrent tiles cover about as many rows as columns of C.
     band = max(1, round(math.sqrt(processors * tile.columns / tile.rows) / tile.cluster))
     return down, across, -(-lines // of_part), of_part * line, min(band, down)
 
 
-def grid(tile: Tile, order: tuple[int, ...], processors: int) -> int:
-    """Blocks: one a tile and part, but of those that go from tile to tile as many as run at the same time."""
-    tasks = order[0] * order[1] * order[2]
+def grid(tile: Tile, rasterization: tuple[int, ...], processors: int) -> int:
+    """Blocks: one for each tile and split-K part; persistent kernels have as many as run at the same time."""
+    tasks = rasterization[0] * rasterization[1] * rasterization[2]
     at_once = max(1, processors // tile.cluster)
     return tile.cluster * min(tasks, at_once) if tile.engine == WGMMA else tasks
 
 
-def output(result: Result, rows: int, columns: int, itemsize: int, group: int = 0) -> tuple[Any, ...]:
-    """As OUTPUT; `group` are the bytes from a group's columns to the next one's."""
+def epilogue(result: Result, rows: int, columns: int, itemsize: int, group: int = 0) -> tuple[Any, ...]:
+    """Fields of EPILOGUE; `group`: bytes between the columns of consecutive groups."""
     aligned = result.aligned(itemsize) and group % 16 == 0
     addresses = (result.address, result.added, result.scale, result.bias)
     return (*addresses, result.pitch, rows, columns, result.factor, result.relu, result.plain, aligned)

@@ -1,4 +1,4 @@
-"""Seconds of kernels on a GPU where data come from memory: the L2 cache is filled with something else before."""
+"""Times of kernels on a GPU with cold L2: the cache is overwritten before each launch."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
     from .gpu import Gpu
 
-TIMES, TRIALS = 7, 2  # launches of a way that may be the fastest, and of one that is not
-SLOWER = 1.3  # times the fastest so far
+TIMES, TRIALS = 7, 2  # launches of a promising candidate, and of others
+SLOWER = 1.3  # a candidate is promising within this factor of the fastest so far
 
 T = TypeVar("T")
 
 
-def seconds(ways: Mapping[T, Sequence[Launch]], device: torch.device, gpu: Gpu) -> dict[T, float]:
-    """Of each way on the current stream, the median of several times; it waits until they are done."""
+def seconds(candidates: Mapping[T, Sequence[Launch]], device: torch.device, gpu: Gpu) -> dict[T, float]:
+    """Median time of each candidate on the current stream; waits until all are done."""
     import torch
 
     other = torch.empty(2 * gpu.cache, dtype=torch.uint8, device=device)
     found: dict[T, float] = {}
-    with torch.cuda.device(device):  # where events are recorded
-        for way, launches in ways.items():
+    with torch.cuda.device(device):  # events are recorded on this device
+        for candidate, launches in candidates.items():
             runs = [ready(launch, device) for launch in launches]
-            _once(runs, other)  # the first time takes longer
+            _once(runs, other)  # warm-up
             times = [_once(runs, other) for _ in range(TRIALS)]
             if min(times) < SLOWER * min(found.values(), default=min(times)):
                 times += [_once(runs, other) for _ in range(TIMES - TRIALS)]
-            found[way] = median(times)
+            found[candidate] = median(times)
     return found
 
 
@@ -40,7 +40,7 @@ def _once(runs: Sequence[Callable[[], None]], other: torch.Tensor) -> float:
     import torch
 
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    other.zero_()  # which takes longer than it takes to launch what follows
+    other.zero_()  # takes longer than enqueuing the launches
     begin.record()
     for run in runs:
         run()

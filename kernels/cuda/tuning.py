@@ -1,7 +1,7 @@
-"""Which of several tiles is the fastest on a GPU: measured once, then kept on disk with what it was measured by.
+"""Choice of the fastest tile by measurement, cached on disk under a digest of sources and GPU.
 
-Ranks of a node may measure and write at the same time. Whoever writes reads what is there first, and takes what another
-one has found for the same product; two that write at the very same time may lose a line, which is then measured again.
+Ranks of a node may measure and write at the same time. A writer first reads the file and adopts an entry of another
+rank for the same product; two simultaneous writers may lose an entry, which is then measured again.
 """
 
 import json
@@ -21,16 +21,16 @@ from .tiling import Tile
 
 SWITCH = "HPCAI_CUDA_TUNING"
 ON, OFF = "on", "off"
-# Beside the sources, what decides on the tiles there are.
+# Python files that determine the candidate tiles; they belong to the digest.
 PYTHON = ("cuda/tiling.py", "gemm/cuda/cost_model.py", "conv2d/cuda/cost_model.py", "cuda/tile_candidates.py")
 
 Json = dict[str, Any]
 
 
 def chosen(key: str, tiles: Sequence[Tile], file: Path | None, measured: Callable[[], Mapping[Tile, float]]) -> Tile:
-    """The fastest of the tiles for the product that `key` describes, as the file says or as it is measured now.
+    """The fastest tile for the product that `key` describes, from the file or measured now.
 
-    The first one without a file or a choice, or if nothing can be measured. `measured` gives seconds.
+    The first tile without a file or alternatives, or if nothing can be measured. `measured` returns seconds.
     """
     if file is None or len(tiles) == 1:
         return tiles[0]
@@ -42,9 +42,9 @@ def chosen(key: str, tiles: Sequence[Tile], file: Path | None, measured: Callabl
 
 
 def file_of(gpu: Gpu, source: str) -> Path | None:
-    """Where choices for a GPU and a source are kept; None where none are to be made, or none can be kept.
+    """The file of choices for a GPU and a source; None if tuning is off or nothing can be cached.
 
-    ValueError if the environment says neither on nor off.
+    ValueError if the environment variable is neither on nor off.
     """
     wanted = os.environ.get(SWITCH) or ON
     if wanted not in (ON, OFF):
@@ -59,14 +59,14 @@ def _properties(gpu: Gpu, source: str) -> str:
 
 
 def _known(entries: Json, key: str, tiles: Sequence[Tile]) -> Tile | None:
-    """The tile that an entry names, if it is one of these."""
+    """The tile of an entry, if it is among these."""
     entry = entries.get(key)
     named = entry.get("tile") if isinstance(entry, dict) else None
     return next((tile for tile in tiles if asdict(tile) == named), None)
 
 
 def _read(file: Path) -> Json:
-    """What was kept: nothing, if the file is missing or damaged."""
+    """The cached choices; empty if the file is missing or damaged."""
     with suppress(OSError, ValueError, RecursionError):
         found = json.loads(file.read_text(encoding="utf-8"))
         if isinstance(found, dict):
@@ -75,7 +75,7 @@ def _read(file: Path) -> Json:
 
 
 def _keep(file: Path, key: str, tiles: Sequence[Tile], seconds: Mapping[Tile, float]) -> Tile:
-    """Write the fastest down, and return it; or the one that another rank has written meanwhile."""
+    """Write the fastest tile and return it, or the one that another rank has written meanwhile."""
     entries = _read(file)
     others = _known(entries, key, tiles)
     if others is not None:
@@ -87,7 +87,7 @@ def _keep(file: Path, key: str, tiles: Sequence[Tile], seconds: Mapping[Tile, fl
 
 
 def _write(file: Path, text: str) -> None:
-    """As a whole or not at all, where there is room for it."""
+    """Write atomically, if there is room."""
     unfinished = file.with_name(f"{file.name}.{uuid4().hex}")
     try:
         unfinished.write_text(text, encoding="utf-8")

@@ -1,17 +1,17 @@
-// What products are made of: types of the operands, of the sums and of the results.
+// Types of products: operand, sum and result.
 #pragma once
 #include "ptx.cuh"
 
-// A type of numbers has `stored`, by which a sum becomes a result, `store` for several, and `taken`, the way back.
+// A type defines `stored`, the conversion of a sum to a result, `store` for several, and `taken`, the reverse.
 template <class Number> struct AsSummed {
     typedef Number Element;
     typedef Number Sum;
     typedef Number Result;
-    WORD Number stored(Number sum) { return sum; }
-    WORD Number taken(Number result) { return result; }
-    template <int COUNT> WORD void store(Number (&results)[COUNT], const Number (&sums)[COUNT])
+    DEVICE Number stored(Number sum) { return sum; }
+    DEVICE Number taken(Number result) { return result; }
+    template <int COUNT> DEVICE void store(Number (&results)[COUNT], const Number (&sums)[COUNT])
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < COUNT; ++i) results[i] = sums[i];
     }
 };
@@ -23,30 +23,30 @@ struct Int8 : AsSummed<int> {
     typedef signed char Element;
 };
 
-template <class Own> struct OfTwoBytes {
+template <class Derived> struct OfTwoBytes {
     typedef u16 Element;
     typedef float Sum;
     typedef u16 Result;
-    template <int COUNT> WORD void store(u16 (&results)[COUNT], const float (&sums)[COUNT])
+    template <int COUNT> DEVICE void store(u16 (&results)[COUNT], const float (&sums)[COUNT])
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < COUNT; i += 2) {
-            const u32 pair = Own::pair(sums[i], sums[i + 1]);
+            const u32 pair = Derived::pair(sums[i], sums[i + 1]);
             memcpy(results + i, &pair, sizeof(pair));
         }
     }
 };
 
 struct Bf16 : OfTwoBytes<Bf16> {
-    WORD u16 stored(float sum) { return to_bf16(sum); }
-    WORD u32 pair(float first, float second) { return to_bf16_pair(first, second); }
-    WORD float taken(u16 result) { return from_bf16(result); }
+    DEVICE u16 stored(float sum) { return to_bf16(sum); }
+    DEVICE u32 pair(float first, float second) { return to_bf16_pair(first, second); }
+    DEVICE float taken(u16 result) { return from_bf16(result); }
 };
 
 struct Fp16 : OfTwoBytes<Fp16> {
-    WORD u16 stored(float sum) { return to_fp16(sum); }
-    WORD u32 pair(float first, float second) { return to_fp16_pair(first, second); }
-    WORD float taken(u16 result) { return from_fp16(result); }
+    DEVICE u16 stored(float sum) { return to_fp16(sum); }
+    DEVICE u32 pair(float first, float second) { return to_fp16_pair(first, second); }
+    DEVICE float taken(u16 result) { return from_fp16(result); }
 };
 
 template <class A, class B> struct SAME {
@@ -60,12 +60,12 @@ template <class T, int COUNT> struct alignas(sizeof(T) * COUNT) Vector {
     T values[COUNT];
 };
 
-// A quotient and its remainder by a product, where division would take forty instructions. For numbers below 2^31.
+// Division by an invariant, by multiplication instead of about forty instructions. For numbers below 2^31.
 struct Divisor {
-    u32 divisor, factor, shift;  // the quotient is high_product(number, factor) >> shift; factor 0 if the divisor is 1
+    u32 divisor, factor, shift;  // the quotient is multiply_high(number, factor) >> shift; factor 0 if the divisor is 1
 };
 
-WORD int quotient(int number, const Divisor &by)
+DEVICE int quotient(int number, const Divisor &by)
 {
-    return by.factor ? static_cast<int>(high_product(number, by.factor) >> by.shift) : number;
+    return by.factor ? static_cast<int>(multiply_high(number, by.factor) >> by.shift) : number;
 }

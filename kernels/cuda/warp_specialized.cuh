@@ -1,6 +1,6 @@
-// Products of tiles by a producer, a warpgroup that only brings, and two consumers, warpgroups that only multiply.
-// Stages of shared memory go round between them: a barrier says that one is full, another that it is empty. A block
-// computes task after task, and brings the next one's first stages while the last one's result is stored.
+// Warp-specialised tile products: one producer warpgroup loads, two consumer warpgroups multiply. Stages of shared
+// memory form a ring with a full and an empty barrier each. Blocks are persistent: the producer loads the first stages
+// of the next task while the result of the last one is stored.
 #pragma once
 #include "rasterization.cuh"
 #include "epilogue.cuh"
@@ -8,8 +8,8 @@
 
 enum { WARPGROUP = 128, CONSUMERS = 2, BLOCK = WARPGROUP * (1 + CONSUMERS) };
 
-// Registers of a thread: all have AT_FIRST, what the producer gives up the consumers share, and if there is less than
-// they ask for they wait for ever. All in eights.
+// Registers of a thread: each starts with AT_FIRST; consumers share what the producer releases. A request beyond that
+// would wait forever. Multiples of eight.
 enum { AT_FIRST = 65536 / BLOCK / 8 * 8 };
 template <int KEPT> struct Registers {
     enum { PRODUCER = KEPT, CONSUMER = ((1 + CONSUMERS) * AT_FIRST - KEPT) / CONSUMERS / 8 * 8 };
@@ -17,11 +17,11 @@ template <int KEPT> struct Registers {
                   "there are no more");
 };
 
-// The same for a whole warp, which the compiler only sees of a lane's.
-WORD int own_warpgroup_number() { return from_lane(threadIdx.x / WARPGROUP, 0); }
+// Warpgroup index, made uniform over a warp for the compiler.
+DEVICE int warpgroup_index() { return shuffle(threadIdx.x / WARPGROUP, 0); }
 
-// Where in the ring of stages somebody is, and in which round: a barrier's phases alternate.
-template <int STAGES> struct Ring {
+// Position in the ring of stages and parity of the barrier phase.
+template <int STAGES> struct StageRing {
     int stage;
     u32 parity;
     METHOD void step()
@@ -39,7 +39,7 @@ template <int STAGES> struct Ring {
     }
 };
 
-template <int NBYTES_A, int NBYTES_B, int STAGES_> struct Stages {
+template <int NBYTES_A, int NBYTES_B, int STAGES_> struct StageBuffers {
     enum { STAGES = STAGES_, STAGE = NBYTES_A + NBYTES_B, NBYTES = STAGES * STAGE };
     enum { BARRIERS = 16 * STAGES + 8 * CONSUMERS };
     const u32 memory, barriers;
@@ -49,108 +49,107 @@ template <int NBYTES_A, int NBYTES_B, int STAGES_> struct Stages {
     METHOD u32 full(int stage) const { return barriers + 16 * stage; }
     METHOD u32 empty(int stage) const { return barriers + 16 * stage + 8; }
 
-    METHOD u32 turn(int consumer) const { return barriers + 16 * STAGES + 8 * consumer; }
-    METHOD u32 buffers() const { return barriers + BARRIERS; }
+    METHOD u32 order_barrier(int consumer) const { return barriers + 16 * STAGES + 8 * consumer; }
+    METHOD u32 epilogue_buffers() const { return barriers + BARRIERS; }
 
     METHOD void begin(u32 filling, u32 emptying) const
     {
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) begin_barrier(turn(consumer), WARPGROUP / 32);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) init_barrier(order_barrier(consumer), WARPGROUP / 32);
         for (int stage = 0; stage < STAGES; ++stage) {
-            begin_barrier(full(stage), filling);
-            begin_barrier(empty(stage), emptying);
+            init_barrier(full(stage), filling);
+            init_barrier(empty(stage), emptying);
         }
-        publish_barriers();
+        fence_barrier_init();
     }
 };
 
-// What a kernel of this kind consists of: the tile of a block and, ALTERNATE, whether the two consumers compute tiles
-// by turns or share one; CLUSTER blocks with the same columns share what they bring of B.
-template <class Type, int ROWS_, int COLUMNS_, int STAGES, int CLUSTER_, bool ALTERNATE_, int A_LAYOUT, int B_LAYOUT>
-struct Specialised {
-    enum { ROWS = ROWS_, COLUMNS = COLUMNS_, CLUSTER = CLUSTER_, ALTERNATE = ALTERNATE_ };
-    enum { OF_CONSUMER = ALTERNATE ? ROWS : ROWS / CONSUMERS, SHARING = ALTERNATE ? 1 : CONSUMERS };
-    typedef Wgmma<Type, OF_CONSUMER, COLUMNS, A_LAYOUT, B_LAYOUT> Engine;
-    typedef Stages<ROWS * LINE, COLUMNS * LINE, STAGES> Ready;
-    typedef Ring<STAGES> Places;
+// A warp-specialised kernel: tile of a block; PING_PONG: consumers alternate on tiles instead of sharing one; CLUSTER:
+// blocks with the same columns, which share the loads of B.
+template <class Type, int ROWS_, int COLUMNS_, int STAGES, int CLUSTER_, bool PING_PONG_, int A_LAYOUT, int B_LAYOUT>
+struct WarpSpecialized {
+    enum { ROWS = ROWS_, COLUMNS = COLUMNS_, CLUSTER = CLUSTER_, PING_PONG = PING_PONG_ };
+    enum { CONSUMER_ROWS = PING_PONG ? ROWS : ROWS / CONSUMERS, SHARING = PING_PONG ? 1 : CONSUMERS };
+    typedef Wgmma<Type, CONSUMER_ROWS, COLUMNS, A_LAYOUT, B_LAYOUT> Engine;
+    typedef StageBuffers<ROWS * LINE, COLUMNS * LINE, STAGES> Buffers;
+    typedef StageRing<STAGES> RingPosition;
 
-    // A consumer's products of `lines` stages, which threads have copied or the copy engine has brought. A stage is
-    // given back when its products are done, one stage later; `begun` is called when all products have begun.
+    // Products of `lines` stages by a consumer. COPIED: threads copy to the stages, instead of TMA. A stage is released
+    // when its products are done, one stage later; `on_issued` is called when all products are issued.
     template <bool COPIED, class Release, class Begun>
-    WORD void consume(Engine &engine, const Ready &ready, Places &ring, int lines, const Release &release,
-                      const Begun &begun)
+    DEVICE void consume(Engine &engine, const Buffers &buffers, RingPosition &ring, int lines, const Release &release,
+                      const Begun &on_issued)
     {
         int before = 0;
         engine.clear();
-        engine.fix();
+        engine.pin();
         for (int line = 0; line < lines; ++line) {
-            wait_for_phase(ready.full(ring.stage), ring.parity);
-            if (COPIED) publish_writes();  // here, since the producer always has copies under way
-            engine.multiply(ready.a(ring.stage), ready.b(ring.stage));
-            wait_for_products<1>();
-            if (line > 0) release(ready.empty(before));
+            wait_for_phase(buffers.full(ring.stage), ring.parity);
+            if (COPIED) fence_async_proxy();  // here, since the producer always has copies under way
+            engine.multiply(buffers.a(ring.stage), buffers.b(ring.stage));
+            wgmma_wait<1>();
+            if (line > 0) release(buffers.empty(before));
             before = ring.stage;
             ring.step();
         }
-        begun();
-        wait_for_products<0>();
-        engine.fix();
-        if (lines > 0) release(ready.empty(before));
+        on_issued();
+        wgmma_wait<0>();
+        engine.pin();
+        if (lines > 0) release(buffers.empty(before));
     }
 
-    // All tasks of a consumer: `lines_of` a task are so many; `store` is given the engine, the task and the warp's
-    // buffer.
+    // All tasks of a consumer. `lines_of`: lines of a task; `store` gets the engine, the task and the warp's buffer.
     template <bool COPIED, class LinesOf, class Store>
-    WORD void multiply(const Order &order, const Ready &ready, int consumer, int thread, const LinesOf &lines_of,
-                       const Store &store)
+    DEVICE void multiply(const Rasterization &raster, const Buffers &buffers, int consumer, int thread,
+                         const LinesOf &lines_of, const Store &store)
     {
-        Engine engine(ALTERNATE ? 0 : consumer * OF_CONSUMER, thread);
-        Places ring = {0, 0};
-        const u32 buffer = ready.buffers() + (consumer * 4 + thread / 32) * Strip<Engine>::NBYTES;
+        Engine engine(PING_PONG ? 0 : consumer * CONSUMER_ROWS, thread);
+        RingPosition ring = {0, 0};
+        const u32 buffer = buffers.epilogue_buffers() + (consumer * 4 + thread / 32) * Strip<Engine>::NBYTES;
         const auto release = [&](u32 empty) {
-            if (CLUSTER > 1 && thread < CLUSTER) arrive_at(empty, thread);
+            if (CLUSTER > 1 && thread < CLUSTER) arrive_remote(empty, thread);
             if (CLUSTER == 1 && thread == 0) arrive(empty);
         };
-        // Who computes a tile alone begins when the other one has begun all its products: a phase of a barrier must not
-        // be waited for before the one before it has ended. Each warp says so: one that is late would miss a turn.
-        const auto begun = [&] {
-            if (ALTERNATE && thread % 32 == 0) arrive(ready.turn(1 - consumer));
+        // Ping-pong: a consumer starts when the other one has issued all its products, because a barrier phase must not
+        // be waited for before the previous one has ended. Every warp arrives; a late warp would miss a phase.
+        const auto on_issued = [&] {
+            if (PING_PONG && thread % 32 == 0) arrive(buffers.order_barrier(1 - consumer));
         };
-        int turn = 0;
-        for (int number = blockIdx.x / CLUSTER; number < tasks(order); number += gridDim.x / CLUSTER, ++turn) {
-            const Task t = task(order, number);
+        int iteration = 0;
+        for (int number = blockIdx.x / CLUSTER; number < tasks(raster); number += gridDim.x / CLUSTER, ++iteration) {
+            const Task t = task(raster, number);
             const int lines = lines_of(t);
-            if (ALTERNATE && turn % CONSUMERS != consumer) {
+            if (PING_PONG && iteration % CONSUMERS != consumer) {
                 ring.skip(lines);
                 continue;
             }
-            if (ALTERNATE) wait_for_phase(ready.turn(consumer), (turn / CONSUMERS + 1 - consumer) & 1);
-            consume<COPIED>(engine, ready, ring, lines, release, begun);
+            if (PING_PONG) wait_for_phase(buffers.order_barrier(consumer), (iteration / CONSUMERS + 1 - consumer) & 1);
+            consume<COPIED>(engine, buffers, ring, lines, release, on_issued);
             store(engine, t, buffer);
         }
     }
 
-    // A producer all of whose threads copy. `work` begins a task and says with which step; aims at a step, while its
-    // stage may still be in use; brings it to a stage; and settles what has landed, which is handed over BEHIND stages
+    // A producer whose threads all copy. `work` begins a task and returns its first step, prepares a step while its
+    // stage may still be in use, loads it, and finishes loads that have landed; those are handed over BEHIND stages
     // later.
-    template <class Work> WORD void produce(const Order &order, const Ready &ready, Work &work)
+    template <class Work> DEVICE void produce(const Rasterization &raster, const Buffers &buffers, Work &work)
     {
         enum { BEHIND = STAGES - 2 };
         static_assert(BEHIND > 0, "a consumer gives a stage back one stage late");
-        Places ring = {0, 1}, landed = {0, 0};
+        RingPosition ring = {0, 1}, landed = {0, 0};
         const auto hand_over = [&] {
-            work.settle(landed.stage);
-            arrive(ready.full(landed.stage));
+            work.finish_load(landed.stage);
+            arrive(buffers.full(landed.stage));
             landed.step();
         };
         int asked = 0;
-        for (int number = blockIdx.x / CLUSTER; number < tasks(order); number += gridDim.x / CLUSTER) {
-            const Task t = task(order, number);
+        for (int number = blockIdx.x / CLUSTER; number < tasks(raster); number += gridDim.x / CLUSTER) {
+            const Task t = task(raster, number);
             int step = work.begin(t);
             const int lines = work.lines(t);
             for (int line = 0; line < lines; ++line, ring.step(), step += Width<Type>::ELEMENTS) {
-                work.aim(step);
-                wait_for_phase(ready.empty(ring.stage), ring.parity);
-                work.bring(ring.stage, step);
+                work.prepare(step);
+                wait_for_phase(buffers.empty(ring.stage), ring.parity);
+                work.load(ring.stage, step);
                 commit_copies();
                 if (++asked <= BEHIND) continue;
                 wait_for_copies<BEHIND>();
@@ -159,9 +158,9 @@ struct Specialised {
         }
         wait_for_copies<0>();
         for (int left = asked < BEHIND ? asked : BEHIND; left > 0; --left) hand_over();
-        // No block may end before the others of its cluster have given back what it brought: they arrive at its
+        // A block must not exit before the other blocks of its cluster have released its loads: they arrive at its
         // barriers.
         for (int stage = 0; CLUSTER > 1 && stage < STAGES; ++stage, ring.step())
-            wait_for_phase(ready.empty(ring.stage), ring.parity);
+            wait_for_phase(buffers.empty(ring.stage), ring.parity);
     }
 };

@@ -1,43 +1,42 @@
-// Products of tiles by tensor cores, four warps at a time, straight from shared memory (wgmma): compute capability 9.0.
+// Tile products by tensor cores of a warpgroup, from shared memory (wgmma): sm_90a.
 #pragma once
 #include "fragments.cuh"
 
 template <class Type> struct MultiplyByWarpgroup;
 template <> struct MultiplyByWarpgroup<Bf16> {
-    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_bf16<A, B>(d, a, b, 1); }
+    template <bool A, bool B, class Sums> DEVICE void add(Sums &d, u64 a, u64 b) { wgmma_bf16<A, B>(d, a, b, 1); }
 };
 template <> struct MultiplyByWarpgroup<Fp16> {
-    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_fp16<A, B>(d, a, b, 1); }
+    template <bool A, bool B, class Sums> DEVICE void add(Sums &d, u64 a, u64 b) { wgmma_fp16<A, B>(d, a, b, 1); }
 };
 template <> struct MultiplyByWarpgroup<Tf32> {
-    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_tf32<A, B>(d, a, b, 1); }
+    template <bool A, bool B, class Sums> DEVICE void add(Sums &d, u64 a, u64 b) { wgmma_tf32<A, B>(d, a, b, 1); }
 };
 template <> struct MultiplyByWarpgroup<Int8> {
-    template <bool A, bool B, class Sums> WORD void add(Sums &d, u64 a, u64 b) { wgmma_int8<A, B>(d, a, b, 1); }
+    template <bool A, bool B, class Sums> DEVICE void add(Sums &d, u64 a, u64 b) { wgmma_int8<A, B>(d, a, b, 1); }
 };
 
-// What tells wgmma where a tile lies. PTX ISA, "Matrix Descriptor": all in units of 16 bytes; bits 0-13 the address,
-// 16-29 the distance of groups of a tile by columns, 32-45 the distance of eight lines from the next eight, 62-63 the
-// swizzle.
+// Matrix descriptor of wgmma. PTX ISA, "Matrix Descriptor", in units of 16 bytes: bits 0-13 the address, 16-29 the
+// distance of groups of an MN-major tile, 32-45 the distance of eight lines from the next eight, 62-63 the swizzle.
 template <class Type, int LAYOUT> struct Descriptor {
     enum { EIGHT_LINES = 8 * LINE, GROUP = Width<Type>::ELEMENTS * LINE };
 
-    WORD u64 of(u32 address)
+    DEVICE u64 of(u32 address)
     {
         const u64 apart = LAYOUT == BY_ROWS ? u64(VECTOR) : u64(GROUP), swizzled = 1;
-        const u32 in_block = address & 0x3ffff;  // above is which block of the cluster
+        const u32 in_block = address & 0x3ffff;  // higher bits select the block of the cluster
         return in_block / VECTOR | apart / VECTOR << 16 | static_cast<u64>(EIGHT_LINES / VECTOR) << 32 | swizzled << 62;
     }
 
-    // From the row on (a multiple of 64), the step-th 32 bytes of steps of four.
-    WORD u32 offset(int row, int step)
+    // Offset of row `row`, a multiple of 64, and of the step-th of four blocks of 32 bytes of steps.
+    DEVICE u32 offset(int row, int step)
     {
         if (LAYOUT == BY_ROWS) return row * LINE + step * (LINE / 4);
         return row / Width<Type>::ELEMENTS * GROUP + step * (Width<Type>::ELEMENTS / 4) * LINE;
     }
 };
 
-// The part of a tile that one warpgroup sums: ROWS x COLUMNS, beginning at `first` rows of the tile.
+// The part of a tile of one warpgroup: ROWS x COLUMNS sums, from row `first` of the tile on.
 template <class Type_, int ROWS, int COLUMNS, int A_LAYOUT, int B_LAYOUT> struct Wgmma {
     typedef Type_ Type;
     typedef typename Type::Sum Sum;
@@ -53,34 +52,34 @@ template <class Type_, int ROWS, int COLUMNS, int A_LAYOUT, int B_LAYOUT> struct
 
     METHOD void clear()
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TALL; ++i)
-            UNROLLED
+            UNROLL
             for (int j = 0; j < COUNT; ++j) sums[i][j] = 0;
     }
 
-    METHOD void fix()
+    METHOD void pin()
     {
-        UNROLLED
+        UNROLL
         for (int i = 0; i < TALL; ++i)
-            UNROLLED
-            for (int j = 0; j < COUNT; ++j) hold(sums[i][j]);
+            UNROLL
+            for (int j = 0; j < COUNT; ++j) pin_register(sums[i][j]);
     }
 
-    // Begins the products of a line of steps; they are done after `wait_for_products`.
+    // Issue the products of a line of steps; they are done after `wgmma_wait`.
     METHOD void multiply(u32 a, u32 b)
     {
         typedef Descriptor<Type, A_LAYOUT> Left;
         typedef Descriptor<Type, B_LAYOUT> Right;
         const u64 left = Left::of(a + Left::offset(first, 0)), right = Right::of(b);
-        begin_products();
-        UNROLLED
+        wgmma_fence();
+        UNROLL
         for (int step = 0; step < STEPS; ++step)
-            UNROLLED
+            UNROLL
             for (int i = 0; i < TALL; ++i)
                 MultiplyByWarpgroup<Type>::template add<A_LAYOUT == BY_COLUMNS, B_LAYOUT == BY_COLUMNS>(
                     sums[i], left + Left::offset(64 * i, step) / VECTOR, right + Right::offset(0, step) / VECTOR);
-        commit_products();
+        wgmma_commit();
     }
 
     template <int INDEX> METHOD void stage(u32 buffer) const

@@ -1,7 +1,7 @@
-"""As many multiply-adds as a processor can do: sums that never leave their registers, the ceiling of every product.
+"""FMA peak: multiply-adds on sums that stay in registers, the upper bound of every product.
 
-Each sum is 0 at first; a step multiplies it by FACTOR and adds TERM. With these values the sums count the steps,
-exactly up to 2^24 of them.
+Each sum starts at 0; a step multiplies it by FACTOR and adds TERM. With these values a sum counts the steps, exactly up
+to 2^24.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ FACTOR = TERM = 1.0
 
 @dataclass(frozen=True)
 class Shape:
-    """`sums` numbers, each multiplied and added to `steps` times."""
+    """`sums` numbers, `steps` multiply-adds each."""
 
     sums: int
     steps: int
@@ -27,7 +27,7 @@ def operations(shape: Shape) -> int:
 
 
 def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
-    """Bytes of memory that are moved: none to speak of."""
+    """Bytes moved: none to speak of."""
     return 0
 
 

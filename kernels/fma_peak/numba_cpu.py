@@ -1,4 +1,4 @@
-"""The repeated multiply-add on all threads, on as many vectors at once as a tile has."""
+"""FMA peak on CPUs: every thread repeats multiply-adds on all accumulators of a micro-kernel tile."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numba import types
 
 from ..arrays import poisoned, prepared
 from ..cpu.compiled import compiled
-from ..cpu.parallel import in_team
+from ..cpu.parallel import parallel_for
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
 from ..providers import Prepared
 from ..spec import DTYPES
@@ -22,19 +22,19 @@ UNROLLED = 4
 
 @instruction
 def repeat_fma(typingctx: Any, factor: Any, term: Any, steps: Any, target: Any) -> Any:
-    """Store a tile's sums, 0 at first, after so many steps of sum * factor + term."""
+    """Store the sums of a tile after `steps` steps of sum * factor + term from 0."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, factor)
-        a, b = (code.spread(number) for number in arguments[:2])
+        a, b = (code.splat(number) for number in arguments[:2])
 
         def body(index: Value, sums: Vectors) -> Vectors:
             for _ in range(UNROLLED):
                 sums = [[code.multiply_add(vector, a, b) for vector in row] for row in sums]
             return sums
 
-        nothing = [[code.zero] * VECTORS for _ in range(ROWS)]
-        sums = code.repeat(I64(0), arguments[2], UNROLLED, nothing, body)[1]
+        zero_sums = [[code.zero] * VECTORS for _ in range(ROWS)]
+        sums = code.loop(I64(0), arguments[2], UNROLLED, zero_sums, body)[1]
         place = code.pointer(arguments[3])
         for number, vector in enumerate(vector for row in sums for vector in row):
             code.store(vector, place, number * code.lanes * code.itemsize)
@@ -45,7 +45,7 @@ def repeat_fma(typingctx: Any, factor: Any, term: Any, steps: Any, target: Any) 
 
 @compiled
 def _repeat_on_threads(threads: Any, factor: Any, term: Any, steps: Any, target: Any, nbytes: Any) -> None:
-    in_team(_repeat, threads, (factor, term, steps, target, nbytes))
+    parallel_for(_repeat, threads, (factor, term, steps, target, nbytes))
 
 
 @compiled
@@ -54,19 +54,19 @@ def _repeat(thread: Any, factor: Any, term: Any, steps: Any, target: Any, nbytes
 
 
 def peak(kind: Any, factor: float, term: float, steps: int, threads: int) -> Any:
-    """The sums [threads, sums of a tile] of a type of NumPy; steps are a multiple of 4."""
+    """The sums [threads, sums of a tile] of a NumPy type; steps must be a multiple of 4."""
     sums = poisoned((threads, _sums(kind)), np.dtype(kind).name)
     _repeat_on_threads(threads, kind(factor), kind(term), steps, sums.ctypes.data, sums.strides[0])
     return sums
 
 
 def _sums(kind: Any) -> int:
-    """Of a thread."""
+    """Sums of a thread."""
     return ROWS * VECTORS * lanes(np.dtype(kind).itemsize)
 
 
 def shape(dtype: str, steps: int, device: str, threads: int) -> Shape:
-    """What is measured of so many threads."""
+    """The shape to measure with so many threads."""
     return Shape(threads * _sums(DTYPES[dtype].operand), steps)
 
 

@@ -1,4 +1,4 @@
-"""The repeated multiply-add in float64. Frozen: made to be obvious, not fast."""
+"""FMA peak in float64. Frozen: made to be obvious, not fast."""
 
 import math
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from . import FACTOR, TERM, Shape
 
 
 def repeated(factor: float, term: float, steps: int) -> float:
-    """What 0 becomes by sum = sum * factor + term, so often."""
+    """Result of `steps` iterations of sum = sum * factor + term from 0."""
     result = 0.0
     for _ in range(steps):
         result = result * factor + term
@@ -18,7 +18,7 @@ def repeated(factor: float, term: float, steps: int) -> float:
 
 
 def compared(sums: object, shape: Shape, tolerance: float) -> Iterator[Compared]:
-    """All sums beside what they must be; tolerance is that of `shape.steps` terms."""
+    """All sums with their exact value; tolerance is that of `shape.steps` terms."""
     C = np.asarray(sums, np.float64).reshape(-1)
     exact = np.full(shape.sums, repeated(FACTOR, TERM, shape.steps))
     yield Compared(C, exact, np.full(shape.sums, tolerance * math.sqrt(shape.steps) * TERM))

@@ -1,4 +1,4 @@
-"""Matrix product as a dense layer runs it: y = x . w^T for a batch of rows, and its two gradients."""
+"""Matrix product as a dense layer computes it: y = x . w^T for a batch of rows, and its two gradients."""
 
 from dataclasses import dataclass
 

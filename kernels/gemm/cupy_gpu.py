@@ -1,4 +1,4 @@
-"""The matrix product on a GPU: gemm.cu, on torch's memory and the stream that the caller works on, without waiting.
+"""Matrix product on a GPU by gemm.cu, in torch's memory, on the current stream, without waiting.
 
 The launches follow from the addresses and strides of the matrices and are cached: from the second call on, a product of
 the same matrices is looked up. The first call for a shape may compile kernels and time candidate tiles
@@ -14,7 +14,7 @@ from torch import Tensor
 from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping
-from ..cuda.launch_plan import Planned
+from ..cuda.launch_plan import LaunchPlan
 from ..cuda.program import Program
 from ..cuda.tensor_map import encoded
 from ..cuda.tile_candidates import candidates, engines
@@ -25,12 +25,12 @@ from ..tensors import operands, prepared, result_of
 from . import Shape
 from .cuda.autotune import tile_of
 from .cuda.launches import ALIGNMENT, SOURCE, definitions, launches, workspace_bytes
-from .cuda.tensors import Places, check, in_one_piece, operand, pitch_of_rows, place
+from .cuda.tensors import ProductTensors, check, is_contiguous, layout_of, operand, row_pitch
 
 PROVIDER = "custom"
 DEVICES = ("cuda",)
 
-KNOWN = 4096  # products whose launches are kept
+KNOWN = 4096  # cached launch plans
 
 
 def gemm(
@@ -45,29 +45,31 @@ def gemm(
     relu: bool = False,
     factor: float = 1.0,
 ) -> None:
-    """C = relu(scale * factor * A B + bias + added) in place, without what is not given.
+    """C = relu(scale * factor * A B + bias + added) in place; terms that are not given are left out.
 
-    A is [m, k], B [k, n], C and what is added [m, n], which may be C itself; scale and bias are [n], a number a column.
-    All are of the same GPU; operands and result have the types of `type` in KINDS. Matrices lie by rows or by columns,
-    with any distance between these; what lies otherwise is copied. A product of bytes is neither scaled nor added to.
-    ValueError if they do not fit, Unavailable if the GPU has no instructions for the type.
+    A is [m, k], B [k, n], C and `added` [m, n]; `added` may be C itself. scale and bias are [n], one number a column.
+    All tensors are on one GPU, with the types of `type` in KINDS. Matrices may be row- or column-major with any pitch;
+    others are copied. int8 products have no epilogue. ValueError if tensors do not fit, Unavailable if the GPU lacks
+    instructions for the type.
     """
     given = (a, b, c, bias, scale, added)
-    places = Places(place(a), place(b), place(c), *[None if each is None else place(each) for each in given[3:]])
-    planned = plan(type, places, relu, factor)
-    if planned is None:
+    places = ProductTensors(
+        layout_of(a), layout_of(b), layout_of(c), *[None if each is None else layout_of(each) for each in given[3:]]
+    )
+    launch_plan = plan(type, places, relu, factor)
+    if launch_plan is None:
         _copied(given, type, relu, factor)
     else:
-        planned(planned.workspace())
+        launch_plan(launch_plan.workspace())
 
 
 @lru_cache(KNOWN)
-def plan(type: str, given: Places, relu: bool = False, factor: float = 1.0) -> Planned | None:
-    """None if something has to be copied before."""
+def plan(type: str, given: ProductTensors, relu: bool = False, factor: float = 1.0) -> LaunchPlan | None:
+    """The launch plan; None if a tensor must be copied first."""
     check(type, given, relu or factor != 1.0)
     kind, (a, b, c, bias, scale, added) = KINDS[type], given
-    left, right = operand(a, kind.operand_bytes), operand(b.turned, kind.operand_bytes)
-    pitch = pitch_of_rows(c, kind.result_bytes)
+    left, right = operand(a, kind.operand_bytes), operand(b.transposed, kind.operand_bytes)
+    pitch = row_pitch(c, kind.result_bytes)
     if left is None or right is None or pitch is None or not _usable(given):
         return None
     plus, times, shift = (each.address if each else 0 for each in (added, scale, bias))
@@ -77,25 +79,25 @@ def plan(type: str, given: Places, relu: bool = False, factor: float = 1.0) -> P
     def made(workspace: int) -> list[Launch]:
         return launches(type, left, right, result, tile, processors, workspace, encoded)
 
-    return Planned(device, workspace_bytes(type, left, right, tile), made)
+    return LaunchPlan(device, workspace_bytes(type, left, right, tile), made)
 
 
-def _usable(given: Places) -> bool:
-    """Whether what the result is made with lies as it has to."""
+def _usable(given: ProductTensors) -> bool:
+    """Whether the operands of the epilogue have the required layout."""
     vectors = [each for each in (given.bias, given.scale) if each]
-    whole = all(each.dtype == "float32" and in_one_piece(each) for each in vectors)
+    whole = all(each.dtype == "float32" and is_contiguous(each) for each in vectors)
     return whole and (given.added is None or given.added.strides == given.c.strides)
 
 
 def _copied(given: tuple[Any, ...], type: str, relu: bool, factor: float) -> None:
-    """The same where something does not lie as the kernels want it: turned without a copy, else copied."""
+    """Compute with tensors in a supported layout: transposed without a copy, else copied."""
     a, b, c, bias, scale, added = given
     if c.stride(0) == 1 != c.stride(1) and bias is None and scale is None:
         more = None if added is None else added.t()
         return gemm(b.t(), a.t(), c.t(), type, added=more, relu=relu, factor=factor)
     kind = KINDS[type]
-    a, b = (each if operand(place(each), kind.operand_bytes) else each.contiguous() for each in (a, b))
-    apart = pitch_of_rows(place(c), kind.result_bytes) is not None
+    a, b = (each if operand(layout_of(each), kind.operand_bytes) else each.contiguous() for each in (a, b))
+    apart = row_pitch(layout_of(c), kind.result_bytes) is not None
     result = c if apart else torch.empty_like(c, memory_format=torch.contiguous_format)
     if added is not None and added.stride() != result.stride():
         added = torch.empty_strided(result.shape, result.stride(), dtype=c.dtype, device=c.device).copy_(added)
@@ -111,14 +113,14 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     x, w, g = operands(data, kinds, device)
     a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
     c = result_of(shape.result(direction), kinds, device)
-    planned = plan(dtype, Places(place(a), place(b), place(c)))
-    assert planned is not None, "matrices in one piece"
-    workspace = planned.workspace()
-    return [prepared(keeping(lambda: planned(workspace), a, b), c)]
+    launch_plan = plan(dtype, ProductTensors(layout_of(a), layout_of(b), layout_of(c)))
+    assert launch_plan is not None, "matrices in one piece"
+    workspace = launch_plan.workspace()
+    return [prepared(keeping(lambda: launch_plan(workspace), a, b), c)]
 
 
 def programs(target: Target) -> list[Program]:
-    """One kernel of each type and engine, of the smallest tile: what shows without a GPU that the source compiles."""
+    """One kernel of each type and engine, of the smallest tile, to test compilation without a GPU."""
     lying = Operand(ALIGNMENT, ALIGNMENT, 1, ALIGNMENT, BY_ROWS)
     pairs = [(type, engine) for type in KINDS for engine in engines(type, target, boxes=True)]
     return [

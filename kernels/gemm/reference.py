@@ -18,7 +18,7 @@ def factors(direction: str, data: Tensors) -> tuple[Float32, Float32]:
 
 
 def blocks(direction: str, data: Tensors, out: Float32, shape: Shape) -> Iterator[Block]:
-    """`out`, a provider's y, dx or dw, beside the factors of its exact value; every element once."""
+    """Pairs of `out`, a provider's y, dx or dw, and the factors of its exact value; every element once."""
     left, right = factors(direction, data)
     product = out if direction in (FORWARD, INPUT_GRADIENT) else out.T
     rows = max(1, BLOCK_ELEMENTS // max(right.shape))

@@ -33,7 +33,7 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
 
 
 def _multiply(tf32: bool, a: Tensor, b: Tensor, out: Tensor) -> None:
-    """torch.mm, of fp32 tensors from inputs rounded to tf32 or not, whatever the process has chosen elsewhere."""
+    """torch.mm, of fp32 tensors with or without TF32, whatever the process has set elsewhere."""
     before = torch.backends.cuda.matmul.allow_tf32
     if before == tf32:
         torch.mm(a, b, out=out)
@@ -46,7 +46,7 @@ def _multiply(tf32: bool, a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def _of_bytes(a: Tensor, ways: dict[str, Tensor], c: Tensor) -> list[Prepared]:
-    """Those of the ways that torch computes, each tried once."""
+    """The variants that torch supports; each is tried once."""
     found, why = [], ""
     for variant, b in ways.items():
         own = c.clone()

@@ -1,4 +1,4 @@
-"""The pictures made on a GPU, by the kernel in images.cu, straight into torch's memory."""
+"""Generated images on a GPU: images.cu, directly into torch memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +16,12 @@ _THREADS = 256
 
 
 def programs(target: Target) -> tuple[Program, ...]:
-    """All that is launched on such a GPU."""
+    """All kernels launched on such a GPU."""
     return (PROGRAM,)
 
 
 def numbers(formula: Formula, split: int) -> Any:
-    """What the kernel must know, uint32[14], in the order of its struct Formula."""
+    """Parameters of the kernel, uint32[14], in the order of its struct Formula."""
     f = formula
     tags = [f.tag_of(*part) for part in ((Part.CODE, 0), (Part.VIEW, split), (Part.CELL, split), (Part.NOISE, split))]
     rest = [f.classes, f.symbols, f.synonyms, f.grid, f.shifts, f.corrupted, f.side, f.cell]
@@ -29,29 +29,29 @@ def numbers(formula: Formula, split: int) -> Any:
 
 
 def launch(memory: tuple[np.uint64, ...], number: int, formula: Formula) -> Launch:
-    """The kernel for so many pictures, indices, textures and `numbers` in memory."""
+    """The launch for `number` images; memory: images, indices, textures and `numbers`."""
     return Launch(PROGRAM, (number, -(-formula.quarter // _THREADS), 1), _THREADS, 0, memory)
 
 
 def maker(formula: Formula, split: int, device: torch.device) -> Callable[[Integers], torch.Tensor]:
-    """A function of indices (int64, not negative) that gives their pictures on the GPU, uint8[n, 3, side, side].
+    """A function from indices (int64, not negative) to their images on the GPU, uint8[n, 3, side, side].
 
-    It works on torch's current stream of that device and waits for nothing.
+    It enqueues on torch's current stream of that device and does not wait.
     """
     table = torch.from_numpy(textures(formula)).to(device)
     constants = torch.from_numpy(numbers(formula, split).view(np.int32)).to(device)
 
-    def enqueued(pictures: torch.Tensor, indices: torch.Tensor) -> None:
-        where = indices.to(device, non_blocking=True)
-        enqueue(launch(addresses(pictures, where, table, constants), len(indices), formula), device)
+    def enqueued(out: torch.Tensor, indices: torch.Tensor) -> None:
+        device_indices = indices.to(device, non_blocking=True)
+        enqueue(launch(addresses(out, device_indices, table, constants), len(indices), formula), device)
 
     def images(indices: Integers) -> torch.Tensor:
         with torch.cuda.device(device):
-            pictures = torch.empty(
+            out = torch.empty(
                 (len(indices), CHANNELS, formula.side, formula.side), dtype=torch.uint8, device=device
             )
             if len(indices):
-                enqueued(pictures, torch.from_numpy(np.ascontiguousarray(indices)).pin_memory())
-        return pictures
+                enqueued(out, torch.from_numpy(np.ascontiguousarray(indices)).pin_memory())
+        return out
 
     return images

@@ -1,7 +1,7 @@
-"""The pictures on one core: the loops over a picture's bytes are simple enough for the compiler to vectorise.
+"""Generated images on one core, in loops that the compiler vectorises.
 
-Runs without the interpreter's lock and starts no threads, so a loading thread can make pictures beside a training.
-Numba widens sums and products of 32-bit words, so every word is cast back.
+The code runs without the interpreter's lock and starts no threads, so a loading thread can generate images during
+training. Numba widens sums and products of 32-bit words, so every word is cast back.
 """
 
 import sys
@@ -16,7 +16,7 @@ from .reference import Integers, Pixels, textures
 _SWAPPED = sys.byteorder == "big"  # noise is read byte by byte, least significant first
 
 
-@njit(inline="always")  # as a call it would keep the loops around it from being vectorised
+@njit(inline="always")  # a call would prevent the vectorisation of the loops around it
 def philox(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
     """Philox4x32-10 of one counter; all words are uint32."""
     for _ in range(10):
@@ -43,7 +43,7 @@ def below(bound, word):  # type: ignore[no-untyped-def]
 
 @compiled
 def draw_code(key, tag, symbols, number, code):  # type: ignore[no-untyped-def]
-    """Fills `code`, int64[cells], with the code word of a class."""
+    """Fill `code`, int64[cells], with the code word of a class."""
     for block in range((len(code) + 3) // 4):
         words = draw(key, tag, number, block)
         for word in range(min(4, len(code) - 4 * block)):
@@ -52,7 +52,7 @@ def draw_code(key, tag, symbols, number, code):  # type: ignore[no-untyped-def]
 
 @compiled
 def draw_cells(key, tag, symbols, synonyms, corrupted, index, cells):  # type: ignore[no-untyped-def]
-    """Turns `cells`, int64[cells], from the code word of the sample's class into the numbers of its textures."""
+    """Turn `cells`, int64[cells], from the code word of the sample's class into texture numbers."""
     for cell in range(len(cells)):
         words = draw(key, tag, index, cell)
         if words[0] < corrupted:
@@ -68,7 +68,7 @@ def _copy(target, source):  # type: ignore[no-untyped-def]
 
 @compiled
 def _lay(out, cells, table, grid, down, right):  # type: ignore[no-untyped-def]
-    """Lays the textures of the cells into the picture, shifted round."""
+    """Copy the textures of the cells into the image, shifted cyclically."""
     channels, side, cell = out.shape[0], out.shape[1], table.shape[2]
     for y in range(side):
         v = (y + down) % (grid * cell)
@@ -85,7 +85,7 @@ def _lay(out, cells, table, grid, down, right):  # type: ignore[no-untyped-def]
 
 @compiled
 def _draw_noise(key, tag, index, w0, w1, w2, w3):  # type: ignore[no-untyped-def]
-    """The words of the blocks 0, 1, …, each of the four in an array of its own, uint32[quarter]."""
+    """The words of the blocks 0, 1, …, each of the four in its own array, uint32[quarter]."""
     low, high = np.uint32(index & 0xFFFFFFFF), np.uint32(index >> 32)
     for j in range(len(w0)):
         w0[j], w1[j], w2[j], w3[j] = philox(low, high, np.uint32(j), np.uint32(tag), key[0], key[1])
@@ -95,14 +95,14 @@ def _draw_noise(key, tag, index, w0, w1, w2, w3):  # type: ignore[no-untyped-def
 
 @compiled
 def _swapped(word):  # type: ignore[no-untyped-def]
-    """The word with its bytes in the opposite order."""
+    """The word with its bytes in reverse order."""
     odd = (word & np.uint32(0xFF00FF)) << 8 | (word & np.uint32(0xFF00FF00)) >> 8
     return np.uint32(np.uint32(odd) << 16 | np.uint32(odd) >> 16)
 
 
 @compiled
 def _light(flat, noise, gain, offset):  # type: ignore[no-untyped-def]
-    """Brightness and noise of every byte; nothing overflows, so nothing needs to be clipped."""
+    """Apply brightness and noise to every byte; nothing overflows, so nothing is clipped."""
     for k in range(len(flat)):
         lit = np.uint16(flat[k]) * np.uint16(gain) >> 7
         flat[k] = np.uint8(offset + lit + (noise[k] & 15) + (noise[k] >> 4))
@@ -110,7 +110,7 @@ def _light(flat, noise, gain, offset):  # type: ignore[no-untyped-def]
 
 @compiled
 def _fill(out, indices, table, key, tags, numbers):  # type: ignore[no-untyped-def]
-    """Fills out, uint8[n, 3, side, side], with the samples at the indices."""
+    """Fill out, uint8[n, 3, side, side], with the samples at the indices."""
     classes, symbols, synonyms, grid, shifts, corrupted = numbers
     code_tag, view_tag, cell_tag, noise_tag = tags
     cell = table.shape[2]
@@ -136,12 +136,12 @@ def _label(indices, classes, relabelled, key, tag, labels):  # type: ignore[no-u
 
 
 def key_of(formula: Formula) -> tuple[np.uint32, np.uint32]:
-    """The seed as `draw` takes it."""
+    """The seed in the form that `draw` takes."""
     return np.uint32(formula.key[0]), np.uint32(formula.key[1])
 
 
 class Maker:
-    """Pictures and labels of one split; safe to call from several threads."""
+    """Images and labels of one split; safe to call from several threads."""
 
     def __init__(self, formula: Formula, split: int) -> None:
         self._formula, self._split = formula, split
@@ -152,7 +152,7 @@ class Maker:
         self._tags = tuple(f.tag_of(*part) for part in parts)
 
     def images(self, indices: Integers) -> Pixels:
-        """Pictures at the indices (int64, not negative), uint8[n, 3, side, side]."""
+        """Images at the indices (int64, not negative), uint8[n, 3, side, side]."""
         out = np.empty((len(indices), CHANNELS, self._formula.side, self._formula.side), np.uint8)
         _fill(out, np.ascontiguousarray(indices), self._table, key_of(self._formula), self._tags, self._numbers)
         return out

@@ -1,4 +1,4 @@
-"""The pictures in NumPy, step by step and one by one. Frozen: made to be obvious, not fast."""
+"""Generated images in NumPy, one by one. Frozen: made to be obvious, not fast."""
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +52,7 @@ def textures(formula: Formula) -> Pixels:
 
 
 def label(formula: Formula, split: int, index: int) -> int:
-    """The label of a sample: its class, index modulo the classes, or a uniform draw in its place."""
+    """The label of a sample: its class, index modulo classes, or a uniform draw instead."""
     words = draw(formula, Part.LABEL, split, index, 1)[0]
     if words[0] < formula.relabelled:
         return int(below(formula.classes, words[1]))
@@ -87,7 +87,7 @@ def _canvas(formula: Formula, split: int, index: int, table: Pixels) -> Pixels:
 
 
 def _view(formula: Formula, split: int, index: int, canvas: Pixels) -> Integers:
-    """The canvas shifted round, cut to the picture's size, and lit."""
+    """The canvas, shifted cyclically, cut to the size of the image, with brightness applied."""
     words = draw(formula, Part.VIEW, split, index, 1)[0]
     down, right = below(formula.shifts * formula.cell, words[:2])
     gain = LEAST_GAIN + below(GAINS, words[2])
@@ -97,7 +97,7 @@ def _view(formula: Formula, split: int, index: int, canvas: Pixels) -> Integers:
 
 
 def _noise(formula: Formula, split: int, index: int) -> Integers:
-    """Two half bytes added, for every byte of the picture; word w of the blocks makes the picture's quarter w."""
+    """Sum of two half bytes for every byte of the image; word w of the blocks makes quarter w."""
     words = draw(formula, Part.NOISE, split, index, formula.quarter).T.reshape(-1, 1)
     draws = (words >> np.array([0, 8, 16, 24], np.uint64) & np.uint64(255)).reshape(-1)[: formula.nbytes]
     pixels = (draws & np.uint64(15)) + (draws >> np.uint64(4))

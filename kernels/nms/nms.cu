@@ -1,18 +1,18 @@
-// Non-maximum suppression in two kernels: what each box would suppress as bit masks, then one block a frame that walks
-// over them. The host learns nothing on the way. Boxes come in the order of their scores, by `order`. No product may be
-// joined with a sum (--fmad=false): the comparison is that of __init__.py to the bit.
+// Non-maximum suppression in two kernels: suppression bit masks of all pairs, then a scan by one block a frame, without
+// transfers to the host. `order` sorts boxes by score. Compiled with --fmad=false, so that comparisons equal those of
+// __init__.py bit for bit.
 #include "ptx.cuh"
 
 #define BITS 64
-#define LOWEST -3.402823466e+38f  // of all scores but -inf
+#define LOWEST -3.402823466e+38f  // of all finite scores
 
 typedef u64 Mask;
 
-WORD double positive(double side) { return side > 0.0 ? side : 0.0; }
+DEVICE double positive(double side) { return side > 0.0 ? side : 0.0; }
 
-WORD double area(const double *box) { return positive(box[2] - box[0]) * positive(box[3] - box[1]); }
+DEVICE double area(const double *box) { return positive(box[2] - box[0]) * positive(box[3] - box[1]); }
 
-WORD bool overlap(const double *a, const double *b, double threshold)
+DEVICE bool overlap(const double *a, const double *b, double threshold)
 {
     const double bottom = a[2] < b[2] ? a[2] : b[2], top = a[0] > b[0] ? a[0] : b[0];
     const double right = a[3] < b[3] ? a[3] : b[3], left = a[1] > b[1] ? a[1] : b[1];
@@ -20,14 +20,14 @@ WORD bool overlap(const double *a, const double *b, double threshold)
     return shared > threshold * (area(a) + area(b) - shared);
 }
 
-WORD void load(const float *boxes, long long index, double *box)
+DEVICE void load(const float *boxes, long long index, double *box)
 {
     for (int edge = 0; edge < 4; ++edge) box[edge] = boxes[4 * index + edge];
 }
 
-// masks[frame][place][word]: bit k of a word is set if the box at `place` suppresses the one at BITS * word + k, which
-// comes later. Grid: x words, y blocks of BITS places, z frames; a block has BITS threads. Words before a place's own
-// are neither written nor read.
+// masks[frame][place][word]: bit k is set if the box at `place` suppresses the later one at BITS * word + k. Grid: x
+// words, y blocks of BITS places, z frames; a block has BITS threads. Words before that of a place are neither written
+// nor read.
 extern "C" __global__ void compare(const float *boxes, const int *groups, const long long *order, double threshold,
                                    int count, Mask *masks)
 {
@@ -41,7 +41,7 @@ extern "C" __global__ void compare(const float *boxes, const int *groups, const 
         load(boxes, frame + order[frame + column], edges[threadIdx.x]);
         group_of[threadIdx.x] = groups[frame + order[frame + column]];
     }
-    wait_for_block();
+    sync_block();
     if (place >= count) return;
     double own[4];
     load(boxes, frame + order[frame + place], own);
@@ -53,8 +53,8 @@ extern "C" __global__ void compare(const float *boxes, const int *groups, const 
     masks[(frame + place) * words + word] = mask;
 }
 
-// Which of the places BITS * word and following stay, of those that are neither gone nor absent; at most `most`.
-WORD Mask staying(Mask gone, const Mask *own, int most)
+// Kept places of BITS * word and following, among those neither suppressed nor absent; at most `most`.
+DEVICE Mask staying(Mask gone, const Mask *own, int most)
 {
     Mask stay = 0;
     for (int bit = 0; bit < BITS && most > 0; ++bit)
@@ -66,9 +66,9 @@ WORD Mask staying(Mask gone, const Mask *own, int most)
     return stay;
 }
 
-// found[frame][kept]: indices of the boxes that stay, highest score first, then -1. `scores` are in the order as well.
-// A block a frame, of BITS threads or more; its memory has a word for BITS boxes: what is gone.
-extern "C" __global__ void walk(const Mask *masks, const float *scores, const long long *order, int count, int kept,
+// found[frame][kept]: indices of kept boxes by descending score, then -1; `scores` are sorted. A block of at least BITS
+// threads a frame; its memory holds a word of suppression bits for each BITS boxes.
+extern "C" __global__ void scan(const Mask *masks, const float *scores, const long long *order, int count, int kept,
                                 int *found)
 {
     Mask *gone = reinterpret_cast<Mask *>(shared_memory());
@@ -88,9 +88,9 @@ extern "C" __global__ void walk(const Mask *masks, const float *scores, const lo
     for (int word = 0; word < words && chosen < kept; ++word) {
         const int first = BITS * word;
         if (thread < BITS && first + thread < count) own[thread] = masks[(frame + first + thread) * words + word];
-        wait_for_block();
+        sync_block();
         if (thread == 0) stay = staying(gone[word], own, kept - chosen);
-        wait_for_block();
+        sync_block();
         for (int bit = 0; bit < BITS; ++bit) {
             if (!(stay >> bit & 1)) continue;
             if (thread == 0) target[chosen] = static_cast<int>(order[frame + first + bit]);

@@ -1,4 +1,4 @@
-"""The suppression box by box. Frozen: made to be obvious, not fast."""
+"""Non-maximum suppression box by box. Frozen: made to be obvious, not fast."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from . import ABSENT, Boxes, Groups, check
 
 
 def nms(boxes: Boxes, scores: Float32, groups: Groups, threshold: float, kept: int) -> NDArray[np.int32]:
-    """int32[frames, kept]: indices of the boxes that are kept, the highest score first, padded with -1."""
+    """int32[frames, kept]: indices of the kept boxes by descending score, padded with -1."""
     check(boxes.shape, scores.shape, groups.shape, threshold, kept)
     found = np.full((len(boxes), kept), ABSENT, np.int32)
     for frame in range(len(boxes)):
@@ -18,7 +18,7 @@ def nms(boxes: Boxes, scores: Float32, groups: Groups, threshold: float, kept: i
 
 
 def _chosen(boxes: Float64, scores: Float32, groups: Groups, threshold: float) -> list[int]:
-    """All that are kept."""
+    """All kept boxes."""
     chosen: list[int] = []
     for box in np.argsort(-scores, kind="stable").tolist():
         rivals = [other for other in chosen if groups[other] == groups[box]]
@@ -28,7 +28,7 @@ def _chosen(boxes: Float64, scores: Float32, groups: Groups, threshold: float) -
 
 
 def overlap(a: Float64, b: Float64, threshold: float) -> bool:
-    """Whether the intersection of two boxes is more than that share of their union."""
+    """Whether the intersection exceeds the threshold as a share of the union."""
     height = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
     width = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
     shared = height * width
@@ -36,5 +36,5 @@ def overlap(a: Float64, b: Float64, threshold: float) -> bool:
 
 
 def area(box: Float64) -> float:
-    """Of a half-open box."""
+    """Area of a half-open box."""
     return float(max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1]))

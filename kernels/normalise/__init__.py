@@ -1,3 +1,4 @@
-"""Samples become fp32 with the channels last: pictures of bytes, value * scale + shift by channel; and climate fields,
-which are turned and mirrored on the way, (value - mean) / std by channel.
+"""Normalisation to fp32, channels last: images by value * scale + shift, climate fields by (value - mean) / std.
+
+Climate fields are also rotated in longitude and mirrored at the equator.
 """

@@ -1,4 +1,4 @@
-"""The normalisations in Numba: one pass from samples in any order to fp32 with the channels last."""
+"""Normalisation in Numba: one pass from samples in any memory order to fp32 with channels last."""
 
 from typing import Any
 
@@ -17,14 +17,23 @@ def normalise(pixels: NDArray[np.uint8], scale: Float32, shift: Float32) -> Floa
     return out.transpose(0, 3, 1, 2)
 
 
-def turn(
-    fields: Float32, turns: NDArray[np.int64], negated: NDArray[np.bool_], mean: Float32, std: Float32, out: Float32
+def transform_and_normalise(
+    fields: Float32,
+    transforms: NDArray[np.int64],
+    negated: NDArray[np.bool_],
+    mean: Float32,
+    std: Float32,
+    out: Float32,
 ) -> None:
-    """Fill out [n, H, W, C] from fields [n, C, H, W] with any strides: (turned - mean) / std, as `reference.turned`."""
+    """Fill out [n, H, W, C] from fields [n, C, H, W] with any strides, rotated, mirrored and normalised.
+
+    transforms [n, 2]: columns of eastward rotation, and 1 where mirrored, which also flips the sign of `negated`
+    channels.
+    """
     n, channels, height, width = fields.shape
-    assert out.shape == (n, height, width, channels) and turns.shape == (n, 2)
-    assert len(negated) == len(mean) == len(std) == channels and ((turns >= 0) & (turns[:, :1] < width)).all()
-    _turn(fields, turns, negated, mean, std, out)
+    assert out.shape == (n, height, width, channels) and transforms.shape == (n, 2)
+    assert len(negated) == len(mean) == len(std) == channels and ((transforms >= 0) & (transforms[:, :1] < width)).all()
+    _transform_and_normalise(fields, transforms, negated, mean, std, out)
 
 
 @compiled
@@ -39,10 +48,10 @@ def _normalise(pixels: Any, scale: Any, shift: Any, out: Any) -> None:
 
 
 @compiled
-def _turn(fields: Any, turns: Any, negated: Any, mean: Any, std: Any, out: Any) -> None:
+def _transform_and_normalise(fields: Any, transforms: Any, negated: Any, mean: Any, std: Any, out: Any) -> None:
     frames, height, width, channels = out.shape
     for frame in range(frames):
-        columns, mirrored = turns[frame, 0], turns[frame, 1] == 1
+        columns, mirrored = transforms[frame, 0], transforms[frame, 1] == 1
         for row in range(height):
             source = height - 1 - row if mirrored else row
             for column in range(width):

@@ -1,4 +1,4 @@
-"""The normalisation in NumPy. Frozen: made to be obvious, not fast."""
+"""Normalisation in NumPy. Frozen: made to be obvious, not fast."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,13 @@ def normalised(pixels: NDArray[np.uint8], scale: Float32, shift: Float32) -> Flo
     return pixels * scale.astype(np.float64).reshape(by_channel) + shift.astype(np.float64).reshape(by_channel)
 
 
-def turned(
-    fields: Float32, turns: NDArray[np.int64], negated: NDArray[np.bool_], mean: Float32, std: Float32
+def transformed_and_normalised(
+    fields: Float32, transforms: NDArray[np.int64], negated: NDArray[np.bool_], mean: Float32, std: Float32
 ) -> Float64:
-    """float64[n, C, H, W]: fields moved so many columns to the east; mirrored, rows and signs of `negated` channels."""
+    """float64[n, C, H, W]: fields rotated eastward; mirrored: rows reversed and `negated` channels with flipped sign.
+    """
     found = np.empty(fields.shape, np.float64)
-    for frame, (columns, mirrored) in enumerate(turns):
+    for frame, (columns, mirrored) in enumerate(transforms):
         seen = np.roll(fields[frame], columns, axis=2).astype(np.float64)
         if mirrored:
             seen = np.where(negated[:, None, None], -seen, seen)[:, ::-1]

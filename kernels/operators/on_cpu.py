@@ -11,10 +11,10 @@ from torch import Tensor
 from ..batch_norm import numba_cpu as batch_norm
 from ..conv2d import Shape, numba_cpu
 from ..conv2d.cpu import depthwise
-from ..conv2d.cpu.geometry import Lying
+from ..conv2d.cpu.geometry import ArrayLayout
 from ..cpu import epilogue
 from ..cpu.packing import Matrix
-from ..gemm.numba_cpu import multiply as multiply_matrices
+from ..gemm.cpu.blocked import multiply as multiply_matrices
 from ..quantise import numba_cpu as rounding
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
@@ -55,7 +55,7 @@ def convolve_normalised(
     added = None if other is None else other.contiguous(memory_format=LAST)
     one = _kind(x)(1)
     weight, bias, mean, variance = (vector.data_ptr() for vector in kept)
-    table = batch_norm.known(batch_norm.Layer(0, shape.filters, weight, bias, mean, variance, eps), one)
+    table = batch_norm.evaluation_table(batch_norm.Layer(0, shape.filters, weight, bias, mean, variance, eps), one)
     further = None if added is None else added.data_ptr() - y.data_ptr()
     then = epilogue.batch_norm(one, table.ctypes.data, shape.filters, further, relu)
     planned = _planned(FORWARD, shape, _kind(x), torch.get_num_threads())
@@ -83,16 +83,16 @@ def _kind(tensor: Tensor) -> Any:
 
 @lru_cache(numba_cpu.KNOWN)
 def _planned(direction: str, shape: Shape, kind: Any, threads: int) -> numba_cpu.Planned:
-    lying = (_lying(size, kind().itemsize) for size in (shape.x, shape.w, shape.y))
-    return numba_cpu.planned(direction, *lying, shape, kind, threads)
+    layouts = (_layout(size, kind().itemsize) for size in (shape.x, shape.w, shape.y))
+    return numba_cpu.planned(direction, *layouts, shape, kind, threads)
 
 
-def _lying(size: tuple[int, int, int, int], itemsize: int) -> Lying:
+def _layout(size: tuple[int, int, int, int], itemsize: int) -> ArrayLayout:
     """A tensor of that size whose channels are last, anywhere."""
     images, channels, height, width = size
     pixel = channels * itemsize
     strides = (height * width * pixel, width * pixel, pixel, itemsize)
-    return Lying(0, (images, height, width, channels), strides, itemsize)
+    return ArrayLayout(0, (images, height, width, channels), strides, itemsize)
 
 
 def multiply(a: Tensor, b: Tensor, result: Tensor) -> None:
@@ -116,9 +116,9 @@ def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
     x, w = x.contiguous(memory_format=LAST), w.contiguous(memory_format=LAST)
     threads, (down, right) = torch.get_num_threads(), shape.padding
     (count, channels, height, width), (filters, own, *taps) = shape.x, shape.w
-    pictures = rounding.Pictures(count, height, width, channels, shape.groups, down, right)
+    pictures = rounding.Images(count, height, width, channels, shape.groups, down, right)
     q, scales = _bytes(x, pictures, False, threads)
-    by, by_filter = _bytes(w, rounding.Pictures(filters, taps[0], taps[1], own), True, threads)
+    by, by_filter = _bytes(w, rounding.Images(filters, taps[0], taps[1], own), True, threads)
     sums, together = np.empty(filters, np.int32), q.shape[3]
     rounding.sums_of_filters(by.reshape(filters, -1), sums)
     y = torch.empty(shape.y, dtype=torch.float32, memory_format=LAST)
@@ -128,9 +128,9 @@ def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
     return y, torch.from_numpy(scales), torch.from_numpy(by_filter)
 
 
-def _bytes(tensor: Tensor, pictures: rounding.Pictures, signed: bool, threads: int) -> tuple[Any, Any]:
+def _bytes(tensor: Tensor, pictures: rounding.Images, signed: bool, threads: int) -> tuple[Any, Any]:
     q = np.empty(pictures.bytes_size, np.int8 if signed else np.uint8)
-    scales = np.empty(pictures.pictures, np.float32)
+    scales = np.empty(pictures.images, np.float32)
     rounding.quantise(pictures, tensor.data_ptr(), q, scales, signed, threads)
     return q, scales
 

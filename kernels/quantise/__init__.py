@@ -1,11 +1,11 @@
-"""Numbers as bytes: those of a picture, a row of a matrix or a filter share a scale, so that the largest becomes 127.
+"""Quantisation to int8 with one scale an image, matrix row or filter, so that the largest magnitude becomes 127.
 
-    scale = largest / 127        q = number * (1 / scale), to the nearest whole number, ties to even
+    scale = largest / 127        q = number * (1 / scale), to the nearest integer, ties to even
 
-in fp32, operation by operation, so that every backend makes the same bytes. Nothing is cut off. Where the largest is
-below LEAST all are 0, and so is the scale; where one is not finite, the scale is not either.
+Every operation is in fp32, so that all backends give the same bytes. Nothing is clipped. If the largest magnitude is
+below LEAST, all bytes and the scale are 0; if a number is not finite, the scale is not finite either.
 """
 
 HIGHEST = 127
-LEAST = 2.0**-100  # below it 1 / scale comes near what fp32 cannot hold
-MOST_TERMS = (2**31 - 1) // HIGHEST**2  # of a sum that int32 holds, whatever is summed
+LEAST = 2.0**-100  # below it 1 / scale approaches the fp32 overflow
+MOST_TERMS = (2**31 - 1) // HIGHEST**2  # terms of a sum that always fits into int32

@@ -1,4 +1,4 @@
-"""Bytes and scales in Numba: a picture is read for its largest number, and once more from the cache to be rounded."""
+"""Quantisation on CPUs in Numba: an image is read for its largest magnitude, and again from the cache to be rounded."""
 
 from typing import Any, NamedTuple
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from ..cpu.compiled import compiled
 from ..cpu.load_store import read, write
-from ..cpu.parallel import in_team
+from ..cpu.parallel import parallel_for
 from ..cpu.rounding import AT_ONCE, MAGNITUDE, bytes_of_run, largest_bits, nearest_of_run, scaled_run
 from ..cpu.simd import lanes
 from . import HIGHEST, LEAST
 
-WORD = 4  # bytes that are multiplied at once: so many channels, the last ones 0, stand side by side
-UNSIGNED = 128  # what makes a byte unsigned when its highest bit is flipped
+WORD = 4  # bytes of a dot product; channels are padded to this multiple
+UNSIGNED = 128  # offset of unsigned bytes; flips the highest bit
 FLOAT = 4  # bytes
-TURN = AT_ONCE * lanes(FLOAT)  # numbers that `largest_bits` looks at together
+GROUP = AT_ONCE * lanes(FLOAT)  # numbers that `largest_bits` processes at a time
 
 
-class Pictures(NamedTuple):
-    """Pictures of float32 with the channels last, in one piece, and the borders of 0 that their bytes get."""
+class Images(NamedTuple):
+    """Contiguous channels-last images of float32, and the zero padding that their bytes get."""
 
-    pictures: int
+    images: int
     height: int
     width: int
     channels: int
@@ -30,60 +30,60 @@ class Pictures(NamedTuple):
 
     @property
     def bytes_size(self) -> tuple[int, int, int, int]:
-        """Of the bytes: the channels of each group made up to whole words."""
+        """Shape of the bytes; the channels of each group are padded to whole words."""
         together = self.groups * WORD * -(-self.channels // (self.groups * WORD))
-        return self.pictures, self.height + 2 * self.down, self.width + 2 * self.right, together
+        return self.images, self.height + 2 * self.down, self.width + 2 * self.right, together
 
 
-def quantise(pictures: Pictures, x: int, q: Any, scales: Any, signed: bool, threads: int) -> None:
-    """Fill q, int8 or uint8 of `bytes_size`, which are number + 128, and float32[pictures], a scale each.
+def quantise(images: Images, x: int, q: Any, scales: Any, signed: bool, threads: int) -> None:
+    """Fill q and float32[images], one scale each. q has the shape `bytes_size`: int8, or uint8, the number + 128.
 
-    x: the address of the pictures.
+    x: address of the images.
     """
     flipped = np.uint8(0 if signed else UNSIGNED)
-    numbers = (*pictures, *q.shape[1:])
+    numbers = (*images, *q.shape[1:])
     if threads == 1:
-        _quantise(numbers, x, q.ctypes.data, scales, flipped, 0, pictures.pictures)
+        _quantise(numbers, x, q.ctypes.data, scales, flipped, 0, images.images)
     else:
         _quantise_on_threads(threads, numbers, x, q.ctypes.data, scales, flipped)
 
 
 @compiled
 def _quantise_on_threads(threads: Any, numbers: Any, x: Any, q: Any, scales: Any, flipped: Any) -> None:
-    in_team(_quantise_share, threads, ((numbers[0] + threads - 1) // threads, numbers, x, q, scales, flipped))
+    parallel_for(_quantise_part, threads, ((numbers[0] + threads - 1) // threads, numbers, x, q, scales, flipped))
 
 
 @compiled
-def _quantise_share(thread: Any, share: Any, numbers: Any, x: Any, q: Any, scales: Any, flipped: Any) -> None:
-    first = min(thread * share, numbers[0])
-    _quantise(numbers, x, q, scales, flipped, first, min(first + share, numbers[0]))
+def _quantise_part(thread: Any, part: Any, numbers: Any, x: Any, q: Any, scales: Any, flipped: Any) -> None:
+    first = min(thread * part, numbers[0])
+    _quantise(numbers, x, q, scales, flipped, first, min(first + part, numbers[0]))
 
 
 @compiled
 def _quantise(numbers: Any, x: Any, q: Any, scales: Any, flipped: Any, first: Any, last: Any) -> None:
-    """Some of the pictures."""
+    """Quantise some of the images."""
     _, height, width, channels, groups, down, right, rows, columns, together = numbers
     size = height * width * channels
-    for picture in range(first, last):
-        source, target = x + picture * size * FLOAT, q + picture * rows * columns * together
-        scales[picture] = _scale_of(source, size)
-        factor = _factor_of(scales[picture])
+    for image in range(first, last):
+        source, target = x + image * size * FLOAT, q + image * rows * columns * together
+        scales[image] = _scale_of(source, size)
+        factor = _factor_of(scales[image])
         if rows > height or columns > width or together > channels:
             _fill(target, rows * columns * together, flipped)
         for row in range(height):
-            come = source + row * width * channels * FLOAT
+            source_ = source + row * width * channels * FLOAT
             to = target + ((row + down) * columns + right) * together
             if together == channels:
-                _bytes(to, come, width * channels, factor, flipped)
+                _bytes(to, source_, width * channels, factor, flipped)
             else:
-                _apart(to, come, width, channels // groups, groups, together // groups, factor, flipped)
+                _bytes_by_group(to, source_, width, channels // groups, groups, together // groups, factor, flipped)
 
 
 @compiled
 def _scale_of(source: Any, size: Any) -> Any:
-    """Bits of magnitudes are in the order of these, NaN above all."""
+    """Bits of magnitudes are ordered like the magnitudes, with NaN above all."""
     bits = largest_bits(source, size)
-    for place in range(size // TURN * TURN, size):
+    for place in range(size // GROUP * GROUP, size):
         bits = max(bits, read(np.int32(0), source + place * FLOAT) & MAGNITUDE)
     largest = np.int32(bits).view(np.float32)
     return np.float32(0.0) if largest < np.float32(LEAST) else largest / np.float32(HIGHEST)
@@ -106,7 +106,7 @@ def _fill(target: Any, nbytes: Any, value: Any) -> None:
 
 @compiled
 def _bytes(target: Any, source: Any, count: Any, factor: Any, flipped: Any) -> None:
-    """Numbers side by side."""
+    """Quantise contiguous numbers."""
     for place in range(bytes_of_run(target, source, count, factor, flipped), count):
         write(_byte(source + place * FLOAT, factor, flipped), target + place)
 
@@ -117,16 +117,16 @@ def _byte(source: Any, factor: Any, flipped: Any) -> Any:
 
 
 @compiled
-def _apart(
+def _bytes_by_group(
     target: Any, source: Any, pixels: Any, channels: Any, groups: Any, apart: Any, factor: Any, flipped: Any
 ) -> None:
-    """Groups of channels, so many bytes apart."""
+    """Quantise groups of channels, `apart` bytes apart."""
     for place in range(pixels * groups):
         _bytes(target + place * apart, source + place * channels * FLOAT, channels, factor, flipped)
 
 
 def nearest(x: int, result: int, scales: Any, size: int, threads: int) -> None:
-    """What bytes stand for: of float32[count, size] at x, each row by its scale, q * scale at `result`."""
+    """Dequantised values q * scale of float32[count, size] at x, one scale a row, stored at `result`."""
     if threads == 1:
         _nearest(x, result, scales, size, 0, len(scales))
     else:
@@ -135,28 +135,28 @@ def nearest(x: int, result: int, scales: Any, size: int, threads: int) -> None:
 
 @compiled
 def _nearest_on_threads(threads: Any, x: Any, result: Any, scales: Any, size: Any) -> None:
-    in_team(_nearest_share, threads, ((len(scales) + threads - 1) // threads, x, result, scales, size))
+    parallel_for(_nearest_part, threads, ((len(scales) + threads - 1) // threads, x, result, scales, size))
 
 
 @compiled
-def _nearest_share(thread: Any, share: Any, x: Any, result: Any, scales: Any, size: Any) -> None:
-    first = min(thread * share, len(scales))
-    _nearest(x, result, scales, size, first, min(first + share, len(scales)))
+def _nearest_part(thread: Any, part: Any, x: Any, result: Any, scales: Any, size: Any) -> None:
+    first = min(thread * part, len(scales))
+    _nearest(x, result, scales, size, first, min(first + part, len(scales)))
 
 
 @compiled
 def _nearest(x: Any, result: Any, scales: Any, size: Any, first: Any, last: Any) -> None:
     for row in range(first, last):
-        come, to = x + row * size * FLOAT, result + row * size * FLOAT
+        source_, to = x + row * size * FLOAT, result + row * size * FLOAT
         factor = _factor_of(scales[row])
-        for place in range(nearest_of_run(to, come, size, factor, scales[row]), size):
-            whole = np.rint(read(np.float32(0), come + place * FLOAT) * factor)
+        for place in range(nearest_of_run(to, source_, size, factor, scales[row]), size):
+            whole = np.rint(read(np.float32(0), source_ + place * FLOAT) * factor)
             write(whole * scales[row], to + place * FLOAT)
 
 
 @compiled
 def sums_of_filters(q: Any, sums: Any) -> None:
-    """int32[F], 128 times the sum of each filter's bytes int8[F, K]: what unsigned bytes of pictures add too much."""
+    """int32[F]: 128 times the sum of each filter int8[F, K], the excess from unsigned bytes of images."""
     for row in range(q.shape[0]):
         total = 0
         for place in range(q.shape[1]):
@@ -164,40 +164,40 @@ def sums_of_filters(q: Any, sums: Any) -> None:
         sums[row] = UNSIGNED * total
 
 
-def scale(y: int, pictures: int, pixels: int, scales: Any, by_filter: Any, sums: Any, threads: int) -> None:
-    """In place: int32[pictures, pixels, F] at y become float32, (sum - sums[F]) * (scales[picture] * by_filter[F])."""
+def scale(y: int, images: int, pixels: int, scales: Any, by_filter: Any, sums: Any, threads: int) -> None:
+    """In place: int32[images, pixels, F] at y become float32, (sum - sums[F]) * (scales[image] * by_filter[F])."""
     factors = np.empty((threads, len(sums)), np.float32)
     if threads == 1:
-        _scale(y, pixels, scales, by_filter, sums, factors[0], 0, pictures * pixels)
+        _scale(y, pixels, scales, by_filter, sums, factors[0], 0, images * pixels)
     else:
-        _scale_on_threads(threads, y, pictures * pixels, pixels, scales, by_filter, sums, factors)
+        _scale_on_threads(threads, y, images * pixels, pixels, scales, by_filter, sums, factors)
 
 
 @compiled
 def _scale_on_threads(
     threads: Any, y: Any, whole: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any
 ) -> None:
-    share = (whole + threads - 1) // threads
-    in_team(_scale_share, threads, (share, y, whole, pixels, scales, by_filter, sums, factors))
+    part = (whole + threads - 1) // threads
+    parallel_for(_scale_part, threads, (part, y, whole, pixels, scales, by_filter, sums, factors))
 
 
 @compiled
-def _scale_share(
-    thread: Any, share: Any, y: Any, whole: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any
+def _scale_part(
+    thread: Any, part: Any, y: Any, whole: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any
 ) -> None:
-    first = min(thread * share, whole)
-    _scale(y, pixels, scales, by_filter, sums, factors[thread], first, min(first + share, whole))
+    first = min(thread * part, whole)
+    _scale(y, pixels, scales, by_filter, sums, factors[thread], first, min(first + part, whole))
 
 
 @compiled
 def _scale(y: Any, pixels: Any, scales: Any, by_filter: Any, sums: Any, factors: Any, first: Any, last: Any) -> None:
-    """Some of the pixels, counted through all pictures."""
+    """Rescale some of the pixels, counted through all images."""
     pixel = first
     while pixel < last:
-        picture = pixel // pixels
-        end = min(last, (picture + 1) * pixels)
+        image = pixel // pixels
+        end = min(last, (image + 1) * pixels)
         for place in range(len(sums)):
-            factors[place] = scales[picture] * by_filter[place]
+            factors[place] = scales[image] * by_filter[place]
         for here in range(pixel, end):
             _scale_pixel(y + here * len(sums) * FLOAT, sums, factors)
         pixel = end

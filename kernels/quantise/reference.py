@@ -1,4 +1,4 @@
-"""Bytes and scales in NumPy. Frozen: made to be obvious, not fast."""
+"""Quantisation in NumPy. Frozen: made to be obvious, not fast."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from . import HIGHEST, LEAST
 
 
 def quantised(values: Float32) -> tuple[NDArray[np.int8], Float32]:
-    """int8 of the size of the values, and float32[n], the scales of the n parts along their first axis."""
+    """int8 of the shape of the values, and float32[n], the scales along their first axis."""
     apart = values.reshape(len(values), -1)
     largest = np.abs(apart).max(axis=1)
     scales = np.where(largest < np.float32(LEAST), np.float32(0.0), largest / np.float32(HIGHEST))
@@ -19,7 +19,7 @@ def quantised(values: Float32) -> tuple[NDArray[np.int8], Float32]:
 
 
 def seen(data: Tensors) -> Tensors:
-    """The operands as products of bytes see them, exact in float64; gradients of y stay as they are."""
+    """The operands as int8 products see them, exact in float64; gradients of y are unchanged."""
     return Tensors(_exact(data.x), _exact(data.w), data.g)
 
 

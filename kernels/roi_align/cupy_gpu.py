@@ -1,7 +1,6 @@
-"""RoIAlign on a GPU: roi_align.cu, compiled for the device when first used, on the stream that the caller works on.
+"""RoIAlign on a GPU: roi_align.cu, compiled at first use, on the current stream.
 
-The gradient is summed by the pixel that it belongs to, not by the region that it comes from: no sum is atomic, so the
-results of two runs are the same.
+The gradient is summed by target pixel, not by source region: no sum is atomic, so results are reproducible.
 """
 
 from collections.abc import Callable
@@ -19,14 +18,14 @@ DEVICES = ("cuda",)
 
 POOL = Program("roi_align/roi_align.cu", "pool", fused_multiply_add=False)
 SPREAD = Program("roi_align/roi_align.cu", "spread", fused_multiply_add=False)
-GROUP = 32  # regions whose reach is known as the bits of a word
+GROUP = 32  # regions that one word of bits covers
 _TAP = 16  # bytes
-THREADS = 256  # of a block
+THREADS = 256  # threads of a block
 Memory = tuple[np.uint64, ...]
 
 
 def programs(target: Target) -> tuple[Program, ...]:
-    """All that is launched on such a GPU."""
+    """All kernels launched on such a GPU."""
     return POOL, SPREAD
 
 
@@ -41,9 +40,9 @@ def forward(
     out: torch.Tensor,
     threads: int = 1,
 ) -> None:
-    """Fill out [B, R, side, side, C] from features [B, H, W, C] where a region's level is `own`.
+    """Fill out [B, R, side, side, C] from features [B, H, W, C] for regions whose level is `own`.
 
-    All are of the same GPU and in one piece; it is put on torch's current stream and not waited for.
+    All tensors are contiguous and on one GPU; the kernel is enqueued on torch's current stream without waiting.
     """
     check(features.shape, regions.shape, level.shape, out.shape, samples)
     if out.numel():
@@ -62,7 +61,9 @@ def backward(
     into: torch.Tensor,
     threads: int = 1,
 ) -> None:
-    """Add to `into` [B, H, W, C], the gradient of the features, what follows from that of `out`. As `forward`."""
+    """Add to `into` [B, H, W, C], the gradient of the features, the contribution of the gradient of `out`; as
+    `forward`.
+    """
     check(into.shape, regions.shape, level.shape, gradient.shape, samples)
     if gradient.numel():
         numbers = (own, scale, *level.shape, *into.shape[1:], side, samples)
@@ -72,7 +73,7 @@ def backward(
 def pooling(
     memory: Memory, own: int, scale: float, images: int, number: int, *sizes: int, threads: int = THREADS
 ) -> Launch:
-    """`forward`, for features, regions, levels and result in memory; sizes are H, W, C, side and samples."""
+    """Launch of `forward`, for features, regions, levels and result in memory; sizes are H, W, C, side and samples."""
     *given, out = memory
     arguments = (*given, np.int32(own), np.float64(scale), *map(np.int32, sizes), out)
     return Launch(POOL, (number, images, 1), threads, 2 * sizes[-2] * sizes[-1] * _TAP, arguments)
@@ -81,7 +82,7 @@ def pooling(
 def spreading(
     memory: Memory, own: int, scale: float, images: int, number: int, *sizes: int, threads: int = THREADS
 ) -> Launch:
-    """`backward`, for the gradient of `out`, regions, levels and `into` in memory; sizes as of `pooling`."""
+    """Launch of `backward`, for the gradient of `out`, regions, levels and `into`; sizes as in `pooling`."""
     *given, into = memory
     height, width, channels, side, _ = sizes
     block = min(threads, -(-channels // GROUP) * GROUP)

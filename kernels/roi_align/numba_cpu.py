@@ -1,7 +1,7 @@
-"""RoIAlign on CPUs: all channels of a pixel are one vector, and pixels that several samples of a bin see weigh once.
+"""RoIAlign on CPUs, vectorised over channels; pixels that several samples of a bin see are merged.
 
-Forward, threads share the regions out; backward, where regions overlap, each has images or channels of its own. So
-what is added to a number is added in one order, and the result does not depend on the threads.
+Threads divide regions in the forward pass, images or channels in the backward pass, where regions overlap. Each number
+is therefore summed in one order, and the result does not depend on the number of threads.
 """
 
 from typing import Any
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..cpu.compiled import compiled
-from ..cpu.parallel import in_team
+from ..cpu.parallel import parallel_for
 from ..spec import Float32
 from . import Levels, Regions, check
 
 PROVIDER = "custom"
 DEVICES = ("cpu",)
 
-_TOGETHER = 4  # pixels that are weighed at a time: sums are then read and written a quarter as often
-_LEAST_CHANNELS = 16  # of a thread: a line of the cache
+_TOGETHER = 4  # pixels that are added at a time, which reads and writes sums a quarter as often
+_LEAST_CHANNELS = 16  # of a thread: a cache line
 
 
 def forward(
@@ -31,7 +31,7 @@ def forward(
     out: Float32,
     threads: int = 1,
 ) -> None:
-    """Fill out [B, R, side, side, C] from features [B, H, W, C] where a region's level is `own`; both in one piece."""
+    """Fill out [B, R, side, side, C] from features [B, H, W, C] for regions whose level is `own`; both contiguous."""
     check(features.shape, regions.shape, level.shape, out.shape, samples)
     assert features.flags.c_contiguous and out.flags.c_contiguous and out.shape[2] == side
     if out.size:
@@ -49,7 +49,9 @@ def backward(
     into: Float32,
     threads: int = 1,
 ) -> None:
-    """Add to `into` [B, H, W, C], the gradient of the features, what follows from that of `out`; both in one piece."""
+    """Add to `into` [B, H, W, C], the gradient of the features, the contribution of the gradient of `out`; both
+    contiguous.
+    """
     check(into.shape, regions.shape, level.shape, gradient.shape, samples)
     assert gradient.flags.c_contiguous and into.flags.c_contiguous and gradient.shape[2] == side
     if gradient.size:
@@ -59,7 +61,7 @@ def backward(
 
 @compiled
 def _taps(size: Any, low: Any, high: Any, scale: Any, samples: Any, pixel: Any, weight: Any, count: Any) -> None:
-    """Pixels of each bin along one side and their weights, [side, 2 samples], and how many there are of them."""
+    """Pixels of each bin along one side and their weights, [side, 2 samples], and their number."""
     side = len(count)
     for bin_ in range(side):
         count[bin_] = 0
@@ -75,7 +77,7 @@ def _taps(size: Any, low: Any, high: Any, scale: Any, samples: Any, pixel: Any, 
 
 @compiled
 def _add(place: Any, share: Any, pixel: Any, weight: Any, bin_: Any, count: Any) -> None:
-    """Take a pixel in, or add to its weight."""
+    """Add a pixel, or its weight to a known one."""
     for known in range(count[bin_]):
         if pixel[known] == place:
             weight[known] += share
@@ -86,7 +88,7 @@ def _add(place: Any, share: Any, pixel: Any, weight: Any, bin_: Any, count: Any)
 
 @compiled
 def _room(side: Any, samples: Any) -> Any:
-    """Memory for the taps along both sides, and for the pixels of a bin and their weights."""
+    """Arrays for the taps along both sides, and for the pixels of a bin and their weights."""
     most = 2 * samples
     along = (np.empty((side, most), np.int64), np.empty((side, most), np.float64), np.empty(side, np.int64))
     across = (np.empty((side, most), np.int64), np.empty((side, most), np.float64), np.empty(side, np.int64))
@@ -101,7 +103,7 @@ def _both_taps(height: Any, width: Any, region: Any, scale: Any, samples: Any, a
 
 @compiled
 def _bin(along: Any, across: Any, i: Any, j: Any, width: Any, places: Any, weights: Any) -> Any:
-    """Numbers and weights of the pixels of a bin; filled up with weights of 0 to a multiple of those taken together."""
+    """Indices and weights of the pixels of a bin, padded with weight 0 to a multiple of _TOGETHER."""
     count = 0
     for a in range(along[2][i]):
         for b in range(across[2][j]):
@@ -117,7 +119,7 @@ def _bin(along: Any, across: Any, i: Any, j: Any, width: Any, places: Any, weigh
 def _forward(
     threads: Any, features: Any, regions: Any, level: Any, own: Any, scale: Any, samples: Any, out: Any
 ) -> None:
-    in_team(_pooled, threads, (threads, features, regions, level, own, scale, samples, out))
+    parallel_for(_pooled, threads, (threads, features, regions, level, own, scale, samples, out))
 
 
 @compiled
@@ -158,7 +160,7 @@ def _pool(pixels: Any, width: Any, along: Any, across: Any, places: Any, weights
 
 @compiled
 def _mix(pixels: Any, places: Any, weights: Any, target: Any) -> None:
-    """Add four pixels, weighed."""
+    """Add four weighted pixels."""
     a, b, c, d = pixels[places[0]], pixels[places[1]], pixels[places[2]], pixels[places[3]]
     of_a, of_b, of_c, of_d = weights[0], weights[1], weights[2], weights[3]
     for channel in range(len(target)):
@@ -178,7 +180,7 @@ def _backward(
     samples: Any,
     into: Any,
 ) -> None:
-    in_team(_spread_out, threads, (threads, slabs, gradient, regions, level, own, scale, samples, into))
+    parallel_for(_spread_out, threads, (threads, slabs, gradient, regions, level, own, scale, samples, into))
 
 
 @compiled
@@ -194,7 +196,7 @@ def _spread_out(
     samples: Any,
     into: Any,
 ) -> None:
-    """The images, or the channels of images, of one thread."""
+    """The images, or channels of images, of one thread."""
     images, number, side = gradient.shape[0], gradient.shape[1], gradient.shape[2]
     height, width, channels = into.shape[1], into.shape[2], into.shape[3]
     along, across, places, weights = _room(side, samples)

@@ -16,7 +16,7 @@ def forward(
     samples: int,
     out: Float32 | Float64,
 ) -> None:
-    """Fill out [B, R, side, side, C] from features [B, H, W, C] where a region's level is `own`."""
+    """Fill out [B, R, side, side, C] from features [B, H, W, C] for regions whose level is `own`."""
     check(features.shape, regions.shape, level.shape, out.shape, samples)
     for image, region in np.argwhere(level == own):
         rows, columns = matrices(features.shape[1:3], regions[image, region], scale, side, samples)
@@ -34,7 +34,7 @@ def backward(
     samples: int,
     into: Float32 | Float64,
 ) -> None:
-    """Add to `into` [B, H, W, C], the gradient of the features, what follows from that of `out`."""
+    """Add to `into` [B, H, W, C], the gradient of the features, the contribution of the gradient of `out`."""
     check(into.shape, regions.shape, level.shape, gradient.shape, samples)
     for image, region in np.argwhere(level == own):
         rows, columns = matrices(into.shape[1:3], regions[image, region], scale, side, samples)

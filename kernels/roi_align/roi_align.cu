@@ -1,21 +1,21 @@
-// RoIAlign with the channels last, and its gradient: the arithmetic of __init__.py, positions in double, sums in float.
-// Both directions write each number once, in one order, without atomic sums: results are the same every time. The host
-// learns nothing of where the regions lie.
+// RoIAlign, channels last, and its gradient: the arithmetic of __init__.py, positions in double, sums in float. Both
+// directions write each number once, in a fixed order, without atomic sums, so results are reproducible. The regions
+// stay on the GPU.
 #include "ptx.cuh"
 
-#define GROUP 32  // regions whose reach is known as the bits of a word
+#define GROUP 32  // regions that one word of bits covers
 
 struct Tap {
     int before, after;        // pixels
-    float of_before, of_after;  // their weights; both 0 where the sample lies outside
+    float of_before, of_after;  // weights; both 0 if the sample lies outside
 };
 
 struct Line {
-    double first, step;  // a sample of bin b, fraction f of it, lies at first + (b + f) * step
+    double first, step;  // sample of bin b at fraction f: first + (b + f) * step
     int size;
 };
 
-WORD Line line_of(float low, float high, double scale, int side, int size)
+DEVICE Line line_of(float low, float high, double scale, int side, int size)
 {
     Line line;
     line.first = static_cast<double>(low) * scale - 0.5;
@@ -24,7 +24,7 @@ WORD Line line_of(float low, float high, double scale, int side, int size)
     return line;
 }
 
-WORD Tap tap_of(const Line &line, int bin, int sample, int samples)
+DEVICE Tap tap_of(const Line &line, int bin, int sample, int samples)
 {
     Tap tap = {0, 0, 0.0f, 0.0f};
     const double point = line.first + (bin + (sample + 0.5) / samples) * line.step;
@@ -39,8 +39,8 @@ WORD Tap tap_of(const Line &line, int bin, int sample, int samples)
     return tap;
 }
 
-// What a pixel weighs in a bin along one side.
-WORD float weight_of(const Line &line, int bin, int samples, int pixel)
+// Weight of a pixel in a bin along one side.
+DEVICE float weight_of(const Line &line, int bin, int samples, int pixel)
 {
     float weight = 0.0f;
     for (int sample = 0; sample < samples; ++sample) {
@@ -51,15 +51,15 @@ WORD float weight_of(const Line &line, int bin, int samples, int pixel)
     return weight;
 }
 
-// Whether a region's samples may weigh a pixel; false only where none does.
-WORD bool reaches(const Line &line, int side, int pixel)
+// Whether samples of a region may weight a pixel; false only if none does.
+DEVICE bool reaches(const Line &line, int side, int pixel)
 {
     const double last = line.first + side * line.step;
     const double low = line.first < last ? line.first : last, high = line.first < last ? last : line.first;
     return pixel >= low - 2.0 && pixel <= high + 2.0;
 }
 
-WORD float sample_of(const float *pixels, int width, int channels, const Tap &row,
+DEVICE float sample_of(const float *pixels, int width, int channels, const Tap &row,
                                            const Tap &column)
 {
     const float *above = pixels + static_cast<long long>(row.before) * width * channels;
@@ -84,7 +84,7 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
     const int points = side * samples;
     for (int k = threadIdx.x; k < 2 * points; k += blockDim.x)
         taps[k] = tap_of(k < points ? rows : columns, k % points / samples, k % samples, samples);
-    wait_for_block();
+    sync_block();
     const float *pixels = features + static_cast<long long>(blockIdx.y) * height * width * channels;
     float *target = out + region * side * side * channels;
     for (int k = threadIdx.x; k < side * side * channels; k += blockDim.x) {
@@ -98,8 +98,8 @@ extern "C" __global__ void pool(const float *features, const float *regions, con
     }
 }
 
-// Weights of a pixel in the rows of a region's bins, then in their columns: shared out among the threads.
-WORD void weigh(const float *box, double scale, int side, int samples, int height, int width, int y,
+// Weights of a pixel in the rows, then in the columns, of the bins of a region; threads divide them.
+DEVICE void weigh(const float *box, double scale, int side, int samples, int height, int width, int y,
                                       int x, float *weights)
 {
     const Line rows = line_of(box[0], box[2], scale, side, height);
@@ -108,8 +108,8 @@ WORD void weigh(const float *box, double scale, int side, int samples, int heigh
         weights[k] = k < side ? weight_of(rows, k, samples, y) : weight_of(columns, k - side, samples, x);
 }
 
-// The sum over a region's bins of one channel.
-WORD float weighed(const float *bins, int channels, int side, const float *weights)
+// Sum over the bins of a region, for one channel.
+DEVICE float weighed(const float *bins, int channels, int side, const float *weights)
 {
     float sum = 0.0f;
     for (int i = 0; i < side; ++i)
@@ -119,7 +119,7 @@ WORD float weighed(const float *bins, int channels, int side, const float *weigh
     return sum;
 }
 
-// into[image][height][width][channels] += ... A block has one pixel and blockDim.x of its channels, and looks at all
+// into[image][height][width][channels] += ... A block has one pixel and blockDim.x of its channels, and visits all
 // regions of the image. Grid: x columns, y rows, z images x parts of the channels. Memory of a block: 2 * side weights,
 // then a word for each GROUP threads.
 extern "C" __global__ void spread(const float *gradient, const float *regions, const int *level, int own, double scale,
@@ -137,7 +137,7 @@ extern "C" __global__ void spread(const float *gradient, const float *regions, c
     float sum = 0.0f;
     for (int first = 0; first < number; first += threads) {
         if (thread < groups) reached[thread] = 0;
-        wait_for_block();
+        sync_block();
         const int own_region = first + thread;
         if (own_region < number && levels[own_region] == own) {
             const float *box = boxes + 4 * own_region;
@@ -145,15 +145,15 @@ extern "C" __global__ void spread(const float *gradient, const float *regions, c
                 reaches(line_of(box[1], box[3], scale, side, width), side, x))
                 set_bits(&reached[thread / GROUP], 1u << thread % GROUP);
         }
-        wait_for_block();
+        sync_block();
         for (int group = 0; group < groups; ++group)
             for (u32 left = reached[group]; left; left &= left - 1) {
                 const int region = first + group * GROUP + lowest_bit(left);
                 weigh(boxes + 4 * region, scale, side, samples, height, width, y, x, weights);
-                wait_for_block();
+                sync_block();
                 const float *of_region = bins + static_cast<long long>(region) * side * side * channels;
                 if (channel < channels) sum += weighed(of_region + channel, channels, side, weights);
-                wait_for_block();
+                sync_block();
             }
     }
     const long long pixel = (static_cast<long long>(image) * height + y) * width + x;

@@ -1,4 +1,4 @@
-"""The triad a = b + s c: what memory gives and takes. Source: McCalpin, STREAM, 1991-2007, whose bytes are counted."""
+"""Triad a = b + s c: memory bandwidth. Source: McCalpin, STREAM, 1991-2007; bytes are counted as STREAM does."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ..spec import Float64, Spec, fp32_tolerance
 
 S = 3.0
-TERMS = 2  # of an element
+TERMS = 2  # of a sum
 
 
 @dataclass(frozen=True)
@@ -18,19 +18,19 @@ class Shape:
 
 
 class Vectors(NamedTuple):
-    """What is read."""
+    """The operands."""
 
     b: Float64
     c: Float64
 
 
 def operations(shape: Shape) -> int:
-    """FLOP: a multiplication and an addition an element."""
+    """Operations: one multiplication and one addition an element."""
     return 2 * shape.length
 
 
 def nbytes(shape: Shape, direction: str = "", dtype: str = "fp64") -> int:
-    """Bytes: two vectors are read and one is written; what a cache reads of it before is not counted."""
+    """Bytes: two vectors read, one written; write-allocate traffic is not counted."""
     return 3 * shape.length * shape.itemsize
 
 

@@ -1,4 +1,4 @@
-"""The triad on a GPU, in torch's memory: 16 bytes a thread at a time, past the nearest cache."""
+"""Triad on a GPU: 16-byte accesses that bypass L1."""
 
 import torch
 
@@ -19,12 +19,12 @@ PARAMETERS = structure(("a", "u8"), ("b", "u8"), ("c", "u8"), ("s", "f8"), ("len
 
 
 def programs(target: Target) -> tuple[Program, ...]:
-    """All that is launched on such a GPU."""
+    """All kernels launched on such a GPU."""
     return stream.programs("triad", target)
 
 
 def launch(a: int, b: int, c: int, dtype: str, length: int, processors: int) -> Launch:
-    """The kernel for vectors at these addresses, of a type of NumPy."""
+    """The launch for vectors at these addresses, of a NumPy type."""
     given = parameters(PARAMETERS, a=a, b=b, c=c, s=S, length=length)
     return stream.launch("triad", dtype, length, processors, given)
 

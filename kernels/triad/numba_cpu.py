@@ -1,4 +1,4 @@
-"""The triad on all threads; what is written goes past the caches, so that nothing is read before it is overwritten."""
+"""Triad on all threads, with non-temporal stores, which avoid reading a line before it is overwritten."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ..arrays import poisoned, prepared
 from ..cpu.compiled import compiled
 from ..cpu.load_store import bytes_of, read, write
 from ..cpu.packing import LINE
-from ..cpu.parallel import in_team
+from ..cpu.parallel import parallel_for
 from ..cpu.simd import I32, Code, instruction
 from ..providers import Prepared
 from . import S, Shape, Vectors
@@ -20,11 +20,11 @@ DEVICES = ("cpu",)
 
 @instruction
 def _triad_vector(typingctx: Any, s: Any, a: Any, b: Any, c: Any) -> Any:
-    """a = b + s c for a vector; a is a multiple of a register's bytes."""
+    """a = b + s c for a vector; a must be aligned to a register."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         code = Code(builder, s)
-        factor, (target, first, second) = code.spread(arguments[0]), (code.pointer(x) for x in arguments[1:])
+        factor, (target, first, second) = code.splat(arguments[0]), (code.pointer(x) for x in arguments[1:])
         value = code.multiply_add(code.load(second, 0), factor, code.load(first, 0))
         stored = builder.store(value, code.at(target, 0, code.vector))
         stored.align = LINE
@@ -50,18 +50,18 @@ def _triad(s: Any, a: Any, b: Any, c: Any, count: Any) -> None:
 
 @compiled
 def _triad_on_threads(threads: Any, s: Any, a: Any, b: Any, c: Any, count: Any) -> None:
-    in_team(_triad_share, threads, (s, a, b, c, (count + threads - 1) // threads, count))
+    parallel_for(_triad_part, threads, (s, a, b, c, (count + threads - 1) // threads, count))
 
 
 @compiled
-def _triad_share(thread: Any, s: Any, a: Any, b: Any, c: Any, share: Any, count: Any) -> None:
-    first = min(thread * share, count)
+def _triad_part(thread: Any, s: Any, a: Any, b: Any, c: Any, part: Any, count: Any) -> None:
+    first = min(thread * part, count)
     at = first * bytes_of(s)
-    _triad(s, a + at, b + at, c + at, min(share, count - first))
+    _triad(s, a + at, b + at, c + at, min(part, count - first))
 
 
 def triad(a: Any, b: Any, c: Any, s: float, threads: int = 1) -> None:
-    """a = b + s c, arrays of NumPy in one piece, float32 or float64."""
+    """a = b + s c for contiguous NumPy arrays of float32 or float64."""
     _triad_on_threads(threads, a.dtype.type(s), a.ctypes.data, b.ctypes.data, c.ctypes.data, len(a))
 
 

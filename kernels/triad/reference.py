@@ -17,7 +17,7 @@ def triad(b: Any, c: Any, s: float) -> Any:
 
 
 def compared(a: Any, data: Vectors, shape: Shape, tolerance: float) -> Iterator[Compared]:
-    """`a` in blocks beside what it must be; tolerance is that of two terms."""
+    """Blocks of `a` with their exact values; tolerance is that of two terms."""
     for first in range(0, shape.length, BLOCK_ELEMENTS):
         part = slice(first, first + BLOCK_ELEMENTS)
         b, c = data.b[part], data.c[part]

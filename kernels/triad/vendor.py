@@ -14,7 +14,7 @@ DEVICES = ("cpu", "cuda")
 
 
 def triad(a: Any, b: Any, c: Any, s: float) -> None:
-    """a = b + s c, arrays of NumPy."""
+    """a = b + s c for NumPy arrays."""
     torch.add(torch.from_numpy(b), torch.from_numpy(c), alpha=s, out=torch.from_numpy(a))
 
 

@@ -5,10 +5,10 @@
 
 #include "block.h"
 
-#define WORD static inline
+#define DEVICE static inline
 #define METHOD inline
-#define UNROLLED
-#define ROLLED
+#define UNROLL
+#define NO_UNROLL
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -17,15 +17,15 @@
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 
-WORD u8 *shared_memory() { return host::own_block().memory; }
-WORD u32 shared_address(const void *place)
+DEVICE u8 *shared_memory() { return host::own_block().memory; }
+DEVICE u32 shared_address(const void *place)
 {
     const auto from_first = static_cast<const u8 *>(place) - host::own_block().memory;
     return static_cast<u32>(from_first) + host::FIRST_ADDRESS + (host::current->rank << host::BLOCK_BIT);
 }
 
 // Copies land when they are waited for, or at once.
-template <int BYTES> WORD void copy_async(u32 target, const void *source, bool valid)
+template <int BYTES> DEVICE void copy_async(u32 target, const void *source, bool valid)
 {
     u8 *place = host::shared(target, BYTES);
     if (reinterpret_cast<uintptr_t>(source) % BYTES)
@@ -41,60 +41,60 @@ template <int BYTES> WORD void copy_async(u32 target, const void *source, bool v
         host::own_block().copies[host::current->number].open.push_back(copy);
 }
 
-WORD void commit_copies()
+DEVICE void commit_copies()
 {
     host::Copies &own = host::own_block().copies[host::current->number];
     own.groups.push_back(std::move(own.open));
     own.open.clear();
 }
 
-template <int LEFT> WORD void wait_for_copies()
+template <int LEFT> DEVICE void wait_for_copies()
 {
     auto &groups = host::own_block().copies[host::current->number].groups;
     for (; groups.size() > LEFT; groups.pop_front())
         for (const auto &copy : groups.front()) copy();
 }
 
-template <class T> WORD T load_shared(u32 address)
+template <class T> DEVICE T load_shared(u32 address)
 {
     T value;
     memcpy(&value, host::shared(address, sizeof(T)), sizeof(T));
     return value;
 }
 
-template <class T> WORD void store_shared(u32 address, const T &value)
+template <class T> DEVICE void store_shared(u32 address, const T &value)
 {
     u8 *place = host::shared(address, sizeof(T));
     memcpy(place, &value, sizeof(T));
     host::note_writing(place, sizeof(T));
 }
 
-template <class T> WORD const T *whole(const T *place)
+template <class T> DEVICE const T *whole(const T *place)
 {
     static_assert(sizeof(T) == 16, "four words");
     if (reinterpret_cast<uintptr_t>(place) % 16) host::fail("16 bytes of memory from between");
     return place;
 }
-template <class T> WORD T load_streamed(const T *place)
+template <class T> DEVICE T load_streamed(const T *place)
 {
     T value;
     memcpy(&value, whole(place), 16);
     return value;
 }
-template <class T> WORD void store_streamed(T *place, const T &value)
+template <class T> DEVICE void store_streamed(T *place, const T &value)
 {
     whole(place);
     memcpy(place, &value, 16);
 }
 
-WORD void load_matrices(u32 (&value)[4], u32 address)
+DEVICE void ldmatrix(u32 (&value)[4], u32 address)
 {
     const auto shown = host::exchange(&address, 1);
     const int lane = host::current->number % host::LANES;
     for (int i = 0; i < 4; ++i) memcpy(&value[i], host::shared(shown[8 * i + lane / 4][0], 16) + lane % 4 * 4, 4);
 }
 
-WORD void load_matrices_transposed(u32 (&value)[4], u32 address)
+DEVICE void ldmatrix_transposed(u32 (&value)[4], u32 address)
 {
     const auto shown = host::exchange(&address, 1);
     const int lane = host::current->number % host::LANES;
@@ -106,36 +106,36 @@ WORD void load_matrices_transposed(u32 (&value)[4], u32 address)
     }
 }
 
-WORD float as_float(u32 bits)
+DEVICE float as_float(u32 bits)
 {
     float value;
     memcpy(&value, &bits, 4);
     return value;
 }
 
-WORD u32 as_bits(float value)
+DEVICE u32 as_bits(float value)
 {
     u32 bits;
     memcpy(&bits, &value, 4);
     return bits;
 }
 
-WORD float from_bf16(u16 bits) { return as_float(static_cast<u32>(bits) << 16); }
+DEVICE float from_bf16(u16 bits) { return as_float(static_cast<u32>(bits) << 16); }
 
-WORD u16 to_bf16(float value)
+DEVICE u16 to_bf16(float value)
 {
     const u32 bits = as_bits(value);
     return value != value ? 0x7fff : static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-WORD float from_fp16(u16 bits)
+DEVICE float from_fp16(u16 bits)
 {
     _Float16 value;
     memcpy(&value, &bits, 2);
     return static_cast<float>(value);
 }
 
-WORD u16 to_fp16(float value)
+DEVICE u16 to_fp16(float value)
 {
     const _Float16 half = static_cast<_Float16>(value);
     u16 bits;
@@ -143,16 +143,16 @@ WORD u16 to_fp16(float value)
     return bits;
 }
 
-WORD u32 to_bf16_pair(float first, float second) { return to_bf16(first) | static_cast<u32>(to_bf16(second)) << 16; }
-WORD u32 to_fp16_pair(float first, float second) { return to_fp16(first) | static_cast<u32>(to_fp16(second)) << 16; }
+DEVICE u32 to_bf16_pair(float first, float second) { return to_bf16(first) | static_cast<u32>(to_bf16(second)) << 16; }
+DEVICE u32 to_fp16_pair(float first, float second) { return to_fp16(first) | static_cast<u32>(to_fp16(second)) << 16; }
 
 // What is infinite or no number stays so.
-WORD u32 to_tf32(u32 bits) { return ~bits & 0x7f800000 ? (bits + 0x1000) & ~0x1fffu : bits; }
+DEVICE u32 to_tf32(u32 bits) { return ~bits & 0x7f800000 ? (bits + 0x1000) & ~0x1fffu : bits; }
 
 // What a number of a type is worth, from its bits.
 struct OfBf16 {
     enum { NBYTES = 2 };
-    WORD double value(const u8 *at)
+    DEVICE double value(const u8 *at)
     {
         u16 bits;
         memcpy(&bits, at, 2);
@@ -161,7 +161,7 @@ struct OfBf16 {
 };
 struct OfFp16 {
     enum { NBYTES = 2 };
-    WORD double value(const u8 *at)
+    DEVICE double value(const u8 *at)
     {
         u16 bits;
         memcpy(&bits, at, 2);
@@ -170,7 +170,7 @@ struct OfFp16 {
 };
 struct OfTf32 {
     enum { NBYTES = 4 };
-    WORD double value(const u8 *at)
+    DEVICE double value(const u8 *at)
     {
         u32 bits;
         memcpy(&bits, at, 4);
@@ -179,12 +179,12 @@ struct OfTf32 {
 };
 struct OfInt8 {
     enum { NBYTES = 1 };
-    WORD double value(const u8 *at) { return static_cast<signed char>(*at); }
+    DEVICE double value(const u8 *at) { return static_cast<signed char>(*at); }
 };
 
 // Fragments as words: of A row g, g + 8 and both in the second half of the steps, lane 4 g + t having words t of the
 // row.
-template <class Of, class Sum> WORD void multiply_fragments(Sum (&c)[4], const u32 (&a)[4], u32 b0, u32 b1)
+template <class Of, class Sum> DEVICE void multiply_fragments(Sum (&c)[4], const u32 (&a)[4], u32 b0, u32 b1)
 {
     const u32 own[6] = {a[0], a[1], a[2], a[3], b0, b1};
     const auto shown = host::exchange(own, 6);
@@ -202,14 +202,14 @@ template <class Of, class Sum> WORD void multiply_fragments(Sum (&c)[4], const u
     }
 }
 
-WORD void mma_bf16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfBf16>(c, a, b0, b1); }
-WORD void mma_fp16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfFp16>(c, a, b0, b1); }
-WORD void mma_tf32(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfTf32>(c, a, b0, b1); }
-WORD void mma_int8(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfInt8>(c, a, b0, b1); }
+DEVICE void mma_bf16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfBf16>(c, a, b0, b1); }
+DEVICE void mma_fp16(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfFp16>(c, a, b0, b1); }
+DEVICE void mma_tf32(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfTf32>(c, a, b0, b1); }
+DEVICE void mma_int8(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfInt8>(c, a, b0, b1); }
 
-WORD u32 from_lane(u32 value, int lane) { return host::exchange(&value, 1)[lane][0]; }
+DEVICE u32 shuffle(u32 value, int lane) { return host::exchange(&value, 1)[lane][0]; }
 
-WORD void mma_fp64(double (&c)[4], const double (&a)[8], const double (&b)[4])
+DEVICE void mma_fp64(double (&c)[4], const double (&a)[8], const double (&b)[4])
 {
     const int lane = host::current->number % host::LANES;
     for (int four = 0; four < 4; ++four) {
@@ -227,19 +227,19 @@ WORD void mma_fp64(double (&c)[4], const double (&a)[8], const double (&b)[4])
     }
 }
 
-WORD void hold(float &) {}
-WORD void hold(double &) {}
-WORD void hold(int &) {}
+DEVICE void pin_register(float &) {}
+DEVICE void pin_register(double &) {}
+DEVICE void pin_register(int &) {}
 
-WORD u32 high_product(u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); }
-WORD void wait_for_warp()
+DEVICE u32 multiply_high(u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); }
+DEVICE void sync_warp()
 {
     const u32 nothing = 0;
     host::exchange(&nothing, 1);
 }
-WORD void wait_for_block() { host::meet(host::own_block().gate, blockDim.x, "its block"); }
-WORD void __syncthreads() { wait_for_block(); }
-WORD void set_bits(u32 *place, u32 bits) { *place |= bits; }
-WORD int lowest_bit(u32 word) { return __builtin_ctz(word); }
+DEVICE void sync_block() { host::meet(host::own_block().gate, blockDim.x, "its block"); }
+DEVICE void __syncthreads() { sync_block(); }
+DEVICE void set_bits(u32 *place, u32 bits) { *place |= bits; }
+DEVICE int lowest_bit(u32 word) { return __builtin_ctz(word); }
 
 #include "host_ptx_sm90.h"

@@ -8,54 +8,54 @@ struct Barrier {
     u32 phase : 1;
 };
 
-WORD Barrier &barrier_of(u32 address, host::Block &block)
+DEVICE Barrier &barrier_of(u32 address, host::Block &block)
 {
     return *reinterpret_cast<Barrier *>(host::shared(address, 8, block));
 }
-WORD Barrier &barrier_of(u32 address) { return *reinterpret_cast<Barrier *>(host::shared(address, 8)); }
+DEVICE Barrier &barrier_of(u32 address) { return *reinterpret_cast<Barrier *>(host::shared(address, 8)); }
 
-WORD void end_phase(Barrier &barrier)
+DEVICE void end_phase(Barrier &barrier)
 {
     if (barrier.pending || barrier.bytes) return;
     barrier.pending = barrier.expected;
     barrier.phase ^= 1;
 }
 
-WORD void arrive_at_barrier(Barrier &barrier)
+DEVICE void arrive_at_barrier(Barrier &barrier)
 {
     if (!barrier.pending) return host::fail("more arrivals at a barrier than it began with");
     --barrier.pending;
     end_phase(barrier);
 }
 
-WORD void begin_barrier(u32 barrier, u32 arrivals)
+DEVICE void init_barrier(u32 barrier, u32 arrivals)
 {
     barrier_of(barrier) = {static_cast<u16>(arrivals), static_cast<u16>(arrivals), 0, 0};
 }
-WORD void publish_barriers() {}
-WORD void publish_writes()
+DEVICE void fence_barrier_init() {}
+DEVICE void fence_async_proxy()
 {
     host::Block &block = host::own_block();
     block.copies[host::current->number].published = block.written;
 }
-WORD void arrive(u32 barrier) { arrive_at_barrier(barrier_of(barrier)); }
-WORD void arrive_at(u32 barrier, u32 block)
+DEVICE void arrive(u32 barrier) { arrive_at_barrier(barrier_of(barrier)); }
+DEVICE void arrive_remote(u32 barrier, u32 block)
 {
     if (host::ended(host::blocks[block])) host::fail("an arrival at a barrier of a block that has ended");
     arrive_at_barrier(barrier_of(barrier, host::blocks[block]));
 }
 
-WORD void arrive_and_expect(u32 barrier, u32 bytes)
+DEVICE void arrive_and_expect(u32 barrier, u32 bytes)
 {
     barrier_of(barrier).bytes += static_cast<int>(bytes);
     arrive(barrier);
 }
 
-WORD bool phase_ended(const void *barrier, unsigned int parity)
+DEVICE bool phase_ended(const void *barrier, unsigned int parity)
 {
     return static_cast<const Barrier *>(barrier)->phase != parity;
 }
-WORD void wait_for_phase(u32 barrier, u32 parity)
+DEVICE void wait_for_phase(u32 barrier, u32 parity)
 {
     host::wait_until(phase_ended, &barrier_of(barrier), parity, "a phase");
 }
@@ -68,11 +68,11 @@ struct HostMap {
     u32 box[5], swizzle, rounded;  // rounded: to tf32, on the way
 };
 
-WORD void fetch_map(const TensorMap *) {}
+DEVICE void prefetch_tensor_map(const TensorMap *) {}
 
 // The elements of a box one after the other, those outside of the tensor 0; a multiple of 16 bytes lies where the
 // swizzle of 128 bytes says.
-WORD void bring_box(u8 *memory, u32 target, const HostMap &map, int column, int row)
+DEVICE void bring_box(u8 *memory, u32 target, const HostMap &map, int column, int row)
 {
     memory -= target;
     const u8 *first = reinterpret_cast<const u8 *>(map.address);
@@ -97,7 +97,7 @@ WORD void bring_box(u8 *memory, u32 target, const HostMap &map, int column, int 
         }
 }
 
-WORD void load_box_for(u16 blocks, u32 target, const TensorMap *opaque, u32 barrier, int column, int row)
+DEVICE void tma_load_multicast(u16 blocks, u32 target, const TensorMap *opaque, u32 barrier, int column, int row)
 {
     HostMap map;
     memcpy(&map, opaque, sizeof(map));
@@ -117,21 +117,21 @@ WORD void load_box_for(u16 blocks, u32 target, const TensorMap *opaque, u32 barr
     }
 }
 
-WORD void load_box(u32 target, const TensorMap *map, u32 barrier, int column, int row)
+DEVICE void tma_load(u32 target, const TensorMap *map, u32 barrier, int column, int row)
 {
-    load_box_for(static_cast<u16>(1 << host::current->rank), target, map, barrier, column, row);
+    tma_load_multicast(static_cast<u16>(1 << host::current->rank), target, map, barrier, column, row);
 }
 
-WORD u32 block_in_cluster() { return host::current->rank; }
-WORD void wait_for_cluster()
+DEVICE u32 cluster_rank() { return host::current->rank; }
+DEVICE void sync_cluster()
 {
     host::meet(host::cluster_gate, static_cast<u32>(host::fibres.size()), "its cluster");
 }
 
-WORD host::Warpgroup &own_warpgroup() { return host::own_block().warpgroups[host::current->number / 128]; }
+DEVICE host::Warpgroup &own_warpgroup() { return host::own_block().warpgroups[host::current->number / 128]; }
 
 // All threads of the warpgroup set their registers; what they have too little of, they wait for.
-WORD void set_registers(u32 count)
+DEVICE void set_registers(u32 count)
 {
     host::Warpgroup &own = own_warpgroup();
     const u32 had = own.registers;
@@ -144,13 +144,13 @@ WORD void set_registers(u32 count)
     own.registers = count;
 }
 
-template <int COUNT> WORD void take_registers()
+template <int COUNT> DEVICE void increase_registers()
 {
     if (COUNT < own_warpgroup().registers) host::fail("fewer registers are taken than there are");
     set_registers(COUNT);
 }
 
-template <int COUNT> WORD void give_registers()
+template <int COUNT> DEVICE void decrease_registers()
 {
     if (COUNT > own_warpgroup().registers) host::fail("more registers are kept than there are");
     set_registers(COUNT);

@@ -1,9 +1,9 @@
 // On a host: products by warpgroups. See host_ptx.h.
 #pragma once
 
-WORD void begin_products() {}
+DEVICE void wgmma_fence() {}
 
-WORD void commit_products()
+DEVICE void wgmma_commit()
 {
     host::Warpgroup &own = own_warpgroup();
     const u32 group = own.committed[host::current->number % 128]++;
@@ -12,7 +12,7 @@ WORD void commit_products()
     own.open.clear();
 }
 
-WORD bool all_committed(const void *warpgroup, unsigned int count)
+DEVICE bool all_committed(const void *warpgroup, unsigned int count)
 {
     for (const u32 committed : static_cast<const host::Warpgroup *>(warpgroup)->committed)
         if (committed < count) return false;
@@ -20,7 +20,7 @@ WORD bool all_committed(const void *warpgroup, unsigned int count)
 }
 
 // The products of all four warps are done when one of them no longer has to wait.
-template <int LEFT> WORD void wait_for_products()
+template <int LEFT> DEVICE void wgmma_wait()
 {
     host::Warpgroup &own = own_warpgroup();
     const u32 committed = own.committed[host::current->number % 128], due = committed > LEFT ? committed - LEFT : 0;
@@ -71,7 +71,8 @@ struct Operand {
     }
 };
 
-template <class Of, class Sum, int COUNT> WORD void multiply_operands(Sum *d, int add, Operand a, Operand b, u32 thread)
+template <class Of, class Sum, int COUNT>
+DEVICE void multiply_operands(Sum *d, int add, Operand a, Operand b, u32 thread)
 {
     for (u32 index = 0; index < COUNT; ++index) {
         const u32 row = thread / 32 * 16 + thread % 32 / 4 + index % 4 / 2 * 8;
@@ -82,11 +83,11 @@ template <class Of, class Sum, int COUNT> WORD void multiply_operands(Sum *d, in
     }
 }
 
-template <class Of, bool A_TURNED, bool B_TURNED, class Sum, int COUNT>
-WORD void begin_product(Sum (&d)[COUNT], u64 a, u64 b, int add)
+template <class Of, bool A_TRANSPOSED, bool B_TRANSPOSED, class Sum, int COUNT>
+DEVICE void begin_product(Sum (&d)[COUNT], u64 a, u64 b, int add)
 {
     const u8 *memory = host::own_block().memory - host::FIRST_ADDRESS;
-    const Operand left = {memory, a, A_TURNED, Of::NBYTES}, right = {memory, b, B_TURNED, Of::NBYTES};
+    const Operand left = {memory, a, A_TRANSPOSED, Of::NBYTES}, right = {memory, b, B_TRANSPOSED, Of::NBYTES};
     if (!left.well_formed() || !right.well_formed()) host::fail("a descriptor that tensor cores do not take");
     Sum *sums = d;
     const u32 thread = host::current->number % 128;
@@ -100,7 +101,7 @@ WORD void begin_product(Sum (&d)[COUNT], u64 a, u64 b, int add)
 }
 
 #define WGMMA(name, Of, Sum)                                                                                           \
-    template <bool A, bool B, int COUNT> WORD void name(Sum(&d)[COUNT], u64 a, u64 b, int add)                         \
+    template <bool A, bool B, int COUNT> DEVICE void name(Sum(&d)[COUNT], u64 a, u64 b, int add)                       \
     {                                                                                                                  \
         begin_product<Of, A, B>(d, a, b, add);                                                                         \
     }

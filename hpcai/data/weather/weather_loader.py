@@ -128,6 +128,6 @@ class Loader:
 
 def _transformed_and_normalised(fields: Fields, turns: Transforms, data: Weather, out: Fields) -> None:
     """Transform and normalise into out [n, H, W, 16] in one pass; 16-bit fields are converted to fp32 first."""
-    from hpcai.kernels.normalise.numba_cpu import turn
+    from hpcai.kernels.normalise.numba_cpu import transform_and_normalise
 
-    turn(fields.astype(np.float32, copy=False), turns, SIGNS, data.mean, data.std, out)
+    transform_and_normalise(fields.astype(np.float32, copy=False), turns, SIGNS, data.mean, data.std, out)

@@ -1,32 +1,32 @@
-"""A correlation of few channels in Numba: row by row of outputs, tiles slide along rows of the source that are copied.
+"""Direct convolution for few channels: tiles of neighbouring pixels slide along source rows in a circular buffer.
 
-Channels fill lines of the cache, and a row has pixels for a tile. Threads share the rows of outputs out.
+Channels must fill whole cache lines, and a row must have enough pixels for a tile. Threads divide the output rows.
 """
 
 from typing import Any, NamedTuple
 
-from ...cpu.blocking import share_of
+from ...cpu.blocking import largest_part
 from ...cpu.compiled import compiled
 from ...cpu.epilogue import Epilogue, finish, no_epilogue
-from ...cpu.function_pointer import address_of, call_at
+from ...cpu.function_pointer import call_pointer, function_pointer
 from ...cpu.load_store import bytes_of, read, write
 from ...cpu.macrokernel import sliver_width
 from ...cpu.microkernel import WORD
 from ...cpu.packing import Matrix, pack_slivers
-from ...cpu.parallel import in_team
-from ...cpu.simd import LINE, OWN, VECTORS
+from ...cpu.parallel import parallel_for
+from ...cpu.simd import HOST, LINE, VECTORS
 from ...cpu.workspace import workspace
 from .direct_microkernel import ENTRY, HEIGHTS, multiply_pixels
-from .geometry import Computation, Correlation, moved
-from .row_buffer import Ring, fill_row, nbytes_of, place_of, ring_of
+from .geometry import Computation, Correlation, shifted
+from .row_buffer import RowBuffer, buffer_nbytes, fill_row, row_buffer, tap_offset
 
-MOST = 2**18  # bytes of the weights, and of the rows that are copied: they stay in the second cache
-LEAST = HEIGHTS[1][-1]  # pixels of the lowest tile
-_share = compiled(share_of)
+MOST_NBYTES = 2**18  # bytes of the weights and of the row buffer: they must stay in L2
+LEAST_OUTPUTS = HEIGHTS[1][-1]  # pixels of the lowest tile
+_part_size = compiled(largest_part)
 
 
 class Tiles(NamedTuple):
-    """Of a row: so many tiles of so many pixels, of which all but the first few have one less."""
+    """Tiles of an output row: `number` tiles of `height` pixels; all but the first `full` have one pixel less."""
 
     number: int
     height: int
@@ -34,7 +34,9 @@ class Tiles(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Of a thread: `Tiles` of whole slivers and of one vector; bytes to its parts, the first is weights."""
+    """Plan of a thread: `Tiles` of whole slivers and of one vector, and offsets in the workspace; the weights come
+    first.
+    """
 
     wide_number: int
     wide_height: int
@@ -42,53 +44,55 @@ class Plan(NamedTuple):
     narrow_number: int
     narrow_height: int
     narrow_full: int
-    places: int
+    tap_offsets: int
     entries: int
-    ring: int
+    buffer: int
     nbytes: int
 
 
-def slides(work: Correlation, size: int) -> bool:
-    """Whether `slide` computes a correlation of numbers of `size` bytes."""
-    lines = work.source.channels * size % LINE == 0 and work.target.channels * size % OWN.nbytes == 0
+def fits_direct(work: Correlation, size: int) -> bool:
+    """Whether `plan_direct` supports a correlation of numbers of `size` bytes."""
+    lines = work.source.channels * size % LINE == 0 and work.target.channels * size % HOST.nbytes == 0
     taps, outputs = work.vertical.taps * work.horizontal.taps, work.horizontal.outputs
-    if not (lines and taps and outputs >= LEAST and work.vertical.apart > 0):
+    if not (lines and taps and outputs >= LEAST_OUTPUTS and work.vertical.dilation > 0):
         return False
-    plan = _plan(work, ring_of(0, work, size), size)
-    return plan.nbytes <= MOST
+    plan = _plan(work, row_buffer(0, work, size), size)
+    return plan.nbytes <= MOST_NBYTES
 
 
-def slide(work: Correlation, one: Any, threads: int) -> Computation:
-    """What fills the target of a correlation that slides, whose numbers are like `one`."""
-    ring = ring_of(0, work, one.itemsize)
-    plan = _plan(work, ring, one.itemsize)
-    nothing = no_epilogue(one)
+def plan_direct(work: Correlation, one: Any, threads: int) -> Computation:
+    """The function that fills the target of a correlation, for numbers of the type of `one`."""
+    buffer = row_buffer(0, work, one.itemsize)
+    plan = _plan(work, buffer, one.itemsize)
+    identity = no_epilogue(one)
 
-    def compute(source: int, weights: int, target: int, then: Epilogue | None = nothing) -> None:
-        here, memory = moved(work, source, weights, target), workspace(threads * plan.nbytes)
+    def compute(source: int, weights: int, target: int, epilogue: Epilogue | None = identity) -> None:
+        here, memory = shifted(work, source, weights, target), workspace(threads * plan.nbytes)
         if threads == 1:
-            _slide(one, here, ring, plan, 0, work.images * work.vertical.outputs, memory, then)
+            _compute_rows(one, here, buffer, plan, 0, work.images * work.vertical.outputs, memory, epilogue)
         else:
-            each = address_of(_slide, one, here, ring, plan, 0, 0, memory, then)
-            _slide_on_threads(each, threads, one, here, ring, plan, memory, then)
+            pointer = function_pointer(_compute_rows, one, here, buffer, plan, 0, 0, memory, epilogue)
+            _compute_on_threads(pointer, threads, one, here, buffer, plan, memory, epilogue)
 
     return compute
 
 
-def _plan(work: Correlation, ring: Ring, size: int) -> Plan:
-    width = VECTORS * OWN.nbytes
+def _plan(work: Correlation, buffer: RowBuffer, size: int) -> Plan:
+    width = VECTORS * HOST.nbytes
     filters = -(-work.target.channels * size // width) * width
     taps = work.vertical.taps * work.horizontal.taps
     lines = taps * (work.source.channels * size // LINE)
-    places = lines * LINE * filters // size
-    entries = places + lines * WORD
+    tap_offsets = lines * LINE * filters // size
+    entries = tap_offsets + lines * WORD
     rows = -(-(entries + lines * ENTRY * WORD) // LINE) * LINE
     outputs = work.horizontal.outputs
-    return Plan(*_tiles(VECTORS, outputs), *_tiles(1, outputs), places, entries, rows, rows + nbytes_of(ring))
+    return Plan(
+        *_tiles(VECTORS, outputs), *_tiles(1, outputs), tap_offsets, entries, rows, rows + buffer_nbytes(buffer)
+    )
 
 
 def _tiles(vectors: int, outputs: int) -> Tiles:
-    """Those that compute the fewest pixels twice, and of these the tallest: low tiles are slower."""
+    """The tiles that compute the fewest pixels twice, and among those the tallest, as low tiles are slower."""
 
     def of(height: int) -> Tiles:
         number = -(-outputs // height)
@@ -100,48 +104,52 @@ def _tiles(vectors: int, outputs: int) -> Tiles:
 
 
 @compiled
-def _slide_on_threads(
-    each: Any, threads: Any, like: Any, work: Any, ring: Any, plan: Any, memory: Any, then: Any
+def _compute_on_threads(
+    pointer: Any, threads: Any, like: Any, work: Any, buffer: Any, plan: Any, memory: Any, epilogue: Any
 ) -> None:
-    tall = _share(work.images * work.vertical.outputs, threads, 1)
-    in_team(_slide_share, threads, (each, tall, like, work, ring, plan, memory, then))
+    tall = _part_size(work.images * work.vertical.outputs, threads, 1)
+    parallel_for(_compute_part, threads, (pointer, tall, like, work, buffer, plan, memory, epilogue))
 
 
 @compiled
-def _slide_share(
-    thread: Any, each: Any, tall: Any, like: Any, work: Any, ring: Any, plan: Any, memory: Any, then: Any
+def _compute_part(
+    thread: Any, pointer: Any, tall: Any, like: Any, work: Any, buffer: Any, plan: Any, memory: Any, epilogue: Any
 ) -> None:
     rows = work.images * work.vertical.outputs
     if thread * tall < rows:
-        own, high = memory + thread * plan.nbytes, min(tall, rows - thread * tall)
-        call_at(_slide, each, (like, work, ring, plan, thread * tall, high, own, then))
+        thread_memory, high = memory + thread * plan.nbytes, min(tall, rows - thread * tall)
+        call_pointer(_compute_rows, pointer, (like, work, buffer, plan, thread * tall, high, thread_memory, epilogue))
 
 
 @compiled
-def _slide(like: Any, work: Any, ring: Any, plan: Any, first: Any, count: Any, memory: Any, then: Any) -> None:
-    """Some rows of outputs, by one thread."""
+def _compute_rows(
+    like: Any, work: Any, buffer: Any, plan: Any, first: Any, count: Any, memory: Any, epilogue: Any
+) -> None:
+    """Some output rows, by one thread."""
     target, outputs = work.target, work.horizontal.outputs
-    own = Ring(memory + plan.ring, ring.rows, ring.row, ring.line, ring.phase, ring.pixels, ring.first)
+    thread_buffer = RowBuffer(
+        memory + plan.buffer, buffer.rows, buffer.row, buffer.line, buffer.phase, buffer.pixels, buffer.first
+    )
     _pack(like, work, memory)
-    _write_places(like, work, own, memory + plan.places)
+    _write_tap_offsets(like, work, thread_buffer, memory + plan.tap_offsets)
     vertical, filled = work.vertical, 0
     for row in range(first, first + count):
         image, output = divmod(row, vertical.outputs)
-        begin = output * vertical.step + vertical.start
-        end = begin + (vertical.taps - 1) * vertical.apart + 1
+        begin = output * vertical.stride + vertical.start
+        end = begin + (vertical.taps - 1) * vertical.dilation + 1
         filled = max(0, begin) if output == 0 or row == first else max(filled, begin)
         for y in range(filled, min(end, vertical.size)):
-            fill_row(like, work, own, image, y)
+            fill_row(like, work, thread_buffer, image, y)
         filled = max(filled, end)
-        entries = _write_entries(like, work, own, begin, memory + plan.places, memory + plan.entries)
-        _multiply(like, work, own, plan, image, output, entries, memory, _after(work, image, filled))
+        entries = _write_entries(like, work, thread_buffer, begin, memory + plan.tap_offsets, memory + plan.entries)
+        _multiply(like, work, thread_buffer, plan, image, output, entries, memory, _next_row(work, image, filled))
         made = target.address + image * target.image + output * target.row
-        finish(like, then, made, outputs, target.pixel, 0, target.channels)
+        finish(like, epilogue, made, outputs, target.pixel, 0, target.channels)
 
 
 @compiled
-def _after(work: Any, image: Any, y: Any) -> Any:
-    """Where the row of the source that will be copied next begins."""
+def _next_row(work: Any, image: Any, y: Any) -> Any:
+    """Address of the source row that is copied next."""
     if y >= work.vertical.size:
         image, y = image + 1, 0
     return work.source.address + image * work.source.image + y * work.source.row
@@ -149,7 +157,7 @@ def _after(work: Any, image: Any, y: Any) -> Any:
 
 @compiled
 def _pack(like: Any, work: Any, target: Any) -> None:
-    """Slivers of the weights, tap by tap."""
+    """Pack the weights into slivers, tap by tap."""
     size, width, channels = bytes_of(like), sliver_width(like), work.source.channels
     taps = work.vertical.taps * work.horizontal.taps
     for tap in range(taps):
@@ -160,32 +168,32 @@ def _pack(like: Any, work: Any, target: Any) -> None:
 
 
 @compiled
-def _write_places(like: Any, work: Any, ring: Any, places: Any) -> None:
-    """Where in a row of the source each line that a tap sees lies, tap by tap."""
+def _write_tap_offsets(like: Any, work: Any, buffer: Any, tap_offsets: Any) -> None:
+    """Write the offset in a buffer row of each line that a tap sees, tap by tap."""
     for right in range(work.horizontal.taps):
-        seen = place_of(ring, work.horizontal, right)
+        seen = tap_offset(buffer, work.horizontal, right)
         for line in range(_lines(like, work)):
-            write(seen + line * ring.line, places)
-            places += WORD
+            write(seen + line * buffer.line, tap_offsets)
+            tap_offsets += WORD
 
 
 @compiled
 def _lines(like: Any, work: Any) -> Any:
-    """Of a pixel."""
+    """Cache lines of a pixel."""
     return work.source.channels * bytes_of(like) // LINE
 
 
 @compiled
-def _write_entries(like: Any, work: Any, ring: Any, begin: Any, places: Any, entries: Any) -> Any:
-    """An entry for each line that a row of outputs sees by each tap that is not outside; how many."""
+def _write_entries(like: Any, work: Any, buffer: Any, begin: Any, tap_offsets: Any, entries: Any) -> Any:
+    """Write an entry for each line of each tap that lies inside the image, for an output row; returns their number."""
     nbytes, each = LINE * sliver_width(like), work.horizontal.taps * _lines(like, work)
     count = 0
     for down in range(work.vertical.taps):
-        y = begin + down * work.vertical.apart
+        y = begin + down * work.vertical.dilation
         if 0 <= y < work.vertical.size:
-            row = y % ring.rows * ring.row
+            row = y % buffer.rows * buffer.row
             for place in range(each):
-                write(row + read(0, places + place * WORD), entries + count * ENTRY * WORD)
+                write(row + read(0, tap_offsets + place * WORD), entries + count * ENTRY * WORD)
                 write((down * each + place) * nbytes, entries + (count * ENTRY + 1) * WORD)
                 count += 1
     return count
@@ -193,13 +201,13 @@ def _write_entries(like: Any, work: Any, ring: Any, begin: Any, places: Any, ent
 
 @compiled
 def _multiply(
-    like: Any, work: Any, ring: Any, plan: Any, image: Any, output: Any, count: Any, memory: Any, ahead: Any
+    like: Any, work: Any, buffer: Any, plan: Any, image: Any, output: Any, count: Any, memory: Any, prefetch: Any
 ) -> None:
-    """A row of outputs: the last tile ends where the row does. What is `ahead` is brought near meanwhile."""
+    """Compute an output row; the last tile ends at the end of the row. `prefetch`: the row that is copied next."""
     size, width, target = bytes_of(like), sliver_width(like), work.target
     nbytes = work.vertical.taps * work.horizontal.taps * work.source.channels * size
     to = target.address + image * target.image + output * target.row
-    on = _pace(like, work, plan, count)
+    prefetch_step = _prefetch_step(like, work, plan, count)
     for column in range(0, target.channels, width):
         narrow = target.channels - column < width
         tiles, begin = _tiles_of(plan, narrow), 0
@@ -207,12 +215,12 @@ def _multiply(
             height = tiles.height - (tile >= tiles.full)
             first = min(begin, work.horizontal.outputs - height)
             begin += height
-            seen, there = ring.address + first * LINE, to + first * target.pixel + column * size
+            seen, there = buffer.address + first * LINE, to + first * target.pixel + column * size
             multiply_pixels(
                 like, seen, memory + plan.entries, count, memory + column * nbytes, there, target.pixel, height,
-                narrow, ahead, on,
+                narrow, prefetch, prefetch_step,
             )
-            ahead += on * count
+            prefetch += prefetch_step * count
 
 
 @compiled
@@ -223,9 +231,9 @@ def _tiles_of(plan: Any, narrow: Any) -> Tiles:
 
 
 @compiled
-def _pace(like: Any, work: Any, plan: Any, count: Any) -> Any:
-    """Bytes of what is ahead for each entry of each tile of a row: whole lines."""
+def _prefetch_step(like: Any, work: Any, plan: Any, count: Any) -> Any:
+    """Bytes to prefetch for each entry of each tile of a row, in whole lines."""
     width = sliver_width(like)
-    rows = min(work.vertical.step, work.vertical.taps)
+    rows = min(work.vertical.stride, work.vertical.taps)
     tiles = max(1, work.horizontal.outputs // plan.narrow_height * ((work.target.channels + width - 1) // width))
     return (rows * work.source.row // (tiles * max(1, count)) + LINE - 1) // LINE * LINE

@@ -1,4 +1,4 @@
-"""How a convolution meets its input: which source pixel each tap of an output sees, and what lies where in memory."""
+"""Geometry of a convolution on CPUs: which source pixel each tap of an output sees, and the strides of the arrays."""
 
 from collections.abc import Callable, Iterator
 from math import gcd
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from .. import Shape
 
-FEW_CHANNELS = 64  # taps of no more are joined where they lie side by side
+FEW_CHANNELS = 64  # largest number of channels of merged taps
 
 
-class Lying(NamedTuple):
-    """Where an array lies in memory, and how; an address of 0 stands for any."""
+class ArrayLayout(NamedTuple):
+    """Address, shape and strides of an array; address 0 stands for any."""
 
     address: int
     shape: tuple[int, ...]
@@ -18,24 +18,24 @@ class Lying(NamedTuple):
     itemsize: int
 
 
-def lying(array: Any) -> Lying:
-    """Of an array, which must stay there."""
-    return Lying(array.ctypes.data, array.shape, array.strides, array.itemsize)
+def array_layout(array: Any) -> ArrayLayout:
+    """Layout of an array, which must not move."""
+    return ArrayLayout(array.ctypes.data, array.shape, array.strides, array.itemsize)
 
 
 class Axis(NamedTuple):
-    """One direction: tap t of output o sees source o * step + start + t * apart, where 0 <= that < size."""
+    """One axis: tap t of output o sees source o * stride + start + t * dilation, where that lies in [0, size)."""
 
     outputs: int
     taps: int
-    step: int
+    stride: int
     start: int
-    apart: int
+    dilation: int
     size: int
 
 
-class Images(NamedTuple):
-    """Pictures with their channels side by side: the first number's address, and bytes to the next of each kind."""
+class ImageLayout(NamedTuple):
+    """Images with contiguous channels: address, and bytes from image to image, row to row and pixel to pixel."""
 
     address: int
     image: int
@@ -44,8 +44,8 @@ class Images(NamedTuple):
     channels: int
 
 
-class Weights(NamedTuple):
-    """The first number's address, and bytes to the next tap downwards and to the right, channel and filter."""
+class WeightLayout(NamedTuple):
+    """Weights: address, and bytes to the next tap downwards, to the right, to the next channel and filter."""
 
     address: int
     down: int
@@ -55,26 +55,26 @@ class Weights(NamedTuple):
 
 
 class Correlation(NamedTuple):
-    """Every output pixel is a product of the source pixels that its taps see, in all channels, with the weights.
+    """A cross-correlation: every output pixel is the product of the source pixels that its taps see with the weights.
 
-    `joined` taps of a row lie side by side in the source and in the weights, and are treated as one.
+    `merged` taps of a row are contiguous in source and weights and are treated as one.
     """
 
     images: int
     vertical: Axis
     horizontal: Axis
-    joined: int
-    source: Images
-    weights: Weights
-    target: Images
+    merged: int
+    source: ImageLayout
+    weights: WeightLayout
+    target: ImageLayout
 
 
-# Fills the target of a correlation, or its weights with their gradient: called with how many bytes further on than it
-# says source, weights and target lie, and perhaps with an epilogue.
+# Fills the target of a correlation, or its weights with their gradient. Arguments: byte offsets of source, weights and
+# target from the addresses of the correlation, and perhaps an epilogue.
 Computation = Callable[..., None]
 
 
-class Chunk(NamedTuple):
+class KBlock(NamedTuple):
     """Taps and channels that are multiplied at a time."""
 
     tap: int
@@ -83,80 +83,80 @@ class Chunk(NamedTuple):
     channels: int
 
 
-def moved(work: Correlation, source: int, weights_: int, target: int) -> Correlation:
-    """The same, of arrays that lie so many bytes further on."""
+def shifted(work: Correlation, source: int, weights_: int, target: int) -> Correlation:
+    """The same correlation, of arrays that many bytes further on."""
     of_source, of_weights, of_target = work.source, work.weights, work.target
     return Correlation(
         *work[:4],
-        Images(of_source.address + source, *of_source[1:]),
-        Weights(of_weights.address + weights_, *of_weights[1:]),
-        Images(of_target.address + target, *of_target[1:]),
+        ImageLayout(of_source.address + source, *of_source[1:]),
+        WeightLayout(of_weights.address + weights_, *of_weights[1:]),
+        ImageLayout(of_target.address + target, *of_target[1:]),
     )
 
 
-def forward_works(x: Lying, w: Lying, y: Lying, shape: Shape) -> Iterator[Correlation]:
-    """The forward pass, a correlation for each group."""
+def forward_correlations(x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape) -> Iterator[Correlation]:
+    """The forward pass, one correlation a group."""
     vertical, horizontal = (forward_axis(shape, axis) for axis in (0, 1))
     for group in range(shape.groups):
         source, target = images(x, group, shape.groups), images(y, group, shape.groups)
         own = weights(w, group, shape.groups)
-        yield joined(Correlation(shape.batch, vertical, horizontal, 1, source, own, target), x.itemsize)
+        yield merge_taps(Correlation(shape.batch, vertical, horizontal, 1, source, own, target), x.itemsize)
 
 
-def gradient_works(g: Lying, w: Lying, dx: Lying, shape: Shape) -> Iterator[Correlation]:
-    """The input's gradient: for each group and each phase of the pixels, what its taps see of the output's."""
+def input_gradient_correlations(g: ArrayLayout, w: ArrayLayout, dx: ArrayLayout, shape: Shape) -> Iterator[Correlation]:
+    """The input gradient, one correlation for each group and each phase of the stride."""
     phases = [(down, right) for down in gradient_phases(shape, 0) for right in gradient_phases(shape, 1)]
     for group in range(shape.groups):
         for down, right in phases:
             source, into = (images(array, group, shape.groups) for array in (g, dx))
             whole = weights(w, group, shape.groups)
-            reached = Weights(
+            reached = WeightLayout(
                 whole.address + down.first * whole.down + right.first * whole.right,
                 down.every * whole.down, right.every * whole.right, whole.filter, whole.channel,
             )
-            target = Images(
+            target = ImageLayout(
                 into.address + down.phase * into.row + right.phase * into.pixel,
                 into.image, shape.stride[0] * into.row, shape.stride[1] * into.pixel, into.channels,
             )
             yield Correlation(shape.batch, down.axis, right.axis, 1, source, reached, target)
 
 
-def joined(work: Correlation, size: int) -> Correlation:
-    """The same, with the taps of a row as one where they have few channels and lie side by side."""
-    every = work._replace(joined=work.horizontal.taps)
-    return every if work.horizontal.apart == 1 and side_by_side(every, size) else work
+def merge_taps(work: Correlation, size: int) -> Correlation:
+    """The same correlation, with the taps of a row merged if they have few channels and are contiguous."""
+    every = work._replace(merged=work.horizontal.taps)
+    return every if work.horizontal.dilation == 1 and has_merged_taps(every, size) else work
 
 
-def side_by_side(work: Correlation, size: int) -> bool:
-    """Whether the few channels of all taps of a row lie in one piece, of numbers of `size` bytes."""
+def has_merged_taps(work: Correlation, size: int) -> bool:
+    """Whether the taps of a row are contiguous and have few channels, for numbers of `size` bytes."""
     channels, taps = work.source.channels, work.horizontal.taps
     in_one_piece = work.source.pixel == channels * size and work.weights.right == channels * work.weights.channel
-    return channels <= FEW_CHANNELS and work.joined == taps and in_one_piece
+    return channels <= FEW_CHANNELS and work.merged == taps and in_one_piece
 
 
-def images(array: Lying, group: int, groups: int) -> Images:
-    """A group's channels of pictures [N, H, W, C]."""
+def images(array: ArrayLayout, group: int, groups: int) -> ImageLayout:
+    """Layout of the channels of a group, of images [N, H, W, C]."""
     channels = array.shape[3] // groups
     image, row, pixel, _ = _strides(array)
-    return Images(array.address + group * channels * array.itemsize, image, row, pixel, channels)
+    return ImageLayout(array.address + group * channels * array.itemsize, image, row, pixel, channels)
 
 
-def _strides(array: Lying) -> list[int]:
-    """Bytes from one to the next of each kind; where there is only one NumPy says anything, so what follows counts."""
+def _strides(array: ArrayLayout) -> list[int]:
+    """Strides in bytes; of axes of size 1, where NumPy's strides are arbitrary, those of a contiguous array."""
     strides = [array.itemsize]
     for size, inner, stride in zip(array.shape[-2::-1], array.shape[:0:-1], array.strides[-2::-1], strict=True):
         strides.insert(0, stride if size > 1 else inner * strides[0])
     return strides
 
 
-def weights(array: Lying, group: int, groups: int) -> Weights:
-    """A group's filters of [F, Kh, Kw, C / groups]."""
+def weights(array: ArrayLayout, group: int, groups: int) -> WeightLayout:
+    """Layout of the filters of a group, of weights [F, Kh, Kw, C / groups]."""
     each, down, right, _ = _strides(array)
-    return Weights(array.address + group * (array.shape[0] // groups) * each, down, right, array.itemsize, each)
+    return WeightLayout(array.address + group * (array.shape[0] // groups) * each, down, right, array.itemsize, each)
 
 
 def forward_axis(shape: Shape, axis: int) -> Axis:
-    """The forward pass: outputs are those of the layer."""
+    """An axis of the forward pass."""
     size = (shape.height, shape.width)[axis]
     return Axis(
         shape.y[2 + axis], shape.kernel[axis], shape.stride[axis], -shape.padding[axis], shape.dilation[axis], size
@@ -164,7 +164,7 @@ def forward_axis(shape: Shape, axis: int) -> Axis:
 
 
 class Phase(NamedTuple):
-    """Input pixels phase, phase + stride, ... of one direction; taps first, first + every, ... reach them."""
+    """Input pixels phase, phase + stride, ... of one axis; taps first, first + every, ... reach them."""
 
     phase: int
     first: int
@@ -173,10 +173,10 @@ class Phase(NamedTuple):
 
 
 def gradient_phases(shape: Shape, axis: int) -> Iterator[Phase]:
-    """The input's gradient: input pixels whose places are alike modulo the stride are reached by the same taps.
+    """Phases of the input gradient: input pixels that are equal modulo the stride are reached by the same taps.
 
-    Input h = stride * o + phase gets from tap k the gradient at (h + padding - k * dilation) / stride, if it is whole.
-    Taps are taken in the order in which the gradients lie.
+    Input h = stride * o + phase receives through tap k the gradient at (h + padding - k * dilation) / stride, where
+    that is an integer. Taps are in the order of the gradients in memory.
     """
     stride, dilation, padding = shape.stride[axis], shape.dilation[axis], shape.padding[axis]
     size, every = (shape.height, shape.width)[axis], stride // gcd(stride, dilation)

@@ -1,127 +1,145 @@
-"""A correlation in Numba: products of what the taps see, gathered block by block, with the weights.
+"""Implicit GEMM: convolution as a matrix product whose rows of A are read through an indirection buffer.
 
-Each thread has output pixels or filters of its own.
+Each thread has its own output pixels or filters.
 """
 
 from typing import Any
 
-from ...cpu.blocking import CROWDED, Blocks, blocks, row_pitch, share_of, shares
+from ...cpu.blocking import CONFLICTING, BlockSizes, block_sizes, largest_part, partition, row_pitch
 from ...cpu.compiled import compiled
 from ...cpu.epilogue import Epilogue, finish, no_epilogue
-from ...cpu.function_pointer import address_of, call_at
+from ...cpu.function_pointer import call_pointer, function_pointer
 from ...cpu.load_store import bytes_of, clear, read, write
 from ...cpu.macrokernel import sliver_width
 from ...cpu.microkernel import WORD
-from ...cpu.packing import LINE, Matrix, clear_run, merge, pack_slivers
-from ...cpu.parallel import in_team
+from ...cpu.packing import LINE, Matrix, clear_run, pack_slivers, store_tile
+from ...cpu.parallel import parallel_for
 from ...cpu.simd import ROWS
 from ...cpu.workspace import workspace
-from .geometry import Computation, Correlation, moved
-from .im2col import Pixels
-from .indirect_microkernel import multiply_places
-from .indirection import arrange, entries_of, fill, fill_inside, fill_joined, tables, tables_nbytes, targets_of
-from .reduction_blocking import TAPS, first_chunk, next_chunk
+from .geometry import Computation, Correlation, shifted
+from .im2col import PixelBlock
+from .indirect_microkernel import multiply_indirect
+from .indirection import (
+    collect_pixels,
+    entries_of,
+    fill_entries,
+    fill_interior_entries,
+    fill_merged_entries,
+    indirection_buffer,
+    indirection_nbytes,
+    targets_of,
+)
+from .k_blocking import TAPS, first_k_block, next_k_block
 
-_pitch, _share, _tables = compiled(row_pitch), compiled(share_of), compiled(tables)
+_pitch, _part_size, _indirection_buffer = compiled(row_pitch), compiled(largest_part), compiled(indirection_buffer)
 
 
-def correlate(work: Correlation, one: Any, threads: int) -> Computation:
-    """What fills the target of a correlation, whose numbers are like `one`."""
-    sizes = blocks(one.itemsize)
+def plan_implicit_gemm(work: Correlation, one: Any, threads: int) -> Computation:
+    """The function that fills the target of a correlation whose numbers have the type of `one`."""
+    sizes = block_sizes(one.itemsize)
     pixels = work.images * work.vertical.outputs * work.horizontal.outputs
     steps = work.vertical.taps * work.horizontal.taps * work.source.channels
-    parts = shares(threads, pixels, work.target.channels, max(steps, 1), one.itemsize, False)
-    nbytes = _room(sizes, one.itemsize)
-    nothing = no_epilogue(one)
+    parts = partition(threads, pixels, work.target.channels, max(steps, 1), one.itemsize, False)
+    nbytes = _workspace_nbytes(sizes, one.itemsize)
+    identity = no_epilogue(one)
 
-    def compute(source: int, weights: int, target: int, then: Epilogue | None = nothing) -> None:
-        here, memory = moved(work, source, weights, target), workspace(threads * nbytes)
+    def compute(source: int, weights: int, target: int, epilogue: Epilogue | None = identity) -> None:
+        here, memory = shifted(work, source, weights, target), workspace(threads * nbytes)
         if threads == 1:
-            _correlate(one, here, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes, then)
+            _multiply_part(
+                one, here, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes, epilogue
+            )
         else:
-            each = address_of(_correlate, one, here, 0, 0, 0, 0, memory, sizes, then)
-            _correlate_on_threads(each, parts, one, here, memory, nbytes, sizes, then)
+            pointer = function_pointer(_multiply_part, one, here, 0, 0, 0, 0, memory, sizes, epilogue)
+            _multiply_on_threads(pointer, parts, one, here, memory, nbytes, sizes, epilogue)
 
     return compute
 
 
-def _room(sizes: Blocks, size: int) -> int:
-    return -(-(sizes.nbytes + tables_nbytes(sizes.rows, TAPS, sizes.steps, sizes.columns, size)) // LINE) * LINE
+def _workspace_nbytes(sizes: BlockSizes, size: int) -> int:
+    return -(-(sizes.nbytes + indirection_nbytes(sizes.rows, TAPS, sizes.steps, sizes.columns, size)) // LINE) * LINE
 
 
 @compiled
-def _correlate_on_threads(
-    each: Any, parts: Any, like: Any, work: Any, memory: Any, nbytes: Any, sizes: Any, then: Any
+def _multiply_on_threads(
+    pointer: Any, parts: Any, like: Any, work: Any, memory: Any, nbytes: Any, sizes: Any, epilogue: Any
 ) -> None:
-    in_team(_correlate_part, parts.down * parts.across, (each, parts, like, work, memory, nbytes, sizes, then))
+    parallel_for(
+        _thread_part, parts.rows * parts.columns, (pointer, parts, like, work, memory, nbytes, sizes, epilogue)
+    )
 
 
 @compiled
-def _correlate_part(
-    thread: Any, each: Any, parts: Any, like: Any, work: Any, memory: Any, nbytes: Any, sizes: Any, then: Any
+def _thread_part(
+    thread: Any, pointer: Any, parts: Any, like: Any, work: Any, memory: Any, nbytes: Any, sizes: Any, epilogue: Any
 ) -> None:
     rows, filters = work.images * work.vertical.outputs, work.target.channels
-    tall, wide = _share(rows, parts.down, 1), _share(filters, parts.across, sliver_width(like))
-    row, first = thread // parts.across * tall, thread % parts.across * wide
+    tall, wide = _part_size(rows, parts.rows, 1), _part_size(filters, parts.columns, sliver_width(like))
+    row, first = thread // parts.columns * tall, thread % parts.columns * wide
     if row < rows and first < filters:
-        own, high, broad = memory + thread * nbytes, min(tall, rows - row), min(wide, filters - first)
-        call_at(_correlate, each, (like, work, row, high, first, broad, own, sizes, then))
+        part_rows, part_filters = min(tall, rows - row), min(wide, filters - first)
+        thread_memory = memory + thread * nbytes
+        call_pointer(
+            _multiply_part, pointer, (like, work, row, part_rows, first, part_filters, thread_memory, sizes, epilogue)
+        )
 
 
 @compiled
-def _correlate(
-    like: Any, work: Any, row: Any, rows: Any, first: Any, filters: Any, memory: Any, sizes: Any, then: Any
+def _multiply_part(
+    like: Any, work: Any, row: Any, rows: Any, first: Any, filters: Any, memory: Any, sizes: Any, epilogue: Any
 ) -> None:
-    """Some rows of outputs, and some filters, by one thread: as many filters at a time as all their weights fit for."""
+    """Some output rows and filters, by one thread; as many filters at a time as their packed weights fit for."""
     steps = work.vertical.taps * work.horizontal.taps * work.source.channels
     if steps == 0:
         _clear(like, work, row, rows, first, filters)
-        _finish_rows(like, work, row, rows, 0, work.horizontal.outputs, first, filters, then)
+        _finish_rows(like, work, row, rows, 0, work.horizontal.outputs, first, filters, epilogue)
     width, room = sliver_width(like), sizes.steps * sizes.columns
     at_once = max(width, room // max(steps, 1) // width * width)
     for filter_ in range(first, first + filters, at_once):
         columns = min(at_once, first + filters - filter_)
-        chunk = first_chunk(work, sizes.steps)
-        while chunk.taps:
-            chunk = _correlate_chunks(like, work, chunk, row, rows, filter_, columns, memory, sizes, then)
+        k_block = first_k_block(work, sizes.steps)
+        while k_block.taps:
+            k_block = _multiply_k_blocks(like, work, k_block, row, rows, filter_, columns, memory, sizes, epilogue)
 
 
 @compiled
-def _correlate_chunks(
+def _multiply_k_blocks(
     like: Any, work: Any, begin: Any, row: Any, rows: Any, filter_: Any, filters: Any, memory: Any, sizes: Any,
-    then: Any,
+    epilogue: Any,
 ) -> Any:
-    """As many chunks as weights fit for, for all these rows, block by block of pixels; the chunk after them."""
+    """As many K-blocks as packed weights fit for, for all rows, by blocks of pixels; returns the next K-block."""
     outputs, size = work.horizontal.outputs, bytes_of(like)
-    end = _pack_chunks(like, memory, work, begin, filter_, filters, sizes)
-    pitch = _pitch(min(sizes.steps, TAPS * work.source.channels * work.joined), size)
-    places = _tables(memory + sizes.nbytes, memory + sizes.left, pitch, sizes.rows, TAPS, sizes.steps, size)
-    clear_run(like, places.zeros, sizes.steps)
+    end = _pack_k_blocks(like, memory, work, begin, filter_, filters, sizes)
+    pitch = _pitch(min(sizes.steps, TAPS * work.source.channels * work.merged), size)
+    indirection = _indirection_buffer(
+        memory + sizes.nbytes, memory + sizes.packed_a, pitch, sizes.rows, TAPS, sizes.steps, size
+    )
+    clear_run(like, indirection.zeros, sizes.steps)
     at_once, span = max(1, sizes.rows // outputs), min(outputs, sizes.rows)
     for here in range(row, row + rows, at_once):
         for first in range(0, outputs, span):
-            pixels = Pixels(here, min(at_once, row + rows - here), first, min(span, outputs - first))
-            tiles = arrange(work, pixels, places, filter_ * size)
-            chunk, slivers = begin, memory
-            while not _same(chunk, end):
-                _multiply_tiles(like, work, chunk, places, tiles, filters, slivers)
-                slivers += _room_of(like, chunk, filters) * size
-                chunk = next_chunk(work, chunk, sizes.steps)
+            pixels = PixelBlock(here, min(at_once, row + rows - here), first, min(span, outputs - first))
+            tiles = collect_pixels(work, pixels, indirection, filter_ * size)
+            k_block, slivers = begin, memory
+            while not _same(k_block, end):
+                _multiply_tiles(like, work, k_block, indirection, tiles, filters, slivers)
+                slivers += _packed_size(like, k_block, filters) * size
+                k_block = next_k_block(work, k_block, sizes.steps)
             if end.taps == 0:
-                _finish_rows(like, work, here, pixels.rows, first, pixels.width, filter_, filters, then)
+                _finish_rows(like, work, here, pixels.rows, first, pixels.width, filter_, filters, epilogue)
     return end
 
 
 @compiled
 def _finish_rows(
-    like: Any, work: Any, row: Any, rows: Any, first: Any, outputs: Any, filter_: Any, filters: Any, then: Any
+    like: Any, work: Any, row: Any, rows: Any, first: Any, outputs: Any, filter_: Any, filters: Any, epilogue: Any
 ) -> None:
-    """The epilogue of outputs that are whole, of some rows and some filters."""
+    """The epilogue of completed outputs of some rows and filters."""
     target = work.target
     for here in range(row, row + rows):
         image, output = divmod(here, work.vertical.outputs)
         to = target.address + image * target.image + output * target.row + first * target.pixel
-        finish(like, then, to + filter_ * bytes_of(like), outputs, target.pixel, filter_, filters)
+        finish(like, epilogue, to + filter_ * bytes_of(like), outputs, target.pixel, filter_, filters)
 
 
 @compiled
@@ -130,74 +148,78 @@ def _same(one: Any, other: Any) -> Any:
 
 
 @compiled
-def _room_of(like: Any, chunk: Any, filters: Any) -> Any:
-    """Numbers of a chunk's weights, in whole slivers."""
+def _packed_size(like: Any, k_block: Any, filters: Any) -> Any:
+    """Numbers of the packed weights of a K-block, in whole slivers."""
     width = sliver_width(like)
-    return chunk.taps * chunk.channels * ((filters + width - 1) // width * width)
+    return k_block.taps * k_block.channels * ((filters + width - 1) // width * width)
 
 
 @compiled
-def _pack_chunks(like: Any, target: Any, work: Any, chunk: Any, filter_: Any, filters: Any, sizes: Any) -> Any:
-    """Slivers of the weights of one chunk after the other, as long as there is room; the chunk after them."""
+def _pack_k_blocks(like: Any, target: Any, work: Any, k_block: Any, filter_: Any, filters: Any, sizes: Any) -> Any:
+    """Pack the weights of consecutive K-blocks while they fit; returns the next K-block."""
     used = 0
-    while chunk.taps and used + _room_of(like, chunk, filters) <= sizes.steps * sizes.columns:
-        _pack_weights(like, target + used * bytes_of(like), work, chunk, filter_, filters)
-        used += _room_of(like, chunk, filters)
-        chunk = next_chunk(work, chunk, sizes.steps)
-    return chunk
+    while k_block.taps and used + _packed_size(like, k_block, filters) <= sizes.steps * sizes.columns:
+        _pack_weights(like, target + used * bytes_of(like), work, k_block, filter_, filters)
+        used += _packed_size(like, k_block, filters)
+        k_block = next_k_block(work, k_block, sizes.steps)
+    return k_block
 
 
 @compiled
-def _multiply_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, filters: Any, slivers: Any) -> None:
-    """All tiles of a block with all slivers of a chunk."""
+def _multiply_tiles(
+    like: Any, work: Any, k_block: Any, indirection: Any, tiles: Any, filters: Any, slivers: Any
+) -> None:
+    """Multiply all tiles of a block of pixels with all slivers of a K-block."""
     size, width = bytes_of(like), sliver_width(like)
-    lanes, together = LINE // size, chunk.taps if work.joined > 1 else 1
-    _fill_tiles(like, work, chunk, places, tiles, width)
-    add = chunk.tap > 0 or chunk.channel > 0
+    lanes, together = LINE // size, k_block.taps if work.merged > 1 else 1
+    _fill_tiles(like, work, k_block, indirection, tiles, width)
+    add = k_block.tap > 0 or k_block.channel > 0
     for column in range(0, filters, width):
-        sliver, columns = slivers + column * chunk.taps * chunk.channels * size, min(width, filters - column)
+        sliver, columns = slivers + column * k_block.taps * k_block.channels * size, min(width, filters - column)
         for tile in range(tiles[0]):
-            count, entries = read(0, places.counts + tile * WORD), entries_of(places, tile)
-            targets, steps = targets_of(places, tile), chunk.channels
+            count, entries = read(0, indirection.counts + tile * WORD), entries_of(indirection, tile)
+            targets, steps = targets_of(indirection, tile), k_block.channels
             if tile < tiles[1]:
                 steps *= together
             if add and count == 0:
                 continue
             narrow = columns <= lanes
             if columns in (lanes, width):
-                multiply_places(like, steps, size, entries, count, sliver, targets, column * size, add, narrow)
+                multiply_indirect(like, steps, size, entries, count, sliver, targets, column * size, add, narrow)
             else:
-                multiply_places(like, steps, size, entries, count, sliver, places.beside, 0, False, narrow)
-                _merge_rows(like, targets, column * size, columns, places.waste, add)
+                multiply_indirect(
+                    like, steps, size, entries, count, sliver, indirection.scratch_targets, 0, False, narrow
+                )
+                _merge_rows(like, targets, column * size, columns, indirection.scratch, add)
 
 
 @compiled
-def _fill_tiles(like: Any, work: Any, chunk: Any, places: Any, tiles: Any, width: Any) -> None:
-    """The entries of all tiles, and how many each has."""
-    packs = work.horizontal.step * work.source.pixel % CROWDED == 0
+def _fill_tiles(like: Any, work: Any, k_block: Any, indirection: Any, tiles: Any, width: Any) -> None:
+    """Fill the indirection entries of all tiles, and their numbers."""
+    copies = work.horizontal.stride * work.source.pixel % CONFLICTING == 0
     for tile in range(tiles[0]):
-        inside = tile >= tiles[1]
-        if work.joined > 1 and not inside:
-            count = fill_joined(like, work, chunk, places, tile)
-        elif inside and (work.joined > 1 or not packs):
-            count = fill_inside(like, work, chunk, places, tile, width)
+        interior = tile >= tiles[1]
+        if work.merged > 1 and not interior:
+            count = fill_merged_entries(like, work, k_block, indirection, tile)
+        elif interior and (work.merged > 1 or not copies):
+            count = fill_interior_entries(like, work, k_block, indirection, tile, width)
         else:
-            count = fill(like, work, chunk, places, tile, packs, width)
-        write(count, places.counts + tile * WORD)
+            count = fill_entries(like, work, k_block, indirection, tile, copies, width)
+        write(count, indirection.counts + tile * WORD)
 
 
 @compiled
 def _merge_rows(like: Any, targets: Any, right: Any, columns: Any, source: Any, add: Any) -> None:
-    """Bring a tile that was made beside to its rows."""
+    """Copy a scratch tile to its target rows."""
     size = bytes_of(like)
     for row in range(ROWS):
         there = Matrix(read(0, targets + row * WORD) + right, 1, columns, 0, size)
-        merge(like, source + row * sliver_width(like) * size, sliver_width(like), there, add)
+        store_tile(like, source + row * sliver_width(like) * size, sliver_width(like), there, add)
 
 
 @compiled
 def _clear(like: Any, work: Any, row: Any, rows: Any, first: Any, filters: Any) -> None:
-    """No tap reaches these outputs."""
+    """Store zeros: no tap reaches these outputs."""
     size = bytes_of(like)
     target, whole = work.target, filters // (LINE // size) * (LINE // size)
     for here in range(row, row + rows):
@@ -210,13 +232,13 @@ def _clear(like: Any, work: Any, row: Any, rows: Any, first: Any, filters: Any) 
 
 
 @compiled
-def _pack_weights(like: Any, target: Any, work: Any, chunk: Any, filter_: Any, filters: Any) -> None:
-    """Slivers of the filters, tap by tap."""
+def _pack_weights(like: Any, target: Any, work: Any, k_block: Any, filter_: Any, filters: Any) -> None:
+    """Pack the filters into slivers, tap by tap."""
     size = bytes_of(like)
-    width, steps, per_row = sliver_width(like), chunk.taps * chunk.channels, work.horizontal.taps // work.joined
-    for tap in range(chunk.taps):
-        down, right = divmod(chunk.tap + tap, per_row)
+    width, steps, per_row = sliver_width(like), k_block.taps * k_block.channels, work.horizontal.taps // work.merged
+    for tap in range(k_block.taps):
+        down, right = divmod(k_block.tap + tap, per_row)
         there = work.weights.address + down * work.weights.down + right * work.weights.right
-        there += chunk.channel * work.weights.channel + filter_ * work.weights.filter
-        matrix = Matrix(there, chunk.channels, filters, work.weights.channel, work.weights.filter)
-        pack_slivers(like, target + tap * chunk.channels * width * size, width, matrix, steps)
+        there += k_block.channel * work.weights.channel + filter_ * work.weights.filter
+        matrix = Matrix(there, k_block.channels, filters, work.weights.channel, work.weights.filter)
+        pack_slivers(like, target + tap * k_block.channels * width * size, width, matrix, steps)

@@ -1,4 +1,4 @@
-"""Register tiles of which A is anywhere in memory: sums over entries, each of which says where its part of A lies."""
+"""Micro-kernels with indirection: tiles whose rows or columns of A are found through entries with their addresses."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,40 +8,52 @@ from numba import types
 
 from ...cpu.compiled import compiled
 from ...cpu.load_store import bytes_of
-from ...cpu.microkernel import LONG, UNROLLED, WORD, Column, columns_of, nothing, row_of, stored, summed
-from ...cpu.simd import I8, I64, LINE, OWN, ROWS, VECTORS, Code, Value, Vectors, instruction
+from ...cpu.microkernel import (
+    LONG_UNROLLED,
+    UNROLLED,
+    WORD,
+    Column,
+    accumulate,
+    column_reader,
+    row_pointer,
+    store_sums,
+    zero_sums,
+)
+from ...cpu.simd import HOST, I8, I64, LINE, ROWS, VECTORS, Code, Value, Vectors, instruction
 
-ENTRY, STRIP = 3, 2  # words of an entry of `multiply_places`, of `multiply_strip`
-TALL = OWN.count - 2 * UNROLLED  # rows of a tile one vector wide whose columns lie in one piece
+ENTRY, STRIP = 3, 2  # 64-bit words of an entry of multiply_indirect and of multiply_strip
+TALL = HOST.count - 2 * UNROLLED  # rows of a tile one vector wide with contiguous columns
 SHORT = TALL // 2
 
 
-def _places_of(vectors: int, side_by_side: bool) -> Any:
-    """The instruction for the first vectors of a tile's rows, made of numbers of A that lie side by side or apart."""
+def _indirect_of(vectors: int, contiguous: bool) -> Any:
+    """The instruction for the first vectors of a tile, with contiguous or strided numbers in rows of A."""
 
     @instruction
     def multiply(
-        typingctx: Any, alpha: Any, inner: Any, apart: Any, entries: Any, count: Any,
+        typingctx: Any, alpha: Any, inner: Any, stride: Any, entries: Any, count: Any,
         b: Any, c: Any, right: Any, add: Any,
     ) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
-            factor, steps, apart, entries, count, b, c, right, add = arguments
-            apart = I64(code.itemsize) if side_by_side else apart
+            factor, steps, stride, entries, count, b, c, right, add = arguments
+            stride = I64(code.itemsize) if contiguous else stride
 
             def entry(index: Value, sums: Vectors) -> Vectors:
                 here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
-                table, behind, sliver = code.numbers(here, ENTRY)
-                rows = [code.pointer(builder.add(row, behind)) for row in code.numbers(code.pointer(table), ROWS)]
-                turn = UNROLLED if vectors > 1 else LONG
-                return summed(code, steps, columns_of(code, rows, apart), builder.add(b, sliver), sums, target, turn)
+                table, offset, sliver = code.load_int64s(here, ENTRY)
+                rows = [code.pointer(builder.add(row, offset)) for row in code.load_int64s(code.pointer(table), ROWS)]
+                iteration = UNROLLED if vectors > 1 else LONG_UNROLLED
+                return accumulate(
+                    code, steps, column_reader(code, rows, stride), builder.add(b, sliver), sums, target, iteration
+                )
 
             def target(row: Value) -> Value:
-                address = code.numbers(code.at(code.pointer(c), builder.mul(row, I64(WORD)), I8), 1)[0]
+                address = code.load_int64s(code.at(code.pointer(c), builder.mul(row, I64(WORD)), I8), 1)[0]
                 return code.pointer(builder.add(address, right))
 
-            sums = code.repeat(I64(0), count, 1, nothing(code, ROWS, vectors), entry)[1]
-            stored(code, sums, factor, target, add)
+            sums = code.loop(I64(0), count, 1, zero_sums(code, ROWS, vectors), entry)[1]
+            store_sums(code, sums, factor, target, add)
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 7, types.boolean), generate
@@ -49,53 +61,54 @@ def _places_of(vectors: int, side_by_side: bool) -> Any:
     return multiply
 
 
-_all_vectors, _first_vector = (_places_of(vectors, True) for vectors in (VECTORS, 1))
-_all_of_spread, _first_of_spread = (_places_of(vectors, False) for vectors in (VECTORS, 1))
+_all_vectors, _first_vector = (_indirect_of(vectors, True) for vectors in (VECTORS, 1))
+_all_strided, _first_strided = (_indirect_of(vectors, False) for vectors in (VECTORS, 1))
 
 
 @compiled
-def multiply_places(
-    alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, b: Any, c: Any, right: Any, add: Any, narrow: Any
+def multiply_indirect(
+    alpha: Any, inner: Any, stride: Any, entries: Any, count: Any, b: Any, c: Any, right: Any, add: Any, narrow: Any
 ) -> None:
-    """C = alpha A B, or + C, summed over `count` entries of `inner` steps each, whose rows may lie anywhere.
+    """Compute C = alpha A B, or C += alpha A B, summed over `count` entries of `inner` steps each.
 
-    Numbers of a row are `apart` bytes from each other. An entry says where ROWS addresses of rows of A stand, how many
-    bytes behind these the rows begin, and how many bytes from `b` on its part of the sliver. c: ROWS addresses of rows
-    of C, whose tile begins `right` bytes on. A narrow tile is one vector wide, of a sliver as wide as others.
+    Numbers of a row of A are `stride` bytes apart. An entry holds: the address of a table of ROWS row addresses of A, a
+    byte offset to add to them, and the byte offset of its part of the sliver from `b`. c: address of a table of ROWS
+    row addresses of C; the tile begins `right` bytes further. A narrow tile is one vector wide, of a sliver of full
+    width.
     """
-    if apart == bytes_of(alpha):
+    if stride == bytes_of(alpha):
         if narrow:
-            _first_vector(alpha, inner, apart, entries, count, b, c, right, add)
+            _first_vector(alpha, inner, stride, entries, count, b, c, right, add)
         else:
-            _all_vectors(alpha, inner, apart, entries, count, b, c, right, add)
+            _all_vectors(alpha, inner, stride, entries, count, b, c, right, add)
     elif narrow:
-        _first_of_spread(alpha, inner, apart, entries, count, b, c, right, add)
+        _first_strided(alpha, inner, stride, entries, count, b, c, right, add)
     else:
-        _all_of_spread(alpha, inner, apart, entries, count, b, c, right, add)
+        _all_strided(alpha, inner, stride, entries, count, b, c, right, add)
 
 
 def _strip_of(height: int, vectors: int) -> Any:
-    """The instruction for rows of A whose numbers of a step lie side by side, and steps `apart` bytes apart."""
+    """The instruction for contiguous columns of A, `stride` bytes apart."""
 
     @instruction
     def multiply(
-        typingctx: Any, alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, pitch: Any, c: Any, ldc: Any,
-        ahead: Any,
+        typingctx: Any, alpha: Any, inner: Any, stride: Any, entries: Any, count: Any, pitch: Any, c: Any, ldc: Any,
+        prefetch: Any,
     ) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, alpha)
-            factor, steps, apart, entries, count, pitch, c, ldc, ahead = arguments
-            target = row_of(code, c, ldc)
+            factor, steps, stride, entries, count, pitch, c, ldc, prefetch = arguments
+            target = row_pointer(code, c, ldc)
 
             def entry(index: Value, sums: Vectors) -> Vectors:
                 here = code.at(code.pointer(entries), builder.mul(index, I64(STRIP * WORD)), I8)
-                first, b = code.numbers(here, STRIP)
-                near = code.at(code.pointer(ahead), builder.mul(builder.mul(index, steps), I64(LINE)), I8)
-                columns = _strip(code, first, apart, near)
-                return summed(code, steps, columns, b, sums, target, UNROLLED, pitch)
+                first, b = code.load_int64s(here, STRIP)
+                prefetch_at = code.at(code.pointer(prefetch), builder.mul(builder.mul(index, steps), I64(LINE)), I8)
+                columns = _column_strip_reader(code, first, stride, prefetch_at)
+                return accumulate(code, steps, columns, b, sums, target, UNROLLED, pitch)
 
-            sums = code.repeat(I64(0), count, 1, nothing(code, height, vectors), entry)[1]
-            stored(code, sums, factor, target, ir.Constant(ir.IntType(1), 1))
+            sums = code.loop(I64(0), count, 1, zero_sums(code, height, vectors), entry)[1]
+            store_sums(code, sums, factor, target, ir.Constant(ir.IntType(1), 1))
             return context.get_dummy_value()
 
         return types.void(alpha, *[types.intp] * 8), generate
@@ -108,28 +121,37 @@ _wide_strip, _narrow_strip, _short_strip = _strip_of(ROWS, VECTORS), _strip_of(T
 
 @compiled
 def multiply_strip(
-    alpha: Any, inner: Any, apart: Any, entries: Any, count: Any, pitch: Any, c: Any, ldc: Any, height: Any, ahead: Any
+    alpha: Any,
+    inner: Any,
+    stride: Any,
+    entries: Any,
+    count: Any,
+    pitch: Any,
+    c: Any,
+    ldc: Any,
+    height: Any,
+    prefetch: Any,
 ) -> None:
-    """C += alpha A B over `count` entries of `inner` steps, of which each has its column of A in one piece.
+    """Compute C += alpha A B over `count` entries of `inner` steps; each column of A is contiguous.
 
-    An entry says where its first column and its first row of B begin; columns are `apart` bytes apart, rows of B
-    `pitch`. A tile has ROWS rows or, if it is one vector wide, TALL or SHORT. Each step has a line brought near that
-    will be wanted next, from `ahead` on.
+    An entry holds the addresses of its first column of A and its first row of B. Columns are `stride` bytes apart, rows
+    of B `pitch`. A tile has ROWS rows, or TALL or SHORT rows if it is one vector wide. Each step prefetches one line
+    from `prefetch` on.
     """
     if height == ROWS:
-        _wide_strip(alpha, inner, apart, entries, count, pitch, c, ldc, ahead)
+        _wide_strip(alpha, inner, stride, entries, count, pitch, c, ldc, prefetch)
     elif height == TALL:
-        _narrow_strip(alpha, inner, apart, entries, count, pitch, c, ldc, ahead)
+        _narrow_strip(alpha, inner, stride, entries, count, pitch, c, ldc, prefetch)
     else:
-        _short_strip(alpha, inner, apart, entries, count, pitch, c, ldc, ahead)
+        _short_strip(alpha, inner, stride, entries, count, pitch, c, ldc, prefetch)
 
 
-def _strip(code: Code, first: Value, apart: Value, near: Value) -> Callable[[Value], Column]:
-    """Columns of A that lie in one piece each, so many bytes apart."""
+def _column_strip_reader(code: Code, first: Value, stride: Value, prefetch_at: Value) -> Callable[[Value], Column]:
+    """Reader of contiguous columns of A, so many bytes apart."""
 
     def columns(index: Value) -> Column:
-        code.expect(code.at(near, code.builder.mul(index, I64(LINE)), I8), UNROLLED)
-        places = [code.builder.mul(code.builder.add(index, I64(step)), apart) for step in range(UNROLLED)]
+        code.prefetch_read(code.at(prefetch_at, code.builder.mul(index, I64(LINE)), I8), UNROLLED)
+        places = [code.builder.mul(code.builder.add(index, I64(step)), stride) for step in range(UNROLLED)]
         starts = [code.at(code.pointer(first), place, I8) for place in places]
         return lambda step, row: code.broadcast(starts[step], row * code.itemsize)
 

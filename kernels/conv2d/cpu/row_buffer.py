@@ -1,7 +1,7 @@
-"""Rows of a picture, copied with zeros around them as long as taps see them: each pixel in lines of the cache.
+"""Circular buffer of image rows with zero padding, for the direct convolution; each pixel lies in whole cache lines.
 
-A row has a part for each line of a pixel's channels, and of these one for each phase of the pixels, which are those
-that the outputs, one after the other, see by the same tap: so tiles find what any tap sees side by side.
+A row is divided by line of the channels, then by phase: pixels of a phase are those that consecutive outputs see
+through one tap. So the pixels of a tile are contiguous for every tap.
 """
 
 from typing import Any, NamedTuple
@@ -13,8 +13,10 @@ from ...cpu.simd import LINE
 from .geometry import Correlation
 
 
-class Ring(NamedTuple):
-    """Where rows lie: row y in place y modulo `rows`. Bytes to the next row, line and phase; the pixels of a phase."""
+class RowBuffer(NamedTuple):
+    """Layout of the buffer: row y is stored at y modulo `rows`. Bytes from row to row, line to line, phase to phase;
+    pixels of a phase.
+    """
 
     address: int
     rows: int
@@ -22,41 +24,41 @@ class Ring(NamedTuple):
     line: int
     phase: int
     pixels: int
-    first: int  # output that would see the first of them by a tap with no offset
+    first: int  # output that would see the first pixel through a tap with offset 0
 
 
-def ring_of(address: int, work: Correlation, size: int) -> Ring:
-    """For what a row of outputs sees, of numbers of `size` bytes; see `nbytes_of`."""
+def row_buffer(address: int, work: Correlation, size: int) -> RowBuffer:
+    """Layout for the rows that an output row sees, of numbers of `size` bytes."""
     vertical, horizontal = work.vertical, work.horizontal
-    offsets = [(horizontal.start + tap * horizontal.apart) // horizontal.step for tap in range(horizontal.taps)]
+    offsets = [(horizontal.start + tap * horizontal.dilation) // horizontal.stride for tap in range(horizontal.taps)]
     pixels = horizontal.outputs + max(offsets) - min(offsets)
     phase = pixels * LINE
-    line = horizontal.step * phase
+    line = horizontal.stride * phase
     row = work.source.channels * size // LINE * line
-    return Ring(address, (vertical.taps - 1) * abs(vertical.apart) + 1, row, line, phase, pixels, min(offsets))
+    return RowBuffer(address, (vertical.taps - 1) * abs(vertical.dilation) + 1, row, line, phase, pixels, min(offsets))
 
 
-def nbytes_of(ring: Ring) -> int:
+def buffer_nbytes(buffer: RowBuffer) -> int:
     """Bytes of all rows."""
-    return ring.rows * ring.row
+    return buffer.rows * buffer.row
 
 
 @compiled
-def place_of(ring: Any, axis: Any, tap: Any) -> Any:
-    """Bytes in a row to what the first output sees by a tap, in its first line."""
-    offset, phase = divmod(axis.start + tap * axis.apart, axis.step)
-    return phase * ring.phase + (offset - ring.first) * LINE
+def tap_offset(buffer: Any, axis: Any, tap: Any) -> Any:
+    """Byte offset in a row of the pixel that the first output sees through a tap, in the first line."""
+    offset, phase = divmod(axis.start + tap * axis.dilation, axis.stride)
+    return phase * buffer.phase + (offset - buffer.first) * LINE
 
 
 @compiled
-def fill_row(like: Any, work: Any, ring: Any, image: Any, y: Any) -> None:
-    """Copy a row of a picture."""
+def fill_row(like: Any, work: Any, buffer: Any, image: Any, y: Any) -> None:
+    """Copy a row of an image into the buffer."""
     horizontal = work.horizontal
     source = work.source.address + image * work.source.image + y * work.source.row
-    for phase in range(horizontal.step):
+    for phase in range(horizontal.stride):
         if _is_seen(horizontal, phase):
-            to = ring.address + y % ring.rows * ring.row + phase * ring.phase
-            _fill_phase(like, work, ring, to, source, phase)
+            to = buffer.address + y % buffer.rows * buffer.row + phase * buffer.phase
+            _fill_phase(like, work, buffer, to, source, phase)
 
 
 @compiled
@@ -64,20 +66,20 @@ def _is_seen(axis: Any, phase: Any) -> Any:
     """Whether any tap sees pixels of a phase."""
     seen = False
     for tap in range(axis.taps):
-        seen = seen or (axis.start + tap * axis.apart) % axis.step == phase
+        seen = seen or (axis.start + tap * axis.dilation) % axis.stride == phase
     return seen
 
 
 @compiled
-def _fill_phase(like: Any, work: Any, ring: Any, target: Any, source: Any, phase: Any) -> None:
-    """Zeros, the pixels of a phase, and zeros."""
-    numbers, step, whole = LINE // bytes_of(like), work.horizontal.step, work.horizontal.size
-    begin = min(max(-ring.first, 0), ring.pixels)
-    end = max(begin, min((whole - 1 - phase) // step + 1 - ring.first, ring.pixels))
+def _fill_phase(like: Any, work: Any, buffer: Any, target: Any, source: Any, phase: Any) -> None:
+    """Store zeros, the pixels of a phase, and zeros."""
+    numbers, step, whole = LINE // bytes_of(like), work.horizontal.stride, work.horizontal.size
+    begin = min(max(-buffer.first, 0), buffer.pixels)
+    end = max(begin, min((whole - 1 - phase) // step + 1 - buffer.first, buffer.pixels))
     apart = step * work.source.pixel
     for line in range(work.source.channels // numbers):
-        to, come = target + line * ring.line, source + phase * work.source.pixel + line * LINE
+        to, come = target + line * buffer.line, source + phase * work.source.pixel + line * LINE
         clear_run(like, to, begin * numbers)
         for place in range(begin, end):
-            copy_run(like, to + place * LINE, come + (place + ring.first) * apart, numbers)
-        clear_run(like, to + end * LINE, (ring.pixels - end) * numbers)
+            copy_run(like, to + place * LINE, come + (place + buffer.first) * apart, numbers)
+        clear_run(like, to + end * LINE, (buffer.pixels - end) * numbers)

@@ -1,75 +1,75 @@
-"""The weights' gradient where pictures have few channels: taps of a row, side by side, are the rows of tiles.
+"""Weight gradient for few channels: the rows of a tile are the contiguous taps of a kernel row.
 
-The product is the transpose of that in weigh.py: what the taps see times the output's gradient. Of each picture some
-rows are copied with zeros around them, so that every tap of every pixel finds a number. Threads share pixels out.
+The product is the transpose of that in weight_gradient.py: im2col of the source times the output gradient. Some rows of
+each image are copied with zero padding, so that every tap finds a number. Threads divide pixels.
 """
 
 from typing import Any, NamedTuple
 
-from ...cpu.blocking import LINE, caches, share_of
+from ...cpu.blocking import LINE, caches, largest_part
 from ...cpu.compiled import compiled
-from ...cpu.function_pointer import address_of, call_at
+from ...cpu.function_pointer import call_pointer, function_pointer
 from ...cpu.load_store import bytes_of, read, write
-from ...cpu.macrokernel import Prefetcher, next_of, sliver_width
+from ...cpu.macrokernel import Prefetch, next_prefetch, sliver_width
 from ...cpu.microkernel import WORD
 from ...cpu.packing import Matrix, clear_run, copy_run, pack_slivers
-from ...cpu.parallel import in_team
+from ...cpu.parallel import parallel_for
 from ...cpu.simd import ROWS, VECTORS, lanes
 from ...cpu.workspace import workspace
-from .geometry import Computation, Correlation, moved
+from .geometry import Computation, Correlation, shifted
 from .indirect_microkernel import SHORT, STRIP, TALL, multiply_strip
 
-_share = compiled(share_of)
+_part_size = compiled(largest_part)
 
 
-class Room(NamedTuple):
-    """Of a thread: outputs' rows at a time, and bytes to each of its parts; sums come first."""
+class Workspace(NamedTuple):
+    """Workspace of a thread: output rows at a time, and byte offsets; the sums come first."""
 
     rows: int
-    columns: int  # numbers of a row of a picture with the zeros around it
-    high: int  # rows of a tile
-    tall: int  # rows of the sums of a row of taps, in whole tiles
-    pictures: int
+    columns: int  # numbers of a padded image row
+    tile_rows: int  # rows of a tile
+    tap_rows: int  # rows of the sums of a row of taps, in whole tiles
+    images: int
     slivers: int
     entries: int
     nbytes: int
 
 
-def weigh_few(work: Correlation, one: Any, threads: int) -> Computation:
-    """Like `weigh`, of a correlation whose taps are joined."""
-    room = _room(work, one.itemsize)
+def plan_weight_gradient_few_channels(work: Correlation, one: Any, threads: int) -> Computation:
+    """The same as `plan_weight_gradient`, for a correlation with merged taps."""
+    layout = _workspace(work, one.itemsize)
 
     def compute(source: int, weights: int, target: int) -> None:
-        here, memory = moved(work, source, weights, target), workspace(threads * room.nbytes)
+        here, memory = shifted(work, source, weights, target), workspace(threads * layout.nbytes)
         if threads == 1:
-            _weigh_few(one, here, 0, work.images * work.vertical.outputs, memory, room)
+            _add_gradient(one, here, 0, work.images * work.vertical.outputs, memory, layout)
         else:
-            each = address_of(_weigh_few, one, here, 0, 0, memory, room)
-            _weigh_few_on_threads(each, threads, one, here, memory, room)
-        _bring(one, here, memory, room.nbytes, threads, room.tall)
+            pointer = function_pointer(_add_gradient, one, here, 0, 0, memory, layout)
+            _add_gradient_on_threads(pointer, threads, one, here, memory, layout)
+        _store_weights(one, here, memory, layout.nbytes, threads, layout.tap_rows)
 
     return compute
 
 
-def _room(work: Correlation, size: int) -> Room:
-    width, (taps, run) = VECTORS * lanes(size), _rows_of_weights(work)
+def _workspace(work: Correlation, size: int) -> Workspace:
+    width, (taps, row_numbers) = VECTORS * lanes(size), _rows_of_weights(work)
     outputs, vertical = work.horizontal.outputs, work.vertical
-    near = caches()[1] * 2 // 3 // ((work.source.channels + work.target.channels) * size)
-    rows = min(vertical.outputs, max(1, near // outputs))
-    columns = ((outputs - 1) * work.horizontal.step + work.horizontal.taps) * work.source.channels
-    seen = (rows - 1) * vertical.step + (taps - 1) * vertical.apart + 1
+    prefetch_at = caches()[1] * 2 // 3 // ((work.source.channels + work.target.channels) * size)
+    rows = min(vertical.outputs, max(1, prefetch_at // outputs))
+    columns = ((outputs - 1) * work.horizontal.stride + work.horizontal.taps) * work.source.channels
+    seen = (rows - 1) * vertical.stride + (taps - 1) * vertical.dilation + 1
     filters = -(-work.target.channels // width) * width
-    high = _height(run, work.target.channels <= lanes(size))
-    tall = -(-run // high) * high
-    beyond = high * size  # what a tile sees where its taps have fewer rows
-    parts = [taps * tall * filters * size, seen * columns * size + beyond, rows * outputs * filters * size + LINE]
+    tile_rows = _height(row_numbers, work.target.channels <= lanes(size))
+    tap_rows = -(-row_numbers // tile_rows) * tile_rows
+    beyond = tile_rows * size  # bytes that a tile reads beyond the last row of taps
+    parts = [taps * tap_rows * filters * size, seen * columns * size + beyond, rows * outputs * filters * size + LINE]
     parts += [rows * STRIP * WORD]
     ends = [sum(-(-part // LINE) * LINE for part in parts[: index + 1]) for index in range(len(parts))]
-    return Room(rows, columns, high, tall, *ends)
+    return Workspace(rows, columns, tile_rows, tap_rows, *ends)
 
 
-def _height(run: int, narrow: bool) -> int:
-    return ROWS if not narrow else TALL if run > SHORT else SHORT
+def _height(row_numbers: int, narrow: bool) -> int:
+    return ROWS if not narrow else TALL if row_numbers > SHORT else SHORT
 
 
 def _rows_of_weights(work: Correlation) -> tuple[int, int]:
@@ -78,43 +78,47 @@ def _rows_of_weights(work: Correlation) -> tuple[int, int]:
 
 
 @compiled
-def _weigh_few_on_threads(each: Any, threads: Any, like: Any, work: Any, memory: Any, room: Any) -> None:
-    tall = _share(work.images * work.vertical.outputs, threads, 1)
-    in_team(_weigh_few_share, threads, (each, tall, like, work, memory, room))
+def _add_gradient_on_threads(pointer: Any, threads: Any, like: Any, work: Any, memory: Any, layout: Any) -> None:
+    tap_rows = _part_size(work.images * work.vertical.outputs, threads, 1)
+    parallel_for(_add_gradient_part, threads, (pointer, tap_rows, like, work, memory, layout))
 
 
 @compiled
-def _weigh_few_share(thread: Any, each: Any, tall: Any, like: Any, work: Any, memory: Any, room: Any) -> None:
-    call_at(_weigh_few, each, (like, work, thread * tall, tall, memory + thread * room.nbytes, room))
+def _add_gradient_part(
+    thread: Any, pointer: Any, tap_rows: Any, like: Any, work: Any, memory: Any, layout: Any
+) -> None:
+    call_pointer(
+        _add_gradient, pointer, (like, work, thread * tap_rows, tap_rows, memory + thread * layout.nbytes, layout)
+    )
 
 
 @compiled
-def _weigh_few(like: Any, work: Any, first: Any, count: Any, memory: Any, room: Any) -> None:
-    """The sums of some rows of outputs, by one thread."""
+def _add_gradient(like: Any, work: Any, first: Any, count: Any, memory: Any, layout: Any) -> None:
+    """The sums of some output rows, by one thread."""
     end = min(first + count, work.images * work.vertical.outputs)
-    clear_run(like, memory, room.pictures // bytes_of(like))
+    clear_run(like, memory, layout.images // bytes_of(like))
     row = first
     while row < end:
         image, output = divmod(row, work.vertical.outputs)
-        rows = min(room.rows, end - row, work.vertical.outputs - output)
-        _copy_picture(like, work, image, output, rows, memory + room.pictures, room)
-        if not _fits(like, work):
-            _pack_gradient(like, work, image, output, rows, memory + room.slivers)
-        _write_entries(like, work, image, output, rows, memory, room)
+        rows = min(layout.rows, end - row, work.vertical.outputs - output)
+        _copy_image(like, work, image, output, rows, memory + layout.images, layout)
+        if not _needs_no_packing(like, work):
+            _pack_gradient(like, work, image, output, rows, memory + layout.slivers)
+        _write_entries(like, work, image, output, rows, memory, layout)
         row += rows
-        _multiply(like, work, output, rows, memory, room, _after(work, image, output + rows, rows))
+        _multiply(like, work, output, rows, memory, layout, _prefetch_after(work, image, output + rows, rows))
 
 
 @compiled
-def _copy_picture(like: Any, work: Any, image: Any, output: Any, rows: Any, target: Any, room: Any) -> None:
-    """What the taps of some rows of outputs see, and zeros where they see nothing."""
+def _copy_image(like: Any, work: Any, image: Any, output: Any, rows: Any, target: Any, layout: Any) -> None:
+    """Copy what the taps of some output rows see, with zero padding."""
     size, channels, vertical = bytes_of(like), work.source.channels, work.vertical
-    before = min(-min(work.horizontal.start, 0), room.columns // channels)
+    before = min(-min(work.horizontal.start, 0), layout.columns // channels)
     from_ = max(work.horizontal.start, 0)
-    inside = max(0, min(work.horizontal.size - from_, room.columns // channels - before))
-    for row in range((rows - 1) * vertical.step + (vertical.taps - 1) * vertical.apart + 1):
-        to, place = target + row * room.columns * size, output * vertical.step + vertical.start + row
-        clear_run(like, to, room.columns)
+    inside = max(0, min(work.horizontal.size - from_, layout.columns // channels - before))
+    for row in range((rows - 1) * vertical.stride + (vertical.taps - 1) * vertical.dilation + 1):
+        to, place = target + row * layout.columns * size, output * vertical.stride + vertical.start + row
+        clear_run(like, to, layout.columns)
         if 0 <= place < vertical.size:
             seen = work.source.address + image * work.source.image + place * work.source.row
             copy_run(like, to + before * channels * size, seen + from_ * work.source.pixel, inside * channels)
@@ -122,7 +126,7 @@ def _copy_picture(like: Any, work: Any, image: Any, output: Any, rows: Any, targ
 
 @compiled
 def _pack_gradient(like: Any, work: Any, image: Any, output: Any, rows: Any, target: Any) -> None:
-    """Slivers of the output's gradient, row by row of outputs."""
+    """Pack the output gradient into slivers, output row by output row."""
     size, outputs, width = bytes_of(like), work.horizontal.outputs, sliver_width(like)
     for row in range(rows):
         seen = work.target.address + image * work.target.image + (output + row) * work.target.row
@@ -131,96 +135,102 @@ def _pack_gradient(like: Any, work: Any, image: Any, output: Any, rows: Any, tar
 
 
 @compiled
-def _fits(like: Any, work: Any) -> Any:
-    """Whether pixels of the output's gradient are rows of slivers as they lie."""
+def _needs_no_packing(like: Any, work: Any) -> Any:
+    """Whether pixels of the output gradient are rows of slivers as they lie in memory."""
     nbytes = work.target.channels * bytes_of(like)
     return nbytes == LINE or nbytes % (sliver_width(like) * bytes_of(like)) == 0
 
 
 @compiled
-def _after(work: Any, image: Any, output: Any, rows: Any) -> Any:
-    """What is wanted after these rows: so many more of this picture, or of the next."""
+def _prefetch_after(work: Any, image: Any, output: Any, rows: Any) -> Any:
+    """Memory to prefetch after these rows: the next rows of this image or of the next one."""
     if output >= work.vertical.outputs:
         image, output = image + 1, 0
     seen = work.source.address + image * work.source.image
-    seen += max(0, output * work.vertical.step + work.vertical.start) * work.source.row
+    seen += max(0, output * work.vertical.stride + work.vertical.start) * work.source.row
     gradient = work.target.address + image * work.target.image + output * work.target.row
-    return Prefetcher(seen, rows * work.vertical.step * work.source.row, gradient, rows * work.target.row)
+    return Prefetch(seen, rows * work.vertical.stride * work.source.row, gradient, rows * work.target.row)
 
 
 @compiled
-def _write_entries(like: Any, work: Any, image: Any, output: Any, rows: Any, memory: Any, room: Any) -> None:
-    """Of each row of outputs where the pixels that the first tap sees begin, and the gradient."""
+def _write_entries(like: Any, work: Any, image: Any, output: Any, rows: Any, memory: Any, layout: Any) -> None:
+    """Write for each output row the addresses of the first source pixel and of the gradient."""
     size = bytes_of(like)
-    gradient, down = memory + room.slivers, work.horizontal.outputs * sliver_width(like) * size
-    if _fits(like, work):
+    gradient, down = memory + layout.slivers, work.horizontal.outputs * sliver_width(like) * size
+    if _needs_no_packing(like, work):
         gradient = work.target.address + image * work.target.image + output * work.target.row
         down = work.target.row
     for row in range(rows):
-        entry = memory + room.entries + row * STRIP * WORD
-        write(memory + room.pictures + row * work.vertical.step * room.columns * size, entry)
+        entry = memory + layout.entries + row * STRIP * WORD
+        write(memory + layout.images + row * work.vertical.stride * layout.columns * size, entry)
         write(gradient + row * down, entry + WORD)
 
 
 @compiled
-def _multiply(like: Any, work: Any, output: Any, rows: Any, memory: Any, room: Any, ahead: Any) -> None:
-    """Add the products of some rows of outputs to the sums, tile by tile; none has rows of two taps."""
+def _multiply(like: Any, work: Any, output: Any, rows: Any, memory: Any, layout: Any, prefetch: Any) -> None:
+    """Add the products of some output rows to the sums, tile by tile; no tile spans two rows of taps."""
     size, width, outputs = bytes_of(like), sliver_width(like), work.horizontal.outputs
-    run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
-    apart, pitch = work.horizontal.step * work.source.pixel, width * size
+    row_numbers, filters = (
+        work.horizontal.taps * work.source.channels,
+        (work.target.channels + width - 1) // width * width,
+    )
+    apart, pitch = work.horizontal.stride * work.source.pixel, width * size
     to_sliver = rows * outputs * size
-    if _fits(like, work):
+    if _needs_no_packing(like, work):
         pitch, to_sliver = work.target.pixel, size
-    fetched, entries = 0, memory + room.entries
+    prefetched, entries = 0, memory + layout.entries
     for tap in range(work.vertical.taps):
-        tile, (skipped, seen) = memory + tap * room.tall * filters * size, _inside(work, output, rows, tap)
-        for _ in range(0, run, room.high):
+        tile, (skipped, seen) = memory + tap * layout.tap_rows * filters * size, _valid_rows(work, output, rows, tap)
+        for _ in range(0, row_numbers, layout.tile_rows):
             for column in range(0, filters, width):
-                near = next_of(ahead, fetched)
-                fetched += rows * outputs * LINE
+                prefetch_at = next_prefetch(prefetch, prefetched)
+                prefetched += rows * outputs * LINE
                 multiply_strip(
                     like, outputs, apart, entries + skipped * STRIP * WORD, seen, pitch,
-                    tile + column * size, filters * size, room.high, near,
+                    tile + column * size, filters * size, layout.tile_rows, prefetch_at,
                 )
-                _shift(entries, rows, 0, width * to_sliver)
-            _shift(entries, rows, room.high * size, -filters * to_sliver)
-            tile += room.high * filters * size
-        back = (run + room.high - 1) // room.high * room.high * size
-        _shift(entries, rows, work.vertical.apart * room.columns * size - back, 0)
+                _advance(entries, rows, 0, width * to_sliver)
+            _advance(entries, rows, layout.tile_rows * size, -filters * to_sliver)
+            tile += layout.tile_rows * filters * size
+        back = (row_numbers + layout.tile_rows - 1) // layout.tile_rows * layout.tile_rows * size
+        _advance(entries, rows, work.vertical.dilation * layout.columns * size - back, 0)
 
 
 @compiled
-def _inside(work: Any, output: Any, rows: Any, tap: Any) -> Any:
-    """Of some rows of outputs how many begin above what a tap sees of the picture, and how many see it."""
+def _valid_rows(work: Any, output: Any, rows: Any, tap: Any) -> Any:
+    """Output rows above the part of the image that a tap sees, and output rows that see it."""
     vertical = work.vertical
-    first, step = output * vertical.step + vertical.start + tap * vertical.apart, vertical.step
+    first, step = output * vertical.stride + vertical.start + tap * vertical.dilation, vertical.stride
     begin, end = max(0, -(first // step)), max(0, (vertical.size - first + step - 1) // step)
     return min(begin, rows), max(0, min(end, rows) - min(begin, rows))
 
 
 @compiled
-def _shift(entries: Any, rows: Any, seen: Any, gradient: Any) -> None:
-    """All entries lead so many bytes further on."""
+def _advance(entries: Any, rows: Any, seen: Any, gradient: Any) -> None:
+    """Advance all entries by so many bytes."""
     for entry in range(entries, entries + rows * STRIP * WORD, STRIP * WORD):
         write(read(0, entry) + seen, entry)
         write(read(0, entry + WORD) + gradient, entry + WORD)
 
 
 @compiled
-def _bring(like: Any, work: Any, memory: Any, apart: Any, threads: Any, tall: Any) -> None:
-    """The sums of all threads, transposed, to where the weights belong."""
-    in_team(_bring_filters, threads, (like, work, memory, apart, threads, tall))
+def _store_weights(like: Any, work: Any, memory: Any, apart: Any, threads: Any, tap_rows: Any) -> None:
+    """Add the sums of all threads and store them, transposed, in the weights."""
+    parallel_for(_store_filters, threads, (like, work, memory, apart, threads, tap_rows))
 
 
 @compiled
-def _bring_filters(first: Any, like: Any, work: Any, memory: Any, apart: Any, threads: Any, tall: Any) -> None:
-    """Of every so manieth filter, as many as there are threads, from the first on."""
+def _store_filters(first: Any, like: Any, work: Any, memory: Any, apart: Any, threads: Any, tap_rows: Any) -> None:
+    """Store every `threads`-th filter from the first on."""
     size, width = bytes_of(like), sliver_width(like)
-    run, filters = work.horizontal.taps * work.source.channels, (work.target.channels + width - 1) // width * width
+    row_numbers, filters = (
+        work.horizontal.taps * work.source.channels,
+        (work.target.channels + width - 1) // width * width,
+    )
     for filter_ in range(first, work.target.channels, threads):
-        for row in range(work.vertical.taps * run):
-            tap, number = divmod(row, run)
+        for row in range(work.vertical.taps * row_numbers):
+            tap, number = divmod(row, row_numbers)
             total = like - like
             for thread in range(threads):
-                total += read(like, memory + thread * apart + ((tap * tall + number) * filters + filter_) * size)
+                total += read(like, memory + thread * apart + ((tap * tap_rows + number) * filters + filter_) * size)
             write(total, work.weights.address + filter_ * work.weights.filter + row * size)

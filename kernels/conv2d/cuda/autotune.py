@@ -1,4 +1,4 @@
-"""The tile that a convolution is computed by on a GPU: the fastest, measured once; else the likely fastest."""
+"""Tile of a convolution on a GPU: the fastest, measured once, or the first of the cost model."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ if TYPE_CHECKING:
     import torch
 
 OPERANDS = {FORWARD: ("x", "w"), INPUT_GRADIENT: ("g", "w"), WEIGHT_GRADIENT: ("x", "g")}
-RESULTS = {FORWARD: "g", INPUT_GRADIENT: "x", WEIGHT_GRADIENT: "w"}  # which array it is as large as
+RESULTS = {FORWARD: "g", INPUT_GRADIENT: "x", WEIGHT_GRADIENT: "w"}  # the array of the same size
 
 _chosen: dict[tuple[torch.device, Convolution], Tile] = {}
 
 
 def tile_of(task: Convolution, device: torch.device) -> Tile:
-    """Of a convolution on a GPU; the same from then on. Unavailable if it has no instructions for it."""
+    """The tile of a convolution, the same for the rest of the process. Unavailable if the GPU lacks instructions for
+    it.
+    """
     import torch
 
     if (device, task) not in _chosen:
         own = gpu(device)
         tiles = _ranked(task, own)
         if torch.cuda.is_current_stream_capturing():
-            return tiles[0]  # it cannot be measured in a graph
+            return tiles[0]  # a graph capture forbids measurements
         file = tuning.file_of(own, SOURCE)
         _chosen[device, task] = tuning.chosen(key_of(task), tiles, file, lambda: _measured(task, tiles, device, own))
     return _chosen[device, task]
@@ -53,8 +55,8 @@ def _ranked(task: Convolution, own: Gpu) -> list[Tile]:
 
 
 def key_of(task: Convolution) -> str:
-    """A convolution in words: all that its speed depends on, but for the GPU."""
-    own = task.layers
+    """Description of a convolution: everything its speed depends on, except the GPU."""
+    own = task.layer
     channels = f"{own.groups} x {own.channels} channels to {own.filters}"
     return f"{task.type} {task.direction} {own.images} pictures, {channels}, {_side(own.down)} x {_side(own.across)}"
 
@@ -64,15 +66,15 @@ def _side(axis: Axis) -> str:
 
 
 def sizes(task: Convolution) -> dict[str, int]:
-    """Elements of input, weights and gradient of the output."""
-    own = task.layers
+    """Elements of input, weights and output gradient."""
+    own = task.layer
     pixels, channels = own.images * own.down.size * own.across.size, own.groups * own.channels
     filters = own.groups * own.filters
     return {"x": pixels * channels, "w": filters * own.taps * own.channels, "g": own.pixels * filters}
 
 
 def _measured(task: Convolution, tiles: Sequence[Tile], device: torch.device, own: Gpu) -> dict[Tile, float]:
-    """Seconds of each tile on random numbers; nothing if there is no memory for them."""
+    """Seconds of each tile on random numbers; empty if memory does not suffice."""
     import torch
 
     try:
@@ -82,17 +84,17 @@ def _measured(task: Convolution, tiles: Sequence[Tile], device: torch.device, ow
         workspace = torch.empty(max(workspace_bytes(task, tile) for tile in tiles), dtype=torch.uint8, device=device)
         places = {name: array.data_ptr() for name, array in numbers.items()}
         target, work = Result(result.data_ptr(), pitch(task)), workspace.data_ptr()
-        ways = {tile: launches(task, tile, own.processors, encoded, places, target, work) for tile in tiles}
-        programs = {replace(launch.program, name="") for way in ways.values() for launch in way}
+        candidates = {tile: launches(task, tile, own.processors, encoded, places, target, work) for tile in tiles}
+        programs = {replace(launch.program, name="") for candidate in candidates.values() for launch in candidate}
         compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
-        return seconds(ways, device, own)
+        return seconds(candidates, device, own)
     except torch.OutOfMemoryError:
         return {}
 
 
 def pitch(task: Convolution) -> int:
-    """Elements from a row of the result to the next: from pixel to pixel, or from filter to filter."""
-    own = task.layers
+    """Elements between rows of the result: between pixels, or between filters."""
+    own = task.layer
     if task.direction == WEIGHT_GRADIENT:
         return own.taps * own.channels
     return own.groups * (own.filters if task.direction == FORWARD else own.channels)

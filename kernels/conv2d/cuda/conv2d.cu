@@ -1,7 +1,7 @@
-// Convolution and its gradients with the channels last, as products whose operands are gathered while they are
-// multiplied (producer.cuh, pipeline.cuh). USE_CORRELATE: rows are pixels of the result, columns its channels, steps
-// what the taps see; so are the forward direction and, with a stride phase by phase, the gradient of the input.
-// USE_WEIGH: rows are filters, columns taps and channels, steps the pixels of the gradient.
+// Convolution and its gradients, channels last, as implicit GEMM: one operand is gathered from the image while tiles
+// are multiplied (producer.cuh, pipeline.cuh). USE_CORRELATION: rows are pixels of the result, columns its channels,
+// steps taps x channels; this computes the forward pass and, for each phase of the stride, the input gradient.
+// USE_WEIGHT_GRADIENT: rows are filters, columns taps x channels, steps pixels.
 #include "split_k.cuh"
 #include "operands.cuh"
 #if defined USE_WGMMA
@@ -20,31 +20,31 @@ extern "C" __global__ void __cluster_dims__(USE_CLUSTER, 1, 1) __launch_bounds__
     conv2d(const __grid_constant__ Parameters p)
 {
     const u32 memory = shared_address(shared_memory());
-    const Ready ready = {memory, memory + Ready::NBYTES};
+    const Buffers buffers = {memory, memory + Buffers::NBYTES};
     const Phase &phase = p.phases[blockIdx.z];
-    const int warpgroup = own_warpgroup_number(), thread = threadIdx.x % WARPGROUP;
-    const int rank = USE_CLUSTER > 1 ? block_in_cluster() : 0;
-    if (threadIdx.x == 0) ready.begin(WARPGROUP + USE_BOXES, Kernel::SHARING * USE_CLUSTER);
+    const int warpgroup = warpgroup_index(), thread = threadIdx.x % WARPGROUP;
+    const int rank = USE_CLUSTER > 1 ? cluster_rank() : 0;
+    if (threadIdx.x == 0) buffers.begin(WARPGROUP + USE_TMA, Kernel::SHARING * USE_CLUSTER);
     if (USE_CLUSTER > 1)
-        wait_for_cluster();
+        sync_cluster();
     else
-        wait_for_block();
+        sync_block();
     if (warpgroup == 0) {
-        give_registers<Own::PRODUCER>();
-#if USE_BOXES
-        Producing work = {phase, ready, rank, make_gathered(p, phase, thread), {p, phase, rank, thread, 0}};
+        decrease_registers<RegisterSplit::PRODUCER>();
+#if USE_TMA
+        ProducerWork work = {phase, buffers, rank, make_gathered(p, phase, thread), {p, phase, rank, thread, 0}};
 #else
         const Matrix other = other_of(p, blockIdx.y);
-        Producing work = {phase, ready, rank, make_gathered(p, phase, thread), {make_other(phase, other, thread)}};
+        ProducerWork work = {phase, buffers, rank, make_gathered(p, phase, thread), {make_other(phase, other, thread)}};
 #endif
-        Kernel::produce(phase.order, ready, work);
+        Kernel::produce(phase.raster, buffers, work);
     } else {
-        take_registers<Own::CONSUMER>();
+        increase_registers<RegisterSplit::CONSUMER>();
         const auto lines = [&](const Task &t) { return lines_of(phase, t); };
         const auto put = [&](const Kernel::Engine &engine, const Task &t, u32 buffer) {
             store(p, phase, engine, t, rank, buffer, thread % 32);
         };
-        Kernel::multiply<true>(phase.order, ready, warpgroup - 1, thread, lines, put);
+        Kernel::multiply<true>(phase.raster, buffers, warpgroup - 1, thread, lines, put);
     }
 }
 
@@ -60,14 +60,14 @@ extern "C" __global__ void __launch_bounds__(COPIERS, USE_BLOCKS) conv2d(const _
 {
     const u32 memory = shared_address(shared_memory());
     const Phase &phase = p.phases[blockIdx.z];
-    if (static_cast<int>(blockIdx.x) >= tasks(phase.order)) return;
+    if (static_cast<int>(blockIdx.x) >= tasks(phase.raster)) return;
     const int thread = threadIdx.x;
-    const Task t = task(phase.order, blockIdx.x);
+    const Task t = task(phase.raster, blockIdx.x);
     const Matrix matrix = other_of(p, blockIdx.y);
     Engine engine(thread);
     Gathered gathered = make_gathered(p, phase, thread);
     Other other = make_other(phase, matrix, thread);
-#if defined USE_WEIGH
+#if defined USE_WEIGHT_GRADIENT
     other.begin(t.down * USE_ROWS);
     gathered.begin(t.across * USE_COLUMNS);
     Pipeline<Engine, Other, Gathered, USE_STAGES> stages = {memory, other, gathered};
@@ -76,29 +76,29 @@ extern "C" __global__ void __launch_bounds__(COPIERS, USE_BLOCKS) conv2d(const _
     other.begin(t.across * USE_COLUMNS);
     Pipeline<Engine, Gathered, Other, USE_STAGES> stages = {memory, gathered, other};
 #endif
-    stages.run(engine, t.part * phase.order.steps_of_part, lines_of(phase, t));
+    stages.run(engine, t.part * phase.raster.steps_of_part, lines_of(phase, t));
     store(p, phase, engine, t, 0, memory + thread / 32 * Strip<Engine>::NBYTES, thread % 32);
 }
 
 #endif
 
-// The sums of the parts, group by group, added up.
-struct Joined {
+// Split-K reduction, group by group.
+struct SplitK {
     const void *parts;
     int count;
     Parameters p;
 };
 
-extern "C" __global__ void __launch_bounds__(256, 4) join(const __grid_constant__ Joined joined)
+extern "C" __global__ void __launch_bounds__(256, 4) reduce_split_k(const __grid_constant__ SplitK split_k)
 {
     typedef USE_TYPE::Sum Sum;
-    const Phase &phase = joined.p.phases[0];
-    const Output output = of_group<USE_TYPE>(joined.p, phase, blockIdx.y);
-    const i64 group = static_cast<i64>(joined.count) * output.rows * output.columns;
-    const Sum *parts = static_cast<const Sum *>(joined.parts) + blockIdx.y * group;
-#if defined USE_WEIGH
-    join_parts<USE_TYPE>(parts, joined.count, output, RowsInOrder{output, 0});
+    const Phase &phase = split_k.p.phases[0];
+    const Epilogue epilogue = of_group<USE_TYPE>(split_k.p, phase, blockIdx.y);
+    const i64 group = static_cast<i64>(split_k.count) * epilogue.rows * epilogue.columns;
+    const Sum *parts = static_cast<const Sum *>(split_k.parts) + blockIdx.y * group;
+#if defined USE_WEIGHT_GRADIENT
+    reduce_parts<USE_TYPE>(parts, split_k.count, epilogue, RowsInOrder{epilogue, 0});
 #else
-    join_parts<USE_TYPE>(parts, joined.count, output, PlacesOfPixels{joined.p, phase});
+    reduce_parts<USE_TYPE>(parts, split_k.count, epilogue, PixelOffsets{split_k.p, phase});
 #endif
 }

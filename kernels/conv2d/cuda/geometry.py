@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from ...cuda.launch import structure
 
 DIVISOR = structure(*((name, "u4") for name in ("divisor", "factor", "shift")))
-PICTURE = structure(
+IMAGE = structure(
     *(("first", "u8"), ("image", "i8"), ("row", "i8"), ("pixel", "i8")),
     *(("height", "i4"), ("width", "i4")),
 )
-WALK = structure(
-    *(("pixels", "i4"), ("steps", "i4"), ("of_picture", DIVISOR), ("of_row", DIVISOR)),
+GEOMETRY = structure(
+    *(("pixels", "i4"), ("steps", "i4"), ("of_image", DIVISOR), ("of_row", DIVISOR)),
     *((name, "i4") for name in ("step_down", "step_across", "from_down", "from_across", "tap_down", "tap_across")),
     *(("of_taps", DIVISOR), ("of_channels", DIVISOR)),
 )
@@ -22,13 +22,13 @@ WEIGHTS = structure(
     *(("of_filters", DIVISOR), ("of_taps", DIVISOR)),
     *((name, "i4") for name in ("skipped", "row", "column", "steps", "channels")),
 )
-LARGEST = 2**13 - 1  # coordinates of a picture, of windows, and of taps in them, which share a word in walk.cuh
-MOST_GROUPS = 2**16 - 1  # of blocks in a grid's second direction
-MOST_NUMBERS = 2**31 - 2**10  # pixels, or steps, and what is beyond them in a tile
+LARGEST = 2**13 - 1  # largest coordinate of images, windows and taps, two of which share a word in geometry.cuh
+MOST_GROUPS = 2**16 - 1  # limit of the second grid dimension
+MOST_NUMBERS = 2**31 - 2**10  # limit of pixels and steps, including the overhang of a tile
 
 
 class Divisor(NamedTuple):
-    """A divisor of numbers below 2^31, by a product: kernels/cuda/types.cuh.
+    """A divisor of numbers below 2^31, applied by multiplication: kernels/cuda/types.cuh.
 
     Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication, PLDI 1994, theorem 4.2.
     """
@@ -39,7 +39,7 @@ class Divisor(NamedTuple):
 
 
 def divisor(number: int) -> Divisor:
-    """For `quotient`: exact for all numbers from 0 to 2^31 - 1."""
+    """Divisor for `quotient`; exact for 0 to 2^31 - 1."""
     if number == 1:
         return Divisor(1, 0, 0)
     shift = (number - 1).bit_length() - 1
@@ -48,7 +48,7 @@ def divisor(number: int) -> Divisor:
 
 @dataclass(frozen=True)
 class Axis:
-    """A convolution along one side of the picture."""
+    """One axis of a convolution."""
 
     size: int
     result: int
@@ -59,8 +59,8 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Layers:
-    """A convolution: pictures, channels and filters of a group, groups, and both sides."""
+class ConvolutionLayer:
+    """A convolution: images, channels and filters of a group, groups, and both axes."""
 
     images: int
     channels: int
@@ -71,20 +71,20 @@ class Layers:
 
     @property
     def taps(self) -> int:
-        """Of a window."""
+        """Taps of a window."""
         return self.down.kernel * self.across.kernel
 
     @property
     def pixels(self) -> int:
-        """Of the results of all pictures."""
+        """Output pixels of all images."""
         return self.images * self.down.result * self.across.result
 
 
 class Reach(NamedTuple):
-    """Along one side: pixels of the result from `first`, `stride` apart, `pixels` of them; the taps that reach them.
+    """One axis: output pixels first, first + stride, ..., `pixels` of them, and the taps that reach them.
 
-    Pixel number i sees by tap t the source's pixel i * step + start + t * tap; that tap is the weights'
-    first_tap + t * tap_step.
+    Pixel number i sees through tap t the source pixel i * step + start + t * tap; in the weights, that is tap first_tap
+    + t * tap_step.
     """
 
     first: int
@@ -99,14 +99,14 @@ class Reach(NamedTuple):
 
 
 def forward_reach(axis: Axis) -> Reach:
-    """All pixels of the result, and all taps."""
+    """All output pixels and all taps."""
     return Reach(0, 1, axis.result, axis.kernel, -axis.padding, axis.stride, axis.dilation, 0, 1)
 
 
 def gradient_reaches(axis: Axis) -> Iterator[Reach]:
-    """The input's pixels by what remains of them: those of one phase see the same taps of the gradient.
+    """Phases of the input gradient along an axis: pixels of a phase see the same taps of the output gradient.
 
-    Pixel h is reached from pixel (h + padding - tap * dilation) / stride of the gradient, where that is whole.
+    Input pixel h receives the gradient at (h + padding - tap * dilation) / stride, where that is an integer.
     """
     period = axis.stride // gcd(axis.stride, axis.dilation)
     for phase in range(min(axis.stride, axis.size)):
@@ -119,47 +119,47 @@ def gradient_reaches(axis: Axis) -> Iterator[Reach]:
         yield Reach(phase, axis.stride, count, taps, start, 1, -axis.dilation * period // axis.stride, first, period)
 
 
-def check(layers: Layers) -> None:
-    """ValueError for what the kernels have no room for."""
-    down, across = layers.down, layers.across
+def check(layer: ConvolutionLayer) -> None:
+    """Raise ValueError if a layer exceeds the limits of the kernels."""
+    down, across = layer.down, layer.across
     for axis in (down, across):
         reaches = [(axis.size, forward_reach(axis)), *((axis.result, reach) for reach in gradient_reaches(axis))]
         if (most := max(_most(size, reach) for size, reach in reaches)) > LARGEST:
             raise ValueError(f"{axis}: coordinates reach {most}; up to {LARGEST} are allowed")
-    pixels = max(layers.images * down.size * across.size, layers.pixels)
-    if (most := max(pixels, layers.taps * layers.channels, layers.taps * layers.filters)) > MOST_NUMBERS:
-        raise ValueError(f"{layers}: {most} pixels or steps; up to {MOST_NUMBERS} are allowed")
-    if layers.groups > MOST_GROUPS:
-        raise ValueError(f"{layers}: up to {MOST_GROUPS} groups are allowed")
+    pixels = max(layer.images * down.size * across.size, layer.pixels)
+    if (most := max(pixels, layer.taps * layer.channels, layer.taps * layer.filters)) > MOST_NUMBERS:
+        raise ValueError(f"{layer}: {most} pixels or steps; up to {MOST_NUMBERS} are allowed")
+    if layer.groups > MOST_GROUPS:
+        raise ValueError(f"{layer}: up to {MOST_GROUPS} groups are allowed")
 
 
 def _most(size: int, reach: Reach) -> int:
-    """The largest coordinate, of a picture of that size, of windows and of taps in them."""
+    """Largest coordinate of images of that size, of windows and of taps in them."""
     windows = (reach.start, reach.start + (reach.pixels - 1) * reach.step)
     return max(size, *(abs(each) for each in (*windows, reach.taps * reach.tap)))
 
 
-def walk(layers: Layers, down: Reach, across: Reach, channels: int) -> tuple[Any, ...]:
-    """As WALK, over pixels of the result of a correlation; `channels` are those of the source's group."""
+def geometry(layer: ConvolutionLayer, down: Reach, across: Reach, channels: int) -> tuple[Any, ...]:
+    """Fields of GEOMETRY for the output pixels of a correlation; `channels` are those of a group of the source."""
     pixels = down.pixels * across.pixels
     of_pixels = (divisor(max(1, pixels)), divisor(max(1, across.pixels)))
     steps = (down.step, across.step, down.start, across.start, down.tap, across.tap)
     taps = (divisor(max(1, across.taps)), divisor(channels))
-    return (layers.images * pixels, down.taps * across.taps * channels, *of_pixels, *steps, *taps)
+    return (layer.images * pixels, down.taps * across.taps * channels, *of_pixels, *steps, *taps)
 
 
-def weights(layers: Layers, down: Reach, across: Reach) -> tuple[Any, ...]:
-    """As WEIGHTS: of the taps that a phase of an input's gradient sees."""
-    column = layers.channels
-    row = layers.across.kernel * column
+def weights(layer: ConvolutionLayer, down: Reach, across: Reach) -> tuple[Any, ...]:
+    """Fields of WEIGHTS for the taps of a phase of an input gradient."""
+    column = layer.channels
+    row = layer.across.kernel * column
     skipped = down.first_tap * row + across.first_tap * column
     apart = (skipped, down.tap_step * row, across.tap_step * column)
-    return divisor(layers.filters), divisor(max(1, across.taps)), *apart, _taps((down, across)) * layers.filters, column
+    return divisor(layer.filters), divisor(max(1, across.taps)), *apart, _taps((down, across)) * layer.filters, column
 
 
-def phase_reaches(layers: Layers) -> list[tuple[Reach, Reach]]:
-    """Both sides of each phase of an input's gradient, those with most taps first."""
-    pairs = product(gradient_reaches(layers.down), gradient_reaches(layers.across))
+def phase_reaches(layer: ConvolutionLayer) -> list[tuple[Reach, Reach]]:
+    """Both axes of each phase of an input gradient, phases with most taps first."""
+    pairs = product(gradient_reaches(layer.down), gradient_reaches(layer.across))
     return sorted(pairs, key=_taps, reverse=True)
 
 

@@ -1,7 +1,7 @@
-"""What has to be launched for a convolution of any channels and filters: these made whole vectors, then the products.
+"""Launches of a convolution with any numbers of channels and filters: padding, products, removal of padding.
 
-The kernels copy vectors of 16 bytes, so the channels of each group's pixels and, in gradients, its filters have to be
-whole vectors: what is not is copied before, with zeros behind, and a gradient of weights afterwards without them.
+The kernels copy vectors of 16 bytes, so the channels of a group and, in gradients, its filters must be whole vectors.
+Other operands are copied with zero padding before, and a padded weight gradient is copied without it afterwards.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from ...cuda.launch import Launch, parameters, structure
 from ...cuda.program import Program
 from ...cuda.tiling import KINDS, Kind, Result, Tile
 from ...spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
-from . import launches as convolutions
-from .geometry import DIVISOR, MOST_NUMBERS, Layers, check, divisor, phase_reaches
-from .launches import Asked, Encode
+from . import launches as kernel_launches
+from .geometry import DIVISOR, MOST_NUMBERS, ConvolutionLayer, check, divisor, phase_reaches
+from .launches import Encode, LaunchConfig
 
 SOURCE = "conv2d/cuda/repack.cu"
 THREADS, MOST_BLOCKS = 256, 2**16
-VECTOR, BEGINNING = 16, 256  # bytes; temporaries begin at multiples of so many
+VECTOR, BEGINNING = 16, 256  # bytes; alignment of temporaries
 ELEMENTS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 REPACKED = structure(
     *(("source", "u8"), ("target", "u8"), ("of_line", DIVISOR)),
@@ -27,7 +27,7 @@ REPACKED = structure(
 
 
 class Copy(NamedTuple):
-    """Lines of `narrow` elements of an array copied to lines of `wide`, or back."""
+    """Copy of lines of `narrow` elements of an array to lines of `wide` elements, or back."""
 
     array: str
     lines: int
@@ -37,82 +37,84 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True)
 class Convolution:
-    """A direction of a convolution, in a type of KINDS, with the channels and filters that its tensors have.
+    """A direction of a convolution in a type of KINDS, with the channels and filters of its tensors.
 
-    ValueError where coordinates, pixels or steps are more than the kernels can count.
+    ValueError if coordinates, pixels or steps exceed the limits of the kernels.
     """
 
     type: str
     direction: str
-    layers: Layers
+    layer: ConvolutionLayer
 
     def __post_init__(self) -> None:
         check(self.padded)
-        vectors = max((copy.lines * copy.wide * self.kind.operand_bytes // VECTOR for copy in copies(self)), default=0)
+        vectors = max(
+            (copy.lines * copy.wide * self.kind.operand_bytes // VECTOR for copy in padding_copies(self)), default=0
+        )
         if vectors > MOST_NUMBERS:
             raise ValueError(f"{self}: {vectors} vectors are copied before; up to {MOST_NUMBERS} are allowed")
 
     @property
     def kind(self) -> Kind:
-        """Of the type."""
+        """Types of the product."""
         return KINDS[self.type]
 
     @property
-    def padded(self) -> Layers:
-        """The layers as the products have them."""
+    def padded(self) -> ConvolutionLayer:
+        """The padded layer, as the products compute it."""
         unit = VECTOR // self.kind.operand_bytes
-        filters = self.layers.filters if self.direction == FORWARD else _multiple(self.layers.filters, unit)
-        return replace(self.layers, channels=_multiple(self.layers.channels, unit), filters=filters)
+        filters = self.layer.filters if self.direction == FORWARD else _multiple(self.layer.filters, unit)
+        return replace(self.layer, channels=_multiple(self.layer.channels, unit), filters=filters)
 
 
 def _multiple(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def copies(task: Convolution) -> list[Copy]:
-    """What is copied before the products, in this order: the arrays `x`, `w` and `g`, as far as they are operands."""
-    own, wide = task.layers, task.padded
-    lines, found = own.groups * own.filters * own.taps, []
+def padding_copies(task: Convolution) -> list[Copy]:
+    """Copies before the products, in order: of the arrays `x`, `w` and `g`, as far as they are operands."""
+    layer, padded = task.layer, task.padded
+    lines, found = layer.groups * layer.filters * layer.taps, []
     if task.direction != INPUT_GRADIENT:
-        pixels = own.images * own.down.size * own.across.size
-        found.append(Copy("x", pixels * own.groups, own.channels, wide.channels))
+        pixels = layer.images * layer.down.size * layer.across.size
+        found.append(Copy("x", pixels * layer.groups, layer.channels, padded.channels))
     if task.direction != FORWARD:
-        found.append(Copy("g", own.pixels * own.groups, own.filters, wide.filters))
+        found.append(Copy("g", layer.pixels * layer.groups, layer.filters, padded.filters))
     if task.direction != WEIGHT_GRADIENT:
-        found.append(Copy("w", lines, own.channels, wide.channels))
-    if task.direction == INPUT_GRADIENT:  # with its filters, each of them all its taps
-        filter = own.taps * wide.channels
-        found.append(Copy("w", own.groups, own.filters * filter, wide.filters * filter))
+        found.append(Copy("w", lines, layer.channels, padded.channels))
+    if task.direction == INPUT_GRADIENT:  # filters with all their taps
+        filter = layer.taps * padded.channels
+        found.append(Copy("w", layer.groups, layer.filters * filter, padded.filters * filter))
     return [copy for copy in found if copy.narrow != copy.wide]
 
 
 def temporaries(task: Convolution, tile: Tile) -> list[int]:
-    """Bytes of what each of `copies` makes; of a result that is copied back, or 0; and of the sums of parts, or 0."""
-    own, wide = task.layers, task.padded
-    sizes = [copy.lines * copy.wide * task.kind.operand_bytes for copy in copies(task)]
-    back = task.direction == WEIGHT_GRADIENT and own.channels != wide.channels
+    """Bytes of each padded copy, of a padded result or 0, and of partial sums or 0."""
+    layer, padded = task.layer, task.padded
+    sizes = [copy.lines * copy.wide * task.kind.operand_bytes for copy in padding_copies(task)]
+    back = task.direction == WEIGHT_GRADIENT and layer.channels != padded.channels
     rows, columns, steps = products(task)[0]
-    result = own.groups * rows * columns * task.kind.result_bytes if back else 0
-    whole = replace(tile, parts=1) if len(products(task)) > 1 else tile
-    sums = convolutions.workspace_bytes(task.type, whole, own.groups, rows, columns, steps)
+    result = layer.groups * rows * columns * task.kind.result_bytes if back else 0
+    unsplit = replace(tile, parts=1) if len(products(task)) > 1 else tile
+    sums = kernel_launches.workspace_bytes(task.type, unsplit, layer.groups, rows, columns, steps)
     return [_multiple(size, BEGINNING) for size in (*sizes, result, sums)]
 
 
 def products(task: Convolution) -> list[tuple[int, int, int]]:
-    """Rows, columns and steps of each product of a group: one, or one of each phase."""
-    own, wide = task.layers, task.padded
+    """Rows, columns and steps of the products of a group: one, or one for each phase."""
+    layer, padded = task.layer, task.padded
     if task.direction == FORWARD:
-        return [(own.pixels, own.filters, own.taps * wide.channels)]
+        return [(layer.pixels, layer.filters, layer.taps * padded.channels)]
     if task.direction == WEIGHT_GRADIENT:
-        return [(own.filters, own.taps * wide.channels, own.pixels)]
+        return [(layer.filters, layer.taps * padded.channels, layer.pixels)]
     return [
-        (own.images * one.pixels * other.pixels, own.channels, one.taps * other.taps * wide.filters)
-        for one, other in phase_reaches(own)
+        (layer.images * one.pixels * other.pixels, layer.channels, one.taps * other.taps * padded.filters)
+        for one, other in phase_reaches(layer)
     ]
 
 
 def workspace_bytes(task: Convolution, tile: Tile) -> int:
-    """Memory for all temporaries."""
+    """Bytes of all temporaries."""
     return sum(temporaries(task, tile))
 
 
@@ -125,37 +127,37 @@ def launches(
     result: Result,
     workspace: int,
 ) -> list[Launch]:
-    """Kernels that compute `result` in this order, from the arrays `x`, `w` or `g` at these addresses.
+    """Kernels that compute `result`, in order, from the arrays `x`, `w` or `g` at these addresses.
 
-    Pictures lie [images, height, width, channels], weights [filters, taps down, taps across, channels], in one piece.
-    `workspace` is the address of `workspace_bytes`; `encode` makes tensor maps (`tensor_map.encoded`).
+    Images are [images, height, width, channels], weights [filters, taps down, taps across, channels], contiguous.
+    `workspace` is the address of `workspace_bytes` bytes; `encode` makes tensor maps (`tensor_map.encoded`).
     """
     *sizes, back, _ = temporaries(task, tile)
     places, found, free = dict(addresses), [], workspace
-    for copy, size in zip(copies(task), sizes, strict=True):
+    for copy, size in zip(padding_copies(task), sizes, strict=True):
         found.append(repacked(task.kind.operand_bytes, "widen", places[copy.array], free, copy))
         places[copy.array], free = free, free + size
-    asked = Asked(task.type, tile, processors, encode, free + back)
+    config = LaunchConfig(task.type, tile, processors, encode, free + back)
     if not back:
-        return [*found, *_products(task, asked, places, result)]
-    own, wide = task.layers, task.padded
-    whole = Result(free, own.taps * wide.channels)
-    copy = Copy("dw", own.groups * own.filters * own.taps, own.channels, wide.channels)
+        return [*found, *_products(task, config, places, result)]
+    layer, padded = task.layer, task.padded
+    padded_result = Result(free, layer.taps * padded.channels)
+    copy = Copy("dw", layer.groups * layer.filters * layer.taps, layer.channels, padded.channels)
     last = repacked(task.kind.result_bytes, "narrow", free, result.address, copy)
-    return [*found, *_products(task, asked, places, whole), last]
+    return [*found, *_products(task, config, places, padded_result), last]
 
 
-def _products(task: Convolution, asked: Asked, places: dict[str, int], result: Result) -> list[Launch]:
-    own, wide = task.layers, task.padded
+def _products(task: Convolution, config: LaunchConfig, places: dict[str, int], result: Result) -> list[Launch]:
+    layer, padded = task.layer, task.padded
     if task.direction == FORWARD:
-        return convolutions.forward(asked, wide, places["x"], places["w"], result)
+        return kernel_launches.forward(config, padded, places["x"], places["w"], result)
     if task.direction == INPUT_GRADIENT:
-        return convolutions.input_gradient(asked, wide, places["g"], places["w"], result, own.channels)
-    return convolutions.weight_gradient(asked, wide, places["x"], places["g"], result, own.filters)
+        return kernel_launches.input_gradient(config, padded, places["g"], places["w"], result, layer.channels)
+    return kernel_launches.weight_gradient(config, padded, places["x"], places["g"], result, layer.filters)
 
 
 def programs() -> Iterator[Program]:
-    """Those of all types that are not the products."""
+    """The kernels of all types that copy."""
     yield from (_program(name, nbytes) for name in ("widen", "narrow") for nbytes in ELEMENTS)
 
 
@@ -164,7 +166,7 @@ def _program(name: str, nbytes: int) -> Program:
 
 
 def repacked(nbytes: int, name: str, source: int, target: int, copy: Copy) -> Launch:
-    """Lines copied by `widen` or `narrow`, of elements of so many bytes."""
+    """The launch of `widen` or `narrow`, for elements of `nbytes` bytes."""
     of_line = copy.wide * nbytes // VECTOR
     vectors = copy.lines * of_line
     given = {"source": source, "target": target, "of_line": divisor(of_line), "vectors": vectors}

@@ -1,5 +1,5 @@
-// What a convolution's kernel is told: the picture, the other operand and the result of all groups, and phases, which
-// are products of their own; what follows of it for a group, a phase and a task; and where sums are stored.
+// Parameters of a convolution kernel: image, other operand and result of all groups, and phases, each of which is a
+// product; the part of a group, a phase and a task; and the store of sums.
 #pragma once
 #include "matrix_operand.cuh"
 #include "rasterization.cuh"
@@ -13,83 +13,83 @@ enum { CLUSTER = 1 };
 #endif
 enum { MOST_PHASES = 4 };
 
-// Pixels of the result that see the same taps.
+// Output pixels that see the same taps.
 struct Phase {
-    Walk walk;
-    Weights weights;  // by columns
-    Order order;
-    i64 first;        // of its pixels in the result, in elements
+    Geometry geometry;
+    Weights weights;  // MN-major
+    Rasterization raster;
+    i64 first;        // first pixel in the result, in elements
 };
 
-// Groups lie side by side in the picture and the result; of the other operand, in lines or in columns.
+// Groups are contiguous in the channels of image and result; in the other operand, in its lines or columns.
 struct alignas(64) Parameters {
-    TensorMap map;                         // of the other operand, where it is brought by boxes
-    Picture picture;
-    Matrix other;                          // of a group: weights, by filters, or the gradient, by pixels
-    Output output;
-    i64 image, row, pixel;                 // of the result, from one pixel of a phase to the next
-    i64 group_of_picture, group_of_other, group_of_result;  // elements from group to group
+    TensorMap map;                         // of the other operand, when TMA loads it
+    Image image;
+    Matrix other;                          // of a group: weights, a filter a line, or the gradient, a pixel a line
+    Epilogue epilogue;
+    i64 image_stride, row_stride, pixel_stride;                 // of the result, between pixels of a phase
+    i64 group_of_image, group_of_other, group_of_result;  // elements from group to group
     Phase phases[MOST_PHASES];
 };
 
-#if defined USE_WEIGH
+#if defined USE_WEIGHT_GRADIENT
 enum { A_LAYOUT = BY_COLUMNS, B_LAYOUT = BY_COLUMNS };
 #else
-enum { A_LAYOUT = BY_ROWS, B_LAYOUT = USE_TURNED ? BY_COLUMNS : BY_ROWS };
+enum { A_LAYOUT = BY_ROWS, B_LAYOUT = USE_TRANSPOSED ? BY_COLUMNS : BY_ROWS };
 #endif
 
-// Where a pixel of a phase lies in the result.
-struct PlacesOfPixels {
+// Offset of a pixel of a phase in the result.
+struct PixelOffsets {
     const Parameters &p;
     const Phase &phase;
     METHOD i64 offset(int number) const
     {
-        const Pixel pixel = pixel_at(phase.walk, number);
-        return phase.first + pixel.image * p.image + pixel.down * p.row + pixel.across * p.pixel;
+        const Pixel pixel = pixel_at(phase.geometry, number);
+        return phase.first + pixel.image * p.image_stride + pixel.down * p.row_stride + pixel.across * p.pixel_stride;
     }
 };
 
-// The result of a group of channels.
-template <class Type> WORD Output of_group(const Parameters &p, const Phase &phase, int group)
+// Epilogue of a group of channels.
+template <class Type> DEVICE Epilogue of_group(const Parameters &p, const Phase &phase, int group)
 {
     typedef typename Type::Result Result;
-    Output output = p.output;
-    output.first = static_cast<Result *>(output.first) + group * p.group_of_result;
-    if (output.added) output.added = static_cast<const Result *>(output.added) + group * p.group_of_result;
-    if (output.scale) output.scale += group * output.columns;
-    if (output.bias) output.bias += group * output.columns;
-#if defined USE_CORRELATE
-    output.rows = phase.walk.pixels;
+    Epilogue epilogue = p.epilogue;
+    epilogue.first = static_cast<Result *>(epilogue.first) + group * p.group_of_result;
+    if (epilogue.added) epilogue.added = static_cast<const Result *>(epilogue.added) + group * p.group_of_result;
+    if (epilogue.scale) epilogue.scale += group * epilogue.columns;
+    if (epilogue.bias) epilogue.bias += group * epilogue.columns;
+#if defined USE_CORRELATION
+    epilogue.rows = phase.geometry.pixels;
 #endif
-    return output;
+    return epilogue;
 }
 
-WORD int steps_of(const Phase &phase)
+DEVICE int steps_of(const Phase &phase)
 {
-#if defined USE_WEIGH
-    return phase.walk.pixels;
+#if defined USE_WEIGHT_GRADIENT
+    return phase.geometry.pixels;
 #else
-    return phase.walk.steps;
+    return phase.geometry.steps;
 #endif
 }
 
-WORD int lines_of(const Phase &phase, const Task &t)
+DEVICE int lines_of(const Phase &phase, const Task &t)
 {
-    const int left = steps_of(phase) - t.part * phase.order.steps_of_part;
-    const int steps = left < phase.order.steps_of_part ? left : phase.order.steps_of_part;
+    const int left = steps_of(phase) - t.part * phase.raster.steps_of_part;
+    const int steps = left < phase.raster.steps_of_part ? left : phase.raster.steps_of_part;
     return (steps + Width<USE_TYPE>::ELEMENTS - 1) / Width<USE_TYPE>::ELEMENTS;
 }
 
 template <class Engine>
-WORD void store(const Parameters &p, const Phase &phase, const Engine &engine, const Task &t, int rank, u32 buffer,
+DEVICE void store(const Parameters &p, const Phase &phase, const Engine &engine, const Task &t, int rank, u32 buffer,
                 int lane)
 {
     const int row = (t.down * CLUSTER + rank) * USE_ROWS, column = t.across * USE_COLUMNS;
-    const Output output = of_group<USE_STORED>(p, phase, blockIdx.y);
-#if defined USE_WEIGH || USE_IN_PARTS
-    const Finish<USE_STORED, RowsInOrder> finish = {output, {output, t.part}};
+    const Epilogue epilogue = of_group<USE_STORED>(p, phase, blockIdx.y);
+#if defined USE_WEIGHT_GRADIENT || USE_SPLIT_K
+    const Finish<USE_STORED, RowsInOrder> finish = {epilogue, {epilogue, t.part}};
 #else
-    const Finish<USE_STORED, PlacesOfPixels> finish = {output, {p, phase}};
+    const Finish<USE_STORED, PixelOffsets> finish = {epilogue, {p, phase}};
 #endif
     store_strips(engine, finish, buffer, row, column, lane);
 }

@@ -1,7 +1,7 @@
 #include "types.cuh"
 
-// Lines of `narrow` elements as lines of `wide`, which are whole vectors of 16 bytes: the rest filled with zeros, or
-// left out.
+// Padding of channels: lines of `narrow` elements copied to lines of `wide` elements, which are whole vectors of 16
+// bytes, padded with zeros; and back.
 struct Parameters {
     const void *source;
     void *target;
@@ -14,8 +14,9 @@ typedef USE_ELEMENT Element;
 enum { COUNT = 16 / sizeof(Element) };
 typedef Vector<Element, COUNT> Elements;
 
-// What follows for one vector of a wide line: where it lies, and where its `left` elements do in the narrow line.
-template <class Use> WORD void for_vectors(const Parameters &p, const Use &use)
+// Call `use` for each vector of the wide lines: its offset, its offset in the narrow lines, and how many elements are
+// left there.
+template <class Use> DEVICE void for_vectors(const Parameters &p, const Use &use)
 {
     const u32 first = blockIdx.x * blockDim.x + threadIdx.x, apart = gridDim.x * blockDim.x;
     for (u32 index = first; index < static_cast<u32>(p.vectors); index += apart) {
@@ -30,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(256) widen(const __grid_constant__ 
     for_vectors(p, [&](i64 wide, i64 narrow, int left) {
         const Element *source = static_cast<const Element *>(p.source) + narrow;
         Elements found = {};
-        UNROLLED
+        UNROLL
         for (int i = 0; i < COUNT; ++i)
             if (i < left) found.values[i] = source[i];
         *reinterpret_cast<Elements *>(static_cast<Element *>(p.target) + wide) = found;
@@ -42,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(256) narrow(const __grid_constant__
     for_vectors(p, [&](i64 wide, i64 narrow, int left) {
         const Elements found = *reinterpret_cast<const Elements *>(static_cast<const Element *>(p.source) + wide);
         Element *target = static_cast<Element *>(p.target) + narrow;
-        UNROLLED
+        UNROLL
         for (int i = 0; i < COUNT; ++i)
             if (i < left) target[i] = found.values[i];
     });

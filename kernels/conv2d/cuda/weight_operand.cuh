@@ -1,22 +1,22 @@
-// Weights of a convolution as an operand of the gradient of its input.
+// Weights as an operand of the input gradient.
 #pragma once
 #include "matrix_operand.cuh"
 #include "geometry.cuh"
 
-// Weights as steps (tap, filter) of a product whose columns are channels: a line is a filter's channels at a tap. Taps
-// are those that a phase sees.
+// Steps are (tap, filter), columns are channels: a line holds the channels of a filter at a tap. Taps are those that a
+// phase sees.
 struct Weights {
     Divisor of_filters, of_taps;
-    int skipped, row, column;   // elements before the first tap, and from one to the next
+    int skipped, row, column;   // elements before the first tap, and between taps
     int steps, channels;
 };
 
-// Where a step's channels are among a filter's, or less than 0, and which filter it is.
+// Offset of the channels of a step in a filter, negative beyond the last step, and the filter.
 struct Weight {
     int tap, filter;
 };
 
-WORD Weight weight_at(const Weights &weights, int step)
+DEVICE Weight weight_at(const Weights &weights, int step)
 {
     const int tap = quotient(step, weights.of_filters);
     const int filter = step - tap * static_cast<int>(weights.of_filters.divisor);
@@ -27,14 +27,14 @@ WORD Weight weight_at(const Weights &weights, int step)
 template <class Type, int COLUMNS, int THREADS> struct WeightsByColumns {
     typedef typename Type::Element Element;
     enum { LAYOUT = BY_COLUMNS, NBYTES = COLUMNS * LINE, STEPS = Width<Type>::ELEMENTS, GROUPS = COLUMNS / STEPS };
-    enum { APART = THREADS / VECTORS, MINE = STEPS / APART, COUNT = Width<Type>::VECTOR_ELEMENTS };
+    enum { APART = THREADS / VECTORS, PER_THREAD = STEPS / APART, COUNT = Width<Type>::VECTOR_ELEMENTS };
     static_assert(STEPS % APART == 0 && COLUMNS % STEPS == 0, "threads share the lines out evenly");
 
     const Weights &weights;
-    const Matrix &matrix;  // whose lines are the filters of a group
+    const Matrix &matrix;  // lines are the filters of a group
     const int thread;
     int channel;
-    Weight lines[MINE];
+    Weight lines[PER_THREAD];
 
     METHOD WeightsByColumns(const Weights &weights, const Matrix &matrix, int thread)
         : weights(weights), matrix(matrix), thread(thread), channel(0)
@@ -43,24 +43,24 @@ template <class Type, int COLUMNS, int THREADS> struct WeightsByColumns {
 
     METHOD void begin(int column) { channel = column + thread % VECTORS * COUNT; }
 
-    METHOD void aim(int step)
+    METHOD void prepare(int step)
     {
-        find_lines(lines, thread, APART, [&](int line) { return weight_at(weights, step + line); });
+        lookup_lines(lines, thread, APART, [&](int line) { return weight_at(weights, step + line); });
     }
 
-    METHOD void bring(u32 target, int) const
+    METHOD void load(u32 target, int) const
     {
-        UNROLLED
-        for (int mine = 0; mine < MINE; ++mine) {
-            const u32 own = target + vector_place(thread / VECTORS + mine * APART, thread % VECTORS);
-            const Element *source = static_cast<const Element *>(matrix.first) + lines[mine].filter * matrix.pitch;
-            source += lines[mine].tap + channel;
-            UNROLLED
+        UNROLL
+        for (int item = 0; item < PER_THREAD; ++item) {
+            const u32 own = target + swizzled_offset(thread / VECTORS + item * APART, thread % VECTORS);
+            const Element *source = static_cast<const Element *>(matrix.first) + lines[item].filter * matrix.pitch;
+            source += lines[item].tap + channel;
+            UNROLL
             for (int group = 0; group < GROUPS; ++group)
                 copy_async<VECTOR>(own + group * (STEPS * LINE), source + group * STEPS,
-                                   lines[mine].tap >= 0 && channel + group * STEPS < weights.channels);
+                                   lines[item].tap >= 0 && channel + group * STEPS < weights.channels);
         }
     }
 
-    METHOD void settle(u32) const {}
+    METHOD void finish_load(u32) const {}
 };

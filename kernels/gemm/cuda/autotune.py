@@ -1,4 +1,4 @@
-"""The tile that a product of matrices is computed by on a GPU: the fastest, measured once; else the likely fastest."""
+"""Tile of a matrix product on a GPU: the fastest, measured once, or the first of the cost model."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from ...cuda.timing import seconds
 from ...providers import Unavailable
 from .cost_model import ranked
 from .launches import SOURCE, launches, workspace_bytes
-from .tensors import reached_by_boxes
+from .tensors import tma_can_read
 
 if TYPE_CHECKING:
     import torch
 
-LINE = 128  # bytes, of the cache: where in it a matrix begins is kept where it is measured
+LINE = 128  # bytes of a cache line; measurements keep the offset of a matrix in it
 
 _chosen: dict[tuple[torch.device, str], Tile] = {}
 
 
 def tile_of(type: str, a: Operand, b: Operand, device: torch.device) -> Tile:
-    """Of a product on a GPU; the same from then on. Unavailable if it has no instructions for the type."""
+    """The tile of a product, the same for the rest of the process. Unavailable if the GPU lacks instructions for the
+    type.
+    """
     import torch
 
     key = device, key_of(type, a, b)
@@ -35,7 +37,7 @@ def tile_of(type: str, a: Operand, b: Operand, device: torch.device) -> Tile:
         own = gpu(device)
         tiles = _ranked(type, a, b, own)
         if 0 in (a.rows, b.rows, a.steps) or torch.cuda.is_current_stream_capturing():
-            return tiles[0]  # there is nothing to measure, or it cannot be measured in a graph
+            return tiles[0]  # nothing to measure, or a graph capture forbids it
         file = tuning.file_of(own, SOURCE)
         _chosen[key] = tuning.chosen(key[1], tiles, file, lambda: _measured(type, a, b, tiles, device, own))
     return _chosen[key]
@@ -50,11 +52,11 @@ def _ranked(type: str, a: Operand, b: Operand, own: Gpu) -> list[Tile]:
 
 
 def key_of(type: str, a: Operand, b: Operand) -> str:
-    """A product in words: all that its speed depends on, but for the GPU."""
+    """Description of a product: everything its speed depends on, except the GPU."""
     sides = []
     for operand in (a, b):
         lies = "rows" if operand.layout == BY_ROWS else "columns"
-        boxes = "boxes" if reached_by_boxes(type, operand) else "threads"
+        boxes = "boxes" if tma_can_read(type, operand) else "threads"
         sides.append(f"by {lies} in {operand.piece(KINDS[type].operand_bytes)} bytes for {boxes}")
     return f"{type} {a.rows} x {b.rows} x {a.steps}: {', '.join(sides)}"
 
@@ -62,7 +64,7 @@ def key_of(type: str, a: Operand, b: Operand) -> str:
 def _measured(
     type: str, a: Operand, b: Operand, tiles: Sequence[Tile], device: torch.device, own: Gpu
 ) -> dict[Tile, float]:
-    """Seconds of each tile on random numbers that lie as A and B do; nothing if there is no memory for them."""
+    """Seconds of each tile on random operands laid out as A and B; empty if memory does not suffice."""
     import torch
 
     kind = KINDS[type]
@@ -73,16 +75,16 @@ def _measured(
         workspace = torch.empty(nbytes, dtype=torch.uint8, device=device)
         (left, right), target = (lies for lies, _ in numbers), Result(result.data_ptr(), b.rows)
         work = workspace.data_ptr()
-        ways = {tile: launches(type, left, right, target, tile, own.processors, work, encoded) for tile in tiles}
-        programs = {replace(launch.program, name="") for way in ways.values() for launch in way}
+        candidates = {tile: launches(type, left, right, target, tile, own.processors, work, encoded) for tile in tiles}
+        programs = {replace(launch.program, name="") for candidate in candidates.values() for launch in candidate}
         compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
-        return seconds(ways, device, own)
+        return seconds(candidates, device, own)
     except torch.OutOfMemoryError:
         return {}
 
 
 def _like(type: str, operand: Operand, device: torch.device) -> tuple[Operand, torch.Tensor]:
-    """Random numbers that lie as an operand does, from a generator of their own."""
+    """Random numbers with the layout of an operand, from their own generator."""
     import torch
 
     kind = KINDS[type]

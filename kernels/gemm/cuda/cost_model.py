@@ -1,50 +1,52 @@
-"""Which tiles are likely to compute a product fastest, by counting: pure numbers, the same on every machine."""
+"""Cost model that ranks tiles of a matrix product by estimated clocks; the same on every machine."""
 
 from ...cuda.architecture import Target
-from ...cuda.tile_candidates import candidates, engines, in_parts
-from ...cuda.tiling import KINDS, LINE, MMA, SIMT, WGMMA, Operand, Tile, order
-from .launches import turned_bytes
-from .tensors import reached_by_boxes
+from ...cuda.tile_candidates import candidates, engines, with_split_k
+from ...cuda.tiling import KINDS, LINE, MMA, SIMT, WGMMA, Operand, Tile, rasterization
+from .launches import transposed_bytes
+from .tensors import tma_can_read
 
-# Clocks that a multiprocessor takes for a product of two vectors of 128 bytes, by instruction: for wgmma 4096 FLOP of
-# 16 bits a clock, half of it for mma.sync as on an A100, 128 multiply-adds in fp32 (CUDA C++ Programming Guide,
-# "Arithmetic Instructions").
+# Clocks of a multiprocessor for a product of two vectors of 128 bytes, by engine: 4096 16-bit operations a clock for
+# wgmma, half of that for mma.sync as on an A100, 128 fp32 multiply-adds (CUDA C++ Programming Guide, "Arithmetic
+# Instructions").
 CLOCKS = {WGMMA: 1 / 32, MMA: 1 / 16, SIMT: 1 / 4}
-# Products that the time of a vector's way to the tensor cores would do: shared memory takes a clock to write 128 bytes,
-# and one for each time they are read, which is hidden behind products in part.
+# Cost of loading a vector, in products: shared memory needs a clock to write 128 bytes, and a clock for each read,
+# which products hide in part.
 LOADS = 12
-BEGINNING = 1000  # clocks from the begin of a tile until its products are under way
-STORED = 16  # sums that are stored in a clock
-LAUNCH = 4000  # clocks until another kernel has begun
-BANDWIDTH = 16  # bytes of memory in a clock, for each multiprocessor
-WORSE = 2.5  # times the least estimate: what is slower is not even tried
-MOST = 10  # tiles that are tried
+BEGINNING = 1000  # clocks from the start of a tile to its first product
+STORED = 16  # sums stored in a clock
+LAUNCH = 4000  # clocks of a kernel launch
+BANDWIDTH = 16  # bytes of global memory a clock and multiprocessor
+WORSE = 2.5  # tiles above this multiple of the best estimate are not measured
+MOST = 10  # maximum number of measured tiles
 
 
 def ranked(type: str, a: Operand, b: Operand, target: Target, processors: int) -> list[Tile]:
-    """The tiles that a product of a type may be computed by on a GPU, the likely fastest first; those not far behind.
+    """The tiles within a factor WORSE of the best estimate, the best first.
 
-    Empty where the GPU has no instructions for the type.
+    Empty if the GPU lacks instructions for the type.
     """
     lines = -(-a.steps * KINDS[type].operand_bytes // LINE)
-    boxes = all(reached_by_boxes(type, operand) for operand in (a, b))
+    boxes = all(tma_can_read(type, operand) for operand in (a, b))
     tiles = [tile for engine in engines(type, target, boxes) for tile in candidates(type, engine, target)]
-    ways = [way for tile in tiles for way in in_parts(tile, max(1, a.rows), max(1, b.rows), lines, processors)]
-    clocks = {way: estimate(type, a, b, way, processors) for way in ways}
-    near = [way for way in ways if clocks[way] <= WORSE * min(clocks.values())]
-    return sorted(near, key=lambda way: clocks[way])[:MOST]
+    variants = [
+        variant for tile in tiles for variant in with_split_k(tile, max(1, a.rows), max(1, b.rows), lines, processors)
+    ]
+    clocks = {variant: estimate(type, a, b, variant, processors) for variant in variants}
+    near = [variant for variant in variants if clocks[variant] <= WORSE * min(clocks.values())]
+    return sorted(near, key=lambda variant: clocks[variant])[:MOST]
 
 
 def estimate(type: str, a: Operand, b: Operand, tile: Tile, processors: int) -> float:
-    """Clocks of a product: those of the multiprocessor with most tiles, then of the kernels around it."""
+    """Clocks of a product: those of the busiest multiprocessor, plus the kernels around it."""
     kind, line = KINDS[type], LINE // KINDS[type].operand_bytes
-    down, across, parts, steps, _ = order(tile, a.rows, b.rows, a.steps, line, processors)
+    down, across, parts, steps, _ = rasterization(tile, a.rows, b.rows, a.steps, line, processors)
     tiles = -(-down * across * parts * tile.cluster // processors)
     sums, share = tile.rows * tile.columns, tile.rows + tile.columns / tile.cluster
     products = steps // line * CLOCKS[tile.engine] * (sums + LOADS * share)
-    # Blocks of the same multiprocessor store while others compute, and so do consumers that take turns.
-    ends = -(-tiles // (2 if tile.alternate else tile.blocks)) * (BEGINNING + sums / STORED)
+    # Stores overlap with products of other blocks of a multiprocessor, and of the other consumer with ping-pong.
+    ends = -(-tiles // (2 if tile.ping_pong else tile.blocks)) * (BEGINNING + sums / STORED)
     added = parts * a.rows * b.rows * kind.sum_bytes if parts > 1 else 0
-    turned = [turned_bytes(kind, tile.engine, operand) for operand in (a, b)]
-    around = [2 * nbytes / (BANDWIDTH * processors) + LAUNCH for nbytes in (added, *turned) if nbytes]
+    transposed = [transposed_bytes(kind, tile.engine, operand) for operand in (a, b)]
+    around = [2 * nbytes / (BANDWIDTH * processors) + LAUNCH for nbytes in (added, *transposed) if nbytes]
     return tiles * products + ends + sum(around)

@@ -1,4 +1,4 @@
-"""What has to be launched for a product of two matrices in memory, by kernels/gemm/cuda/gemm.cu."""
+"""Launches of a product of two matrices in memory, by kernels/gemm/cuda/gemm.cu."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,112 +10,118 @@ from ...cuda.tensor_map import MAP, Tiled
 from ...cuda.tiling import (
     BY_COLUMNS,
     BY_ROWS,
+    EPILOGUE,
     KINDS,
     LINE,
     MATRIX,
-    ORDER,
-    OUTPUT,
+    RASTERIZATION,
     WGMMA,
     Kind,
     Operand,
     Result,
     Tile,
+    epilogue,
     grid,
-    order,
-    output,
+    rasterization,
 )
 
 SOURCE = "gemm/cuda/gemm.cu"
-JOINING = TURNING = 256  # threads
+REDUCTION_THREADS = TRANSPOSE_THREADS = 256  # threads
 ALIGNMENT, WORD = 16, 4  # bytes
 PARAMETERS = structure(
     *(("map_of_a", MAP), ("map_of_b", MAP), ("a", MATRIX), ("b", MATRIX)),
-    *(("output", OUTPUT), ("order", ORDER), ("steps", "i4")),
+    *(("epilogue", EPILOGUE), ("raster", RASTERIZATION), ("steps", "i4")),
 )
-JOINED = structure(("parts", "u8"), ("output", OUTPUT), ("count", "i4"))
-TURNED = structure(
+SPLIT_K = structure(("parts", "u8"), ("epilogue", EPILOGUE), ("count", "i4"))
+TRANSPOSITION = structure(
     *(("source", "u8"), ("target", "u8"), ("pitch", "i8"), ("words", "i8")),
     *(("lines", "i4"), ("columns", "i4"), ("aligned", "i4")),
 )
 Encode = Callable[[Tiled], Any]
 
 
-def turns(kind: Kind, engine: str, operand: Operand) -> bool:
-    """Whether an operand must lie by rows, and does not: tensor cores turn numbers of 16 bits only.
+def needs_transpose(kind: Kind, engine: str, operand: Operand) -> bool:
+    """Whether an operand is MN-major and its engine cannot read it: tensor cores transpose 16-bit numbers only.
 
-    Those of 32 bits a warp can load one by one.
+    mma.sync loads 32-bit numbers one by one.
     """
     return operand.layout == BY_COLUMNS and (kind.operand_bytes == 1 or (kind.name == "Tf32" and engine == WGMMA))
 
 
-def by_rows(kind: Kind, operand: Operand, address: int = ALIGNMENT) -> Operand:
-    """The operand as it lies when it is turned; its lines begin at multiples of 16 bytes."""
+def k_major_copy(kind: Kind, operand: Operand, address: int = ALIGNMENT) -> Operand:
+    """Layout of the transposed copy of an operand; lines begin at multiples of 16 bytes."""
     unit = ALIGNMENT // kind.operand_bytes
     pitch = -(-operand.lines // unit) * unit
     return Operand(address, pitch, operand.columns, operand.lines, BY_ROWS)
 
 
 def workspace_bytes(type: str, a: Operand, b: Operand, tile: Tile) -> int:
-    """Memory for operands that are turned and for the sums of parts; none where that is not needed."""
+    """Bytes for transposed operands and for the partial sums of split-K."""
     kind = KINDS[type]
-    parts = _order(kind, a, b, tile, 1)[2]
+    parts = _rasterization(kind, a, b, tile, 1)[2]
     sums = parts * a.rows * b.rows * kind.sum_bytes if parts > 1 else 0
-    return sum(turned_bytes(kind, tile.engine, operand) for operand in (a, b)) + sums
+    return sum(transposed_bytes(kind, tile.engine, operand) for operand in (a, b)) + sums
 
 
-def turned_bytes(kind: Kind, engine: str, operand: Operand) -> int:
-    """Of an operand that is turned for an engine; else 0."""
-    turned = by_rows(kind, operand)
-    return turned.lines * turned.pitch * kind.operand_bytes if turns(kind, engine, operand) else 0
+def transposed_bytes(kind: Kind, engine: str, operand: Operand) -> int:
+    """Bytes of the transposed copy of an operand; 0 without one."""
+    copy = k_major_copy(kind, operand)
+    return copy.lines * copy.pitch * kind.operand_bytes if needs_transpose(kind, engine, operand) else 0
 
 
 def launches(
     type: str, a: Operand, b: Operand, result: Result, tile: Tile, processors: int, workspace: int, encode: Encode
 ) -> list[Launch]:
-    """Kernels that compute `result` in this order: what turns operands, the product and, if its steps are cut, what
-    adds its parts up; none if there is no result.
+    """Kernels that compute `result`, in order: transposes, the product, the split-K reduction; none for an empty
+    result.
 
-    `workspace` is the address of `workspace_bytes`; `encode` makes tensor maps (`tensor_map.encoded`).
+    `workspace` is the address of `workspace_bytes` bytes; `encode` makes tensor maps (`tensor_map.encoded`).
     """
     if not a.rows or not b.rows:
         return []
-    kind, turned = KINDS[type], []
+    kind, operands = KINDS[type], []
     for operand in (a, b):
-        turned.append(by_rows(kind, operand, workspace) if turns(kind, tile.engine, operand) else operand)
-        workspace += turned_bytes(kind, tile.engine, operand)
-    products = _products(kind, turned[0], turned[1], result, tile, processors, workspace, encode)
-    pairs = [pair for pair in zip((a, b), turned, strict=True) if pair[0] is not pair[1] and a.steps]
-    return [*(turning(kind, *pair, products[0].program) for pair in pairs), *products]
+        operands.append(
+            k_major_copy(kind, operand, workspace) if needs_transpose(kind, tile.engine, operand) else operand
+        )
+        workspace += transposed_bytes(kind, tile.engine, operand)
+    product_launches = _product_launches(kind, operands[0], operands[1], result, tile, processors, workspace, encode)
+    pairs = [pair for pair in zip((a, b), operands, strict=True) if pair[0] is not pair[1] and a.steps]
+    return [*(transpose_launch(kind, *pair, product_launches[0].program) for pair in pairs), *product_launches]
 
 
-def turning(kind: Kind, source: Operand, target: Operand, program: Program) -> Launch:
-    """`source` laid as `target`, by a kernel of the program's file."""
+def transpose_launch(kind: Kind, source: Operand, target: Operand, program: Program) -> Launch:
+    """The launch that transposes `source` into `target`, from the file of the program."""
     words, side = target.pitch * kind.operand_bytes // WORD, LINE // kind.operand_bytes
     given: dict[str, Any] = {"source": source.address, "target": target.address, "words": words}
     given |= {name: getattr(source, name) for name in ("pitch", "lines", "columns")}
     aligned = (source.address | source.pitch * kind.operand_bytes) % WORD == 0
     squares = -(-source.lines // side) * -(-source.columns // side)
-    arguments = (parameters(TURNED, **given, aligned=aligned),)
-    return Launch(replace(program, name="turn"), (squares, 1, 1), TURNING, side * LINE, arguments)
+    arguments = (parameters(TRANSPOSITION, **given, aligned=aligned),)
+    return Launch(replace(program, name="transpose"), (squares, 1, 1), TRANSPOSE_THREADS, side * LINE, arguments)
 
 
-def _order(kind: Kind, a: Operand, b: Operand, tile: Tile, processors: int) -> tuple[int, ...]:
-    return order(tile, a.rows, b.rows, a.steps, LINE // kind.operand_bytes, processors)
+def _rasterization(kind: Kind, a: Operand, b: Operand, tile: Tile, processors: int) -> tuple[int, ...]:
+    return rasterization(tile, a.rows, b.rows, a.steps, LINE // kind.operand_bytes, processors)
 
 
-def _products(
+def _product_launches(
     kind: Kind, a: Operand, b: Operand, result: Result, tile: Tile, processors: int, workspace: int, encode: Encode
 ) -> list[Launch]:
-    plan = _order(kind, a, b, tile, processors)
-    if plan[2] == 1:
-        return [_product(kind, a, b, result, tile, plan, processors, encode)]
+    raster = _rasterization(kind, a, b, tile, processors)
+    if raster[2] == 1:
+        return [_product(kind, a, b, result, tile, raster, processors, encode)]
     sums = Result(workspace, b.rows)
     partial = kind._replace(result_bytes=kind.sum_bytes)
-    product = _product(partial, a, b, sums, tile, plan, processors, encode, kind.sums)
-    joined = {"parts": workspace, "count": plan[2], "output": output(result, a.rows, b.rows, kind.result_bytes)}
-    blocks = -(-a.rows * b.rows * kind.result_bytes // (16 * JOINING))
-    joining = replace(product.program, name="join")
-    return [product, Launch(joining, (blocks, 1, 1), JOINING, 0, (parameters(JOINED, **joined),))]
+    product = _product(partial, a, b, sums, tile, raster, processors, encode, kind.sums)
+    reduction = {
+        "parts": workspace,
+        "count": raster[2],
+        "epilogue": epilogue(result, a.rows, b.rows, kind.result_bytes),
+    }
+    blocks = -(-a.rows * b.rows * kind.result_bytes // (16 * REDUCTION_THREADS))
+    reduce = replace(product.program, name="reduce_split_k")
+    return [product, Launch(reduce, (blocks, 1, 1), REDUCTION_THREADS, 0, (parameters(SPLIT_K, **reduction),))]
 
 
 def _product(
@@ -124,18 +130,18 @@ def _product(
     b: Operand,
     result: Result,
     tile: Tile,
-    plan: tuple[int, ...],
+    raster: tuple[int, ...],
     processors: int,
     encode: Encode,
     stored: str = "",
 ) -> Launch:
-    given: dict[str, Any] = {"a": _matrix(a), "b": _matrix(b), "order": plan, "steps": a.steps}
+    given: dict[str, Any] = {"a": _matrix(a), "b": _matrix(b), "raster": raster, "steps": a.steps}
     if tile.engine == WGMMA:
-        given["map_of_a"] = encode(boxes(kind, a, tile.rows))
-        given["map_of_b"] = encode(boxes(kind, b, tile.columns // tile.cluster))
-    given["output"] = output(result, a.rows, b.rows, kind.result_bytes)
+        given["map_of_a"] = encode(tma_box(kind, a, tile.rows))
+        given["map_of_b"] = encode(tma_box(kind, b, tile.columns // tile.cluster))
+    given["epilogue"] = epilogue(result, a.rows, b.rows, kind.result_bytes)
     program = Program(SOURCE, "gemm", definitions(kind, a, b, tile, stored or kind.name))
-    blocks = grid(tile, plan, processors)
+    blocks = grid(tile, raster, processors)
     return Launch(program, (blocks, 1, 1), tile.threads, tile.shared(kind), (parameters(PARAMETERS, **given),))
 
 
@@ -143,8 +149,8 @@ def _matrix(operand: Operand) -> tuple[int, int, int, int]:
     return operand.address, operand.pitch, operand.lines, operand.columns
 
 
-def boxes(kind: Kind, operand: Operand, rows: int) -> Tiled:
-    """What the copy engine brings at once: so many rows with a line of steps, or a line of rows with as many steps."""
+def tma_box(kind: Kind, operand: Operand, rows: int) -> Tiled:
+    """Tensor map of an operand: boxes of `rows` rows and a line of steps, or a line of rows and as many steps."""
     line = LINE // kind.operand_bytes
     box = (line, rows if operand.layout == BY_ROWS else line)
     sizes, pitch = (operand.columns, operand.lines), operand.pitch * kind.operand_bytes
@@ -153,7 +159,7 @@ def boxes(kind: Kind, operand: Operand, rows: int) -> Tiled:
 
 
 def definitions(kind: Kind, a: Operand, b: Operand, tile: Tile, stored: str) -> tuple[tuple[str, Any], ...]:
-    """What gemm.cu is compiled for."""
+    """Definitions of gemm.cu."""
     layouts = (("USE_A_LAYOUT", a.layout), ("USE_B_LAYOUT", b.layout))
     pieces = min(operand.piece(kind.operand_bytes) for operand in (a, b))
     piece = () if tile.engine == WGMMA else (("USE_PIECE", pieces),)

@@ -1,4 +1,4 @@
-"""Where the matrices of a product lie, from addresses, sizes and strides as torch has them: pure numbers."""
+"""Operands of a product from addresses, sizes and strides of torch tensors; no device needed."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, WGMMA, Operand
-from .launches import ALIGNMENT, by_rows, turns
+from .launches import ALIGNMENT, k_major_copy, needs_transpose
 
 if TYPE_CHECKING:
     import torch
 
 Size = tuple[int, ...]
 
-LARGEST = 2**31 - 2**10  # rows, columns and steps: they are counted in 32 bits, to the end of the last tile
-FURTHEST = 2**40  # bytes from a line to the next, of tensor maps
+LARGEST = 2**31 - 2**10  # largest number of rows, columns and steps: 32-bit indices up to the end of the last tile
+FURTHEST = 2**40  # largest line pitch of tensor maps in bytes
 
 
-class Place(NamedTuple):
-    """A tensor as a kernel finds it: its address, torch's name of its type, sizes, strides in elements, and its GPU."""
+class TensorLayout(NamedTuple):
+    """Address, type name, sizes, strides in elements, and GPU of a tensor."""
 
     address: int
     dtype: str
@@ -27,14 +27,14 @@ class Place(NamedTuple):
     device: int = 0
 
     @property
-    def turned(self) -> Place:
-        """Of the transposed matrix."""
+    def transposed(self) -> TensorLayout:
+        """Layout of the transposed matrix."""
         return self._replace(size=self.size[::-1], strides=self.strides[::-1])
 
 
-def place(tensor: torch.Tensor) -> Place:
-    """Of a tensor; the GPU is -1 if it is none."""
-    return Place(
+def layout_of(tensor: torch.Tensor) -> TensorLayout:
+    """Layout of a tensor; GPU -1 on a host."""
+    return TensorLayout(
         tensor.data_ptr(), _name(tensor.dtype), tuple(tensor.shape), tensor.stride(), tensor.get_device()
     )
 
@@ -44,19 +44,19 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-class Places(NamedTuple):
-    """The tensors of a product C = scale * A B + bias + added."""
+class ProductTensors(NamedTuple):
+    """Tensors of a product C = scale * A B + bias + added."""
 
-    a: Place
-    b: Place
-    c: Place
-    bias: Place | None = None
-    scale: Place | None = None
-    added: Place | None = None
+    a: TensorLayout
+    b: TensorLayout
+    c: TensorLayout
+    bias: TensorLayout | None = None
+    scale: TensorLayout | None = None
+    added: TensorLayout | None = None
 
 
-def check(type: str, given: Places, changed: bool = False) -> None:
-    """ValueError that says what does not fit a product of that type, whose sums are `changed` or not."""
+def check(type: str, given: ProductTensors, changed: bool = False) -> None:
+    """Raise ValueError if tensors do not fit a product of that type; `changed`: the epilogue has a factor or a ReLU."""
     if type not in KINDS:
         raise ValueError(f"gemm in {type}; allowed: {', '.join(KINDS)}")
     kind, matrices = KINDS[type], [each for each in (*given[:3], given.added) if each]
@@ -82,42 +82,42 @@ def _check_sizes(a: Size, b: Size, c: Size, further: list[Size | None]) -> None:
         raise ValueError(f"gemm of {a} and {b}; at most {LARGEST} rows, columns and steps")
 
 
-def operand(at: Place, itemsize: int) -> Operand | None:
-    """A matrix of rows and steps, where it lies; None if neither rows nor steps are in one piece.
+def operand(at: TensorLayout, itemsize: int) -> Operand | None:
+    """Layout of a matrix of rows and steps; None if neither rows nor steps are contiguous.
 
-    Where both are, the layout that can be copied in larger pieces.
+    If both are, the layout with larger aligned pieces.
     """
     (rows, steps), (row, step) = at.size, at.strides
-    ways = []
+    candidates = []
     if step == 1 or steps <= 1:
-        ways.append(Operand(at.address, _pitch(rows, row, steps, itemsize), rows, steps, BY_ROWS))
+        candidates.append(Operand(at.address, _pitch(rows, row, steps, itemsize), rows, steps, BY_ROWS))
     if row == 1 or rows <= 1:
-        ways.append(Operand(at.address, _pitch(steps, step, rows, itemsize), steps, rows, BY_COLUMNS))
-    return max(ways, key=lambda way: way.piece(itemsize), default=None)
+        candidates.append(Operand(at.address, _pitch(steps, step, rows, itemsize), steps, rows, BY_COLUMNS))
+    return max(candidates, key=lambda candidate: candidate.piece(itemsize), default=None)
 
 
 def _pitch(lines: int, stride: int, columns: int, itemsize: int) -> int:
-    """From a line to the next; where there is no next one, whatever suits the copies best."""
+    """Elements from line to line; for a single line, the value with the best alignment."""
     unit = max(1, ALIGNMENT // itemsize)
     return stride if lines > 1 else -(-columns // unit) * unit
 
 
-def reached_by_boxes(type: str, operand: Operand) -> bool:
-    """Whether the copy engine can read it, as it lies or as it is turned: not nothing, and lines at multiples of 16."""
+def tma_can_read(type: str, operand: Operand) -> bool:
+    """Whether TMA can read an operand, or its transposed copy: not empty, lines at multiples of 16 bytes."""
     kind = KINDS[type]
-    read = by_rows(kind, operand) if turns(kind, WGMMA, operand) else operand
+    read = k_major_copy(kind, operand) if needs_transpose(kind, WGMMA, operand) else operand
     pitch = read.pitch * kind.operand_bytes
     aligned = read.address % ALIGNMENT == 0 and pitch % ALIGNMENT == 0 and 0 < pitch < FURTHEST
     return aligned and read.lines > 0 and read.columns > 0
 
 
-def pitch_of_rows(at: Place, itemsize: int) -> int | None:
-    """Elements from a row of a result to the next; None if its rows are not in one piece, or not apart."""
+def row_pitch(at: TensorLayout, itemsize: int) -> int | None:
+    """Elements between rows of a result; None if rows are not contiguous or overlap."""
     (rows, columns), (row, column) = at.size, at.strides
     pitch = _pitch(rows, row, columns, itemsize)
     return pitch if (column == 1 or columns <= 1) and pitch >= columns else None
 
 
-def in_one_piece(vector: Place) -> bool:
-    """Whether its elements are neighbours; what lies behind a single one does not matter."""
+def is_contiguous(vector: TensorLayout) -> bool:
+    """Whether the elements of a vector are contiguous."""
     return vector.strides == (1,) or vector.size == (1,)

@@ -1,0 +1,1 @@
+"""Batch normalisation on CPUs: channel statistics and tables."""

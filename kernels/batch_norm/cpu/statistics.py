@@ -1,0 +1,67 @@
+"""Statistics of batch normalisation by channel: moments, tables of coefficients, gradients of weight and bias."""
+
+import math
+from typing import Any
+
+from ...cpu.channelwise import FACTOR, LEVEL, MEAN, SHIFT, SLOPE, TILT
+from ...cpu.compiled import compiled
+from ...cpu.load_store import bytes_of, read, write
+
+DOUBLE = 8  # bytes
+
+
+@compiled
+def compute_moments(like: Any, layer: Any, memory: Any, threads: Any) -> None:
+    """Mean and variance from the sums, then the table."""
+    size = bytes_of(like)
+    for channel in range(layer.channels):
+        mean = _total(memory, layer, threads, channel) / layer.pixels
+        square = _total(memory, layer, threads, layer.channels + channel) / layer.pixels
+        _write(
+            like, read(like, memory.table + MEAN * memory.apart + channel * size) + mean, layer.mean + channel * size
+        )
+        _write(like, max(square - mean * mean, 0.0), layer.variance + channel * size)
+    fill_table(like, layer, memory)
+
+
+@compiled
+def fill_table(like: Any, layer: Any, memory: Any) -> None:
+    """The coefficients of the forward pass."""
+    size = bytes_of(like)
+    for channel in range(layer.channels):
+        at = channel * size
+        root = math.sqrt(read(like, layer.variance + at) + layer.eps)
+        _write(like, read(like, layer.mean + at), memory.table + MEAN * memory.apart + at)
+        _write(like, read(like, layer.weight + at) / root, memory.table + FACTOR * memory.apart + at)
+        _write(like, read(like, layer.bias + at), memory.table + SHIFT * memory.apart + at)
+
+
+@compiled
+def compute_gradients(like: Any, layer: Any, memory: Any, threads: Any, dweight: Any, dbias: Any) -> None:
+    """The gradients of weight and bias from the sums, and the coefficients of the gradient of x."""
+    size = bytes_of(like)
+    for channel in range(layer.channels):
+        at = channel * size
+        plain = _total(memory, layer, threads, channel)
+        centred = _total(memory, layer, threads, layer.channels + channel)
+        square = read(like, layer.variance + at) + layer.eps
+        slope = read(like, layer.weight + at) / math.sqrt(square)
+        _write(like, plain, dbias + at)
+        _write(like, centred / math.sqrt(square), dweight + at)
+        _write(like, slope, memory.table + SLOPE * memory.apart + at)
+        _write(like, -slope * centred / (square * layer.pixels), memory.table + TILT * memory.apart + at)
+        _write(like, -slope * plain / layer.pixels, memory.table + LEVEL * memory.apart + at)
+
+
+@compiled
+def _total(memory: Any, layer: Any, threads: Any, place: Any) -> Any:
+    """The sum over all threads."""
+    total = 0.0
+    for thread in range(threads):
+        total += read(0.0, memory.sums + thread * memory.nbytes + place * DOUBLE)
+    return total
+
+
+@compiled
+def _write(like: Any, number: Any, address: Any) -> None:
+    write(type(like)(number), address)
