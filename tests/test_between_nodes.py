@@ -1,19 +1,20 @@
 """Where the ranks of a model lie decides whether its gradients travel within or between nodes."""
 
-from typing import Any
-
 import pytest
+from examples.training import broken_claims, stored
 from mpi4py import MPI
-from small_run import cases_of, golden
+from msgspec.structs import replace
 
+from hpcai.claims.training_claims import RANKS
 from hpcai.comm.grid import split
-from hpcai.report import consistency
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Subject
 from hpcai.training.totals import between_nodes
 
-Json = dict[str, Any]
+ONE_NODE = "models.between_nodes: with several nodes only"
 
 
-def counted(groups: int, degree: int, mapping: str, node: int) -> Json | None:
+def counted(groups: int, degree: int, mapping: str, node: int) -> int | None:
     group = split(MPI.COMM_WORLD, groups, degree, mapping)
     if group is None:
         return None
@@ -28,29 +29,24 @@ def test_models_with_ranks_on_several_nodes_are_counted() -> None:
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
     node, pairs = rank // 2, size // 2
     idle = rank >= 2 * pairs
-    assert counted(pairs, 2, "row", node) == (None if idle else {})
-    apart = {"models_between_nodes": pairs} if pairs > 1 else {}
+    assert counted(pairs, 2, "row", node) == (None if idle else 0)
+    apart = pairs if pairs > 1 else 0
     assert counted(pairs, 2, "column", node) == (None if idle else apart)
-    assert counted(size, 1, "row", node) == {}
-    assert counted(1, size, "row", 7) == {}
-    assert counted(1, size, "row", node) == ({"models_between_nodes": 1} if size > 2 else {})
+    assert counted(size, 1, "row", node) == 0
+    assert counted(1, size, "row", 7) == 0
+    assert counted(1, size, "row", node) == (1 if size > 2 else 0)
 
 
-@pytest.mark.parametrize(("index", "models"), [(0, 1), (1, 0), (1, 2), (1, -1)])
+@pytest.mark.parametrize(("index", "models"), [(0, 1), (1, 2)])
 def test_a_number_that_cannot_be(index: int, models: int) -> None:
-    result = golden()
-    raw = {**result["tests"][index]["raw"], "models_between_nodes": models}
-    found = list(consistency.contradictions(cases_of(result)[index], raw))
-    assert "models_between_nodes: some, with several ranks" in found
+    found = broken_claims(stored("ensemble")[index], changed("raw.models.between_nodes", models))
+    assert "models.between_nodes: models of several ranks, at most all" in found
 
 
 def test_one_node_has_nothing_between() -> None:
-    result = golden()
-    result["tests"][1]["raw"]["models_between_nodes"] = 1
-    assert not list(consistency.contradictions(cases_of(result)[1], result["tests"][1]["raw"]))
-    found = list(consistency.machine(result, cases_of(result)))
-    assert found == ["tests[1].raw: models_between_nodes: with several nodes only"]
-    result["environment"]["nodes"] = 2
-    for test in result["tests"]:
-        test["raw"]["telemetry"]["nodes"] = 2
-    assert not list(consistency.machine(result, cases_of(result)))
+    apart = changed("raw.models.between_nodes", 1)
+    test = stored("ensemble")[1]
+    assert broken_claims(test, apart) == [ONE_NODE]
+    wide = Subject(test.case, test.entry, replace(test.environment, nodes=2))
+    assert broken_claims(wide, apart, changed("telemetry.nodes", 2)) == []
+    assert ONE_NODE in {claim.text for claim in RANKS}

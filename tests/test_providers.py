@@ -21,7 +21,7 @@ from hpcai.models.module import build
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.residuals import worst_residuals
 from hpcai.search.child_builder import Child
-from hpcai.search.trial_plan import Plan
+from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import providers
 from hpcai.train.loop import Training
 from hpcai.training import assembly
@@ -51,7 +51,7 @@ def assembled(case: Case) -> Training:
     data = catalog.open_for(case.data_settings)
     graph = network(case, data)
     if case.workload == "nas":
-        plan = Plan(1, 0, 1, 0.0, None, [], [], case["BATCH"], 3, 1, 1)
+        plan = TrialPlan(1, 0, 1, 0.0, None, [], [], case["BATCH"], 3, 1, 1)
         return assembly.assembled_trial(case, 1, group, CPU, data, plan, Child(graph, build(graph, 1).state_dict()))
     return assembly.assembled(case, 1, group, CPU, data, graph)
 
@@ -104,7 +104,7 @@ VENDORS = partial(patch.object, functional, "conv2d", lambda *args, genuine=func
 def test_residuals_are_of_the_kernels_that_train(fault: Callable[[], Any], custom: bool, found: bool) -> None:
     with fault():
         worst = worst_residuals(GRAPH, 4, MPI.COMM_SELF, CPU, 1, ours=lambda product: product[1] if custom else ())
-    assert (worst["elementwise"]["value"] > 1) == found
+    assert (worst.elementwise.value > 1) == found
 
 
 def custom() -> Training:

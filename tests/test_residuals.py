@@ -16,6 +16,7 @@ from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, GlobalPool, Input, Relu
 from hpcai.preflight import residuals
 from hpcai.preflight.residuals import LARGEST, products, worst_residuals
+from hpcai.record.preflight import Worst
 
 BATCH = 6
 
@@ -83,11 +84,9 @@ def test_every_shape_and_every_rank_has_its_check_and_the_worst_is_known_to_all(
         assert all(everyones)
         assert set(sum(everyones, [])) == set(expected)
         assert max(map(len, everyones)) <= math.ceil(len(expected) / size)
-        assert worst["scaled"] == {
-            "value": len(expected) - 1.0,
-            "where": "gemm forward 6x64 by 10x64, 6 images checked",
-        }
-        assert worst["elementwise"]["value"] == LARGEST
+        where = "gemm forward 6x64 by 10x64, 6 images checked"
+        assert worst.scaled == Worst(value=len(expected) - 1.0, where=where)
+        assert worst.elementwise.value == LARGEST
         assert comm.allgather(worst) == [worst] * size
         comm.Free()
 
@@ -97,6 +96,6 @@ def test_torchs_own_products_pass(arithmetic: Arithmetic) -> None:
     from mpi4py import MPI
 
     worst = worst_residuals(GRAPH, BATCH, MPI.COMM_SELF, CPU, 1, arithmetic)
-    assert 0 < worst["scaled"]["value"] < 16
-    assert 0 < worst["elementwise"]["value"] < ELEMENTWISE_LIMIT
-    assert "conv2d" in worst["elementwise"]["where"] or "gemm" in worst["elementwise"]["where"]
+    assert 0 < worst.scaled.value < 16
+    assert 0 < worst.elementwise.value < ELEMENTWISE_LIMIT
+    assert "conv2d" in worst.elementwise.where or "gemm" in worst.elementwise.where

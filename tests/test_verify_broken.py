@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 from alterations import verified
-from hpcai.result.judge import per_sample
-from small_run import cases_of, golden, judged
+from msgspec import ValidationError, convert
+from small_run import cases_of, golden, rebuilt
 
-from hpcai import result as results
+from hpcai.errors import InputError
+from hpcai.record.loading import result_of
+from hpcai.record.plain import plain
+from hpcai.results.assembly import broken_off
+from hpcai.workloads.ensemble.record import StoppedEnsemble
 
 Json = dict[str, Any]
 SIGNAL = "SIGTERM on rank 1"
+SAMPLE = 55_849_728  # operations of a sample
 
 
 def ended(**changes: Any) -> Json:
@@ -19,13 +24,14 @@ def ended(**changes: Any) -> Json:
     result = golden()
     raw = result["tests"].pop()["raw"]
     found = {"where": "training", "dataset": raw["dataset"], "samples": 328, "skipped_samples": 0, "steps": 6}
-    found |= {"executed_operations": 328 * per_sample(cases_of(result)[1], raw), "seconds": 0.5}
+    found |= {"executed_operations": 328 * SAMPLE, "seconds": 0.5}
     return told(result, {**found, "curve": raw["curve"][:1], **changes})
 
 
 def told(result: Json, raw: Json | None, cause: str = SIGNAL, number: int = 1) -> Json:
     """The result with that of a test that ended early, all that is derived made anew."""
-    return judged({**result, "broken_off": results.broken_off(cases_of(result)[number], cause, raw)})
+    stopped = raw and convert(raw, StoppedEnsemble)
+    return rebuilt({**result, "broken_off": plain(broken_off(cases_of(result)[number], cause, stopped))})
 
 
 def curve(**changes: Any) -> Json:
@@ -43,7 +49,7 @@ def again() -> Json:
 
 
 NOTHING = {"samples": 0, "steps": 0, "executed_operations": 0, "seconds": 0.0, "curve": []}
-EPOCHS = "curve: epochs that EVALUATE asks for, until the loss is not finite"
+EPOCHS = "broken_off: curve: epochs that EVALUATE asks for, until the loss is not finite"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +63,7 @@ def test_an_early_end_is_verified(changes: Json, tmp_path: Path) -> None:
 def test_a_run_that_was_killed_is_verified(tmp_path: Path) -> None:
     result = golden()
     result["tests"].pop()
-    assert verified(judged(result), tmp_path) == []
+    assert verified(rebuilt(result), tmp_path) == []
     assert verified(told(result, None), tmp_path) == []
 
 
@@ -73,45 +79,58 @@ def test_a_run_that_was_killed_is_verified(tmp_path: Path) -> None:
         ("broken_off: executed_operations, of the samples", {"executed_operations": 1}),
         ("broken_off: seconds > 0 if, and only if, steps > 0", {"seconds": 0.0}),
         ("broken_off: seconds > 0 if, and only if, steps > 0", {**NOTHING, "seconds": 1.0}),
-        ("broken_off.raw.seconds: less than 0", {"seconds": -1.0}),
-        ("broken_off.raw.samples: not of type integer", {"samples": 328.0}),
-        ("dataset: the one that the input names", data(shape=[1, 224, 224])),
-        ("training_samples = SAMPLES", data(training_samples=20_000)),
-        ("curve: counted = validation_samples", curve(counted=1999)),
-        ("curve: the fingerprint of all samples", curve(fingerprint=1)),
-        ("curve: a quality from 0 to 1", curve(correct=2001)),
+        ("broken_off: dataset: the one that the input names", data(shape=[1, 224, 224])),
+        ("broken_off: training_samples = SAMPLES", data(training_samples=20_000)),
+        ("broken_off: curve: counted = validation_samples", curve(counted=1999)),
+        ("broken_off: curve: the fingerprint of all samples", curve(fingerprint=1)),
+        ("broken_off: curve: correct <= validation_samples", curve(correct=2001)),
         (EPOCHS, curve(epoch=2)),
         (EPOCHS, again()),
-        ("curve: of epochs that were trained", curve(epoch=2)),
-        ("curve: time goes on", again()),
-        ("curve: time goes on", curve(seconds=0.0)),
-        ("curve: epochs go on", again()),
+        ("broken_off: curve: of epochs that were trained", curve(epoch=2)),
+        ("broken_off: curve: epochs go on", again()),
     ],
 )
 def test_each_claim_can_be_broken(claim: str, changes: Json, tmp_path: Path) -> None:
     assert claim in verified(ended(**changes), tmp_path)
 
 
+@pytest.mark.parametrize("changes", [{"seconds": -1.0}, {"samples": 328.5}, {"samples": "328"}, {"where": "start"}])
+def test_what_records_refuse(changes: Json) -> None:
+    with pytest.raises(ValidationError):
+        ended(**changes)
+    ((name, value),) = changes.items()
+    result = ended()
+    result["broken_off"]["raw"][name] = value
+    with pytest.raises(InputError, match=f"broken_off.raw.{name}: "):
+        result_of(result)
+
+
 def test_several_models_have_no_more_samples_than_their_steps(tmp_path: Path) -> None:
     """Two models of 7 steps an epoch, the last of 8 samples: how many ends of epochs are among 10 steps is open."""
     result = golden()
     raw, result["tests"] = result["tests"][0]["raw"], []
-    each = per_sample(cases_of(result)[0], raw)
     for samples, holds in ((320, True), (272, True), (321, False), (271, False)):
-        counts = {"samples": samples, "skipped_samples": 0, "steps": 10, "executed_operations": samples * each}
+        counts = {"samples": samples, "skipped_samples": 0, "steps": 10, "executed_operations": samples * SAMPLE}
         found = {"where": "training", "dataset": raw["dataset"], **counts, "seconds": 0.5, "curve": []}
         assert (verified(told(result, found, number=0), tmp_path) == []) == holds, samples
 
 
 @pytest.mark.parametrize(
     "cause",
-    ["", "SIGKILL on rank 1", "SIGTERM on rank 2", "SIGTERM on rank 01", "TIMELIMIT of 0 s", "TIMELIMIT of 1 s"],
+    ["SIGKILL on rank 1", "SIGTERM on rank 2", "SIGTERM on rank 01", "TIMELIMIT of 0 s", "TIMELIMIT of 1 s"],
 )
 def test_another_cause_is_caught(cause: str, tmp_path: Path) -> None:
     result = golden()
     result["tests"].pop()
     (found,) = verified(told(result, None, cause), tmp_path)
     assert found.startswith("broken_off")
+
+
+def test_a_cause_has_a_name() -> None:
+    result = golden()
+    result["tests"].pop()
+    with pytest.raises(InputError, match=r"broken_off\.cause: "):
+        told(result, None, "")
 
 
 def test_only_the_test_after_the_last_can_have_ended_early(tmp_path: Path) -> None:

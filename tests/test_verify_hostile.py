@@ -9,7 +9,7 @@ from shares import IN_TURNS, of_turn
 from small_run import GOLDEN, golden, renewed
 
 from hpcai.errors import InputError
-from hpcai.report import verify
+from hpcai.verification import verify
 
 NO_RESULT = {
     "empty": b"",
@@ -20,11 +20,11 @@ NO_RESULT = {
     "number": b"1",
     "null": b"null",
     "other schema": b'{"schema": "hpcai-result/0"}',
-    "NaN": b'{"schema": "hpcai-result/2", "tests": NaN}',
-    "Infinity": b'{"schema": "hpcai-result/2", "tests": -Infinity}',
-    "key twice": b'{"schema": "hpcai-result/2", "tests": [{"n": 1, "n": 1}]}',
+    "NaN": b'{"schema": "hpcai-result/3", "tests": NaN}',
+    "Infinity": b'{"schema": "hpcai-result/3", "tests": -Infinity}',
+    "key twice": b'{"schema": "hpcai-result/3", "tests": [{"n": 1, "n": 1}]}',
     "deep": b"[" * 200_000 + b"]" * 200_000,
-    "long number": b'{"schema": "hpcai-result/2", "x": ' + b"9" * 10_000 + b"}",
+    "long number": b'{"schema": "hpcai-result/3", "x": ' + b"9" * 10_000 + b"}",
     "report": (GOLDEN / "report.txt").read_bytes(),
 }
 

@@ -1,15 +1,22 @@
 """Verification of what a result says of its machine: ranks, nodes, grids and devices follow from each other."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alterations import verified
-from small_run import bench, golden, judged
+from examples.training import broken_claims, stored, subjects_of
+from msgspec.structs import replace
+from small_run import bench, golden, rebuilt
 
-from hpcai.comm.grid_coordinates import described, groups_of
-from hpcai.report import verify
+from hpcai.comm.grid_coordinates import groups_of, idle_ranks, listed_grids
+from hpcai.errors import InputError
+from hpcai.record.loading import result_of
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Subject
+from hpcai.verification import verify
 
 Json = dict[str, Any]
 Forgery = Callable[[Json], object]
@@ -47,36 +54,60 @@ def on_gpus(result: Json) -> None:
         (GPUS, lambda result: result["environment"].update(device="NVIDIA H200")),
         (CPUS, lambda result: result["ranks"][1].update(device="cuda:0")),
         ("accelerators <= ranks of a node", lambda result: result["environment"].update(accelerators=2, nodes=2)),
-        ("tests[0].raw: memory: accelerated if, and only if, there are GPUs", on_gpus),
-        ("tests[1].raw: backend: nccl with GPUs only", lambda result: result["tests"][1]["raw"].update(backend="nccl")),
         (HOST, lambda result: first(result)["busy_seconds"].update(slowest_host="x")),
-        ("environment.nodes: less than 1", lambda result: result["environment"].update(nodes=0)),
-        ("ranks[0].threads: less than 1", lambda result: result["ranks"][0].update(threads=0)),
     ],
 )  # fmt: skip
 def test_each_claim_can_be_broken(claim: str, forge: Forgery, tmp_path: Path) -> None:
     result = golden()
     forge(result)
-    assert claim in verified(judged(result), tmp_path)
+    assert claim in verified(rebuilt(result), tmp_path)
 
 
-def test_an_emulated_precision_cannot_be_called_native(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "forge"),
+    [
+        ("environment.nodes", lambda result: result["environment"].update(nodes=0)),
+        ("ranks[0].threads", lambda result: result["ranks"][0].update(threads=0)),
+    ],
+)
+def test_what_records_refuse(place: str, forge: Forgery) -> None:
+    result = golden()
+    forge(result)
+    with pytest.raises(InputError, match=re.escape(f"{place}: Expected `int` >= 1")):
+        result_of(result)
+
+
+def test_a_machine_with_gpus_whose_tests_computed_on_cpus_fails_them() -> None:
+    result = golden()
+    on_gpus(result)
+    made = rebuilt(result)
+    assert [test["verdict"] for test in made["tests"]] == ["FAILED", "FAILED"]
+    environment = replace(stored("ensemble")[0].environment, accelerators=2, device="NVIDIA H200")
+    test = stored("ensemble")[0]
+    found = broken_claims(Subject(test.case, test.entry, environment))
+    assert found == ["memory: accelerated if, and only if, the run has GPUs"]
+
+
+def test_nccl_needs_gpus() -> None:
+    assert "backend: nccl with GPUs only" in broken_claims(stored("ensemble")[1], changed("raw.backend", "nccl"))
+
+
+def test_an_emulated_precision_cannot_be_called_native() -> None:
     """With idle ranks; what the probe says is held against what the memory of the same test says."""
     changes = ["PRECISION=fp16", "GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=32", "BATCH=8"]
     run = bench([str(Path(__file__).parent / "golden" / "input.dat"), "--set", *changes], 3)
     assert verify.differences(run.folder / "result.json") == []
-    result = run.result
-    probe = result["tests"][0]["raw"]["probe"]
-    probe["converted"] = not probe["converted"]
-    found = verified(judged(result), tmp_path)
-    assert "tests[0].raw: probe: on one node, converted on all ranks or on none" in found
+    (test,) = subjects_of(result_of(run.result))
+    converted = test.entry.raw.preparation.probe.converted
+    found = broken_claims(test, changed("raw.preparation.probe.converted", not converted))
+    assert found == ["probe: converted where the ranks convert"]
+    run.result["tests"][0]["raw"]["preparation"]["probe"]["converted"] = not converted
+    assert rebuilt(run.result)["tests"][0]["verdict"] == "FAILED"
 
 
 def test_idle_ranks_and_groups_in_words() -> None:
     grids = [(2, 2, "row"), (2, 1, "column"), (5, 1, "row")]
-    assert described(grids, 5) == {
-        "grids": ["2x2 R", "2x1 C", "5x1 R"],
-        "idle": ["Grid 2 x 2: rank 4 stays idle", "Grid 2 x 1: ranks 2-4 stay idle"],
-    }
+    assert listed_grids(grids) == ("2x2 R", "2x1 C", "5x1 R")
+    assert idle_ranks(grids, 5) == ("Grid 2 x 2: rank 4 stays idle", "Grid 2 x 1: ranks 2-4 stay idle")
     assert [groups_of(rank, grids) for rank in (0, 3, 4)] == [[0, 0, 0], [1, None, 3], [None, None, 4]]
-    assert len(described(grids * 3, 5)["grids"]) == 8 == len(groups_of(0, grids * 3))
+    assert len(listed_grids(grids * 3)) == 8 == len(groups_of(0, grids * 3))

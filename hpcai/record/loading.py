@@ -89,7 +89,7 @@ def _kind(section: Any, name: str, place: str) -> type[Record]:
 def _converted(value: Any, kind: Any, place: str) -> Any:
     try:
         return convert(value, kind)
-    except ValidationError as error:
+    except (ValidationError, UnicodeError, OverflowError) as error:  # msgspec lets text pass on that UTF-8 cannot hold
         raise InputError(_message(str(error), place)) from None
 
 

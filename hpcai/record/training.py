@@ -92,7 +92,7 @@ class Execution(Record, kw_only=True):
     graphs: Annotated[Count, about("graphs compiled or captured before the clock")]
     late_graphs: Annotated[Count, about("graphs compiled within the timed region")]
     compile_seconds: Annotated[Seconds, about("time of compilation", unit="s")]
-    trials: Annotated[dict[ExecutedBy, Seconds], about("seconds of each alternative that was tried", unit="s")]
+    trials: Annotated[dict[str, Seconds], about("seconds of each alternative that was tried", unit="s")]
     buckets: Annotated[Count, about("buckets of gradients in a step")]
 
 

@@ -68,7 +68,7 @@ class Execution:
             graphs=comm.allreduce(self.settled_graphs, MPI.MAX),
             late_graphs=comm.allreduce(late, MPI.MAX),
             compile_seconds=comm.allreduce(self.compile_seconds, MPI.MAX),
-            trials=dict(self.trials),
+            trials={str(name): seconds for name, seconds in self.trials.items()},
             buckets=comm.allreduce(self.communication.buckets, MPI.MAX),
         )
 

@@ -14,10 +14,11 @@ from hpcai.opcount.products import layers_of
 from hpcai.record.dataset import Dataset
 from hpcai.record.loading import load
 from hpcai.record.preflight import Backward, Forward, KernelChoice, TimedNormalisation, TimedProduct, WholeStep
+from hpcai.record.result import Result
 from hpcai.record.training import TrainingRow
 from hpcai.results import kernel_choice as rule
 from hpcai.results.alterations import Alteration, changed, together
-from hpcai.results.claim import Subject
+from hpcai.results.claim import Subject, broken
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import graph_of, per_sample
 from hpcai.workloads.registry import part
@@ -48,9 +49,18 @@ STAGED = together(
 
 def stored(workload: str) -> list[Subject]:
     """The stored tests of a workload, two grids."""
-    result = load((WEATHER if workload == "weather" else GOLDEN) / "result.json")
+    return subjects_of(load((WEATHER if workload == "weather" else GOLDEN) / "result.json"))
+
+
+def subjects_of(result: Result) -> list[Subject]:
+    """The tests of a result."""
     cases = (Case(test.index, test.workload, test.settings) for test in result.tests)
     return [Subject(case, test, result.environment) for case, test in zip(cases, result.tests, strict=True)]
+
+
+def broken_claims(subject: Subject, *alterations: Alteration, **settings: Any) -> list[str]:
+    """The claims that an entry breaks whose measurements and settings are altered."""
+    return [*broken(part(subject.case.workload, "claims").CLAIMS, rebuilt(subject, *alterations, **settings))]
 
 
 def rebuilt(subject: Subject, *alterations: Alteration, **settings: Any) -> Subject:
