@@ -9,9 +9,7 @@ training step.
 
 import json
 import sys
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -33,14 +31,15 @@ from hpcai.inputfile import parse  # noqa: E402
 from hpcai.machine import device as devices  # noqa: E402
 from hpcai.preflight.case_checks import network  # noqa: E402
 from hpcai.preflight.library_loading import load  # noqa: E402
-from hpcai.search.child_builder import FRESH, Nursery  # noqa: E402
-from hpcai.search.storage import replayed  # noqa: E402
-from hpcai.search.trial_plan import Plan  # noqa: E402
+from hpcai.record.trial import Trial  # noqa: E402
+from hpcai.search import journal  # noqa: E402
+from hpcai.search.child_builder import FRESH, ChildBuilder  # noqa: E402
+from hpcai.search.messages import RecordedTrial  # noqa: E402
+from hpcai.search.recorded_trials import read_recorded_trials  # noqa: E402
+from hpcai.search.trial_plan import TrialPlan  # noqa: E402
 from hpcai.train.callback import Guide  # noqa: E402
 from hpcai.train.state import Progress  # noqa: E402
 from hpcai.training.assembly import assembled_trial  # noqa: E402
-
-Json = dict[str, Any]
 
 
 class Until(Guide):
@@ -53,10 +52,20 @@ class Until(Guide):
         return progress.epoch >= self._epochs
 
 
-def plan_of(trial: Json) -> Plan:
-    """As the search had it, for as many epochs as were begun."""
-    given = {field.name: trial[field.name] for field in fields(Plan) if field.name in trial}
-    return Plan(**given, **trial["hyperparameters"], epochs=len(trial["curve"]), patience=len(trial["curve"]))
+def plan_of(trial: Trial, recorded: RecordedTrial) -> TrialPlan:
+    """The plan of a recorded trial, for as many epochs as were begun."""
+    return TrialPlan(
+        id=trial.id,
+        worker=trial.worker,
+        round=trial.round,
+        given=trial.given,
+        parent=trial.parent,
+        ancestry=recorded.ancestry,
+        morphisms=trial.morphisms,
+        hyperparameters=trial.hyperparameters,
+        epochs=len(trial.curve),
+        patience=len(trial.curve),
+    )
 
 
 class Plain:
@@ -64,8 +73,9 @@ class Plain:
 
     def __init__(self, history: Path, text: bytes) -> None:
         self._case = parse(text, ranks=WORLD.size).cases(WORLD.size)[0]
-        own = [trial for trial in replayed(history, WORLD.size).values() if trial["worker"] == WORLD.rank]
-        self._plans = [plan_of(trial) for trial in own if trial["curve"]]
+        recorded = read_recorded_trials(history, WORLD.size)
+        trained = [trial for trial in journal.read(history) if trial.worker == WORLD.rank and trial.curve]
+        self._plans = [plan_of(trial, recorded[trial.id]) for trial in trained]
         self._device = select_device(WORLD)
         devices.prepare(self._device, THREADS)
         load([self._case], self._device)
@@ -84,9 +94,9 @@ class Plain:
                 self._seconds(self._plans[-1])
         return found
 
-    def _seconds(self, plan: Plan) -> float:
-        nursery = Nursery(self._initial, Path(), 1, FRESH, torch.empty(0))
-        child = nursery.raised(plan, False)
+    def _seconds(self, plan: TrialPlan) -> float:
+        builder = ChildBuilder(self._initial, Path(), 1, FRESH, torch.empty(0))
+        child = builder.build(plan, False)
         training = assembled_trial(self._case, 1, self._group, self._device, self._dataset, plan, child)
         training.warm_up()
         phases = Phases(self._device)

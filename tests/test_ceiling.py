@@ -5,13 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hpcai.result import judge
-from small_run import cases_of, golden
+from examples.training import rebuilt, stored
 
 from hpcai.data.ceiling import ceiling, trials
 from hpcai.data.generated_images import formula as formula_of
 from hpcai.formulas import score
 from hpcai.kernels.images import TRIALS, Formula, Part, reference
+from hpcai.results.alterations import changed
 from hpcai.results.checks import CEILING, leak
 
 
@@ -101,14 +101,13 @@ def test_standard_errors_above_by_hand():
     [(1600, 1600, "PASSED"), (1689, 1600, "PASSED"), (1691, 1600, "FAILED"), (1600, 1691, "FAILED")],
 )
 def test_quality_above_the_ceiling_fails(correct, best_member, verdict):
-    result = golden()
-    raw = result["tests"][0]["raw"]
-    raw["dataset"] |= {"ceiling": 0.8, "ceiling_error": 0.001, "validation_samples": 2000}
-    raw |= {"correct": correct, "member_correct_max": best_member}
-    (found,) = (check for check in judge(cases_of(result)[0], raw, [])["checks"] if check["name"] == CEILING)
-    assert (found["verdict"], found["limit"]) == (verdict, 5)
+    changes = {"dataset.ceiling": 0.8, "dataset.ceiling_error": 0.001, "dataset.validation_samples": 2000}
+    changes |= {"ensemble.correct": correct, "members.max": best_member}
+    entry = rebuilt(stored("ensemble")[0], *(changed(f"raw.{path}", value) for path, value in changes.items())).entry
+    (found,) = (check for check in entry.checks if check.name == CEILING)
+    assert (found.verdict, found.limit) == (verdict, 5)
 
 
 def test_nobody_knows_the_ceiling_of_real_data():
-    found = leak({"validation_samples": 2000}, 1.0, 2000)
-    assert (found["verdict"], found["value"]) == ("NOT CHECKED", None)
+    found = leak(stored("ensemble")[0].entry.raw.dataset, 1.0, 2000)
+    assert (found.verdict, found.value) == ("NOT CHECKED", None)

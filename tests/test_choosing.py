@@ -184,6 +184,6 @@ def test_residuals_are_of_the_kernels_that_are_chosen(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(on_cpu, "convolve", faulty)
     for mine, seen in (({FORWARD, INPUT_GRADIENT}, False), ({WEIGHT_GRADIENT}, True), ((), False)):
-        worst = residuals.worst_residuals(GRAPH, 8, MPI.COMM_SELF, CPU, 1, ours=lambda product, mine=mine: mine)
+        worst = residuals.worst_residuals(GRAPH, 8, MPI.COMM_SELF, CPU, 1, custom=lambda product, mine=mine: mine)
         assert (worst.elementwise.value > 1) == seen
         assert not seen or "weight_gradient" in worst.elementwise.where

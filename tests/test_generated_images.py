@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from hpcai.result.judge import audit
 from launch import ROOT
 
 from hpcai.data import catalog, fashion_mnist
 from hpcai.data.generated_images import COVERED, MEAN, STD, formula, validation_samples
 from hpcai.errors import DataError
-from hpcai.formulas.eligibility import UNOFFICIAL
+from hpcai.formulas.eligibility import IMAGES, UNOFFICIAL, official
 
 # samples, classes, resolution, seed: SHA-256. Any machine must make these bytes.
 FINGERPRINTS = {
@@ -168,7 +167,7 @@ def test_classes_of_real_data_are_their_own(classes):
 
 def test_generated_data_are_unofficial():
     facts = {"original": True, "samples": 1281167, "epochs": 90, "target": 0.763, "penalty": 5, "bits": 32}
-    found = audit.official({**facts, "dataset": opened().name, "passed": True, "completed": True})
+    found = official({**facts, "dataset": opened().name, "passed": True, "completed": True}, IMAGES)
     assert (found.status, found.reasons) == (UNOFFICIAL, ("dataset generated-10x32, official imagenet",))
 
 

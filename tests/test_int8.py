@@ -5,26 +5,29 @@ from typing import Any
 
 import pytest
 import torch
-from hpcai.report.schema.check import violations
-from hpcai.report.schema.roofline import ROOFLINE
+from examples.training import PROBED, rebuilt, stored
 from kernel_rows import case_of, raw_of
-from small_run import cases_of, golden
+from made_records import MEMORY
 from test_estimate import BATCH, FACTS, SETTINGS
 from test_traffic import SMALL
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from hpcai import networks
-from hpcai import result as results
 from hpcai.estimate import memory
 from hpcai.models.build import build as built
 from hpcai.models.module import build
 from hpcai.networks.layers import Conv, Dense
 from hpcai.opcount import traffic
 from hpcai.preflight.case_checks import _refused_choice
-from hpcai.report.roofline import lines
+from hpcai.report.lines import labelled
+from hpcai.report.roofline import notes
+from hpcai.results.alterations import changed
+from hpcai.results.measured import Before, Measured
 from hpcai.train import precision, quantised
 from hpcai.train.providers import give_back, take_over
+from hpcai.workloads.ensemble import checks
+from hpcai.workloads.kernels import checks as tables
 
 CPU = torch.device("cpu")
 
@@ -92,23 +95,21 @@ def test_a_step_needs_room_for_a_rounded_map_and_the_checks_for_each_sum() -> No
 
 
 @pytest.mark.parametrize("squares", [True, False])
-def test_it_is_never_held_against_ceilings_of_fp32(squares: bool) -> None:
-    stored = golden()
-    case, raw = cases_of(stored)[0], stored["tests"][0]["raw"]
-    settings = {**case.settings, "PRECISION": "int8"}
-    measured = raw_of(case_of("resnet8", *(["64"] if squares else [])))
-    table = {"index": 1, "workload": "kernels", "settings": {}, "raw": measured}
-    wrong = {**raw["residuals"], "wrong": {"value": 0, "where": "nowhere"}}
-    probed = {**raw, "residuals": wrong, "probe": {"fp32_seconds": 2.0, "seconds": 1.0, "converted": False}}
-    test = results.judge(type(case)(1, case.workload, settings), probed, [], [table])
-    found = test["scores"]["roofline"]
-    assert found["sources"]["kernels"]["type"] == "int8"
-    assert (found["ceilings"]["gemm"] is not None) == squares
-    assert [found["ceilings"][name] for name in ("convolution", "compute", "attainable")] == [None] * 3
-    assert not list(violations(found, ROOFLINE))
-    (line,) = (line for line in lines(test) if "share of the convolution ceiling, int8=" in line)
+def test_it_is_never_compared_with_ceilings_of_fp32(squares: bool) -> None:
+    wrong = changed("raw.preparation.residuals.wrong", {"value": 0, "where": "nowhere"})
+    entry = rebuilt(stored("ensemble")[0], wrong, PROBED, PRECISION="int8")
+    shapes = case_of("resnet8", *(["64"] if squares else []))
+    raw = raw_of(shapes)
+    before = Before(tables=[tables.build(shapes, Measured(raw, MEMORY), Before())], kernels=tables.rows(shapes, raw))
+    test = checks.build(entry.case, Measured(entry.entry.raw, entry.entry.memory), before)
+    found = test.scores.roofline
+    assert found.kernels is not None and found.kernels.type == "int8"
+    assert (found.ceilings.gemm is not None) == squares
+    assert (found.ceilings.convolution, found.ceilings.compute, found.ceilings.attainable) == (None, None, None)
+    (line,) = (line for line in labelled(found) if "share of the convolution ceiling=" in line)
     assert "not measured" in line
-    assert test["status"] == "INVALID" and test["reasons"][0] == "precision 8 bits, official at least 16"
+    assert any(note.endswith("type int8") for note in notes(found, one_rank=True))
+    assert test.status == "INVALID" and test.reasons[0] == "precision 8 bits, official at least 16"
 
 
 def test_a_choice_of_kernels_is_refused() -> None:

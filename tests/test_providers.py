@@ -20,6 +20,7 @@ from hpcai.kernels.operators import on_cpu
 from hpcai.models.module import build
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.residuals import worst_residuals
+from hpcai.record.trial import Hyperparameters
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import providers
@@ -37,7 +38,7 @@ PRODUCTS = ("conv", "linear", "addmm", "mm", "bmm", "baddbmm", "addmv", "mv", "m
 
 
 def case_of(workload: str, kernels: str, precision: str = "fp32") -> Case:
-    text = f"a\nb\n[{workload}]\n{DATA[workload]}{SAID}{kernels} KERNEL_SIZES\n{precision} PRECISION\n"
+    text = f"a\nb\n[{workload}]\n{DATA[workload]}{SAID}{kernels} KERNELS\n{precision} PRECISION\n"
     (case,) = parse(text, name="input.dat").cases(1)
     return case
 
@@ -47,13 +48,13 @@ def assembled(case: Case) -> Training:
     group = alone()
     if case.workload == "weather":
         fields = catalog.open_weather_for(case.data_settings)
-        return measure.assembled(case, 1, group, CPU, fields, network(case, fields))
+        return measure.assembled(case, group, CPU, fields, network(case, fields))
     data = catalog.open_for(case.data_settings)
     graph = network(case, data)
     if case.workload == "nas":
-        plan = TrialPlan(1, 0, 1, 0.0, None, [], [], case["BATCH"], 3, 1, 1)
-        return assembly.assembled_trial(case, 1, group, CPU, data, plan, Child(graph, build(graph, 1).state_dict()))
-    return assembly.assembled(case, 1, group, CPU, data, graph)
+        plan = TrialPlan(1, 0, 1, 0.0, None, (), (), Hyperparameters(batch=case["BATCH"], kernel=3), 1, 1)
+        return assembly.assembled_trial(case, group, CPU, data, plan, Child(graph, build(graph, 1).state_dict()))
+    return assembly.assembled(case, group, CPU, data, graph)
 
 
 class Seen(TorchDispatchMode):
@@ -103,7 +104,7 @@ VENDORS = partial(patch.object, functional, "conv2d", lambda *args, genuine=func
 ])
 def test_residuals_are_of_the_kernels_that_train(fault: Callable[[], Any], custom: bool, found: bool) -> None:
     with fault():
-        worst = worst_residuals(GRAPH, 4, MPI.COMM_SELF, CPU, 1, ours=lambda product: product[1] if custom else ())
+        worst = worst_residuals(GRAPH, 4, MPI.COMM_SELF, CPU, 1, custom=lambda product: product[1] if custom else ())
     assert (worst.elementwise.value > 1) == found
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from shares import IN_TURNS, of_turn
-from small_run import failing_run, golden, judged, live_run
+from small_run import failing_run, golden, live_run, rebuilt
 
-from hpcai.report import schema
+from hpcai.record import schema
 
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -48,7 +48,7 @@ def test_stored_result() -> None:
 def test_broken_off_result(ended: int) -> None:
     partial = golden()
     del partial["tests"][ended:]
-    VALIDATOR.validate(judged(partial))
+    VALIDATOR.validate(rebuilt(partial))
 
 
 def test_real_results() -> None:

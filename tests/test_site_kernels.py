@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from examples.training import broken_claims, subjects_of
 from fault_runs import ELEMENTWISE, LOST, RESIDUAL, CustomRun
 from launch import BENCH, ROOT, mpirun
 from mpi4py import MPI
@@ -18,9 +19,11 @@ from hpcai.errors import DataError
 from hpcai.inputfile import Case, parse
 from hpcai.kernels import operators
 from hpcai.preflight import case_checks
+from hpcai.record.loading import result_of
+from hpcai.results.alterations import changed
 from hpcai.results.checks import GRADIENT, LOSS
 from hpcai.train import own
-from hpcai.training.groups import own_kernels
+from hpcai.training.groups import site_kernels
 from hpcai.verification import verify
 
 RIGHT = ROOT / "contrib" / "site_kernels.py"
@@ -86,20 +89,22 @@ def test_kernels_that_are_lazy_once_the_clock_runs_are_found(tmp_path: Path) -> 
 def test_rows_say_whose_kernels_computed(run: CustomRun) -> None:
     right, wrong = run.result["tests"]
     assert (right["tv"], wrong["tv"]) == ("WR11S1F4", "WR11S1F4")
-    assert right["raw"]["own_kernels"] == {
+    assert right["raw"]["site_kernels"] == {
         "sha256": sha256(RIGHT.read_bytes()).hexdigest(), "computes": ["convolve", "multiply"]
     }
-    assert wrong["raw"]["own_kernels"]["computes"] == ["multiply"]
-    said = f"Kernels : multiply of a file, sha256 {wrong['raw']['own_kernels']['sha256']}; all else is ours\n"
+    assert wrong["raw"]["site_kernels"]["computes"] == ["multiply"]
+    said = f"Kernels : multiply of a file, sha256 {wrong['raw']['site_kernels']['sha256']}; all others are custom\n"
     assert said in run.job.stdout
 
 
-def test_such_rows_are_verified_and_cannot_hide_the_file(run: CustomRun, tmp_path: Path) -> None:
+def test_such_rows_are_verified_and_cannot_hide_the_file(run: CustomRun) -> None:
     (path,) = run.folder.glob("results/*/result.json")
     assert verify.differences(path) == []
-    del run.result["tests"][0]["raw"]["own_kernels"]
-    (tmp_path / "result.json").write_text(verify.json.dumps(rebuilt(run.result)))
-    assert any("own_kernels if, and only if" in each for each in verify.differences(tmp_path / "result.json"))
+    right, _ = subjects_of(result_of(run.result))
+    hidden = changed("raw.site_kernels", None)
+    assert broken_claims(right, hidden) == ["site_kernels if, and only if, KERNELS names a file"]
+    run.result["tests"][0]["raw"]["site_kernels"] = None
+    assert rebuilt(run.result)["tests"][0]["verdict"] == "FAILED"
 
 
 REFUSED: dict[str, tuple[str | None, str]] = {
@@ -174,7 +179,7 @@ def test_another_file_on_another_rank_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(f"def multiply(a, b, result):\n    return {rank}\n")
     case = case_of(tmp_path / "kernels.py")
     if rank == 0:
-        own_kernels(case, MPI.COMM_WORLD)
+        site_kernels(case, MPI.COMM_WORLD)
         return
     with pytest.raises(DataError, match="has SHA-256 .* here; allowed: .*, as on rank 0"):
-        own_kernels(case, MPI.COMM_WORLD)
+        site_kernels(case, MPI.COMM_WORLD)

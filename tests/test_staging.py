@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hpcai.report.consistency.staging import staging
+from examples.training import broken_claims, stored
 from job_folder import listing, prepared
 from launch import BENCH, ROOT, Finished, mpirun, run_job
+from msgspec.structs import replace
 
 from hpcai.comm.grid import Coordinates, Group
 from hpcai.comm.shutdown import Shutdown
@@ -21,6 +22,8 @@ from hpcai.data import staging as data_staging
 from hpcai.data.bootstrap import sampler
 from hpcai.data.pack.job import Options, pack
 from hpcai.inputfile import Case
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Subject
 
 Json = dict[str, Any]
 
@@ -97,9 +100,10 @@ def job(folder: Path, program: list[Any], settings: str, ranks: int = 2) -> Fini
 def wrong(stage: str, changes: Json) -> list[str]:
     """The claims that a test of two nodes breaks with these measurements."""
     copy = {"bytes": 8, "reused_bytes": 0, "nodes": 2, "seconds": 0.5, "kept": stage == "keep"} | changes
-    raw = {"phases": {"staging": 0.5}, "staging": copy}
-    case = Case(1, "ensemble", {"STAGE": stage, "GROUPS": 1, "DEGREE": 2})
-    return [claim for claim, holds in staging(case, raw).items() if not holds]
+    staged = changed("raw.staging", copy), changed("raw.phases.staging", 0.5), changed("memory.data.data_bytes", 0)
+    test = stored("ensemble")[1]
+    wide = Subject(test.case, test.entry, replace(test.environment, nodes=2))
+    return broken_claims(wide, *staged, changed("telemetry.nodes", 2), STAGE=stage)
 
 
 def test_measurements_that_cannot_be_are_found() -> None:
@@ -107,7 +111,7 @@ def test_measurements_that_cannot_be_are_found() -> None:
     assert wrong("none", {})[0] == "staging if, and only if, STAGE is not none"
     assert wrong("keep", {"kept": False}) == ["staging: kept if, and only if, STAGE is keep"]
     assert wrong("local", {"reused_bytes": 8}) == ["staging: only a kept copy is used again"]
-    assert wrong("local", {"nodes": 4}) == ["staging: at most a node for each rank"]
+    assert wrong("local", {"nodes": 4}) == ["staging: on nodes of the job"]
     assert wrong("local", {"seconds": 0.4}) == ["staging: phase = seconds"]
     assert wrong("local", {"bytes": 7}) == ["staging: one model needs the same bytes on every node"]
 
@@ -118,14 +122,14 @@ def test_data_are_copied_once_a_node_and_kept_when_asked(local: Path, tmp_path: 
     assert finished.returncode == 0, finished.stderr
     (path,) = tmp_path.glob("results/*/result.json")
     none, *tests = json.loads(path.read_text())["tests"]
-    assert "staging" not in none["raw"] and "staging" not in none["phases"]
+    assert none["raw"]["staging"] is None and none["phases"]["staging"] is None
     nbytes = sum(file.stat().st_size for file in (tmp_path / "pictures").iterdir())
     found = [test["raw"]["staging"] for test in tests]
     assert [copy["bytes"] for copy in found] == [nbytes, nbytes, 0]
     assert [copy["reused_bytes"] for copy in found] == [0, 0, nbytes]
     assert [copy["kept"] for copy in found] == [False, True, True]
     assert all(test["scores"]["quality"] == none["scores"]["quality"] for test in tests)
-    assert f"Staging : {nbytes} bytes copied, 0 there already; nodes: 1; kept there" in finished.stdout
+    assert f"Staging : {nbytes} bytes copied, 0 bytes reused; nodes: 1; kept after the run" in finished.stdout
     assert len(copied(local)) == 4 and not any("-job-" in name for name in listing(local))
     assert run_job([BENCH, "--verify", path], None).returncode == 0
 

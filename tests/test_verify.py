@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from alterations import holder, leaves, other_values, put, verified
 from shares import IN_TURNS, of_turn
-from small_run import GOLDEN, failing_run, golden, judged, live_run, renewed
+from small_run import GOLDEN, failing_run, golden, live_run, rebuilt, renewed
 
-from hpcai.report import files, verify
+from hpcai.record.loading import load
+from hpcai.report import files
+from hpcai.verification import verify
 
 
 def test_the_stored_result_with_its_report_and_table() -> None:
@@ -27,7 +29,7 @@ def test_real_results_with_their_reports_and_tables() -> None:
 def test_a_broken_off_result(tmp_path: Path, ended: int) -> None:
     partial = golden()
     del partial["tests"][ended:]
-    assert verified(judged(partial), tmp_path) == []
+    assert verified(rebuilt(partial), tmp_path) == []
 
 
 def test_layout_of_the_file_does_not_matter(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_another_option_is_caught(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["report.txt", "result.csv"])
 def test_an_edited_file_beside_it_is_caught(tmp_path: Path, name: str) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     whole = (tmp_path / name).read_bytes()
     lines = whole.splitlines(keepends=True)
     edits = [whole + b"\n", whole[:-1], whole.replace(b"\n", b"\r\n"), b"", b"\xff" + whole, *_edited(lines)]
@@ -147,7 +149,7 @@ def _edited(lines: list[bytes]) -> Iterator[bytes]:
 
 
 def test_the_line_that_differs_is_named(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     report = (tmp_path / "report.txt").read_text("utf-8")
     row = next(line for line in report.splitlines() if line.startswith("WR10"))
     (tmp_path / "report.txt").write_text(report.replace(row, row.replace("WR10", "WR11")), "utf-8")
@@ -157,7 +159,7 @@ def test_the_line_that_differs_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_the_place_of_the_report(tmp_path: Path) -> None:
-    files.write(tmp_path, golden())
+    files.write(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "report.txt").unlink()
     (tmp_path / "report.txt").mkdir()
     (found,) = verify.differences(tmp_path / "result.json")

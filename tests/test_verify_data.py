@@ -1,26 +1,27 @@
 """Verification of what a result says of its data: invented properties are found, whatever else is made anew."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import verified
-from hpcai.report.consistency.dataset import dataset, description_of
-from hpcai.result.judge import per_sample
+from examples.ensemble import EXAMPLES
+from examples.training import broken_claims, stored
 from idx_files import write_set
+from msgspec import convert, structs
 from packed_set import packed_set
-from small_run import cases_of, golden, judged
+from small_run import golden, rebuilt
 
+from hpcai.claims.image_data_claims import IMAGE_DATA
 from hpcai.data import catalog, fashion_mnist
 from hpcai.data.image_dataset import description
-from hpcai.inputfile import Case
-from hpcai.record.record import as_json
+from hpcai.record.dataset import Dataset
+from hpcai.results.alterations import Alteration, changed, together
+from hpcai.results.claim import Subject, broken
+from hpcai.results.row import per_sample
 
 Json = dict[str, Any]
-Forgery = Callable[[Json], object]
-
+TARGET = "target: TARGET, or the dataset's own"
 FULL = {
     "name": "fashion-mnist",
     "fingerprint": fashion_mnist.PUBLISHED,
@@ -30,6 +31,7 @@ FULL = {
     "validation_samples": 10_000,
 }
 NUMBERS = "dataset: as many samples as its name says"
+IMAGENET = "dataset: imagenet has its samples and classes"
 OFFICIAL = {
     "name": "imagenet",
     "fingerprint": "0" * 64,
@@ -40,27 +42,28 @@ OFFICIAL = {
 }
 
 
-def case_of(**settings: Any) -> Case:
-    """The first case of the stored result, with other settings."""
-    case = cases_of(golden())[0]
-    return replace(case, settings={**case.settings, **settings})
-
-
-def broken(spec: str, found: Json, **settings: Any) -> set[str]:
+def claims_of(spec: str, dataset: Dataset, target: float = 0.2, **settings: Any) -> set[str]:
     """The claims that a description of data breaks, of all data that `spec` names unless SAMPLES are given."""
-    claims = description_of(case_of(**{"DATASET": spec, "SAMPLES": 0, **settings}), found)
-    return {claim for claim, holds in claims.items() if not holds}
+    test = stored("ensemble")[0]
+    case = replace(test.case, settings={**test.case.settings, "DATASET": spec, "SAMPLES": 0, "TARGET": 0.2, **settings})
+    raw = structs.replace(test.entry.raw, dataset=dataset, target=target)
+    entry = structs.replace(test.entry, raw=raw)
+    return {*broken((IMAGE_DATA,), Subject(case, entry, test.environment))}
 
 
-def shaped(*shape: int) -> Forgery:
-    """Other pictures, with the operations, bytes and peak that these would have had."""
+def broken_by(spec: str, found: Json, **settings: Any) -> set[str]:
+    return claims_of(spec, convert(found, Dataset), **settings)
 
-    def forge(raw: Json) -> None:
-        raw["dataset"]["shape"] = list(shape)
-        raw["memory"] |= {"picture_bytes": shape[0] * shape[1] * shape[2], "data_bytes": 0}
-        raw["executed_operations"] = raw["samples"] * per_sample(cases_of(golden())[0], raw)
 
-    return forge
+def shaped(*shape: int) -> Alteration:
+    """Other images, with the operations, bytes and peak that these would have had."""
+    data = structs.replace(stored("ensemble")[0].entry.raw.dataset, shape=shape)
+    return together(
+        changed("raw.dataset.shape", list(shape)),
+        changed("memory.data.image_bytes", shape[0] * shape[1] * shape[2]),
+        changed("memory.data.data_bytes", 0),
+        changed("raw.work.executed_operations", 800 * per_sample(stored("ensemble")[0].case, data)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,32 +71,30 @@ def shaped(*shape: int) -> Forgery:
     [
         shaped(1, 224, 224),
         shaped(64, 28, 28),
-        lambda raw: raw.update(target=0.04),
-        lambda raw: raw["dataset"].update(name="imagenet"),
-        lambda raw: raw["dataset"].update(name="fashion-mnist"),
-        lambda raw: raw["dataset"].update(fingerprint="0" * 64),
-        lambda raw: raw["dataset"].update(ceiling=0.9, ceiling_error=0.1),
+        changed("raw.target", 0.04),
+        changed("raw.dataset.name", "imagenet"),
+        changed("raw.dataset.name", "fashion-mnist"),
+        changed("raw.dataset.fingerprint", "0" * 64),
+        together(changed("raw.dataset.ceiling", 0.9), changed("raw.dataset.ceiling_error", 0.1)),
     ],
 )
-def test_invented_properties_of_the_shipped_data_are_caught(forge: Forgery, tmp_path: Path) -> None:
+def test_invented_properties_of_the_shipped_data_are_caught(forge: Alteration) -> None:
+    found = broken_claims(stored("ensemble")[0], forge)
+    assert any(claim.startswith(("dataset", "target")) for claim in found)
     result = golden()
-    forge(result["tests"][0]["raw"])
-    found = verified(judged(result), tmp_path)
-    assert any(
-        line.startswith(("tests[0].raw does not fulfil: dataset", "tests[0].raw does not fulfil: target"))
-        for line in found
-    )
+    forge(result["tests"][0])
+    assert rebuilt(result)["tests"][0]["verdict"] == "FAILED"
 
 
 def test_the_target_is_the_datasets_own_unless_the_input_has_one() -> None:
-    raw = golden()["tests"][0]["raw"]
-    claim, range_claim = "target: TARGET, or the dataset's own", "0 < target <= 1"
-    for spec, own in (("fashion", 0.85), ("fashion:full", 0.90), ("imagenet:x", 0.763)):
-        for target in (own, 0.2):
-            found = dataset(case_of(DATASET=spec, TARGET=0.0), {**raw, "target": target})
-            assert found[claim] == (target == own) and found[range_claim]
-    assert not dataset(case_of(), {**raw, "target": 0.0})[range_claim]
-    assert not dataset(case_of(), {**raw, "target": 1.1})[range_claim]
+    for spec, own, data in (
+        ("fashion", 0.85, stored("ensemble")[0].entry.raw.dataset),
+        ("fashion:full", 0.90, EXAMPLES["files"].entry.raw.dataset),
+        ("imagenet:x", 0.763, EXAMPLES["packed"].entry.raw.dataset),
+    ):
+        for target in (own, 0.2, 0.0, 1.1):
+            found = claims_of(spec, data, target, TARGET=0.0, SAMPLES=200 if spec == "fashion" else 0)
+            assert found == (set() if target == own else {TARGET})
 
 
 @pytest.mark.parametrize("samples", [0, 7])
@@ -102,16 +103,15 @@ def test_real_files_break_no_claim(samples: int, tmp_path: Path) -> None:
     specs = ["fashion", f"fashion:{tmp_path}", f"imagenet:{packed_set()}", "generated"]
     for spec in specs:
         opened = catalog.open_dataset(spec, samples)
-        raw = {"dataset": as_json(description(opened)), "target": opened.target}
-        asked = case_of(DATASET=spec, SAMPLES=samples, TARGET=0.0, SEED=0)
-        assert all(dataset(asked, raw).values()), (spec, dataset(asked, raw))
+        found = claims_of(spec, description(opened), opened.target, SAMPLES=samples, TARGET=0.0, SEED=0)
+        assert found == set(), spec
 
 
 def test_whole_published_sets_break_no_claim() -> None:
-    assert broken("fashion:full", FULL) == broken("imagenet:x", OFFICIAL) == set()
+    assert broken_by("fashion:full", FULL) == broken_by("imagenet:x", OFFICIAL) == set()
     part = {"fingerprint": "0" * 64, "training_samples": 1000}
-    assert broken("fashion:full", FULL | part, SAMPLES=1000) == set()
-    assert broken("imagenet:x", OFFICIAL | part, SAMPLES=1000) == set()
+    assert broken_by("fashion:full", FULL | part, SAMPLES=1000) == set()
+    assert broken_by("imagenet:x", OFFICIAL | part, SAMPLES=1000) == set()
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_whole_published_sets_break_no_claim() -> None:
         ("training_samples = SAMPLES", "imagenet:x", OFFICIAL, {"training_samples": 9}, {"SAMPLES": 8}),
         ("classes = CLASSES", "imagenet:x", OFFICIAL, {}, {"CLASSES": 10}),
         ("dataset: a ceiling is known of generated data only", "fashion:full", FULL, {"ceiling": 0.9}, {}),
-        ("dataset: pictures of 1 x 28 x 28 in 10 classes", "fashion:full", FULL, {"shape": [1, 224, 224]}, {}),
-        ("dataset: pictures of 1 x 28 x 28 in 10 classes", "fashion:full", FULL, {"classes": 100}, {}),
+        ("dataset: images of 1 x 28 x 28 in 10 classes", "fashion:full", FULL, {"shape": [1, 224, 224]}, {}),
+        ("dataset: images of 1 x 28 x 28 in 10 classes", "fashion:full", FULL, {"classes": 100}, {}),
         ("dataset: the name that its fingerprint has", "fashion:x", FULL, {"fingerprint": "0" * 64}, {}),
         ("dataset: the name that its fingerprint has", "fashion:x", FULL, {"name": "fashion-mnist-altered"}, {}),
         ("dataset: the name that its fingerprint has", "fashion:x", FULL, {"name": "imagenet"}, {"SAMPLES": 60_000}),
@@ -129,11 +129,11 @@ def test_whole_published_sets_break_no_claim() -> None:
         (NUMBERS, "fashion:full", FULL, {"training_samples": 59_999}, {}),
         (NUMBERS, "fashion:full", FULL, {"validation_samples": 9_999}, {}),
         (NUMBERS, "fashion:x", FULL, {"training_samples": 10**6}, {"SAMPLES": 10**6}),
-        ("dataset: pictures of 3 x 224 x 224", "imagenet:x", OFFICIAL, {"shape": [3, 448, 448]}, {"RESOLUTION": 448}),
+        ("dataset: images of 3 x 224 x 224", "imagenet:x", OFFICIAL, {"shape": [3, 448, 448]}, {"RESOLUTION": 448}),
         ("dataset: imagenet, or named after its classes", "imagenet:x", OFFICIAL, {"name": "imagefolder-10"}, {}),
-        (NUMBERS, "imagenet:x", OFFICIAL, {"training_samples": 1}, {}),
-        (NUMBERS, "imagenet:x", OFFICIAL, {"classes": 10}, {}),
+        (IMAGENET, "imagenet:x", OFFICIAL, {"training_samples": 1}, {}),
+        (IMAGENET, "imagenet:x", OFFICIAL, {"classes": 10}, {}),
     ],
 )  # fmt: skip
 def test_each_claim_can_be_broken(claim: str, spec: str, whole: Json, found: Json, settings: Json) -> None:
-    assert claim in broken(spec, {**whole, **found}, **settings)
+    assert claim in broken_by(spec, {**whole, **found}, **settings)

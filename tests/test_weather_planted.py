@@ -6,6 +6,7 @@ test_rank_faults.py.
 
 import numpy as np
 import pytest
+from examples.training import rebuilt, stored
 from fault_runs import (
     APART,
     CHANGED,
@@ -21,15 +22,16 @@ from fault_runs import (
     holds,
     sweep,
 )
-from hpcai.result import quality
 from launch import mpirun
+from msgspec.structs import replace
 
 from hpcai.data import catalog
 from hpcai.data.weather.box_cleaning import targets
 from hpcai.detections.agreement import agreement
 from hpcai.detections.coco_evaluation import average_precision, matched
-from hpcai.inputfile import Case
-from hpcai.results.checks import MOST_ABOVE, leak
+from hpcai.record.plain import plain
+from hpcai.results.alterations import changed
+from hpcai.results.checks import CEILING, MOST_ABOVE, leak
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 
@@ -94,14 +96,16 @@ def test_a_detector_that_is_shown_the_boxes_is_above_the_ceiling_once_there_are_
     frames: int, verdict: str
 ) -> None:
     reached, boxes, ceiling = seen(frames)
-    raw = {
-        "dataset": {"ceiling": ceiling, "ceiling_error": 0.0, "validation_samples": frames},
-        "true_boxes": boxes,
-        "average_precision": {"0.5": [reached, reached]},
-        **{f"member_quality_{name}": reached for name in ("sum", "min", "max", "best")},
-        "bag_judged": 0,
+    dataset = replace(stored("weather")[0].entry.raw.dataset, ceiling=ceiling, validation_samples=frames)
+    changes = {
+        "dataset": plain(dataset),
+        "ensemble.true_boxes": boxes,
+        "ensemble.precision": [reached, reached],
+        "members": dict.fromkeys(("sum", "min", "max", "best"), reached),
     }
-    found = leak(raw["dataset"], quality.best(Case(1, "weather", {"GROUPS": 1}), raw), quality.judged(raw))
+    alterations = (changed(f"raw.{path}", value) for path, value in changes.items())
+    entry = rebuilt(stored("weather")[1], *alterations).entry
+    (found,) = (check for check in entry.checks if check.name == CEILING)
     assert reached == pytest.approx(1.0)
-    assert (found["verdict"], found["value"] > MOST_ABOVE) == (verdict, verdict == "FAILED")
-    assert leak(raw["dataset"], ceiling, sum(boxes))["verdict"] == "PASSED"
+    assert (found.verdict, found.value > MOST_ABOVE) == (verdict, verdict == "FAILED")
+    assert leak(dataset, ceiling, sum(boxes)).verdict == "PASSED"
