@@ -1,15 +1,22 @@
-"""Searches on real ranks, of networks and pictures that are as small as can be."""
+"""Searches on real ranks, of networks and images that are as small as can be."""
 
-import json
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcai.result.nas import judge
+from made_records import environment
 
 from hpcai.inputfile import Case, parse
+from hpcai.record.machine import DataFacts, Memory
+from hpcai.record.plain import plain
+from hpcai.record.trial import Trial
+from hpcai.results.assembly import with_claims
+from hpcai.results.measured import Before, Measured
+from hpcai.workloads.nas.checks import build
+from hpcai.workloads.nas.record import SearchRaw, SearchRow
 
-Json = dict[str, Any]
 SETTINGS = {
     "DATASET": "generated",
     "NETWORK": "resnet8",
@@ -26,18 +33,45 @@ SETTINGS = {
 }
 TIMES = ("given", "started", "returned", "training_seconds", "validation_seconds", "warmup_seconds")
 OF_PROCESS = ("nbytes", "planned_bytes")
-MEMORY = {
-    "peak_bytes": 2,
-    "baseline_bytes": 1,
-    "device_peak_bytes": 0,
-    "planned_bytes": 2,
-    "whole_run": False,
-    "data_bytes": 0,
-    "samples": 48,
-    "picture_bytes": 64,
-    "converted": False,
-    "accelerated": False,
-}
+
+
+@dataclass(frozen=True)
+class SearchRun:
+    """A search on this rank: what was measured, None on idle ranks; only on rank 0 its journal, and its weights."""
+
+    case: Case
+    measured: SearchRaw | None
+    history: Sequence[Trial] = ()
+    weights: Sequence[str] = ()
+
+    @property
+    def raw(self) -> SearchRaw:
+        """What was measured; no idle rank may ask."""
+        assert self.measured is not None
+        return self.measured
+
+    @property
+    def trials(self) -> Sequence[Trial]:
+        """The trials, on rank 0."""
+        return self.raw.trials
+
+    @property
+    def entry(self) -> SearchRow:
+        """The test as it stands in a result, on rank 0; FAILED also where a claim about searches does not hold."""
+        samples = self.case["SAMPLES"]
+        data = DataFacts(data_bytes=0, samples=samples, image_bytes=64, converted=False)
+        memory = Memory(
+            peak_bytes=2,
+            baseline_bytes=1,
+            device_peak_bytes=0,
+            planned_bytes=2,
+            whole_run=False,
+            accelerated=False,
+            data=data,
+        )
+        entry = with_claims(self.case, build(self.case, Measured(self.raw, memory), Before()), environment())
+        assert isinstance(entry, SearchRow)
+        return entry
 
 
 def search_case(**settings: Any) -> Case:
@@ -47,39 +81,37 @@ def search_case(**settings: Any) -> Case:
     return case
 
 
-def searched(**settings: Any) -> Json:
-    """The raw measurement of a search on all ranks there are, as rank 0 has it; `{}` on idle ranks. Collective."""
+def searched(**settings: Any) -> SearchRun:
+    """A search on all ranks there are. Collective."""
     import torch
     from test_workload_kernels import ranks
 
+    from hpcai.search import journal
     from hpcai.workloads.nas import measure
 
     case = search_case(**settings)
     with ranks() as (world, shutdown), tempfile.TemporaryDirectory() as own:
         folder = world.comm.bcast(own)
-        raw = measure.run(case, case["SEED"], world, torch.device("cpu"), lambda *words: None, shutdown, folder)
+        raw = measure.run(case, world, torch.device("cpu"), lambda *words: None, shutdown, folder)
+        assert raw is None or isinstance(raw, SearchRaw)
+        run = SearchRun(case, raw)
         if world.rank == 0:
             place = Path(folder, "search-1")
-            raw["history"] = [json.loads(line) for line in (place / "history.jsonl").read_text().splitlines()]
-            raw["kept"] = sorted(path.name for path in place.glob("*.pt"))
+            weights = sorted(path.name for path in place.glob("*.pt"))
+            run = SearchRun(case, raw, journal.read(place / "history.jsonl"), weights)
         world.comm.Barrier()
-    return raw or {}
+    return run
 
 
-def judged(raw: Json, **settings: Any) -> Json:
-    """The test as it stands in a result, on rank 0."""
-    return judge(search_case(**settings), {**raw, "memory": MEMORY}, [])
-
-
-def verdicts(test: Json) -> dict[str, str]:
+def verdicts(entry: SearchRow) -> dict[str, str]:
     """Of each check, by its name."""
-    return {check["name"]: check["verdict"] for check in test["checks"]}
+    return {check.name: check.verdict for check in entry.checks}
 
 
-def repeatable(trials: list[Json]) -> list[Json]:
-    """Trials without what depends on time, or on the process."""
+def repeatable(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Trials as JSON without what depends on time, or on the process."""
     return [
         {name: value for name, value in trial.items() if name not in (*TIMES, *OF_PROCESS, "curve")}
         | {"curve": [{name: value for name, value in entry.items() if name != "seconds"} for entry in trial["curve"]]}
-        for trial in trials
+        for trial in map(plain, trials)
     ]

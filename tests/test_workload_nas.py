@@ -6,12 +6,9 @@ from time import sleep
 from typing import Any
 
 import pytest
-from search_runs import judged, repeatable, search_case, searched, verdicts
+from search_runs import repeatable, search_case, searched, verdicts
 
 from hpcai.networks.lineage import lineage
-from hpcai.record.trial import trials_of
-
-Json = dict[str, Any]
 
 
 def rank() -> int:
@@ -45,21 +42,21 @@ def delayed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
 @pytest.mark.parallel(2)
 def test_a_search_is_recorded_and_passes() -> None:
-    raw = searched(GROUPS=size())
+    run = searched(GROUPS=size())
     if rank():
         return
-    trials = raw["trials"]
-    assert [trial["id"] for trial in trials] == list(range(1, 3 * size() + 1))
-    assert sorted(raw["history"], key=lambda trial: trial["id"]) == trials
-    assert [trial["planned_epochs"] for trial in trials[:: size()]] == [1, 2, 3]
-    assert all(len(trial["curve"]) == trial["planned_epochs"] for trial in trials)
-    assert all(trial["parent"] is not None for trial in trials if trial["round"] == 3)
-    assert all(trial["morphisms"] for trial in trials[1:]) and not trials[0]["morphisms"]
-    assert raw["kept"] == sorted(f"{trial['id']}.pt" for trial in trials)
-    test = judged(raw, GROUPS=size())
-    assert test["verdict"] == "PASSED", verdicts(test)
-    assert raw["ended_by"] == "rounds" and raw["granted"] == len(trials)
-    assert 0 < test["scores"]["idle_share"] < 1
+    trials = [*run.trials]
+    assert [trial.id for trial in trials] == list(range(1, 3 * size() + 1))
+    assert sorted(run.history, key=lambda trial: trial.id) == trials
+    assert [trial.planned_epochs for trial in trials[:: size()]] == [1, 2, 3]
+    assert all(len(trial.curve) == trial.planned_epochs for trial in trials)
+    assert all(trial.parent is not None for trial in trials if trial.round == 3)
+    assert all(trial.morphisms for trial in trials[1:]) and not trials[0].morphisms
+    assert run.weights == sorted(f"{trial.id}.pt" for trial in trials)
+    entry = run.entry
+    assert entry.verdict == "PASSED", verdicts(entry)
+    assert run.raw.ended_by == "rounds" and run.raw.granted == len(trials)
+    assert 0 < entry.scores.idle_share < 1
 
 
 @pytest.mark.parallel(2)
@@ -70,49 +67,49 @@ def test_with_replay_of_rounds_only_the_seed_counts(monkeypatch: pytest.MonkeyPa
     second = searched(**settings)
     if rank():
         return
-    assert repeatable(first["trials"]) == repeatable(second["trials"])
-    assert verdicts(judged(second, **settings)) == verdicts(judged(first, **settings))
-    given = [trial["hyperparameters"] for trial in first["trials"]]
-    assert all(each == {"batch": 8, "kernel": 3} for each in given[: 4 * size()])
-    assert all(each["batch"] in (4, 8, 16) and each["kernel"] in (3, 5, 7) for each in given)
+    assert repeatable(first.trials) == repeatable(second.trials)
+    assert verdicts(second.entry) == verdicts(first.entry)
+    given = [trial.hyperparameters for trial in first.trials]
+    assert all((each.batch, each.kernel) == (8, 3) for each in given[: 4 * size()])
+    assert all(each.batch in (4, 8, 16) and each.kernel in (3, 5, 7) for each in given)
 
 
 @pytest.mark.parallel(2)
-def test_a_recorded_search_is_tried_again(tmp_path: Path) -> None:
-    import json
-
+def test_a_recorded_search_is_run_again(tmp_path: Path) -> None:
     from mpi4py import MPI
+
+    from hpcai.search import journal
 
     first = searched(GROUPS=size(), ROUNDS=3)
     path = Path(MPI.COMM_WORLD.bcast(str(tmp_path / "history.jsonl")))
-    if rank() == 0:
-        path.write_text("".join(json.dumps(trial) + "\n" for trial in first["history"]))
+    for trial in first.history:
+        journal.append(path, trial)
     MPI.COMM_WORLD.Barrier()
     second = searched(GROUPS=size(), ROUNDS=0, DURATION=3600, REPLAY=f"file:{path}")
     if rank() == 0:
-        assert repeatable(first["trials"]) == repeatable(second["trials"])
-        assert second["ended_by"] == "trials"
+        assert repeatable(first.trials) == repeatable(second.trials)
+        assert second.raw.ended_by == "trials"
+        assert second.entry.verdict == "PASSED", verdicts(second.entry)
 
 
 @pytest.mark.parallel(3)
 def test_a_group_of_two_searches_while_one_rank_idles() -> None:
     settings = {"GROUPS": 1, "DEGREE": max(1, size() - 1), "MAPPING": "column"}
-    raw = searched(**settings)
-    assert bool(raw) == (rank() < settings["DEGREE"])
+    run = searched(**settings)
+    assert (run.measured is not None) == (rank() < settings["DEGREE"])
     if rank() == 0:
-        test = judged(raw, **settings)
-        assert test["verdict"] == "PASSED", verdicts(test)
-        assert [trial["worker"] for trial in raw["trials"]] == [0, 0, 0]
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
+        assert [trial.worker for trial in run.trials] == [0, 0, 0]
 
 
 @pytest.mark.slow
 @pytest.mark.parallel(1)
 def test_one_rank_is_enough_and_trials_end_it() -> None:
     settings = {"GROUPS": size(), "ROUNDS": 0, "TRIALS": 2 * size() + 1}
-    raw = searched(**settings)
+    run = searched(**settings)
     if rank() == 0:
-        assert len(raw["trials"]) == settings["TRIALS"] and raw["ended_by"] == "trials"
-        assert judged(raw, **settings)["verdict"] == "PASSED"
+        assert len(run.trials) == settings["TRIALS"] and run.raw.ended_by == "trials"
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
 def parameters_of_the_first(**settings: Any) -> int:
@@ -126,47 +123,43 @@ def test_networks_keep_to_the_limits() -> None:
     from hpcai import networks
 
     most = parameters_of_the_first(GROUPS=size()) + 3000
-    raw = searched(GROUPS=size(), ROUNDS=4, EPOCHS=1, PARAMETERS=most)
+    run = searched(GROUPS=size(), ROUNDS=4, EPOCHS=1, PARAMETERS=most)
     if rank() == 0:
-        initial = networks.for_data(search_case(GROUPS=size()).settings, raw["dataset"]["shape"], 4)
-        found = [sum(graph.parameters.values()) for graph in lineage(initial, trials_of(raw["trials"])).values()]
+        initial = networks.for_data(run.case.settings, run.raw.dataset.shape, 4)
+        found = [sum(graph.parameters.values()) for graph in lineage(initial, run.trials).values()]
         assert len({*found}) > 1 and max(found) <= most
-        assert raw["proposals"]["rejected"] > 0
+        assert run.raw.proposals.rejected > 0
 
 
 @pytest.mark.parallel(2)
 @pytest.mark.parametrize("replay", ["off", "rounds"])
 def test_where_nothing_is_left_to_try_the_search_ends(replay: str) -> None:
     most = parameters_of_the_first(GROUPS=size())
-    settings = {"GROUPS": size(), "ROUNDS": 4, "EPOCHS": 1, "PARAMETERS": most, "REPLAY": replay}
-    raw = searched(**settings)
+    run = searched(GROUPS=size(), ROUNDS=4, EPOCHS=1, PARAMETERS=most, REPLAY=replay)
     if rank() == 0:
-        (trial,) = raw["trials"]  # of whoever asks first, unless the order is to repeat
-        assert trial["id"] == 1 or (replay == "off" and trial["id"] <= size())
-        assert raw["ended_by"] == "exhausted"
-        assert judged(raw, **settings)["verdict"] == "PASSED"
+        (trial,) = run.trials  # of whoever asks first, unless the order is to repeat
+        assert trial.id == 1 or (replay == "off" and trial.id <= size())
+        assert run.raw.ended_by == "exhausted"
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
 @pytest.mark.parallel(2)
 def test_fresh_weights_and_random_networks_are_an_alternative() -> None:
-    settings = {"GROUPS": size(), "INITIAL": "fresh", "STRATEGY": "random"}
-    raw = searched(**settings)
+    run = searched(GROUPS=size(), INITIAL="fresh", STRATEGY="random")
     if rank() == 0:
-        assert all(trial["deviation"] == 0 for trial in raw["trials"])
-        assert judged(raw, **settings)["verdict"] == "PASSED"
+        assert all(trial.deviation == 0 for trial in run.trials)
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
 @pytest.mark.parallel(1)
 def test_time_cuts_a_trial_whose_steps_are_credited() -> None:
-    settings = {"GROUPS": size(), "ROUNDS": 0, "DURATION": 3, "EPOCHS": 400, "SAMPLES": 4096}
-    raw = searched(**settings)
+    run = searched(GROUPS=size(), ROUNDS=0, DURATION=3, EPOCHS=400, SAMPLES=4096)
     if rank() == 0:
-        assert raw["ended_by"] == "duration" and 2.5 < raw["seconds"] < 60
-        assert {trial["end"] for trial in raw["trials"]} == {"time"}
-        assert judged(raw, **settings)["verdict"] == "PASSED"
-    settings = {"GROUPS": size(), "ROUNDS": 0, "DURATION": 0.001}
-    raw = searched(**settings)
+        assert run.raw.ended_by == "duration" and 2.5 < run.raw.seconds < 60
+        assert {trial.end for trial in run.trials} == {"time"}
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
+    run = searched(GROUPS=size(), ROUNDS=0, DURATION=0.001)
     if rank() == 0:  # every group has a step, however short a search is
-        assert [trial["steps"] >= 1 for trial in raw["trials"]] == [True] * size()
-        assert raw["ended_by"] == "duration"
-        assert judged(raw, **settings)["verdict"] == "PASSED"
+        assert [trial.steps >= 1 for trial in run.trials] == [True] * size()
+        assert run.raw.ended_by == "duration"
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from search_runs import judged, searched, verdicts
+from search_runs import searched, verdicts
 from test_workload_nas import rank, size
 
 from hpcai.workloads.nas.checks import PRESERVATION
@@ -20,11 +20,11 @@ def test_a_wrong_morph_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:
         return {name: value * (1 + 1e-6) if name.endswith("conv1.weight") else value for name, value in found.items()}
 
     monkeypatch.setattr(child_builder, "inherit", wrong)
-    raw = searched(GROUPS=size(), ROUNDS=2)
+    run = searched(GROUPS=size(), ROUNDS=2)
     if rank() == 0:
-        test = judged(raw, GROUPS=size(), ROUNDS=2)
-        assert verdicts(test)[PRESERVATION] == "FAILED" and test["verdict"] == "FAILED"
-        assert [name for name, verdict in verdicts(test).items() if verdict == "FAILED"] == [PRESERVATION]
+        entry = run.entry
+        assert verdicts(entry)[PRESERVATION] == "FAILED" and entry.verdict == "FAILED"
+        assert [name for name, verdict in verdicts(entry).items() if verdict == "FAILED"] == [PRESERVATION]
 
 
 @pytest.mark.parallel(2)
@@ -38,13 +38,13 @@ def test_a_trial_that_diverges_is_recorded_and_the_group_goes_on(monkeypatch: py
         return None if self.group.coordinates.group == self.group.groups - 1 and self.recipe.epochs == 4 else loss
 
     monkeypatch.setattr(Training, "_close_epoch", diverges)
-    raw = searched(GROUPS=size())
+    run = searched(GROUPS=size())
     if rank() == 0:
-        ends = {trial["worker"]: trial["end"] for trial in raw["trials"]}
-        assert ends[size() - 1] == "diverged" and len(raw["trials"]) == 3 * size()
-        failed = {trial["id"] for trial in raw["trials"] if trial["end"] == "diverged"}
-        assert not failed & {trial["parent"] for trial in raw["trials"]}
-        assert judged(raw, GROUPS=size())["verdict"] == "PASSED"
+        ends = {trial.worker: trial.end for trial in run.trials}
+        assert ends[size() - 1] == "diverged" and len(run.trials) == 3 * size()
+        failed = {trial.id for trial in run.trials if trial.end == "diverged"}
+        assert not failed & {trial.parent for trial in run.trials}
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
 @pytest.mark.parallel(2)
@@ -52,11 +52,11 @@ def test_an_infinite_loss_of_finite_outputs_is_a_divergence(monkeypatch: pytest.
     from hpcai.train.validation import Validation
 
     monkeypatch.setattr(Validation, "_mean_loss", lambda self, group, counted: float("inf"))
-    raw = searched(GROUPS=size(), ROUNDS=2)
+    run = searched(GROUPS=size(), ROUNDS=2)
     if rank() == 0:
-        assert {trial["end"] for trial in raw["trials"]} == {"diverged"}
-        assert {entry["validation_loss"] for trial in raw["trials"] for entry in trial["curve"]} == {None}
-        assert judged(raw, GROUPS=size(), ROUNDS=2)["verdict"] == "PASSED"
+        assert {trial.end for trial in run.trials} == {"diverged"}
+        assert {entry.validation_loss for trial in run.trials for entry in trial.curve} == {None}
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
 @pytest.mark.parallel(2)
@@ -65,11 +65,11 @@ def test_what_does_not_fit_is_recorded_and_the_group_goes_on(monkeypatch: pytest
 
     full = assembly.has_room
     monkeypatch.setattr(assembly, "has_room", lambda *args: rank() != size() - 1 and full(*args))
-    raw = searched(GROUPS=size())
+    run = searched(GROUPS=size())
     if rank() == 0:
-        assert {trial["end"] for trial in raw["trials"] if trial["worker"] == size() - 1} == {"memory"}
-        assert len(raw["trials"]) == 3 * size()
-        assert judged(raw, GROUPS=size())["verdict"] == "PASSED"
+        assert {trial.end for trial in run.trials if trial.worker == size() - 1} == {"memory"}
+        assert len(run.trials) == 3 * size()
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
 @pytest.mark.parallel(2)
@@ -79,9 +79,9 @@ def test_without_room_on_one_rank_its_whole_group_gives_up_the_trial(monkeypatch
     full = assembly.has_room
     monkeypatch.setattr(assembly, "has_room", lambda *args: rank() != size() - 1 and full(*args))
     settings = {"GROUPS": 1, "DEGREE": size(), "ROUNDS": 2}
-    raw = searched(**settings)
+    run = searched(**settings)
     if rank() == 0:
-        assert [trial["end"] for trial in raw["trials"]] == ["memory", "memory"]
+        assert [trial.end for trial in run.trials] == ["memory", "memory"]
 
 
 @pytest.mark.parallel(2)
@@ -107,20 +107,19 @@ def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.Mo
         pytest.skip("NO OTHER GROUP THAT COULD GO ON")
     assemble = measure.assembled_trial
 
-    def breaks(case: Any, seed: int, group: Any, *rest: Any) -> Any:
+    def breaks(case: Any, group: Any, *rest: Any) -> Any:
         plan = rest[-2]
         if group.coordinates.group == group.groups - 1 and plan.round == 2:
             raise RuntimeError("the device has fallen off the bus")
-        return assemble(case, seed, group, *rest)
+        return assemble(case, group, *rest)
 
     monkeypatch.setattr(measure, "assembled_trial", breaks)
-    raw = searched(GROUPS=size())
+    run = searched(GROUPS=size())
     if rank() == 0:
-        last = [trial["end"] for trial in raw["trials"] if trial["worker"] == size() - 1]
-        assert last == ["planned", "lost"] and raw["retired_groups"] == 1
-        assert len(raw["trials"]) == 3 * size() - 1
-        test = judged(raw, GROUPS=size())
-        assert test["verdict"] == "PASSED", verdicts(test)
+        last = [trial.end for trial in run.trials if trial.worker == size() - 1]
+        assert last == ["planned", "lost"] and run.raw.retired_groups == 1
+        assert len(run.trials) == 3 * size() - 1
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
 @pytest.mark.parallel(2)
@@ -133,6 +132,6 @@ def test_operations_that_were_not_executed_are_found(monkeypatch: pytest.MonkeyP
         step(self, x[: len(x) // 2], y[: len(y) // 2])
 
     monkeypatch.setattr(Training, "_step", lazy)
-    raw = searched(GROUPS=size(), ROUNDS=1)
+    run = searched(GROUPS=size(), ROUNDS=1)
     if rank() == 0:
-        assert verdicts(judged(raw, GROUPS=size(), ROUNDS=1))["operations credited, not executed: samples"] == "FAILED"
+        assert verdicts(run.entry)["operations credited, not executed: samples"] == "FAILED"
