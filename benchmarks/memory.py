@@ -1,10 +1,10 @@
-"""Is what `--check` says of memory true? Each problem is planned, then run, and the two are compared.
+"""Is what `--plan` says of memory true? Each problem is planned, then run, and the two are compared.
 
     python benchmarks/memory.py [all]
 
 (estimate - baseline) / (peak - baseline) must lie in 1 to 1.25 for the shipped input and for resnet50 at 224 x 224 with
 batches of 8, else the exit code is 1; with `all`, other problems are tried besides, and told of. Baselines are those
-that `--check` prints; the peak is that of the rank that used most. Large pictures are few random ones, made here.
+that `--plan` prints; the peak is that of the rank that used most. Large pictures are few random ones, made here.
 """
 
 import json
@@ -72,9 +72,9 @@ def _holds(trial: Trial, folder: Path) -> bool:
 
 
 def compared(ranks: int, changes: Sequence[str], folder: Path) -> Iterator[tuple[float, float, float]]:
-    """Bytes of each test: the baseline and the estimate that `--check` prints, and the peak of a run in `folder`."""
+    """Bytes of each test: the baseline and the estimate that `--plan` prints, and the peak of a run in `folder`."""
     options = [f"--set={change.replace(FEW, str(folder / 'pictures'))}" for change in changes]
-    check = _bench(["--check", "--ranks", str(ranks), *options], folder)
+    check = _bench(["--plan", "--ranks", str(ranks), *options], folder)
     mpirun = Path(sys.executable).with_name("mpirun")
     launcher = [str(mpirun) if mpirun.exists() else "mpirun", "-np", str(ranks)]
     told = _bench(options, folder, launcher).rsplit(" are in ", 1)[1].strip()
@@ -84,7 +84,7 @@ def compared(ranks: int, changes: Sequence[str], folder: Path) -> Iterator[tuple
 
 
 def planned(check: str, index: int) -> tuple[float, float]:
-    """Baseline and estimate of a test in what `--check` prints, in bytes."""
+    """Baseline and estimate of a test in what `--plan` prints, in bytes."""
     for block in check.split("Memory of a rank in MiB, test ")[1:]:
         if str(index) in re.findall(r"\d+", block.split(":", 1)[0]):
             baseline, whole = (re.search(rf"([\d.]+)  {name}:", block) for name in ("baseline", "in all"))

@@ -23,7 +23,7 @@ class Options:
 
     input: str
     overrides: tuple[str, ...]
-    check: bool
+    plan: bool
     ranks: int | None
     write_input: bool
     verify: tuple[str, ...]
@@ -42,12 +42,12 @@ def parse(arguments: Sequence[str]) -> Options:
     inputs = [*parsed.input, *(word for word in overrides if "=" not in word)]
     if len(inputs) > 1:
         raise InputError(f"command line: one input file at most, not {', '.join(inputs)}; --set takes KEY=VALUE")
-    if parsed.ranks is not None and not parsed.check:
-        raise InputError("command line: --ranks goes with --check; a run has the ranks that mpirun starts")
+    if parsed.ranks is not None and not parsed.plan:
+        raise InputError("command line: --ranks goes with --plan; a run has the ranks that mpirun starts")
     return Options(
         input=inputs[0] if inputs else "input.dat",
         overrides=tuple(word for word in overrides if "=" in word),
-        check=parsed.check,
+        plan=parsed.plan,
         ranks=parsed.ranks,
         write_input=parsed.write_input,
         verify=tuple(parsed.verify),
@@ -68,13 +68,15 @@ def _parser() -> argparse.ArgumentParser:
         help="replace a setting of the input file; several values are separated by commas",
     )
     actions = parser.add_mutually_exclusive_group()
-    actions.add_argument("--check", action="store_true", help="plan the run, estimate memory and time, and stop")
+    actions.add_argument(
+        "--plan", "--check", action="store_true", help="dry run: plan the tests, estimate memory and time, and stop"
+    )
     actions.add_argument("--write-input", action="store_true", help="write the shipped input as new input.dat and stop")
     actions.add_argument(
         "--verify", nargs="+", default=(), metavar="FILE", help="recompute every derived number of a result.json"
     )
     actions.add_argument("--schema", action="store_true", help="print the JSON schema of result.json")
-    parser.add_argument("--ranks", type=_positive, metavar="N", help="with --check: plan for N ranks")
+    parser.add_argument("--ranks", type=_positive, metavar="N", help="with --plan: plan for N ranks")
     parser.add_argument("--version", action="version", version=f"hpcai-bench {__version__}")
     return parser
 

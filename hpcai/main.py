@@ -53,7 +53,7 @@ def _without_mpi(options: cli.Options) -> int | None:
         return max([_verify(Path(path)) for path in options.verify])
     if options.write_input:
         return _write_input(Path("input.dat"))
-    if options.check:
+    if options.plan:
         return _check(options)
     return None
 

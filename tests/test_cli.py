@@ -48,11 +48,13 @@ def left_in(folder: Path) -> list[str]:
 def test_input_and_settings(arguments: str, expected: tuple[str, tuple[str, ...]]) -> None:
     options = cli.parse(arguments.split())
     assert (options.input, options.overrides) == expected
-    assert not (options.check or options.write_input or options.schema or options.verify or options.ranks)
+    assert not (options.plan or options.write_input or options.schema or options.verify or options.ranks)
 
 
 def test_actions() -> None:
-    assert cli.parse(["--check", "--ranks", "100000"]).ranks == 100_000
+    for name in ("--plan", "--check"):  # the second is its former name
+        planned = cli.parse([name, "--ranks", "100000"])
+        assert planned.plan and planned.ranks == 100_000
     assert cli.parse(["--verify", "a/b", "c"]).verify == ("a/b", "c")
     assert cli.parse(["--schema"]).schema and cli.parse(["--write-input"]).write_input
 
@@ -95,7 +97,7 @@ def test_help_loads_neither_numpy_nor_torch_nor_mpi(tmp_path: Path) -> None:
 
 def test_help_names_every_option(tmp_path: Path) -> None:
     text = run(tmp_path, "--help").stdout
-    for option in ("--set", "--check", "--ranks", "--write-input", "--verify", "--schema", "--version", "INPUT"):
+    for option in ("--set", "--plan", "--ranks", "--write-input", "--verify", "--schema", "--version", "INPUT"):
         assert option in text
 
 
@@ -126,7 +128,7 @@ def test_write_input_on_ranks_writes_and_speaks_once(tmp_path: Path) -> None:
 
 def test_check_plans_for_the_ranks_that_are_named(tmp_path: Path) -> None:
     small(tmp_path)
-    finished = run(tmp_path, "--check", "--ranks", "100000", "--set", "GROUPS=0,1", "ensemble.BATCH=16,32")
+    finished = run(tmp_path, "--plan", "--ranks", "100000", "--set", "GROUPS=0,1", "ensemble.BATCH=16,32")
     assert (finished.returncode, finished.stderr) == (0, "")
     assert finished.stdout.startswith("input.dat: 4 tests, planned for 100000 ranks; nothing was run\n")
     grids = [line.split()[1:5] for line in finished.stdout.splitlines()[3:7]]
@@ -141,7 +143,7 @@ def test_check_plans_for_the_ranks_that_are_named(tmp_path: Path) -> None:
 
 @needs_mpirun
 def test_check_plans_for_the_ranks_it_was_started_with(tmp_path: Path) -> None:
-    finished = run(tmp_path, str(small(tmp_path)), "--check", ranks=3)
+    finished = run(tmp_path, str(small(tmp_path)), "--plan", ranks=3)
     assert finished.returncode == 0 and finished.stdout.count("planned for") == 1
     assert "planned for 3 ranks" in finished.stdout
     assert left_in(tmp_path) == ["input.dat"]

@@ -160,10 +160,10 @@ def _check_loss(history: History, steps: list[list[Any]]) -> None:
         with torch.no_grad():
             losses.append([float(cross_entropy(module(b[0]), b[1], label_smoothing=smoothing)) for b in batches])
     curve = training.state.progress.curve
-    assert [entry["epoch"] for entry in curve] == [2, 3]
+    assert [entry.epoch for entry in curve] == [2, 3]
     for entry in curve:
-        epoch = slice(3 * entry["epoch"] - 3, 3 * entry["epoch"])
-        assert entry["loss"] == pytest.approx(np.mean(losses[epoch]), rel=1e-6)
+        epoch = slice(3 * entry.epoch - 3, 3 * entry.epoch)
+        assert entry.loss == pytest.approx(np.mean(losses[epoch]), rel=1e-6)
 
 
 @pytest.mark.parallel(3)

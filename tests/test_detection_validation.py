@@ -35,8 +35,9 @@ def test_groups_of_any_size_find_the_precision_of_all_frames() -> None:
                 answers = half.answers(group.coordinates.group)
                 model = Answers(answers).train()
                 found = judged(half, model, group)
-                expected = {"average_precision": half.precision(answers)}
-                assert found == Tally(expected, frames, expected_fingerprint(frames), 0), (degree, frames)
+                precision = tuple(half.precision(answers))
+                expected = Tally(frames, expected_fingerprint(frames), 0, average_precision=precision)
+                assert found == expected, (degree, frames)
                 assert model.training and sorted(group.model.allreduce(half.read)) == list(range(frames))
                 group.free()
 
@@ -78,7 +79,7 @@ def test_a_detector_without_weights_that_are_numbers_finds_nothing_and_has_diver
     model = Answers([rows[:0] for rows in half.answers(0)])
     model.weight.data.fill_(np.inf)
     found = judged(half, model, alone())
-    assert found.blown == 1 and {*found.judged["average_precision"]} <= {0.0, None}
+    assert found.blown == 1 and {*found.average_precision} <= {0.0, None}
 
 
 def test_it_stops_between_batches_when_it_is_told_to() -> None:

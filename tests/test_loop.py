@@ -83,9 +83,9 @@ def test_validation_is_as_often_as_asked_and_after_the_last_epoch(
     trained, phases = training(alone(), epochs=epochs, evaluate_every=every), Phases(CPU)
     trained.run(phases, unending())
     progress = trained.state.progress
-    assert [entry["epoch"] for entry in progress.curve] == validated
-    assert {entry["counted"] for entry in progress.curve} == {23}
-    seconds = [entry["seconds"] for entry in progress.curve]
+    assert [entry.epoch for entry in progress.curve] == validated
+    assert {entry.counted for entry in progress.curve} == {23}
+    seconds = [entry.seconds for entry in progress.curve]
     assert seconds == sorted(seconds) and seconds[0] > 0
     assert seconds[-1] == pytest.approx(phases.seconds["training"] + phases.seconds["validation"])
     assert progress.training_seconds == phases.seconds["training"]
@@ -134,9 +134,9 @@ def test_a_training_that_has_ended_does_not_go_on() -> None:
 def test_training_learns() -> None:
     trained = training(alone(), samples=200, epochs=12, evaluate_every=1, learning_rate=1.0)
     trained.run(Phases(CPU), unending())
-    losses = [entry["loss"] for entry in trained.state.progress.curve]
+    losses = [entry.loss for entry in trained.state.progress.curve]
     assert losses[-1] < 0.9 * losses[0]
-    assert trained.state.progress.curve[-1]["correct"] > 2 * 23 / 5
+    assert trained.state.progress.curve[-1].correct > 2 * 23 / 5
 
 
 def test_weight_decay_spares_norms_and_biases() -> None:
@@ -156,7 +156,7 @@ def test_a_loss_that_is_no_number_ends_the_training() -> None:
     trained = training(alone(), epochs=7, evaluate_every=3, learning_rate=1e30)
     trained.run(Phases(CPU), unending())
     progress = trained.state.progress
-    assert [(entry["epoch"], entry["loss"]) for entry in progress.curve] == [(1, None)]
+    assert [(entry.epoch, entry.loss) for entry in progress.curve] == [(1, None)]
     assert (progress.epoch, progress.steps) == (1, 3)
     assert progress.operations == 20 * opcount.count(GRAPH, "model").total
 
@@ -172,8 +172,8 @@ def test_a_model_that_its_last_step_destroyed_has_diverged_although_every_loss_i
     trained.state.optimiser.register_step_post_hook(destroy)
     trained.run(Phases(CPU), unending())
     curve = trained.state.progress.curve
-    assert [entry["epoch"] for entry in curve] == [2, 4]
-    assert curve[0]["loss"] is not None and curve[1]["loss"] is None
+    assert [entry.epoch for entry in curve] == [2, 4]
+    assert curve[0].loss is not None and curve[1].loss is None
 
 
 @pytest.mark.parallel(4)
@@ -199,7 +199,7 @@ def test_a_group_in_which_one_rank_diverges_stops_together_and_the_others_go_on(
             trained.objective = objective
             trained.run(Phases(CPU), unending())
         progress = trained.state.progress
-        ends = [(entry["epoch"], entry["loss"] is None) for entry in progress.curve]
+        ends = [(entry.epoch, entry.loss is None) for entry in progress.curve]
         assert ends == ([(1, True)] if group.coordinates.group == 0 else [(3, False)])
         assert progress.epoch == (1 if group.coordinates.group == 0 else RECIPE.epochs)
         everyones = group.model.allgather(progress.curve)

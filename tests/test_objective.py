@@ -22,7 +22,7 @@ class Unjudged:
     def run(self, module: Any, group: Any, stop: Any = None) -> Any:
         from hpcai.train.validation import Tally
 
-        return Tally({}, 0, 0, 0)
+        return Tally(0, 0, 0)
 
 
 def detecting(group: "Group", frames: int = FRAMES) -> "Training":

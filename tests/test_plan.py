@@ -1,4 +1,4 @@
-"""What `--check` plans and prints."""
+"""What `--plan` plans and prints."""
 
 import re
 import subprocess

@@ -24,7 +24,7 @@ BATCH = torch.randn(8, *SHAPE, generator=torch.Generator().manual_seed(3)).to(me
 
 
 def mean_loss(trained: Training) -> float:
-    return float(trained.state.progress.curve[-1]["loss"])
+    return float(trained.state.progress.curve[-1].loss)
 
 
 def weights(trained: Training) -> Any:
@@ -36,11 +36,11 @@ def test_every_precision_learns_as_fp32_does(precision: str) -> None:
     exact, short = (training(alone(), 40, epochs=6, precision=name) for name in ("fp32", precision))
     for trained in (exact, short):
         trained.run(Phases(CPU), unending())
-    first = exact.state.progress.curve[0]["loss"]
+    first = exact.state.progress.curve[0].loss
     assert mean_loss(exact) < 0.8 * first
     assert mean_loss(short) == pytest.approx(mean_loss(exact), rel=0.1)
     assert weights(short) != weights(exact)
-    assert abs(short.state.progress.curve[-1]["correct"] - exact.state.progress.curve[-1]["correct"]) <= 4
+    assert abs(short.state.progress.curve[-1].correct - exact.state.progress.curve[-1].correct) <= 4
     assert short.state.progress.operations == exact.state.progress.operations
     assert (short.state.skipped_steps, short.state.skipped_samples) == (0, 0)
 

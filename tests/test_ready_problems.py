@@ -57,13 +57,13 @@ def test_problems_can_be_planned_where_their_data_are(name):
     path = ROOT / "inputs" / f"{name}.dat"
     if not is_here(path):
         pytest.skip(f"NO DATA FOR {path.name}: NOT PLANNED")
-    done = run_job([BENCH, path, "--check", "--ranks", "2"], None)
+    done = run_job([BENCH, path, "--plan", "--ranks", "2"], None)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("name", "packer"), [("imagenet", "pack"), ("extremeweather", "pack_weather")])
 def test_a_problem_without_its_data_is_refused_with_the_cure(tmp_path, name, packer):
-    done = run_job([BENCH, ROOT / "inputs" / f"{name}.dat", "--check", "--ranks", "8"], None, tmp_path)
+    done = run_job([BENCH, ROOT / "inputs" / f"{name}.dat", "--plan", "--ranks", "8"], None, tmp_path)
     assert done.returncode == 2 and f"python -m hpcai.data.{packer} SOURCE TARGET" in done.stderr
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from hpcai.formulas import score
 from hpcai.inputfile.keys import keys_by_name
+from hpcai.record.dataset import ImageValidation
+from hpcai.results.reached import first_reaching
 
 
 def test_flops_is_operations_a_second() -> None:
@@ -60,11 +62,14 @@ def test_disagreement() -> None:
 
 def test_first_reaching() -> None:
     counts = (6, 8, 9, 7)
-    curve = [{"correct": correct, "epoch": epoch} for epoch, correct in enumerate(counts, start=1)]
-    assert score.first_reaching(curve, 10, 0.8) == curve[1]
-    assert score.first_reaching(curve, 10, 0.81) == curve[2]
-    assert score.first_reaching(curve, 10, 0.91) is None
-    assert score.first_reaching([], 10, 0.1) is None
+    curve = [
+        ImageValidation(epoch=epoch, seconds=0.0, loss=1.0, counted=10, fingerprint=0, correct=correct)
+        for epoch, correct in enumerate(counts, start=1)
+    ]
+    assert first_reaching(curve, 10, 0.8) == curve[1]
+    assert first_reaching(curve, 10, 0.81) == curve[2]
+    assert first_reaching(curve, 10, 0.91) is None
+    assert first_reaching([], 10, 0.1) is None
 
 
 def test_no_legal_target_and_penalty_overflow() -> None:

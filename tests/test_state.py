@@ -15,7 +15,7 @@ from tiny import CPU, bits, training, unending
 from hpcai.clock import Phases
 from hpcai.data.philox import Integers
 from hpcai.train.loop import Training
-from hpcai.train.state import TrainingState
+from hpcai.train.state import CurvePoint, TrainingState
 
 TESTS = Path(__file__).parent
 
@@ -182,7 +182,7 @@ KILLED = """
 import os, random, signal, sys, time
 from pathlib import Path
 import torch
-from hpcai.train.state import TrainingState
+from hpcai.train.state import CurvePoint, TrainingState
 path, in_place = Path(sys.argv[1]), sys.argv[2] == "in place"
 torch.set_num_threads(1)  # a forked process has none of its parent's other threads
 module = torch.nn.Linear(1500, 1500)
@@ -227,7 +227,7 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> No
     state = TrainingState(module, torch.optim.SGD(module.parameters(), 0.1), CPU)
     state.write(tmp_path / "state")
     before = (tmp_path / "state").read_bytes()
-    state.progress.curve.append({"loss": lambda: 0})  # cannot be pickled
+    state.progress.curve.append(CurvePoint(1, 0.0, lambda: 0, 0, 0))  # cannot be pickled
     with pytest.raises(Exception, match="pickle"):
         state.write(tmp_path / "state")
     assert (tmp_path / "state").read_bytes() == before

@@ -185,7 +185,7 @@ def test_a_grid_beyond_the_ranks_is_refused_with_its_line(tmp_path: Path) -> Non
 
 def test_many_ranks_are_planned_at_once(tmp_path: Path) -> None:
     path = written(tmp_path, KERNELS, COMM, "0 GROUPS\n8 DEGREE\n")
-    job = run_job([BENCH, path, "--check", "--ranks", "100000"], None, tmp_path, START)
+    job = run_job([BENCH, path, "--plan", "--ranks", "100000"], None, tmp_path, START)
     assert job.returncode == 0 and not (tmp_path / "results").exists(), job.stderr
     rows = [line.split() for line in job.stdout.splitlines()[3:5]]
     assert rows[0][:7] == ["1", "32", "-", "-", "-", "[kernels]", "-"]

@@ -65,7 +65,7 @@ def test_each_sample_is_judged_once_by_groups_of_any_size() -> None:
             model.train()
             validation.warm_up(model)
             pictures.read.clear()
-            assert validation.run(model, group) == Tally({"correct": correct}, n, expected_fingerprint(n), 0)
+            assert validation.run(model, group) == Tally(n, expected_fingerprint(n), 0, correct)
             assert sorted(group.model.allreduce(pictures.read)) == list(range(n))
             assert model.training
         _check_repeated(group)

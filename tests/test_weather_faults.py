@@ -125,7 +125,7 @@ def right(case: Case, data: Weather) -> Training:
 
 def quality(training: Training) -> float:
     (entry,) = training.state.progress.curve
-    found = score.mean_precision(entry["average_precision"])
+    found = score.mean_precision(entry.average_precision)
     print(f"mAP {found:.3f}")
     return found
 
@@ -169,4 +169,4 @@ def test_a_right_training_judged_on_shifted_channels_stays_below_half(right: Tra
 
     with patch.object(right.validation, "loader", judged):
         tally = right.validation.run(right.execution.judged, right.group)
-    assert score.mean_precision(tally.judged["average_precision"]) < data.target / 2
+    assert score.mean_precision(tally.average_precision) < data.target / 2

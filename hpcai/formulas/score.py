@@ -1,8 +1,7 @@
 """The scores, as pure functions of what was measured. Sections and equations of the papers stand at each."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 LARGEST = 9999999.0  # stands for what is larger, infinite or no number, and fits the columns of reports
 
@@ -49,15 +48,3 @@ def mean_precision(classes: Sequence[float | None]) -> float:
     """Mean average precision of the classes that have true boxes (None: one that has not); 0 if none has any."""
     there = [precision for precision in classes if precision is not None]
     return math.fsum(there) / len(there) if there else 0.0
-
-
-def quality(entry: Mapping[str, Any], samples: int) -> float:
-    """Of an entry of a validation curve: mean average precision of a detector, else the share of correct samples."""
-    if "average_precision" in entry:
-        return mean_precision(entry["average_precision"])
-    return float(entry["correct"] / samples)
-
-
-def first_reaching(curve: Sequence[dict[str, Any]], samples: int, target: float) -> dict[str, Any] | None:
-    """The first entry of a validation curve whose quality is at least the target."""
-    return next((entry for entry in curve if quality(entry, samples) >= target), None)

@@ -11,7 +11,7 @@ from hpcai.inputfile.key import MOST_TESTS, Value
 from hpcai.inputfile.keys import keys_by_name, keys_of
 from hpcai.inputfile.mistakes import Mistakes, Place
 
-CURE = "mpirun -np N starts N, --check --ranks N plans for N"
+CURE = "mpirun -np N starts N, --plan --ranks N plans for N"
 
 
 def check(

@@ -1,4 +1,4 @@
-"""What `--check` prints: each test of an input, the memory it needs per rank and by what, and the time it will take.
+"""What `--plan` prints: each test of an input, the memory it needs per rank and by what, and the time it will take.
 
 Its lines are no results, and no parser of results takes them for some: between the integers and the decimals stands a
 word, and T/V is left out.

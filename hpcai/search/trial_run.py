@@ -1,8 +1,7 @@
 """Run of one trial on a rank of its group: training for the planned epochs, or until the network stops improving."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from mpi4py import MPI
 from msgspec import convert
@@ -19,7 +18,7 @@ from hpcai.search.trial_plan import TrialPlan
 from hpcai.train.callback import Guide
 from hpcai.train.data_parallel import differs_from_leader
 from hpcai.train.loop import Training
-from hpcai.train.state import Progress
+from hpcai.train.state import CurvePoint, Progress
 
 EVALUATED = ("epoch", "loss", "validation_loss", "correct", "counted", "fingerprint")
 
@@ -66,21 +65,20 @@ class _TrialGuide(Guide):
             self.end = "patience"
         return progress.epoch >= self._plan.epochs or self.end != "planned"
 
-    def note(self, evaluated: Mapping[str, Any], progress: Progress) -> None:
+    def note(self, evaluated: CurvePoint, progress: Progress) -> None:
         """Add an entry to the curve: a validation, and the samples trained since the entry before. Collective."""
         state, group = self._training.state, self._training.group
         skipped = int(group.model.allreduce(state.skipped_samples)) if state.scaler else 0
         samples = progress.samples * group.degree - skipped
         trained = {"samples": samples - self._samples, "skipped": skipped - self._skipped}
         self._samples, self._skipped = samples, skipped
-        values = {name: evaluated[name] for name in EVALUATED}
+        values = {name: getattr(evaluated, name) for name in EVALUATED}
         self.curve.append(convert({**values, "seconds": self._hooks.now(), **trained}, CurveEntry))
 
     def note_cut_epoch(self, progress: Progress) -> None:
         """Add an entry for the steps of an epoch that the end of the search cut, if there were any. Collective."""
-        nothing = {"loss": None, "validation_loss": None, "correct": None, "counted": 0, "fingerprint": 0}
         if progress.samples * self._training.group.degree > self._samples + self._skipped:
-            self.note({"epoch": len(self.curve) + 1, **nothing}, progress)
+            self.note(CurvePoint(len(self.curve) + 1, 0.0, None, counted=0, fingerprint=0), progress)
 
 
 @dataclass

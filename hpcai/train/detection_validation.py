@@ -48,8 +48,8 @@ class DetectionValidation:
         sums = np.array([len(indices), fingerprint(indices), blown(module, rows)], np.uint64)
         group.model.Allreduce(sums.copy(), sums)
         counted, prints, infinite = map(int, sums)
-        precision = {"average_precision": list(quality(judged, group.model).classes)}
-        return Tally(precision, counted, prints % (1 << 63), infinite)
+        precision = tuple(quality(judged, group.model).classes)
+        return Tally(counted, prints % (1 << 63), infinite, average_precision=precision)
 
     def judged(
         self, indices: Integers, found: Iterable[Detections], boxes: Iterable[NDArray[Any]], overlap: float = OVERLAP

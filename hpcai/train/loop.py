@@ -28,7 +28,7 @@ from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import Proof
-from hpcai.train.state import Progress, TrainingState
+from hpcai.train.state import CurvePoint, Progress, TrainingState
 from hpcai.train.step_times import StepTimes
 from hpcai.train.validation import Validation
 
@@ -211,13 +211,13 @@ class Training:
         if self.stopped:
             return loss
         elapsed = progress.training_seconds + progress.validation_seconds
-        judged = {**tally.judged, "counted": tally.counted, "fingerprint": tally.fingerprint}
         blown = bool(tally.blown) or not isfinite(tally.loss or 0.0)  # finite outputs may differ by more than exp takes
-        if tally.loss is not None:
-            judged["validation_loss"] = None if blown else tally.loss
         slowest = self.group.model.allreduce(elapsed, MPI.MAX)
         loss = None if blown else loss
-        progress.curve.append({"epoch": progress.epoch, "seconds": slowest, "loss": loss, **judged})
+        point = CurvePoint(progress.epoch, slowest, loss, tally.counted, tally.fingerprint)
+        point.correct, point.average_precision = tally.correct, tally.average_precision
+        point.validation_loss = None if blown else tally.loss
+        progress.curve.append(point)
         return loss
 
     def _average_statistics(self, phases: Phases) -> None:

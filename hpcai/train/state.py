@@ -3,7 +3,7 @@
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import nn
@@ -11,6 +11,36 @@ from torch import nn
 from hpcai.train.optimisers import build_optimiser, create_state
 from hpcai.train.precision import LossScaler, scaler
 from hpcai.train.recipe import Recipe
+
+
+@dataclass
+class CurvePoint:
+    """One validation and the training until then; the same on all ranks of the group.
+
+    seconds: of training and validation until its end, of the slowest rank. loss: mean training loss of the epoch, None
+    where it or an output is not finite. counted, fingerprint: samples evaluated, and which. correct: of classifiers;
+    average_precision: of each class, of detectors. validation_loss: of a validation with losses, None where not finite.
+    """
+
+    epoch: int
+    seconds: float
+    loss: float | None
+    counted: int
+    fingerprint: int
+    correct: int | None = None
+    average_precision: tuple[float | None, ...] | None = None
+    validation_loss: float | None = None
+
+
+class Snapshot(TypedDict):
+    """A copy of a training state, as it is written to a file."""
+
+    module: dict[str, torch.Tensor]
+    optimiser: dict[str, object]
+    scaler: dict[str, torch.Tensor]
+    progress: dict[str, object]
+    loss_sum: torch.Tensor
+    generators: dict[str, torch.Tensor]
 
 
 @dataclass
@@ -31,7 +61,7 @@ class Progress:
     data_wait_seconds: float = 0.0
     exposed_seconds: float = 0.0  # of communication
     loading: dict[str, float] = field(default_factory=dict)  # what the loader measured during training, if anything
-    curve: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[CurvePoint] = field(default_factory=list)
 
     def load(self, before: dict[str, float], after: dict[str, float]) -> None:
         """Add what the loader measured between two moments."""
@@ -56,26 +86,27 @@ class TrainingState:
         self.progress = Progress()
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # over the steps of the current epoch
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Snapshot:
         """A copy of the state that later steps do not change."""
-        return _cloned(
-            {
-                "module": self.module.state_dict(),
-                "optimiser": self.optimiser.state_dict(),
-                "scaler": self.scaler.tensors() if self.scaler else {},
-                "progress": asdict(self.progress),
-                "loss_sum": self.loss_sum,
-                "generators": self._generators(),
-            }
-        )
+        state: Snapshot = {
+            "module": self.module.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "scaler": self.scaler.tensors() if self.scaler else {},
+            "progress": asdict(self.progress),
+            "loss_sum": self.loss_sum,
+            "generators": self._generators(),
+        }
+        copy: Snapshot = _cloned(state)
+        return copy
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Go back (or forward) to a snapshot, in place: replicas and buckets that refer to the weights stay valid."""
         self.module.load_state_dict(snapshot["module"])
         self.optimiser.load_state_dict(_cloned(snapshot["optimiser"]))
         for name, value in (self.scaler.tensors() if self.scaler else {}).items():
             value.copy_(snapshot["scaler"][name])
-        self.progress = Progress(**_cloned(snapshot["progress"]))
+        progress = _cloned(snapshot["progress"])
+        self.progress = Progress(**progress | {"curve": [CurvePoint(**point) for point in progress["curve"]]})
         self.loss_sum.copy_(snapshot["loss_sum"])
         torch.set_rng_state(snapshot["generators"]["cpu"])
         if self.device.type == "cuda":

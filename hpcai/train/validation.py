@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,17 +18,18 @@ from hpcai.formulas.sample_fingerprint import fingerprint
 
 @dataclass(frozen=True)
 class Tally:
-    """Over the group: what was found, as the curve tells it; samples judged, and a fingerprint of which (modulo 2^63).
+    """Sums of a validation over the group.
 
-    judged: `correct`, samples judged right; of a detector `average_precision` of each class.
-    `blown` are outputs that are not finite numbers: a model has diverged even if that was in its last step. `loss` is
-    the mean cross-entropy, where it was asked for.
+    counted, fingerprint: samples evaluated, and which (modulo 2^63). blown: outputs that are not finite numbers; a
+    model has diverged even if that was in its last step. correct: samples classified correctly; average_precision: of
+    each class, of detectors. loss: mean cross-entropy, of a validation with losses.
     """
 
-    judged: dict[str, Any]
     counted: int
     fingerprint: int
     blown: int
+    correct: int | None = None
+    average_precision: tuple[float | None, ...] | None = None
     loss: float | None = None
 
 
@@ -61,7 +61,7 @@ class Validation:
         sums = np.array(self._judge(module, validation_indices(self.shard), stop), np.uint64)
         group.model.Allreduce(sums.copy(), sums)
         correct, counted, prints, blown = map(int, sums)
-        return Tally({"correct": correct}, counted, prints % (1 << 63), blown, self._mean_loss(group, counted))
+        return Tally(counted, prints % (1 << 63), blown, correct, loss=self._mean_loss(group, counted))
 
     def _mean_loss(self, group: Group, counted: int) -> float | None:
         if self._loss_sum is None:

@@ -25,7 +25,7 @@ from hpcai.results.kernel_choice import AUTO
 from hpcai.results.measured import Stopped
 from hpcai.train.loop import Training
 from hpcai.train.providers import take_over
-from hpcai.train.state import Progress
+from hpcai.train.state import CurvePoint, Progress
 from hpcai.training.assembly import same_data
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.times import profiled, times_of
@@ -52,7 +52,7 @@ class Task(Protocol[Entry, Together, Raw]):
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Together, int] | None:
         """The models together, and validation samples that were not evaluated once; None if the run is to end."""
 
-    def curve(self, entries: Sequence[dict[str, Any]]) -> tuple[Entry, ...]:
+    def curve(self, points: Sequence[CurvePoint]) -> tuple[Entry, ...]:
         """The validations of this rank's model."""
 
     def quality(self, entry: Entry, samples: int) -> str:

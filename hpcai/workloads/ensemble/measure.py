@@ -1,7 +1,6 @@
 """Image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from msgspec import convert
@@ -19,6 +18,7 @@ from hpcai.record.training import StoppedTraining, TrainingRaw
 from hpcai.results.measured import Stopped
 from hpcai.train import classifier_ensemble
 from hpcai.train.loop import Training
+from hpcai.train.state import CurvePoint
 from hpcai.training import stages
 from hpcai.training.assembly import assembled
 from hpcai.training.totals import members_of
@@ -59,9 +59,9 @@ class Classification:
         )
         return together, votes.validation_miscounted
 
-    def curve(self, entries: Sequence[dict[str, Any]]) -> tuple[ImageValidation, ...]:
+    def curve(self, points: Sequence[CurvePoint]) -> tuple[ImageValidation, ...]:
         """The validations of this rank's model."""
-        return convert(entries, tuple[ImageValidation, ...])
+        return convert(points, tuple[ImageValidation, ...], from_attributes=True)
 
     def quality(self, entry: ImageValidation, samples: int) -> str:
         """Top-1 of one validation, in words."""

@@ -34,7 +34,7 @@ from hpcai.train.execution import executed_as
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import noise
-from hpcai.train.state import training_state
+from hpcai.train.state import CurvePoint, training_state
 from hpcai.training import stages
 from hpcai.training.assembly import placed
 from hpcai.training.totals import members_of
@@ -89,9 +89,9 @@ class Detection:
         )
         return together, quality.validation_miscounted
 
-    def curve(self, entries: Sequence[dict[str, Any]]) -> tuple[BoxValidation, ...]:
+    def curve(self, points: Sequence[CurvePoint]) -> tuple[BoxValidation, ...]:
         """The validations of this rank's model."""
-        return convert(entries, tuple[BoxValidation, ...])
+        return convert(points, tuple[BoxValidation, ...], from_attributes=True)
 
     def quality(self, entry: BoxValidation, samples: int) -> str:
         """Mean average precision of one validation, in words."""
