@@ -13,6 +13,7 @@ from hpcai.formulas import score
 from hpcai.kernels.images import TRIALS, Formula, Part, reference
 from hpcai.results.alterations import changed
 from hpcai.results.checks import CEILING, leak
+from hpcai.workloads.ensemble import QUALITY as TOP_1
 
 
 def formula(classes=6, symbols=5, grid=2, shifts=2, corrupted=0.5, relabelled=0.0, seed=3):
@@ -89,11 +90,11 @@ def test_points_of_the_design():
 
 
 def test_standard_errors_above_by_hand():
-    assert score.above_ceiling(0.9, 0.8, 0.0, 1600) == pytest.approx(10.0)
-    assert score.above_ceiling(0.9, 0.8, 0.01 * math.sqrt(3), 1600) == pytest.approx(5.0)
-    assert score.above_ceiling(0.8, 0.8, 0.0, 1600) == score.above_ceiling(0.2, 0.8, 0.1, 1600) == 0.0
-    assert score.above_ceiling(1.0, 0.0, 0.0, 100) == score.LARGEST
-    assert math.isfinite(score.above_ceiling(1.0, -3.0, 0.0, 100))  # altered files must not stop a verification
+    assert score.above_ceiling(TOP_1, 0.9, 0.8, 0.0, 1600) == pytest.approx(10.0)
+    assert score.above_ceiling(TOP_1, 0.9, 0.8, 0.01 * math.sqrt(3), 1600) == pytest.approx(5.0)
+    assert score.above_ceiling(TOP_1, 0.8, 0.8, 0.0, 1600) == score.above_ceiling(TOP_1, 0.2, 0.8, 0.1, 1600) == 0.0
+    assert score.above_ceiling(TOP_1, 1.0, 0.0, 0.0, 100) == score.LARGEST
+    assert math.isfinite(score.above_ceiling(TOP_1, 1.0, -3.0, 0.0, 100))  # altered files must not stop a verification
 
 
 @pytest.mark.parametrize(
@@ -109,5 +110,5 @@ def test_quality_above_the_ceiling_fails(correct, best_member, verdict):
 
 
 def test_nobody_knows_the_ceiling_of_real_data():
-    found = leak(stored("ensemble")[0].entry.raw.dataset, 1.0, 2000)
+    found = leak(TOP_1, stored("ensemble")[0].entry.raw.dataset, 1.0, 2000)
     assert (found.verdict, found.value) == ("NOT CHECKED", None)

@@ -20,6 +20,7 @@ from hpcai.inputfile import Problem, parse
 from hpcai.machine import launcher
 from hpcai.machine.memory import Limit
 from hpcai.plan import planner, step_rate
+from hpcai.plan.requirements import requirements
 from hpcai.preflight import case_checks
 from hpcai.report import plan
 from hpcai.workloads.kernels.plan import kernels_memory
@@ -157,7 +158,11 @@ def test_every_purpose_has_a_meaning() -> None:
     texts = TABLES.replace("64", "4096"), TABLES, SEARCH
     tests = [*plans(problem(), 2), *(test for text in texts for test in plans(parse(text), 2))]
     on_gpu = kernels_memory(parse(TABLES).cases(2)[0].settings, Rank(1, 2**34, accelerated=True))
-    assert {purpose for test in tests for purpose in test["memory"]} | {*on_gpu} == set(plan.MEANINGS)
+    tests.append({"workload": "kernels", "memory": on_gpu})
+    found = {(test["workload"], purpose) for test in tests for purpose in test["memory"] if purpose != "left"}
+    assert any("left" in test["memory"] for test in tests) and {*planner.PURPOSES} == {"left"}
+    declared = {(name, each) for name, _ in found for each in requirements(name).purposes}
+    assert found == declared and {name for name, _ in found} == {"ensemble", "kernels", "comm", "nas"}
 
 
 def test_tables_have_neither_network_nor_steps() -> None:

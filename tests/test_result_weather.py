@@ -21,6 +21,7 @@ from hpcai.report import files
 from hpcai.results.alterations import changed
 from hpcai.results.reached import first_reaching
 from hpcai.verification import verify
+from hpcai.workloads.weather import QUALITY
 from hpcai.workloads.weather.checks import loading_scores, qualities
 from hpcai.workloads.weather.lines import block, precision_lines
 from hpcai.workloads.weather.record import LoadingScores, WeatherRow
@@ -55,9 +56,9 @@ def test_the_quality_of_a_validation_is_a_share_or_a_mean_precision() -> None:
     means = [BoxValidation(epoch=epoch, average_precision=classes, **known) for epoch, classes in found]
     assert [entry.quality(10) for entry in (*shares, *means)] == [0.5, 0.8, 0.5, 0.9]
     for curve in (shares, means):
-        assert first_reaching(curve, 10, 0.5) == curve[0]
-        assert first_reaching(curve, 10, 0.6) == curve[1]
-        assert first_reaching(curve, 10, 0.95) is None
+        assert first_reaching(QUALITY, curve, 10, 0.5) == curve[0]
+        assert first_reaching(QUALITY, curve, 10, 0.6) == curve[1]
+        assert first_reaching(QUALITY, curve, 10, 0.95) is None
 
 
 def test_qualities_are_those_of_the_overlap_that_the_target_is_of() -> None:

@@ -32,6 +32,7 @@ from hpcai.detections.coco_evaluation import average_precision, matched
 from hpcai.record.plain import plain
 from hpcai.results.alterations import changed
 from hpcai.results.checks import CEILING, MOST_ABOVE, leak
+from hpcai.workloads.weather import QUALITY
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 
@@ -108,4 +109,4 @@ def test_a_detector_that_is_shown_the_boxes_is_above_the_ceiling_once_there_are_
     (found,) = (check for check in entry.checks if check.name == CEILING)
     assert reached == pytest.approx(1.0)
     assert (found.verdict, found.value > MOST_ABOVE) == (verdict, verdict == "FAILED")
-    assert leak(dataset, ceiling, sum(boxes)).verdict == "PASSED"
+    assert leak(QUALITY, dataset, ceiling, sum(boxes)).verdict == "PASSED"

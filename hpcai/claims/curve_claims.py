@@ -11,6 +11,8 @@ from hpcai.record.training import Models
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Subject
 from hpcai.results.reached import first_reaching
+from hpcai.workloads.registry import quality_of
+from hpcai.workloads.workload import Quality
 
 Curve = Sequence[Validation]
 
@@ -64,7 +66,7 @@ def reached_claims(best: Callable[[Subject], float]) -> tuple[Claim, ...]:
     """Time and epochs to quality are of the models that reached the target; `best`: quality of any model, any epoch."""
 
     def some(subject: Subject) -> bool:
-        return (_models(subject).reached > 0) == (best(subject) >= subject.entry.raw.target)
+        return (_models(subject).reached > 0) == _quality(subject).reached(best(subject), subject.entry.raw.target)
 
     return (
         Claim(
@@ -106,6 +108,10 @@ def reached_claims(best: Callable[[Subject], float]) -> tuple[Claim, ...]:
     )
 
 
+def _quality(subject: Subject) -> Quality:
+    return quality_of(subject.case.workload)
+
+
 def _models(subject: Subject) -> Models:
     models: Models = subject.entry.raw.models
     return models
@@ -114,7 +120,7 @@ def _models(subject: Subject) -> Models:
 def _first(subject: Subject) -> tuple[float, int]:
     """Seconds and epochs after which the first model reached the target; 0 where it did not."""
     samples = dataset_of(subject).validation_samples
-    entry = first_reaching(curve_of(subject), samples, subject.entry.raw.target)
+    entry = first_reaching(_quality(subject), curve_of(subject), samples, subject.entry.raw.target)
     return (entry.seconds, entry.epoch) if entry else (0.0, 0)
 
 

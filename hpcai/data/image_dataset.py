@@ -97,6 +97,16 @@ class Dataset:
     ceiling_error: float | None = None
     crops: "Crops | None" = None
 
+    @property
+    def number_of_classes(self) -> int:
+        """How many classes the network tells apart."""
+        return self.classes
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of an image as it is read."""
+        return self.shape[0] * (self.crops.side if self.crops else self.shape[1]) ** 2
+
 
 def description(dataset: Dataset) -> Description:
     """The dataset's description in a result, the same on every rank."""

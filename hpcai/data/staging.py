@@ -23,6 +23,7 @@ from hpcai.comm.world import World, agreed, gather_all, together
 from hpcai.data import catalog, dataset_paths, node_copies
 from hpcai.data.bootstrap import Mask, sampler
 from hpcai.data.image_dataset import Dataset
+from hpcai.data.source import source_of
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
@@ -82,10 +83,8 @@ def _nothing() -> None:
 
 def _opened(case: Case, samples: int, copied: Path | None = None) -> Dataset | Weather:
     """The dataset of a case with that many samples, or a copy of it."""
-    settings = {**case.data_settings, "SAMPLES": samples}
-    if case.workload == "weather":
-        return catalog.open_weather_for(settings, copied)
-    return catalog.open_for(settings, copied)
+    dataset: Dataset | Weather = source_of(case).open({**case.data_settings, "SAMPLES": samples}, copied)
+    return dataset
 
 
 def _original(case: Case) -> Original:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from hpcai.workloads.workload import Quality
+
 LARGEST = 9999999.0  # stands for what is larger, infinite or no number, and fits the columns of reports
 
 
@@ -11,9 +13,12 @@ def flops(operations: int, seconds: float) -> float:
     return operations / seconds
 
 
-def valid_flops(rate: float, quality: float, target: float, exponent: float) -> float:
-    """FLOPS weighed by the quality reached: rate x (quality / target)^exponent (HPC AI500 V2, section 4.3, V3)."""
-    return float(rate * (quality / target) ** exponent)
+def valid_flops(rate: float, share: float, exponent: float) -> float:
+    """FLOPS weighed by the quality reached: rate x (quality / target)^exponent (HPC AI500 V2, section 4.3, V3).
+
+    share: quality / target or, where a smaller quality is better, target / quality.
+    """
+    return float(rate * share**exponent)
 
 
 def efficiency(rate: float, ranks: int, first_rate: float, first_ranks: int) -> float:
@@ -21,16 +26,17 @@ def efficiency(rate: float, ranks: int, first_rate: float, first_ranks: int) -> 
     return rate / (ranks / first_ranks * first_rate)
 
 
-def above_ceiling(quality: float, ceiling: float, error: float, samples: int) -> float:
-    """Standard errors by which a quality over `samples` samples exceeds the best there can be; 0 where it does not.
+def above_ceiling(of: Quality, quality: float, ceiling: float, error: float, samples: int) -> float:
+    """Standard errors by which a quality over `samples` samples is better than the best there can be; 0 if it is not.
 
     Two errors add in squares: of a share of `samples` binomial trials that is `ceiling` in truth, and of the ceiling's
-    own estimate.
+    own estimate. A quality that is no share has the second alone.
     """
-    if quality <= ceiling:
+    excess = of.excess(quality, ceiling)
+    if excess <= 0:
         return 0.0
-    variance = ceiling * (1.0 - ceiling) / samples + error**2
-    return min(LARGEST, (quality - ceiling) / math.sqrt(variance)) if variance > 0 else LARGEST
+    variance = error**2 + (ceiling * (1.0 - ceiling) / samples if of.is_share else 0.0)
+    return min(LARGEST, excess / math.sqrt(variance)) if variance > 0 else LARGEST
 
 
 def speedup(rate: float, first_rate: float) -> float:

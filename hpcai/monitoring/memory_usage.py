@@ -30,7 +30,7 @@ def explained_shortage(case: Case) -> Iterator[None]:
         if not memory.was_short(error):
             raise
         reason = str(error).strip().split("\n")[0] or type(error).__name__
-        cure = requirements(case).cure(case)
+        cure = requirements(case.workload).cure(case)
         raise HpcaiError(f"test {case.index} ran out of memory: {reason}; {cure}") from error
 
 

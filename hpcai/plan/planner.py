@@ -28,6 +28,7 @@ MPI_BYTES = 16 * 2**20  # of MPI in a process once it is started, where that can
 PEERS_BYTES = 4 * 2**20  # more, where a job has several ranks: the memory they share
 LEFT_BYTES = 48 * 2**20  # what libraries keep of a table's many shapes: their own plans and machine code
 MPI_SECONDS = 60.0
+PURPOSES = {"left": "what libraries keep of tables before this test"}  # of the memory that this module adds
 MEASURE_MPI = """
 import mpi4py
 mpi4py.rc.initialize = False
@@ -47,7 +48,7 @@ def rank_of(device: torch.device, free: int, node_ranks: int, threads: int) -> R
 
 def rows(case: Case, device: torch.device, rank: Rank) -> dict[str, int]:
     """Bytes of a rank of a case by purpose."""
-    return requirements(case).memory(case, device, rank)
+    return requirements(case.workload).memory(case, device, rank)
 
 
 def left(cases: Sequence[Case], case: Case) -> dict[str, int]:
@@ -73,7 +74,7 @@ def shortage(case: Case, needed: Mapping[str, int], baseline: int, limit: Limit)
     purposes = ", ".join(f"{name} {nbytes / GIB:.3f}" for name, nbytes in [("process", baseline), *largest])
     return (
         f"test {case.index} does not fit: a rank needs {whole / GIB:.3f} GiB ({purposes}); "
-        f"allowed: {limit.nbytes / GIB:.3f} GiB, by {limit.source}; {requirements(case).cure(case)}"
+        f"allowed: {limit.nbytes / GIB:.3f} GiB, by {limit.source}; {requirements(case.workload).cure(case)}"
     )
 
 
@@ -166,7 +167,7 @@ def plan(
 
     `crowd` ranks share a processor; `before` are bytes that earlier tests have left.
     """
-    needs, needed = requirements(case), {**rows(case, device, rank), **(before or {})}
+    needs, needed = requirements(case.workload), {**rows(case, device, rank), **(before or {})}
     lack = shortage(case, needed, baseline, limit)
     taken = needs.seconds(case, device, rank, crowd) if not lack else {}
     return {

@@ -14,6 +14,22 @@ from hpcai.plan.step_rate import seconds
 from hpcai.preflight.case_checks import network, opened
 from hpcai.train.precision import PRECISIONS
 
+PURPOSES = {
+    "data": "pictures and labels kept in memory",
+    "samples": "which were delivered and drawn, and how long steps took",
+    "weights": "weights and statistics",
+    "optimiser": "momentum",
+    "audit": "weights and momentum before and after an audited step",
+    "snapshot": "what warm-up and profile go back to",
+    "buckets": "gradients of a group, and its connections",
+    "batches": "pictures loaded ahead, and normalised",
+    "step": "activations, gradients and work space of a training step",
+    "judgement": "the audit of a step in float64, when no step runs",
+    "residuals": "the checks of the provider and of sums, before the training needs memory",
+    "profile": "the profiler's account of a few steps",
+    "other": "small objects",
+}
+
 
 def facts(case: Case, dataset: Dataset | Weather, device: torch.device) -> Facts:
     """What the memory of a training depends on beside its settings and network."""
@@ -21,18 +37,10 @@ def facts(case: Case, dataset: Dataset | Weather, device: torch.device) -> Facts
     return Facts(
         data_bytes=copies * (dataset.train.nbytes + dataset.validation.nbytes),
         samples=len(dataset.train),
-        picture_bytes=_stored_bytes(dataset),
+        picture_bytes=dataset.sample_bytes,
         converted=converts(device.type, PRECISIONS[case["PRECISION"]].arithmetic),
         accelerated=device.type == "cuda",
     )
-
-
-def _stored_bytes(dataset: Dataset | Weather) -> int:
-    """Bytes of a sample as it is read."""
-    channels, height, width = dataset.shape
-    if isinstance(dataset, Weather):
-        return dataset.train.itemsize * channels * height * width
-    return channels * (dataset.crops.side if dataset.crops else height) ** 2
 
 
 def training_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
@@ -58,5 +66,9 @@ def smaller_batch(case: Case) -> str:
 
 
 TRAINING = Requirements(
-    training_memory, training_seconds, smaller_batch, lambda case: first_shard(case).steps * int(case["EPOCHS"])
+    training_memory,
+    training_seconds,
+    smaller_batch,
+    lambda case: first_shard(case).steps * int(case["EPOCHS"]),
+    PURPOSES,
 )

@@ -67,9 +67,9 @@ class Members(Record, Generic[Value], kw_only=True):
     """Qualities of the models one by one: correct samples of classifiers, mean average precision of detectors."""
 
     sum: Annotated[Value, Meta(ge=0), about("of all models at their end")]
-    min: Annotated[Value, Meta(ge=0), about("of the worst model at its end")]
-    max: Annotated[Value, Meta(ge=0), about("of the best model at its end")]
-    best: Annotated[Value, Meta(ge=0), about("of any model in any epoch")]
+    min: Annotated[Value, Meta(ge=0), about("of the model with the smallest at its end")]
+    max: Annotated[Value, Meta(ge=0), about("of the model with the largest at its end")]
+    best: Annotated[Value, Meta(ge=0), about("the best of any model in any epoch")]
 
 
 class Replay(Record, kw_only=True):

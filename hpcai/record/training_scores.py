@@ -54,7 +54,7 @@ class TrainingScores(Record, kw_only=True):
     valid_flops: Annotated[
         float,
         about(
-            "flops x (quality / target)^PENALTY (V3, Valid FLOPS)",
+            "flops x (quality / target)^PENALTY (V3, Valid FLOPS); target / quality where smaller is better",
             unit="FLOP/s",
             label="Valid FLOPS in GFLOP/s",
             scale=1e9,
@@ -63,11 +63,11 @@ class TrainingScores(Record, kw_only=True):
     ]
     quality: Annotated[float, about("quality of the ensemble at its end", label="quality of the ensemble", csv=True)]
     target: Annotated[float, about("quality target", label="target", csv=True)]
-    reached: Annotated[bool, about("whether quality >= target")]
+    reached: Annotated[bool, about("whether the quality is at least as good as the target")]
     member_mean: Annotated[float, about("mean of the models at their end", label="quality of the models, mean")]
-    member_min: Annotated[float, about("of the worst model", label="quality of the models, min")]
-    member_max: Annotated[float, about("of the best model", label="quality of the models, max")]
-    member_best: Annotated[float, about("of any model in any epoch", label="quality of the models, best")]
+    member_min: Annotated[float, about("the smallest of the models at their end", label="quality of the models, min")]
+    member_max: Annotated[float, about("the largest of the models at their end", label="quality of the models, max")]
+    member_best: Annotated[float, about("the best of any model in any epoch", label="quality of the models, best")]
     out_of_bag: Annotated[
         float | None,
         about(

@@ -1,29 +1,36 @@
 """The printed report above the first row: version, input, explanation of the columns, machine and rank map."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from textwrap import wrap
 
+from hpcai.formulas.precision import PRECISIONS
+from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.inputfile import echo
+from hpcai.inputfile.keys import keys_by_name
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.problem import problem_of
 from hpcai.record.result import Result
 from hpcai.report.text import LINE, free, printed
 from hpcai.workloads import registry
 
-EXPLANATION = """\
-An explanation of the input/output parameters follows:
+HEAD = "An explanation of the input/output parameters follows:"
+ROW_TYPE = """\
 T/V    : how the row was made: W, the mapping of groups (R by row, C by column), the
-         workload (1 ensemble, 2 weather, 3 nas), the all-reduce (0 none, 1 flat), the precision
-         (S fp32, T tf32, H fp16, B bf16, P pure16, I int8), the parallel mode (1 data), the
-         kernels (V vendor, C custom, A auto, F a file), bytes per gradient element.
-N      : training samples credited over all groups in the timed region.
-NB     : training samples per rank and step; of nas those that a search begins with.
-P      : models trained at once, each by its own group of ranks; of nas the groups.
-Q      : ranks that train one model together.
-Time   : training time in seconds, of the slowest rank, validation passes excepted; of nas
-         the whole search, less the validation of the group that had least of it.
-Gflops : credited training operations (rule model) / Time, in 10^9 per second.
+         workload ({workloads}), the all-reduce (0 none, {reductions}), the precision
+         ({precisions}), the parallel mode (1 data), the
+         kernels (V vendor, C custom, A auto, F a file), bytes per gradient element."""
+COLUMNS = {
+    "N": "training samples credited over all groups in the timed region",
+    "NB": "training samples per rank and step",
+    "P": "models trained at once, each by its own group of ranks",
+    "Q": "ranks that train one model together",
+    "Time": "training time in seconds, of the slowest rank, validation passes excepted",
+    "Gflops": "credited training operations (rule model) / Time, in 10^9 per second",
+}
+FOOT = """\
 Each row is followed by its checks and scores; docs/METRICS.md derives every number.
 All clocks start after a barrier, with the devices idle."""
+COLUMN_WIDTH, INDENT = 92, " " * 9
 NO_ROWS = "Tests of these sections make a table and no row:"
 
 
@@ -37,7 +44,7 @@ def banner(result: Result) -> str:
         *(f"Header : {free(header)}" for header in given.headers),
         LINE,
         "",
-        *EXPLANATION.splitlines(),
+        *_explanation(),
         *_tables({section.name for section in given.sections}),
         "",
         "The following parameter values will be used:",
@@ -51,6 +58,22 @@ def banner(result: Result) -> str:
         "",
     ]
     return printed(lines)
+
+
+def _explanation() -> Iterator[str]:
+    """What the columns of a row mean, and what they mean of single workloads."""
+    rows = [each for each in registry.workloads() if each.digit]
+    reductions = {REDUCTIONS[choice].digit: choice for choice in keys_by_name()["ALLREDUCE"].choices}
+    yield HEAD
+    yield from ROW_TYPE.format(
+        workloads=", ".join(f"{each.digit} {each.name}" for each in rows),
+        reductions=", ".join(f"{digit} {choice}" for digit, choice in sorted(reductions.items())),
+        precisions=", ".join(f"{each.letter} {each.name}" for each in PRECISIONS.values()),
+    ).splitlines()
+    for column, meaning in COLUMNS.items():
+        special = "".join(f"; of {each.name} {each.columns[column]}" for each in rows if column in each.columns)
+        yield from wrap(f"{column:<7}: {meaning}{special}.", COLUMN_WIDTH, subsequent_indent=INDENT)
+    yield from FOOT.splitlines()
 
 
 def _tables(sections: Collection[str]) -> list[str]:

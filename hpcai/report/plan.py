@@ -7,7 +7,10 @@ word, and T/V is left out.
 from collections.abc import Iterator
 from typing import Any
 
+from hpcai.plan.planner import PURPOSES
+from hpcai.plan.requirements import requirements
 from hpcai.report.text import counted
+from hpcai.workloads import registry
 
 Json = dict[str, Any]
 
@@ -20,34 +23,7 @@ LACKING, NONE = "does not fit", "-"
 EXPLANATION = (
     "GiB per rank: most at any moment, process and libraries (the baseline) included; on a GPU, of its own memory.",
     "Seconds: from steps timed on this machine, start-up excepted; communication between ranks comes on top.",
-    "Tests of [kernels] and [comm] have no network: their seconds are about what measuring takes.",
 )
-MEANINGS = {
-    "data": "pictures and labels kept in memory",
-    "samples": "which were delivered and drawn, and how long steps took",
-    "weights": "weights and statistics",
-    "optimiser": "momentum",
-    "audit": "weights and momentum before and after an audited step",
-    "snapshot": "what warm-up and profile go back to",
-    "buckets": "gradients of a group, and its connections",
-    "batches": "pictures loaded ahead, and normalised",
-    "step": "activations, gradients and work space of a training step",
-    "judgement": "the audit of a step in float64, when no step runs",
-    "residuals": "the checks of the provider and of sums, before the training needs memory",
-    "profile": "the profiler's account of a few steps",
-    "other": "small objects",
-    "operands": "what products are made of, in every layout a provider wants, and the triad's vectors",
-    "results": "what both providers make of them",
-    "small objects": "of Python and libraries",
-    "caches": "what a GPU's caches are filled with between calls",
-    "packed": "blocks that the threads pack",
-    "check": "the check of a result in float64",
-    "buffers": "what collectives send and receive",
-    "backend": "the backend's own copies",
-    "raising": "the next network of a search, made while one trains",
-    "left": "what libraries keep of tables before this test",
-    "checks": "what collectives must deliver, and its comparison",
-}
 
 
 def text(name: str, planned: Json) -> str:
@@ -70,6 +46,8 @@ def _lines(name: str, planned: Json) -> Iterator[str]:
     whole = LACKING if any(test["lack"] for test in tests) else f"{sum(test['seconds'] for test in tests):.1f}"
     yield f"{'in all':<8} {whole:>{len(HEADER) - 9}}"
     yield from EXPLANATION
+    untrained = " and ".join(f"[{each.name}]" for each in registry.workloads() if not each.trains)
+    yield f"Tests of {untrained} have no network: their seconds are about what measuring takes."
     here = planned["node_ranks"]
     if here < ranks:
         yield f"Nodes: like this one, {here} ranks on each"
@@ -106,11 +84,12 @@ def _by_purpose(tests: list[Json], baseline: int) -> Iterator[str]:
     for index, test in enumerate(tests, start=1):
         alike.setdefault(tuple(test["memory"].items()), []).append(index)
     for memory, numbers in alike.items():
+        meanings = {**requirements(tests[numbers[0] - 1]["workload"]).purposes, **PURPOSES}
         yield f"Memory of a rank in MiB, test {_listed(numbers)}:"
         yield f"{baseline / MIB:>12.1f}  baseline: process and libraries, before any data or network"
         for purpose, nbytes in memory:
             if nbytes:
-                yield f"{nbytes / MIB:>12.1f}  {purpose}: {MEANINGS[purpose]}"
+                yield f"{nbytes / MIB:>12.1f}  {purpose}: {meanings[purpose]}"
         yield f"{tests[numbers[0] - 1]['nbytes'] / MIB:>12.1f}  in all: most at once, for some take turns"
 
 

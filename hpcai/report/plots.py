@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from itertools import cycle
+from math import isfinite
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,8 @@ def _number(shown: Shown) -> str:
 
 
 def _task(test: Row) -> str:
+    if not registry.workload(test.workload).trains:
+        return f"[{test.workload}]"
     return f"{test.settings['NETWORK']} on {test.raw.dataset.name}"
 
 
@@ -124,14 +127,21 @@ def _learning(axes: "Axes", tests: Sequence[Shown]) -> None:
     targets = {(test.scores.target, test.raw.dataset.name) for _, test in tests}
     for (target, dataset), style in zip(sorted(targets), cycle(("--", ":", "-.")), strict=False):
         axes.axhline(target, color="grey", linestyle=style, label=f"target {target:g}, {dataset}")
-    axes.set(xlabel="training and validation, s", ylabel=f"{_kinds(tests)} of the first model", ylim=(0, 1))
+    axes.set(xlabel="training and validation, s", ylabel=f"{_kinds(tests)} of the first model")
+    axes.set_ylim(*_range(tests))
     axes.grid(alpha=0.3)
 
 
 def _kinds(tests: Sequence[Shown]) -> str:
     """What the qualities of tests are called."""
-    found = (registry.workload(test.workload).quality for _, test in tests)
-    return " or ".join(sorted({quality.name for quality in found if quality}, reverse=True))
+    return " or ".join(sorted({registry.quality_of(test.workload).name for _, test in tests}, reverse=True))
+
+
+def _range(tests: Sequence[Shown]) -> tuple[float, float | None]:
+    """The range of all qualities; a quality without a bound has none above."""
+    found = [registry.quality_of(test.workload) for _, test in tests]
+    highest = max(quality.highest for quality in found)
+    return min(quality.lowest for quality in found), highest if isfinite(highest) else None
 
 
 def _scaling(axes: "Axes", tests: Sequence[Shown]) -> None:

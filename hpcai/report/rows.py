@@ -11,7 +11,7 @@ from hpcai.record.training import Replay
 from hpcai.report.text import NAME_WIDTH, score
 from hpcai.results.gains import emulated, precision_speed
 from hpcai.results.row import graph_of
-from hpcai.workloads.registry import workload
+from hpcai.workloads.registry import quality_of
 
 LINE = "=" * 80
 DASHES = "-" * 80
@@ -35,8 +35,7 @@ def check_lines(test: Row) -> Iterator[str]:
     """A line per check, and whether the target was reached."""
     for check in test.checks:
         yield f"{score(check.name, check.value, 'n/a, no ceiling')} ...... {check.verdict}"
-    quality = workload(test.workload).quality
-    assert quality is not None, "a workload with rows has a quality"
+    quality = quality_of(test.workload)
     name = f"quality({quality.name.replace('-', '')})/target"
     reached = "REACHED" if test.scores.reached else "MISSED"
     share = quality.share_of_target(test.scores.quality, test.scores.target)

@@ -12,6 +12,8 @@ from hpcai.record.training import Replay, TrainingRaw
 from hpcai.results import vendor_comparison
 from hpcai.results.qualities import Qualities
 from hpcai.results.row import graph_of
+from hpcai.workloads.registry import quality_of
+from hpcai.workloads.workload import Quality
 
 RESIDUAL = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)"
 ELEMENTWISE = (
@@ -34,7 +36,7 @@ MOST_ABOVE = 5  # standard errors
 
 def training_checks(case: Case, raw: TrainingRaw, operations: Operations, quality: Qualities) -> tuple[Check, ...]:
     """The checks of models that are trained and evaluated together, in the order in which they are printed."""
-    before, work = raw.preparation, raw.work
+    before, work, of = raw.preparation, raw.work, quality_of(case.workload)
     return (
         *residuals(case, before.residuals),
         *compared(case, raw.dataset, before.vendor_comparison),
@@ -44,7 +46,7 @@ def training_checks(case: Case, raw: TrainingRaw, operations: Operations, qualit
         at_most("loss not finite: models", work.diverged_models, 0),
         at_most("operations credited, not executed: samples", not_executed(operations), 0),
         at_most("validation samples not evaluated exactly once", work.validation_miscounted, 0),
-        leak(raw.dataset, max(quality.quality, quality.member_max), quality.evaluated),
+        leak(of, raw.dataset, of.best([quality.quality, quality.member_min, quality.member_max]), quality.evaluated),
         *disagreement(quality.disagreement),
     )
 
@@ -81,14 +83,14 @@ def not_executed(operations: Operations) -> float:
     return abs(claimed - operations.executed) / operations.per_sample
 
 
-def leak(dataset: Dataset, reached: float, evaluated: int) -> Check:
-    """No quality is above the ceiling but by chance: a model that is has seen the labels.
+def leak(of: Quality, dataset: Dataset, reached: float, evaluated: int) -> Check:
+    """No quality is better than the ceiling but by chance: a model that is has seen the labels.
 
-    `reached`: the highest quality, a share of so many things that were `evaluated`.
+    `reached`: the best quality, a share of so many things that were `evaluated`.
     """
     if dataset.ceiling is None or dataset.ceiling_error is None:
         return Check(name=CEILING, value=None, limit=MOST_ABOVE, verdict="NOT CHECKED")
-    errors = score.above_ceiling(reached, dataset.ceiling, dataset.ceiling_error, evaluated)
+    errors = score.above_ceiling(of, reached, dataset.ceiling, dataset.ceiling_error, evaluated)
     return at_most(CEILING, errors, MOST_ABOVE)
 
 

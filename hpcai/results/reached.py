@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from hpcai.record.dataset import Validation
+from hpcai.workloads.workload import Quality
 
 Entry = TypeVar("Entry", bound=Validation)
 
 
-def first_reaching(curve: Sequence[Entry], samples: int, target: float) -> Entry | None:
-    """The first entry whose quality is at least the target; `samples` of the validation set."""
-    return next((entry for entry in curve if entry.quality(samples) >= target), None)
+def first_reaching(of: Quality, curve: Sequence[Entry], samples: int, target: float) -> Entry | None:
+    """The first entry whose quality reaches the target; `samples` of the validation set."""
+    return next((entry for entry in curve if of.reached(entry.quality(samples), target)), None)

@@ -17,8 +17,10 @@ RULE = "model"  # the operation count behind FLOPS
 
 
 def tv(case: Case) -> str:
-    """The eight characters that say how a row was made (docs/METRICS.md, T/V)."""
+    """The eight characters that say how a row was made (docs/METRICS.md, T/V); 0 and N if nothing is trained."""
     order = {"row": "R", "column": "C"}[case["MAPPING"]]
+    if not case.trains:
+        return f"W{order}{workload(case.workload).digit}0N0N0"
     reduction = 0 if case["DEGREE"] == 1 else REDUCTIONS[case["ALLREDUCE"]].digit
     precision = PRECISIONS[case["PRECISION"]].letter
     mode = {"data": 1}[case["PARALLEL"]]

@@ -14,6 +14,7 @@ from hpcai.results.qualities import Qualities
 from hpcai.results.roofline import gradient_bandwidth, under_roofline
 from hpcai.results.time_shares import busy_spread, operator_shares, phase_shares, training_shares
 from hpcai.results.vendor_comparison import custom_speed
+from hpcai.workloads.registry import quality_of
 
 
 def training_scores(
@@ -21,14 +22,15 @@ def training_scores(
 ) -> TrainingScores:
     """Every score that tests of all such workloads have; `counted` are the test's operations."""
     raw: TrainingRaw = measured.raw
+    of = quality_of(case.workload)
     rate = score.flops(counted.credited, raw.phases.training)
     all_reached = raw.models.reached == case["GROUPS"]
     return TrainingScores(
         flops=rate,
-        valid_flops=score.valid_flops(rate, quality.quality, raw.target, case["PENALTY"]),
+        valid_flops=score.valid_flops(rate, of.share_of_target(quality.quality, raw.target), case["PENALTY"]),
         quality=quality.quality,
         target=raw.target,
-        reached=quality.quality >= raw.target,
+        reached=of.reached(quality.quality, raw.target),
         member_mean=quality.member_mean,
         member_min=quality.member_min,
         member_max=quality.member_max,

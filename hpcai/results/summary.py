@@ -12,6 +12,7 @@ from hpcai.results.repetitions import repeatability, repetitions
 from hpcai.workloads import registry
 from hpcai.workloads.comm.record import CollectiveRow
 from hpcai.workloads.kernels.record import KernelsTable
+from hpcai.workloads.workload import Workload
 
 ALL_REDUCE = "all_reduce"
 
@@ -59,18 +60,18 @@ def best_rows(tests: Sequence[Row]) -> Iterator[Best]:
     """The best row of each workload that has rows, in the order of the registry: the first one ranks the result."""
     for workload in registry.workloads():
         own = [test for test in tests if test.workload == workload.name]
-        runs = [_middle(each, workload.ranked_by) for each in repetitions(own)]
+        runs = [_middle(each, workload) for each in repetitions(own)]
         if runs:
-            yield _best(max(runs, key=_by(workload.ranked_by)))
+            yield _best(max(runs, key=_by(workload)))
 
 
-def _middle(runs: Sequence[Row], score: str) -> Row:
-    """The run whose score is the median, the lower one of two: it stands for all repetitions."""
-    return sorted(runs, key=_by(score))[(len(runs) - 1) // 2]
+def _middle(runs: Sequence[Row], workload: Workload) -> Row:
+    """The run whose score is the median, the worse one of two: it stands for all repetitions."""
+    return sorted(runs, key=_by(workload))[(len(runs) - 1) // 2]
 
 
-def _by(score: str) -> Callable[[Row], float]:
-    return lambda test: float(getattr(test.scores, score))
+def _by(workload: Workload) -> Callable[[Row], float]:
+    return lambda test: workload.rank(float(getattr(test.scores, workload.ranked_by)))
 
 
 def _best(test: Row) -> Best:

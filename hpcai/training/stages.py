@@ -23,6 +23,7 @@ from hpcai.record.preflight import KernelChoice
 from hpcai.record.training import Preparation, StoppedTraining, TrainingRaw
 from hpcai.results.kernel_choice import AUTO
 from hpcai.results.measured import Stopped
+from hpcai.results.reached import first_reaching
 from hpcai.train.loop import Training
 from hpcai.train.providers import take_over
 from hpcai.train.state import CurvePoint, Progress
@@ -30,6 +31,7 @@ from hpcai.training.assembly import same_data
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.times import profiled, times_of
 from hpcai.training.totals import models_of, so_far, work_of
+from hpcai.workloads.registry import quality_of
 
 Report = Callable[[str, float], None]  # is called with the progress of this rank's model, in words and as a share
 Entry = TypeVar("Entry", bound=Validation)
@@ -156,6 +158,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         with self.phases.measure("profile"):
             operators = profiled(trained, group, shutdown)
         curve, steps = self._curve(), trained.state.progress.steps
+        reached = first_reaching(quality_of(self.case.workload), curve, samples, self.target)
         times = times_of(trained, self.phases, self.host, group.active)
         shared = TrainingRaw(
             backend=self.active.backend,
@@ -163,7 +166,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             target=self.target,
             preparation=preparation,
             work=work_of(trained, group, curve, samples, miscounted),
-            models=models_of(group, steps, curve, samples, self.target, self.active.between_nodes),
+            models=models_of(group, steps, reached, self.active.between_nodes),
             replay=trained.proof.measured(),
             execution=trained.execution.measured(group.active),
             **times._asdict(),

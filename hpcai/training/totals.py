@@ -10,9 +10,9 @@ from hpcai.comm.grid import Group
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.record.dataset import Dataset, Validation
 from hpcai.record.training import Members, Models, StoppedTraining, Work
-from hpcai.results.reached import first_reaching
 from hpcai.train.data_parallel import differs_from_leader
 from hpcai.train.loop import Training
+from hpcai.workloads.workload import Quality
 
 Value = TypeVar("Value", int, float)
 
@@ -45,12 +45,12 @@ def between_nodes(group: Group, node: int) -> int:
     return int(group.active.allreduce(int(apart and group.leader)))
 
 
-def models_of(group: Group, steps: int, curve: Sequence[Validation], samples: int, target: float, apart: int) -> Models:
+def models_of(group: Group, steps: int, reached: Validation | None, apart: int) -> Models:
     """Extremes and sums over the models: the same rank of every model meets in `group.across`. Collective.
 
-    steps and curve are of this rank's model; `apart` models lie on several nodes.
+    steps and the validation that `reached` the target are of this rank's model; `apart` models lie on several nodes.
     """
-    across, reached = group.across, first_reaching(curve, samples, target)
+    across = group.across
     seconds, epoch = (reached.seconds, reached.epoch) if reached else (0.0, 0)
     return Models(
         steps_min=across.allreduce(steps, MPI.MIN),
@@ -64,14 +64,14 @@ def models_of(group: Group, steps: int, curve: Sequence[Validation], samples: in
     )
 
 
-def members_of(group: Group, values: Sequence[Value]) -> Members[Value]:
+def members_of(of: Quality, group: Group, values: Sequence[Value]) -> Members[Value]:
     """Values of the models' validation curves, summed up over the models. Collective over the active ranks."""
     across, last = group.across, values[-1]
     return Members(
         sum=across.allreduce(last),
         min=across.allreduce(last, MPI.MIN),
         max=across.allreduce(last, MPI.MAX),
-        best=across.allreduce(max(values), MPI.MAX),
+        best=across.allreduce(of.best(values), MPI.MAX if of.larger_is_better else MPI.MIN),
     )
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the declarations import the module of KEYs, which imports this one
-    from hpcai.workloads.workload import Workload
+    from hpcai.workloads.workload import Quality, Workload
 
 PACKAGES = (
     "hpcai.workloads.kernels",
@@ -36,6 +36,13 @@ def workloads() -> "tuple[Workload, ...]":
 def workload(section: str) -> "Workload":
     """The workload of a section."""
     found: Workload = _packages()[section].WORKLOAD
+    return found
+
+
+def quality_of(section: str) -> "Quality":
+    """The quality of a workload that has rows."""
+    found = workload(section).quality
+    assert found is not None, "a workload with rows has a quality"
     return found
 
 

@@ -1,8 +1,13 @@
 """The declaration of a workload: all that is special about it, so that nothing else compares a section's name."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hpcai.inputfile.key import SectionDeclaration
+
+MOST_OF_TARGET = 1000.0  # as quality 1 is of the smallest TARGET
+V = TypeVar("V", int, float)
 
 
 @dataclass(frozen=True)
@@ -14,9 +19,31 @@ class Quality:
     lowest: float = 0.0
     highest: float = 1.0
 
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of things that were evaluated, from 0 to 1."""
+        return (self.lowest, self.highest) == (0.0, 1.0)
+
+    def best(self, values: Iterable[V]) -> V:
+        """The best of some values."""
+        return max(values) if self.larger_is_better else min(values)
+
+    def reached(self, quality: float, target: float) -> bool:
+        """Whether a quality is at least as good as the target."""
+        return quality >= target if self.larger_is_better else quality <= target
+
+    def excess(self, quality: float, bound: float) -> float:
+        """By how much a quality is better than a bound; negative where it is worse."""
+        return quality - bound if self.larger_is_better else bound - quality
+
     def share_of_target(self, quality: float, target: float) -> float:
-        """What `quality/target` prints: at least 1 where the target is reached, whatever the direction."""
-        return quality / target if self.larger_is_better else target / quality
+        """What `quality/target` prints: at least 1 where the target is reached, whatever the direction.
+
+        quality / target where larger is better, else target / quality, MOST_OF_TARGET where that is larger.
+        """
+        if self.larger_is_better:
+            return quality / target
+        return target / quality if quality * MOST_OF_TARGET > target else MOST_OF_TARGET
 
 
 @dataclass(frozen=True)
@@ -34,7 +61,8 @@ class Workload:
 
     digit: of T/V; 0 for a workload that makes a table and no row. rows: of such a workload the list of the result that
     has the table's rows. unit: what samples are called. ranked_by: the score that lists order by. figures: of the best
-    row, in the summary. repeated: the scores whose spread over repetitions is printed. trains: whether its tests train
+    row, in the summary. repeated: the scores whose spread over repetitions is printed. columns: of a row,
+    by name, what they mean of this workload where that is something else. trains: whether its tests train
     networks on a dataset. compiles: whether its tests always need compiled kernels.
 
     The folder of the workload has the modules record, checks, claims, lines, plan and measure; the registry imports
@@ -49,8 +77,14 @@ class Workload:
     ranked_by: str = ""
     figures: tuple[Figure, ...] = ()
     repeated: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
     trains: bool = False
     compiles: bool = False
+
+    def rank(self, score: float) -> float:
+        """The key that rows are ordered by, from a row's `ranked_by`: larger is better."""
+        of_quality = self.quality is not None and self.ranked_by == "quality"
+        return -score if of_quality and self.quality and not self.quality.larger_is_better else score
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """Datasets of climate fields: two splits of frames with boxes, and their description."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,6 +56,16 @@ class Weather:
     train: Frames
     validation: Frames
     ceiling: float | None = None
+
+    @property
+    def number_of_classes(self) -> int:
+        """How many classes the network tells apart."""
+        return len(self.classes)
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of a frame as it is read."""
+        return self.train.itemsize * prod(self.shape)
 
 
 def description(dataset: Weather) -> Description:

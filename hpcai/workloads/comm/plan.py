@@ -41,8 +41,15 @@ def comm_seconds(settings: Mapping[str, Any]) -> dict[str, float]:
     return {"collectives": rows * each}
 
 
+PURPOSES = {
+    "buffers": "what collectives send and receive",
+    "backend": "the backend's own copies",
+    "checks": "what collectives must deliver, and its comparison",
+    "other": "small objects",
+}
 REQUIREMENTS = Requirements(
     memory=lambda case, device, rank: comm_memory(case.settings, rank),
     seconds=lambda case, device, rank, ranks: shared(comm_seconds(case.settings), ranks),
     cure=lambda case: "smaller SIZES need less",
+    purposes=PURPOSES,
 )

@@ -20,6 +20,7 @@ SHIPPED: dict[str, tuple[Value, ...]] = {
     "LEARNRATE": (1.0,),
     "DECAY": (5e-4,),
 }
+QUALITY = Quality("top-1")
 WORKLOAD = Workload(
     SectionDeclaration(
         "ensemble",
@@ -35,7 +36,7 @@ WORKLOAD = Workload(
     ),
     digit=1,
     unit="images",
-    quality=Quality("top-1"),
+    quality=QUALITY,
     ranked_by="valid_flops",
     figures=(Figure("valid_gflops", "valid_flops", 1e9),),
     repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),

@@ -22,6 +22,7 @@ from hpcai.train.state import CurvePoint
 from hpcai.training import stages
 from hpcai.training.assembly import assembled
 from hpcai.training.totals import members_of
+from hpcai.workloads.ensemble import QUALITY
 from hpcai.workloads.ensemble.record import Ensemble, EnsembleRaw, StoppedEnsemble
 
 
@@ -71,7 +72,7 @@ class Classification:
         self, shared: TrainingRaw, curve: Sequence[ImageValidation], together: Ensemble, training: Training
     ) -> EnsembleRaw:
         """The raw measurements; `curve` is of this rank's model."""
-        members = members_of(training.group, [entry.correct for entry in curve])
+        members = members_of(QUALITY, training.group, [entry.correct for entry in curve])
         first = training.group.active.bcast(tuple(curve))
         return EnsembleRaw(**stages.with_shared(shared), curve=first, members=members, ensemble=together)
 

@@ -151,8 +151,17 @@ def _factors(product: Product) -> tuple[int, int]:
     return (pixels if product.direction == FORWARD else x // shape.channels) * inner, w
 
 
+PURPOSES = {
+    "operands": "what products are made of, in every layout a provider wants, and the triad's vectors",
+    "results": "what both providers make of them",
+    "small objects": "of Python and libraries",
+    "caches": "what a GPU's caches are filled with between calls",
+    "packed": "blocks that the threads pack",
+    "check": "the check of a result in float64",
+}
 REQUIREMENTS = Requirements(
     memory=lambda case, device, rank: kernels_memory(case.settings, rank),
     seconds=lambda case, device, rank, ranks: shared(kernels_seconds(case.settings, rank), ranks),
     cure=lambda case: f"other SHAPES, or a smaller BATCH than {case['BATCH']}, need less",
+    purposes=PURPOSES,
 )

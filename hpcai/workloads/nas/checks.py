@@ -15,6 +15,7 @@ from hpcai.record.trial import CurveEntry, Trial
 from hpcai.results.checks import at_most, compared, leak, replayed, residuals
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv, verdict
+from hpcai.workloads.nas import QUALITY
 from hpcai.workloads.nas.credits import Counted, counted, credited, credits_of, operations
 from hpcai.workloads.nas.record import SearchRaw, SearchRow, TrialRow
 from hpcai.workloads.nas.score_record import SearchScores
@@ -97,7 +98,7 @@ def search_checks(case: Case, raw: SearchRaw, model: Mapping[int, int], initial:
     yield at_most("trials lost or doubled", lost_or_doubled(case, raw), 0)
     yield at_most("trials: times out of order", sum(map(_disorder, raw.trials)), 0)
     yield at_most("validation samples not evaluated exactly once", _miscounted(raw), 0)
-    yield leak(dataset, max(correct, default=0) / dataset.validation_samples, dataset.validation_samples)
+    yield leak(QUALITY, dataset, max(correct, default=0) / dataset.validation_samples, dataset.validation_samples)
 
 
 def _not_executed(raw: SearchRaw, model: Mapping[int, int], initial: int) -> float:

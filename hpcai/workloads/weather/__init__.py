@@ -4,6 +4,7 @@ from hpcai.inputfile.key import BAGGING, GRID, NETWORK, TRAINING, SectionDeclara
 from hpcai.workloads.workload import Figure, Quality, Workload
 
 DETECTORS = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
+QUALITY = Quality("mAP")
 WORKLOAD = Workload(
     SectionDeclaration(
         "weather",
@@ -41,7 +42,7 @@ WORKLOAD = Workload(
     ),
     digit=2,
     unit="frames",
-    quality=Quality("mAP"),
+    quality=QUALITY,
     ranked_by="valid_flops",
     figures=(Figure("valid_gflops", "valid_flops", 1e9),),
     repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),

@@ -38,7 +38,7 @@ from hpcai.train.state import CurvePoint, training_state
 from hpcai.training import stages
 from hpcai.training.assembly import placed
 from hpcai.training.totals import members_of
-from hpcai.workloads.weather import detections_file
+from hpcai.workloads.weather import QUALITY, detections_file
 from hpcai.workloads.weather.record import Detections, Loading, StoppedWeather, WeatherRaw
 
 
@@ -102,7 +102,7 @@ class Detection:
     ) -> WeatherRaw:
         """The raw measurements; `curve` is of this rank's model."""
         group = training.group
-        members = members_of(group, [mean_precision(entry.average_precision) for entry in curve])
+        members = members_of(QUALITY, group, [mean_precision(entry.average_precision) for entry in curve])
         return WeatherRaw(
             **stages.with_shared(shared),
             curve=group.active.bcast(tuple(curve)),

@@ -1,0 +1,43 @@
+"""What the tests of a workload need of a rank before they begin, beyond what all tests need."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from hpcai.inputfile import Case
+from hpcai.workloads.registry import optional_part
+
+
+def _no_check(case: Case, dataset: Any) -> None:
+    """Nothing more to check."""
+
+
+def _never(case: Case, device: torch.device) -> str:
+    return ""
+
+
+def _nothing_loaded(device: torch.device, compiled: bool) -> None:
+    """Nothing is loaded late."""
+
+
+@dataclass(frozen=True)
+class Preconditions:
+    """The preconditions of a workload's tests; its folder may declare them as preflight.PRECONDITIONS.
+
+    check: raises HpcaiError if a case cannot be run on its data, which are None where it trains nothing. refusal: why
+    this rank's device, compilers or libraries cannot run a case; empty if they can. load: has the libraries do a tiny
+    piece of work, so that they are there before memory is measured; custom kernels only where they may be compiled.
+    """
+
+    check: Callable[[Case, Any], None] = _no_check
+    refusal: Callable[[Case, torch.device], str] = _never
+    load: Callable[[torch.device, bool], None] = _nothing_loaded
+
+
+def preconditions(section: str) -> Preconditions:
+    """Those of a workload."""
+    part = optional_part(section, "preflight")
+    found: Preconditions = part.PRECONDITIONS if part else Preconditions()
+    return found

@@ -1,0 +1,64 @@
+"""What measuring kernels needs before it begins: networks that can be built, and compiled custom kernels."""
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch
+
+from hpcai.inputfile import Case
+from hpcai.kernels import conv2d, copy, fma_peak, gemm, triad
+from hpcai.kernels.providers import CUSTOM, Unavailable, backend
+from hpcai.kernels.spec import DIRECTIONS, DTYPES, INPUT_GRADIENT, S, Spec, T
+from hpcai.kernels.verify import drawn
+from hpcai.opcount import products
+from hpcai.opcount.ceilings import COPY, FMA_PEAK, Ceiling, ceilings
+from hpcai.preflight.library_loading import MANY, SIDE
+from hpcai.preflight.preconditions import Preconditions
+
+
+def _check(case: Case, dataset: Any) -> None:
+    products.asked(case.settings)  # builds the networks
+
+
+def _load(device: torch.device, compiled: bool) -> None:
+    """The custom kernels, in all types and directions that are measured."""
+    if not compiled:
+        return
+    matrices = gemm.Shape(SIDE, SIDE, SIDE)
+    layers = [conv2d.Shape(1, channels, SIDE, SIDE, 1, (3, 3)) for channels in (1, MANY)]
+    with suppress(Unavailable):
+        for dtype in (name for name, kinds in DTYPES.items() if not kinds.on_gpus):
+            _product(gemm.SPEC, matrices, INPUT_GRADIENT, dtype, device)
+        for direction in DIRECTIONS:
+            _product(gemm.SPEC, matrices, direction, "fp32", device)
+            for layer in layers:
+                _product(conv2d.SPEC, layer, direction, "fp32", device)
+    for ceiling in ceilings(device.type == "cuda"):
+        with suppress(Unavailable):  # of one type: others may have instructions
+            _ceiling(ceiling, device)
+
+
+def _ceiling(ceiling: Ceiling, device: torch.device) -> None:
+    vectors = triad.Vectors(np.ones(SIDE), np.ones(SIDE))
+    if ceiling.kernel == FMA_PEAK:
+        provider = fma_peak.peak_provider(device.type)
+        shape, data = provider.shape(ceiling.dtype, 1, str(device), torch.get_num_threads()), ceiling.dtype
+        _call(fma_peak.SPEC, shape, "", data, device)
+    elif ceiling.kernel == COPY:
+        _call(copy.SPEC, copy.Shape(SIDE), "", vectors.b, device)
+    else:
+        _call(triad.SPEC, triad.Shape(SIDE), "", vectors, device)
+
+
+def _product(kernel: Spec[S], shape: S, direction: str, dtype: str, device: torch.device) -> None:
+    _call(kernel, shape, direction, drawn(shape, dtype, 1), device)
+
+
+def _call(kernel: Spec[T], shape: T, direction: str, data: Any, device: torch.device) -> None:
+    ways = backend(kernel, CUSTOM, device.type).prepare(shape, direction, data, str(device), torch.get_num_threads())
+    for way in ways:
+        way.call()
+
+
+PRECONDITIONS = Preconditions(check=_check, load=_load)

@@ -1,0 +1,29 @@
+"""What a search needs before it begins: an end, and the compiled loops that compare networks."""
+
+from typing import Any
+
+import torch
+
+from hpcai import networks
+from hpcai.errors import InputError
+from hpcai.inputfile import Case
+from hpcai.preflight.preconditions import Preconditions
+
+ENDS = ("TRIALS", "ROUNDS", "DURATION", "WINDOW")  # a recorded search ends with its trials as well
+SIDE = 8  # pixels
+
+
+def _check(case: Case, dataset: Any) -> None:
+    if not any(case[limit] for limit in ENDS) and not case.recording:
+        raise InputError(f"a search that never ends; allowed: one of {', '.join(ENDS)} above 0")
+
+
+def _load(device: torch.device, compiled: bool) -> None:
+    """The distance between two networks; only searches wait for the compiler to be loaded."""
+    from hpcai.search.edit_distance import distances, features, packed
+
+    known = features(networks.build("resnet8", (SIDE, SIDE), 1, 2))
+    distances(known, packed([known]))
+
+
+PRECONDITIONS = Preconditions(check=_check, load=_load)

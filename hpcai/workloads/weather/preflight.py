@@ -1,0 +1,52 @@
+"""What detectors need before they train: frames with boxes, and the custom kernels of regions."""
+
+import numpy as np
+import torch
+
+from hpcai import networks
+from hpcai.data import catalog, dataset_paths
+from hpcai.data.weather.layout import UNUSED
+from hpcai.data.weather.weather_dataset import Weather
+from hpcai.errors import InputError
+from hpcai.inputfile import Case
+from hpcai.models.build import build
+from hpcai.models.detection import regions
+from hpcai.preflight.preconditions import Preconditions
+
+
+def _check(case: Case, dataset: Weather) -> None:
+    if not _has_boxes(case, dataset):
+        raise InputError(f"no validation frame of {dataset.source} has boxes; allowed: frames to be judged by")
+
+
+def _has_boxes(case: Case, dataset: Weather) -> bool:
+    """Whether there is something to find; generated frames always have boxes, which are not known before."""
+    if not catalog.is_weather(case["DATASET"]):
+        return True
+    return bool((dataset.validation.boxes(np.arange(len(dataset.validation)))[:, :, 4] != UNUSED).any())
+
+
+def _refusal(case: Case, device: torch.device) -> str:
+    return regions.refusal(device)
+
+
+def _load(device: torch.device, compiled: bool) -> None:
+    """A step and an evaluation of a tiny detector on generated fields; only detectors wait for their kernels."""
+    if regions.refusal(device):  # which is reported where cases are checked
+        return
+    from hpcai.data.weather.generated import LEAST
+    from hpcai.data.weather.weather_loader import Loader
+    from hpcai.detections.detection_tables import used
+    from hpcai.detections.weighted_box_fusion import fused
+
+    data = catalog.open_weather(dataset_paths.GENERATED, 2, classes=2, resolution=LEAST)
+    graph = networks.build("fasterrcnn8", data.shape[1:], data.shape[0], 2)
+    module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    ((x, y, _),) = Loader(data, data.train, device, batch=2)([np.arange(2)])
+    module(x, y).sum().backward()
+    with torch.inference_mode():
+        rows = used(module.eval()(x).cpu().numpy())
+    fused([rows[0], rows[0]])
+
+
+PRECONDITIONS = Preconditions(_check, _refusal, _load)
