@@ -26,7 +26,7 @@ def test_on_a_terminal_each_line_replaces_the_last_and_the_report_finds_an_empty
     terminal = Terminal()
     line = ProgressLine(terminal, 2)
     for step in range(5):
-        line.tell(1, f"step {step}", step / 8)
+        line.show(1, f"step {step}", step / 8)
         clockwork[0] += progress.LIVE / 2
     line.clear()
     shown = ["", "test 1 of 2: step 2, 25%, 0:00:03 to go", "test 1 of 2: step 4, 50%, 0:00:02 to go", ""]
@@ -37,7 +37,7 @@ def test_elsewhere_a_plain_line_at_most_every_interval(clockwork: list[float]) -
     file = io.StringIO()
     line = ProgressLine(file, 2)
     for _ in range(10):
-        line.tell(2, f"at {clockwork[0]:.0f}", 0.0)
+        line.show(2, f"at {clockwork[0]:.0f}", 0.0)
         line.clear()
         clockwork[0] += progress.PLAIN / 3
     assert file.getvalue().splitlines() == [f"test 2 of 2: at {at}, 0%" for at in (130, 160, 190)]
@@ -49,7 +49,7 @@ def test_what_is_left_is_told_for_each_test_from_its_own_pace(clockwork: list[fl
     for test, shares in ((1, (0.0, 0.1)), (2, (0.0, 0.5))):
         for share in shares:
             clockwork[0] += 1200.0
-            line.tell(test, "on", share)
+            line.show(test, "on", share)
     assert file.getvalue().splitlines() == [
         "test 1 of 2: on, 0%",
         "test 1 of 2: on, 10%, 3:00:00 to go",
