@@ -35,7 +35,7 @@ from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.models.detection.detector import build
 from hpcai.train.loop import Training
-from hpcai.workloads.weather.measure import assembled
+from hpcai.workloads.weather.measure import model_training
 
 CPU = torch.device("cpu")
 CASES = ("fasterrcnn8:96:16:2", "fasterrcnn8:96:16:1", "fasterrcnn18:192:4:2")
@@ -114,7 +114,7 @@ class Match:
         told = (self.data.shape, self.data.classes, self.data.mean, self.data.std, 1.0, "0" * 64)
         group = split(MPI.COMM_SELF, 1, 1, "row")
         assert group is not None
-        return assembled(self.case, 1, group, CPU, Weather("repeated", "memory", *told, *parts), self.graph)
+        return model_training(self.case, group, CPU, Weather("repeated", "memory", *told, *parts), self.graph)
 
     def _script(self) -> Iterator[int]:
         for _ in range(1 + self.rounds):  # the first round does not count

@@ -28,13 +28,13 @@ def networks_of(name: str, pixels: int) -> dict[str, Any]:
     from hpcai import networks
     from hpcai.models.fused_layers import fuse
     from hpcai.models.module import build
-    from hpcai.train.providers import take_over
+    from hpcai.train.providers import use_custom
 
     graph = networks.build(name, (pixels, pixels), 3, 1000)
     vendor = build(graph, 1).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     at_once, after = deepcopy(vendor), deepcopy(vendor)
-    take_over(at_once)
-    take_over(after)
+    use_custom(at_once)
+    use_custom(after)
     after.steps = list(after.as_planned)
     fuse(after)  # knows of no convolution that could wait
     return {"vendor": vendor, "one after the other": after, "at once": at_once}

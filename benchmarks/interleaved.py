@@ -104,7 +104,7 @@ def built(network: str, pixels: int, batch: int, steps: int) -> Training:
     ]
     dataset = Dataset("random", "memory", shape, CLASSES[network], half, half, 1.0, "0" * 64, *halves)
     graph = networks.for_data(case.settings, shape, CLASSES[network])
-    training = assembly.assembled(case, 1, group, CPU, dataset, graph)
+    training = assembly.model_training(case, group, CPU, dataset, graph)
     # the bootstrap of a pair has as many draws as there are samples; alone it is the whole set
     assert training.shard.steps == steps
     return training
@@ -180,7 +180,7 @@ def harness_share(training: Training, clock: Callable[[], float]) -> tuple[float
     counting.watch(Executed, "end_backward")
     loading.watch(Loader, "_load")
     for name in ("before", "after"):
-        audit.watch(training.proof, name)
+        audit.watch(training.replay, name)
     training.run(Phases(CPU), Shutdown(MPI.COMM_SELF, 0.0))
     for (owner, name), genuine in originals.items():
         setattr(owner, name, genuine)

@@ -37,12 +37,12 @@ from hpcai.search.child_builder import FRESH, ChildBuilder  # noqa: E402
 from hpcai.search.messages import RecordedTrial  # noqa: E402
 from hpcai.search.recorded_trials import read_recorded_trials  # noqa: E402
 from hpcai.search.trial_plan import TrialPlan  # noqa: E402
-from hpcai.train.callback import Guide  # noqa: E402
+from hpcai.train.callback import TrainingCallback  # noqa: E402
 from hpcai.train.state import Progress  # noqa: E402
-from hpcai.training.assembly import assembled_trial  # noqa: E402
+from hpcai.training.assembly import trial_training  # noqa: E402
 
 
-class Until(Guide):
+class Until(TrainingCallback):
     """Ends with an epoch."""
 
     def __init__(self, epochs: int) -> None:
@@ -97,10 +97,10 @@ class Plain:
     def _seconds(self, plan: TrialPlan) -> float:
         builder = ChildBuilder(self._initial, Path(), 1, FRESH, torch.empty(0))
         child = builder.build(plan, False)
-        training = assembled_trial(self._case, 1, self._group, self._device, self._dataset, plan, child)
+        training = trial_training(self._case, self._group, self._device, self._dataset, plan, child)
         training.warm_up()
         phases = Phases(self._device)
-        training.run(phases, Shutdown(MPI.COMM_SELF, 0.0), guide=Until(plan.epochs))
+        training.run(phases, Shutdown(MPI.COMM_SELF, 0.0), callback=Until(plan.epochs))
         return float(phases.seconds["training"] / training.state.progress.steps)
 
 

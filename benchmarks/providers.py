@@ -52,13 +52,13 @@ def seconds(training: Any, module: Any, batch: Any, optimiser: Any, steps: int) 
 
 def measure(case: str, rounds: int) -> None:
     """Print the ratios of a case, and how much of the network auto has given to our kernels."""
-    from hpcai.result import choice
     from interleaved import CPU, WORLD, built
 
     from hpcai.machine import device as devices
     from hpcai.preflight.kernel_choice import choose
+    from hpcai.result import choice
     from hpcai.train.optimisers import build_optimiser
-    from hpcai.train.providers import take_over
+    from hpcai.train.providers import use_custom
 
     network, *sizes = case.split(":")
     pixels, size, threads = map(int, sizes)
@@ -67,8 +67,8 @@ def measure(case: str, rounds: int) -> None:
     found = choose(training, WORLD, CPU)
     module: Any = training.state.module
     modules = {"vendor": module.train(), "custom": deepcopy(module), "auto": deepcopy(module)}
-    take_over(modules["custom"])
-    take_over(modules["auto"], found.choice)
+    use_custom(modules["custom"])
+    use_custom(modules["auto"], found.choice)
     ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
     rule, rate = training.recipe.rule, training.recipe.peak_rate
     players = {name: (each, (x, y), build_optimiser(rule, each, rate)) for name, each in modules.items()}

@@ -60,7 +60,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
             break
         if used is not None and measured is not None and not isinstance(measured, Stopped):
             recorder.enter(case, Measured(measured, used, seen))
-        memory.give_back()  # a model is part of cycles; its memory must be free before the next one's
+        memory.release_unused()  # a model is part of cycles; its memory must be free before the next one's
     shutdown.close()
     return broadcast(world.comm, recorder.close())
 

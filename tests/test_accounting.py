@@ -11,7 +11,7 @@ from tiny import SEED
 from hpcai.comm.grid import Coordinates, Group, split
 from hpcai.data.bootstrap import Sampler, sampler
 from hpcai.data.order import EpochOrder, Shard, training_indices
-from hpcai.train.accounting import Account
+from hpcai.train.accounting import SampleAccount
 
 Batches = list[np.ndarray]
 EPOCH = 3
@@ -30,7 +30,7 @@ def epoch(draws: Sampler, rank: int, ranks: int, batch: int, start: int = 0, num
 
 def differs(group: Group, draws: Sampler, batch: int, delivered: Batches, start: int = 0) -> bool:
     """The verdict on what was delivered to the group."""
-    account = Account(draws, group, batch, lambda number: EpochOrder(draws.size, SEED, number))
+    account = SampleAccount(draws, group, batch, lambda number: EpochOrder(draws.size, SEED, number))
     for _ in range(2):  # what was noted before an epoch begins does not count
         account.begin()
         for indices in delivered:
@@ -96,7 +96,7 @@ def test_another_epoch_is_found_where_samples_are_left_out(kind: str) -> None:
 
 
 def test_an_account_costs_no_more_memory_than_its_indices() -> None:
-    account = Account(drawing("whole", 10_000), world(), 32, lambda number: EpochOrder(10_000, SEED, number))
+    account = SampleAccount(drawing("whole", 10_000), world(), 32, lambda number: EpochOrder(10_000, SEED, number))
     before = account._delivered.ctypes.data
     for _ in range(400):
         account.note(np.arange(32))

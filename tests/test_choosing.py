@@ -23,7 +23,7 @@ from hpcai.preflight.kernel_choice import Chosen, choose
 from hpcai.preflight.layer_products import products as products_of
 from hpcai.preflight.layer_sites import survey
 from hpcai.train.loop import Training
-from hpcai.train.providers import Choice, give_back, take_over
+from hpcai.train.providers import Choice, use_custom, use_vendor
 
 NAP = 0.03  # seconds, far more than a layer takes
 
@@ -31,7 +31,7 @@ NAP = 0.03  # seconds, far more than a layer takes
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rounds; the first of them compiles."""
-    monkeypatch.setattr(kernel_choice, "MOST", 3)
+    monkeypatch.setattr(kernel_choice, "MAX_ROUNDS", 3)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def test_where_ours_are_slow_nothing_is_ours_and_no_layer_is_touched(monkeypatch
         found = chosen(trained)
     assert ours(found) == [set()] * 4 and not any(found.products.values())
     module: Any = trained.state.module
-    take_over(module, found.choice)
+    use_custom(module, found.choice)
     assert not any("forward" in vars(part) for part in module.modules())
     assert module.steps == list(module.as_planned) or found.choice.normalisations
 
@@ -151,7 +151,7 @@ def test_all_ranks_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def module_of(choice: Choice | None = None) -> Any:
     module = training(group_alone()).state.module
-    take_over(module, choice)  # type: ignore[arg-type]
+    use_custom(module, choice)  # type: ignore[arg-type]
     return module
 
 
@@ -167,7 +167,7 @@ def test_only_what_is_chosen_is_ours_for_inputs_of_that_size(monkeypatch: pytest
     functions = [getattr(function, "func", None) for _, function, *_ in module.steps]
     normalised = [function for function in functions if function is fused_layers._normalised]
     assert len(normalised) == 1
-    give_back(module)
+    use_vendor(module)
     assert module.steps == list(module.as_planned)
     module(torch.randn(3, 2, 6, 7)).sum().backward()
     assert len(made) == 1

@@ -10,7 +10,7 @@ from drawn_detections import CLASSES, Drawn, drawn
 
 from hpcai.detections import MOST, coco_evaluation
 from hpcai.detections.boxes import areas, iou
-from hpcai.detections.coco_evaluation import Judged, average_precision, matched, mean_average_precision
+from hpcai.detections.coco_evaluation import Matches, average_precision, matched, mean_average_precision
 
 NOTHING = np.empty((0, 6), np.float32)
 
@@ -19,7 +19,7 @@ def averages(made: Drawn, overlap: float, classes: int = CLASSES) -> Any:
     return average_precision(judged(made, overlap, classes))
 
 
-def judged(made: Drawn, overlap: float = 0.5, classes: int = CLASSES) -> Judged:
+def judged(made: Drawn, overlap: float = 0.5, classes: int = CLASSES) -> Matches:
     return matched(range(len(made.truths)), made.detections, made.truths, overlap, classes)
 
 
@@ -146,7 +146,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
     whole = judged(drawn(3, 30))
     random = np.random.default_rng(1)
     for _ in range(5):
-        shuffled = Judged(random.permutation(whole.rows), whole.truths)
+        shuffled = Matches(random.permutation(whole.rows), whole.truths)
         assert np.array_equal(average_precision(shuffled), average_precision(whole))
 
 

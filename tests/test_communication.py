@@ -127,7 +127,7 @@ def test_exposed_is_what_lies_between_the_last_bucket_and_the_end(monkeypatch: p
 
     readings = iter([1.0, 2.0, 5.0, 10.0, 10.5])
     monkeypatch.setattr(communication, "now", lambda: next(readings))
-    exposed = communication.HostExposed()
+    exposed = communication.HostExposedTimer()
     exposed.begin()
     exposed.begin()
     exposed.end()
@@ -140,10 +140,10 @@ def test_exposed_is_what_lies_between_the_last_bucket_and_the_end(monkeypatch: p
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS EXPOSED COMMUNICATION NOT TIMED")
 def test_exposed_on_a_gpu_is_timed_by_its_own_events() -> None:
-    from hpcai.train.communication import CudaExposed
+    from hpcai.train.communication import CudaExposedTimer
 
     device = torch.device("cuda", torch.cuda.current_device())
-    exposed, x = CudaExposed(device), torch.ones(1 << 20, device=device)
+    exposed, x = CudaExposedTimer(device), torch.ones(1 << 20, device=device)
     for _ in range(5):
         exposed.begin()
         for _ in range(50):

@@ -5,11 +5,11 @@ import pytest
 from drawn_detections import CLASSES, Drawn, drawn
 from mpi4py import MPI
 
-from hpcai.detections.coco_evaluation import ROW, Judged, average_precision, matched
+from hpcai.detections.coco_evaluation import ROW, Matches, average_precision, matched
 from hpcai.train.detection_quality import Quality, quality
 
 
-def judged(made: Drawn, frames: list[int]) -> Judged:
+def judged(made: Drawn, frames: list[int]) -> Matches:
     """Some frames of a set."""
     return matched(frames, [made.detections[k] for k in frames], [made.truths[k] for k in frames], 0.5, CLASSES)
 
@@ -40,6 +40,6 @@ def test_what_a_rank_leaves_out_is_missed() -> None:
 
 
 def test_classes_without_true_boxes_have_no_number() -> None:
-    found = quality(Judged(np.empty(0, ROW), np.array([3, 0])), MPI.COMM_SELF)
+    found = quality(Matches(np.empty(0, ROW), np.array([3, 0])), MPI.COMM_SELF)
     assert found == Quality((0.0, None), 0.0, (3, 0))
-    assert quality(Judged(np.empty(0, ROW), np.array([0, 0])), MPI.COMM_SELF) == Quality((None, None), None, (0, 0))
+    assert quality(Matches(np.empty(0, ROW), np.array([0, 0])), MPI.COMM_SELF) == Quality((None, None), None, (0, 0))

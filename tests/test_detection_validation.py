@@ -12,11 +12,11 @@ from tiny import alone, repeating
 from hpcai.comm.grid import Group, split
 from hpcai.data.order import ValidationShard
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
-from hpcai.train.detection_validation import blown
-from hpcai.train.validation import Tally
+from hpcai.train.detection_validation import not_finite
+from hpcai.train.validation import ValidationResult
 
 
-def judged(frames: Numbered, model: Answers, group: Group, batch: int = 4, rank: int | None = None) -> Tally:
+def judged(frames: Numbered, model: Answers, group: Group, batch: int = 4, rank: int | None = None) -> ValidationResult:
     member = group.coordinates.member if rank is None else rank
     shard = ValidationShard(len(frames.truths), member, group.degree, batch)
     return frames.validation(shard).run(model, group)
@@ -36,7 +36,7 @@ def test_groups_of_any_size_find_the_precision_of_all_frames() -> None:
                 model = Answers(answers).train()
                 found = judged(half, model, group)
                 precision = tuple(half.precision(answers))
-                expected = Tally(frames, expected_fingerprint(frames), 0, average_precision=precision)
+                expected = ValidationResult(frames, expected_fingerprint(frames), 0, average_precision=precision)
                 assert found == expected, (degree, frames)
                 assert model.training and sorted(group.model.allreduce(half.read)) == list(range(frames))
                 group.free()
@@ -63,15 +63,15 @@ def test_frames_judged_twice_are_counted() -> None:
 def test_what_is_no_number_is_counted() -> None:
     half = Numbered(0, 9)
     model = Answers(half.answers(0))
-    assert judged(half, model, alone()).blown == 0
+    assert judged(half, model, alone()).not_finite == 0
     model.tables[0][:, 99] = torch.tensor([np.nan, np.inf, 0, 0, np.nan, -1])  # of rows that are not used
-    assert judged(half, model, alone()).blown == 0
+    assert judged(half, model, alone()).not_finite == 0
     model.tables[0][3, 0, :2], model.tables[0][3, 0, 5] = torch.tensor([np.nan, -np.inf]), 1
-    assert judged(half, model, alone()).blown == 2
+    assert judged(half, model, alone()).not_finite == 2
     with torch.no_grad():
         model.weight[1] = np.nan
-    assert judged(half, model, alone()).blown == 3
-    assert blown(model, np.zeros((0, 100, 6), np.float32)) == 1
+    assert judged(half, model, alone()).not_finite == 3
+    assert not_finite(model, np.zeros((0, 100, 6), np.float32)) == 1
 
 
 def test_a_detector_without_weights_that_are_numbers_finds_nothing_and_has_diverged() -> None:
@@ -79,7 +79,7 @@ def test_a_detector_without_weights_that_are_numbers_finds_nothing_and_has_diver
     model = Answers([rows[:0] for rows in half.answers(0)])
     model.weight.data.fill_(np.inf)
     found = judged(half, model, alone())
-    assert found.blown == 1 and {*found.average_precision} <= {0.0, None}
+    assert found.not_finite == 1 and {*found.average_precision} <= {0.0, None}
 
 
 def test_it_stops_between_batches_when_it_is_told_to() -> None:

@@ -60,13 +60,13 @@ def ensemble(
 
 
 @pytest.mark.parallel(4)
-@pytest.mark.parametrize("room", [detector_ensemble.ROOM, 1, 3 * 2400 * 4])
+@pytest.mark.parametrize("room", [detector_ensemble.MAX_BYTES, 1, 3 * 2400 * 4])
 def test_any_grid_finds_what_one_finds_who_has_everything(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where no more than a frame of all models, or some, are sent at a time."""
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    monkeypatch.setattr(detector_ensemble, "ROOM", room)
+    monkeypatch.setattr(detector_ensemble, "MAX_BYTES", room)
     shapes = [(p, q) for p in range(1, world.size + 1) for q in range(1, world.size // p + 1)]
     for turn, (groups, degree) in enumerate(shapes):
         kind, mapping = ("multinomial", "poisson")[turn % 2], ("row", "column")[turn // 2 % 2]

@@ -61,7 +61,7 @@ def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     memory.keep_freed()
     measure.run(Case(1, "comm", settings(1, 2, 1024)), world, CPU, lambda text, share: None, shutdown)
     largest = 2**24
-    memory.give_back()
+    memory.release_unused()
     before = memory.resident()
     measure.run(Case(1, "comm", settings(1, 2, largest)), world, CPU, lambda text, share: None, shutdown)
     planned = sum(comm_memory(settings(1, 2, largest), HOST).values())

@@ -103,7 +103,7 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
         if not memory.reset_peak():
             pytest.skip("NO PEAK OF MEMORY TO BEGIN ANEW: PLANS NOT HELD AGAINST IT")
         for case in (case_of("33", "resnet8", batch=2), case_of("resnet8", batch=128), case_of("1600")):
-            memory.give_back()
+            memory.release_unused()
             memory.reset_peak()
             base = memory.resident()
             measure.run(case, world, cpu, lambda *words: None, shutdown)

@@ -63,7 +63,7 @@ def test_of_a_run_that_is_to_end_nothing_is_written(
 
     trained = detecting(alone(), 8)
     found = part(drawn(1, 3), [0, 1, 2])
-    monkeypatch.setattr(measure.detector_ensemble, "judge", lambda *_: ({"validation_miscounted": 0}, found))
+    monkeypatch.setattr(measure.detector_ensemble, "evaluate", lambda *_: ({"validation_miscounted": 0}, found))
     monkeypatch.setattr(measure, "_loading", lambda *_: {})
     trained.validation.shard = type("Shard", (), {"n": 3})()
     measure.Finding(tmp_path, 4).judge(trained, alone(), shutdown)

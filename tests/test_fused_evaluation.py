@@ -16,7 +16,7 @@ from hpcai.models import fused_layers
 from hpcai.models.module import Network, build
 from hpcai.networks.layers import BatchNorm, Conv
 from hpcai.preflight.layer_sites import survey
-from hpcai.train.providers import Choice, give_back, take_over
+from hpcai.train.providers import Choice, use_custom, use_vendor
 
 SIZE = (20, 20)
 
@@ -58,16 +58,16 @@ def convolutions(of: Network) -> int:
 def test_evaluation_computes_all_convolutions_with_what_follows(name: str, made: list[Shape]) -> None:
     own = network(name, torch.float64)
     right = own(images(torch.float64))
-    take_over(own)
+    use_custom(own)
     torch.testing.assert_close(own(images(torch.float64)), right)
     assert len(made) == convolutions(own) > 12
-    give_back(own)
+    use_vendor(own)
     assert torch.equal(own(images(torch.float64)), right) and len(made) == convolutions(own)
 
 
 def test_with_gradients_or_in_training_they_are_computed_one_after_the_other(made: list[Shape]) -> None:
     own = network()
-    take_over(own)
+    use_custom(own)
     own(images()).sum().backward()
     with torch.inference_mode():
         own.train()(images())
@@ -76,7 +76,7 @@ def test_with_gradients_or_in_training_they_are_computed_one_after_the_other(mad
 
 def test_a_deep_copy_computes_with_its_own_layers(made: list[Shape]) -> None:
     own = network()
-    take_over(own)
+    use_custom(own)
     copy = deepcopy(own)
     with torch.inference_mode():
         for each in copy.parameters():
@@ -91,7 +91,7 @@ def test_only_convolutions_that_are_ours_wait(mine: tuple[str, ...], made: list[
     right = own(images())
     places = survey(own, lambda: own(images()))
     products: Any = {name: {size: mine} for name, size in places.products}
-    take_over(own, Choice(products, [step.layer.name for step in own.plan]))
+    use_custom(own, Choice(products, [step.layer.name for step in own.plan]))
     with torch.inference_mode():
         torch.testing.assert_close(own(images()), right, rtol=1e-4, atol=1e-4)
     assert len(made) == (convolutions(own) if mine == DIRECTIONS else 0)
@@ -100,7 +100,7 @@ def test_only_convolutions_that_are_ours_wait(mine: tuple[str, ...], made: list[
 def test_batch_norms_that_are_the_vendors_are_not_waited_for(made: list[Shape]) -> None:
     own = network()
     products: Any = {name: {size: DIRECTIONS} for name, size in survey(own, lambda: own(images())).products}
-    take_over(own, Choice(products, ()))
+    use_custom(own, Choice(products, ()))
     with torch.inference_mode():
         own(images())
     assert made == []

@@ -15,7 +15,7 @@ from hpcai.models.fused_layers import fuse
 from hpcai.models.module import Network, build
 from hpcai.networks.execution_plan import execution_plan, fused_groups
 from hpcai.networks.layers import Add, BatchNorm, Conv, Relu
-from hpcai.train.providers import take_over
+from hpcai.train.providers import use_custom
 
 GRAPHS = {name: networks.build(name, (20, 20), 3, 10) for name in ("resnet14", "resnet18", "resnet50")}
 
@@ -35,7 +35,7 @@ def gradients(network: nn.Module, x: Tensor) -> list[Tensor]:
     return [loss, *torch.autograd.grad(loss, list(network.parameters()))]
 
 
-@pytest.mark.parametrize("take", [fuse, take_over], ids=["fused", "all ours"])
+@pytest.mark.parametrize("take", [fuse, use_custom], ids=["fused", "all ours"])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_step_is_the_same(name: str, take: Any) -> None:
     plain, other = pair(name)
@@ -49,7 +49,7 @@ def test_a_step_is_the_same(name: str, take: Any) -> None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_judging_is_the_same_with_gradients_and_without(name: str) -> None:
     plain, other = pair(name)
-    take_over(other)
+    use_custom(other)
     for network in (plain, other):
         gradients(network, images())  # statistics that are not the first ones
         network.eval()
@@ -71,7 +71,7 @@ def copied(network: Network, x: Tensor) -> list[Any]:
     return [size for size in sizes if len(size) == 4 and size[0] == len(x)]
 
 
-@pytest.mark.parametrize("take", [fuse, take_over], ids=["fused", "all ours"])
+@pytest.mark.parametrize("take", [fuse, use_custom], ids=["fused", "all ours"])
 def test_the_channels_stay_last_throughout_a_step(take: Any) -> None:
     """No picture is copied, hence none turned; one whose channels come first is seen."""
     _, network = pair("resnet18", torch.float32)
@@ -86,7 +86,7 @@ def test_the_channels_stay_last_throughout_a_step(take: Any) -> None:
 
 def test_a_deep_copy_computes_with_its_own_layers() -> None:
     _, other = pair("resnet14")
-    take_over(other)
+    use_custom(other)
     copy = deepcopy(other)
     for parameter in copy.parameters():
         nn.init.zeros_(parameter)

@@ -122,7 +122,7 @@ def test_a_reduction_that_sums_wrongly_is_found_before_the_clock_and_by_the_repl
     from hpcai.results.checks import TERM_LOST
 
     made, wrong = trained("halves", fault=True)
-    found = made.proof.findings
+    found = made.replay.findings
     if made.group.degree > 1:
         assert wrong == 300
         assert found.deviation[0] > 3 and found.lost[0] > 3 * TERM_LOST

@@ -63,4 +63,4 @@ def test_files_that_values_name_are_there(
     parse(text, [option], check_dataset=asked.append)
     monkeypatch.setenv("HOME", str(tmp_path))
     case = parse(text, [f"{name}=file:~/own.py"], check_dataset=asked.append).cases(2)[0]
-    assert f"{tmp_path}/own.py" in (case.own_kernels, case.recording) and len(asked) == 3
+    assert f"{tmp_path}/own.py" in (case.kernels_file, case.recording) and len(asked) == 3

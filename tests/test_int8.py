@@ -25,7 +25,7 @@ from hpcai.report.roofline import notes
 from hpcai.results.alterations import changed
 from hpcai.results.measured import Before, Measured
 from hpcai.train import precision, quantised
-from hpcai.train.providers import give_back, take_over
+from hpcai.train.providers import use_custom, use_vendor
 from hpcai.workloads.ensemble import checks
 from hpcai.workloads.kernels import checks as tables
 
@@ -56,12 +56,12 @@ def test_kernels_custom_changes_whose_gradients_and_nothing_forward() -> None:
     module = build(networks.build("resnet8", (20, 20), 3, 10), 1)
     precision.apply("int8", module, CPU)
     vendors = gradients(module)
-    take_over(module)
+    use_custom(module)
     assert all(map(quantised.is_quantised, layers(module)))
     assert {part.forward.args[1] for part in layers(module)} == {frozenset({"forward", *quantised_directions()})}
     for own, right in zip(gradients(module), vendors, strict=True):
         torch.testing.assert_close(own, right, rtol=0.1, atol=0.05)
-    give_back(module)
+    use_vendor(module)
     assert {part.forward.args[1] for part in layers(module)} == {frozenset()}
     assert torch.equal(gradients(module)[0], vendors[0])
 

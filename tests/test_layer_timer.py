@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from hpcai.train.layer_timer import BACKWARD, FORWARD, Laps
+from hpcai.train.layer_timer import BACKWARD, FORWARD, LayerTimer
 
 CPU = torch.device("cpu")
 NAP = 0.08  # seconds, far more than waking up takes beside other work
@@ -37,52 +37,52 @@ def named(name: str) -> Any:
     return lambda *inputs: name
 
 
-def naps(laps: Laps) -> dict[Any, int]:
-    return {where: int(seconds / NAP) for where, seconds in laps.seconds().items()}
+def naps(timer: LayerTimer) -> dict[Any, int]:
+    return {where: int(seconds / NAP) for where, seconds in timer.seconds().items()}
 
 
 def test_each_part_gets_its_own_passes() -> None:
-    laps, x = Laps(CPU), torch.ones(3, requires_grad=True)
-    y = laps.timed(named("one"), slow(1, 3), x)
+    timer, x = LayerTimer(CPU), torch.ones(3, requires_grad=True)
+    y = timer.timed(named("one"), slow(1, 3), x)
     y = slow(5, 5)(y)  # nobody's
-    y = laps.timed(named("other"), slow(2, 0), y)
-    y = laps.timed(named("one"), slow(1, 1), y)
+    y = timer.timed(named("other"), slow(2, 0), y)
+    y = timer.timed(named("one"), slow(1, 1), y)
     y.sum().backward()
-    assert naps(laps) == {(FORWARD, "one"): 2, (BACKWARD, "one"): 4, (FORWARD, "other"): 2, (BACKWARD, "other"): 0}
-    assert laps.seconds() == {}
+    assert naps(timer) == {(FORWARD, "one"): 2, (BACKWARD, "one"): 4, (FORWARD, "other"): 2, (BACKWARD, "other"): 0}
+    assert timer.seconds() == {}
 
 
 def test_what_else_reads_an_input_is_not_the_parts() -> None:
     """A sum written over one of its inputs, as networks have it: only the sum's own node is timed."""
-    laps, x = Laps(CPU), torch.ones(3, requires_grad=True)
+    timer, x = LayerTimer(CPU), torch.ones(3, requires_grad=True)
     branch, shortcut = slow(0, 2)(x), slow(0, 3)(x)
-    y = laps.timed(named("sum"), lambda one, two: one.add_(two), branch, shortcut)
-    y = laps.timed(named("after"), torch.relu_, y)
+    y = timer.timed(named("sum"), lambda one, two: one.add_(two), branch, shortcut)
+    y = timer.timed(named("after"), torch.relu_, y)
     (y.sum() + shortcut.sum()).backward()
-    assert set(naps(laps).values()) == {0}
+    assert set(naps(timer).values()) == {0}
 
 
 def test_a_part_of_several_nodes_is_timed_whole() -> None:
-    laps, x = Laps(CPU), torch.ones(3, requires_grad=True)
-    laps.timed(named("part"), lambda x: slow(0, 1)(slow(0, 2)(x)) + slow(0, 3)(x), x).sum().backward()
-    assert naps(laps)[BACKWARD, "part"] == 6
+    timer, x = LayerTimer(CPU), torch.ones(3, requires_grad=True)
+    timer.timed(named("part"), lambda x: slow(0, 1)(slow(0, 2)(x)) + slow(0, 3)(x), x).sum().backward()
+    assert naps(timer)[BACKWARD, "part"] == 6
 
 
 def test_gradients_are_the_same() -> None:
-    laps, layer = Laps(CPU), torch.nn.Linear(4, 3)
+    timer, layer = LayerTimer(CPU), torch.nn.Linear(4, 3)
     x = torch.randn(2, 4, requires_grad=True)
     right = torch.autograd.grad(layer(x).square().sum(), [x, *layer.parameters()])
-    y = laps.timed(named("layer"), layer, x)
+    y = timer.timed(named("layer"), layer, x)
     for own, other in zip(torch.autograd.grad(y.square().sum(), [x, *layer.parameters()]), right, strict=True):
         assert torch.equal(own, other)
-    assert set(laps.seconds()) == {(FORWARD, "layer"), (BACKWARD, "layer")}
+    assert set(timer.seconds()) == {(FORWARD, "layer"), (BACKWARD, "layer")}
 
 
 def test_events_of_a_gpu() -> None:
     if not torch.cuda.is_available():
         pytest.skip("NO GPU: parts of a step were not timed by events")
     device = torch.device("cuda")
-    laps, x = Laps(device), torch.randn(1024, 1024, device=device, requires_grad=True)
-    laps.timed(named("product"), lambda x: x @ x, x).sum().backward()
+    timer, x = LayerTimer(device), torch.randn(1024, 1024, device=device, requires_grad=True)
+    timer.timed(named("product"), lambda x: x @ x, x).sum().backward()
     torch.cuda.synchronize()
-    assert all(0 < seconds < 1 for seconds in laps.seconds().values())
+    assert all(0 < seconds < 1 for seconds in timer.seconds().values())

@@ -128,7 +128,7 @@ if not memory.reset_peak():
     raise SystemExit("NO clear_refs")
 before = memory.peak()
 used()
-memory.give_back()
+memory.release_unused()
 print(before, memory.peak(), memory.resident(), memory.reset_peak(), memory.peak())
 """
 
@@ -158,7 +158,7 @@ step()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 step()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-memory.give_back()
+memory.release_unused()
 print(memory.resident())
 """
 

@@ -20,9 +20,9 @@ class Unjudged:
         """Nothing has a shape."""
 
     def run(self, module: Any, group: Any, stop: Any = None) -> Any:
-        from hpcai.train.validation import Tally
+        from hpcai.train.validation import ValidationResult
 
-        return Tally(0, 0, 0)
+        return ValidationResult(0, 0, 0)
 
 
 def detecting(group: "Group", frames: int = FRAMES) -> "Training":
@@ -32,7 +32,7 @@ def detecting(group: "Group", frames: int = FRAMES) -> "Training":
 
     from hpcai.data.bootstrap import Whole
     from hpcai.data.order import Shard
-    from hpcai.train.execution import executed_as
+    from hpcai.train.execution import build_execution
     from hpcai.train.loop import Training
     from hpcai.train.objective import Detection
     from hpcai.train.state import training_state
@@ -44,7 +44,7 @@ def detecting(group: "Group", frames: int = FRAMES) -> "Training":
     state = training_state(module, recipe, "fp32", CPU)
     shard = Shard(frames, group.coordinates.member, group.degree, BATCH)
     loader: Any = Fields(x, targets)
-    execution = executed_as("off", module, group, CPU, communication(group))
+    execution = build_execution("off", module, group, CPU, communication(group))
     judged: Any = Unjudged()
     return Training(
         state, execution, recipe, Whole(frames), shard, loader, judged, group, SEED, objective=Detection(SEED, 0)
@@ -69,8 +69,8 @@ def test_a_detector_trains_by_the_loop_and_its_audited_steps_repeat() -> None:
     first, second = detecting(alone()), detecting(alone())
     run(first), run(second)
     assert bits(first.state.snapshot()) == bits(second.state.snapshot())
-    found = first.proof.findings
-    assert found.audited == 2 and found.deviation[0] < 0.5 and found.lost[0] < 0.1
+    found = first.replay.findings
+    assert found.replayed == 2 and found.deviation[0] < 0.5 and found.lost[0] < 0.1
     assert (found.wrong_epochs, found.changed) == (0, 0)
     progress, each = first.state.progress, count(GRAPH, "model").total
     assert progress.samples == 2 * FRAMES and progress.operations == 2 * FRAMES * each
@@ -93,7 +93,7 @@ def test_an_audit_finds_another_objective(fault: Any) -> None:
     training = detecting(alone())
     fault(training)
     run(training)
-    found = training.proof.findings
+    found = training.replay.findings
     assert max(found.deviation[0], found.lost[0] / 0.25) > 1
 
 
@@ -135,6 +135,6 @@ def test_ranks_of_a_group_train_one_detector_even_where_one_has_no_boxes() -> No
         run(training)
         average_statistics(training.state.module, group)
         assert not differs_from_leader(training.state.module, group)
-    found = training.proof.findings
-    assert found.audited == 2 and found.deviation[0] < 0.5 and found.changed == 0
+    found = training.replay.findings
+    assert found.replayed == 2 and found.deviation[0] < 0.5 and found.changed == 0
     assert training.state.progress.samples == 2 * FRAMES

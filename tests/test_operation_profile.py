@@ -27,8 +27,8 @@ from hpcai.train.profiler import profiler
 Event = Any
 QUIETLY = """
 from tiny import alone, training
-from hpcai.train.operation_profile import operation_seconds
-assert sum(operation_seconds(training(alone()), True).values()) > 0
+from hpcai.train.operation_profile import operator_seconds
+assert sum(operator_seconds(training(alone()), True).values()) > 0
 """
 
 
@@ -52,9 +52,9 @@ def unclassified(events: list[Event]) -> set[str]:
 
 def of_network(name: str, side: int) -> Training:
     """A training of a real network on a few pictures without meaning."""
-    noise = np.random.default_rng(3).integers(0, 256, (8, 3, side, side))
+    rounding_allowance = np.random.default_rng(3).integers(0, 256, (8, 3, side, side))
     trained = training(alone(), samples=8, graph=build(name, (side, side), 3, LABELS), batch=4)
-    trained.loader = loader(ArraySplit(noise.astype(np.uint8), np.arange(8) % LABELS), 4)
+    trained.loader = loader(ArraySplit(rounding_allowance.astype(np.uint8), np.arange(8) % LABELS), 4)
     trained.loader._scale, trained.loader._shift = (torch.full((3,), value) for value in (1 / 128, -1.0))
     return trained
 
@@ -63,7 +63,7 @@ def test_every_operator_of_the_networks_has_its_class(monkeypatch: pytest.Monkey
     """The tiny network, one for small images, and one with the larger stem and its pooling."""
     for trained in (training(alone()), of_network("resnet8", 12), of_network("resnet18", 32)):
         with monkeypatch.context() as patch, events_noted(patch) as events:
-            seconds = operation_profile.operation_seconds(trained, True)
+            seconds = operation_profile.operator_seconds(trained, True)
         names = {event.key for event in events}
         assert {"aten::convolution_backward", "aten::native_batch_norm", "aten::addmm", "AddmmBackward0"} <= names
         assert not unclassified(events)
@@ -99,7 +99,7 @@ def test_a_group_profiles_on_one_rank_and_none_notices(monkeypatch: pytest.Monke
         trained.warm_up()
         before = bits(trained.state.snapshot())
         exposed = trained.state.progress.exposed_seconds
-        seconds = operation_profile.operation_seconds(trained, group.leader)
+        seconds = operation_profile.operator_seconds(trained, group.leader)
         assert bits(trained.state.snapshot()) == before
         assert trained.state.progress.exposed_seconds == exposed
         assert (sum(seconds.values()) > 0) == bool(events) == group.leader
@@ -165,7 +165,7 @@ def test_no_time_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch) -> No
     trained.warm_up()
     with events_noted(monkeypatch) as events:
         begin = now()
-        seconds = operation_profile.operation_seconds(trained, True)
+        seconds = operation_profile.operator_seconds(trained, True)
         wall = now() - begin
     assert tuple(seconds) == CLASSES
     assert sum(seconds.values()) == pytest.approx(sum(event.self_cpu_time_total for event in events) * 1e-6)
@@ -177,9 +177,9 @@ def test_no_time_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_takes_long_is_found_in_its_class() -> None:
     """Matrix products a thousand times those of the network, planted into its steps."""
     trained, a = training(alone()), torch.ones(400, 400)
-    plain = operation_profile.operation_seconds(trained, True)
+    plain = operation_profile.operator_seconds(trained, True)
     trained.state.module.register_forward_hook(lambda *_: [torch.mm(a, a) for _ in range(20)] and None)
-    heavy = operation_profile.operation_seconds(trained, True)
+    heavy = operation_profile.operator_seconds(trained, True)
     assert heavy["GEMM"] > 0.5 * sum(heavy.values())
     assert heavy["GEMM"] > 10 * plain["GEMM"]
 
@@ -190,18 +190,18 @@ def test_weights_and_what_follows_are_the_same_to_the_bit(records: bool) -> None
     watched, left_alone = training(alone()), training(alone())
     for trained in (watched, left_alone):
         trained.warm_up()
-    operation_profile.operation_seconds(watched, records)
+    operation_profile.operator_seconds(watched, records)
     assert bits(watched.state.snapshot()) == bits(left_alone.state.snapshot())
     for trained in (watched, left_alone):
         torch.manual_seed(6)
         trained.run(Phases(CPU), unending())
-    assert operation_profile.operation_seconds(watched, records).keys() == set(CLASSES)
+    assert operation_profile.operator_seconds(watched, records).keys() == set(CLASSES)
     assert bits(watched.state.snapshot()) == bits(left_alone.state.snapshot())
 
 
 def test_an_epoch_of_one_step_is_enough() -> None:
     assert training(alone(), samples=8).shard.steps == 1
-    assert sum(operation_profile.operation_seconds(training(alone(), samples=8), True).values()) > 0
+    assert sum(operation_profile.operator_seconds(training(alone(), samples=8), True).values()) > 0
 
 
 @pytest.mark.parametrize("way", ["layer by layer", "as one piece"])
@@ -211,7 +211,7 @@ def test_operators_are_seen_whatever_the_network_is_compiled_to(way: str) -> Non
     if way == "as one piece":
         execution.replica = lambda images: (pieces.append(images), torch.zeros(len(images), LABELS))[1]
     replica = execution.replica
-    assert operation_profile.operation_seconds(trained, True)["convolution"] > 0
+    assert operation_profile.operator_seconds(trained, True)["convolution"] > 0
     assert execution.replica is replica and not pieces
 
 

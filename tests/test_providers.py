@@ -48,13 +48,13 @@ def assembled(case: Case) -> Training:
     group = alone()
     if case.workload == "weather":
         fields = catalog.open_weather_for(case.data_settings)
-        return measure.assembled(case, group, CPU, fields, network(case, fields))
+        return measure.model_training(case, group, CPU, fields, network(case, fields))
     data = catalog.open_for(case.data_settings)
     graph = network(case, data)
     if case.workload == "nas":
         plan = TrialPlan(1, 0, 1, 0.0, None, (), (), Hyperparameters(batch=case["BATCH"], kernel=3), 1, 1)
-        return assembly.assembled_trial(case, group, CPU, data, plan, Child(graph, build(graph, 1).state_dict()))
-    return assembly.assembled(case, group, CPU, data, graph)
+        return assembly.trial_training(case, group, CPU, data, plan, Child(graph, build(graph, 1).state_dict()))
+    return assembly.model_training(case, group, CPU, data, graph)
 
 
 class Seen(TorchDispatchMode):
@@ -73,8 +73,8 @@ def products_of_torch(case: Case) -> set[str]:
     """What torch itself multiplies in a step, forward and backward, and in a validation."""
     made = assembled(case)
     with Seen() as seen:
-        made.practise([0])
-        made.validation.warm_up(made.execution.judged)
+        made.run_uncredited([0])
+        made.validation.warm_up(made.execution.eval_module)
     of_torch = {name.partition("::")[2].removesuffix("_") for name in seen.names if name.startswith("aten::")}
     return {name for name in of_torch if name in PRODUCTS or "convolution" in name}
 
@@ -110,14 +110,14 @@ def test_residuals_are_of_the_kernels_that_train(fault: Callable[[], Any], custo
 
 def custom() -> Training:
     made = training(alone())
-    providers.take_over(made.state.module)
+    providers.use_custom(made.state.module)
     return made
 
 
 def test_a_training_goes_on_from_its_state_bit_by_bit(tmp_path: Any) -> None:
     whole, first, second = custom(), custom(), custom()
     whole.run(Phases(CPU), unending())
-    first.practise([0, 1])
+    first.run_uncredited([0, 1])
     first.state.write(tmp_path / "state")
     second.state.read(tmp_path / "state")
     assert bits(second.state.snapshot()) == bits(first.state.snapshot())

@@ -13,7 +13,7 @@ from hpcai.results.checks import TERM_LOST
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.train.precision import LossScaler
-from hpcai.train.replay import Findings, noise
+from hpcai.train.replay import Findings, rounding_allowance
 
 Tensors = list[torch.Tensor]
 
@@ -22,8 +22,8 @@ def ran(trained: Training) -> Findings:
     """What was found in the whole training."""
     trained.warm_up()
     trained.run(Phases(CPU), unending())
-    trained.proof.check_weights()
-    return trained.proof.findings
+    trained.replay.check_weights()
+    return trained.replay.findings
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def ran(trained: Training) -> Findings:
 )
 def test_a_clean_training_is_far_within_the_limits(changes: dict[str, Any]) -> None:
     found = ran(training(alone(), epochs=6, **changes))
-    assert (found.audited, found.wrong_epochs, found.changed) == (6, 0, 0)
+    assert (found.replayed, found.wrong_epochs, found.changed) == (6, 0, 0)
     assert found.deviation[0] < 0.2
     assert found.lost[0] < 0.1 * TERM_LOST
     assert found.deviation[1].startswith("model 0, epoch ")
@@ -52,7 +52,7 @@ def test_a_clean_training_in_16_bits_is_as_far_within(precision: str, monkeypatc
     trained = training(alone(), samples=160, epochs=6, precision=precision)
     found = ran(trained)
     assert (trained.state.skipped_steps > 5) == (precision == "fp16")
-    assert (found.audited, found.wrong_epochs, found.changed) == (6, 0, 0)
+    assert (found.replayed, found.wrong_epochs, found.changed) == (6, 0, 0)
     assert found.deviation[0] < 0.2
     assert found.lost[0] < 0.2 * TERM_LOST
 
@@ -72,16 +72,16 @@ def test_a_step_is_left_out_if_and_only_if_it_overflows(monkeypatch: pytest.Monk
 
     scaler.check = check  # type: ignore[method-assign]
     trained.run(Phases(CPU), unending())
-    assert trained.proof.findings.deviation[0] > 3
+    assert trained.replay.findings.deviation[0] > 3
 
 
 def test_the_audit_leaves_no_trace_in_training_or_credit(monkeypatch: pytest.MonkeyPatch) -> None:
     audited, plain = training(alone()), training(alone())
     for name in ("begin", "close", "before", "after", "note"):
-        monkeypatch.setattr(plain.proof, name, lambda *_: None)
+        monkeypatch.setattr(plain.replay, name, lambda *_: None)
     for trained in (audited, plain):
         trained.run(Phases(CPU), unending())
-    assert (audited.proof.findings.audited, plain.proof.findings.audited) == (3, 0)
+    assert (audited.replay.findings.replayed, plain.replay.findings.replayed) == (3, 0)
     assert audited.state.progress.operations == plain.state.progress.operations
     states = [trained.state.module.state_dict() for trained in (audited, plain)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
@@ -102,7 +102,7 @@ def test_the_audit_leaves_no_trace_in_training_or_credit(monkeypatch: pytest.Mon
 def test_only_what_is_repeated_by_other_kernels_may_differ_by_more(
     precision: str, kernels: str, compiled: bool, share: float
 ) -> None:
-    assert noise(precision, kernels, compiled) == share
+    assert rounding_allowance(precision, kernels, compiled) == share
 
 
 def test_the_audited_steps_are_spread_over_the_epoch() -> None:
@@ -110,8 +110,8 @@ def test_the_audited_steps_are_spread_over_the_epoch() -> None:
     steps = []
     for epoch in range(100):
         trained.state.progress.epoch = epoch
-        trained.proof.begin()
-        steps.append(trained.proof.step)
+        trained.replay.begin()
+        steps.append(trained.replay.step)
     assert set(steps) == set(range(10))
     assert max(Counter(steps).values()) < 25
 
@@ -201,7 +201,7 @@ def test_a_faulty_step_is_far_outside_the_limits(fault: str) -> None:
     trained = training(alone(), samples=160, epochs=4)
     FAULTS[fault](trained)
     trained.run(Phases(CPU), unending())
-    found = trained.proof.findings
+    found = trained.replay.findings
     assert max(found.deviation[0], found.lost[0] / TERM_LOST) > 3
     assert (found.wrong_epochs, found.changed) == (0, 0)
 
@@ -229,7 +229,7 @@ def test_one_bit_that_flips_outside_of_steps_is_found(monkeypatch: pytest.Monkey
     trained.run(Phases(CPU), unending())
     if when == "after the last one":
         flipped(trained, bit)
-    assert trained.proof.measured().changed_ranks == (2 if when == "in a validation" else 1)
+    assert trained.replay.measured().changed_ranks == (2 if when == "in a validation" else 1)
 
 
 def test_one_bit_of_a_velocity_is_found() -> None:
@@ -237,7 +237,7 @@ def test_one_bit_of_a_velocity_is_found() -> None:
     trained.run(Phases(CPU), unending())
     parameter = trained.state.module.get_parameter("branch.weight")
     flipped(trained, 3, trained.state.optimiser.state[parameter]["momentum_buffer"])
-    assert trained.proof.measured().changed_ranks == 1
+    assert trained.replay.measured().changed_ranks == 1
 
 
 def test_a_running_statistic_that_changes_outside_of_steps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,4 +246,4 @@ def test_a_running_statistic_that_changes_outside_of_steps_is_found(monkeypatch:
     judge = trained.validation.run
     monkeypatch.setattr(trained.validation, "run", lambda *a: (mean.mul_(1.001), judge(*a))[1])
     trained.run(Phases(CPU), unending())
-    assert trained.proof.measured().changed_ranks == 2
+    assert trained.replay.measured().changed_ranks == 2

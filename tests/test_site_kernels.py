@@ -22,8 +22,8 @@ from hpcai.preflight import case_checks
 from hpcai.record.loading import result_of
 from hpcai.results.alterations import changed
 from hpcai.results.checks import GRADIENT, LOSS
-from hpcai.train import own
-from hpcai.training.groups import site_kernels
+from hpcai.train import site_kernels
+from hpcai.training.groups import agreed_site_kernels
 from hpcai.verification import verify
 
 RIGHT = ROOT / "contrib" / "site_kernels.py"
@@ -138,7 +138,7 @@ def product() -> Any:
 
 def test_they_compute_for_as_long_as_their_test_runs_and_no_longer(tmp_path: Path) -> None:
     (tmp_path / "ones.py").write_text("def multiply(a, b, result):\n    result.fill_(1.0)\n")
-    with own.in_use(case_of(tmp_path / "ones.py")):
+    with site_kernels.installed_for(case_of(tmp_path / "ones.py")):
         assert (product() == 1).all()
     assert (product() == 4).all()
 
@@ -148,7 +148,7 @@ def test_the_least_there_can_be_is_right(tmp_path: Path) -> None:
     (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "TUNING.md").read_text("utf-8"), re.DOTALL)
     (tmp_path / "least.py").write_text(shown)
     x, layer = torch.randn(7, 8), torch.nn.Linear(8, 3, bias=False)
-    with own.in_use(case_of(tmp_path / "least.py")):
+    with site_kernels.installed_for(case_of(tmp_path / "least.py")):
         found = operators.dense(x, layer.weight)
         found.sum().backward()
     torch.testing.assert_close(found, layer(x))
@@ -168,7 +168,7 @@ def test_the_example_is_right(made: Callable[[], Any], kind: torch.dtype) -> Non
     torch.manual_seed(2)
     x, layer = made()
     x, layer = x.to(kind), layer.to(kind)
-    with own.in_use(case_of(RIGHT)), torch.no_grad():
+    with site_kernels.installed_for(case_of(RIGHT)), torch.no_grad():
         found = operators.convolution(x, layer.weight, layer) if x.ndim == 4 else operators.dense(x, layer.weight)
     torch.testing.assert_close(found.double(), layer.double()(x.double()), rtol=2e-2, atol=2e-2)
 
@@ -179,7 +179,7 @@ def test_another_file_on_another_rank_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(f"def multiply(a, b, result):\n    return {rank}\n")
     case = case_of(tmp_path / "kernels.py")
     if rank == 0:
-        site_kernels(case, MPI.COMM_WORLD)
+        agreed_site_kernels(case, MPI.COMM_WORLD)
         return
     with pytest.raises(DataError, match="has SHA-256 .* here; allowed: .*, as on rank 0"):
-        site_kernels(case, MPI.COMM_WORLD)
+        agreed_site_kernels(case, MPI.COMM_WORLD)

@@ -22,7 +22,7 @@ from hpcai.record.training import StepSeconds
 from hpcai.train import step_times
 from hpcai.train.loop import Training
 from hpcai.train.step_times import StepTimes
-from hpcai.train.validation import Tally
+from hpcai.train.validation import ValidationResult
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS STEPS NOT TIMED")
 DEVICES = ["cpu", pytest.param("cuda", marks=NEEDS_GPU)]
@@ -91,7 +91,7 @@ def test_every_step_of_a_training_is_timed_and_no_validation(monkeypatch: pytest
     trained, phases = training(alone(), epochs=4, evaluate_every=1), Phases(CPU)
     judge = trained.validation.run
 
-    def slowly(*arguments: Any) -> Tally:
+    def slowly(*arguments: Any) -> ValidationResult:
         sleep(0.05)
         return judge(*arguments)
 
@@ -115,8 +115,8 @@ def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(trained, "_step", slow)
     trained.run(Phases(CPU), unending())
-    gaps = np.stack(trained.step_times._epochs)
-    assert gaps.shape == (3, 3) and (gaps[:, 1] >= 0.05).all()
+    intervals = np.stack(trained.step_times._epochs)
+    assert intervals.shape == (3, 3) and (intervals[:, 1] >= 0.05).all()
     assert trained.step_times.statistics().p95 >= 0.05
 
 

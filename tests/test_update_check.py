@@ -46,7 +46,7 @@ def test_an_update_is_told_from_its_rounding(precision: str, momentum: float, ra
         )
         fault(trained)
         trained.run(Phases(CPU), unending())
-        found = trained.proof.findings
+        found = trained.replay.findings
         worst = max(found.deviation[0], found.lost[0] / TERM_LOST)
         assert worst > 1.5 if name != "none" else worst < 0.1, name
 

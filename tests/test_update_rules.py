@@ -116,7 +116,7 @@ def test_a_new_rule_is_taken_from_the_settings_and_moves_its_bytes() -> None:
 @pytest.mark.parametrize("precision", ["fp32", "pure16", "fp16"])
 def test_a_new_rule_trains_and_its_steps_are_replayed(precision: str) -> None:
     found = ran(damped(precision=precision))
-    assert (found.audited, found.wrong_epochs, found.changed) == (4, 0, 0)
+    assert (found.replayed, found.wrong_epochs, found.changed) == (4, 0, 0)
     assert found.deviation[0] < 0.2
     assert found.lost[0] < (0.1 if precision == "fp32" else 0.2) * TERM_LOST
 
@@ -136,8 +136,8 @@ def test_a_fault_in_a_new_rule_is_found() -> None:
     assert worst(trained) > 3
     assert worst(training(alone(), samples=160, epochs=4, rule=RECIPE.rule)) < 0.2
     as_if_damped = training(alone(), samples=160, epochs=4, rule=RECIPE.rule)
-    as_if_damped.proof._recipe = damped().recipe  # the optimiser is SGD, the recipe another rule
-    as_if_damped.proof._copies._rule = damped().recipe.rule
+    as_if_damped.replay._recipe = damped().recipe  # the optimiser is SGD, the recipe another rule
+    as_if_damped.replay._snapshot._rule = damped().recipe.rule
     assert worst(as_if_damped) > 3
 
 
@@ -149,7 +149,7 @@ def test_the_number_of_the_update_reaches_the_formula() -> None:
 
 def worst(trained: Training) -> float:
     trained.run(Phases(CPU), unending())
-    found = trained.proof.findings
+    found = trained.replay.findings
     return max(found.deviation[0], found.lost[0] / TERM_LOST)
 
 

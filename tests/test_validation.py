@@ -12,7 +12,7 @@ from tiny import CPU, Numbered, Table, alone, repeating
 from hpcai.comm.grid import Group, split
 from hpcai.data.order import ValidationShard
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
-from hpcai.train.validation import Tally, Validation
+from hpcai.train.validation import Validation, ValidationResult
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1), st.randoms(use_true_random=False))
@@ -65,7 +65,7 @@ def test_each_sample_is_judged_once_by_groups_of_any_size() -> None:
             model.train()
             validation.warm_up(model)
             pictures.read.clear()
-            assert validation.run(model, group) == Tally(n, expected_fingerprint(n), 0, correct)
+            assert validation.run(model, group) == ValidationResult(n, expected_fingerprint(n), 0, correct)
             assert sorted(group.model.allreduce(pictures.read)) == list(range(n))
             assert model.training
         _check_repeated(group)
@@ -89,7 +89,7 @@ def test_outputs_that_are_no_numbers_are_counted() -> None:
     pictures, model, _ = problem(12)
     model.halves[0][2, :3] = float("nan")
     model.halves[0][11, 4] = float("-inf")
-    assert Validation(pictures.loader(5), ValidationShard(12, 0, 1, 5), CPU).run(model, alone()).blown == 4
+    assert Validation(pictures.loader(5), ValidationShard(12, 0, 1, 5), CPU).run(model, alone()).not_finite == 4
 
 
 def test_warm_up_runs_the_shapes_of_the_first_and_the_last_batch() -> None:

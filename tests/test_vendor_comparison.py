@@ -38,7 +38,7 @@ def case(kernels: str = "custom", precision: str = "fp32") -> Case:
 
 def custom(**settings: Any) -> Training:
     made = training(alone(), **settings)
-    providers.take_over(made.state.module)
+    providers.use_custom(made.state.module)
     return made
 
 
@@ -106,7 +106,7 @@ def test_layers_without_weights_yet_stay_in_the_steps() -> None:
 
     made = custom()
     torch.nn.init.zeros_(made.state.module.get_submodule("narrow").weight)
-    moving = {id(parameter) for parameter in steps._moving(made.state.module)}
+    moving = {id(parameter) for parameter in steps._compared_parameters(made.state.module)}
     still = {name for name, parameter in made.state.module.named_parameters() if id(parameter) not in moving}
     assert still == {"narrow.weight", "narrow.bias"}
 
@@ -115,9 +115,9 @@ def taken(kernels: str) -> list[str]:
     """Where the forward methods of layers with products come from."""
     made = training(alone())
     if kernels != "vendor":
-        providers.take_over(made.state.module)
+        providers.use_custom(made.state.module)
     if kernels == "given back":
-        providers.give_back(made.state.module)
+        providers.use_vendor(made.state.module)
     parts = [part for part in made.state.module.modules() if isinstance(part, torch.nn.Conv2d | torch.nn.Linear)]
     steps = [str(getattr(function, "func", function)) for _, function, *_ in made.state.module.steps]
     return [*(type(part.forward).__name__ for part in parts), *steps]
@@ -129,7 +129,7 @@ def test_what_was_taken_over_is_given_back() -> None:
 
 def test_given_back_under_16_bits_is_what_it_was() -> None:
     made, own = training(alone(), precision="bf16"), custom(precision="bf16")
-    providers.give_back(own.state.module)
+    providers.use_vendor(own.state.module)
     x = torch.randn(4, 2, 6, 7, generator=torch.Generator().manual_seed(3))
     assert torch.equal(own.state.module(x), made.state.module(x))
 

@@ -113,7 +113,7 @@ def trained(case: Case, data: Weather, fault: AbstractContextManager[Any]) -> Tr
     """A training that has come to its end, put together as the workload does it."""
     with fault:
         graph = networks.for_data(case.settings, data.shape, len(data.classes))
-        training = measure.assembled(case, alone(), CPU, data, graph)
+        training = measure.model_training(case, alone(), CPU, data, graph)
         training.run(Phases(CPU), unending())
     return training
 
@@ -154,7 +154,7 @@ def test_a_wrong_training_stays_below_half_of_the_target(
 def test_a_frozen_proposal_network_stays_below_half_of_the_target(case: Case, data: Weather) -> None:
     training = trained(case, data, proposals_frozen())
     graph = networks.for_data(case.settings, data.shape, len(data.classes))
-    fresh = measure.assembled(case, alone(), CPU, data, graph).state.module
+    fresh = measure.model_training(case, alone(), CPU, data, graph).state.module
     module = training.state.module
     assert all(map(torch.equal, proposing(module), proposing(fresh))) and len(proposing(module)) == 6
     assert not any(map(torch.equal, module.buffers(), fresh.buffers()))
@@ -168,5 +168,5 @@ def test_a_right_training_judged_on_shifted_channels_stays_below_half(right: Tra
         return (batch._replace(x=batch.x[:, SHIFTED]) for batch in loader(batches))
 
     with patch.object(right.validation, "loader", judged):
-        tally = right.validation.run(right.execution.judged, right.group)
-    assert score.mean_precision(tally.average_precision) < data.target / 2
+        result = right.validation.run(right.execution.eval_module, right.group)
+    assert score.mean_precision(result.average_precision) < data.target / 2

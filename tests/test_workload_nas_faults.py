@@ -105,7 +105,7 @@ def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.Mo
 
     if size() == 1:
         pytest.skip("NO OTHER GROUP THAT COULD GO ON")
-    assemble = measure.assembled_trial
+    assemble = measure.trial_training
 
     def breaks(case: Any, group: Any, *rest: Any) -> Any:
         plan = rest[-2]
@@ -113,7 +113,7 @@ def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.Mo
             raise RuntimeError("the device has fallen off the bus")
         return assemble(case, group, *rest)
 
-    monkeypatch.setattr(measure, "assembled_trial", breaks)
+    monkeypatch.setattr(measure, "trial_training", breaks)
     run = searched(GROUPS=size())
     if rank() == 0:
         last = [trial.end for trial in run.trials if trial.worker == size() - 1]

@@ -19,10 +19,10 @@ from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
 from hpcai.train import precision as precisions
 from hpcai.train.communication import Communication, communication_of
-from hpcai.train.execution import executed_as
+from hpcai.train.execution import build_execution
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
-from hpcai.train.replay import noise
+from hpcai.train.replay import rounding_allowance
 from hpcai.train.state import training_state
 from hpcai.train.validation import Validation
 from hpcai.update_rules.sgd import Sgd
@@ -64,8 +64,8 @@ def pictures(samples: int, seed: int) -> ArraySplit:
     """Random pictures whose brightness tells a little of the class."""
     random = np.random.default_rng(seed)
     classes = random.integers(0, CLASSES, samples)
-    noise = random.integers(0, 150, (samples, *SHAPE))
-    return ArraySplit((noise + 20 * classes[:, None, None, None]).astype(np.uint8), classes)
+    rounding_allowance = random.integers(0, 150, (samples, *SHAPE))
+    return ArraySplit((rounding_allowance + 20 * classes[:, None, None, None]).astype(np.uint8), classes)
 
 
 def alone() -> Group:
@@ -105,8 +105,8 @@ def training(
         loaders[1], ValidationShard(validation, group.coordinates.member, group.degree, recipe.batch), CPU
     )
     shard = Shard(draws.size, group.coordinates.member, group.degree, recipe.batch)
-    execution = executed_as(compile, module, group, CPU, communication(group, reduction))
-    known = noise(precision, "vendor", compile == "torch")
+    execution = build_execution(compile, module, group, CPU, communication(group, reduction))
+    known = rounding_allowance(precision, "vendor", compile == "torch")
     return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED, known)
 
 

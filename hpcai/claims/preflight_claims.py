@@ -123,7 +123,7 @@ KERNELS = (
     ),
     Claim(
         "site_kernels if, and only if, KERNELS names a file",
-        of_raw(lambda case, raw: (raw.site_kernels is not None) == bool(case.own_kernels)),
+        of_raw(lambda case, raw: (raw.site_kernels is not None) == bool(case.kernels_file)),
         changed("raw.site_kernels", SITE_KERNELS),
     ),
 )

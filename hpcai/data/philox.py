@@ -28,7 +28,7 @@ class Purpose(IntEnum):
     WEIGHTS = 4
     GENERATED_IMAGES = 5
     CROPS = 6
-    AUDITED_STEP = 7
+    REPLAYED_STEP = 7
     MORPHISMS = 8
     PROPOSALS = 9
     GENERATED_WEATHER = 10

@@ -23,7 +23,7 @@ ROW = np.dtype([("frame", "<i8"), ("rank", "<i4"), ("class", "<i4"), ("score", "
 
 
 @dataclass(frozen=True)
-class Judged:
+class Matches:
     """Detections of some frames, and how many true boxes these frames have of each class."""
 
     rows: NDArray[Any]  # of ROW, [n]
@@ -32,19 +32,19 @@ class Judged:
 
 def matched(
     frames: Iterable[int], detections: Iterable[Detections], truths: Iterable[Truths], iou: float, classes: int
-) -> Judged:
+) -> Matches:
     """Judge the detections of frames by their true boxes; each frame once, with its number in the whole set."""
     parts, counted = [np.empty(0, ROW)], np.zeros(classes, np.int64)
     for frame, found, true in zip(frames, detections, truths, strict=True):
         known = true[true[:, SCORE] >= 0]
         if (known[:, SCORE] >= classes).any() or not np.isin(found[:, CLASS], np.arange(classes)).all():
             raise ValueError(f"frame {frame}: a class is none of 0 to {classes - 1}")
-        parts.append(_judged(frame, found, known, iou, classes))
+        parts.append(_match_frame(frame, found, known, iou, classes))
         counted += np.bincount(known[:, SCORE].astype(np.int64), minlength=classes)
-    return Judged(np.concatenate(parts), counted)
+    return Matches(np.concatenate(parts), counted)
 
 
-def _judged(frame: int, found: Detections, true: Truths, iou: float, classes: int) -> NDArray[Any]:
+def _match_frame(frame: int, found: Detections, true: Truths, iou: float, classes: int) -> NDArray[Any]:
     """The rows of a frame, the highest score first."""
     best = found[np.argsort(-found[:, SCORE], kind="stable")[:MOST]]
     rows = np.empty(len(best), ROW)
@@ -68,14 +68,14 @@ def _hits(overlap: NDArray[np.float64], iou: float) -> NDArray[np.bool_]:
     return hits
 
 
-def average_precision(judged: Judged) -> NDArray[np.float64]:
+def average_precision(matches: Matches) -> NDArray[np.float64]:
     """Average precision of each class, float64[classes]; NaN of a class without true boxes.
 
     The rows may stand in any order: the result depends on which there are, not on who judged them.
     """
-    rows = judged.rows[np.lexsort((judged.rows["rank"], judged.rows["frame"], -judged.rows["score"]))]
-    of_class = (rows["hit"][rows["class"] == label] for label in range(len(judged.truths)))
-    pairs = zip(of_class, judged.truths.tolist(), strict=True)
+    rows = matches.rows[np.lexsort((matches.rows["rank"], matches.rows["frame"], -matches.rows["score"]))]
+    of_class = (rows["hit"][rows["class"] == label] for label in range(len(matches.truths)))
+    pairs = zip(of_class, matches.truths.tolist(), strict=True)
     return np.array([_average(hits, true) if true else np.nan for hits, true in pairs])
 
 

@@ -45,14 +45,14 @@ class Case:
         return file_of(self.settings.get("REPLAY", ""))
 
     @property
-    def own_kernels(self) -> str:
+    def kernels_file(self) -> str:
         """Path of the file whose kernels compute; empty where there is none."""
         return file_of(self.settings.get("KERNELS", ""))
 
     @property
-    def all_ours(self) -> bool:
+    def all_custom(self) -> bool:
         """Whether all layers are computed by kernels of ours, or by those of a file in their place."""
-        return self.settings["KERNELS"] == "custom" or bool(self.own_kernels)
+        return self.settings["KERNELS"] == "custom" or bool(self.kernels_file)
 
     @property
     def data_settings(self) -> Mapping[str, Setting]:

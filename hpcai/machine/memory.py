@@ -169,7 +169,7 @@ def keep_loaded() -> None:
     gc.enable()
 
 
-def give_back() -> None:
+def release_unused() -> None:
     """Return freed memory to the system; between tests and after checks, never inside a timing."""
     gc.collect()
     with suppress(AttributeError, OSError):

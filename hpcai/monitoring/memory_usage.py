@@ -89,7 +89,7 @@ class Usage:
                 data=self._facts(case) if case.trains else None,
             )
         if not case.trains:  # what libraries keep of its many shapes is part of the baseline from now on
-            memory.give_back()
+            memory.release_unused()
             self._baseline = max(self._baseline, memory.resident())
         return found
 

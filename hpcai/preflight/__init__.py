@@ -1,1 +1,1 @@
-"""What is checked and chosen before the clock starts."""
+"""Checks and choices before the clock starts."""

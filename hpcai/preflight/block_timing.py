@@ -1,10 +1,10 @@
-"""Seconds of a call by several providers, who take turns in blocks: their thread pools would disturb each other.
+"""Compares providers' times of a call, in alternating blocks: their thread pools would disturb each other.
 
-A block is a pause, in which the pools of the others go to sleep, a call that does not count, then calls for a while. A
-call that is long in itself counts, and is all there is of its block.
+A block is a pause in which the other providers' pools go to sleep, a call that does not count, then calls for a while.
+A single long call counts and is the whole block.
 
-On a GPU calls are timed one by one, by events, each after its caches were filled with something else: what a call needs
-comes from the memory, and launching it takes no time, since the GPU is still busy with the filling.
+On a GPU calls are timed one by one, by events, each after its caches were overwritten: operands come from memory, and
+launching takes no time, since the GPU is still busy overwriting.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,16 +22,16 @@ from hpcai.machine import device as devices
 Call = Callable[[], Any]
 
 PAUSE = 0.01  # seconds
-LEAST = 0.02  # seconds of a block's calls
-LONG = 0.1  # seconds of a call in which no pool's awakening is seen
+LEAST = 0.02  # seconds of calls in a block
+LONG = 0.1  # a call longer than these seconds hides the wake-up of a thread pool
 ROUNDS = 3
-FEWEST, MOST = 5, 200  # calls of a block on a GPU
+FEWEST, MOST = 5, 200  # calls in a block on a GPU
 
 
 def seconds(
     calls: Mapping[str, Call], comm: MPI.Comm, device: torch.device, least: float = LEAST, rounds: int = ROUNDS
 ) -> dict[str, float]:
-    """Seconds of each call by name: medians over the rounds, of the rank where they are largest.
+    """Seconds of each call by name: medians over the rounds, of the slowest rank.
 
     All ranks make the same calls at the same time. Collective, the same on every rank.
     """
@@ -45,9 +45,9 @@ def seconds(
 
 
 def block(call: Call, device: torch.device, least: float) -> float:
-    """Mean seconds of a call over `least` seconds, or of one, after a first one that counts only if it is long.
+    """Mean seconds of a call over `least` seconds, or of one call, after a first one that counts only if it is long.
 
-    On a GPU the median of its own times.
+    On a GPU the median of the calls' own times.
     """
     first = _elapsed(call, 1, device)
     if first >= LONG:
@@ -75,7 +75,7 @@ def _on_gpu(call: Call, device: torch.device, times: int) -> float:
 
 
 def _elapsed(call: Call, times: int, device: torch.device) -> float:
-    """Seconds of so many calls, until the device has done them."""
+    """Seconds of several calls, until the device is done."""
     clock.synchronise(device)
     begin = clock.now()
     for _ in range(times):

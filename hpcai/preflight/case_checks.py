@@ -1,4 +1,4 @@
-"""A case before it runs, without MPI: its network, and whether it can be run."""
+"""Checks of cases before they run, without MPI: dataset, network, device, libraries."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from hpcai.machine import compilers
 from hpcai.networks.graph import Graph
 from hpcai.preflight.preconditions import preconditions
 from hpcai.results.kernel_choice import AUTO
-from hpcai.train import own, precision
+from hpcai.train import precision, site_kernels
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -24,7 +24,7 @@ LEAST_POISSON = 64  # samples a rank: fewer than 2 draws then have a chance of 1
 
 
 def check(cases: Sequence[Case], device: torch.device) -> None:
-    """Raise InputError, with every reason, if a case cannot be run: data damaged or too few, maps too small."""
+    """Raise InputError with all reasons why a case cannot run: damaged or too few data, too small feature maps."""
     wrong: dict[str, int] = {}
     for case in cases:
         try:
@@ -58,7 +58,7 @@ def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
 
 
 def check_rank(cases: Sequence[Case], device: torch.device) -> None:
-    """Raise InputError if this rank cannot execute a case: other nodes may have other compilers, or other GPUs."""
+    """Raise InputError if this rank cannot execute a case: other nodes may have other compilers or GPUs."""
     for case in cases:
         if reason := _refused_here(case, device):
             raise InputError(f"test {case.index} cannot be run: {reason}")
@@ -75,7 +75,7 @@ def _refused_training(case: Case, device: torch.device) -> str:
         compilers.refusal(how, case["DEGREE"], device.type == "cuda")
         or _refused_choice(case["KERNELS"], how, case["PRECISION"])
         or precision.refusal(case["PRECISION"], device)
-        or own.refusal(case)
+        or site_kernels.refusal(case)
         or preconditions(case.workload).refusal(case, device)
     )
 

@@ -1,4 +1,4 @@
-"""The products that training a network runs, by the shapes of its layers; without MPI."""
+"""The products (convolutions, matrix products) of a network's training step, by shape; without MPI."""
 
 from collections.abc import Collection
 from math import prod
@@ -16,7 +16,7 @@ from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, Arithmetic
 from hpcai.networks.graph import Graph
 from hpcai.opcount.products import shapes_of
 
-Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directions that training runs
+Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directions in a training step
 
 
 def products(graph: Graph, batch: int) -> list[Product]:
@@ -25,21 +25,21 @@ def products(graph: Graph, batch: int) -> list[Product]:
 
 
 def checked_operations(product: Product) -> int:
-    """FLOP of the directions of a product, at the batch that its check is reduced to."""
+    """Operations of the directions of a product, at the batch used in its check."""
     shape, directions = product
     return len(directions) * spec_of(shape).operations(affordable(shape))
 
 
 def check(
-    product: Product, device: torch.device, seed: int, arithmetic: Arithmetic = FP32, ours: Collection[str] = ()
+    product: Product, device: torch.device, seed: int, arithmetic: Arithmetic = FP32, custom: Collection[str] = ()
 ) -> tuple[Residuals, ...]:
-    """Residuals of each direction that training runs, by our kernels in those that are `ours`, else the vendor's."""
+    """Residuals of each direction of a product, by custom kernels in the directions `custom`, else the vendor's."""
     shape, directions = product
-    return check_layer(shape, str(device), seed, directions, arithmetic, ours)
+    return check_layer(shape, str(device), seed, directions, arithmetic, custom)
 
 
 def seen(part: nn.Conv2d | nn.Linear, x: Tensor) -> Product:
-    """The product of a layer that is called with x in a training step."""
+    """The product of a layer called with x in a training step."""
     unwanted = None if x.requires_grad else INPUT_GRADIENT
     directions = tuple(direction for direction in DIRECTIONS if direction != unwanted)
     if isinstance(part, nn.Linear):

@@ -1,4 +1,4 @@
-"""Where a network computes what is chosen: its products and its batch norms, as a step of training calls them."""
+"""The products and batch norms of a network's training step, by layer, for timing and choosing kernels."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ from hpcai.models.fused_layers import normalised
 from hpcai.models.module import Layers
 from hpcai.networks.execution_plan import PlannedLayer, batch_norm_site
 from hpcai.preflight.layer_products import Product, seen
-from hpcai.train.layer_timer import Laps
+from hpcai.train.layer_timer import LayerTimer
 from hpcai.train.providers import Size
 
 
 @dataclass(frozen=True)
-class Places:
-    """Products by the layer's name and its input, and batch norms, of which there is a kernel of ours, in words."""
+class LayerSites:
+    """Products by layer name and input size; batch norms with a custom kernel by layer name, as text."""
 
     products: dict[tuple[str, Size], Product] = field(default_factory=dict)
     norms: dict[str, str] = field(default_factory=dict)
 
     def note(self, name: str, group: Sequence[PlannedLayer], part: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        """A layer is called in a step; with a batch norm, what is computed with it."""
+        """Forward hook: record a layer called in a step; with a batch norm, what is fused with it."""
         x, size = inputs[0], tuple(inputs[0].shape[1:])
         if isinstance(part, nn.Conv2d | nn.Linear):
             self.products[name, size] = seen(part, x)
@@ -32,9 +32,9 @@ class Places:
             self.norms[name] = batch_norm_site(group, x.shape)
 
 
-def survey(module: Layers, step: Callable[[], Any]) -> Places:
-    """The places of a module that computes as the vendor does, in a step of its training."""
-    found = Places()
+def survey(module: Layers, step: Callable[[], Any]) -> LayerSites:
+    """The sites of a module that uses vendor kernels, in one training step."""
+    found = LayerSites()
     groups = {group[0].layer.name: group for _, group in normalised(module)}
     hooks = [
         part.register_forward_pre_hook(partial(found.note, name, groups.get(name, ())))
@@ -47,17 +47,17 @@ def survey(module: Layers, step: Callable[[], Any]) -> Places:
     return found
 
 
-def watch(module: Layers, laps: Laps) -> None:
-    """From now on have the products of a module timed by (name, size), and batch norms with what follows by name."""
+def watch(module: Layers, timer: LayerTimer) -> None:
+    """Time the products of a module by (name, size), and batch norms with what is fused by name, from now on."""
     for name, part in module.named_modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
-            part.forward = partial(laps.timed, partial(_place, name), part.forward)  # type: ignore[method-assign]
+            part.forward = partial(timer.timed, partial(_place, name), part.forward)  # type: ignore[method-assign]
     for place, group in normalised(module):
         for at in range(place, place + len(group)):
             name, function, sources, target, frees = module.steps[at]
-            if sources:  # else it is computed with a later one
+            if sources:  # otherwise fused into a later step
                 compute = function or module.get_submodule(name)
-                timed = partial(laps.timed, partial(_always, group[0].layer.name), compute)
+                timed = partial(timer.timed, partial(_always, group[0].layer.name), compute)
                 module.steps[at] = name, timed, sources, target, frees
 
 

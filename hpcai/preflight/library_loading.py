@@ -1,4 +1,4 @@
-"""Loads what torch and this program load only when it is first used, so that it is there before memory is measured."""
+"""Loads libraries and compiles kernels before memory is measured, by running a tiny training and tiny products."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ MANY = 40  # channels: with few of them other machine code is at work
 
 
 def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> int:
-    """Bytes of this process once all libraries are at work: the baseline of its memory.
+    """Bytes of this process with all libraries loaded: the baseline of its memory.
 
     One step of a tiny network on tiny images, through the parts that every training uses; what each workload needs
     besides; tiny products by custom kernels, unless a plan need not wait until they are `compiled`.
@@ -41,12 +41,12 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     if trained:
         _train(trained[0], device)
         check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
-    memory.keep_loaded()  # before anything is compiled, which leaves hundreds of MiB to collect
+    memory.keep_loaded()  # before compilation, which leaves hundreds of MiB of garbage
     if compiled and any(map(_of_bytes, trained)):
         check_layer(conv2d.Shape(1, MANY, SIDE, SIDE, 1, (3, 3)), str(device), 1, arithmetic=INT8)
     for section in dict.fromkeys(case.workload for case in cases):
         preconditions(section).load(device, compiled)
-    memory.give_back()
+    memory.release_unused()
     memory.keep_loaded()
     return memory.resident()
 
@@ -66,7 +66,7 @@ def _of_bytes(case: Case) -> bool:
 
 
 def _normalise(cropped: bool) -> None:
-    """Pictures by the order of their bytes, each compiled by itself: cropped ones have the channels last."""
+    """Normalise images in both memory orders, each compiled separately: cropped images are channels-last."""
     from hpcai.kernels.normalise.numba_cpu import normalise
 
     pictures, factors = np.zeros((1, 3, SIDE, SIDE), np.uint8), np.ones(3, np.float32)

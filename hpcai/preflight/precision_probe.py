@@ -1,4 +1,4 @@
-"""Is a precision computed natively here, or emulated? Measured, whatever the device says of itself."""
+"""Precision probe: measures whether a precision is computed natively here or emulated."""
 
 from dataclasses import dataclass, replace
 from math import prod
@@ -18,13 +18,13 @@ from hpcai.preflight.layer_products import products
 from hpcai.record.preflight import PrecisionProbe
 from hpcai.train.precision import kind_of, switched
 
-SECONDS = 1.0  # of the whole probe, about
-FEWEST, MOST = 3, 50  # passes of each precision that are timed
+SECONDS = 1.0  # seconds of the whole probe, approximately
+FEWEST, MOST = 3, 50  # timed passes of each precision
 
 
 @dataclass(frozen=True)
 class _Pass:
-    """A forward and backward pass of one layer in one precision, whose inputs have its type already."""
+    """A forward and backward pass of one layer in one precision, with inputs already of its type."""
 
     precision: str
     shape: LayerShape
@@ -64,21 +64,21 @@ class _Pass:
         torch.autograd.grad(y, (self.x, self.w), self.g)
 
     def _of_bytes(self) -> torch.Tensor:
-        """Forward; the gradients are the vendor's."""
+        """int8: the forward product of bytes; the gradients are the vendor's."""
         if isinstance(self.shape, conv2d.Shape):
             return operators.convolution_int8(self.x, self.w, self.shape, ours=())
         return operators.dense_int8(self.x, self.w, ours=())
 
 
 def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) -> PrecisionProbe:
-    """Seconds of the network's heaviest layer, forward and backward, in fp32 and in `precision`; outside all clocks.
+    """Seconds of forward and backward pass of the network's heaviest layer, in fp32 and in `precision`.
 
-    The passes take turns; of each the fastest counts, and of the ranks the slowest. `converted`: whether 16-bit
-    convolutions have to be computed in fp32 on one of the ranks. Collective over `comm`, the same on all its ranks.
+    Outside all clocks. The passes alternate; the fastest of each counts, of the slowest rank. `converted`: whether
+    16-bit convolutions have to be computed in fp32 on some rank. Collective over `comm`, the same on all its ranks.
     """
     shape = _heaviest(graph, device)
     plain, wanted = _Pass.of("fp32", shape, device), _Pass.of(precision, shape, device)
-    _ = plain.seconds(), wanted.seconds()  # the first ones choose algorithms
+    _ = plain.seconds(), wanted.seconds()  # in the first passes libraries choose algorithms
     rounds = round(SECONDS / (plain.seconds() + wanted.seconds()))
     times = [(plain.seconds(), wanted.seconds()) for _ in range(min(max(rounds, FEWEST), MOST))]
     fp32_seconds, seconds = map(min, zip(*times, strict=True))
@@ -95,7 +95,7 @@ def _operations(shape: LayerShape) -> int:
 
 
 def _heaviest(graph: Graph, device: torch.device) -> LayerShape:
-    """The layer with most operations, on as many samples as make a pass worth timing."""
+    """The layer with most operations, with enough samples for a measurable pass."""
     shape = max((shape for shape, _ in products(graph, 1)), key=_operations)
     image = 4 * (prod(shape.x) + prod(shape.y))
     most = PROBED_OPERATIONS[device.type == "cuda"]

@@ -1,4 +1,4 @@
-"""Checks before a training: sums of the collectives, and the provider's products at the layer shapes of the network."""
+"""Preflight checks: all-reduce exactness, and residuals of the provider's products at the network's layer shapes."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
@@ -21,11 +21,11 @@ from hpcai.record.preflight import PrecisionProbe, Residuals, Worst, WrongElemen
 from hpcai.train.communication import Communication
 from hpcai.train.data_parallel import wrong_sums
 
-Custom = Callable[[Product], Collection[str]]  # directions of a product that custom kernels compute
+Custom = Callable[[Product], Collection[str]]  # the custom directions of a product
 
 
 class Checked(NamedTuple):
-    """Results of the checks before the clock starts, the same on every active rank."""
+    """Results of the preflight checks, the same on every active rank."""
 
     wrong_sums: int
     residuals: Residuals
@@ -41,32 +41,32 @@ def checks_before(
     communication: Communication,
     chosen: Mapping[Product, Collection[str]] | None = None,
 ) -> Checked:
-    """Check collectives and provider and probe the precision before the clock starts. Collective over all active ranks.
+    """Check collectives and residuals, and probe the precision, before the clock starts.
 
-    `communication` averages the gradients of the training.
-    `chosen` are the directions that are custom, where that was chosen product by product.
+    Collective over all active ranks. `communication` averages the gradients of the training. `chosen` are the custom
+    directions where they were chosen product by product.
     """
     comm, precision = group.active, case["PRECISION"]
     wrong = comm.allreduce(wrong_sums(group, device, communication, sum(graph.parameters.values())))
     with phases.measure("residuals"):
         custom = _no_directions if chosen is None else chosen.__getitem__
-        if case.all_ours:
+        if case.all_custom:
             custom = _all_directions
         arithmetic = PRECISIONS[precision].arithmetic
         found = worst_residuals(graph, case["BATCH"], comm, device, case["SEED"], arithmetic, custom)
-    memory.give_back()  # what the residuals needed, before the probe or a step needs its own
+    memory.release_unused()  # memory of the residuals' products
     return Checked(wrong, found, _probed(graph, precision, comm, device, phases))
 
 
 def _probed(
     graph: Graph, precision: str, comm: MPI.Comm, device: torch.device, phases: Phases
 ) -> PrecisionProbe | None:
-    """The probe of a precision; None of fp32, with which others are compared."""
+    """The precision probe; None for fp32, with which others are compared."""
     if precision == "fp32":
         return None
     with phases.measure("probe"):
         found = probe(graph, precision, comm, device)
-    memory.give_back()
+    memory.release_unused()
     return found
 
 
@@ -87,13 +87,11 @@ def worst_residuals(
     arithmetic: Arithmetic = FP32,
     custom: Custom = _no_directions,
 ) -> Residuals:
-    """The worst of each residual over all shapes and directions, with where it was found; the same on every rank.
+    """The largest residual of each kind over all shapes and directions, and its location; the same on every rank.
 
-    Of int8 products also the most wrong elements of one product.
-
-    Products are computed in `arithmetic`, by custom kernels in the `custom` directions; for tf32 the caller has
-    switched it on (hpcai.train.precision). The shapes are dealt out to the ranks of `comm` in turn, so that each
-    shape and each rank has at least one.
+    For int8 products also the largest number of wrong elements. Products use `arithmetic`, custom kernels in the
+    `custom` directions; for tf32 the caller has switched it on (hpcai.train.precision). The shapes are distributed over
+    the ranks of `comm` in turn, so that each shape is checked and each rank checks at least one.
     """
     shapes = products(graph, batch)
     own = shapes[comm.rank :: comm.size] or [shapes[comm.rank % len(shapes)]]

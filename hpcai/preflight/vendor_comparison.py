@@ -1,8 +1,8 @@
-"""The first training steps by custom kernels, compared with the same steps by the vendor's: losses, layers, seconds.
+"""Vendor comparison: losses, layers and seconds of the first training steps, by custom kernels and by the vendor's.
 
-All begin with the same weights, on the same samples; rounding alone makes them differ, and steps make differences grow.
-How far is measured by further trainings by the vendor's kernels, each weight altered at the beginning, up or down at
-random, by the larger of the element-wise check's tolerance, 8 sqrt(N) u, and half a unit of the products' type.
+Both start from the same weights, on the same samples; they differ by rounding alone, and steps amplify the difference.
+The amplification is measured by further trainings by vendor kernels with weights altered at random by the larger of the
+element-wise check's tolerance, 8 sqrt(N) u, and half a unit in the last place of the products' type.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,29 +27,29 @@ from hpcai.record.preflight import COMPARED_STEPS, ComparedLayer, ComparedLosses
 from hpcai.results.vendor_comparison import finite, furthest, gradient_share, pixels, statistics_share
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
-from hpcai.train.providers import give_back
+from hpcai.train.providers import use_vendor
 
 Batch = tuple[Tensor, Tensor]
-Left = dict[str, Tensor]  # what a pass leaves in each layer, by its name; vectors
+Left = dict[str, Tensor]  # gradients and statistics of each layer, by its name; vectors
 
 STEPS = COMPARED_STEPS
 Compared = TypeVar("Compared", bound=ComparedLosses)
-RATE = 0.1  # of the recipe's highest: no warm-up, which would leave the weights as they are, and no divergence
-SAMPLES = 8  # of a batch, at most, in these steps
-DRAWS = 7  # of a loss, which is one number; of a layer's many
+RATE = 0.1  # share of the recipe's peak rate: large enough to change the weights, too small to diverge
+SAMPLES = 8  # samples of a batch, at most, in these steps
+DRAWS = 7  # altered trainings for a loss, which is one number; for a layer's many numbers
 DRAWS_OF_LAYERS = 2
-ROUNDS, SECONDS = 5, 4.0  # of the timing, at most, after a round that does not count
+ROUNDS, SECONDS = 5, 4.0  # timing rounds, at most, after one that does not count
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A network by the kernels of one provider, trained from its present weights, without its group."""
+    """A network by the kernels of one provider, trained from its present weights, without gradient averaging."""
 
     module: Layers
     training: Training
 
     def step(self, batch: Batch) -> Tensor:
-        """Loss of a batch; then its gradients are there."""
+        """Loss of a batch; leaves its gradients in the parameters."""
         x, y = batch
         loss: Tensor = self.training.objective(self.module, x, y, 0)
         self.module.zero_grad(set_to_none=True)
@@ -57,8 +57,8 @@ class _Trial:
         return loss.detach()
 
     def losses(self, batch: Batch) -> list[float]:
-        """Of STEPS steps of plain gradient descent."""
-        found, moving = [], _moving(self.module)
+        """Losses of STEPS steps of plain gradient descent."""
+        found, moving = [], _compared_parameters(self.module)
         for _ in range(STEPS):
             found.append(finite(float(self.step(batch))))
             with torch.no_grad():
@@ -68,7 +68,7 @@ class _Trial:
         return found
 
     def evaluated(self, batch: Batch) -> list[float]:
-        """The loss as validation computes it, with the statistics that steps have left."""
+        """The loss in evaluation mode, with the statistics left by the steps."""
         x, y = batch
         with torch.inference_mode():
             loss = self.training.objective(self.module.eval(), x, y, 0)
@@ -76,22 +76,22 @@ class _Trial:
         return [finite(float(loss))]
 
     def all_losses(self, batch: Batch) -> dict[str, list[float]]:
-        """All losses that are compared, by field of VendorComparison; in evaluation those of classifiers only."""
+        """All compared losses, by field of VendorComparison; evaluation losses of classifiers only."""
         losses = {"losses": self.losses(batch)}
         classifies = isinstance(self.training.objective, Classification)
         return losses | ({"evaluated": self.evaluated(batch)} if classifies else {})
 
-    def left(self, batch: Batch) -> tuple[Left, Left]:
+    def layer_vectors(self, batch: Batch) -> tuple[Left, Left]:
         """Gradients and statistics of each layer after a pass."""
         self.step(batch)
         gradients, statistics = {}, {}
         for name, part in self.module.named_modules():
             gradients[name] = [parameter.grad for parameter in part.parameters(recurse=False)]
             statistics[name] = [buffer for buffer in part.buffers(recurse=False) if buffer.is_floating_point()]
-        return _joined(gradients), _joined(statistics)
+        return _concatenated(gradients), _concatenated(statistics)
 
     def seconds(self, batch: Batch, device: torch.device) -> float:
-        """Of one forward and backward pass."""
+        """Seconds of one forward and backward pass."""
         clock.synchronise(device)
         begin = clock.now()
         self.step(batch)
@@ -107,20 +107,20 @@ def compare_with_vendor(
     device: torch.device,
     phases: clock.Phases,
 ) -> VendorComparison | None:
-    """The comparison, with its phase; None where the vendor's kernels train. Collective over `comm`.
+    """The vendor comparison, timed as a phase; None where vendor kernels train. Collective over `comm`.
 
-    `assemble` gives a training of the graph's network from its beginning.
+    `assemble` builds a new training of the graph's network.
     """
     if case["KERNELS"] == VENDOR:
         return None
     with phases.measure("vendor_comparison"):
         found = _comparison(case, graph, assemble(), comm, device)
-    memory.give_back()
+    memory.release_unused()
     return found
 
 
 def _comparison(case: Case, graph: Graph, training: Training, comm: MPI.Comm, device: torch.device) -> VendorComparison:
-    """Losses of the rank that differs most, the layer that does, and seconds of a pass of the slowest rank.
+    """Losses of the rank that differs most, the worst layers, and seconds of a pass of the slowest rank.
 
     The training is left as it was.
     """
@@ -141,7 +141,7 @@ def _comparison(case: Case, graph: Graph, training: Training, comm: MPI.Comm, de
 def _losses(
     training: Training, batch: Batch, precision: str, comm: MPI.Comm
 ) -> tuple[ComparedLosses, EvaluatedLoss | None]:
-    """Of the steps, and in evaluation."""
+    """Losses of the steps and in evaluation."""
     vendor = _Trial(_by_vendor(training), training).all_losses(batch)
     custom = _Trial(_copied(training), training).all_losses(batch)
     altered = [each.all_losses(batch) for each in _altered_trials(training, precision, DRAWS)]
@@ -156,31 +156,31 @@ def _losses(
 def _compared_losses(
     custom: list[float], vendor: list[float], altered: list[list[float]], comm: MPI.Comm, kind: type[Compared]
 ) -> Compared:
-    """Losses of the rank that differs most, and the largest change by rounding on any."""
+    """Losses of the rank that differs most, and the largest change by rounding on any rank."""
     _, worst = comm.allreduce((furthest(custom, vendor), comm.rank), MPI.MAX)
     rounding = comm.allreduce(max(furthest(each, vendor) for each in altered), MPI.MAX)
     return kind(custom=tuple(comm.bcast(custom, worst)), vendor=tuple(comm.bcast(vendor, worst)), rounding=rounding)
 
 
 def _altered_trials(training: Training, precision: str, draws: int) -> Iterator[_Trial]:
-    """The vendor's training with weights altered by one rounding, drawn so many times."""
+    """The vendor's training with weights altered by one rounding, `draws` times."""
     return (_Trial(_altered(_by_vendor(training), precision, draw), training) for draw in range(draws))
 
 
 def _layers(
     case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm
 ) -> tuple[ComparedLayer, ComparedLayer]:
-    """The layer whose gradients deviate most from the vendor's, and the one whose statistics do."""
+    """The layer whose gradients deviate most from the vendor's, and the layer whose statistics do."""
     precision = case["PRECISION"]
-    vendor = _Trial(_by_vendor(training), training).left(batch)
-    custom = _Trial(_copied(training), training).left(batch)
-    altered = [each.left(batch) for each in _altered_trials(training, precision, DRAWS_OF_LAYERS)]
+    vendor = _Trial(_by_vendor(training), training).layer_vectors(batch)
+    custom = _Trial(_copied(training), training).layer_vectors(batch)
+    altered = [each.layer_vectors(batch) for each in _altered_trials(training, precision, DRAWS_OF_LAYERS)]
     gradients, statistics = (
         [
             _compared_layer(name, vector, custom[kind][name], [each[kind][name] for each in altered], comm)
-            for name, vector in left.items()
+            for name, vector in layer_vectors.items()
         ]
-        for kind, left in enumerate(vendor)
+        for kind, layer_vectors in enumerate(vendor)
     )
     return (
         max(gradients, key=lambda layer: gradient_share(layer, precision)),
@@ -197,8 +197,8 @@ def _compared_layer(name: str, vendor: Tensor, custom: Tensor, altered: list[Ten
     )
 
 
-def _joined(parts: dict[str, list[Any]]) -> Left:
-    """One vector of each layer that has any."""
+def _concatenated(parts: dict[str, list[Any]]) -> Left:
+    """One vector per layer."""
     return {name: torch.cat([each.flatten() for each in tensors]) for name, tensors in parts.items() if tensors}
 
 
@@ -206,10 +206,10 @@ def _norm(vector: Tensor) -> float:
     return finite(float(vector.norm()))
 
 
-def _moving(module: Layers) -> list[nn.Parameter]:
-    """The parameters that steps change: not those of layers without any weights yet.
+def _compared_parameters(module: Layers) -> list[nn.Parameter]:
+    """The parameters that steps change: not those of layers whose weights are all zero.
 
-    Such are those of a detector that propose regions: by scores that are nearly alike, of which rounding would choose.
+    A detector's proposal layers start at zero: their scores are nearly equal, so rounding would decide between regions.
     """
     parts = (part for part in module.modules() if not isinstance(part, Layers))
     weighted = (part for part in parts if any(bool(each.any()) for each in part.parameters(recurse=False)))
@@ -224,12 +224,12 @@ def _copied(training: Training) -> Layers:
 
 def _by_vendor(training: Training) -> Layers:
     module = _copied(training)
-    give_back(module)
+    use_vendor(module)
     return module
 
 
 def _altered(module: Layers, precision: str, draw: int) -> Layers:
-    """Every weight a little larger or smaller, by a draw that is the same everywhere."""
+    """Change every weight up or down by a random draw that is the same everywhere."""
     generator = torch.Generator().manual_seed(draw)
     arithmetic = PRECISIONS[precision].arithmetic
     with torch.no_grad():
@@ -241,7 +241,7 @@ def _altered(module: Layers, precision: str, draw: int) -> Layers:
 
 
 def _pass_seconds(training: Training, batch: Batch, comm: MPI.Comm, device: torch.device) -> tuple[float, float]:
-    """Seconds of a pass over a full batch by custom kernels and by the vendor's, in turn; the fastest of each."""
+    """Seconds of a pass over a full batch by custom and by vendor kernels, alternating; the fastest of each."""
     trials = [_Trial(module, training) for module in (_copied(training), _by_vendor(training))]
     whole = comm.allreduce(sum(trial.seconds(batch, device) for trial in trials), MPI.MAX)
     count = min(max(int(SECONDS / whole), 1), ROUNDS)

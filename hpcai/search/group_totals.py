@@ -34,4 +34,4 @@ class GroupTotals:
         for name in self.seconds:
             self.seconds[name] += outcome.seconds.get(name, 0.0)
         if outcome.training:
-            self.findings.add(outcome.training.proof.findings)
+            self.findings.add(outcome.training.replay.findings)

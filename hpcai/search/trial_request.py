@@ -54,7 +54,7 @@ class TrialRequest:
         """Run no more trials: give back what was or will be granted of rounds after those `begun`."""
         self._closing, self._proposing = True, None
         if self.plan is not None and self.plan.round > begun:
-            self._give_back(self.plan.id)
+            self._hand_back(self.plan.id)
 
     @property
     def closed(self) -> bool:
@@ -92,7 +92,7 @@ class TrialRequest:
         if not self._closing:
             self._take(answer)
         elif isinstance(answer, Granted):
-            self._give_back(answer.id)
+            self._hand_back(answer.id)
         return False
 
     def _send(self, message: Request) -> None:
@@ -105,11 +105,11 @@ class TrialRequest:
     def _forgo(self) -> None:
         """Give back a trial whose parent's weights were removed, and ask for another."""
         assert self.plan is not None
-        self._give_back(self.plan.id)
+        self._hand_back(self.plan.id)
         self._attempt += 1
         self._ask()
 
-    def _give_back(self, trial: int) -> None:
+    def _hand_back(self, trial: int) -> None:
         self.plan, self.child = None, None
         self._transport.send(Forgo(self._worker, trial))
 

@@ -15,7 +15,7 @@ from hpcai.machine import memory
 from hpcai.record.trial import CurveEntry, End, Trial
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_plan import TrialPlan
-from hpcai.train.callback import Guide
+from hpcai.train.callback import TrainingCallback
 from hpcai.train.data_parallel import differs_from_leader
 from hpcai.train.loop import Training
 from hpcai.train.state import CurvePoint, Progress
@@ -29,11 +29,11 @@ class SearchHooks:
 
     now: Callable[[], float]  # seconds since the search began
     between_steps: Callable[[float], None]  # called with the share of the trial that is done
-    overdue: Callable[[], bool]  # whether the search's time is over
+    should_stop: Callable[[], bool]  # whether the search's time is over
     after_validation: Callable[[], None]  # called by all ranks of the group
 
 
-class _TrialGuide(Guide):
+class _TrialCallback(TrainingCallback):
     """Decides when a trial ends, and notes its curve."""
 
     def __init__(self, plan: TrialPlan, training: Training, hooks: SearchHooks) -> None:
@@ -44,15 +44,15 @@ class _TrialGuide(Guide):
         self._samples = self._skipped = 0
         self._due = plan.epochs * training.shard.steps
 
-    def between(self) -> None:
+    def on_batch_end(self) -> None:
         """Called after a step was launched: handles messages of the search."""
         self._hooks.between_steps(self._training.state.progress.steps / self._due)
 
-    def overdue(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether the search's time is over."""
-        return self._hooks.overdue()
+        return self._hooks.should_stop()
 
-    def enough(self, progress: Progress) -> bool:
+    def on_validation_end(self, progress: Progress) -> bool:
         """Note a validation; whether the trial ends with it. Collective over the group."""
         self.note(progress.curve[-1], progress)
         self._hooks.after_validation()
@@ -105,18 +105,18 @@ def run_trial(
     report: Callable[[str], None],
 ) -> TrialOutcome:
     """Train until the trial ends; `report` is called with its progress. Collective over the group."""
-    guide = _TrialGuide(plan, training, hooks)
-    training.run(phases, shutdown, lambda progress: report(_progress(plan, progress)), guide)
+    callback = _TrialCallback(plan, training, hooks)
+    training.run(phases, shutdown, lambda progress: report(_progress(plan, progress)), callback)
     state, group = training.state, training.group
     progress = state.progress
     if training.stopped:
-        guide.end = "time"
-        guide.note_cut_epoch(progress)
+        callback.end = "time"
+        callback.note_cut_epoch(progress)
     else:
-        training.proof.check_weights()
+        training.replay.check_weights()
     return TrialOutcome(
-        guide.curve,
-        guide.end,
+        callback.curve,
+        callback.end,
         {name: phases.seconds.get(name, 0.0) for name in ("training", "validation", "warm_up")},
         steps=progress.steps,
         executed_operations=int(group.model.allreduce(progress.operations)),

@@ -1,1 +1,1 @@
-"""Training of one base model by its group, and the judgement of the ensemble that the groups form."""
+"""Training of one base model by a group of ranks, and the evaluation of the ensemble of all groups' models."""

@@ -1,18 +1,18 @@
-"""What may be asked of others while a model trains: whether it is to end early, and what else is to be done."""
+"""Callbacks of the training loop: early stopping, and work between steps."""
 
 from hpcai.train.state import Progress
 
 
-class Guide:
-    """Lets a training run to its end; sub-classes have something to say or to do."""
+class TrainingCallback:
+    """Callback that never stops the training; the base of others."""
 
-    def between(self) -> None:
-        """A step, or a batch of a validation, has been given to the device. Must take microseconds."""
+    def on_batch_end(self) -> None:
+        """Called after a training step or a validation batch was submitted to the device. Must take microseconds."""
 
-    def overdue(self) -> bool:
-        """Whether the training is to stop after this step; if one rank of the group says so, all stop."""
+    def should_stop(self) -> bool:
+        """Whether to stop after this step. If one rank of the group returns True, all its ranks stop."""
         return False
 
-    def enough(self, progress: Progress) -> bool:
-        """Whether the training ends with the validation just noted. Called by all ranks of the group, which agree."""
+    def on_validation_end(self, progress: Progress) -> bool:
+        """Whether to end the training after this validation. Called by all ranks of the group; the same on each."""
         return False

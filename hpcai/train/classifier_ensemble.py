@@ -1,7 +1,7 @@
-"""The ensemble as one predictor: the mean of the P models' softmax outputs (HPC AI500 V3, bagging).
+"""Evaluation of the ensemble of classifiers: argmax of the mean of P models' softmax outputs (HPC AI500 V3, bagging).
 
-Predictions meet block by block: the P ranks that hold the same samples add their outputs up on one of them, a
-different one for each block. So no rank ever holds more than one block of sums, however many models there are.
+The P ranks that hold the same samples sum their outputs on one of them, a different one for each block of samples. So
+no rank holds more than one block of sums, whatever the number of models.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,12 +33,13 @@ Delivered = TypeVar("Delivered")
 
 @dataclass(frozen=True)
 class Votes:
-    """Sums over all active ranks, equal on all of them."""
+    """Ensemble counts, summed over all active ranks; the same on each."""
 
     correct: int  # validation samples that the ensemble classifies correctly
     agreeing_pairs: int  # pairs of models with the same class, summed over the validation samples
-    validation_miscounted: int  # validation samples too many or too few, 1 more if they are not the right ones
-    bag_correct: int  # training samples that the models which did not train on them classify correctly
+    # validation samples evaluated too often or not at all; 1 more if the fingerprint differs
+    validation_miscounted: int
+    bag_correct: int  # training samples classified correctly by the models that did not train on them
     bag_evaluated: int  # training samples that at least one model did not train on
 
 
@@ -48,8 +49,8 @@ def evaluate(
 ) -> Votes:
     """Evaluate the ensemble on the validation set and, out of bag, on the training set that `sampler` draws from.
 
-    When `ending` says so, the rest is left out, and the votes mean nothing. Collective over all active ranks.
-    Raises DataError on a rank whose loader delivers too few or too many batches.
+    If `shutdown` is requested, the remaining batches are left out and the counts are meaningless. Collective over all
+    active ranks. Raises DataError on a rank whose loader delivers too few or too many batches.
     """
     module.eval()
     ensemble = _evaluated(module, group, validation, shutdown)
@@ -64,7 +65,7 @@ def evaluate(
 
 
 def _evaluated(module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown) -> Counts:
-    """Correct, agreeing pairs, samples counted where they meet, and the fingerprint of those this rank was given."""
+    """Correct samples, agreeing pairs, samples evaluated, and the fingerprint of this rank's samples."""
     votes, prints = np.zeros(3, np.uint64), 0
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
         votes += _vote(group, block, module(x).softmax(1).double(), y)
@@ -75,7 +76,7 @@ def _evaluated(module: nn.Module, group: Group, validation: Validation, shutdown
 def _evaluated_out_of_bag(
     module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, shutdown: Shutdown
 ) -> Counts:
-    """Correct and evaluated; both 0 where one model trains on everything."""
+    """Samples classified correctly out of bag and samples evaluated; both 0 with one model."""
     votes = np.zeros(2, np.uint64)
     if group.groups > 1:
         shard = ValidationShard(sampler.samples, group.coordinates.member, group.degree, batch)
@@ -91,9 +92,10 @@ def blocks(
     group: Group,
     shutdown: Shutdown,
 ) -> Iterator[tuple[int, Delivered]]:
-    """This rank's part of a split, numbered; DataError where a rank of another number would keep its peers waiting.
+    """Numbered batches of this rank's part of a split; DataError if the number of batches is not the shard's.
 
-    The ranks that evaluate a block together agree, block by block, on whether to stop.
+    Without that check the other ranks of the block would wait forever. The ranks that evaluate a block together agree,
+    block by block, on whether to stop.
     """
     for block, batch in zip_longest(range(shard.steps), loader(validation_indices(shard))):
         if block is None or batch is None:
@@ -104,13 +106,16 @@ def blocks(
 
 
 def in_bag(sampler: Sampler, samples: Integers) -> npt.NDArray[np.bool_]:
-    """Whether a model trains on these samples, which lie near each other."""
+    """Whether a model trains on each of these samples, which are close to each other in the split."""
     first = int(samples[0])
     return sampler.in_bag(first, int(samples[-1]) + 1)[samples - first]
 
 
 def _sum_once(group: Group, block: int, outputs: torch.Tensor) -> Outputs | None:
-    """The sum of the models' outputs for a block of samples, on the rank whose turn it is; None on the others."""
+    """The sum of the models' outputs for a block of samples, on the rank that evaluates this block.
+
+    None on the others.
+    """
     own = outputs.cpu().numpy()
     root = block % group.groups
     total = np.empty_like(own) if group.across.rank == root else None

@@ -1,4 +1,4 @@
-"""Gradients averaged over a group bucket by bucket while the backward pass runs, and what of that it could not hide."""
+"""Gradient averaging over a group: bucketed all-reduce overlapped with the backward pass, and its exposed time."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -18,22 +18,28 @@ from hpcai.gradients.wires import WIRES
 from hpcai.gradients.wires.wire import Wire
 
 
-class Exposed(Protocol):
-    """Seconds from the last bucket of a step to the end of its backward pass; one for each kind of device."""
+class ExposedTimer(Protocol):
+    """Exposed communication time: from the last bucket of a step to the end of its backward pass.
+
+    One class per device type.
+    """
 
     @property
     def seconds(self) -> float:
-        """All steps so far; reading it may wait for the device."""
+        """Exposed seconds of all steps so far. Waits for a GPU."""
 
     def begin(self) -> None:
-        """A bucket is handed over; the last one of a step counts."""
+        """Called when a bucket is handed over; the last one of a step counts."""
 
     def end(self) -> None:
-        """The backward pass is over: all gradients are averaged, or will be before the device does anything else."""
+        """Called at the end of the backward pass.
+
+        All gradients are averaged, or will be before the device does anything else.
+        """
 
 
-class HostExposed:
-    """The device is the CPU: what was asked for is done, so the clock is read."""
+class HostExposedTimer:
+    """Exposed communication time on a CPU, by readings of the clock."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -50,10 +56,10 @@ class HostExposed:
             self._begin = None
 
 
-class CudaExposed:
-    """Measured on the device: from the moment it has the last gradients to the moment it goes on with their averages.
+class CudaExposedTimer:
+    """Exposed communication time on a GPU, by CUDA events around the wait for the averaged gradients.
 
-    The events are used again once the device has come past them: nobody waits for it, and they do not become more.
+    Events are reused once the device has passed them: the host never waits, and their number is bounded.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -65,19 +71,19 @@ class CudaExposed:
 
     @property
     def seconds(self) -> float:
-        """Seconds so far; waits for the device, so read it outside the clock."""
+        """Exposed seconds of all steps so far. Waits for the device, so read it outside the clock."""
         if self._pairs:
             self._pairs[-1][1].synchronize()
         self._add_finished()
         return self._seconds
 
     def begin(self) -> None:
-        """Puts an event behind what computes the gradients."""
+        """Records an event after the kernels that compute the gradients."""
         self._begin = self._begin or self._event()
         self._begin.record(torch.cuda.current_stream(self._device))
 
     def end(self) -> None:
-        """Puts an event behind the wait for the averages."""
+        """Records an event after the wait for the averaged gradients."""
         if self._begin is not None:
             end = self._event()
             end.record(torch.cuda.current_stream(self._device))
@@ -96,33 +102,32 @@ class CudaExposed:
 
 
 class Communication:
-    """Averages a model's gradients over the ranks of torch's default group, and measures what that costs.
+    """Averages a model's gradients over the ranks of torch's default process group, and times it.
 
-    With one rank there is nothing to do. `wire` and `reduction` are what ALLREDUCE and WIRE name.
+    No communication with one rank. `wire` and `reduction` are the choices of WIRE and ALLREDUCE.
     """
 
     def __init__(self, ranks: int, device: torch.device, wire: Wire, reduction: Reduction) -> None:
-        self.buckets = 0  # of the last step
+        self.buckets = 0  # buckets of the last step
         self.wire = wire
         self._reduction = reduction
         self._link = TorchLink(ranks)
-        self._exposed: Exposed = CudaExposed(device) if device.type == "cuda" else HostExposed()
+        self._exposed: ExposedTimer = CudaExposedTimer(device) if device.type == "cuda" else HostExposedTimer()
 
     @property
     def exposed_seconds(self) -> float:
-        """Seconds since this was made in which the device only communicated, or waited for slower ranks.
+        """Seconds in which the device only communicated or waited for slower ranks, since construction.
 
-        Counted from the moment the last bucket of a step is ready to the end of the backward pass. Per rank; reading it
-        waits for a GPU.
+        From the moment the last bucket of a step is ready to the end of the backward pass. Per rank; waits for a GPU.
         """
         return self._exposed.seconds
 
     def attach(self, replica: DistributedDataParallel) -> None:
-        """From now on average the gradients of this replica."""
+        """Average the gradients of this replica from now on."""
         replica.register_comm_hook(self, Communication.average)
 
     def average(self, bucket: GradBucket) -> Future[torch.Tensor]:
-        """Start to average a bucket, whose gradients are all there; the other layers' are still being computed."""
+        """Start to average a full bucket while the gradients of earlier layers are still computed."""
         self._exposed.begin()
         self.buckets = max(self.buckets * (bucket.index() > 0), bucket.index() + 1)
         average: Future[torch.Tensor] = self.wire.reduce(
@@ -131,16 +136,16 @@ class Communication:
         return average
 
     def sum(self, vector: torch.Tensor) -> torch.Tensor:
-        """The sum of a vector over the ranks, on the path that gradients take; it may be written over. Collective."""
+        """The sum of a vector over the ranks by the path that gradients take; may overwrite it. Collective."""
         total: torch.Tensor = self.wire.reduce(vector, self._link, self._reduction, 1).wait()
         return total
 
     def end_backward(self) -> None:
-        """To be called when a backward pass has returned."""
+        """Must be called when a backward pass has returned."""
         self._exposed.end()
 
 
 def communication_of(settings: Mapping[str, Any], group: Group, device: torch.device) -> Communication:
-    """The averaging of gradients that a case's settings ask for."""
+    """The gradient averaging that a case's settings ask for."""
     wire, reduction = WIRES[settings["WIRE"]], REDUCTIONS[settings["ALLREDUCE"]]
     return Communication(group.degree, device, wire(), reduction())

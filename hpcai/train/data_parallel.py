@@ -1,4 +1,4 @@
-"""Synchronous data parallelism inside a group, and the proofs that it did what it should."""
+"""Synchronous data parallelism within a group, and the checks of it: identical replicas and exact all-reduce."""
 
 import hashlib
 import warnings
@@ -12,8 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 from hpcai.comm.grid import Group
 from hpcai.train.communication import Communication
 
-BLOCK = 1 << 20  # elements that are summed at a time
-EXACT = 1 << 24  # largest sum of integers by MPI
+BLOCK = 1 << 20  # elements summed at a time
+EXACT = 1 << 24  # largest integer sum checked by MPI
 
 
 def replicate(
@@ -23,16 +23,17 @@ def replicate(
     communication: Communication,
     bucket_megabytes: float | None = None,
 ) -> nn.Module:
-    """The module as the group trains it: gradients averaged over its Q ranks, overlapping the backward pass.
+    """The module wrapped for data-parallel training.
 
-    Buckets fill in the order in which gradients arrive, the last layers' first. Each is sent when it is full, while the
-    gradients of earlier layers are still being computed. `bucket_megabytes` is their size in MiB; by default torch's
-    own: the first 1 MiB, so that sending begins early, then 25 MiB (Li et al., PyTorch Distributed, 2020, section 5.3).
+    Gradients averaged over Q ranks, overlapped with the backward pass. Buckets fill in the order in which gradients are
+    ready, last layers first. A full bucket is sent while the gradients of earlier layers are still computed.
+    `bucket_megabytes` is the bucket size in MiB; the default is torch's: first 1 MiB, so that sending begins early,
+    then 25 MiB (Li et al., PyTorch Distributed, 2020, section 5.3).
     """
     if group.degree == 1:
         return module
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 has a new name for it, torch 2.11 only this one
+        warnings.simplefilter("ignore", FutureWarning)  # renamed in torch 2.13; torch 2.11 has only this name
         replica = DistributedDataParallel(
             module,
             device_ids=[device] if device.type == "cuda" else None,
@@ -45,7 +46,10 @@ def replicate(
 
 
 def average_statistics(module: nn.Module, group: Group) -> None:
-    """Replace the running means and variances by their average over the group. Collective over the group."""
+    """Replace the running means and variances of batch norm by their average over the group.
+
+    Collective over the group.
+    """
     buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
     if group.degree == 1 or not buffers:
         return
@@ -57,7 +61,7 @@ def average_statistics(module: nn.Module, group: Group) -> None:
 
 
 def differs_from_leader(module: nn.Module, group: Group) -> bool:
-    """Whether one bit of this rank's parameters or statistics differs from those of its group's first rank.
+    """Whether any bit of this rank's parameters or statistics differs from those of the group's first rank.
 
     Collective over the group.
     """
@@ -68,10 +72,11 @@ def differs_from_leader(module: nn.Module, group: Group) -> bool:
 
 
 def wrong_sums(group: Group, device: torch.device, communication: Communication, count: int) -> int:
-    """Elements that come out wrong when integers are summed in the group, as gradients are, and by MPI over all ranks.
+    """All-reduce exactness.
 
-    The payload of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
-    any communication, and is exact in the type on the wire. `count` is that of one step's gradients. Collective.
+    Wrong elements of integer sums over the group, by the gradients' path, and by MPI over all ranks. The test pattern
+    of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
+    communication and exact in the wire type. `count` is the number of gradients of a step. Collective.
     """
     wrong = 0
     for start in range(0, count if group.degree > 1 else 0, BLOCK):

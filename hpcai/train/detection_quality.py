@@ -1,4 +1,4 @@
-"""Quality of detections over a group: what its ranks judged is brought together block by block, on one of them."""
+"""Mean average precision over a group: the ranks' matched detections, gathered block by block on the first rank."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from hpcai.detections.coco_evaluation import ROW, Judged, average_precision, mean_average_precision
+from hpcai.detections.coco_evaluation import ROW, Matches, average_precision, mean_average_precision
 
-BLOCK_ROWS = 2**20  # that all ranks together send at a time
+BLOCK_ROWS = 2**20  # rows that all ranks together send at a time
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Average precision of each class, None of one without true boxes; their mean, None where no class has any.
+    """Average precision of each class, None for a class without true boxes; their mean, None if no class has any.
 
-    truths: how many true boxes there are of each class.
+    truths: number of true boxes of each class.
     """
 
     classes: tuple[float | None, ...]
@@ -25,30 +25,32 @@ class Quality:
     truths: tuple[int, ...]
 
 
-def quality(judged: Judged, comm: MPI.Comm, block: int = BLOCK_ROWS) -> Quality:
-    """Of the frames of all ranks, each judged by one of them: the same numbers whatever their number. Collective.
+def quality(matches: Matches, comm: MPI.Comm, block: int = BLOCK_ROWS) -> Quality:
+    """Quality of the frames of all ranks, each matched by one rank; independent of the number of ranks. Collective.
 
-    The first rank has the memory of all rows, 24 bytes each; the others that of their own. `block` is the same on
-    every rank.
+    The first rank holds the rows of all, 24 bytes each; the others their own. `block` is the same on every rank.
     """
-    truths = np.zeros_like(judged.truths) if comm.rank == 0 else None
-    comm.Reduce(judged.truths, truths)
-    rows = [np.empty(0, ROW), *_gathered(judged.rows, comm, max(1, block // comm.size))]
-    found = _quality(Judged(np.concatenate(rows), truths)) if truths is not None else None
+    truths = np.zeros_like(matches.truths) if comm.rank == 0 else None
+    comm.Reduce(matches.truths, truths)
+    rows = [np.empty(0, ROW), *_gathered(matches.rows, comm, max(1, block // comm.size))]
+    found = _quality(Matches(np.concatenate(rows), truths)) if truths is not None else None
     result: Quality = comm.bcast(found)
     return result
 
 
-def _quality(judged: Judged) -> Quality:
-    averages = average_precision(judged)
+def _quality(matches: Matches) -> Quality:
+    averages = average_precision(matches)
     numbers = [None if np.isnan(value) else float(value) for value in averages]
     mean = mean_average_precision(averages)
-    truths = tuple(int(count) for count in judged.truths)
+    truths = tuple(int(count) for count in matches.truths)
     return Quality(tuple(numbers), None if np.isnan(mean) else mean, truths)
 
 
 def _gathered(rows: NDArray[Any], comm: MPI.Comm, share: int) -> Iterator[NDArray[Any]]:
-    """The rows of all ranks on the first one, at most `share` of each at a time; nothing on the others. Collective."""
+    """The rows of all ranks on the first rank, at most `share` of each rank at a time; nothing on the others.
+
+    Collective.
+    """
     counts = np.array(comm.allgather(len(rows)))
     for begin in range(0, int(counts.max()), share):
         sizes = ROW.itemsize * np.clip(counts - begin, 0, share)

@@ -1,7 +1,7 @@
-"""The ensemble of detectors as one: what P models find in a frame is fused (HPC AI500 V3, bagging; weighted boxes).
+"""Evaluation of the ensemble of detectors: weighted box fusion of P models' detections (HPC AI500 V3, bagging).
 
-Detections meet block by block: the P ranks that hold the same frames send them to one of themselves, a different one
-for each block, some frames at a time. So no rank holds more than one frame of all models, or ROOM bytes.
+The P ranks that hold the same frames send their detections to one of them, a different one for each block, some frames
+at a time. So no rank holds more than MAX_BYTES of detections, or one frame of all models.
 """
 
 from collections.abc import Iterator
@@ -27,19 +27,19 @@ from hpcai.train.classifier_ensemble import blocks, in_bag
 from hpcai.train.detection_quality import Quality, quality
 from hpcai.train.detection_validation import DetectionValidation
 
-ROOM = 2**26  # bytes of detections that a rank takes at a time
-NOBODY = -1.0  # class of rows of a model that is not asked
+MAX_BYTES = 2**26  # bytes of detections that a rank receives at a time
+NO_MODEL = -1.0  # class in the rows of a model that is left out
 
 
 @dataclass
 class Fused:
-    """What the ensemble has found in the frames that met on this rank: their indices, detections and true boxes."""
+    """Fused detections of the frames that this rank evaluated: their indices, detections and true boxes."""
 
     indices: list[int] = field(default_factory=list)
     detections: list[Detections] = field(default_factory=list)
     boxes: list[NDArray[Any]] = field(default_factory=list)
-    agreed: float = 0.0  # summed over frames and pairs of models that are neighbours
-    mixed: int = 0  # frames for which models have shown others
+    agreed: float = 0.0  # agreement summed over frames and pairs of neighbouring models
+    mixed: int = 0  # frames where the models' ranks delivered different ones
 
     @property
     def frames(self) -> Integers:
@@ -49,13 +49,14 @@ class Fused:
 
 @dataclass(frozen=True)
 class FusedQuality:
-    """Numbers of all active ranks, equal on all of them; precision is of each class, None of one without true boxes."""
+    """Ensemble quality over all active ranks, the same on each; average precision by class, None without true boxes."""
 
     precision: tuple[float | None, ...]
     loose_precision: tuple[float | None, ...]  # at the smaller overlap
     true_boxes: tuple[int, ...]  # of each class
-    agreement: float  # summed over frames and pairs of models that are neighbours
-    validation_miscounted: int  # frames too many or too few, 1 more for each set that is not the right one
+    agreement: float  # agreement summed over frames and pairs of neighbouring models
+    # frames evaluated too often or not at all; 1 more for each set whose fingerprint differs
+    validation_miscounted: int
     bag_evaluated: int  # training frames that at least one model did not train on
     bag_precision: tuple[float | None, ...]
 
@@ -71,13 +72,13 @@ def evaluate(
 ) -> tuple[FusedQuality, Fused]:
     """Evaluate the ensemble on the validation frames and, out of bag, on the training frames that `sampler` draws from.
 
-    Numbers of all active ranks, the same on each, and this rank's part of what was found on the validation frames. When
-    `ending` says so, the rest is left out, and the numbers mean nothing. Collective over all active ranks.
+    Returns the quality over all active ranks, the same on each, and this rank's fused detections of validation frames.
+    If `shutdown` is requested, the rest is left out and the numbers are meaningless. Collective over all active ranks.
     """
     module.eval()
     whole, prints, counted = Fused(), 0, 0
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
-        _meet(group, block, module(x).float().cpu().numpy(), y.cpu().numpy(), indices, whole)
+        _collect(group, block, module(x).float().cpu().numpy(), y.cpu().numpy(), indices, whole)
         prints, counted = prints + fingerprint(indices), counted + len(indices)
     bag = _out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
     module.train()
@@ -99,22 +100,22 @@ def evaluate(
 def _out_of_bag(
     module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, shutdown: Shutdown
 ) -> Fused:
-    """What the models found in frames that they did not train on; nothing where one model trains on everything."""
+    """Fused detections in frames by the models that did not train on them; nothing with one model."""
     bag = Fused()
     if group.groups > 1:
         shard = ValidationShard(sampler.samples, group.coordinates.member, group.degree, batch)
         for block, (x, y, indices) in blocks(training, shard, group, shutdown):
             outputs = module(x).float().cpu().numpy()
-            outputs[in_bag(sampler, indices), :, CLASS] = NOBODY - 1
-            _meet(group, block, outputs, y.cpu().numpy(), indices, bag)
+            outputs[in_bag(sampler, indices), :, CLASS] = NO_MODEL - 1
+            _collect(group, block, outputs, y.cpu().numpy(), indices, bag)
     return bag
 
 
-def _meet(
+def _collect(
     group: Group, block: int, outputs: NDArray[np.float32], boxes: NDArray[Any], indices: Integers, into: Fused
 ) -> None:
-    """Take in a block of frames on the rank whose turn it is; the other ranks send theirs."""
-    at_once = max(1, ROOM // (group.groups * max(1, outputs[:1].nbytes)))
+    """Fuse a block of frames on the rank that evaluates it; the other ranks send it their detections."""
+    at_once = max(1, MAX_BYTES // (group.groups * max(1, outputs[:1].nbytes)))
     for begin in range(0, len(outputs), at_once):
         part = slice(begin, begin + at_once)
         own = outputs[part]
@@ -124,40 +125,40 @@ def _meet(
         if every is not None and frames is not None:
             into.mixed += int(np.count_nonzero((frames != frames[0]).any(axis=0)))
             for frame in range(len(own)):
-                _take(every[:, frame], boxes[begin + frame], int(indices[begin + frame]), into)
+                _fuse_frame(every[:, frame], boxes[begin + frame], int(indices[begin + frame]), into)
 
 
 def _gathered(group: Group, own: NDArray[Any], root: int) -> NDArray[Any] | None:
-    """What the models' ranks have, in the order of the models, on one of them; None on the others."""
+    """The contributions of the models' ranks, in the order of the models, on rank `root`; None on the others."""
     every = np.empty((group.groups, *own.shape), own.dtype) if group.across.rank == root else None
     group.across.Gather(np.ascontiguousarray(own), every, root)
     return every
 
 
-def _take(outputs: NDArray[np.float32], boxes: NDArray[Any], index: int, into: Fused) -> None:
-    """One frame, as all models see it; left out where none is asked."""
-    asked = outputs[outputs[:, 0, CLASS] >= NOBODY]
+def _fuse_frame(outputs: NDArray[np.float32], boxes: NDArray[Any], index: int, into: Fused) -> None:
+    """Fuse one frame of all models; skipped if every model is left out."""
+    asked = outputs[outputs[:, 0, CLASS] >= NO_MODEL]
     if len(asked) == 0:
         return
     models = detection_tables.used(asked)
     into.indices.append(index)
     into.detections.append(fused(models) if len(outputs) > 1 else models[0])
-    into.boxes.append(boxes.copy())  # a loader may use its memory again
+    into.boxes.append(boxes.copy())  # the loader may reuse its memory
     into.agreed += sum(agreement(a, b) for a, b in neighbours(models)) if len(asked) == len(outputs) else 0.0
 
 
 def neighbours(models: list[Detections]) -> Iterator[tuple[Detections, Detections]]:
-    """Pairs of models, each with the next, the last with the first; of two models the one pair there is."""
+    """Pairs of neighbouring models: each with the next, the last with the first; for two models their one pair."""
     for place in range(pairs(len(models))):
         yield models[place], models[(place + 1) % len(models)]
 
 
 def _quality(of: Fused, validation: DetectionValidation, group: Group, overlap: float) -> Quality:
-    return quality(validation.judged(of.frames, of.detections, of.boxes, overlap), group.active)
+    return quality(validation.matches(of.frames, of.detections, of.boxes, overlap), group.active)
 
 
 def _miscounted(frames: int, prints: int, counted: int, whole: Fused, group: Group) -> int:
-    """Frames too many or too few, of those that were delivered to the models and of those that met; 1 more for others.
+    """Frames evaluated too often or not at all, by the models and by the ensemble; 1 more for each wrong fingerprint.
 
     Of every model's ranks, and of the ensemble.
     """

@@ -1,6 +1,6 @@
-"""How a network is executed: layer by layer, compiled by torch.compile, or played back as a CUDA graph.
+"""Execution of a network in training: layer by layer, compiled by torch.compile, or as CUDA graphs.
 
-Compiling is done before the clock starts, for every shape that the timed region has.
+Compilation happens before the clock starts, for every shape of the timed region.
 """
 
 import logging
@@ -20,17 +20,18 @@ from hpcai.record.training import Execution as ExecutionRecord
 from hpcai.train.communication import Communication
 from hpcai.train.data_parallel import replicate
 
-# float[N, C, H, W] to logits float[N, classes]; a detector, with boxes and a draw beside, to its losses
+# float[N, C, H, W] to logits float[N, classes]; of a detector, with boxes and random numbers, to its losses
 Network = Callable[..., Tensor]
 Compiler = Callable[[torch.fx.GraphModule, list[Tensor]], Any]
-TRIALS = 3  # timings of each way that is compared, after one that does not count; the fastest counts
+TRIALS = 3  # timings of each execution compared, after one discarded; the fastest counts
 
 
 class Execution:
     """Executes the network layer by layer.
 
-    `replica` is called to train, `judged` to judge: a module, which is switched to evaluation mode for that time.
-    `layer_by_layer` trains as well, whatever becomes of `replica`. `executed` counts what training executes.
+    `replica` is the callable that trains, `eval_module` the module for evaluation, which is switched to evaluation mode
+    for that time. `layer_by_layer` also trains, whatever `replica` is. `executed` counts the operations that training
+    executes.
     """
 
     name: ExecutedBy = "layer by layer"
@@ -38,30 +39,30 @@ class Execution:
     def __init__(self, module: nn.Module, replica: nn.Module, communication: Communication) -> None:
         self.replica: Network = self._watched
         self.layer_by_layer: Network = replica
-        self.judged = module
+        self.eval_module = module
         self.communication = communication
         self.executed = Executed(module)
-        self.compile_seconds = 0.0  # of the warm-up
+        self.compile_seconds = 0.0  # of compilation in the warm-up
         self.graphs = 0  # compiled or captured so far
-        self.settled_graphs = 0  # of them before the clock started
-        self.trials: dict[ExecutedBy, float] = {}  # seconds of the warm-up's steps, where several ways are compared
+        self.settled_graphs = 0  # compiled or captured before the clock started
+        self.trials: dict[ExecutedBy, float] = {}  # seconds of the warm-up's steps by each execution compared
 
-    def settle(self, steps: Callable[[], None], judge: Callable[[], None]) -> int:
-        """Make ready for the shapes that occur in `steps` and `judge`, which train and judge on examples of them.
+    def settle(self, train: Callable[[], None], evaluate: Callable[[], None]) -> int:
+        """Prepare for the shapes of `train` and `evaluate`, callables that train and evaluate on batches of each shape.
 
-        Returns how often it called `steps`.
+        Returns how often `train` was called.
         """
-        steps()
-        judge()
+        train()
+        evaluate()
         return 1
 
     def end_backward(self) -> None:
-        """To be called when the backward pass of a step has returned, while its gradients are there."""
+        """Must be called when the backward pass of a step has returned, while its gradients exist."""
         self.communication.end_backward()
         self.executed.end_backward()
 
     def measured(self, comm: MPI.Comm) -> ExecutionRecord:
-        """What was observed, the same on all ranks of `comm`: the most of any rank. Collective."""
+        """Record of the execution, the same on all ranks of `comm`: the largest value of any rank. Collective."""
         late = self.graphs - self.settled_graphs
         return ExecutionRecord(
             by=self.name,
@@ -73,7 +74,7 @@ class Execution:
         )
 
     def _watched(self, images: Tensor, *others: Any) -> Tensor:
-        """Layer by layer, so that an unforeseen shape can be learnt when it comes."""
+        """Execute layer by layer; the operations of a shape not seen before are counted first."""
         if self.executed.knows(images):
             output = self.layer_by_layer(images, *others)
         else:
@@ -82,7 +83,7 @@ class Execution:
         return output
 
     def _use(self, network: Network) -> None:
-        """From now on train by a network whose layers cannot be watched."""
+        """Train by a network whose layers cannot be hooked from now on."""
 
         def counted(images: Tensor, *others: Any) -> Tensor:
             output = network(images, *others)
@@ -93,9 +94,9 @@ class Execution:
 
 
 class Compiled(Execution):
-    """Executes what torch.compile makes of the network, for each shape by itself.
+    """Executes the network compiled by torch.compile, once for each shape.
 
-    The replica of a group is compiled as a whole: torch then divides it where its buckets end, so that they are still
+    The replica of a group is compiled as a whole: torch splits it at the ends of its buckets, so that they are still
     sent during the backward pass.
     """
 
@@ -105,19 +106,20 @@ class Compiled(Execution):
         self, module: nn.Module, replica: nn.Module, communication: Communication, compiler: Compiler | None = None
     ) -> None:
         super().__init__(module, replica, communication)
-        torch._logging.set_logs(dynamo=logging.ERROR)  # it warns of what it leaves to Python
-        torch.compiler.reset()  # of what an earlier test compiled: torch compiles a function a limited number of times
+        torch._logging.set_logs(dynamo=logging.ERROR)  # silences warnings about graph breaks
+        # forgets what earlier tests compiled: torch limits the number of compilations of a function
+        torch.compiler.reset()
         self._compiler = compiler or _inductor()
         self._replica = self._compiled(replica)
-        self.judged = self._compiled(module)
+        self.eval_module = self._compiled(module)
 
-    def settle(self, steps: Callable[[], None], judge: Callable[[], None]) -> int:
-        """Compile for the shapes that occur in `steps` and `judge`."""
-        steps()  # layer by layer: what they execute is learnt
+    def settle(self, train: Callable[[], None], evaluate: Callable[[], None]) -> int:
+        """Compile for the shapes of `train` and `evaluate`."""
+        train()  # layer by layer: counts the operations of each shape
         begin = now()
         self._use(self._replica)
-        steps()
-        judge()
+        train()
+        evaluate()
         self.compile_seconds, self.settled_graphs = now() - begin, self.graphs
         return 2
 
@@ -135,7 +137,7 @@ def _inductor() -> Compiler:
     from torch._inductor.compile_fx import compile_fx
 
     if "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ:
-        config.compile_threads = 1  # more would be processes, as many for each rank as the node has processors
+        config.compile_threads = 1  # otherwise each rank starts as many processes as the node has processors
     compiler: Compiler = compile_fx
     return compiler
 
@@ -143,9 +145,8 @@ def _inductor() -> Compiler:
 class Graphed(Execution):
     """Executes full batches as CUDA graphs, one of the forward and one of the backward pass, if that is faster.
 
-    A graph is launched as a whole, which pays where kernels are so short that launching them takes longer. Other
-    batches, and what is judged, are executed layer by layer. `slowest` tells the largest of the ranks' numbers: so all
-    decide alike.
+    A graph is launched as a whole, which pays off where kernels are shorter than their launches. Other batches and
+    evaluation are executed layer by layer. `slowest` returns the largest value of the ranks, so that all decide alike.
     """
 
     name: ExecutedBy = "CUDA graphs"
@@ -161,39 +162,39 @@ class Graphed(Execution):
         self._device = device
         self._slowest = slowest
 
-    def settle(self, steps: Callable[[], None], judge: Callable[[], None]) -> int:
-        """Capture the shape of the first of `steps`, and keep what executes the steps faster."""
+    def settle(self, train: Callable[[], None], evaluate: Callable[[], None]) -> int:
+        """Capture the shape of the first batch of `train`, and keep the faster execution."""
         first: list[Tensor] = []
         self.replica = lambda images: self._watched(_kept(first, images))
-        steps()
-        judge()
+        train()
+        evaluate()
         begin = now()
-        captured = _captured(self.judged, first[0])
+        captured = _captured(self.eval_module, first[0])
         synchronise(self._device)
         self.compile_seconds = now() - begin
         self.graphs = self.settled_graphs = 2  # a forward and a backward pass
-        ways = {Execution.name: self.layer_by_layer, Graphed.name: captured}
+        executions = {Execution.name: self.layer_by_layer, Graphed.name: captured}
         for _ in range(1 + TRIALS):
-            for name, network in ways.items():
+            for name, network in executions.items():
                 self._use(network)
-                self._try(name, steps)
+                self._try(name, train)
         self.name = min(self.trials, key=lambda name: self.trials[name])
-        self._use(ways[self.name])
-        return 1 + len(ways) * (1 + TRIALS)
+        self._use(executions[self.name])
+        return 1 + len(executions) * (1 + TRIALS)
 
-    def _try(self, name: ExecutedBy, steps: Callable[[], None]) -> None:
+    def _try(self, name: ExecutedBy, train: Callable[[], None]) -> None:
         synchronise(self._device)
         begin = now()
-        steps()
+        train()
         synchronise(self._device)
         seconds = self._slowest(now() - begin)
         self.trials[name] = min(seconds, self.trials.get(name, seconds))
 
 
-def executed_as(
+def build_execution(
     how: str, module: nn.Module, group: Group, device: torch.device, communication: Communication
 ) -> Execution:
-    """How a group executes and trains a module, by the KEY COMPILE; the same on all active ranks."""
+    """The execution of a group's training, by the KEY COMPILE; the same on all active ranks."""
     replica = replicate(module, group, device, communication)
     match how:
         case "torch":
@@ -204,14 +205,14 @@ def executed_as(
 
 
 def _kept(first: list[Tensor], images: Tensor) -> Tensor:
-    """The images, of which a copy is kept if they are the first."""
+    """The images; a copy is kept if they are the first."""
     if not first:
         first.append(images.clone())
     return images
 
 
-class _Whole(nn.Module):
-    """The network as a part of a module, whose `forward` can be replaced while the network's own stays."""
+class _NetworkModule(nn.Module):
+    """Wrapper module whose `forward` can be replaced by a CUDA graph while the network's own remains."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -224,7 +225,7 @@ class _Whole(nn.Module):
 
 def _captured(network: nn.Module, example: Tensor) -> Network:
     """The network in training mode: batches of the example's shape as CUDA graphs, others layer by layer."""
-    whole: Any = torch.cuda.make_graphed_callables(_Whole(network), (example,))
+    whole: Any = torch.cuda.make_graphed_callables(_NetworkModule(network), (example,))
 
     def either(images: Tensor) -> Tensor:
         logits: Tensor = whole(images) if images.shape == example.shape else network(images)

@@ -1,4 +1,4 @@
-"""Seconds of parts of a network within a step of training: as it runs them, among all the others."""
+"""Layer timer: seconds of each layer's forward and backward pass within a training step."""
 
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
@@ -9,48 +9,48 @@ from torch import Tensor
 from hpcai import clock
 
 FORWARD, BACKWARD = "forward", "backward"
-NO_WORK = "torch::autograd::AccumulateGrad"  # a node that hands a gradient to its parameter
-Moment = Any  # a reading of the clock, or an event of a GPU's stream
+NO_WORK = "torch::autograd::AccumulateGrad"  # a graph node that accumulates a gradient into its parameter
+Timestamp = Any  # a clock reading, or a CUDA event
 
 
-class Laps:
-    """Notes when parts begin and end; what lies between is worked out by `seconds`, once the device is done."""
+class LayerTimer:
+    """Records the begin and end of layers; `seconds` evaluates them once the device is done."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._spans: list[tuple[str, Hashable, Moment, Moment]] = []
+        self._spans: list[tuple[str, Hashable, Timestamp, Timestamp]] = []
 
     def timed(self, name: Callable[..., Hashable], function: Callable[..., Any], *inputs: Tensor) -> Any:
-        """What the function makes of its inputs; its time, and that of its gradient, go to what `name` says of these.
+        """Call a function with its inputs; time it and its gradient under the key that `name` returns for them.
 
-        Nodes of the backward pass are timed one by one: those between what was made and the inputs.
+        Times each node of the backward pass between the result and the inputs.
         """
         key, known = name(*inputs), [each.grad_fn for each in inputs]
-        begin = self._moment()
+        begin = self._timestamp()
         made = function(*inputs)
         self._note(FORWARD, key, begin)
-        for node in _between(made, known):
+        for node in _backward_nodes(made, known):
             self._watch(key, node)
         return made
 
     def seconds(self) -> dict[tuple[str, Hashable], float]:
-        """Sums by pass and part since the last call; the device must have done them."""
+        """Sums by pass and key since the last call; the device must be done."""
         spans, self._spans = self._spans, []
         sums: dict[tuple[str, Hashable], float] = {}
-        for way, key, begin, end in spans:
+        for direction, key, begin, end in spans:
             elapsed = end - begin if isinstance(begin, float) else begin.elapsed_time(end) * 1e-3
-            sums[way, key] = sums.get((way, key), 0.0) + elapsed
+            sums[direction, key] = sums.get((direction, key), 0.0) + elapsed
         return sums
 
     def _watch(self, key: Hashable, node: Any) -> None:
-        begun: list[Moment] = []
-        node.register_prehook(lambda gradients: begun.append(self._moment()))
+        begun: list[Timestamp] = []
+        node.register_prehook(lambda gradients: begun.append(self._timestamp()))
         node.register_hook(lambda *gradients: self._note(BACKWARD, key, begun.pop()))
 
-    def _note(self, way: str, key: Hashable, begin: Moment) -> None:
-        self._spans.append((way, key, begin, self._moment()))
+    def _note(self, direction: str, key: Hashable, begin: Timestamp) -> None:
+        self._spans.append((direction, key, begin, self._timestamp()))
 
-    def _moment(self) -> Moment:
+    def _timestamp(self) -> Timestamp:
         if self._device.type != "cuda":
             return clock.now()
         event = torch.cuda.Event(enable_timing=True)
@@ -58,8 +58,8 @@ class Laps:
         return event
 
 
-def _between(made: Tensor, known: list[Any]) -> Iterator[Any]:
-    """The nodes of the backward pass that lead from a tensor to where its inputs came from, without these."""
+def _backward_nodes(made: Tensor, known: list[Any]) -> Iterator[Any]:
+    """The nodes of the backward pass between a tensor and the nodes that made its inputs, without the latter."""
     waiting, seen = [made.grad_fn], [*known, None]
     while waiting:
         node: Any = waiting.pop()

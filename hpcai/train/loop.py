@@ -1,7 +1,7 @@
 """The training loop of one base model: epochs of optimiser steps, each followed, when due, by a validation.
 
-The device never waits in an epoch for the one who gives it work: losses stay there, and the clock is read where the
-epoch begins and ends.
+The device never waits for the host within an epoch: losses stay on it, and the clock is read where the epoch begins and
+ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,13 +21,13 @@ from hpcai.data.philox import Integers
 from hpcai.errors import DataError
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.models.operation_counter import Executed
-from hpcai.train.callback import Guide
+from hpcai.train.callback import TrainingCallback
 from hpcai.train.data_parallel import average_statistics
 from hpcai.train.execution import Execution
 from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
 from hpcai.train.recipe import Recipe
-from hpcai.train.replay import Proof
+from hpcai.train.replay import ReplayCheck
 from hpcai.train.state import CurvePoint, Progress, TrainingState
 from hpcai.train.step_times import StepTimes
 from hpcai.train.validation import Validation
@@ -35,14 +35,14 @@ from hpcai.train.validation import Validation
 WARMUP_STEPS = 3  # full batches before the clock starts; the last, smaller batch of an epoch is warmed up as well
 
 
-def _unheard(progress: Progress) -> None:
-    """Nobody listens."""
+def _ignore_progress(progress: Progress) -> None:
+    """Default of `report_progress`."""
 
 
 class Training:
-    """One model's training on one rank: what it trains, on which samples, by which recipe.
+    """One model's training on one rank: its state, samples and recipe.
 
-    `execution` is how the group trains `state.module`, `objective` what it makes small, by default the recipe's cross
+    `execution` executes `state.module` in the group; `objective` is the loss minimised, by default the recipe's cross
     entropy. All but `shard` (its rank) is the same on the group's ranks.
     """
 
@@ -57,9 +57,9 @@ class Training:
         validation: Validation,
         group: Group,
         seed: int,
-        noise: float = PRECISIONS["fp32"].rounding,
+        rounding_allowance: float = PRECISIONS["fp32"].rounding,
         warmup_steps: int = WARMUP_STEPS,
-        audited: int | None = None,
+        replayed_epoch: int | None = None,
         objective: Objective | None = None,
     ) -> None:
         self.state = state
@@ -73,24 +73,26 @@ class Training:
         self.group = group
         self.seed = seed
         self.step_times = StepTimes(state.device, shard.steps)
-        self.proof = Proof(state, recipe, self.objective, sampler, loader, group, seed, noise, audited)
+        self.replay = ReplayCheck(
+            state, recipe, self.objective, sampler, loader, group, seed, rounding_allowance, replayed_epoch
+        )
         self.warmup_steps = warmup_steps
-        self.stopped = False  # before its end, because the run was to end, or by the guide
+        self.stopped = False  # stopped before its end, by a shutdown or the callback
 
     def warm_up(self) -> int:
-        """Run every shape once before the clock, then forget all of it. Returns the number of steps."""
+        """Run every shape once before the clock, then restore the state. Returns the number of steps."""
         before = self.state.snapshot()
-        self.proof.seal()
+        self.replay.record_checksums()
         steps = [*range(min(self.warmup_steps, self.shard.steps)), self.shard.steps - 1]
         runs = self.execution.settle(
-            lambda: self.practise(steps), lambda: self.validation.warm_up(self.execution.judged)
+            lambda: self.run_uncredited(steps), lambda: self.validation.warm_up(self.execution.eval_module)
         )
         self.state.restore(before)
-        self.proof.check_weights()
+        self.replay.check_weights()
         return runs * len(steps)
 
-    def practise(self, steps: Iterable[int]) -> None:
-        """Run these steps of an epoch without credit: the weights change, the progress does not."""
+    def run_uncredited(self, steps: Iterable[int]) -> None:
+        """Run steps of an epoch without credit: the weights change, the progress does not."""
         shapes = (self.shard.step_positions(step) for step in steps)
         for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
             self._step(x, y)
@@ -99,30 +101,32 @@ class Training:
         self,
         phases: Phases,
         shutdown: Shutdown,
-        tell: Callable[[Progress], None] = _unheard,
-        guide: Guide | None = None,
+        report_progress: Callable[[Progress], None] = _ignore_progress,
+        callback: TrainingCallback | None = None,
     ) -> None:
         """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite.
 
-        When `ending` or the guide says so, it stops after a step, the same on all ranks of the group: `stopped` is True
-        then. `tell` hears of the progress several times a second at most.
+        If `shutdown` or the callback says so, it stops after a step, the same on all ranks of the group, and `stopped`
+        is True. `report_progress` is called several times a second at most.
         """
-        guide = guide or Guide()
-        watch = StopCheck(shutdown, self.group.model, lambda: tell(self.state.progress), guide.overdue)
+        callback = callback or TrainingCallback()
+        watch = StopCheck(
+            shutdown, self.group.model, lambda: report_progress(self.state.progress), callback.should_stop
+        )
         executed = self.execution.executed
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
         phases.seconds["validation"] = self.state.progress.validation_seconds
-        self.proof.seal()
+        self.replay.record_checksums()
         loss: float | None = 0.0
-        enough = False
-        while loss is not None and self.state.progress.epoch < self.recipe.epochs and not (self.stopped or enough):
+        finished = False
+        while loss is not None and self.state.progress.epoch < self.recipe.epochs and not (self.stopped or finished):
             with phases.measure("replay"):
-                self.proof.begin()
+                self.replay.begin()
             waited, exposed = self.loader.wait_seconds, self.execution.communication.exposed_seconds
             loaded = self.loader.measured()
             with phases.measure("training"):
-                self._epoch(executed, watch, guide)
+                self._epoch(executed, watch, callback)
             self.step_times.close()
             self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
             self.state.progress.load(loaded, self.loader.measured())
@@ -130,22 +134,22 @@ class Training:
             self.state.progress.training_seconds = phases.seconds["training"]
             if not self.stopped:
                 with phases.measure("replay"):
-                    self.proof.close()
-                    executed.operations = self.state.progress.operations  # what was repeated has no credit
+                    self.replay.close()
+                    executed.operations = self.state.progress.operations  # replayed steps are not credited
                 loss = self._close_epoch()
                 if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
-                    loss = self._validate(phases, loss, shutdown, guide)
-                    enough = not self.stopped and guide.enough(self.state.progress)
-            tell(self.state.progress)
+                    loss = self._validate(phases, loss, shutdown, callback)
+                    finished = not self.stopped and callback.on_validation_end(self.state.progress)
+            report_progress(self.state.progress)
 
-    def _epoch(self, executed: Executed, watch: StopCheck, guide: Guide) -> None:
+    def _epoch(self, executed: Executed, watch: StopCheck, callback: TrainingCallback) -> None:
         progress = self.state.progress
         self.step_times.begin()
         for x, y, indices in self.loader(self._indices(progress), self._augmentation(progress)):
-            self.proof.note(indices)
+            self.replay.note(indices)
             set_rate(self.state.optimiser, self._rate(progress.steps))
-            if progress.step == self.proof.step:
-                self._audited_step(x, y)
+            if progress.step == self.replay.step:
+                self._replayed_step(x, y)
             else:
                 self._step(x, y)
             progress.step += 1
@@ -153,7 +157,7 @@ class Training:
             progress.samples += len(y)
             progress.operations = executed.operations
             self.step_times.mark()
-            guide.between()
+            callback.on_batch_end()
             if watch.due():
                 self.stopped = True
                 break
@@ -171,10 +175,10 @@ class Training:
     def _rate(self, step: int) -> float:
         return self.recipe.rate(step, self.shard.steps)
 
-    def _audited_step(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        self.proof.before()
+    def _replayed_step(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.replay.before()
         self._step(x, y)
-        self.proof.after()
+        self.replay.after()
 
     def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         loss = self.objective(self.execution.replica, x, y, self.state.progress.steps)
@@ -184,47 +188,53 @@ class Training:
         self.state.loss_sum += loss.detach()
 
     def _close_epoch(self) -> float | None:
-        """Book the epoch; its mean loss over steps and ranks, None if that is not a finite number."""
+        """End the epoch; returns the mean loss over steps and ranks, None if it is not finite."""
         state, progress = self.state, self.state.progress
         loss = self.group.model.allreduce(state.loss_sum.item()) / (self.group.degree * self.shard.steps)
         state.loss_sum.zero_()
         progress.epoch, progress.step = progress.epoch + 1, 0
         return loss if abs(loss) < float("inf") else None
 
-    def _validate(self, phases: Phases, loss: float | None, shutdown: Shutdown, guide: Guide) -> float | None:
-        """Judge the model as it stands; its loss, None if an output is not a finite number.
+    def _validate(
+        self, phases: Phases, loss: float | None, shutdown: Shutdown, callback: TrainingCallback
+    ) -> float | None:
+        """Validate the model; returns its loss, None if an output is not finite.
 
-        A validation during which the run is to end does not count.
+        A validation interrupted by a shutdown does not count.
         """
         progress = self.state.progress
         self._average_statistics(phases)
 
-        def asked() -> bool:
-            guide.between()
-            return shutdown.poll() or guide.overdue()
+        def stop() -> bool:
+            callback.on_batch_end()
+            return shutdown.poll() or callback.should_stop()
 
         with phases.measure("validation"):
-            tally = self.validation.run(self.execution.judged, self.group, asked)
+            result = self.validation.run(self.execution.eval_module, self.group, stop)
         progress.validation_seconds = phases.seconds["validation"]
-        late = self.group.model.allreduce(int(guide.overdue()), MPI.MAX)
+        late = self.group.model.allreduce(int(callback.should_stop()), MPI.MAX)
         self.stopped = shutdown.agreed(self.group.model) or bool(late)
         if self.stopped:
             return loss
         elapsed = progress.training_seconds + progress.validation_seconds
-        blown = bool(tally.blown) or not isfinite(tally.loss or 0.0)  # finite outputs may differ by more than exp takes
+        # finite outputs may differ by more than exp takes
+        not_finite = bool(result.not_finite) or not isfinite(result.loss or 0.0)
         slowest = self.group.model.allreduce(elapsed, MPI.MAX)
-        loss = None if blown else loss
-        point = CurvePoint(progress.epoch, slowest, loss, tally.counted, tally.fingerprint)
-        point.correct, point.average_precision = tally.correct, tally.average_precision
-        point.validation_loss = None if blown else tally.loss
+        loss = None if not_finite else loss
+        point = CurvePoint(progress.epoch, slowest, loss, result.counted, result.fingerprint)
+        point.correct, point.average_precision = result.correct, result.average_precision
+        point.validation_loss = None if not_finite else result.loss
         progress.curve.append(point)
         return loss
 
     def _average_statistics(self, phases: Phases) -> None:
-        """Make the group's statistics one, the only change outside of steps: the seal is checked before it."""
+        """Average the group's batch norm statistics, the only change outside of steps.
+
+        Checks the checksums before it.
+        """
         with phases.measure("replay"):
-            self.proof.check_weights()
+            self.replay.check_weights()
         with phases.measure("validation"):
             average_statistics(self.state.module, self.group)
         with phases.measure("replay"):
-            self.proof.seal()
+            self.replay.record_checksums()

@@ -1,4 +1,4 @@
-"""What a training makes small: the loss of a step, as a workload has it."""
+"""Training objectives: the loss of an optimiser step, by task."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ DRAWS = 1 << 30
 
 
 class Objective(Protocol):
-    """The loss of a batch in an optimiser step (from 0, over all epochs): a function of these and the weights alone.
+    """Loss of a batch in an optimiser step (from 0, over all epochs): a pure function of the arguments and the weights.
 
-    So an audited step can be done again. What is random in it is drawn by a counter-based generator.
+    So a step can be replayed. Random numbers are drawn by a counter-based generator.
     """
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, step: int) -> Tensor:
-        """The loss, a number on the device, which nothing waits for."""
+        """The loss, a scalar on the device; does not synchronise."""
 
 
 @dataclass(frozen=True)
 class Classification:
-    """Cross entropy of the logits, float[N, classes], with the labels, int64[N]; `smoothing` of them is spread."""
+    """Cross entropy of the logits, float[N, classes], with the labels, int64[N]; `smoothing` is the label smoothing."""
 
     smoothing: float
 
@@ -36,7 +36,7 @@ class Classification:
 
 @dataclass(frozen=True)
 class Detection:
-    """The sum of a detector's losses, whose anchors and regions are drawn by (seed, model, step)."""
+    """The sum of a detector's losses; anchors and regions are sampled by (seed, model, step)."""
 
     seed: int
     model: int

@@ -1,4 +1,4 @@
-"""Where the time of a training step goes, by class of operation: a short profiled stretch, outside the clock."""
+"""Profile of training steps by class of operator, outside the clock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -9,21 +9,21 @@ from hpcai.train.execution import Execution
 from hpcai.train.loop import Training
 from hpcai.train.profiler import by_class, profiler
 
-STEPS = 2  # that are profiled, after one that is not
+STEPS = 2  # profiled steps, after one that is not
 
 
 def operator_seconds(training: Training, records: bool) -> OperatorSeconds:
-    """Seconds by class of operator of a few training steps of this rank, then the state is what it was before.
+    """Seconds by class of operator of a few training steps of this rank; the state is restored afterwards.
 
-    The ranks of a group call it together; only one that `records` profiles, on the others every class has 0. On a CPU
-    they are seconds of the thread that trains, on a GPU of the kernels that it launched: 0 where the driver tells none.
+    Called by all ranks of a group; only a rank that `records` profiles, on the others every class has 0. On a CPU
+    seconds of the training thread, on a GPU of the kernels that it launched: 0 where the driver reports none.
     """
     state, full = training.state, [step % training.shard.steps for step in range(STEPS)]
     before = state.snapshot()
     with _layer_by_layer(training.execution):
-        training.practise(full[:1])
+        training.run_uncredited(full[:1])
         with profiler(state.device) if records else nullcontext() as recorded:
-            training.practise(full)
+            training.run_uncredited(full)
             synchronise(state.device)
     state.restore(before)
     return OperatorSeconds(**by_class(recorded.key_averages() if recorded else (), state.device))
@@ -31,7 +31,10 @@ def operator_seconds(training: Training, records: bool) -> OperatorSeconds:
 
 @contextmanager
 def _layer_by_layer(execution: Execution) -> Iterator[None]:
-    """Train so that each operator is seen by itself: what was compiled or captured is one piece to the profiler."""
+    """Train layer by layer, so that the profiler sees each operator.
+
+    A compiled or captured network is one event to it.
+    """
     replica, execution.replica = execution.replica, execution.layer_by_layer
     yield
     execution.replica = replica

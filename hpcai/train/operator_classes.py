@@ -1,4 +1,4 @@
-"""What kind of work an operator of torch does: the table behind the shares of time per operation class."""
+"""Classes of torch's operators: the table of the shares of time by operator class."""
 
 import re
 
@@ -67,7 +67,7 @@ _DIRECTION = re.compile(r"_?backward(_data|_reduce|_elemt)?\d*_?$")
 
 
 def _bare(name: str) -> str:
-    """What the forward and the backward, the in-place and the functional form of an operator have in common."""
+    """The operator's name without namespace, direction and in-place mark."""
     return _DIRECTION.sub("", name.rpartition("::")[2].lower()).replace("_", "")
 
 
@@ -75,6 +75,6 @@ _CLASS = {_bare(name): kind for kind, names in _TABLE.items() for name in names.
 
 
 def operator_class(name: str) -> str | None:
-    """The class of an operator or range, named as torch's profiler names it; None if it is not in the table."""
+    """The class of an operator or range by its name in torch's profiler; None if it is not in the table."""
     name = name.removeprefix("autograd::engine::evaluate_function: ")
     return OTHER if name.startswith(_OTHER_PREFIXES) else _CLASS.get(_bare(name))

@@ -1,4 +1,4 @@
-"""Optimisers of torch, made by an update rule: fused into one kernel per step where torch has one that works."""
+"""Builds torch's optimisers from update rules: fused, one kernel a step, where torch's fused version is correct."""
 
 from importlib import import_module
 
@@ -9,7 +9,7 @@ from hpcai.update_rules.rule import UpdateRule
 
 
 def build_optimiser(rule: UpdateRule, module: nn.Module, rate: float) -> torch.optim.Optimizer:
-    """The rule's torch optimiser for a module, with weight decay on the parameters that the rule says.
+    """The rule's torch optimiser for a module, with weight decay on the parameters that the rule decays.
 
     The learning rate is set before each step by `set_rate`. The optimiser's state has the type of its parameter, unless
     the torch optimiser keeps another one.
@@ -18,7 +18,7 @@ def build_optimiser(rule: UpdateRule, module: nn.Module, rate: float) -> torch.o
     others = [p for p in module.parameters() if not rule.decays(p.ndim)]
     groups = [{"params": decaying, "weight_decay": rule.decay}, {"params": others, "weight_decay": 0.0}]
     short = any(p.dtype != torch.float32 and p.device.type == "cpu" for p in module.parameters())
-    # torch's fused kernel for CPUs leaves most of a 16-bit parameter as it is, without a word (pytorch issue 191763).
+    # torch's fused CPU kernel silently leaves most of a 16-bit parameter unchanged (pytorch issue 191763).
     implementation = {"foreach": True} if short else {"fused": True}
     package, _, name = rule.optimiser.rpartition(".")
     optimiser: torch.optim.Optimizer = getattr(import_module(package), name)(
@@ -28,13 +28,13 @@ def build_optimiser(rule: UpdateRule, module: nn.Module, rate: float) -> torch.o
 
 
 def create_state(rule: UpdateRule, optimiser: torch.optim.Optimizer) -> None:
-    """Zeros for the state that has to exist before a first step that may be left out."""
+    """Create the optimiser's state as zeros, where it must exist before a first step that overflow may skip."""
     for group in optimiser.param_groups:
         for parameter in group["params"]:
             optimiser.state[parameter].update({name: torch.zeros_like(parameter) for name in rule.created_state})
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Use `rate` from the next step on."""
+    """Set the learning rate from the next step on."""
     for group in optimiser.param_groups:
         group["lr"] = rate

@@ -1,7 +1,7 @@
-"""The types a network is computed in, and how its loss is scaled so that 16-bit gradients do not vanish.
+"""Precisions of training: the type of each layer's products, tf32, and dynamic loss scaling for 16-bit gradients.
 
-From outside every network maps fp32 images to fp32 logits; what lies between is arranged here, once, before training.
-fp32 is left exactly as it is.
+In every precision a network maps fp32 images to fp32 logits; its layers are converted here, once, before training. fp32
+leaves the network unchanged.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,20 +23,20 @@ from hpcai.machine import device as devices
 from hpcai.train import quantised
 
 Forward = Callable[..., Tensor]
-TF32_SIZE = 256  # of the product that shows whether there is tf32
+TF32_SIZE = 256  # size of the product that shows whether tf32 is used
 TF32_LOST = 2.0**-12  # of 1 + this, tf32 keeps 1
-FORCING_TF32 = "NVIDIA_TF32_OVERRIDE"  # of the environment; stronger than what a program asks for
+FORCING_TF32 = "NVIDIA_TF32_OVERRIDE"  # environment variable that overrides a program's setting
 
 
 def kind_of(name: str) -> torch.dtype:
-    """The type of inputs and results of a precision's products."""
+    """The torch type of the inputs and results of a precision's products."""
     kind: torch.dtype = getattr(torch, PRECISIONS[name].arithmetic.stored)
     return kind
 
 
 @contextmanager
 def switched(name: str) -> Iterator[None]:
-    """While the block runs, products of fp32 tensors are computed as the precision wants; then as before."""
+    """While the block runs, products of fp32 tensors use tf32 as the precision says; restored afterwards."""
     before = devices.allow_tf32(PRECISIONS[name].arithmetic is TF32)
     try:
         yield
@@ -45,7 +45,7 @@ def switched(name: str) -> Iterator[None]:
 
 
 def apply(name: str, module: nn.Module, device: torch.device) -> None:
-    """Make the module compute in a precision, from fp32 images to fp32 logits. Before its optimiser and replica exist.
+    """Convert a module to a precision, from fp32 images to fp32 logits, before its optimiser and replica exist.
 
     16-bit convolutions are computed as `hpcai.kernels.conv2d.vendor.convolve` does, so that the residuals are those of
     what trains. Normalisation keeps its parameters and statistics in fp32 in every precision.
@@ -79,7 +79,7 @@ def _pure(inner: Forward, kind: torch.dtype, images: Tensor, *others: Any) -> Te
 
 
 def _mixed(inner: Forward, kind: torch.dtype, device: str, images: Tensor, *others: Any) -> Tensor:
-    with torch.autocast(device, dtype=kind, cache_enabled=False):  # but for shared ones each weight is used once
+    with torch.autocast(device, dtype=kind, cache_enabled=False):  # each weight is used once, except shared ones
         output = inner(images, *others)
     return output.float()
 
@@ -91,7 +91,7 @@ def _converted(part: nn.Conv2d, kind: torch.dtype, device: str, images: Tensor) 
 
 
 class LossScaler:
-    """Dynamic loss scaling without waiting for the device (Micikevicius et al., Mixed Precision Training, 2018).
+    """Dynamic loss scaling without synchronisation (Micikevicius et al., Mixed Precision Training, 2018).
 
     The loss is multiplied by `scale`, and a fused optimiser divides the gradients by it. A step with a gradient that is
     not finite is left out by the optimiser, on the device, and the scale halved; after INTERVAL steps in a row it is
@@ -109,11 +109,14 @@ class LossScaler:
         self.successes = torch.zeros((), dtype=torch.int32, device=device)  # steps since the scale last changed
         self.skipped_steps = torch.zeros((), dtype=torch.float64, device=device)
         self.skipped_samples = torch.zeros((), dtype=torch.float64, device=device)
-        # What torch's own scaler sets for the time of a step; a fused optimiser reads both on the device.
+        # torch's own scaler sets these during a step; a fused optimiser reads both on the device.
         optimiser.grad_scale, optimiser.found_inf = self.scale, self._overflow  # type: ignore[attr-defined]
 
     def check(self, samples: int) -> None:
-        """Between the backward pass of `samples` samples and the optimiser's step: is every gradient finite?"""
+        """Check that all gradients of `samples` samples are finite.
+
+        Call it between backward pass and optimiser step.
+        """
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         self._overflow.zero_()
         torch._amp_foreach_non_finite_check_and_unscale_(gradients, self._overflow, self._one)
@@ -121,26 +124,26 @@ class LossScaler:
         self.skipped_samples.add_(self._overflow, alpha=samples)
 
     def update(self) -> None:
-        """After the optimiser's step: the scale of the next one."""
+        """Set the scale of the next step; call it after the optimiser's step."""
         torch._amp_update_scale_(self.scale, self.successes, self._overflow, self.GROWTH, self.BACKOFF, self.INTERVAL)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that the next step depends on, and what was counted; to be copied, or copied into."""
+        """The tensors of the scaler's state: all that the next step depends on, and the counters."""
         names = ("scale", "successes", "skipped_steps", "skipped_samples")
         return {name: getattr(self, name) for name in names}
 
 
 def scaler(name: str, optimiser: torch.optim.Optimizer, device: torch.device) -> LossScaler | None:
-    """The loss scaler that a precision needs; None where gradients do not vanish."""
+    """The loss scaler of a precision; None if it needs none."""
     return LossScaler(optimiser, device) if PRECISIONS[name].scaled else None
 
 
 @cache
 def refusal(name: str, device: torch.device) -> str:
-    """Why a precision cannot be had on this device, found by trying; empty if it can."""
+    """Why a precision is not available on this device, found by trying; empty if it is."""
     where, wanted = f"PRECISION {name} on {devices.name(device)}", PRECISIONS[name].arithmetic
     if wanted is INT8 and device.type == "cpu":
-        return ""  # our kernels, which any CPU runs and which are compiled when they are first used
+        return ""  # custom kernels, which run on any CPU and are compiled when first used
     try:
         with switched(name):
             _try(name, device)
@@ -157,7 +160,7 @@ def refusal(name: str, device: torch.device) -> str:
 
 
 def _try(name: str, device: torch.device) -> None:
-    """One backward pass of a convolution, a normalisation and a matrix product."""
+    """Run one backward pass of a convolution, a batch norm and a matrix product."""
     module = nn.Sequential(
         nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 16)
     ).to(device)

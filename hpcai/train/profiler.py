@@ -1,4 +1,4 @@
-"""torch's profiler: every operator of a stretch of work, and its seconds by class of operation."""
+"""torch's profiler: records every operator, and sums their seconds by class."""
 
 import os
 from collections.abc import Iterable
@@ -9,22 +9,22 @@ import torch
 
 from hpcai.train.operator_classes import CLASSES, OTHER, operator_class
 
-SILENCE = "99"  # above every level of torch's profiling library, which else tells on stderr when it begins and ends
+SILENCE = "99"  # above all levels of torch's profiling library, which otherwise prints to stderr
 
 
 def profiler(device: torch.device) -> AbstractContextManager[Any]:
-    """A context that records every operator on the device and on the host."""
+    """A context manager that records every operator on device and host."""
     os.environ.setdefault("KINETO_LOG_LEVEL", SILENCE)
     from torch.profiler import ProfilerActivity, profile
 
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
-    return profile(activities=kinds, acc_events=True)  # torch 2.11 warns where that is left out
+    return profile(activities=kinds, acc_events=True)  # torch 2.11 warns without it
 
 
 def by_class(events: Iterable[Any], device: torch.device) -> dict[str, float]:
-    """Each operator's own seconds, without those of the operators it calls, summed by class.
+    """Seconds of the operators by class, each without the operators that it calls.
 
-    `events` are the profiler's averages by name; those of kernels are left out, as their operators have their time.
+    `events` are the profiler's averages by name; kernels are left out, since their operators include their time.
     """
     seconds = dict.fromkeys(CLASSES, 0.0)
     for event in events:

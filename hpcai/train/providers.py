@@ -1,6 +1,6 @@
-"""Whose kernels compute the layers of a network: the vendor's, or ours, in whole or where they are faster.
+"""Selects the provider of a network's layers: vendor, or custom, for all layers or for the faster ones.
 
-With ours, batch norm is computed together with the sum and the ReLU that follow it, where there is a kernel for that.
+Custom batch norm is fused with the following addition and ReLU where a kernel for that exists.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,41 +18,42 @@ from hpcai.models.module import Layers
 from hpcai.train import quantised
 
 Forward = Callable[[Tensor], Tensor]
-Size = tuple[int, ...]  # of a layer's input, without its batch
-Directions = Mapping[Size, Collection[str]]  # of a layer those that are ours, by its input
+Size = tuple[int, ...]  # shape of a layer's input without the batch
+Directions = Mapping[Size, Collection[str]]  # the custom directions of a layer by its input's size
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is ours: by the name of a layer and the size of its input the directions, and batch norms by their names."""
+    """Layers computed by custom kernels: directions by layer name and input size, and the names of batch norms."""
 
     products: Mapping[str, Directions]
     normalisations: Collection[str]
 
 
-def take_over(module: Layers, choice: Choice | None = None) -> None:
-    """Have our kernels compute a network, or what is chosen of it; once it is placed and in its precision.
+def use_custom(module: Layers, choice: Choice | None = None) -> None:
+    """Compute a network, or the chosen part of it, by custom kernels.
 
-    Before its first step. A layer of which nothing is ours stays the vendor's as it is.
+    Call it when the module is on its device and in its precision, before its first step. A layer without custom
+    directions is left unchanged.
     """
     convolved: dict[str, Callable[[Tensor], bool]] = {}
     for name, part in module.named_modules():
-        ours = None if choice is None else choice.products.get(name, {})
-        if ours is not None and not any(ours.values()):
+        custom = None if choice is None else choice.products.get(name, {})
+        if custom is not None and not any(custom.values()):
             continue
         # Partial functions, not closures: a deep copy of the module has to compute with its own layers.
         if quantised.is_quantised(part):
             quantised.set_gradients(part, DIRECTIONS)
         elif isinstance(part, nn.Conv2d):
-            part.forward = partial(_convolved, part, ours, part.forward)  # type: ignore[method-assign]
-            convolved[name] = partial(_forward_is_ours, ours)
+            part.forward = partial(_convolved, part, custom, part.forward)  # type: ignore[method-assign]
+            convolved[name] = partial(_forward_is_custom, custom)
         elif isinstance(part, nn.Linear):
-            part.forward = partial(_multiplied, part, ours, part.forward)  # type: ignore[method-assign]
+            part.forward = partial(_multiplied, part, custom, part.forward)  # type: ignore[method-assign]
     fuse(module, None if choice is None else choice.normalisations, convolved)
 
 
-def give_back(module: Layers) -> None:
-    """Have the vendor's kernels compute a network that ours have taken over."""
+def use_vendor(module: Layers) -> None:
+    """Undo `use_custom`: compute the network by the vendor's kernels."""
     for part in module.modules():
         if quantised.is_quantised(part):
             quantised.set_gradients(part, ())
@@ -63,17 +64,17 @@ def give_back(module: Layers) -> None:
 
 
 @contextmanager
-def lent(module: Layers) -> Iterator[None]:
-    """While the block runs the vendor's kernels compute a network, whosever do before and after.
+def vendor_kernels(module: Layers) -> Iterator[None]:
+    """While the block runs, the vendor's kernels compute the network; then its kernels are as before.
 
-    Not one that multiplies bytes: where its batch norms are rounded otherwise, the next layer's bytes are others.
+    int8 networks are left unchanged: other batch norm kernels round otherwise, so the next layer's bytes would differ.
     """
     if any(quantised.is_quantised(part) for part in module.modules()):
         yield
         return
     forwards = [(part, vars(part)["forward"]) for part in module.modules() if "forward" in vars(part)]
     steps = module.steps
-    give_back(module)
+    use_vendor(module)
     try:
         yield
     finally:
@@ -82,26 +83,26 @@ def lent(module: Layers) -> Iterator[None]:
         module.steps = steps
 
 
-def _forward_is_ours(of: Directions | None, x: Tensor) -> bool:
-    return FORWARD in _ours(of, x)
+def _forward_is_custom(of: Directions | None, x: Tensor) -> bool:
+    return FORWARD in _custom_directions(of, x)
 
 
-def _ours(of: Directions | None, x: Tensor) -> Collection[str]:
-    """The directions of a layer that are ours where its input is x."""
+def _custom_directions(of: Directions | None, x: Tensor) -> Collection[str]:
+    """The directions of a layer computed by custom kernels for an input x."""
     return DIRECTIONS if of is None else of.get(tuple(x.shape[1:]), ())
 
 
-def _convolved(part: nn.Conv2d, of: Directions | None, vendors: Forward, images: Tensor) -> Tensor:
-    ours = _ours(of, images)
-    if not ours:
-        return vendors(images)
-    y = operators.convolution(images, part.weight, part, ours)
+def _convolved(part: nn.Conv2d, of: Directions | None, vendor_forward: Forward, images: Tensor) -> Tensor:
+    custom = _custom_directions(of, images)
+    if not custom:
+        return vendor_forward(images)
+    y = operators.convolution(images, part.weight, part, custom)
     return y if part.bias is None else y.add_(part.bias.view(1, -1, 1, 1))
 
 
-def _multiplied(part: nn.Linear, of: Directions | None, vendors: Forward, rows: Tensor) -> Tensor:
-    ours = _ours(of, rows)
-    if not ours:
-        return vendors(rows)
-    y = operators.dense(rows, part.weight, ours)
+def _multiplied(part: nn.Linear, of: Directions | None, vendor_forward: Forward, rows: Tensor) -> Tensor:
+    custom = _custom_directions(of, rows)
+    if not custom:
+        return vendor_forward(rows)
+    y = operators.dense(rows, part.weight, custom)
     return y if part.bias is None else y.add_(part.bias)

@@ -1,4 +1,4 @@
-"""The hyper-parameters of one training, taken from a case of the input."""
+"""The hyper-parameters of a training, from a case of the input."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from hpcai.update_rules.rule import UpdateRule
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one model is trained; `learning_rate` is meant for 256 samples of global batch |B| = Q x NB."""
+    """Hyper-parameters of one training; `learning_rate` is for a global batch |B| = Q x NB of 256 samples."""
 
     batch: int
     degree: int
@@ -25,7 +25,7 @@ class Recipe:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Recipe":
-        """The recipe of a case's settings, by the KEYs of the input; without EVALUATE each epoch is validated."""
+        """The recipe of a case's settings, by the KEYs of the input; without EVALUATE every epoch is validated."""
         return cls(
             batch=settings["BATCH"],
             degree=settings["DEGREE"],
@@ -49,5 +49,5 @@ class Recipe:
         return learning_rate(self.schedule, self.peak_rate, step, steps, warmup)
 
     def evaluates(self, epoch: int) -> bool:
-        """Whether a validation follows epoch `epoch` (from 1); the last one always has one."""
+        """Whether a validation follows epoch `epoch` (from 1); one always follows the last."""
         return epoch % self.evaluate_every == 0 or epoch == self.epochs

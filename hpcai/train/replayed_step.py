@@ -1,8 +1,7 @@
-"""One optimiser step done again, by other means than those of the training.
+"""Replay of one optimiser step by a second, simpler path.
 
-The module is called without the group's wrapper, compilation or graphs, by the vendor's kernels whosever train it, with
-parameters and statistics of its own; the gradients are those of plain autograd, and the group averages them by MPI in
-float64.
+The module is called without the group's wrapper, compilation or graphs, by the vendor's kernels, with copies of
+parameters and statistics; plain autograd gives the gradients, and the group averages them by MPI in float64.
 """
 
 from collections.abc import Iterator
@@ -15,16 +14,16 @@ from torch import nn
 from torch.func import functional_call
 
 from hpcai.train.objective import Objective
-from hpcai.train.providers import lent
+from hpcai.train.providers import vendor_kernels
 from hpcai.train.state import TrainingState
 from hpcai.train.step_tensors import State, Tensor
 from hpcai.update_rules.rule import UpdateRule, Vector
 
-SKIPPED = "skipped_steps"  # of the loss scaler's tensors
+SKIPPED = "skipped_steps"  # one of the loss scaler's tensors
 
 
-class Copies:
-    """What a step begins with and what it makes of it, in memory on the device that is there before the clock starts.
+class StepSnapshot:
+    """Copies of parameters and optimiser state before and after a step, in device memory allocated before the clock.
 
     Twice the parameters and the optimiser's state, and once the statistics.
     """
@@ -40,7 +39,7 @@ class Copies:
         self._scales, self._scales_after = ({k: v.clone() for k, v in scales.items()} for _ in range(2))
 
     def _empty(self) -> list[torch.Tensor]:
-        """Zeros as large as the parameters, in the type that the optimiser keeps its state in."""
+        """Zeros of the parameters' shapes, in the type that the optimiser keeps its state in."""
         same = [self._rule.state_element(p.element_size()) == p.element_size() for p in self._live]
         kinds = [p.dtype if alike else torch.float32 for p, alike in zip(self._live, same, strict=True)]
         return [
@@ -49,14 +48,14 @@ class Copies:
 
     @torch.no_grad()
     def before(self) -> None:
-        """Keep the parameters and the optimiser's state that the step begins with; nothing waits for the device."""
+        """Copy parameters and optimiser state before the step, without synchronising."""
         torch._foreach_copy_(self._before, self._live)
         self._keep_state(self._kept)
         self._keep_scales(self._scales)
 
     @torch.no_grad()
     def after(self) -> None:
-        """Keep what the step made of them."""
+        """Copy parameters and optimiser state after the step."""
         torch._foreach_copy_(self._after, self._live)
         self._keep_state(self._kept_after)
         self._keep_scales(self._scales_after)
@@ -69,38 +68,41 @@ class Copies:
         states = self._state.optimiser.state
         for name, tensors in copies.items():
             kept = [states.get(parameter, {}).get(name) for parameter in self._live]
-            if any(tensor is None for tensor in kept):  # before the first step of all
+            if any(tensor is None for tensor in kept):  # before the very first step
                 torch._foreach_zero_(tensors)
             else:
                 torch._foreach_copy_(tensors, kept)
 
     def gradients(self, objective: Objective, x: torch.Tensor, y: torch.Tensor, step: int) -> list[torch.Tensor]:
-        """Gradients of this rank's batch at the parameters that the step began with, times the scale if any."""
+        """Gradients of this rank's batch at the parameters before the step, times the loss scale if any."""
         before = [value.detach().requires_grad_() for value in self._before]
         names = (name for name, _ in self._state.module.named_parameters())
         values = {**dict(zip(names, before, strict=True)), **self._statistics}
         module: Any = self._state.module
-        with lent(module):
+        with vendor_kernels(module):
             loss = objective(lambda *inputs: functional_call(module, values, inputs), x, y, step)
             return list(torch.autograd.grad(loss * self._scales["scale"] if self._scales else loss, before))
 
     @property
     def skipped(self) -> bool | None:
-        """Whether the step was left out because of overflow; None where that cannot happen."""
+        """Whether the step was skipped after overflow; None without loss scaling."""
         return bool(self._scales_after[SKIPPED] > self._scales[SKIPPED]) if self._scales else None
 
     @property
     def skipped_before(self) -> int:
-        """How many of the steps before it were left out."""
+        """Number of earlier steps skipped after overflow."""
         return int(self._scales[SKIPPED]) if self._scales else 0
 
     def tensors(self, gradients: list[torch.Tensor], comm: MPI.Comm) -> Iterator[Tensor]:
-        """The step tensor by tensor, with this rank's gradients and their mean over the group. Collective."""
+        """Yield the step tensor by tensor, with this rank's gradients and their mean over the group. Collective."""
         scale = float(self._scales["scale"]) if self._scales else 1.0
         for index, (name, parameter) in enumerate(self._state.module.named_parameters()):
-            own = _host(gradients[index]) / scale
-            mean, norms = np.empty_like(own), np.array([own @ own, np.sqrt(own @ own)])
-            comm.Allreduce(own, mean)
+            local_gradient = _host(gradients[index]) / scale
+            mean, norms = (
+                np.empty_like(local_gradient),
+                np.array([local_gradient @ local_gradient, np.sqrt(local_gradient @ local_gradient)]),
+            )
+            comm.Allreduce(local_gradient, mean)
             comm.Allreduce(norms.copy(), norms)
             yield Tensor(
                 name=name,
@@ -109,7 +111,7 @@ class Copies:
                 before=_host(self._before[index]),
                 after=_host(self._after[index]),
                 state={name: self._state_tensor(name, index) for name in self._rule.state},
-                own=own,
+                local_gradient=local_gradient,
                 mean=mean / comm.size,
                 spread=float(np.sqrt(norms[0])) / comm.size,
                 size=float(norms[1]) / comm.size,
@@ -121,10 +123,10 @@ class Copies:
         return State(torch.finfo(before.dtype), _host(before), _host(after))
 
 
-def sums(module: nn.Module, optimiser: torch.optim.Optimizer) -> torch.Tensor:
-    """A sum over the bits of each parameter, statistic, and what the optimiser keeps: int64, on the device.
+def checksums(module: nn.Module, optimiser: torch.optim.Optimizer) -> torch.Tensor:
+    """Checksums over the bits of each parameter, statistic and state tensor: int64, on the device.
 
-    One bit that has changed changes it.
+    Any single changed bit changes its checksum.
     """
     kept = [value for state in optimiser.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
     return torch.stack([_sum(value.detach()) for value in (*module.parameters(), *module.buffers(), *kept)])

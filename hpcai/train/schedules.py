@@ -1,4 +1,4 @@
-"""Learning rates as pure functions of the step."""
+"""Learning rate schedules: constant, cosine, linear, with linear warm-up; pure functions of the step."""
 
 from math import cos, pi
 

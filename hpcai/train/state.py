@@ -1,4 +1,4 @@
-"""Everything a training is made of at one moment, as one object that can be written and read back."""
+"""Training state: weights, optimiser, random generators and progress of one model; written to and read from a file."""
 
 import os
 from dataclasses import asdict, dataclass, field
@@ -45,7 +45,7 @@ class Snapshot(TypedDict):
 
 @dataclass
 class Progress:
-    """How far a training has come on this rank, and what it may claim for it.
+    """Progress of a training on this rank: its position and the credited work.
 
     `epoch` and `step` name the next optimiser step (both from 0; `step` within the epoch): they are the position of
     the sampler and of the schedule. The rest is credited work.
@@ -55,7 +55,7 @@ class Progress:
     step: int = 0
     steps: int = 0
     samples: int = 0
-    operations: int = 0  # seen by the hooks on the executed modules, rule `model`
+    operations: int = 0  # executed operations, counted by hooks, rule `model`
     training_seconds: float = 0.0
     validation_seconds: float = 0.0
     data_wait_seconds: float = 0.0
@@ -64,7 +64,7 @@ class Progress:
     curve: list[CurvePoint] = field(default_factory=list)
 
     def load(self, before: dict[str, float], after: dict[str, float]) -> None:
-        """Add what the loader measured between two moments."""
+        """Add the loader's measurements between two moments."""
         for name, value in after.items():
             self.loading[name] = self.loading.get(name, 0) + value - before[name]
 
@@ -84,7 +84,7 @@ class TrainingState:
         self.scaler = scaler
         self.device = device
         self.progress = Progress()
-        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # over the steps of the current epoch
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # of the steps of the current epoch
 
     def snapshot(self) -> Snapshot:
         """A copy of the state that later steps do not change."""
@@ -113,11 +113,11 @@ class TrainingState:
             torch.cuda.set_rng_state(snapshot["generators"]["cuda"], self.device)
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Gradients of a step's loss, times the scale if there is one."""
+        """Gradients of a step's loss, times the loss scale if any."""
         (loss if self.scaler is None else loss * self.scaler.scale).backward()
 
     def update(self, samples: int) -> None:
-        """The optimiser's step on the gradients of `samples` samples of this rank; left out if they overflowed."""
+        """Optimiser step on the gradients of `samples` samples of this rank; skipped if they overflowed."""
         if self.scaler is None:
             self.optimiser.step()
         else:
@@ -128,12 +128,12 @@ class TrainingState:
 
     @property
     def skipped_steps(self) -> int:
-        """Steps left out because of overflow; the same on all ranks of a group. Waits for the device."""
+        """Steps skipped after overflow; the same on all ranks of a group. Synchronises with the device."""
         return int(self.scaler.skipped_steps) if self.scaler else 0
 
     @property
     def skipped_samples(self) -> int:
-        """This rank's samples in those steps. Waits for the device."""
+        """This rank's samples in skipped steps. Synchronises with the device."""
         return int(self.scaler.skipped_samples) if self.scaler else 0
 
     def _generators(self) -> dict[str, torch.Tensor]:
@@ -145,7 +145,7 @@ class TrainingState:
     def write(self, path: Path) -> None:
         """Write a snapshot to `path`, atomically: a kill at any moment leaves the old file or the new one.
 
-        It may also leave `path` + `.part`, which the next write uses again.
+        It may also leave `path` + `.part`, which the next write overwrites.
         """
         temporary = path.with_name(f"{path.name}.part")
         with temporary.open("wb") as file:
@@ -156,12 +156,12 @@ class TrainingState:
         _fsync(path.parent)
 
     def read(self, path: Path) -> None:
-        """Go to the snapshot in `path`."""
+        """Restore the snapshot in `path`."""
         self.restore(torch.load(path, map_location="cpu", weights_only=True))
 
 
 def training_state(module: nn.Module, recipe: Recipe, precision: str, device: torch.device) -> TrainingState:
-    """The state that a training of a module begins with: the module must be placed and in its precision."""
+    """The state in which a training of a module begins; the module must be on its device and in its precision."""
     optimiser = build_optimiser(recipe.rule, module, recipe.peak_rate)
     loss_scaler = scaler(precision, optimiser, device)
     if loss_scaler:
@@ -170,7 +170,7 @@ def training_state(module: nn.Module, recipe: Recipe, precision: str, device: to
 
 
 def _fsync(folder: Path) -> None:
-    """Make a rename in the folder survive a failure of the node."""
+    """Flush a folder to disk, so that a rename in it survives a node failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""What an optimiser step made of a tensor of parameters and of the state that the optimiser keeps for it."""
+"""One tensor of parameters and its optimiser state, before and after an optimiser step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32 as SINGLE  # an optimiser computes in fp32 what it stores shorter
+from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32 as SINGLE  # optimisers compute in fp32 and store in 16 bits
 from hpcai.update_rules.rule import Vector
 
 
 @dataclass(frozen=True)
 class State:
-    """A state tensor of the optimiser before and after the step, flat, in float64, and the type it is kept in."""
+    """An optimiser state tensor before and after the step: flat, float64; `kind` is its stored type."""
 
     kind: torch.finfo
     before: Vector
@@ -21,10 +21,10 @@ class State:
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor of parameters at one step, flat, in float64; `kind` describes the type that it is kept in.
+    """One parameter tensor of a step: flat, float64; `kind` is its stored type.
 
-    `own` is the gradient of this rank, `mean` that of the group; `spread` is the square root of the sum of the squared
-    norms of the ranks' gradients, `size` the sum of the norms, each / Q.
+    `local_gradient` is this rank's gradient, `mean` the group's mean gradient; `spread` is the square root of the sum
+    of the squared norms of the ranks' gradients / Q, `size` the sum of their norms / Q.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Tensor:
     before: Vector
     after: Vector
     state: Mapping[str, State]
-    own: Vector
+    local_gradient: Vector
     mean: Vector
     spread: float
     size: float
@@ -44,12 +44,12 @@ class Tensor:
         return self.kind.eps / 2
 
     def stored(self, vector: Vector) -> Vector:
-        """These numbers as the type keeps them."""
+        """The vector rounded to the stored type."""
         kept: Vector = torch.from_numpy(vector).to(getattr(torch, self.kind.dtype)).double().numpy()
         return kept
 
-    def reach(self, exact: Vector, move: Vector, roundings: int) -> Vector:
-        """How far stored weights may be from the exact ones, element by element.
+    def rounding_bound(self, exact: Vector, move: Vector, roundings: int) -> Vector:
+        """Bound of the rounding error of stored weights, element by element.
 
         Half the spacing of the type's numbers; and before that is rounded: the operations that make the move, on a CPU
         in the type (a fused optimiser on a GPU goes on with numbers that are not rounded yet), and in fp32 the

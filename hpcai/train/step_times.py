@@ -1,6 +1,6 @@
-"""How long the optimiser steps of the timed region took, and how long each rank was busy, without waiting for a device.
+"""Seconds of the optimiser steps of the timed region, and busy seconds of each rank, without synchronising.
 
-A rank notes a time after each step, in memory that is there before; what the times say is worked out between epochs.
+A rank records a timestamp after each step, in memory allocated before; they are evaluated between epochs.
 """
 
 from array import array
@@ -17,18 +17,18 @@ from hpcai.train.state import Progress
 Seconds = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-class Marks(Protocol):
-    """Moments of the device, noted in places 0, 1, 2 ... by one who does not wait for it; one for each kind."""
+class Timestamps(Protocol):
+    """Timestamps of the device in slots 0, 1, 2 ..., recorded without synchronising. One class per device type."""
 
     def note(self, place: int) -> None:
-        """The moment when the device has done all it was given before."""
+        """Record the time when the device has done all work submitted so far."""
 
-    def gaps(self, count: int) -> Seconds:
-        """float64[count - 1]: seconds between the first `count` moments; the device must have come past the last."""
+    def intervals(self, count: int) -> Seconds:
+        """float64[count - 1]: seconds between the first `count` timestamps; the device must have passed the last."""
 
 
-class HostMarks:
-    """The device is the CPU: what it was given is done."""
+class HostTimestamps:
+    """Timestamps on a CPU: readings of the clock."""
 
     def __init__(self, places: int) -> None:
         self._times = array("d", bytes(8 * places))
@@ -37,26 +37,26 @@ class HostMarks:
         """Reads the clock."""
         self._times[place] = now()
 
-    def gaps(self, count: int) -> Seconds:
+    def intervals(self, count: int) -> Seconds:
         """Differences of clock readings."""
         return np.diff(self._times[:count])
 
 
-class CudaMarks:
-    """Events that the device times when it comes to them in the stream of the caller."""
+class CudaTimestamps:
+    """Timestamps on a GPU: CUDA events in the current stream."""
 
     def __init__(self, device: torch.device, places: int) -> None:
         self._device = device
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(places)]
         for place in range(places):
-            self.note(place)  # the driver makes an event when it is first recorded: not during a step
+            self.note(place)  # the driver creates an event when it is first recorded: not in a step
 
     def note(self, place: int) -> None:
-        """Puts the event into the stream."""
+        """Records the event in the stream."""
         self._events[place].record(torch.cuda.current_stream(self._device))
 
-    def gaps(self, count: int) -> Seconds:
-        """Differences of the device's times, which it has in steps of about half a microsecond."""
+    def intervals(self, count: int) -> Seconds:
+        """Differences of the events' times; the resolution is about half a microsecond."""
         pairs = zip(self._events[: count - 1], self._events[1:count], strict=True)
         return np.array([earlier.elapsed_time(later) * 1e-3 for earlier, later in pairs], np.float64)
 
@@ -64,13 +64,15 @@ class CudaMarks:
 class StepTimes:
     """Seconds of this rank's optimiser steps.
 
-    A step lasts from the end of the one before, the first of an epoch from the epoch's begin: so waiting for data and
-    for other ranks is part of it, a validation is not, and all steps together are no longer than the training.
+    A step lasts from the end of the step before, the first one from the beginning of the epoch: waiting for data and
+    for other ranks is part of it, validation is not.
     """
 
     def __init__(self, device: torch.device, most: int) -> None:
-        """`most` steps an epoch."""
-        self._marks: Marks = CudaMarks(device, most + 1) if device.type == "cuda" else HostMarks(most + 1)
+        """`most`: the number of steps of an epoch."""
+        self._marks: Timestamps = (
+            CudaTimestamps(device, most + 1) if device.type == "cuda" else HostTimestamps(most + 1)
+        )
         self._noted = 0
         self._epochs: list[Seconds] = []
 
@@ -80,18 +82,18 @@ class StepTimes:
         self.mark()
 
     def mark(self) -> None:
-        """A step has been given to the device."""
+        """A step was submitted to the device."""
         self._marks.note(self._noted)
         self._noted += 1
 
     def close(self) -> None:
-        """The epoch has ended, and the device has done all of it."""
-        self._epochs.append(self._marks.gaps(self._noted))
+        """The epoch has ended, and the device is done."""
+        self._epochs.append(self._marks.intervals(self._noted))
 
     def statistics(self) -> StepSeconds:
-        """Statistics of this rank's steps, of which there must be one.
+        """Statistics of this rank's steps, of which there must be at least one.
 
-        The percentile is the least time that 95 % of the steps did not exceed.
+        The percentile is the smallest time that 95 % of the steps do not exceed.
         """
         seconds = np.sort(np.concatenate(self._epochs))
         count = len(seconds)
@@ -104,7 +106,7 @@ class StepTimes:
 
 
 def of_slowest(statistics: StepSeconds, comm: MPI.Comm) -> StepSeconds:
-    """The statistics of the rank with the largest median, the same on every rank. Collective; of constant size."""
+    """The statistics of the rank with the largest median, the same on every rank. Collective; constant size."""
     _, rank = comm.allreduce((statistics.median, comm.rank), MPI.MAXLOC)
     slowest: StepSeconds = comm.bcast(statistics, rank)
     return slowest
@@ -116,9 +118,9 @@ def busy_seconds(progress: Progress) -> float:
 
 
 def spread(seconds: float, host: str, comm: MPI.Comm) -> BusySeconds:
-    """Least, mean and most of a time of the ranks, which rank has the most, and its host; the same on every rank.
+    """Minimum, mean and maximum of the ranks' times, the slowest rank and its host; the same on every rank.
 
-    Of ranks with the same time the first. Collective; of constant size.
+    The lowest of ranks with equal times. Collective; constant size.
     """
     most, rank = comm.allreduce((seconds, comm.rank), MPI.MAXLOC)
     return BusySeconds(

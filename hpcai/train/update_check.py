@@ -18,12 +18,12 @@ from hpcai.train.step_tensors import Tensor
 from hpcai.update_rules.rule import BeforeStep, Terms, UpdateRule, Vector
 
 Worst = tuple[float, str]
-Shown = Callable[[Vector], Vector]  # of a term: the difference that its loss would make in the stored numbers
+Shown = Callable[[Vector], Vector]  # of a term: the difference in the stored numbers if it were missing
 
 
 @dataclass(frozen=True)
 class Step:
-    """An optimiser step as it should have been; `number` counts the updates from 1.
+    """An optimiser step to compare with: rule, learning rate and number of the update (from 1).
 
     noise: the largest share of a tensor's gradient by which a repetition may differ; skipped: whether the step was left
     out because a gradient was not finite, None where steps never are.
@@ -33,13 +33,13 @@ class Step:
     rate: float
     number: int
     ranks: int
-    noise: float
+    rounding_allowance: float
     skipped: bool | None = None
 
 
 @dataclass
 class _Projection:
-    """A term of the formula, over some tensors: products with the difference, and what rounding makes of them.
+    """Projection of the difference on a term of the formula, over several tensors, and the projection of rounding.
 
     `biased`: a repetition's change may have a direction, since other kernels round a layer's gradient otherwise.
     """
@@ -58,20 +58,20 @@ class _Projection:
         self.spread += spread**2
         self.count += len(term)
 
-    def lost(self, noise: float) -> float:
-        """Share of the term that is missing or too much; near 0 for a term that cannot be told from rounding."""
-        size, spread = self.square**0.5, noise * self.spread**0.5
+    def lost(self, rounding_allowance: float) -> float:
+        """Share of the term that is missing or excess; near 0 for a term hidden by rounding."""
+        size, spread = self.square**0.5, rounding_allowance * self.spread**0.5
         floor = self.rounding**0.5 + (2 * spread if self.biased else 4 * spread / max(self.count, 1) ** 0.5)
         return _ratio(abs(self.product), size * (size + floor))
 
 
 @dataclass
 class Comparison:
-    """The worst deviation and the worst lost share of a step, each with where it is."""
+    """The largest deviation and the largest lost share of a step, each with its location."""
 
     deviation: Worst = (0.0, "")
     lost: Worst = (0.0, "")
-    overflow: bool = False  # of a repeated gradient
+    overflow: bool = False  # of a replayed gradient
     _projections: dict[str, _Projection] = field(default_factory=dict)
 
 
@@ -91,7 +91,7 @@ def compare_update(step: Step, tensors: Iterable[Tensor]) -> Comparison:
     if step.skipped is not None and step.skipped != found.overflow:
         found.deviation = (LARGEST, "overflow")
     for name, projection in found._projections.items():
-        found.lost = max(found.lost, (_finite(projection.lost(step.noise)), name))
+        found.lost = max(found.lost, (_finite(projection.lost(step.rounding_allowance)), name))
     return found
 
 
@@ -112,7 +112,7 @@ def _compare(step: Step, t: Tensor, found: Comparison) -> None:
         where = f" in {name}" if len(sums) > 1 else ""
         if name in t.state:
             kept = t.state[name]
-            _compare_sum(step, t, terms, where, found, 1.0, kept.kind.eps / 2, kept.after - formula[name], _as_it_is)
+            _compare_sum(step, t, terms, where, found, 1.0, kept.kind.eps / 2, kept.after - formula[name], _identity)
         elif not t.state:
             shown = _in_weights(rule, t, before, name, formula)
             _compare_sum(step, t, terms, where, found, step.rate, t.unit, *shown)
@@ -132,7 +132,7 @@ def _compare_sum(
     """Compare a sum, seen in stored numbers that are `scale` times as large as the sum, with the formula."""
     norms = sum(map(_norm, terms.others.values())) + terms.gain * t.size
     rounding, spread = 8 * step.ranks**0.5 * unit * norms, terms.gain * t.spread
-    deviation = _ratio(_norm(difference), scale * (rounding + step.noise * spread))
+    deviation = _ratio(_norm(difference), scale * (rounding + step.rounding_allowance * spread))
     found.deviation = max(found.deviation, (_finite(deviation), t.name))
     for name, term, biased in _named(step, t, terms):
         seen = shown(term)
@@ -142,12 +142,12 @@ def _compare_sum(
 
 
 def _compare_weights(t: Tensor, move: Vector, roundings: int, found: Comparison) -> None:
-    """The new weights against the move that the state left by the step makes: each element within its rounding."""
+    """Compare the new weights with the move made by the stored state, element by element within rounding."""
     exact = t.before - move
-    reach = t.reach(exact, move, roundings)
-    wrong = _beyond(t.after - exact, reach)
-    missing = _beyond(move, reach)  # what would be wrong if no element had moved
-    worst = float((np.abs(wrong) / (2 * reach)).max(initial=0.0))
+    rounding_bound = t.rounding_bound(exact, move, roundings)
+    wrong = _excess(t.after - exact, rounding_bound)
+    missing = _excess(move, rounding_bound)  # the error if no element had moved
+    worst = float((np.abs(wrong) / (2 * rounding_bound)).max(initial=0.0))
     found.deviation = max(found.deviation, (_finite(worst), t.name))
     lost = _ratio(abs(float(wrong @ missing)), float(missing @ missing))
     found.lost = max(found.lost, (_finite(lost), f"update of {t.name}"))
@@ -156,47 +156,47 @@ def _compare_weights(t: Tensor, move: Vector, roundings: int, found: Comparison)
 def _in_weights(
     rule: UpdateRule, t: Tensor, before: BeforeStep, name: str, formula: Mapping[str, Vector]
 ) -> tuple[Vector, Shown]:
-    """Without state: the difference of the weights, and the one that a lost term of the sum would make there."""
+    """For a rule without state: the difference of the weights, and the difference that a lost term would make."""
     move = rule.move(before, formula)
     exact = t.before - move
-    reach = t.reach(exact, move, rule.roundings)
+    rounding_bound = t.rounding_bound(exact, move, rule.roundings)
 
     def shown(term: Vector) -> Vector:
         lacking = t.before - rule.move(before, {**formula, name: formula[name] - term})
-        return _beyond(t.stored(lacking) - exact, reach)
+        return _excess(t.stored(lacking) - exact, rounding_bound)
 
-    return _beyond(t.after - exact, reach), shown
+    return _excess(t.after - exact, rounding_bound), shown
 
 
 def _named(step: Step, t: Tensor, terms: Terms) -> Iterator[tuple[str, Vector, bool]]:
-    """Terms, their names and whether they are biased: each tensor's gradient alone, others over the whole model."""
+    """Terms, their names and whether they are biased: gradients one by one, other terms over the whole model."""
     whole = terms.of_gradient(t.mean)
     yield f"gradient of {t.name}", whole, True
-    yield "gradient of a rank", whole - terms.of_gradient(t.mean - t.own / step.ranks), False
+    yield "gradient of a rank", whole - terms.of_gradient(t.mean - t.local_gradient / step.ranks), False
     for name, term in terms.others.items():
         yield name, term, False
 
 
 def _share(seen: float, whole: float, elements: int) -> float:
-    """How much of an error with the direction of a term shows where only a part of the term does.
+    """Share of an error along a term that shows in a part of the term.
 
-    Of an error without direction that much shows by chance: twice its mean in any one direction.
+    An error in a random direction shows by chance; allow twice its mean in any one direction.
     """
     return min(1.0, max(_ratio(seen, whole), 2 / max(elements, 1) ** 0.5))
 
 
-def _as_it_is(term: Vector) -> Vector:
+def _identity(term: Vector) -> Vector:
     return term
 
 
-def _beyond(difference: Vector, reach: Vector) -> Vector:
+def _excess(difference: Vector, rounding_bound: Vector) -> Vector:
     """The part of differences that rounding does not explain; 0 where it does."""
-    part: Vector = np.sign(difference) * np.maximum(np.abs(difference) - reach, 0.0)
+    part: Vector = np.sign(difference) * np.maximum(np.abs(difference) - rounding_bound, 0.0)
     return part
 
 
 def _fits(kind: torch.finfo, vector: Vector) -> bool:
-    """Whether a type can hold these numbers."""
+    """Whether a type can represent these numbers."""
     return bool(np.abs(vector).max(initial=0.0) <= kind.max)
 
 

@@ -1,4 +1,7 @@
-"""Validation of one model by its group: every sample is judged by exactly one rank, and that is proven by counting."""
+"""Validation of one model by its group.
+
+Each sample is evaluated by exactly one rank, checked by count and fingerprint.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,17 +20,17 @@ from hpcai.formulas.sample_fingerprint import fingerprint
 
 
 @dataclass(frozen=True)
-class Tally:
+class ValidationResult:
     """Sums of a validation over the group.
 
-    counted, fingerprint: samples evaluated, and which (modulo 2^63). blown: outputs that are not finite numbers; a
+    counted, fingerprint: samples evaluated, and which (modulo 2^63). not_finite: outputs that are not finite numbers; a
     model has diverged even if that was in its last step. correct: samples classified correctly; average_precision: of
     each class, of detectors. loss: mean cross-entropy, of a validation with losses.
     """
 
     counted: int
     fingerprint: int
-    blown: int
+    not_finite: int
     correct: int | None = None
     average_precision: tuple[float | None, ...] | None = None
     loss: float | None = None
@@ -38,7 +41,7 @@ def _never() -> bool:
 
 
 class Validation:
-    """This rank's part of the validation set, and how it is judged; with `losses`, the loss as well."""
+    """This rank's shard of the validation set, and the evaluation of a model on it; with `losses`, the loss as well."""
 
     def __init__(self, loader: Loader, shard: ValidationShard, device: torch.device, losses: bool = False) -> None:
         self.loader = loader
@@ -47,21 +50,21 @@ class Validation:
         self._loss_sum = torch.zeros((), dtype=torch.float64, device=device) if losses else None
 
     def warm_up(self, module: nn.Module) -> None:
-        """Judge the first and the last batch, so that every shape has run once."""
+        """Evaluate the first and the last batch, so that every shape has run once."""
         steps = {0, self.shard.steps - 1} if self.shard.steps else set()
-        self._judge(module, (self.shard.step_positions(step) for step in sorted(steps)))
+        self._evaluate(module, (self.shard.step_positions(step) for step in sorted(steps)))
         if self._loss_sum is not None:
             self._loss_sum.zero_()
 
-    def run(self, module: nn.Module, group: Group, stop: Callable[[], bool] = _never) -> Tally:
-        """Judge this rank's samples with the module in evaluation mode and sum over the group. Collective.
+    def run(self, module: nn.Module, group: Group, stop: Callable[[], bool] = _never) -> ValidationResult:
+        """Evaluate this rank's samples in evaluation mode and sum over the group. Collective.
 
-        Where `stop`, asked before each batch, says so, the rest is left out.
+        Ends early if `stop`, called before each batch, returns True.
         """
-        sums = np.array(self._judge(module, validation_indices(self.shard), stop), np.uint64)
+        sums = np.array(self._evaluate(module, validation_indices(self.shard), stop), np.uint64)
         group.model.Allreduce(sums.copy(), sums)
-        correct, counted, prints, blown = map(int, sums)
-        return Tally(counted, prints % (1 << 63), blown, correct, loss=self._mean_loss(group, counted))
+        correct, counted, prints, not_finite = map(int, sums)
+        return ValidationResult(counted, prints % (1 << 63), not_finite, correct, loss=self._mean_loss(group, counted))
 
     def _mean_loss(self, group: Group, counted: int) -> float | None:
         if self._loss_sum is None:
@@ -71,10 +74,10 @@ class Validation:
         return total / max(counted, 1)
 
     @torch.inference_mode()
-    def _judge(
+    def _evaluate(
         self, module: nn.Module, indices: Iterable[Integers], stop: Callable[[], bool] = _never
     ) -> tuple[int, int, int, int]:
-        """What a tally is the sum of: the samples are those that the loader delivered, not those it was asked for."""
+        """Sums of this rank: correct, counted, fingerprint, not finite; of the samples that the loader delivered."""
         module.eval()
         correct, finite = torch.zeros(2, dtype=torch.int64, device=self.device)
         counted = outputs = prints = 0

@@ -1,4 +1,4 @@
-"""A case put together on a rank: its data, the same everywhere, and the training of its model."""
+"""Builds the training of a case on a rank: its dataset, the same everywhere, and its model."""
 
 from typing import TypeVar
 
@@ -24,22 +24,22 @@ from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
 from hpcai.train.communication import communication_of
-from hpcai.train.execution import executed_as
+from hpcai.train.execution import build_execution
 from hpcai.train.loop import WARMUP_STEPS, Training
-from hpcai.train.providers import take_over
+from hpcai.train.providers import use_custom
 from hpcai.train.recipe import Recipe
-from hpcai.train.replay import NONE, noise
+from hpcai.train.replay import NONE, rounding_allowance
 from hpcai.train.state import training_state
 from hpcai.train.validation import Validation
 
 Data = TypeVar("Data", Dataset, Weather)
 Module = TypeVar("Module", bound=Layers)
 
-AUDITED_TRIALS = 8  # of so many trials one, on average
+REPLAYED_TRIALS = 8  # one trial of this many is replayed, on average
 
 
 def same_data(dataset: Data, comm: MPI.Comm) -> Data:
-    """The dataset, if it is the one of the first rank: a path may lead to other files on another node. Collective."""
+    """The dataset, checked to be that of the first rank: a path may lead to other files on another node. Collective."""
     expected = broadcast(comm, dataset.fingerprint)
     if dataset.fingerprint != expected:
         raise DataError(
@@ -48,7 +48,7 @@ def same_data(dataset: Data, comm: MPI.Comm) -> Data:
     return dataset
 
 
-def assembled(case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
+def model_training(case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
     """The training of this rank's model, ready to warm up. Collective over the group."""
     member = group.coordinates.group
     module = build(graph, seed_of(case["SEED"], Purpose.WEIGHTS, member))
@@ -57,21 +57,22 @@ def assembled(case: Case, group: Group, device: torch.device, dataset: Dataset, 
     return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings))
 
 
-def assembled_first(
+def initial_training(
     case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph
 ) -> Training:
-    """A training of the network that a search begins with, on all samples. Collective over the group."""
+    """The training of the initial network of a search, on all samples. Collective over the group."""
     module = placed(build(graph, seed_of(case["SEED"], Purpose.WEIGHTS, 0)), case, device)
     draws = Whole(len(dataset.train))
     return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings), losses=True)
 
 
-def assembled_trial(
+def trial_training(
     case: Case, group: Group, device: torch.device, dataset: Dataset, plan: TrialPlan, child: Child
 ) -> Training:
     """The training of a trial of a search, on all samples. Collective over the group; OutOfMemory if it does not fit.
 
-    A full batch is tried first, on each rank by itself: where one has no room for it, the others must not wait for it.
+    A full batch is tried first, on each rank by itself: if one rank has too little memory, the others must not wait for
+    it.
     """
     module = placed(Network(child.graph).to_empty(device="cpu"), case, device)
     lacking = not has_room(module, plan.hyperparameters.batch, child.graph, device)
@@ -80,30 +81,30 @@ def assembled_trial(
     module.load_state_dict(child.state)
     recipe = Recipe.of({**case.settings, "BATCH": plan.hyperparameters.batch})
     draws = Whole(len(dataset.train))
-    audited = audited_epoch(plan, case["SEED"])
+    replayed_epoch = draw_replayed_epoch(plan, case["SEED"])
     return training_of(
-        case, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, audited=audited
+        case, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, replayed_epoch=replayed_epoch
     )
 
 
-def audited_epoch(plan: TrialPlan, seed: int) -> int:
-    """The epoch of a trial of which a step is audited, from 0; NONE for most trials after a group's first one."""
-    lot, epoch = below(2**31, seed, stream(Purpose.AUDITED_STEP, plan.id, 1), np.arange(2))
-    return int(epoch) % plan.epochs if plan.round == 1 or lot % AUDITED_TRIALS == 0 else NONE
+def draw_replayed_epoch(plan: TrialPlan, seed: int) -> int:
+    """The epoch of a trial of which a step is replayed, from 0; NONE for most trials after a group's first one."""
+    lot, epoch = below(2**31, seed, stream(Purpose.REPLAYED_STEP, plan.id, 1), np.arange(2))
+    return int(epoch) % plan.epochs if plan.round == 1 or lot % REPLAYED_TRIALS == 0 else NONE
 
 
 def placed(module: Module, case: Case, device: torch.device) -> Module:
-    """A module on the device, in the form and precision in which it is trained."""
+    """The module on the device, in the memory format and precision of the training."""
     module.to(device)
-    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a form torch does not declare
+    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in torch's type stubs
     precisions.apply(case["PRECISION"], module, device)
-    if case.all_ours:
-        take_over(module)
+    if case.all_custom:
+        use_custom(module)
     return module
 
 
 def has_room(module: Network, batch: int, graph: Graph, device: torch.device) -> bool:
-    """Whether there is memory for a training step with a full batch; what it does to the module must be undone."""
+    """Whether a training step with a full batch fits into memory; the caller must undo what it does to the module."""
     try:
         x = torch.zeros(batch, *graph.shapes[graph.layers[0].name], device=device)
         module(x.to(memory_format=torch.channels_last)).sum().backward()
@@ -127,9 +128,9 @@ def training_of(
     *,
     losses: bool = False,
     warmup_steps: int = WARMUP_STEPS,
-    audited: int | None = None,
+    replayed_epoch: int | None = None,
 ) -> Training:
-    """The training of a module that is placed. Collective over the group."""
+    """The training of a module that is on its device. Collective over the group."""
     coordinates, compiled = group.coordinates, str(case.settings.get("COMPILE", "off"))
     state = training_state(module, recipe, case["PRECISION"], device)
     loaders = [
@@ -139,9 +140,9 @@ def training_of(
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation = Validation(loaders[1], evaluated, device, losses)
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = executed_as(compiled, module, group, device, communication_of(case.settings, group, device))
-    known = noise(case["PRECISION"], case["KERNELS"], compiled == "torch")
+    execution = build_execution(compiled, module, group, device, communication_of(case.settings, group, device))
+    known = rounding_allowance(case["PRECISION"], case["KERNELS"], compiled == "torch")
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
-        *(group, case["SEED"], known, warmup_steps, audited),
+        *(group, case["SEED"], known, warmup_steps, replayed_epoch),
     )

@@ -1,4 +1,4 @@
-"""A case that P groups of Q ranks work on: the grid, the data on each node, and torch's world of a group."""
+"""Runs a case in P groups of Q ranks: process grid, dataset copies on each node, torch's process group."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.record.preflight import SiteFunction, SiteKernels
 from hpcai.record.record import Backend
-from hpcai.train import own
 from hpcai.train import precision as precisions
+from hpcai.train import site_kernels
 from hpcai.training.totals import between_nodes
 
 Raw = TypeVar("Raw")
@@ -25,7 +25,7 @@ Raw = TypeVar("Raw")
 
 @dataclass(frozen=True)
 class ActiveGroup:
-    """The group of an active rank with what was made ready for it; all but group and copy is the same on every rank."""
+    """The group of an active rank and its resources; all but group and copy is the same on every rank."""
 
     group: Group
     copy: StagedDataset | None
@@ -43,31 +43,31 @@ def in_groups(
 ) -> Raw | None:
     """What `measure` returns in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
-    node = world.node.bcast(world.rank)  # the rank of its first one
+    node = world.node.bcast(world.rank)  # rank of its first member
     measured: Raw | None = None
     with staged(case, group, world, shutdown) as copy:
         if group is not None:
             with (
                 process_group(group, world.host, device) as backend,
                 precisions.switched(case["PRECISION"]),
-                own.in_use(case),
+                site_kernels.installed_for(case),
             ):
-                site = site_kernels(case, group.active)
+                site = agreed_site_kernels(case, group.active)
                 measured = measure(ActiveGroup(group, copy, cast(Backend, backend), between_nodes(group, node), site))
             group.free()
         shutdown.barrier(world.comm)
     return measured
 
 
-def site_kernels(case: Case, comm: MPI.Comm) -> SiteKernels | None:
-    """The kernels of the file that a case names, None where it names none.
+def agreed_site_kernels(case: Case, comm: MPI.Comm) -> SiteKernels | None:
+    """The site kernels that a case names; None if it names none.
 
-    DataError if they are others here than on the first rank. Collective over `comm`.
+    DataError if they differ from those of the first rank. Collective over `comm`.
     """
-    if not case.own_kernels:
+    if not case.kernels_file:
         return None
-    computes, digest = own.functions(case.own_kernels)
+    computes, digest = site_kernels.functions(case.kernels_file)
     expected = broadcast(comm, digest)
     if digest != expected:
-        raise DataError(f"{case.own_kernels} has SHA-256 {digest} here; allowed: {expected}, as on rank 0")
+        raise DataError(f"{case.kernels_file} has SHA-256 {digest} here; allowed: {expected}, as on rank 0")
     return SiteKernels(sha256=digest, computes=tuple(name for name in get_args(SiteFunction) if name in computes))

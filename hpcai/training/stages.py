@@ -1,4 +1,4 @@
-"""The stages of a case in which P models are trained and evaluated together, whatever their task."""
+"""The stages of a case of P models: preflight, warm-up, training, validation, ensemble; for any task."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, Literal, Protocol, TypeVar
@@ -25,7 +25,7 @@ from hpcai.results.kernel_choice import AUTO
 from hpcai.results.measured import Stopped
 from hpcai.results.reached import first_reaching
 from hpcai.train.loop import Training
-from hpcai.train.providers import take_over
+from hpcai.train.providers import use_custom
 from hpcai.train.state import CurvePoint, Progress
 from hpcai.training.assembly import same_data
 from hpcai.training.groups import ActiveGroup, in_groups
@@ -33,46 +33,46 @@ from hpcai.training.times import profiled, times_of
 from hpcai.training.totals import models_of, so_far, work_of
 from hpcai.workloads.registry import quality_of
 
-Report = Callable[[str, float], None]  # is called with the progress of this rank's model, in words and as a share
+Report = Callable[[str, float], None]  # called with the progress of this rank's model, as text and as a share
 Entry = TypeVar("Entry", bound=Validation)
 Together = TypeVar("Together")
 Raw = TypeVar("Raw", bound=TrainingRaw, covariant=True)
 
 
 class Task(Protocol[Entry, Together, Raw]):
-    """What the models of a workload are trained for. All but `describe` and `quality` is collective."""
+    """What a workload with P models defines for its stages. All but `describe` and `quality` is collective."""
 
     def open(self, case: Case, group: Group) -> Any:
-        """The data, the same on every rank."""
+        """The dataset, the same on every rank."""
 
     def describe(self, dataset: Any) -> Dataset:
-        """The data's description in a result."""
+        """The dataset's record in a result."""
 
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Any, graph: Graph) -> Training:
         """The training of this rank's model, ready to warm up."""
 
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Together, int] | None:
-        """The models together, and validation samples that were not evaluated once; None if the run is to end."""
+        """Evaluation of the ensemble, and the number of miscounted validation samples; None after a shutdown."""
 
     def curve(self, points: Sequence[CurvePoint]) -> tuple[Entry, ...]:
         """The validations of this rank's model."""
 
     def quality(self, entry: Entry, samples: int) -> str:
-        """The quality of one validation, in words."""
+        """The quality of one validation, as text."""
 
     def raw(self, shared: TrainingRaw, curve: Sequence[Entry], together: Together, training: Training) -> Raw:
-        """The raw measurements: shared ones and the task's own; `curve` is of this rank's model."""
+        """The raw measurements: those shared by all tasks and the task's own; `curve` is of this rank's model."""
 
     def stopped(self, shared: StoppedTraining, curve: Sequence[Entry]) -> StoppedTraining:
-        """What was measured until the run was to end; `curve` is of the first model."""
+        """The measurements up to a shutdown; `curve` is of the first model."""
 
 
 def run(
     task: Task[Entry, Together, Raw], case: Case, world: World, device: torch.device, report: Report, shutdown: Shutdown
 ) -> Raw | Stopped | None:
-    """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
+    """Measure one case; None on idle ranks, which sleep until it is over. Collective over all ranks.
 
-    Where `shutdown` says so, it stops at the next step and returns what was measured until then.
+    On a shutdown it stops at the next step and returns the measurements until then.
     """
 
     def measure(active: ActiveGroup) -> Raw | Stopped:
@@ -100,7 +100,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             self.trained = task.assemble(case, self.group, device, self.dataset, self.graph)
 
     def run(self, report: Report, shutdown: Shutdown) -> Raw | Stopped:
-        """The stages one after the other, unless the run is to end between two of them."""
+        """Run the stages in order, unless a shutdown comes between two of them."""
         preparation = self.prepare()
         if shutdown.agreed(self.group.active):
             return self.stopped("preparation")
@@ -114,7 +114,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         return self.raw(preparation, *evaluated, shutdown)
 
     def prepare(self) -> Preparation:
-        """Everything before the clock: collectives, provider and precision are tried, and every shape is warmed up."""
+        """Everything before the clock: preflight checks, kernel choice, warm-up of every shape."""
         choice, custom = self._choice() if self.case["KERNELS"] == AUTO else (None, None)
         group, trained = self.group, self.trained
         checked = checks_before(
@@ -137,24 +137,24 @@ class _Stages(Generic[Entry, Together, Raw]):
         )
 
     def _choice(self) -> tuple[KernelChoice, Mapping[Product, Collection[str]]]:
-        """Have the faster kernels compute each layer from now on; what was timed, and which directions are custom."""
+        """Choose the faster kernels of each layer and use them; what was timed, and the custom directions."""
         module: Any = self.trained.state.module
         with self.phases.measure("kernel_choice"):
             found = choose(self.trained, self.group.active, self.device)
-            take_over(module, found.choice)
-        memory.give_back()
+            use_custom(module, found.choice)
+        memory.release_unused()
         return found.measured, found.products
 
     def train(self, report: Report, shutdown: Shutdown) -> None:
-        """The timed region, and the validations between."""
+        """The timed region, and the validations in it."""
         if self.case.index == 1:
             self.phases.seconds["start_up"] = clock.since_process_start()
         self.trained.run(self.phases, shutdown, lambda progress: report(*self._progress(progress)))
 
     def raw(self, preparation: Preparation, together: Together, miscounted: int, shutdown: Shutdown) -> Raw:
-        """The measurements of all ranks; `miscounted` were validation samples by all models together."""
+        """The measurements of all ranks; `miscounted` is of the ensemble's validation."""
         trained, group, samples = self.trained, self.group, len(self.dataset.validation)
-        memory.give_back()  # the profiler's records would come to lie between a step's large blocks
+        memory.release_unused()  # the profiler's records would fragment the memory of a step's large blocks
         with self.phases.measure("profile"):
             operators = profiled(trained, group, shutdown)
         curve, steps = self._curve(), trained.state.progress.steps
@@ -167,7 +167,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             preparation=preparation,
             work=work_of(trained, group, curve, samples, miscounted),
             models=models_of(group, steps, reached, self.active.between_nodes),
-            replay=trained.proof.measured(),
+            replay=trained.replay.measured(),
             execution=trained.execution.measured(group.active),
             **times._asdict(),
             operator_seconds=operators,
@@ -177,7 +177,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         return self.task.raw(shared, curve, together, trained)
 
     def stopped(self, where: Literal["preparation", "training", "ensemble"]) -> Stopped:
-        """What was measured until the run was to end."""
+        """The measurements up to a shutdown."""
         shared = so_far(where, self.task.describe(self.dataset), self.trained, self.group)
         return Stopped(self.task.stopped(shared, self.group.active.bcast(self._curve())))
 
@@ -185,12 +185,12 @@ class _Stages(Generic[Entry, Together, Raw]):
         return self.task.curve(self.trained.state.progress.curve)
 
     def _progress(self, progress: Progress) -> tuple[str, float]:
-        """How far the model has come: in words, and as a share of its steps."""
+        """Progress of the model: as text, and as a share of its steps."""
         epochs, steps, curve = self.case["EPOCHS"], self.trained.shard.steps, self._curve()
         quality = f", {self.task.quality(curve[-1], len(self.dataset.validation))}" if curve else ""
         return f"epoch {min(progress.epoch + 1, epochs)} of {epochs}{quality}", progress.steps / (epochs * steps)
 
 
 def with_shared(shared: TrainingRaw | StoppedTraining) -> dict[str, Any]:
-    """The fields of the shared measurements, for the constructor of a workload's own record."""
+    """The fields of the shared measurements, as arguments of a workload's own record."""
     return structs.asdict(shared)

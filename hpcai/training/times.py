@@ -1,4 +1,4 @@
-"""The seconds of a test, brought together from all its ranks in constant memory."""
+"""Times of a test over all its ranks, in constant memory."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from hpcai.train.operation_profile import operator_seconds
 
 
 class Times(NamedTuple):
-    """Seconds of all ranks, the same on each."""
+    """Times of all ranks, the same on each."""
 
     step_seconds: StepSeconds
     busy_seconds: BusySeconds
@@ -26,7 +26,7 @@ class Times(NamedTuple):
 
 
 def profiled(training: Training, group: Group, shutdown: Shutdown) -> OperatorSeconds:
-    """Seconds by class of operator on the first rank; models other than its own wait asleep. Collective."""
+    """Seconds by class of operator on the first rank; the ranks of other models sleep meanwhile. Collective."""
     seconds = None
     if group.coordinates.group == 0:
         seconds = operator_seconds(training, group.leader)
@@ -50,7 +50,7 @@ def times_of(training: Training, phases: clock.Phases, host: str, comm: MPI.Comm
 
 
 def _phases(training: Training, phases: clock.Phases, comm: MPI.Comm) -> Phases:
-    """Seconds of the slowest rank by phase, in the order in which they happen; waits are part of `training`."""
+    """Seconds of the slowest rank by phase, in chronological order; waits are part of `training`."""
     progress = training.state.progress
     waits = {"data_wait": progress.data_wait_seconds, "exposed_communication": progress.exposed_seconds}
     seconds = {**phases.seconds, **waits}

@@ -1,4 +1,4 @@
-"""What the models of a case did, summed over the ranks in constant memory."""
+"""Totals of a case's models over the ranks, in constant memory."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeVar
@@ -20,7 +20,7 @@ Value = TypeVar("Value", int, float)
 def work_of(training: Training, group: Group, curve: Sequence[Validation], samples: int, miscounted: int) -> Work:
     """Sums over all active ranks, or over models where one rank of each counts. Collective over the active ranks.
 
-    curve: of this rank's model. samples: of the validation set; `miscounted` of them by all models together.
+    curve: of this rank's model. samples: of the validation set; `miscounted` is of the ensemble's validation.
     """
     state, progress = training.state, training.state.progress
     alone = sum(abs(entry.counted - samples) + (entry.fingerprint != expected_fingerprint(samples)) for entry in curve)
@@ -40,7 +40,10 @@ def work_of(training: Training, group: Group, curve: Sequence[Validation], sampl
 
 
 def between_nodes(group: Group, node: int) -> int:
-    """How many models have ranks on several nodes; `node` numbers this rank's. Collective over the active ranks."""
+    """Number of models with ranks on several nodes; `node` is the number of this rank's.
+
+    Collective over the active ranks.
+    """
     apart = group.model.allreduce(node, MPI.MIN) < group.model.allreduce(node, MPI.MAX)
     return int(group.active.allreduce(int(apart and group.leader)))
 
@@ -78,7 +81,7 @@ def members_of(of: Quality, group: Group, values: Sequence[Value]) -> Members[Va
 def so_far(
     where: Literal["preparation", "training", "ensemble"], dataset: Dataset, training: Training, group: Group
 ) -> StoppedTraining:
-    """What has been done until now, of a training that may have stopped early. Collective over all active ranks."""
+    """The work done until now, of a training that may have stopped early. Collective over all active ranks."""
     progress, skipped = training.state.progress, training.state.skipped_samples
     counts = {
         "samples": progress.samples - skipped,

@@ -48,7 +48,7 @@ def frame_found_twice() -> Fault:
 
 
 def frames_delivered_twice_to_the_ensemble() -> Fault:
-    return loaded(detector_ensemble, "judge", second_replaced_by_first, weather_loader)
+    return loaded(detector_ensemble, "evaluate", second_replaced_by_first, weather_loader)
 
 
 def frames_met_twice() -> Fault:
@@ -61,7 +61,7 @@ def frames_met_twice() -> Fault:
 
         return meet
 
-    return replaced(detector_ensemble, "_meet", make)
+    return replaced(detector_ensemble, "_collect", make)
 
 
 # --- the training

@@ -75,11 +75,11 @@ def batch_delivered_twice() -> Fault:
 
 
 def batch_lost_by_the_ensemble() -> Fault:
-    return loaded(classifier_ensemble, "_judged", without_first)
+    return loaded(classifier_ensemble, "_evaluated", without_first)
 
 
 def batch_delivered_twice_to_the_ensemble() -> Fault:
-    return loaded(classifier_ensemble, "_judged", second_replaced_by_first)
+    return loaded(classifier_ensemble, "_evaluated", second_replaced_by_first)
 
 
 # --- the provider's products

@@ -31,7 +31,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "training": (Training, "_rate"),
     "loading": (Loader, "_load"),  # in the thread that loads ahead
     "validating": (Validation, "run"),
-    "voting": (classifier_ensemble, "judge"),
+    "voting": (classifier_ensemble, "evaluate"),
     "multiplying": (measure, "measured"),
     "communicating": (CollectiveTimer, "row"),
     "trying": (GroupRunner, "_run_trial"),

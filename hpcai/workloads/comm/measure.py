@@ -128,7 +128,7 @@ class _Scope:
         scope, ranks = self._scope.name, self._scope.ranks
         count = elements(collective, nbytes, ranks)
         if nbytes >= LARGE:
-            memory.give_back()  # what a backend needs for itself leaves holes that the next size does not fit into
+            memory.release_unused()  # what a backend needs for itself leaves holes that the next size does not fit into
         if not count:
             self._too_small.append(TooSmallCollective(scope=scope, by=by.by, collective=collective, nbytes=nbytes))
             return

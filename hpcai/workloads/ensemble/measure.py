@@ -20,7 +20,7 @@ from hpcai.train import classifier_ensemble
 from hpcai.train.loop import Training
 from hpcai.train.state import CurvePoint
 from hpcai.training import stages
-from hpcai.training.assembly import assembled
+from hpcai.training.assembly import model_training
 from hpcai.training.totals import members_of
 from hpcai.workloads.ensemble import QUALITY
 from hpcai.workloads.ensemble.record import Ensemble, EnsembleRaw, StoppedEnsemble
@@ -46,7 +46,7 @@ class Classification:
 
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
         """The training of this rank's model, ready to warm up."""
-        return assembled(case, group, device, dataset, graph)
+        return model_training(case, group, device, dataset, graph)
 
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Ensemble, int]:
         """The models together; means nothing if the run is to end."""

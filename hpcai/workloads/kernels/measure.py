@@ -64,7 +64,7 @@ def _measure(case: Case, team: Team, world: World, progress: Progress, shutdown:
             break
         names = task.names
         progress(f"{names.kernel} {names.direction} {names.shape} {names.dtype}", share)
-        memory.give_back()  # the largest blocks of a product would come to lie between holes of the one before
+        memory.release_unused()  # the largest blocks of a product would come to lie between holes of the one before
         found, lacking = measured(task, team)
         rows += found
         missing += [each for each in lacking if each not in missing]

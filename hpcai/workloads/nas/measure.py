@@ -42,7 +42,7 @@ from hpcai.search.storage import SearchStorage
 from hpcai.search.suggester import Suggester
 from hpcai.search.transport import CoordinatorTransport, LeaderTransport
 from hpcai.search.trial_request import TrialRequest
-from hpcai.training.assembly import assembled_trial, same_data
+from hpcai.training.assembly import same_data, trial_training
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.stages import Report
 from hpcai.workloads.nas.preparation import Prepared, prepared
@@ -156,7 +156,7 @@ class _Search:
             builder,
             thread,
             self.leader,
-            partial(assembled_trial, case, group, self.device, self.dataset),
+            partial(trial_training, case, group, self.device, self.dataset),
             self.folder,
             now,
             self.memory,

@@ -16,7 +16,7 @@ from hpcai.preflight.vendor_comparison import compare_with_vendor
 from hpcai.record.dataset import Dataset as DatasetRecord
 from hpcai.record.preflight import VendorComparison
 from hpcai.train.communication import communication_of
-from hpcai.training.assembly import assembled_first
+from hpcai.training.assembly import initial_training
 
 
 class Prepared(NamedTuple):
@@ -34,7 +34,7 @@ def prepared(
 ) -> Prepared:
     """Check collectives, provider and precision, and compare kernels. Collective over the active ranks."""
     checks = checks_before(case, group, device, initial, phases, communication_of(case.settings, group, device))
-    first = partial(assembled_first, case, group, device, dataset, initial)
+    first = partial(initial_training, case, group, device, dataset, initial)
     compared = compare_with_vendor(case, initial, first, group.active, device, phases)
     shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
     return Prepared(description(dataset), case["TARGET"] or dataset.target, shard.rule, checks, compared)

@@ -176,7 +176,7 @@ SEARCH = (
     ),
     Claim(
         "site_kernels if, and only if, KERNELS names a file",
-        lambda subject: (subject.entry.raw.site_kernels is not None) == bool(subject.case.own_kernels),
+        lambda subject: (subject.entry.raw.site_kernels is not None) == bool(subject.case.kernels_file),
         changed("raw.site_kernels", {"sha256": "0" * 64, "computes": ["multiply"]}),
     ),
     Claim(

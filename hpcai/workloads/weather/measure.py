@@ -30,10 +30,10 @@ from hpcai.train import detector_ensemble
 from hpcai.train import objective as objectives
 from hpcai.train.communication import communication_of
 from hpcai.train.detection_validation import DetectionValidation
-from hpcai.train.execution import executed_as
+from hpcai.train.execution import build_execution
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
-from hpcai.train.replay import noise
+from hpcai.train.replay import rounding_allowance
 from hpcai.train.state import CurvePoint, training_state
 from hpcai.training import stages
 from hpcai.training.assembly import placed
@@ -67,7 +67,7 @@ class Detection:
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
         """The training of this rank's model, ready to warm up."""
         self._about = detection_tables.About(dataset.classes, getattr(dataset.validation, "moments", None))
-        return assembled(case, group, device, dataset, graph)
+        return model_training(case, group, device, dataset, graph)
 
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Detections, int] | None:
         """The models together; None if the run is to end."""
@@ -116,7 +116,7 @@ class Detection:
         return StoppedWeather(**stages.with_shared(shared), curve=tuple(curve))
 
 
-def assembled(case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
+def model_training(case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
     """The training of this rank's detector, ready to warm up. Collective over the group."""
     coordinates, recipe, seed = group.coordinates, Recipe.of(case.settings), case["SEED"]
     module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, coordinates.group)), case, device)
@@ -128,8 +128,11 @@ def assembled(case: Case, group: Group, device: torch.device, dataset: Weather, 
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation: Any = DetectionValidation(loaders[1], evaluated, len(dataset.classes))
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = executed_as("off", module, group, device, communication_of(case.settings, group, device))
-    known, objective = noise(case["PRECISION"], case["KERNELS"]), objectives.Detection(seed, coordinates.group)
+    execution = build_execution("off", module, group, device, communication_of(case.settings, group, device))
+    known, objective = (
+        rounding_allowance(case["PRECISION"], case["KERNELS"]),
+        objectives.Detection(seed, coordinates.group),
+    )
     return Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, objective=objective
     )

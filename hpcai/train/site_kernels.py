@@ -1,6 +1,7 @@
-"""Kernels that a site brings along: a file of Python, whose functions compute in the place of ours.
+"""Site kernels (KERNELS `file:`): a Python file whose functions replace custom kernels.
 
-It has `convolve`, `multiply` or both, as kernels/operators/on_cpu.py and on_gpu.py have them. What it lacks is ours.
+It defines `convolve`, `multiply` or both, with the signatures of kernels/operators/on_cpu.py and on_gpu.py; a missing
+function stays custom.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,15 +16,15 @@ from hpcai.errors import InputError
 from hpcai.inputfile import Case
 from hpcai.kernels.operators import products
 
-NAME = "hpcai_own_kernels"  # of the module; a file of the same name beside it is another one
+NAME = "hpcai_own_kernels"  # module name, different from that of any file
 Functions = Mapping[str, Callable[..., None]]
 
 
 @lru_cache
 def functions(path: str) -> tuple[Functions, str]:
-    """The functions of a file, by their names, and the SHA-256 of its text. InputError if it is none to compute with.
+    """The functions of a file by name, and the SHA-256 of its text. InputError if it defines none.
 
-    It is executed once in a process.
+    The file is executed once in a process.
     """
     try:
         text = Path(path).read_bytes()
@@ -44,17 +45,17 @@ def functions(path: str) -> tuple[Functions, str]:
 
 
 def refusal(case: Case) -> str:
-    """Why the kernels that a case names cannot be used here; empty if they can, or if it names none."""
+    """Why the site kernels of a case cannot be used here; empty if they can, or if the case names none."""
     try:
-        if case.own_kernels:
-            functions(case.own_kernels)
+        if case.kernels_file:
+            functions(case.kernels_file)
     except InputError as error:
         return str(error)
     return ""
 
 
 @contextmanager
-def in_use(case: Case) -> Iterator[None]:
-    """While the block runs, the kernels that a case names compute in the place of ours."""
-    with products.replaced(functions(case.own_kernels)[0] if case.own_kernels else {}):
+def installed_for(case: Case) -> Iterator[None]:
+    """While the block runs, the site kernels of a case replace custom kernels."""
+    with products.replaced(functions(case.kernels_file)[0] if case.kernels_file else {}):
         yield
