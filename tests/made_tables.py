@@ -18,7 +18,7 @@ from hpcai.record.plain import text
 from hpcai.record.problem import input_of
 from hpcai.record.result import Result
 from hpcai.results.alterations import changed
-from hpcai.results.assembly import EMPTY, enter
+from hpcai.results.assembly import enter, without_tests
 from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
 
@@ -39,7 +39,7 @@ def result_with_tables(trained: bool = True) -> Result:
     listed = {"grids": listed_grids(grids), "idle": idle_ranks(grids, 2)}
     ranks = tuple(structs.replace(rank, groups=tuple(groups_of(rank.rank, grids))) for rank in stored.ranks)
     environment = structs.replace(stored.environment, **listed)
-    made = structs.replace(stored, input=input_of(problem), environment=environment, ranks=ranks, **EMPTY)
+    made = structs.replace(without_tests(stored), input=input_of(problem), environment=environment, ranks=ranks)
     made, _ = enter(made, kernels, Measured(kernel_rows.raw_of(kernels, 512, 1024), MEMORY))
     measured = collectives.raw_of(comm, {"world": 2}, SKIPPED, lambda nbytes: 1e-5 + 1e-9 * nbytes)
     made, _ = enter(made, comm, Measured(measured, MEMORY))

@@ -20,7 +20,7 @@ from hpcai.record.loading import result_of as result_record
 from hpcai.record.plain import plain
 from hpcai.record.problem import input_of
 from hpcai.record.trial import Trial
-from hpcai.results.assembly import EMPTY, enter
+from hpcai.results.assembly import enter, without_tests
 from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
 from hpcai.workloads.nas.record import SearchRaw, SearchRow
@@ -94,7 +94,7 @@ def result_of(problem: Problem, raws: Sequence[Any]) -> Json:
     grids = grids_of(case.settings for case in cases)
     ranks = tuple(replace(rank, groups=tuple(groups_of(rank.rank, grids))) for rank in stored.ranks)
     environment = replace(stored.environment, grids=listed_grids(grids), idle=idle_ranks(grids, 2))
-    made = replace(stored, input=input_of(problem), environment=environment, ranks=ranks, **EMPTY)
+    made = replace(without_tests(stored), input=input_of(problem), environment=environment, ranks=ranks)
     for case, raw in zip(cases, raws, strict=False):
         made, _ = enter(made, case, Measured(raw, stored.tests[0].memory))
     return plain(sealed(made, len(cases)))

@@ -38,6 +38,12 @@ MOST_LINES, MOST_IN_LINE = 250, 120
 
 HPCAI = sorted((ROOT / "hpcai").rglob("*.py"))
 KERNELS = sorted((ROOT / "kernels").rglob("*.py"))
+WORKLOADS = ROOT / "hpcai/workloads"
+SECTIONS = {path.parent.name for path in HPCAI if path.parent.parent == WORKLOADS}
+STAGES = [
+    *(ROOT / "hpcai/training" / name for name in ("stages.py", "totals.py")),
+    *(ROOT / "hpcai" / name for name in ("estimate/seconds.py", "record/phases.py", "record/training.py")),
+]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 CPP = (".cu", ".cuh", ".h", ".cpp")  # which the linter does not look at
 CPLUSPLUS = sorted(path for folder in ("kernels", "tests") for path in (ROOT / folder).rglob("*") if path.suffix in CPP)
@@ -145,6 +151,20 @@ def test_no_cycles() -> None:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
         pytest.fail(f"import cycle: {' <- '.join(error.args[1])}", pytrace=False)
+
+
+def test_only_its_own_folder_names_a_section() -> None:
+    """Everything else asks the workload's declaration, so that a new workload changes nothing outside of its folder."""
+
+    def others(path: Path) -> set[str]:
+        own = {path.parent.name} if path.parent.parent == WORKLOADS else set()
+        if path in STAGES:
+            own.add("ensemble")  # the stage in which the models are evaluated together
+        constants = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Constant))
+        return {node.value for node in constants if node.value in SECTIONS} - own
+
+    assert {"ensemble", "weather", "nas", "kernels", "comm"} <= SECTIONS
+    assert not violations([*HPCAI, *KERNELS, ROOT / "bench.py"], others)
 
 
 def test_one_clock() -> None:

@@ -55,6 +55,11 @@ def table(passed: bool) -> Audit:
     return Audit(VALID, ()) if passed else Audit(INVALID, (FAILED,))
 
 
+def without_rules(passed: bool) -> Audit:
+    """The verdict on a test of a workload that has no official rules."""
+    return Audit(UNOFFICIAL, ("workload without official rules",)) if passed else Audit(INVALID, (FAILED,))
+
+
 def official(facts: Mapping[str, Any], of: Official = IMAGES) -> Audit:
     """The verdict on one test of `ensemble` or `weather`, by HPC AI500's rules (epochs, target, n, precision).
 

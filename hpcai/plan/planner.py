@@ -21,6 +21,7 @@ from hpcai.machine.memory import Limit
 from hpcai.plan.requirements import requirements
 from hpcai.preflight.case_checks import check
 from hpcai.preflight.library_loading import load
+from hpcai.workloads.registry import workload
 
 GIB = 2**30
 CROWDED = 8  # ranks for each core of a node
@@ -53,7 +54,7 @@ def rows(case: Case, device: torch.device, rank: Rank) -> dict[str, int]:
 
 def left(cases: Sequence[Case], case: Case) -> dict[str, int]:
     """Bytes that tables before a case leave in libraries; nothing where there are none."""
-    tables = any(not other.trains and other.index < case.index for other in cases)
+    tables = any(not workload(other.workload).digit and other.index < case.index for other in cases)
     return {"left": LEFT_BYTES} if tables else {}
 
 

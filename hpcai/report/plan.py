@@ -46,8 +46,8 @@ def _lines(name: str, planned: Json) -> Iterator[str]:
     whole = LACKING if any(test["lack"] for test in tests) else f"{sum(test['seconds'] for test in tests):.1f}"
     yield f"{'in all':<8} {whole:>{len(HEADER) - 9}}"
     yield from EXPLANATION
-    untrained = " and ".join(f"[{each.name}]" for each in registry.workloads() if not each.trains)
-    yield f"Tests of {untrained} have no network: their seconds are about what measuring takes."
+    *untrained, last = [f"[{each.name}]" for each in registry.workloads() if not each.trains]
+    yield f"Tests of {', '.join(untrained)} and {last} have no network: their seconds are about what measuring takes."
     here = planned["node_ranks"]
     if here < ranks:
         yield f"Nodes: like this one, {here} ranks on each"

@@ -19,7 +19,6 @@ from hpcai.results.row import tv
 from hpcai.workloads import registry
 
 CLAIMS = "raw measurements: claims that do not hold"
-EMPTY: dict[str, Any] = {"tests": (), "tables": (), "kernels": (), "collectives": (), "broken_off": None}
 
 
 def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry]:
@@ -51,6 +50,12 @@ def with_claims(case: Case, entry: Entry, environment: Environment) -> Entry:
             reasons = (*entry.reasons, eligibility.FAILED)
             entry = structs.replace(entry, status=eligibility.INVALID, reasons=reasons)
     return structs.replace(entry, verdict="FAILED") if wrong else entry
+
+
+def without_tests(result: Result) -> Result:
+    """The result before its first test."""
+    lists = {"tests", "tables", *filter(None, (each.rows for each in registry.workloads()))}
+    return structs.replace(result, broken_off=None, **dict.fromkeys(lists, ()))
 
 
 def ended(result: Result) -> list[Entry]:

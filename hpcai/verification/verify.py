@@ -19,7 +19,7 @@ from hpcai.record.problem import input_of, problem_of
 from hpcai.record.result import BrokenOff, Result
 from hpcai.report import files, series
 from hpcai.report.closing import summary_of
-from hpcai.results.assembly import EMPTY, broken_claims, broken_off, enter
+from hpcai.results.assembly import broken_claims, broken_off, enter, without_tests
 from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
 from hpcai.verification.comparison import differences_of, first_difference
@@ -71,7 +71,7 @@ def _kept(test: Entry) -> list[str]:
 def rebuilt(stored: Result) -> Result:
     """The result as it must be, given the stored input, environment and raw measurements."""
     cases = cases_of(stored)
-    made = structs.replace(stored, input=input_of(problem_of(stored.input)), **EMPTY)
+    made = structs.replace(without_tests(stored), input=input_of(problem_of(stored.input)))
     for case, entry in zip(cases, _entries(stored, cases), strict=False):
         made, _ = enter(made, case, Measured(entry.raw, entry.memory, entry.telemetry))
     made = structs.replace(made, broken_off=_broken_off(stored.broken_off, cases))

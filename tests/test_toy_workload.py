@@ -1,0 +1,187 @@
+"""A workload from a folder of its own (tests/toy_workload), added by a name in HPCAI_WORKLOADS: all that a run has.
+
+No product file knows of it. Its quality is an error, of which smaller is better.
+"""
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from math import pi
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+from launch import BENCH, ROOT, Finished, mpirun, run_job
+from msgspec import convert
+from report_readers import LOOSE_ROW, ROW
+from small_run import Json, renewed
+from toy_workload.claims import CLAIMS
+from toy_workload.record import ToyRow
+
+from hpcai.inputfile import Case
+from hpcai.record.machine import Environment
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Claim, Subject, broken
+from hpcai.workloads.registry import FURTHER, workloads
+
+INPUT = """\
+Random points
+On both grids of two ranks
+toy        OUTPUT
+0.25       TELEMETRY
+[toy]
+1 2        GROUPS
+2 1        DEGREE
+1000 64K   POINTS
+0.01       GOAL
+"""
+POINTS = (2000, 2 * 2**16)
+
+
+def hpcai(folder: Path, *arguments: str | Path, ranks: int | None = None) -> Finished:
+    """The program with the toy, in that folder."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    return run_job([BENCH, *arguments], ranks, folder, env={FURTHER: "toy_workload", "PYTHONPATH": path})
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that a run on two ranks left."""
+    if mpirun() is None:
+        pytest.skip("NO mpirun: MPI TEST NOT RUN")
+    folder = tmp_path_factory.mktemp("toy")
+    (folder / "input.dat").write_text(INPUT)
+    job = hpcai(folder, ranks=2)
+    assert job.returncode == 0, job.stderr
+    (made,) = (folder / "results").iterdir()
+    assert (made / "report.txt").read_text("utf-8") == job.stdout
+    return made
+
+
+@pytest.fixture
+def result(results: Path) -> Json:
+    return dict(json.loads((results / "result.json").read_text("utf-8")))
+
+
+def test_no_product_file_knows_of_it() -> None:
+    product = [*(ROOT / "hpcai").rglob("*.py"), *(ROOT / "kernels").rglob("*.py"), BENCH]
+    assert not [path for path in product if "toy" in path.read_text("utf-8").lower()]
+    assert "toy" not in [workload.name for workload in workloads()]
+
+
+def test_it_has_rows_of_hpl(results: Path) -> None:
+    lines = (results / "report.txt").read_text("utf-8").splitlines()
+    rows = [line.split() for line in lines if ROW.match(line)]
+    assert [line.split() for line in lines if LOOSE_ROW.search(line)] == rows
+    first, second = POINTS
+    grids = [("1", "2"), ("1", "2"), ("2", "1"), ("2", "1")]
+    assert [tuple(row[3:5]) for row in rows] == grids
+    assert [int(row[1]) for row in rows] == [first, second] * 2 and {row[0] for row in rows} == {"WR90N0N0"}
+
+
+def test_its_lines_are_printed(results: Path, result: Json) -> None:
+    report = (results / "report.txt").read_text("utf-8")
+    for words in (
+        "3 nas, 9 toy)",
+        "in the timed region; of toy points.",
+        "sums of hits: differing ranks=        0.0000000 ...... PASSED",
+        "claims that do not hold=        0.0000000 ...... PASSED",
+        "lie within the quarter circle",
+        "Status  : UNOFFICIAL; workload without official rules",
+        "Final Summary::HPCAI result is UNOFFICIAL",
+        "mpoints=",
+        "End of Tests.",
+    ):
+        assert words in report
+    for test in result["tests"]:
+        assert f"error of pi= {test['scores']['quality']:16.7f}" in report
+
+
+def test_a_smaller_error_is_better(results: Path, result: Json) -> None:
+    few, many = result["tests"][:2]
+    for test, points in ((few, POINTS[0]), (many, POINTS[1])):
+        assert test["scores"]["quality"] == pytest.approx(abs(4 * sum(test["raw"]["hits"]) / points - pi))
+        assert test["scores"]["reached"] == (test["scores"]["quality"] <= 0.01)
+    assert [few["scores"]["reached"], many["scores"]["reached"]] == [False, True]
+    lines = [line.split() for line in (results / "report.txt").read_text().splitlines() if "quality(error)/" in line]
+    assert [line[-1] for line in lines] == ["MISSED", "REACHED"] * 2
+    shares = [float(line[-3]) for line in lines[:2]]
+    assert shares == pytest.approx([0.01 / test["scores"]["quality"] for test in (few, many)], abs=1e-7)
+    (best,) = result["summary"]["best"]
+    assert (best["index"], best["quality"]) == (2, many["scores"]["quality"])
+    assert best["figures"] == {"mpoints": many["scores"]["points_per_second"] / 1e6}
+
+
+def test_csv_and_series(results: Path, result: Json) -> None:
+    with (results / "result.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["workload"] for line in lines] == ["toy"] * 4
+    for line, test in zip(lines, result["tests"], strict=True):
+        assert float(line["quality"]) == test["scores"]["quality"] and int(line["n"]) == test["n"]
+        assert float(line["points_per_second"]) == test["scores"]["points_per_second"]
+    with h5py.File(results / "series.h5") as file:
+        assert file["test-3/hits/hits"][()].tolist() == result["tests"][2]["raw"]["hits"]
+
+
+def tampered(result: Json, folder: Path, path: str, value: Any) -> str:
+    """A result with one number of its first test altered, in a file of its own."""
+    changed(path, value)(result["tests"][0])
+    file = folder / f"{path.replace('.', '-')}.json"
+    file.write_text(json.dumps(renewed(result)))
+    return str(file)
+
+
+def test_it_is_verified(results: Path, result: Json, tmp_path: Path) -> None:
+    derived = tampered(json.loads(json.dumps(result)), tmp_path, "scores.quality", 1e-6)
+    raw = tampered(json.loads(json.dumps(result)), tmp_path, "raw.hits.0", 1571)
+    unknown = tampered(json.loads(json.dumps(result)), tmp_path, "raw.pi", 3)
+    found = hpcai(tmp_path, "--verify", results, derived, raw, unknown)
+    assert found.returncode == 1
+    sound, *different = found.stdout.splitlines()
+    assert sound.startswith(f"{results}: every number follows from the raw measurements")
+    text = "\n".join(different)
+    assert "tests[0].scores.quality: 1e-06 is stored" in text
+    assert "tests[0].raw does not fulfil: hits: of the points that SEED draws" in text
+    assert "tests[0].raw: Object contains unknown field `pi`" in text
+    assert [line.split(": ")[1] for line in different if line.startswith(str(tmp_path))] == ["NOT VERIFIED"] * 3
+
+
+def test_without_its_declaration_its_results_are_refused(results: Path, tmp_path: Path) -> None:
+    found = run_job([BENCH, "--verify", results], None, tmp_path)
+    assert found.returncode == 1 and "tests[0].workload: unknown; allowed: kernels, comm" in found.stdout
+
+
+def test_plan_schema_and_input(tmp_path: Path) -> None:
+    schema = json.loads(hpcai(tmp_path, "--schema").stdout)
+    assert schema["$defs"]["ToyRow"]["properties"]["workload"]["enum"] == ["toy"]
+    assert {"$ref": "#/$defs/ToyRow"} in schema["$defs"]["Result"]["properties"]["tests"]["items"]["anyOf"]
+    assert hpcai(tmp_path, "--write-input").returncode == 0
+    shipped = (tmp_path / "input.dat").read_text()
+    assert "[toy]                       pi from random points" in shipped
+    (tmp_path / "input.dat").write_text(INPUT)
+    planned = hpcai(tmp_path, "--plan", "--ranks", "2")
+    assert planned.returncode == 0 and "points: coordinates of the points" in planned.stdout
+    assert "[kernels], [comm] and [toy] have no network" in planned.stdout
+    refused = hpcai(tmp_path, "--plan", "--set", "POINTS=0,7", "GOAL=5")
+    assert refused.returncode == 2
+    assert "POINTS: 0 is out of range; allowed: a whole number from 1 to 1073741824" in refused.stderr
+    assert "GOAL: 5 is out of range; allowed: a number above 0, up to 4" in refused.stderr
+
+
+def entries(result: Json) -> Iterator[tuple[Json, Environment]]:
+    environment = convert(result["environment"], Environment)
+    yield from ((test, environment) for test in result["tests"])
+
+
+def subject_of(entry: Json, environment: Environment) -> Subject:
+    return Subject(Case(entry["index"], "toy", entry["settings"]), convert(entry, ToyRow), environment)
+
+
+@pytest.mark.parametrize("claim", [claim for group in CLAIMS for claim in group], ids=lambda claim: claim.text)
+def test_each_claim_is_broken_by_its_counterexample(result: Json, claim: Claim) -> None:
+    for entry, environment in entries(result):
+        assert list(broken(CLAIMS, subject_of(entry, environment))) == []
+        claim.counterexample(entry)
+        assert claim.text in broken(CLAIMS, subject_of(entry, environment))

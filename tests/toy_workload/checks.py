@@ -1,0 +1,78 @@
+"""From raw measurements of `[toy]` to its entry: checks and scores."""
+
+from math import pi, sqrt
+
+import numpy as np
+
+from hpcai.formulas import eligibility, score
+from hpcai.inputfile import Case
+from hpcai.record.entry import Check, Operations
+from hpcai.results.checks import at_most
+from hpcai.results.measured import Before, Measured
+from hpcai.results.row import RULE, tv, verdict
+from hpcai.workloads.registry import quality_of
+from toy_workload.record import ToyRaw, ToyRow, ToyScores
+
+OPERATIONS = 4  # of a point: two squares, their sum, a comparison
+MOST_ERRORS = 5  # standard errors
+
+
+def hits_of(case: Case, rank: int) -> int:
+    """Points of a rank of the grid that lie within the quarter circle; a function of SEED alone."""
+    draws = np.random.Generator(np.random.Philox(key=[case["SEED"], rank])).random((2, case["POINTS"]))
+    return int(((draws**2).sum(0) <= 1).sum())
+
+
+def build(case: Case, measured: Measured, before: Before) -> ToyRow:
+    """The entry of a test."""
+    raw: ToyRaw = measured.raw
+    operations, scores, checks = _operations(raw), _scores(case, raw), _checks(raw)
+    passed = verdict(checks)
+    audit = eligibility.without_rules(passed == "PASSED")
+    return ToyRow(
+        index=case.index,
+        settings=dict(case.settings),
+        memory=measured.memory,
+        telemetry=measured.telemetry,
+        raw=raw,
+        verdict=passed,
+        tv=tv(case),
+        n=raw.points,
+        nb=case["POINTS"],
+        p=case["GROUPS"],
+        q=case["DEGREE"],
+        seconds=raw.seconds,
+        gflops=scores.flops / 1e9,
+        operations=operations,
+        checks=checks,
+        scores=scores,
+        status=audit.status,
+        reasons=audit.reasons,
+    )
+
+
+def _operations(raw: ToyRaw) -> Operations:
+    whole = OPERATIONS * raw.points
+    return Operations(rule=RULE, per_sample=OPERATIONS, credited=whole, skipped=0, executed=whole)
+
+
+def _error(raw: ToyRaw) -> float:
+    return abs(4 * sum(raw.hits) / raw.points - pi)
+
+
+def _scores(case: Case, raw: ToyRaw) -> ToyScores:
+    return ToyScores(
+        flops=score.flops(OPERATIONS * raw.points, raw.seconds),
+        quality=_error(raw),
+        target=case["GOAL"],
+        reached=quality_of(case.workload).reached(_error(raw), case["GOAL"]),
+        points_per_second=raw.points / raw.seconds,
+    )
+
+
+def _checks(raw: ToyRaw) -> tuple[Check, ...]:
+    deviation = sqrt(pi * (4 - pi) / raw.points)
+    return (
+        at_most("sums of hits: differing ranks", raw.differing_ranks, 0),
+        at_most("error of pi: standard errors", _error(raw) / deviation, MOST_ERRORS),
+    )
