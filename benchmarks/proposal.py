@@ -34,7 +34,7 @@ from hpcai.search.trial_history import TrialHistory  # noqa: E402
 PROPOSALS = 11
 SETTINGS = {key.name: key.defaults.get("nas", key.default) for key in keys_of("nas")}
 SETTINGS |= {"GROUPS": 1, "DEGREE": 1, "BATCH": 32}
-FACTS = Facts(data_bytes=0, samples=10**6, picture_bytes=3 * 224 * 224)
+FACTS = Facts(data_bytes=0, samples=10**6, image_bytes=3 * 224 * 224)
 MEMORY = 64 * 2**30
 # network, pixels a side, trials that are known, seconds at most
 CASES = (("resnet8", 28, 50, 0.15), ("resnet50", 224, 500, 1.5))

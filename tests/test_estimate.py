@@ -19,7 +19,7 @@ from hpcai.networks.graph import Graph
 BATCH = 4
 SETTINGS = {"PRECISION": "fp32", "DEGREE": 1, "BATCH": BATCH, "EPOCHS": 2, "GROUPS": 1}
 SETTINGS |= {"ALLREDUCE": "flat", "WIRE": "fp32", "OPTIMISER": "sgd", "MOMENTUM": 0.9, "DECAY": 0.0}
-FACTS = Facts(data_bytes=1000, samples=90, picture_bytes=28 * 28)
+FACTS = Facts(data_bytes=1000, samples=90, image_bytes=28 * 28)
 FP32 = Storage()
 NETWORKS = [
     build("resnet8", (28, 28), 1, 10),
@@ -91,7 +91,7 @@ def test_rows_that_stay() -> None:
     statistics = sum(buffer.nbytes for buffer in module.buffers() if buffer.is_floating_point())
     rows = memory(graph, SETTINGS, FACTS)
     assert rows["weights"] == parameters + statistics
-    assert rows["optimiser"] == parameters and rows["audit"] == 4 * parameters
+    assert rows["optimiser"] == parameters and rows["replay copies"] == 4 * parameters
     assert rows["snapshot"] == 2 * parameters + statistics
     assert rows["data"] == 1000 and rows["buckets"] == 0
     assert rows["samples"] == 8 * 90 + 3 * 8 * 2 * 23
@@ -122,13 +122,13 @@ def test_what_the_settings_change() -> None:
 
 def test_total_is_of_the_training_or_of_the_residuals() -> None:
     rows = memory(build("resnet8", (28, 28), 1, 10), SETTINGS, FACTS)
-    training = {**rows, "residuals": 0, "judgement": 0}
+    training = {**rows, "residuals": 0, "replay": 0}
     assert total(training) == sum(training.values())
-    judged = {**rows, "residuals": 0, "judgement": 10**12}
-    left = ("data", "samples", "weights", "audit", "other", "optimiser", "buckets", "judgement")
+    judged = {**rows, "residuals": 0, "replay": 10**12}
+    left = ("data", "samples", "weights", "replay copies", "other", "optimiser", "buckets", "replay")
     assert total(judged) == sum(judged[name] for name in left)
     assert total({**rows, "residuals": 10**12}) == 10**12 + sum(
-        rows[name] for name in ("data", "samples", "weights", "audit", "other")
+        rows[name] for name in ("data", "samples", "weights", "replay copies", "other")
     )
 
 

@@ -42,7 +42,9 @@ def problem(*options: str) -> Problem:
 def plans(problem: Problem, ranks: int, limit: Limit = ENOUGH, crowd: float = 1.0) -> list[dict[str, Any]]:
     """The plan of each case on CPUs, in this process, which is left its threads."""
     cases = problem.cases(ranks)
-    return [planner.plan(case, CPU, BASELINE, limit, RANK, crowd, planner.left(cases, case)) for case in cases]
+    return [
+        planner.plan(case, CPU, BASELINE, limit, RANK, crowd, planner.bytes_after_tables(cases, case)) for case in cases
+    ]
 
 
 def told(tests: Sequence[dict[str, Any]], ranks: int, processors: int = 10**9) -> dict[str, Any]:
@@ -89,7 +91,7 @@ def test_plan_by_hand() -> None:
 
 def test_ranks_that_share_processors_take_longer() -> None:
     alone, crowded = plans(problem(), 2), plans(problem(), 2, crowd=3.0)
-    for phase in ("training", "audit", "validation", "ensemble"):
+    for phase in ("training", "replay", "validation", "ensemble"):
         assert crowded[0]["phases"][phase] == pytest.approx(3 * alone[0]["phases"][phase])
     text = plan.text("x", told(crowded, 2, processors=1))
     assert "Warning: 2 ranks on 1 cores" in text and "Warning" not in plan.text("x", told(alone, 2))
@@ -159,8 +161,8 @@ def test_every_purpose_has_a_meaning() -> None:
     tests = [*plans(problem(), 2), *(test for text in texts for test in plans(parse(text), 2))]
     on_gpu = kernels_memory(parse(TABLES).cases(2)[0].settings, Rank(1, 2**34, accelerated=True))
     tests.append({"workload": "kernels", "memory": on_gpu})
-    found = {(test["workload"], purpose) for test in tests for purpose in test["memory"] if purpose != "left"}
-    assert any("left" in test["memory"] for test in tests) and {*planner.PURPOSES} == {"left"}
+    found = {(test["workload"], purpose) for test in tests for purpose in test["memory"] if purpose != "earlier tables"}
+    assert any("earlier tables" in test["memory"] for test in tests) and {*planner.PURPOSES} == {"earlier tables"}
     declared = {(name, each) for name, _ in found for each in requirements(name).purposes}
     assert found == declared and {name for name, _ in found} == {"ensemble", "kernels", "comm", "nas"}
 
@@ -176,9 +178,12 @@ def test_tables_have_neither_network_nor_steps() -> None:
 
 def test_what_tables_leave_behind_is_planned_for_the_tests_after_them() -> None:
     text = TABLES + "[ensemble]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n32 BATCH\n"
-    assert [test["memory"].get("left", 0) for test in plans(parse(text), 2)] == [0, *[planner.LEFT_BYTES] * 2]
+    assert [test["memory"].get("earlier tables", 0) for test in plans(parse(text), 2)] == [
+        0,
+        *[planner.BYTES_AFTER_TABLES] * 2,
+    ]
     after, alone = plans(parse(text), 2)[-1], plans(parse("one\ntwo\n" + text.partition("SIZES\n")[2]), 2)[-1]
-    assert after["nbytes"] == alone["nbytes"] + planner.LEFT_BYTES
+    assert after["nbytes"] == alone["nbytes"] + planner.BYTES_AFTER_TABLES
 
 
 @pytest.mark.parametrize(

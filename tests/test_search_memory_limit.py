@@ -10,7 +10,7 @@ from hpcai.search.memory_limit import MemoryLimit
 
 SETTINGS = {key.name: key.defaults.get("nas", key.default) for key in keys_of("nas")}
 SETTINGS |= {"GROUPS": 1, "DEGREE": 1, "BATCH": 8}
-FACTS = Facts(data_bytes=0, samples=100, picture_bytes=64)
+FACTS = Facts(data_bytes=0, samples=100, image_bytes=64)
 GRAPH = networks.build("resnet8", (8, 8), 1, 4, "v1")
 LARGER = Widen("stage3_block1_conv1", 4096).apply(GRAPH)
 BASELINE = 10**9

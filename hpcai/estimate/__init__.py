@@ -1,4 +1,4 @@
-"""Memory and time of a test before it runs: from the graph and the settings alone, so that --verify can do it again."""
+"""Estimates of a test's memory and time from graph and settings alone, so that --verify can repeat them."""
 
 from hpcai.estimate.liveness import Storage, saved_bytes, step_bytes
 from hpcai.estimate.memory import Facts, memory, total

@@ -1,4 +1,4 @@
-"""Which tensors live at once in a training step: the forward pass as it is planned, and autograd's way back."""
+"""Memory of a training step by tensor lifetimes: the planned forward pass and autograd's backward pass."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from hpcai.networks.regions import Detections
 
 INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int64
 FP32_BYTES = 4
-MATCHING_BYTES = 400  # for an anchor: its overlap with each of 15 boxes, a few times, and its box
+MATCHING_BYTES = 400  # bytes for an anchor: its overlaps with 15 boxes, a few copies, and its box
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class Storage:
 
 
 def running_statistics(graph: Graph) -> int:
-    """Values that normalisation keeps: mean and variance of each channel."""
+    """Number of running means and variances of batch norm."""
     return sum(2 * graph.shapes[layer.name][0] for layer in graph.layers if isinstance(layer.op, BatchNorm))
 
 
 def saved_bytes(graph: Graph, batch: int, storage: Storage) -> int:
-    """Bytes kept for the backward pass when the forward pass of `batch` images ends, without images and parameters."""
+    """Bytes saved for the backward pass after a forward pass of `batch` images, without images and parameters."""
     return sum(_Saved(graph, batch, storage).sizes.values())
 
 
 @lru_cache
 def step_bytes(graph: Graph, batch: int, storage: Storage) -> int:
-    """Most bytes that live at once in a step: activations, gradients, and what single layers need beside.
+    """Peak bytes of a step: activations, gradients and scratch memory of layers, without images, weights and optimiser.
 
     Images, weights and optimiser are not in it.
     """
@@ -50,7 +50,7 @@ def step_bytes(graph: Graph, batch: int, storage: Storage) -> int:
 
 
 class _Saved:
-    """What the backward pass needs, by what it is, and the layer that is the last to need it on the way back."""
+    """Tensors saved for the backward pass, and the layer that uses each last in it."""
 
     def __init__(self, graph: Graph, batch: int, storage: Storage) -> None:
         self.memory_of = _memory_of(graph)
@@ -60,7 +60,7 @@ class _Saved:
             if layer.name in graph.trained:
                 for name, nbytes in self._of(graph, batch, storage, layer):
                     self.sizes.setdefault(name, nbytes)
-                    self.needed_by.setdefault(name, layer.name)  # the first one forward is the last one back
+                    self.needed_by.setdefault(name, layer.name)  # the first layer forward is the last backward
 
     def _of(self, graph: Graph, batch: int, storage: Storage, layer: Layer) -> Iterator[tuple[str, int]]:
         image = graph.layers[0].name
@@ -80,7 +80,7 @@ class _Saved:
 
 
 def _memory_of(graph: Graph) -> dict[str, str]:
-    """For each layer, the layer whose memory its output lies in: its own, or what it overwrites."""
+    """For each layer, the layer that owns the memory of its output: itself, or the one whose output it overwrites."""
     memory_of = {graph.layers[0].name: graph.layers[0].name}
     for step in execution_plan(graph):
         memory_of[step.layer.name] = memory_of[step.overwrites] if step.overwrites else step.layer.name
@@ -88,7 +88,7 @@ def _memory_of(graph: Graph) -> dict[str, str]:
 
 
 def _forward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
-    """Bytes that live while each layer runs, in their order."""
+    """Live bytes while each layer runs forward, in order."""
     saved = _Saved(graph, batch, storage)
     living: dict[str, int] = {}
     for step in execution_plan(graph):
@@ -102,7 +102,7 @@ def _forward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
 
 
 def _scratch(graph: Graph, layer: Layer, batch: int, storage: Storage) -> int:
-    """Bytes that a layer needs only while it runs."""
+    """Scratch bytes of a layer, needed only while it runs."""
     if isinstance(layer.op, Detections):
         scores = layer.inputs[2 : 1 + len(layer.inputs) // 2]
         return MATCHING_BYTES * batch * sum(prod(graph.shapes[name]) for name in scores)
@@ -119,7 +119,7 @@ def _scratch(graph: Graph, layer: Layer, batch: int, storage: Storage) -> int:
 
 @dataclass
 class _Gradients:
-    """Gradients of outputs on the way back; those that an addition hands on are one memory."""
+    """Gradients of outputs in the backward pass; those that an addition passes on share one memory."""
 
     bytes_of: dict[int, int] = field(default_factory=dict)
     holders: dict[int, int] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class _Gradients:
         return self.made
 
     def give(self, layer: str, gradient: int) -> int:
-        """Add to a layer's gradient; bytes that its sum takes for a moment beside its terms."""
+        """Add to a layer's gradient; returns the temporary bytes of the sum."""
         self.holders[gradient] += 1
         before = self.of.get(layer)
         if before is None:
@@ -156,7 +156,7 @@ class _Gradients:
 
 
 def _backward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
-    """Bytes that live while the gradient of each layer is computed, from the last to the first."""
+    """Live bytes while the gradient of each layer is computed, from the last to the first."""
     saved, gradients, weights = _Saved(graph, batch, storage), _Gradients(), 0
     kept = dict(saved.sizes)
     last = graph.layers[-1].name
@@ -165,10 +165,10 @@ def _backward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
         if layer.name not in graph.trained:
             continue
         own = graph.parameters.get(layer.name, 0) * storage.parameter
-        handed, extra = _hand_on(graph, layer, batch, storage, gradients)
+        handed, extra = _propagate(graph, layer, batch, storage, gradients)
         weights += own
         living = sum(kept.values()) + gradients.total + (weights if storage.gradients else own)
-        turned = own if isinstance(layer.op, Conv) else 0  # the weights' gradient, brought into their layout
+        turned = own if isinstance(layer.op, Conv) else 0  # the weights' gradient, converted to their layout
         yield living + extra + turned + _scratch(graph, layer, batch, storage)
         for gradient in handed:
             gradients.drop(gradient)
@@ -176,11 +176,13 @@ def _backward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
             del kept[key]
 
 
-def _hand_on(graph: Graph, layer: Layer, batch: int, storage: Storage, gradients: _Gradients) -> tuple[list[int], int]:
-    """Give the layer's inputs their gradients; the gradients that are dead then, and bytes needed for a moment."""
+def _propagate(
+    graph: Graph, layer: Layer, batch: int, storage: Storage, gradients: _Gradients
+) -> tuple[list[int], int]:
+    """Pass gradients to the layer's inputs; returns the gradients no longer needed, and temporary bytes."""
     mine = gradients.of.pop(layer.name)
     receivers = [name for name in layer.inputs if name in graph.trained]
-    extra = _beside(layer.op, batch * prod(graph.shapes[layer.inputs[0]]) * storage.activation)
+    extra = _temporary(layer.op, batch * prod(graph.shapes[layer.inputs[0]]) * storage.activation)
     for name in receivers:
         shared = isinstance(layer.op, Add | Softmax)
         gradient = mine if shared else gradients.make(batch * prod(graph.shapes[name]) * storage.activation)
@@ -188,6 +190,6 @@ def _hand_on(graph: Graph, layer: Layer, batch: int, storage: Storage, gradients
     return [mine], extra
 
 
-def _beside(op: Op, nbytes: int) -> int:
-    """Batch norm copies a gradient before it computes its own."""
+def _temporary(op: Op, nbytes: int) -> int:
+    """Temporary bytes: batch norm copies a gradient before it computes its own."""
     return nbytes if isinstance(op, BatchNorm) else 0

@@ -1,4 +1,4 @@
-"""Memory of one rank in one test, by purpose: what stays, what a training step needs, and what the checks need."""
+"""Memory estimate of one rank in one test, by purpose."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,50 +17,51 @@ from hpcai.update_rules import rule_of
 from hpcai.update_rules.rule import UpdateRule
 
 MIB = 2**20
-BATCHES_AHEAD = 4  # in the queue, being made, just taken
-BATCHES_BEHIND = 3  # more on a GPU: of steps that it is given before it comes to them (hpcai.data.transfer)
+BATCHES_AHEAD = 4  # in the queue, in preparation, just taken
+BATCHES_BEHIND = 3  # additional on a GPU: batches submitted ahead of execution (hpcai.data.transfer)
 # What malloc adds where large blocks of many sizes come and go, with small ones between them, as shares of the step's
 # own bytes: 1.3 to 1.45 in training, 0.45 more under the profiler (benchmarks/memory.py, glibc 2.36). On a GPU the
 # first stands for what torch's own allocator wastes and cuDNN takes to work in, of which nothing was measured yet.
 FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.6
-PROFILED_LAYER = MIB // 4  # of a layer's operators in the profiler's own books
-SMALL_OBJECTS = 18 * MIB  # of Python and torch: hooks, autograd's nodes, oneDNN's kernels, by and by
+PROFILED_LAYER = MIB // 4  # bytes of the profiler's records for a layer's operators
+SMALL_OBJECTS = 18 * MIB  # bytes of Python and torch: hooks, autograd nodes, oneDNN kernels
 NETWORKED = 13 * MIB  # threads, sockets and staging of a group that sums gradients
 NCCL = 256 * MIB  # its channels, on a GPU
-LIBRARIES = 128 * MIB  # of cuBLAS to work in, and what torch rounds up
-# Purposes that take turns: the checks come before the training, and a judgement when no step runs.
-CHECKS, JUDGEMENT = ("residuals",), ("judgement",)
+LIBRARIES = 128 * MIB  # workspace of cuBLAS, and torch's rounding
+# Purposes that alternate: checks run before training, the replay when no step runs.
+CHECKS, REPLAY = ("residuals",), ("replay",)
 STEPS = ("snapshot", "batches", "step", "profile")
 TRAINING = ("optimiser", "buckets")
-CHECKED = {False: 1, True: 2}  # times what the residuals need: of bytes each sum besides
-# In float64, of two of the largest tensors: what a replayed step consists of, and what it is compared with.
-COMPARED_VECTORS, VECTORS_OF_STATE = 21, 6  # with one state tensor at most, and more for each further one
+CHECKED = {False: 1, True: 2}  # factor on the residuals' memory: int8 checks also hold the integer sums
+# float64 vectors as large as the largest tensor: of a replayed step, and of its comparison.
+COMPARED_VECTORS, VECTORS_OF_STATE = 21, 6  # with at most one state tensor, and more for each further one
 SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
 # Of the pass that shows whether a precision is native (preflight/precision_probe.py): FLOP forward on a CPU and a GPU,
 # far longer than a launch; bytes of its input and output in fp32; tensors of it that are kept.
 PROBED_OPERATIONS, PROBED_BYTES, PROBED_COPIES = {False: 2**29, True: 2**38}, 2**26, 6
-STEP_TIMES = 3  # as noted, of all epochs, and sorted
+STEP_TIMES = 3  # as recorded, of all epochs, and sorted
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a test's memory depends on beside its settings: bytes of the data kept in memory, and of a stored picture.
+    """Properties of a test, besides its settings, on which its memory depends; sizes in bytes.
 
-    `samples` are trained on in an epoch. `converted`: 16-bit convolutions are computed in fp32. `accelerated`: all but
-    the data and the books of its samples lies on a GPU.
+    `data_bytes`: the dataset in memory; `image_bytes`: a stored image. `samples`: training samples of an epoch.
+    `converted`: 16-bit convolutions are computed in fp32. `accelerated`: all but the dataset and the sample records is
+    on a GPU.
     """
 
     data_bytes: int
     samples: int
-    picture_bytes: int
+    image_bytes: int
     converted: bool = False
     accelerated: bool = False
 
 
 def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str, int]:
-    """Most bytes of one rank of a test by purpose; process and libraries (the baseline) are not in it.
+    """Bytes of one rank of a test by purpose, without process and libraries (the baseline).
 
-    On a GPU they are bytes of the GPU, and the data are left out. Not all are served at once: see `total`.
+    On a GPU, bytes of the GPU, without the dataset. Not all purposes need memory at the same time: see `total`.
     """
     precision = PRECISIONS[settings["PRECISION"]]
     activation, parameter, rounded = precision.activation_bytes, precision.weight_bytes, precision.quantised
@@ -71,18 +72,18 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     step, checked = step_bytes(graph, batch, storage), CHECKED[rounded] * residual_bytes(graph, batch)
     rule, on_gpu = rule_of(settings), facts.accelerated
     state = parameters * rule.state_bytes(parameter)
-    captured = settings.get("COMPILE") == "graphs"  # the two graphs keep the memory that they were captured with
+    captured = settings.get("COMPILE") == "graphs"  # the two graphs keep the memory of their capture
     return {
         "data": 0 if on_gpu else facts.data_bytes,
-        "samples": 0 if on_gpu else _books(settings, facts.samples),
+        "samples": 0 if on_gpu else _sample_records(settings, facts.samples),
         "weights": weights,
         "optimiser": state,
-        "audit": 2 * (parameters * parameter + state),
+        "replay copies": 2 * (parameters * parameter + state),
         "snapshot": weights + state,
         "buckets": _buckets(settings, parameters, parameter, on_gpu) * (degree > 1),
         "batches": _batches(graph, batch, facts),
         "step": round(FRAGMENTATION * step) + step * captured,
-        "judgement": parameters * parameter + _compared_vectors(rule) * FP64_BYTES * max(graph.parameters.values()),
+        "replay": parameters * parameter + _compared_vectors(rule) * FP64_BYTES * max(graph.parameters.values()),
         "residuals": max(checked, _summed(parameters, degree), _probed(graph, settings, facts)),
         "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
         "other": LIBRARIES if on_gpu else SMALL_OBJECTS,
@@ -90,34 +91,34 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
 
 
 def total(rows: Mapping[str, int]) -> int:
-    """Most bytes at once: of the checks, or of the training with a step or with the judgement of one.
+    """Peak bytes: of the checks, or of training with a step or with the replay.
 
-    What is none of these is needed all the time.
+    All other purposes need their memory all the time.
     """
-    checks, judgement, steps, training = (
-        sum(rows.get(name, 0) for name in names) for names in (CHECKS, JUDGEMENT, STEPS, TRAINING)
+    checks, replay, steps, training = (
+        sum(rows.get(name, 0) for name in names) for names in (CHECKS, REPLAY, STEPS, TRAINING)
     )
-    stays = sum(rows.values()) - checks - judgement - steps - training
-    return stays + max(checks, training + max(steps, judgement))
+    stays = sum(rows.values()) - checks - replay - steps - training
+    return stays + max(checks, training + max(steps, replay))
 
 
 def _batches(graph: Graph, batch: int, facts: Facts) -> int:
-    """Pictures loaded ahead, as bytes and on a host normalised as well, and those of the step, scaled if asked for."""
-    pixels, picture = prod(graph.shapes[graph.layers[0].name]), facts.picture_bytes
-    ahead = INDEX_BYTES + picture + (0 if facts.accelerated else min(picture, pixels) * FP32_BYTES)
-    scaled, batches = 1 + (picture != pixels), BATCHES_AHEAD + BATCHES_BEHIND * facts.accelerated
+    """Images loaded ahead, as bytes and on a CPU also normalised, and the step's own, rescaled if asked for."""
+    pixels, image = prod(graph.shapes[graph.layers[0].name]), facts.image_bytes
+    ahead = INDEX_BYTES + image + (0 if facts.accelerated else min(image, pixels) * FP32_BYTES)
+    scaled, batches = 1 + (image != pixels), BATCHES_AHEAD + BATCHES_BEHIND * facts.accelerated
     return batch * (batches * ahead + (1 + scaled) * pixels * FP32_BYTES)
 
 
-def _books(settings: Mapping[str, Any], samples: int) -> int:
-    """Which samples were delivered, which a bootstrap has drawn at all, and how long each step took."""
+def _sample_records(settings: Mapping[str, Any], samples: int) -> int:
+    """Records of delivered samples, of a bootstrap's draws, and of step times."""
     own = ceil(samples / settings["DEGREE"])
     steps = ceil(own / settings["BATCH"]) * settings["EPOCHS"]
     return INDEX_BYTES * own + samples * (settings["GROUPS"] > 1) + STEP_TIMES * FP64_BYTES * steps
 
 
 def _buckets(settings: Mapping[str, Any], parameters: int, parameter: int, on_gpu: bool) -> int:
-    """Gradients in buckets, what sending and summing them takes besides, and the group's connections."""
+    """Gradient buckets, buffers of their all-reduce, and connections of the group."""
     wire, reduction = WIRES[settings["WIRE"]](), REDUCTIONS[settings["ALLREDUCE"]]()
     buffers = reduction.buffer_bytes(wire.nbytes * parameters, settings["DEGREE"]) + wire.buffer_bytes(parameters)
     return parameters * parameter + buffers + (NCCL if on_gpu else NETWORKED)
@@ -132,7 +133,7 @@ def _summed(parameters: int, degree: int) -> int:
 
 
 def _probed(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> int:
-    """The probe of a precision: its heaviest layer, on as many images as make a pass worth timing."""
+    """The precision probe: its heaviest layer, with enough images for a measurable pass."""
     if settings["PRECISION"] == "fp32":
         return 0
     heaviest = max(
@@ -144,6 +145,6 @@ def _probed(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> int:
 
 
 def _work(graph: Graph, layer: Layer) -> int:
-    """FLOP of a layer for one image."""
+    """Operations of a layer for one image."""
     shape = graph.shapes[layer.name]
     return 2 * graph.weights[layer.name] * prod(shape[1:] if isinstance(layer.op, Conv) else shape[:-1])

@@ -1,11 +1,11 @@
-"""The resources of a rank that memory and time of a test depend on."""
+"""Resources of a rank on which memory and time of a test depend."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank before a test runs: its threads, the bytes it may use, and the ranks and last-level caches of its node.
+    """Resources of a rank: threads, bytes it may use, ranks and last-level cache bytes of its node.
 
     accelerated: whether it computes on a GPU, whose free bytes these are.
     """

@@ -1,4 +1,4 @@
-"""Memory of the checks that hold the provider's products against float64 (kernels/check.py), by the layers' shapes."""
+"""Memory of the residual checks against float64 (kernels/check.py), by the layers' shapes."""
 
 from functools import lru_cache
 from math import prod
@@ -15,7 +15,7 @@ BLOCKS = 8  # float64 arrays of a block at once: factors, squares, products, err
 
 @lru_cache
 def residual_bytes(graph: Graph, batch: int) -> int:
-    """Most bytes that the checks of one layer hold at once."""
+    """Peak bytes of the checks of one layer."""
     return max(_layer(shape) for shape, _ in shapes_of(graph, batch))
 
 
@@ -24,6 +24,6 @@ def _layer(shape: LayerShape) -> int:
     outputs = y // (shape.filters if isinstance(shape, conv2d.Shape) else shape.outputs)  # of one filter
     taps = prod(shape.kernel) if isinstance(shape, conv2d.Shape) else 1
     left = max(BLOCK_ELEMENTS, taps * outputs)
-    # The data, their copies in the provider's layout, and its results; then what is compared: of the weights' gradient
+    # The operands, their copies in the provider's layout, and the results; then the reference: of the weights' gradient
     # all of the output's, and its squares.
     return 3 * FP32_BYTES * (x + y + w) + FP64_BYTES * (5 * y // 2 + 3 * left + BLOCKS * BLOCK_ELEMENTS)

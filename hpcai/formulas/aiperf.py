@@ -13,13 +13,13 @@ from hpcai.networks.graph import Graph
 from hpcai.record.record import Count, Record, about
 from hpcai.record.trial import CurveEntry
 
-RULE = "aiperf"  # the operation count of OPS
+RULE = "aiperf"  # operation counting rule of OPS
 OFFICIAL_SECONDS = 3600.0  # an official search takes at least an hour
 POINTS = 50  # of a series whose interval is not given
 LONGEST_INTERVAL = 360.0  # seconds
 MOST_POINTS = 10_000
 LARGEST_ERROR = 1 - 1e-9
-CONVERGED = 0.01  # share by which a score that has converged still changes
+CONVERGED = 0.01  # relative change below which a score counts as converged
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def work(graph: Graph) -> Work:
 
 
 def credits(curve: Sequence[CurveEntry], work: Work) -> Iterator[Credit]:
-    """What a trial adds to the score, entry by entry of its curve: samples x operations of one sample."""
+    """Contributions of a trial to the score, entry by entry of its curve: samples x operations of one sample."""
     for entry in curve:
         training, validation = entry.samples * work.training, entry.counted * work.validation
         yield Credit(entry.seconds, training, validation, entry.accuracy or 0.0)
@@ -125,7 +125,7 @@ def regulated(error: float, rate: float) -> float:
 
 
 def least_seconds(duration: float) -> float:
-    """The time from which on the score counts: an hour, or half of a search that is shorter than two hours."""
+    """The time from which the score counts: an hour, or half of a search shorter than two hours."""
     return min(OFFICIAL_SECONDS, duration / 2)
 
 

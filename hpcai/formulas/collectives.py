@@ -1,4 +1,4 @@
-"""Collectives as nccl-tests define them: sizes, counts and bus bandwidths; and the latency and bandwidth that fit."""
+"""Collectives by nccl-tests' definitions: sizes, counts, bus bandwidths; and the linear latency-bandwidth model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ ELEMENT = 4  # bytes
 SCOPES: tuple[ScopeName, ...] = get_args(ScopeName)
 ONE_RANK = "one rank"  # why a scope is skipped
 LEAST_ITERATIONS = 2
-SINGULAR = 1e-9  # sizes so near to each other do not tell latency from bandwidth
+SINGULAR = 1e-9  # closer sizes cannot separate latency from bandwidth
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ COLLECTIVES: dict[CollectiveName, Kind] = {
 
 
 def same_as(scope: ScopeName) -> str:
-    """Why a scope is skipped whose communicators are those of an earlier one."""
+    """Reason for skipping a scope whose communicators are those of an earlier one."""
     return f"the same ranks as {scope}"
 
 
 def parts(collective: CollectiveName, ranks: int) -> int:
-    """How many parts of `count` elements the size of a collective is made of."""
+    """Number of parts of `count` elements in the size of a collective."""
     return ranks if COLLECTIVES[collective].divided else 1
 
 

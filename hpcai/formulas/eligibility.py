@@ -1,4 +1,7 @@
-"""May a result be ranked: VALID, UNOFFICIAL or INVALID, with every reason. The quality that was reached is none."""
+"""Eligibility of a result for ranking: VALID, UNOFFICIAL or INVALID, with all reasons.
+
+Independent of the quality reached.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +14,8 @@ UNOFFICIAL: Status = "UNOFFICIAL"
 INVALID: Status = "INVALID"
 SEVERITY = (VALID, UNOFFICIAL, INVALID)
 
-SAMPLES = 1_281_167  # of ImageNet
-# Years of ExtremeWeather that train, and frames of a year. One more validates: 27 were made, 25 are on its page.
+SAMPLES = 1_281_167  # training samples of ImageNet
+# Training years of ExtremeWeather, and frames in a year. One more year validates: 27 were made, 25 are published.
 YEARS, FRAMES = (24, 26), (1456, 1460)
 LEAST_BITS = 16
 MOST_ERROR = 0.3
@@ -21,60 +24,60 @@ SEARCH = {"epochs": 60, "network": "resnet50", "variant": "v1", "strategy": "bay
 
 
 @dataclass(frozen=True)
-class Official:
-    """What a workload of HPC AI500 is officially run on and with; samples for training and validation, from and to."""
+class OfficialRules:
+    """Official rules of a workload: dataset, epochs, target, penalty; minimal and maximal numbers of samples."""
 
     dataset: str
     samples: tuple[int, int]
     epochs: int
     target: float
     penalty: float
-    validation: tuple[int, int] | None = None  # None where the dataset's name says it
+    validation: tuple[int, int] | None = None  # None where the dataset's name implies it
 
 
-IMAGES = Official("imagenet", (SAMPLES, SAMPLES), epochs=90, target=0.763, penalty=5)
+IMAGES = OfficialRules("imagenet", (SAMPLES, SAMPLES), epochs=90, target=0.763, penalty=5)
 TRAINING = (YEARS[0] * FRAMES[0], YEARS[1] * FRAMES[1])
-WEATHER = Official("extremeweather", TRAINING, epochs=50, target=0.35, penalty=10, validation=FRAMES)
-Rule = tuple[bool, str]  # whether it was kept, and what is said if not
+WEATHER = OfficialRules("extremeweather", TRAINING, epochs=50, target=0.35, penalty=10, validation=FRAMES)
+Rule = tuple[bool, str]  # whether it is met, and the reason if not
 FAILED = "checks FAILED, official PASSED"
 
 
 @dataclass(frozen=True)
-class Audit:
-    """A status and what it rests on; VALID has no reasons."""
+class Eligibility:
+    """Status of a result and its reasons; VALID has none."""
 
     status: Status
     reasons: tuple[str, ...]
 
 
-NOTHING = Audit(INVALID, ("no training test, so there is nothing to rank",))
+NOTHING = Eligibility(INVALID, ("no training test, so there is nothing to rank",))
 
 
-def table(passed: bool) -> Audit:
-    """The verdict on a table of kernels or collectives: never ranked, but every result needs its arithmetic right."""
-    return Audit(VALID, ()) if passed else Audit(INVALID, (FAILED,))
+def table(passed: bool) -> Eligibility:
+    """Eligibility of a table of kernels or collectives: never ranked, but its checks must have passed."""
+    return Eligibility(VALID, ()) if passed else Eligibility(INVALID, (FAILED,))
 
 
-def without_rules(passed: bool) -> Audit:
-    """The verdict on a test of a workload that has no official rules."""
-    return Audit(UNOFFICIAL, ("workload without official rules",)) if passed else Audit(INVALID, (FAILED,))
+def without_rules(passed: bool) -> Eligibility:
+    """Eligibility of a test of a workload that has no official rules."""
+    return Eligibility(UNOFFICIAL, ("workload without official rules",)) if passed else Eligibility(INVALID, (FAILED,))
 
 
-def official(facts: Mapping[str, Any], of: Official = IMAGES) -> Audit:
-    """The verdict on one test of `ensemble` or `weather`, by HPC AI500's rules (epochs, target, n, precision).
+def official(facts: Mapping[str, Any], of: OfficialRules = IMAGES) -> Eligibility:
+    """Eligibility of a test of `ensemble` or `weather`, by HPC AI500's rules (epochs, target, n, precision).
 
-    `facts`: dataset (its name), original (bool: the dataset's own pictures, unchanged), samples (training samples of
-    one epoch), validation (samples; only where there is a rule for them), epochs, target (top-1, mAP), penalty (n of
-    Valid FLOPS), bits (of the compute precision), passed (bool: every check), completed (bool: not broken off). A fact
-    that is missing raises KeyError. Same on every rank that has the same facts.
+    `facts`: dataset (its name), original (bool: the dataset's own images, unchanged), samples (training samples of one
+    epoch), validation (samples; only where there is a rule for them), epochs, target (top-1, mAP), penalty (n of Valid
+    FLOPS), bits (of the compute precision), passed (bool: every check), completed (bool: not broken off). A missing
+    fact raises KeyError. Same on every rank that has the same facts.
     """
     penalty = facts["penalty"]
-    own = (penalty == of.penalty, f"penalty {_shown(penalty)}, official {of.penalty:g}")
-    return _found(facts, of, [own], _departures(facts, of))
+    additional = (penalty == of.penalty, f"penalty {_shown(penalty)}, official {of.penalty:g}")
+    return _eligibility(facts, of, [additional], _settings_rules(facts, of))
 
 
-def searched(facts: Mapping[str, Any]) -> Audit:
-    """The verdict on one test of `nas`, by AIPerf's rules (error, running time, precision; its Table IV).
+def search_eligibility(facts: Mapping[str, Any]) -> Eligibility:
+    """Eligibility of a test of `nas`, by AIPerf's rules (error, running time, precision; its Table IV).
 
     `facts`: as for `official`, but no target and no penalty; network and variant, strategy, weights and replay
     (as the KEYs have them), seconds (of the search), error (of the best trial). A fact that is missing raises KeyError.
@@ -82,7 +85,10 @@ def searched(facts: Mapping[str, Any]) -> Audit:
     replayed = str(facts["replay"]) not in ("off", "rounds")
     error, seconds = facts["error"], facts["seconds"]
     rules = [
-        *((facts[name] == told, f"{name} {_shown(facts[name])}, official {told}") for name, told in SEARCH.items()),
+        *(
+            (facts[name] == expected, f"{name} {_shown(facts[name])}, official {expected}")
+            for name, expected in SEARCH.items()
+        ),
         (not replayed, "replay of a recorded search, official a search"),
         (_is_number(error) and 0 <= error <= MOST_ERROR, f"error {_shown(error)}, official at most {MOST_ERROR}"),
         (
@@ -90,43 +96,50 @@ def searched(facts: Mapping[str, Any]) -> Audit:
             f"seconds {_shown(seconds)}, official at least {LEAST_SECONDS}",
         ),
     ]
-    return _found(facts, IMAGES, [], rules)
+    return _eligibility(facts, IMAGES, [], rules)
 
 
-def _found(facts: Mapping[str, Any], of: Official, own: Sequence[Rule], settings: Sequence[Rule]) -> Audit:
-    """Rules that hold on any data, the workload's `own` among them, and those of `settings`: on others a remark."""
-    foreign, departures = _kept_not(_foreign(facts, of)), _kept_not(settings)
-    broken = _kept_not(_broken(facts, own)) + (() if foreign else departures)
+def _eligibility(
+    facts: Mapping[str, Any], of: OfficialRules, additional: Sequence[Rule], settings: Sequence[Rule]
+) -> Eligibility:
+    """Eligibility by general rules, the workload's rules and its settings' rules.
+
+    On other data the latter give UNOFFICIAL.
+    """
+    foreign, departures = _reasons(_dataset_rules(facts, of)), _reasons(settings)
+    broken = _reasons(_general_rules(facts, additional)) + (() if foreign else departures)
     elsewhere = foreign + departures if foreign else ()
     status = INVALID if broken else UNOFFICIAL if elsewhere else VALID
-    return Audit(status, broken + elsewhere)
+    return Eligibility(status, broken + elsewhere)
 
 
-def worst(audits: Iterable[Audit]) -> Audit:
-    """The verdict on a whole run: the worst of its tests, the reasons of the worst first, none twice."""
-    ordered = sorted(audits, key=lambda audit: SEVERITY.index(audit.status), reverse=True)
+def worst(eligibilities: Iterable[Eligibility]) -> Eligibility:
+    """Eligibility of a run: the worst status of its tests, the reasons of the worst first, without duplicates."""
+    ordered = sorted(eligibilities, key=lambda eligibility: SEVERITY.index(eligibility.status), reverse=True)
     if not ordered:
         return NOTHING
-    return Audit(ordered[0].status, tuple(dict.fromkeys(reason for audit in ordered for reason in audit.reasons)))
+    return Eligibility(
+        ordered[0].status, tuple(dict.fromkeys(reason for eligibility in ordered for reason in eligibility.reasons))
+    )
 
 
-def _kept_not(rules: Iterable[Rule]) -> tuple[str, ...]:
+def _reasons(rules: Iterable[Rule]) -> tuple[str, ...]:
     return tuple(reason for kept, reason in rules if not kept)
 
 
-def _broken(facts: Mapping[str, Any], own: Sequence[Rule]) -> Sequence[Rule]:
-    """Rules that hold whatever is trained on. Asked for what is right, so that a NaN or a word breaks them."""
+def _general_rules(facts: Mapping[str, Any], additional: Sequence[Rule]) -> Sequence[Rule]:
+    """Rules that hold for any data. Each tests for the allowed value, so that NaN or a string violates it."""
     bits = facts["bits"]
     return (
         (facts["completed"] is True, "run broken off, official completed"),
         (facts["passed"] is True, FAILED),
-        *own,
+        *additional,
         (_is_number(bits) and bits >= LEAST_BITS, f"precision {_shown(bits)} bits, official at least {LEAST_BITS}"),
     )
 
 
-def _foreign(facts: Mapping[str, Any], of: Official) -> Sequence[Rule]:
-    """What makes the data others than the official ones."""
+def _dataset_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rule]:
+    """Rules on the dataset: violated, the result is UNOFFICIAL."""
     named = facts["dataset"] == of.dataset
     return (
         (named, f"dataset {_shown(facts['dataset'])}, official {of.dataset}"),
@@ -142,8 +155,8 @@ def _within(what: str, samples: Any, bounds: tuple[int, int]) -> Rule:
     return _is_number(samples) and least <= samples <= most, f"{what} {_shown(samples)}, official {right}"
 
 
-def _departures(facts: Mapping[str, Any], of: Official) -> Sequence[Rule]:
-    """Settings unlike the official ones: a broken rule on the official data, a remark on others."""
+def _settings_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rule]:
+    """Rules on settings: violated, the result is INVALID on the official data and UNOFFICIAL on others."""
     return (
         (facts["epochs"] == of.epochs, f"epochs {_shown(facts['epochs'])}, official {of.epochs}"),
         (facts["target"] == of.target, f"target {_shown(facts['target'])}, official {_shown(of.target)}"),
@@ -155,7 +168,10 @@ def _is_number(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    """Fixed-point, at most 40 printable ASCII characters, never the letters that open a result row."""
+    """The value in fixed point or text.
+
+    At most 40 printable ASCII characters, never the letters that open a result row.
+    """
     text = f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     plain = "".join(letter if " " < letter <= "~" else "?" for letter in text[:40])
     return plain.replace("WR", "W.R")

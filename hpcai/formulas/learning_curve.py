@@ -1,4 +1,4 @@
-"""Extrapolated learning curve: the accuracy that a trial would reach if it trained longer, which a search ranks by.
+"""Extrapolated learning curve: predicted accuracy of a trial if trained longer, by which a search ranks trials.
 
 Source: AIPerf (Ren et al., 2020, arXiv:2008.07141), section 4.4: the curve, the pseudo-point and the margin.
 """
@@ -12,15 +12,18 @@ from hpcai.formulas.trial_schedule import warms_up
 from hpcai.record.trial import FAILED, Trial
 
 LEAST_EPOCHS = 3
-PSEUDO_POINT = 2.0, 0.75  # in maximum epochs, and the accuracy that is assumed there
+PSEUDO_POINT = 2.0, 0.75  # pseudo-point: epoch in units of the maximum, and its assumed accuracy
 AT = 1.5  # maximum epochs
-MARGIN = 2.0  # root mean square errors
+MARGIN = 2.0  # in root mean square errors
 SHIFTS = np.concatenate([np.linspace(-0.99, 1, 200), np.geomspace(1.01, 1e4, 400)])  # b
 Floats = NDArray[np.float64]
 
 
 def value(trial: Trial, most_epochs: int) -> float:
-    """What a search ranks a trial by: in rounds 1 to 4 the predicted accuracy, then the best one; 0 if it failed."""
+    """The value by which a search ranks a trial: predicted accuracy in rounds 1 to 4, then the best accuracy.
+
+    0 if it failed.
+    """
     if trial.end in FAILED:
         return 0.0
     return predicted(trial.accuracies, most_epochs) if warms_up(trial.round) else trial.accuracy

@@ -1,4 +1,4 @@
-"""The table of precisions: what each value of PRECISION computes in, and all that follows from it.
+"""The table of precisions: for each value of PRECISION its types, and what follows from them.
 
 A row is all that a precision is; what needs torch derives its types from their names (hpcai/train/precision.py).
 """
@@ -29,17 +29,17 @@ class Precision:
 
     @property
     def pure(self) -> bool:
-        """Whether parameters and activations have the type of the products, but for normalisation."""
+        """Whether parameters and activations have the type of the products (batch norm excepted)."""
         return self.weights != FP32.stored
 
     @property
     def quantised(self) -> bool:
-        """Whether forward products are made of bytes, whose sums are exact, from and to fp32."""
+        """Whether forward products multiply bytes, with exact sums, from and to fp32."""
         return self.arithmetic is INT8
 
     @property
     def rounded(self) -> bool:
-        """Whether results of products are stored in fewer bits than they are summed in."""
+        """Whether results of products are stored in fewer bits than they are accumulated in."""
         return self.arithmetic.roundoff > 0.0
 
     @property

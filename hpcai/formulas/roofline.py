@@ -20,7 +20,7 @@ def moved_in_all_reduce(nbytes: float, ranks: int) -> float:
 
 
 def combined(work: Mapping[str, int], rates: Rates) -> float | None:
-    """FLOP/s of several kinds of work one after the other: all of it / the sum of each one's time.
+    """FLOP/s of several kinds of work done one after the other: total operations / total time.
 
     None if the rate of a kind that occurs is not known, or nothing is to be done.
     """
@@ -34,12 +34,12 @@ def combined(work: Mapping[str, int], rates: Rates) -> float | None:
 
 
 def bound(rate: float | None, intensity: float | None) -> float | None:
-    """FLOP/s that bytes per second allow at so many FLOP per byte; None where one of them is not known."""
+    """FLOP/s allowed by a bandwidth in bytes/s at an intensity in FLOP/byte; None if either is unknown."""
     return None if rate is None or intensity is None else rate * intensity
 
 
 def attainable(bounds: Mapping[Bound, float | None]) -> tuple[float | None, Bound | None]:
-    """The lowest of the bounds that are known, and its name; (None, None) unless that of computing is known."""
+    """The lowest known bound and its name; (None, None) unless the compute bound is known."""
     known = {name: value for name, value in bounds.items() if value is not None}
     if COMPUTE not in known:
         return None, None
@@ -48,10 +48,10 @@ def attainable(bounds: Mapping[Bound, float | None]) -> tuple[float | None, Boun
 
 
 def share(rate: float, ceiling: float | None) -> float | None:
-    """The share of a ceiling; above 1 where the ceiling was not one."""
+    """The share of a ceiling; above 1 if the ceiling was too low."""
     return rate / ceiling if ceiling else None
 
 
 def bandwidth(sent: float, steps: float, seconds: float) -> float:
-    """Bytes per second that a rank sent, and received, to average gradients: `sent` bytes in each step."""
+    """Bytes per second that a rank sent, and received, to average gradients; `sent` bytes per step."""
     return sent * steps / seconds

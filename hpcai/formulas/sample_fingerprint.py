@@ -1,4 +1,4 @@
-"""Which samples were judged, and how often, as one number that ranks can add up."""
+"""Fingerprint of a multiset of samples: a number that ranks add up, to check which samples were used and how often."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,7 +7,7 @@ Integers = npt.NDArray[np.int64]
 
 
 def fingerprint(indices: Integers) -> int:
-    """A sum over samples of a scrambled index: equal for the same samples equally often, else by a chance of 2^-63."""
+    """Sum of hashed indices modulo 2^64; different multisets of samples agree with probability 2^-63."""
     mixed = (indices.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)

@@ -1,11 +1,11 @@
-"""The scores, as pure functions of what was measured. Sections and equations of the papers stand at each."""
+"""The scores as pure functions of measurements, each with the section and equation of its paper."""
 
 import math
 from collections.abc import Sequence
 
 from hpcai.workloads.workload import Quality
 
-LARGEST = 9999999.0  # stands for what is larger, infinite or no number, and fits the columns of reports
+LARGEST = 9999999.0  # replaces larger values, infinity and NaN; fits the columns of reports
 
 
 def flops(operations: int, seconds: float) -> float:
@@ -27,7 +27,7 @@ def efficiency(rate: float, ranks: int, first_rate: float, first_ranks: int) -> 
 
 
 def above_ceiling(of: Quality, quality: float, ceiling: float, error: float, samples: int) -> float:
-    """Standard errors by which a quality over `samples` samples is better than the best there can be; 0 if it is not.
+    """Standard errors by which a quality over `samples` samples exceeds the dataset's ceiling; 0 if it does not.
 
     Two errors add in squares: of a share of `samples` binomial trials that is `ceiling` in truth, and of the ceiling's
     own estimate. A quality that is no share has the second alone.
@@ -40,7 +40,7 @@ def above_ceiling(of: Quality, quality: float, ceiling: float, error: float, sam
 
 
 def speedup(rate: float, first_rate: float) -> float:
-    """How many times the FLOPS of a sweep's first case, in studies of precision and compression (HPC AI500 V3)."""
+    """FLOPS relative to a sweep's first case, in studies of precision and compression (HPC AI500 V3)."""
     return rate / first_rate
 
 

@@ -7,35 +7,35 @@ A round is one trial of every worker; rounds count from 1, and the first four ar
 
 WARMUP_ROUNDS = 4
 FIRST_PATIENCE, MORE_PATIENCE = 6, 2  # epochs
-LEAST_IMPROVEMENT = 1e-3  # of a validation loss, absolute
+LEAST_IMPROVEMENT = 1e-3  # smallest decrease of the validation loss that counts, absolute
 
 
 def number(round_: int, worker: int, workers: int) -> int:
-    """The id of a trial, from 1: all trials of a round before those of the next."""
+    """The id of a trial, from 1: trials of a round precede those of the next."""
     return (round_ - 1) * workers + worker + 1
 
 
 def planned_epochs(round_: int, most: int) -> int:
-    """A quarter of the epochs in the first round, a half in the second, three quarters, then all; rounded up."""
+    """Epochs of a trial by round: a quarter of the maximum, a half, three quarters, then all; rounded up."""
     return -(-most * min(round_, WARMUP_ROUNDS) // WARMUP_ROUNDS)
 
 
 def planned_in_all(rounds_: int, most: int) -> int:
-    """Epochs of one group's trials in so many rounds."""
+    """Total epochs of one group's trials in the first `rounds_` rounds."""
     first = range(1, min(rounds_, WARMUP_ROUNDS) + 1)
     return sum(planned_epochs(round_, most) for round_ in first) + max(0, rounds_ - WARMUP_ROUNDS) * most
 
 
 def patience(round_: int, most: int) -> int:
-    """Epochs that a trial goes on without a smaller validation loss."""
+    """Epochs without improvement of the validation loss after which a trial stops."""
     return min(FIRST_PATIENCE + MORE_PATIENCE * (round_ - 1), most)
 
 
 def warms_up(round_: int) -> bool:
-    """Whether a round belongs to the warm-up: values are predicted, and hyper-parameters are those of the input."""
+    """Whether a round belongs to the warm-up: values are predicted, hyper-parameters are those of the input."""
     return round_ <= WARMUP_ROUNDS
 
 
 def improves(loss: float, best: float) -> bool:
-    """Whether a validation loss is smaller by enough to count."""
+    """Whether a validation loss decreased enough to count as an improvement."""
     return loss <= best - LEAST_IMPROVEMENT

@@ -98,6 +98,6 @@ class Usage:
         return DataFacts(
             data_bytes=found.data_bytes,
             samples=found.samples,
-            image_bytes=found.picture_bytes,
+            image_bytes=found.image_bytes,
             converted=found.converted,
         )

@@ -1,1 +1,1 @@
-"""Memory and time that a test will need, before its first second is measured."""
+"""Plan of a run: memory and time of each test, before it starts."""

@@ -1,4 +1,4 @@
-"""What a test will need, without MPI: memory of a rank, held against what there is, and seconds."""
+"""The plan: memory of a rank compared with what is available, and seconds, for each test; without MPI."""
 
 import importlib
 import os
@@ -24,12 +24,12 @@ from hpcai.preflight.library_loading import load
 from hpcai.workloads.registry import workload
 
 GIB = 2**30
-CROWDED = 8  # ranks for each core of a node
-MPI_BYTES = 16 * 2**20  # of MPI in a process once it is started, where that cannot be measured
-PEERS_BYTES = 4 * 2**20  # more, where a job has several ranks: the memory they share
-LEFT_BYTES = 48 * 2**20  # what libraries keep of a table's many shapes: their own plans and machine code
+CROWDED = 8  # at most so many ranks on each core of a node
+MPI_BYTES = 16 * 2**20  # bytes of MPI in a process, where they cannot be measured
+PEERS_BYTES = 4 * 2**20  # additional bytes with several ranks: shared memory
+BYTES_AFTER_TABLES = 48 * 2**20  # bytes that libraries keep for a table's many shapes: plans and machine code
 MPI_SECONDS = 60.0
-PURPOSES = {"left": "what libraries keep of tables before this test"}  # of the memory that this module adds
+PURPOSES = {"earlier tables": "kept by libraries after the tables before this test"}  # memory added by this module
 MEASURE_MPI = """
 import mpi4py
 mpi4py.rc.initialize = False
@@ -43,7 +43,7 @@ MPI.Finalize()
 
 
 def rank_of(device: torch.device, free: int, node_ranks: int, threads: int) -> Rank:
-    """A rank on a node like this one, whose ranks have `free` bytes and `threads` threads each."""
+    """A rank of a node like this one, whose ranks have `free` bytes and `threads` threads each."""
     return Rank(threads, free, node_ranks, caches.last_level(), device.type == "cuda")
 
 
@@ -52,22 +52,22 @@ def rows(case: Case, device: torch.device, rank: Rank) -> dict[str, int]:
     return requirements(case.workload).memory(case, device, rank)
 
 
-def left(cases: Sequence[Case], case: Case) -> dict[str, int]:
-    """Bytes that tables before a case leave in libraries; nothing where there are none."""
+def bytes_after_tables(cases: Sequence[Case], case: Case) -> dict[str, int]:
+    """Bytes that libraries keep after tables before a case; nothing without tables."""
     tables = any(not workload(other.workload).digit and other.index < case.index for other in cases)
-    return {"left": LEFT_BYTES} if tables else {}
+    return {"earlier tables": BYTES_AFTER_TABLES} if tables else {}
 
 
 def refuse(cases: Sequence[Case], device: torch.device, baseline: int, limit: Limit, rank: Rank) -> None:
     """Raise InputError, naming every test whose ranks need more than `limit` bytes each, the baseline included."""
-    needs = [(case, rows(case, device, rank) | left(cases, case)) for case in cases]
+    needs = [(case, rows(case, device, rank) | bytes_after_tables(cases, case)) for case in cases]
     wrong = [lack for case, needed in needs if (lack := shortage(case, needed, baseline, limit))]
     if wrong:
         raise InputError("; ".join(wrong))
 
 
 def shortage(case: Case, needed: Mapping[str, int], baseline: int, limit: Limit) -> str:
-    """In words, why a test does not fit; empty if it does."""
+    """Reason why a test does not fit into memory; empty if it does."""
     whole = baseline + estimate.total(needed)
     if whole <= limit.nbytes:
         return ""
@@ -80,7 +80,7 @@ def shortage(case: Case, needed: Mapping[str, int], baseline: int, limit: Limit)
 
 
 def limit_of_rank(device: torch.device, node_ranks: int) -> Limit:
-    """Bytes that a rank like this one may use: of its own GPU, else an equal part of what the node has."""
+    """Bytes that a rank like this one may use: of its GPU, or an equal share of the node's memory."""
     if device.type == "cuda":
         return Limit(devices.free_memory(device), f"the free memory of {devices.name(device)}")
     free = memory.available()
@@ -113,35 +113,43 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
         "limit": limit.nbytes,
         "source": limit.source,
         "tests": [
-            plan(case, device, held, limit, rank, 1.0 if gpus else _crowd(case, here, processors), left(cases, case))
+            plan(
+                case,
+                device,
+                held,
+                limit,
+                rank,
+                1.0 if gpus else _ranks_per_core(case, here, processors),
+                bytes_after_tables(cases, case),
+            )
             for case in cases
         ],
     }
 
 
-def _crowd(case: Case, here: int, places: int) -> float:
-    """How many ranks of a test share each of a node's cores, if it has `here` ranks; idle ones take no time."""
+def _ranks_per_core(case: Case, here: int, processors: int) -> float:
+    """Number of ranks of a test that share a core, with `here` ranks on the node; idle ranks take no time."""
     active = case["GROUPS"] * case["DEGREE"] if "GROUPS" in case.settings else here
-    return max(1.0, min(here, active) / places)
+    return max(1.0, min(here, active) / processors)
 
 
-def ranks_of_node(ranks: int, places: int, most: int) -> int:
-    """How many of the ranks share a node: as many as a launcher started here, else all that could be meant for one.
+def ranks_of_node(ranks: int, processors: int, most: int) -> int:
+    """Number of ranks on a node: as many as a launcher started here, else all that one node can hold.
 
-    `places` are the node's GPUs, or its cores; more than `most` ranks for each are taken to be on several nodes.
+    `processors` are the node's GPUs or cores; with more than `most` ranks for each, several nodes are assumed.
     """
     local = next((int(os.environ[name]) for name in launcher.LOCAL_SIZES if os.environ.get(name, "").isdecimal()), 0)
-    return local or (ranks if ranks <= most * places else places)
+    return local or (ranks if ranks <= most * processors else processors)
 
 
 @lru_cache
 def mpi_bytes() -> int:
-    """Memory that MPI takes in a process once it is started, measured in one of its own; its library is loaded here."""
+    """Memory of MPI in a process, measured in a separate process; its library is loaded here."""
     environment = {**launcher.alone(os.environ), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         mpi4py = importlib.import_module("mpi4py")
-        mpi4py.rc.initialize = mpi4py.rc.finalize = False  # a launcher may be waiting for a job that is none
-        importlib.import_module("hpcai.training.stages")  # what a rank has loaded, its MPI not started
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False  # a launcher may wait for a process that never starts MPI
+        importlib.import_module("hpcai.training.stages")  # what a rank has loaded, without starting MPI
         measured = subprocess.run(
             [sys.executable, "-c", MEASURE_MPI],
             env=environment,
@@ -166,7 +174,7 @@ def plan(
 ) -> dict[str, Any]:
     """Settings, steps per model, bytes per rank by purpose and seconds by phase of a case on ranks like `rank`.
 
-    `crowd` ranks share a processor; `before` are bytes that earlier tests have left.
+    `crowd` ranks share a processor; `before` are bytes kept by libraries after earlier tests.
     """
     needs, needed = requirements(case.workload), {**rows(case, device, rank), **(before or {})}
     lack = shortage(case, needed, baseline, limit)

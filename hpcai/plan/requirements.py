@@ -1,4 +1,4 @@
-"""What the tests of a workload need of a rank, without MPI: memory by purpose, seconds by phase, steps."""
+"""Requirements of a workload's tests on a rank: memory by purpose, seconds by phase, steps; without MPI."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ Seconds = dict[str, float]
 
 @dataclass(frozen=True)
 class Requirements:
-    """How the requirements of a workload's tests are estimated; its folder declares them as plan.REQUIREMENTS.
+    """Estimators of the requirements of a workload's tests; its folder declares them as plan.REQUIREMENTS.
 
-    memory: bytes of a rank by purpose. seconds: by phase, where so many ranks share a processor. cure: what takes less
-    memory, in words. steps: of a model, None for tests without steps. purposes: what the purposes of `memory` mean, in
-    words.
+    memory: bytes of a rank by purpose. seconds: by phase, with several ranks on a processor. cure: change that reduces
+    memory, as text. steps: of a model, None for tests without steps. purposes: explanations of the purposes of
+    `memory`.
     """
 
     memory: Callable[[Case, torch.device, Rank], Bytes]
@@ -30,11 +30,11 @@ class Requirements:
 
 
 def requirements(section: str) -> Requirements:
-    """Those of a workload."""
+    """The requirements of a workload."""
     found: Requirements = part(section, "plan").REQUIREMENTS
     return found
 
 
 def shared(taken: Mapping[str, float], ranks: float) -> Seconds:
-    """Seconds by phase where so many ranks share a processor."""
+    """Seconds by phase with several ranks on a processor."""
     return {phase: value * ranks for phase, value in taken.items()}

@@ -1,4 +1,4 @@
-"""How long a test will take: short steps of its network on this machine, as often as they are due."""
+"""Time estimate of a test from short steps of its network measured on this machine."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,11 +24,11 @@ from hpcai.train.precision import apply
 from hpcai.update_rules import rule_of
 from hpcai.update_rules.rule import UpdateRule
 
-PROBED_OPERATIONS = 60 * 10**9  # of one probed step, at most, where two images have fewer
+PROBED_OPERATIONS = 60 * 10**9  # operations of a measured step, at most, unless two images have more
 MADE = 2  # frames
 PROBES = 3  # timed steps, after one that is not
 RATE = 0.001  # learning rate of the timed steps
-LONG = 2.0  # seconds of a step in which what happens but once is not seen
+LONG = 2.0  # seconds of a step that hide one-time costs
 
 
 def seconds(
@@ -36,9 +36,9 @@ def seconds(
 ) -> dict[str, float]:
     """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor."""
     per_image = count(graph, "model").total
-    batch = min(case["BATCH"], max(2, PROBED_OPERATIONS // per_image))  # what the plan has memory for
+    batch = min(case["BATCH"], max(2, PROBED_OPERATIONS // per_image))  # within the planned memory
     of_network = probe(graph, batch, rule_of(case.settings), case["PRECISION"], device)
-    making = _making_seconds(case, dataset)
+    making = _generation_seconds(case, dataset)
     rates = replace(
         of_network,
         training=of_network.training + making,
@@ -50,8 +50,8 @@ def seconds(
     return {phase: taken * crowd for phase, taken in found.items()}
 
 
-def _making_seconds(case: Case, dataset: Dataset | Weather) -> float:
-    """Seconds of a frame of generated weather, which takes as long as a small network does; of other data nothing."""
+def _generation_seconds(case: Case, dataset: Dataset | Weather) -> float:
+    """Seconds to generate a frame of generated weather; 0 for other data."""
     if not isinstance(dataset, Weather) or case["DATASET"] != GENERATED:
         return 0.0
     frames = np.arange(MADE)
@@ -60,14 +60,14 @@ def _making_seconds(case: Case, dataset: Dataset | Weather) -> float:
 
 @lru_cache
 def probe(graph: Graph, batch: int, rule: UpdateRule, precision: str, device: torch.device) -> Rates:
-    """What a sample takes in a training step and in a validation of this network here, by short steps of it."""
+    """Measured seconds of a sample in a training step and in a validation of this network."""
     module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     apply(precision, module, device)
     optimiser = build_optimiser(rule, module, RATE)
     x = torch.randn(batch, *graph.shapes[graph.layers[0].name], device=device)
     x = x.to(memory_format=torch.channels_last)
     y = torch.zeros(batch, dtype=torch.int64, device=device)
-    nothing = torch.full((batch, 1, 5), -1.0, device=device)  # boxes to be found
+    nothing = torch.full((batch, 1, 5), -1.0, device=device)  # boxes to detect
 
     def backward() -> None:
         loss = module(x, nothing).sum() if detects(graph) else cross_entropy(module(x), y)
@@ -77,18 +77,18 @@ def probe(graph: Graph, batch: int, rule: UpdateRule, precision: str, device: to
         optimiser.step()
         optimiser.zero_grad(set_to_none=False)
 
-    def judged() -> None:
+    def evaluate() -> None:
         with torch.inference_mode():
             module(x)
 
     training, updating = _fastest(backward, device), _fastest(update, device)
     module.eval()
-    return Rates(training=training / batch, validation=_fastest(judged, device) / batch, update=updating)
+    return Rates(training=training / batch, validation=_fastest(evaluate, device) / batch, update=updating)
 
 
 @lru_cache
 def _residual_seconds(graph: Graph, batch: int, device: torch.device) -> float:
-    """Seconds of the provider's checks on one rank, from that of a layer of middling size."""
+    """Seconds of the residual checks on one rank, from those of a layer of middle size."""
     shapes = sorted(products(graph, batch), key=checked_operations)
     middling = shapes[len(shapes) // 2]
     begin = clock.now()
@@ -98,7 +98,7 @@ def _residual_seconds(graph: Graph, batch: int, device: torch.device) -> float:
 
 
 def _fastest(work: Callable[[], object], device: torch.device) -> float:
-    """Seconds of the fastest of a few calls, after one that does not count unless it is long."""
+    """Seconds of the fastest of a few calls, after a discarded one unless that is long."""
     times: list[float] = []
     while len(times) < 1 + PROBES and max(times, default=0.0) < LONG:
         clock.synchronise(device)

@@ -1,4 +1,4 @@
-"""What tests that train need of a rank, without MPI: memory by purpose, seconds by phase, steps."""
+"""Requirements of tests that train on a rank: memory by purpose, seconds by phase, steps; without MPI."""
 
 import torch
 
@@ -15,29 +15,29 @@ from hpcai.preflight.case_checks import network, opened
 from hpcai.train.precision import PRECISIONS
 
 PURPOSES = {
-    "data": "pictures and labels kept in memory",
-    "samples": "which were delivered and drawn, and how long steps took",
+    "data": "images and labels kept in memory",
+    "samples": "records of delivered and drawn samples, and of step times",
     "weights": "weights and statistics",
-    "optimiser": "momentum",
-    "audit": "weights and momentum before and after an audited step",
-    "snapshot": "what warm-up and profile go back to",
-    "buckets": "gradients of a group, and its connections",
-    "batches": "pictures loaded ahead, and normalised",
+    "optimiser": "state of the optimiser",
+    "replay copies": "weights and optimiser state before and after a replayed step",
+    "snapshot": "state restored after warm-up and profile",
+    "buckets": "gradient buckets of a group, and its connections",
+    "batches": "images loaded ahead, and normalised",
     "step": "activations, gradients and work space of a training step",
-    "judgement": "the audit of a step in float64, when no step runs",
-    "residuals": "the checks of the provider and of sums, before the training needs memory",
-    "profile": "the profiler's account of a few steps",
+    "replay": "replay of a step in float64, when no step runs",
+    "residuals": "checks of the provider and of the all-reduce, before the training",
+    "profile": "records of the profiler",
     "other": "small objects",
 }
 
 
 def facts(case: Case, dataset: Dataset | Weather, device: torch.device) -> Facts:
-    """What the memory of a training depends on beside its settings and network."""
-    copies = 1 if case["STAGE"] == "none" else 2  # of a staged copy's data and of the files' own
+    """Properties of a training, besides its settings and network, on which its memory depends."""
+    copies = 1 if case["STAGE"] == "none" else 2  # indexes of a staged copy and of the files themselves
     return Facts(
         data_bytes=copies * (dataset.train.nbytes + dataset.validation.nbytes),
         samples=len(dataset.train),
-        picture_bytes=dataset.sample_bytes,
+        image_bytes=dataset.sample_bytes,
         converted=converts(device.type, PRECISIONS[case["PRECISION"]].arithmetic),
         accelerated=device.type == "cuda",
     )
@@ -61,7 +61,7 @@ def first_shard(case: Case) -> Shard:
 
 
 def smaller_batch(case: Case) -> str:
-    """What takes less memory."""
+    """The change that reduces memory."""
     return f"a smaller BATCH than {case['BATCH']} needs less"
 
 

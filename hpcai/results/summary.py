@@ -46,12 +46,12 @@ def summarise(result: Result, planned: int) -> Summary:
     )
 
 
-def _statuses(result: Result, ended: int, planned: int) -> Iterator[eligibility.Audit]:
+def _statuses(result: Result, ended: int, planned: int) -> Iterator[eligibility.Eligibility]:
     """The statuses of the tests and tables that ended, and of the run."""
-    yield from (eligibility.Audit(test.status, test.reasons) for test in result.tests)
+    yield from (eligibility.Eligibility(test.status, test.reasons) for test in result.tests)
     yield from (eligibility.table(table.verdict == "PASSED") for table in result.tables)
     if ended < planned:
-        yield eligibility.Audit(eligibility.INVALID, (f"run broken off after {ended} of {planned} tests",))
+        yield eligibility.Eligibility(eligibility.INVALID, (f"run broken off after {ended} of {planned} tests",))
     elif not result.tests:
         yield eligibility.NOTHING
 

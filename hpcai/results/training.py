@@ -35,7 +35,7 @@ def training_row(
     counted: Operations,
     quality: Qualities,
     scores: TrainingScores,
-    rules: eligibility.Official,
+    rules: eligibility.OfficialRules,
 ) -> Entry:
     """The entry of a test, `rules` being its workload's official ones."""
     raw: TrainingRaw = measured.raw
@@ -66,7 +66,9 @@ def training_row(
     )
 
 
-def official(case: Case, raw: TrainingRaw, passed: Verdict, rules: eligibility.Official) -> eligibility.Audit:
+def official(
+    case: Case, raw: TrainingRaw, passed: Verdict, rules: eligibility.OfficialRules
+) -> eligibility.Eligibility:
     """Whether a test may be ranked, with every reason why not."""
     return eligibility.official(
         {

@@ -42,9 +42,9 @@ def comm_seconds(settings: Mapping[str, Any]) -> dict[str, float]:
 
 
 PURPOSES = {
-    "buffers": "what collectives send and receive",
+    "buffers": "send and receive buffers of the collectives",
     "backend": "the backend's own copies",
-    "checks": "what collectives must deliver, and its comparison",
+    "checks": "expected results of the collectives, and their comparison",
     "other": "small objects",
 }
 REQUIREMENTS = Requirements(

@@ -152,11 +152,11 @@ def _factors(product: Product) -> tuple[int, int]:
 
 
 PURPOSES = {
-    "operands": "what products are made of, in every layout a provider wants, and the triad's vectors",
-    "results": "what both providers make of them",
+    "operands": "operands of the products, in each provider's layout, and vectors of the triad",
+    "results": "results of all providers",
     "small objects": "of Python and libraries",
-    "caches": "what a GPU's caches are filled with between calls",
-    "packed": "blocks that the threads pack",
+    "caches": "buffer that overwrites a GPU's caches between calls",
+    "packed": "packed blocks of the threads",
     "check": "the check of a result in float64",
 }
 REQUIREMENTS = Requirements(

@@ -147,9 +147,9 @@ def _wrong(entry: CurveEntry, samples: int, expected: int) -> int:
     return abs(entry.counted - samples) + (entry.fingerprint != expected)
 
 
-def official(case: Case, raw: SearchRaw, scores: SearchScores, passed: Verdict) -> eligibility.Audit:
+def official(case: Case, raw: SearchRaw, scores: SearchScores, passed: Verdict) -> eligibility.Eligibility:
     """Whether a search may be ranked, with every reason why not."""
-    return eligibility.searched(
+    return eligibility.search_eligibility(
         {
             "dataset": raw.dataset.name,
             "original": case["SAMPLES"] == 0,

@@ -5,7 +5,7 @@ from math import ceil
 import torch
 
 from hpcai.estimate import Rank
-from hpcai.estimate.search import raising_bytes
+from hpcai.estimate.search import child_building_bytes
 from hpcai.formulas.trial_schedule import planned_in_all
 from hpcai.inputfile import Case
 from hpcai.plan.requirements import Bytes, Requirements, Seconds
@@ -18,8 +18,8 @@ from hpcai.update_rules import rule_of
 def _search_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
     """For the network that the search begins with: others are tried as far as they fit."""
     graph = network(case, opened(case))
-    raising = 0 if device.type == "cuda" else raising_bytes(graph)
-    return training_memory(case, device, rank) | {"raising": raising}
+    child = 0 if device.type == "cuda" else child_building_bytes(graph)
+    return training_memory(case, device, rank) | {"child network": child}
 
 
 def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
@@ -38,5 +38,5 @@ REQUIREMENTS = Requirements(
     _search_memory,
     _search_seconds,
     smaller_batch,
-    purposes={**PURPOSES, "raising": "the next network of a search, made while one trains"},
+    purposes={**PURPOSES, "child network": "the next network of a search, built during a trial"},
 )

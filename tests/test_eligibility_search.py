@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hpcai.formulas.eligibility import Audit, searched
+from hpcai.formulas.eligibility import Eligibility, search_eligibility
 
 OFFICIAL = {
     "dataset": "imagenet",
@@ -27,8 +27,10 @@ SMALL = OFFICIAL | {"dataset": "fashion", "samples": 6000, "network": "resnet8",
 
 
 def test_official() -> None:
-    assert searched(OFFICIAL) == Audit("VALID", ())
-    assert searched(OFFICIAL | {"error": 0.3, "seconds": 3600, "replay": "rounds", "bits": 32}) == Audit("VALID", ())
+    assert search_eligibility(OFFICIAL) == Eligibility("VALID", ())
+    assert search_eligibility(
+        OFFICIAL | {"error": 0.3, "seconds": 3600, "replay": "rounds", "bits": 32}
+    ) == Eligibility("VALID", ())
 
 
 @pytest.mark.parametrize(
@@ -41,9 +43,9 @@ def test_official() -> None:
 )
 def test_rules_of_every_search(change: dict[str, Any], reason: str) -> None:
     for facts in (OFFICIAL, SMALL):
-        audit = searched(facts | change)
+        audit = search_eligibility(facts | change)
         assert audit.status == "INVALID" and audit.reasons[0] == reason
-        assert audit.reasons[1:] == searched(facts).reasons
+        assert audit.reasons[1:] == search_eligibility(facts).reasons
 
 
 @pytest.mark.parametrize(
@@ -61,13 +63,13 @@ def test_rules_of_every_search(change: dict[str, Any], reason: str) -> None:
     ],
 )
 def test_rules_that_are_broken_on_the_official_data_alone(change: dict[str, Any], reason: str) -> None:
-    assert searched(OFFICIAL | change) == Audit("INVALID", (reason,))
-    elsewhere = searched(OFFICIAL | {"dataset": "fashion"} | change)
-    assert elsewhere == Audit("UNOFFICIAL", ("dataset fashion, official imagenet", reason))
+    assert search_eligibility(OFFICIAL | change) == Eligibility("INVALID", (reason,))
+    elsewhere = search_eligibility(OFFICIAL | {"dataset": "fashion"} | change)
+    assert elsewhere == Eligibility("UNOFFICIAL", ("dataset fashion, official imagenet", reason))
 
 
 def test_a_small_search_is_unofficial_with_every_reason() -> None:
-    assert searched(SMALL) == Audit(
+    assert search_eligibility(SMALL) == Eligibility(
         "UNOFFICIAL",
         (
             "dataset fashion, official imagenet",
@@ -82,10 +84,10 @@ def test_a_small_search_is_unofficial_with_every_reason() -> None:
 @pytest.mark.parametrize("fact", OFFICIAL)
 def test_a_missing_fact_is_an_error(fact: str) -> None:
     with pytest.raises(KeyError, match=fact):
-        searched({name: value for name, value in OFFICIAL.items() if name != fact})
+        search_eligibility({name: value for name, value in OFFICIAL.items() if name != fact})
 
 
 @pytest.mark.parametrize("fact", OFFICIAL)
 @pytest.mark.parametrize("value", [math.nan, None, "1", "", -math.inf])
 def test_nonsense_is_never_valid(fact: str, value: Any) -> None:
-    assert searched(OFFICIAL | {fact: value}).status != "VALID"
+    assert search_eligibility(OFFICIAL | {fact: value}).status != "VALID"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from hpcai.formulas.eligibility import Audit, official, worst
+from hpcai.formulas.eligibility import Eligibility, official, worst
 
 OFFICIAL = {
     "dataset": "imagenet",
@@ -28,8 +28,8 @@ ELSEWHERE = (
 
 
 def test_official():
-    assert official(OFFICIAL) == Audit("VALID", ())
-    assert official(OFFICIAL | {"bits": 16, "penalty": 5.0}) == Audit("VALID", ())
+    assert official(OFFICIAL) == Eligibility("VALID", ())
+    assert official(OFFICIAL | {"bits": 16, "penalty": 5.0}) == Eligibility("VALID", ())
 
 
 @pytest.mark.parametrize("facts", [OFFICIAL, SHIPPED])
@@ -60,13 +60,13 @@ def test_a_broken_rule(facts, change, reason):
     ],
 )
 def test_official_data_with_other_settings(change, reason):
-    assert official(OFFICIAL | change) == Audit("INVALID", (reason,))
+    assert official(OFFICIAL | change) == Eligibility("INVALID", (reason,))
 
 
 def test_other_data():
-    assert official(SHIPPED) == Audit("UNOFFICIAL", ELSEWHERE)
+    assert official(SHIPPED) == Eligibility("UNOFFICIAL", ELSEWHERE)
     alike = OFFICIAL | {"dataset": "generated"}
-    assert official(alike) == Audit("UNOFFICIAL", ("dataset generated, official imagenet",))
+    assert official(alike) == Eligibility("UNOFFICIAL", ("dataset generated, official imagenet",))
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_other_data():
     ],
 )
 def test_part_or_alteration_of_the_official_data(change, reason):
-    assert official(OFFICIAL | change) == Audit("UNOFFICIAL", (reason,))
+    assert official(OFFICIAL | change) == Eligibility("UNOFFICIAL", (reason,))
     audit = official(OFFICIAL | change | {"epochs": 2})
-    assert audit == Audit("UNOFFICIAL", (reason, "epochs 2, official 90"))
+    assert audit == Eligibility("UNOFFICIAL", (reason, "epochs 2, official 90"))
 
 
 def test_all_reasons_are_named():
@@ -90,7 +90,7 @@ def test_all_reasons_are_named():
 
 
 def test_quality_is_never_a_reason():
-    assert official(OFFICIAL | {"quality": 0.1}) == Audit("VALID", ())
+    assert official(OFFICIAL | {"quality": 0.1}) == Eligibility("VALID", ())
 
 
 @pytest.mark.parametrize("fact", OFFICIAL)
@@ -130,9 +130,9 @@ def test_worst_of_a_run():
     assert worst([good, good]) == good
     assert worst([good, other, other]) == other
     longer = official(SHIPPED | {"epochs": 20})
-    assert worst([other, longer]) == Audit("UNOFFICIAL", (*ELSEWHERE, "epochs 20, official 90"))
-    assert worst([good, other, bad]) == Audit("INVALID", ("checks FAILED, official PASSED", *ELSEWHERE))
+    assert worst([other, longer]) == Eligibility("UNOFFICIAL", (*ELSEWHERE, "epochs 20, official 90"))
+    assert worst([good, other, bad]) == Eligibility("INVALID", ("checks FAILED, official PASSED", *ELSEWHERE))
 
 
 def test_a_run_without_tests_is_not_valid():
-    assert worst([]) == Audit("INVALID", ("no training test, so there is nothing to rank",))
+    assert worst([]) == Eligibility("INVALID", ("no training test, so there is nothing to rank",))
