@@ -11,8 +11,9 @@ from hpcai.data.ceiling import ceiling, trials
 from hpcai.data.generated_images import formula as formula_of
 from hpcai.formulas import score
 from hpcai.kernels.images import TRIALS, Formula, Part, reference
+from hpcai.record.check_declarations import CEILING
 from hpcai.results.alterations import changed
-from hpcai.results.checks import CEILING, leak
+from hpcai.results.checks import leak
 from hpcai.workloads.ensemble import QUALITY as TOP_1
 
 
@@ -105,7 +106,7 @@ def test_quality_above_the_ceiling_fails(correct, best_member, verdict):
     changes = {"dataset.ceiling": 0.8, "dataset.ceiling_error": 0.001, "dataset.validation_samples": 2000}
     changes |= {"ensemble.correct": correct, "members.max": best_member}
     entry = rebuilt(stored("ensemble")[0], *(changed(f"raw.{path}", value) for path, value in changes.items())).entry
-    (found,) = (check for check in entry.checks if check.name == CEILING)
+    (found,) = (check for check in entry.checks if check.name == CEILING.name)
     assert (found.verdict, found.limit) == (verdict, 5)
 
 

@@ -119,7 +119,7 @@ def test_a_new_reduction_trains_the_same_weights() -> None:
 
 @pytest.mark.parallel(2)
 def test_a_reduction_that_sums_wrongly_is_found_before_the_clock_and_by_the_replayed_steps() -> None:
-    from hpcai.results.checks import TERM_LOST
+    from hpcai.record.check_declarations import TERM_LOST
 
     made, wrong = trained("halves", fault=True)
     found = made.replay.findings

@@ -1,11 +1,11 @@
 """Faults in our kernels, planted into the real program where they train: each row is FAILED by what is there for it."""
 
 import pytest
-from fault_runs import DEVIATION, ELEMENTWISE, LOST, RESIDUAL, CustomRun, holds, sweep
+from fault_runs import DEVIATION, ELEMENTWISE, GRADIENT, LOST, RESIDUAL, STATISTICS, CustomRun, holds, sweep
+from fault_runs import VENDOR_LOSS as LOSS
 from launch import mpirun
 from small_run import rebuilt
 
-from hpcai.results.checks import GRADIENT, LOSS, STATISTICS
 from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")

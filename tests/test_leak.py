@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fault_runs import CEILING
 from jsonschema import Draft202012Validator
 from launch import ROOT, mpirun, run_job
 from small_run import rebuilt
 
 from hpcai.record import schema
-from hpcai.results.checks import CEILING
 from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: LEAKS NOT PLANTED")

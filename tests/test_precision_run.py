@@ -14,8 +14,8 @@ from launch import BENCH, mpirun, run_job
 from small_run import cases_of
 
 from hpcai import result as results
+from hpcai.record import check_declarations as declared
 from hpcai.report import consistency, verify
-from hpcai.results.checks import WRONG
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: PRECISIONS NOT RUN")
 
@@ -50,7 +50,7 @@ def test_all_precisions_pass(sweep: Run) -> None:
     assert sweep.job.returncode == 0, sweep.job.stdout
     assert [set(row.values()) for row in sweep.rows] == [{"PASSED"}] * 5
     assert [ROUNDED in row for row in sweep.rows] == [False, True, True, True, False]
-    assert [WRONG in row for row in sweep.rows] == [False] * 4 + [True]
+    assert [declared.WRONG.name in row for row in sweep.rows] == [False] * 4 + [True]
     assert [test["tv"] for test in sweep.result["tests"]] == [f"WR11{letter}1V4" for letter in "SHBPI"]
     assert [test["status"] for test in sweep.result["tests"]] == ["UNOFFICIAL"] * 4 + ["INVALID"]
 
@@ -168,7 +168,7 @@ def test_wrong_elements_are_counted_in_int8_and_nowhere_else(sweep: Run) -> None
     wrong = {**raw, "residuals": {**of_bytes, "wrong": {**of_bytes["wrong"], "value": 1}}}
     judged = results.judge(cases_of(sweep.result)[4], wrong, [])
     assert judged["verdict"] == "FAILED"
-    assert [check["name"] for check in judged["checks"] if check["verdict"] == "FAILED"] == [WRONG]
+    assert [check["name"] for check in judged["checks"] if check["verdict"] == "FAILED"] == [declared.WRONG.name]
 
 
 def test_letters_and_what_is_emulated(sweep: Run) -> None:

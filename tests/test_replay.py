@@ -9,7 +9,7 @@ import torch
 from tiny import CPU, alone, training, unending
 
 from hpcai.clock import Phases
-from hpcai.results.checks import TERM_LOST
+from hpcai.record.check_declarations import TERM_LOST
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.train.precision import LossScaler

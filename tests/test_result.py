@@ -14,11 +14,11 @@ from small_run import golden, rebuilt
 
 from hpcai import opcount
 from hpcai.networks import build
+from hpcai.record.check_declarations import CEILING, RESIDUAL
 from hpcai.record.entry import Check
 from hpcai.record.plain import digest
 from hpcai.record.training import TrainingRow
 from hpcai.results.alterations import changed
-from hpcai.results.checks import CEILING, at_most
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv
 from hpcai.workloads.ensemble import checks
@@ -67,12 +67,12 @@ def test_tv(settings: Json, expected: str) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 16.000001])
 def test_a_check_that_does_not_hold(value: float) -> None:
-    assert at_most("x", value, 16.0).verdict == "FAILED"
+    assert RESIDUAL.of(value, 16.0).verdict == "FAILED"
 
 
 def test_a_check_at_its_limit_holds() -> None:
-    assert at_most("x", 16.0, 16.0) == Check(name="x", value=16.0, limit=16.0, verdict="PASSED")
-    assert at_most("x", -math.inf, 16.0).verdict == "PASSED"
+    assert RESIDUAL.of(16.0, 16.0) == Check(name=RESIDUAL.name, value=16.0, limit=16.0, verdict="PASSED")
+    assert RESIDUAL.of(-math.inf, 16.0).verdict == "PASSED"
 
 
 FAULTS: list[tuple[str, Json]] = [
@@ -109,7 +109,7 @@ def test_a_residual_that_is_no_number_fails() -> None:
 def test_no_fault() -> None:
     sound = row()
     verdicts = {check.name: check.verdict for check in sound.checks}
-    assert verdicts.pop(CEILING) == "NOT CHECKED"  # of real pictures nobody knows the best quality
+    assert verdicts.pop(CEILING.name) == "NOT CHECKED"  # of real pictures nobody knows the best quality
     assert set(verdicts.values()) == {sound.verdict} == {"PASSED"}
     assert len(sound.checks) == 13 and len(row(index=1).checks) == 12  # one model has none to disagree with
     assert (sound.status, row(RESIDUAL=0.01).status) == ("UNOFFICIAL", "INVALID")

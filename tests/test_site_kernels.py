@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 from examples.training import broken_claims, subjects_of
-from fault_runs import ELEMENTWISE, LOST, RESIDUAL, CustomRun
+from fault_runs import ELEMENTWISE, GRADIENT, LOST, RESIDUAL, CustomRun
+from fault_runs import VENDOR_LOSS as LOSS
 from launch import BENCH, ROOT, mpirun
 from mpi4py import MPI
 from small_run import rebuilt
@@ -21,7 +22,6 @@ from hpcai.kernels import operators
 from hpcai.preflight import case_checks
 from hpcai.record.loading import result_of
 from hpcai.results.alterations import changed
-from hpcai.results.checks import GRADIENT, LOSS
 from hpcai.train import site_kernels
 from hpcai.training.groups import agreed_site_kernels
 from hpcai.verification import verify

@@ -10,7 +10,7 @@ from test_replay import Tensors, gradients, ran
 from tiny import CPU, alone, training, unending
 
 from hpcai.clock import Phases
-from hpcai.results.checks import TERM_LOST
+from hpcai.record.check_declarations import TERM_LOST
 from hpcai.train.loop import Training
 
 

@@ -16,7 +16,7 @@ from hpcai.estimate import Facts, memory
 from hpcai.inputfile.keys import keys_by_name
 from hpcai.networks import build
 from hpcai.opcount import traffic
-from hpcai.results.checks import TERM_LOST
+from hpcai.record.check_declarations import TERM_LOST
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
 from hpcai.update_rules import RULES, rule_of

@@ -29,9 +29,10 @@ from hpcai.data import catalog
 from hpcai.data.weather.box_cleaning import targets
 from hpcai.detections.agreement import agreement
 from hpcai.detections.coco_evaluation import average_precision, matched
+from hpcai.record.check_declarations import CEILING, MOST_ABOVE
 from hpcai.record.plain import plain
 from hpcai.results.alterations import changed
-from hpcai.results.checks import CEILING, MOST_ABOVE, leak
+from hpcai.results.checks import leak
 from hpcai.workloads.weather import QUALITY
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
@@ -106,7 +107,7 @@ def test_a_detector_that_is_shown_the_boxes_is_above_the_ceiling_once_there_are_
     }
     alterations = (changed(f"raw.{path}", value) for path, value in changes.items())
     entry = rebuilt(stored("weather")[1], *alterations).entry
-    (found,) = (check for check in entry.checks if check.name == CEILING)
+    (found,) = (check for check in entry.checks if check.name == CEILING.name)
     assert reached == pytest.approx(1.0)
     assert (found.verdict, found.value > MOST_ABOVE) == (verdict, verdict == "FAILED")
     assert leak(QUALITY, dataset, ceiling, sum(boxes)).verdict == "PASSED"

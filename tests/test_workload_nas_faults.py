@@ -23,8 +23,8 @@ def test_a_wrong_morph_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = searched(GROUPS=size(), ROUNDS=2)
     if rank() == 0:
         entry = run.entry
-        assert verdicts(entry)[PRESERVATION] == "FAILED" and entry.verdict == "FAILED"
-        assert [name for name, verdict in verdicts(entry).items() if verdict == "FAILED"] == [PRESERVATION]
+        assert verdicts(entry)[PRESERVATION.name] == "FAILED" and entry.verdict == "FAILED"
+        assert [name for name, verdict in verdicts(entry).items() if verdict == "FAILED"] == [PRESERVATION.name]
 
 
 @pytest.mark.parallel(2)

@@ -7,18 +7,17 @@ from msgspec import structs
 
 from hpcai.formulas import eligibility, score
 from hpcai.inputfile import Case
+from hpcai.record.check_declarations import CLAIMS
 from hpcai.record.entry import Entry, Row, Table
 from hpcai.record.machine import Environment
 from hpcai.record.plain import checked
 from hpcai.record.record import Record
 from hpcai.record.result import BrokenOff, Result
-from hpcai.results.checks import at_most
 from hpcai.results.claim import Subject, broken
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv
 from hpcai.workloads import registry
 
-CLAIMS = "raw measurements: claims that do not hold"
 
 
 def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry]:
@@ -45,7 +44,7 @@ def with_claims(case: Case, entry: Entry, environment: Environment) -> Entry:
     """The entry, FAILED if its raw measurements contradict the input, the seed or the network; rows get a check."""
     wrong = len(broken_claims(case, entry, environment))
     if isinstance(entry, Row):
-        entry = structs.replace(entry, checks=(*entry.checks, at_most(CLAIMS, wrong, 0)))
+        entry = structs.replace(entry, checks=(*entry.checks, CLAIMS.of(wrong)))
         if wrong:
             reasons = (*entry.reasons, eligibility.FAILED)
             entry = structs.replace(entry, status=eligibility.INVALID, reasons=reasons)

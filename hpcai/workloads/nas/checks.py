@@ -9,10 +9,12 @@ from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.formulas.trial_schedule import number
 from hpcai.inputfile import Case
+from hpcai.record import check_declarations as declared
+from hpcai.record.check_declarations import CheckDeclaration
 from hpcai.record.entry import Check
 from hpcai.record.record import Verdict
 from hpcai.record.trial import CurveEntry, Trial
-from hpcai.results.checks import at_most, compared, leak, replayed, residuals
+from hpcai.results.checks import compared, leak, replayed, residuals
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv, verdict
 from hpcai.workloads.nas import QUALITY
@@ -23,7 +25,20 @@ from hpcai.workloads.nas.scores import search_scores, training_time
 
 __all__ = ["build", "credited"]
 
-PRESERVATION = "max|child(x)-parent(x)|/(1e-10*max|parent(x)|)"
+PRESERVATION = CheckDeclaration(
+    "max|child(x)-parent(x)|/(1e-10*max|parent(x)|)",
+    "difference of outputs of a trial's network with inherited weights and its parent's, in float64; the largest",
+    limit=1.0,
+)
+LOST_OR_DOUBLED = CheckDeclaration(
+    "trials lost or doubled",
+    "|trials granted - recorded| + ids that occur twice + ids other than (round - 1) x P + group + 1",
+)
+TIMES = CheckDeclaration(
+    "trials: times out of order",
+    "times that go back from given to started, validations and returned; 0.1 s allowed between clocks of ranks",
+)
+SEARCH_CHECKS = (declared.TRIAL_SAMPLES, PRESERVATION, LOST_OR_DOUBLED, TIMES)  # further ones are those of trainings
 PRESERVED = 1e-10  # relative, in float64: what rounding makes of the same function
 SKEW = 0.1  # seconds by which clocks of two ranks may differ, which begin when each leaves a barrier
 
@@ -90,14 +105,14 @@ def search_checks(case: Case, raw: SearchRaw, model: Mapping[int, int], initial:
     correct = [entry.correct for entry in _entries(raw) if entry.correct is not None]
     yield from residuals(case, raw.residuals)
     yield from compared(case, dataset, raw.vendor_comparison)
-    yield at_most("all-reduce of integers: wrong elements", raw.wrong_sums, 0)
-    yield at_most("parameters and statistics: differing ranks", raw.work.differing_ranks, 0)
-    yield from replayed(raw.replay, "trials")
-    yield at_most(PRESERVATION, min(deviation / PRESERVED, score.LARGEST), 1)
-    yield at_most("operations credited, not executed: samples", _not_executed(raw, model, initial), 0)
-    yield at_most("trials lost or doubled", lost_or_doubled(case, raw), 0)
-    yield at_most("trials: times out of order", sum(map(_disorder, raw.trials)), 0)
-    yield at_most("validation samples not evaluated exactly once", _miscounted(raw), 0)
+    yield declared.SUMS.of(raw.wrong_sums)
+    yield declared.SAME_WEIGHTS.of(raw.work.differing_ranks)
+    yield from replayed(raw.replay, declared.TRIAL_SAMPLES)
+    yield PRESERVATION.of(min(deviation / PRESERVED, score.LARGEST))
+    yield declared.EXECUTED.of(_not_executed(raw, model, initial))
+    yield LOST_OR_DOUBLED.of(lost_or_doubled(case, raw))
+    yield TIMES.of(sum(map(_disorder, raw.trials)))
+    yield declared.VALIDATED.of(_miscounted(raw))
     yield leak(QUALITY, dataset, max(correct, default=0) / dataset.validation_samples, dataset.validation_samples)
 
 

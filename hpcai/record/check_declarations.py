@@ -1,0 +1,137 @@
+"""The checks of trainings and searches: printed name, limit and sentence of each, declared once."""
+
+from dataclasses import dataclass
+from math import inf
+
+from hpcai.record.entry import Check
+
+TERM_LOST = 0.25  # of a term of the update: half of one rank's gradient exceeds it, as does a zeroed layer
+MOST_ABOVE = 5.0  # standard errors
+
+
+@dataclass(frozen=True)
+class CheckDeclaration:
+    """A check: its printed name, the largest value that passes, and its sentence in docs/METRICS.md.
+
+    limit: None where a KEY of the input is the limit, whose name is in limit_key.
+    above: whether values above the limit pass, and not those up to it.
+    """
+
+    name: str
+    description: str
+    limit: float | None = 0.0
+    limit_key: str = ""
+    above: bool = False
+
+    @property
+    def limit_text(self) -> str:
+        """The limit as docs/METRICS.md has it."""
+        return f"`{self.limit_key}`" if self.limit is None else f"{'above ' if self.above else ''}{self.limit:g}"
+
+    def of(self, value: float, limit: float | None = None) -> Check:
+        """The check of a measured value; `limit` where it is not declared. A NaN never passes."""
+        bound = self.limit if limit is None else limit
+        assert bound is not None, "a limit that is a KEY is given with the value"
+        passed = value > bound if self.above else value <= bound
+        return Check(name=self.name, value=value, limit=bound, verdict="PASSED" if passed else "FAILED")
+
+    def not_checked(self) -> Check:
+        """The check where nothing can be checked."""
+        return Check(name=self.name, value=None, limit=inf if self.limit is None else self.limit, verdict="NOT CHECKED")
+
+
+RESIDUAL = CheckDeclaration(
+    "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)",
+    "HPL's scaled residual of the products at all layer shapes; the largest",
+    limit=None,
+    limit_key="RESIDUAL",
+)
+ELEMENTWISE = CheckDeclaration(
+    "max|C-L*R|/(8*sqrt(N)*u*sqrt((LoL)*(RoR)))",
+    "element-wise residual of the same products, results stored in fp32; the largest",
+    limit=1.0,
+)
+ROUNDED_ELEMENTWISE = CheckDeclaration(
+    "max|C-LR|/(8*sqrt(N)*u*sqrt((LoL)(RoR))+v*|LR|)",
+    "element-wise residual of the same products, results stored in 16 bits; the largest",
+    limit=1.0,
+)
+WRONG = CheckDeclaration(
+    "forward products of int8: wrong elements",
+    "`int8` only: elements that differ in a bit from scale x exact integer sum; the product with the most",
+)
+LOSS = CheckDeclaration(
+    "loss deviation from vendor / rounding bound",
+    "`KERNELS` other than `vendor` only: largest difference of a training or evaluation loss / its bound",
+    limit=1.0,
+)
+GRADIENT = CheckDeclaration(
+    "gradient deviation from vendor / bound",
+    "the same for gradients: norm of a layer's difference / its bound; the worst layer",
+    limit=1.0,
+)
+STATISTICS = CheckDeclaration(
+    "statistics deviation from vendor / bound",
+    "the same for running statistics of batch norms; the worst layer",
+    limit=1.0,
+)
+SUMS = CheckDeclaration(
+    "all-reduce of integers: wrong elements",
+    "elements that differ from the sum known in advance, as many integers as gradients; training backend and MPI",
+)
+SAME_WEIGHTS = CheckDeclaration(
+    "parameters and statistics: differing ranks",
+    "ranks with a bit of weights or running statistics other than their group's first rank, after training",
+)
+MODEL_SAMPLES = CheckDeclaration(
+    "training samples other than the epoch's: models",
+    "epochs whose samples, by number and fingerprint, are not those that seed, model and epoch give; all models",
+)
+TRIAL_SAMPLES = CheckDeclaration(
+    "training samples other than the epoch's: trials",
+    "epochs whose samples, by number and fingerprint, are not those that seed, trial and epoch give; all trials",
+)
+DEVIATION = CheckDeclaration(
+    "replayed steps: worst deviation of the update",
+    "deviation of an update from its float64 formula / bound; the worst tensor of all replayed steps",
+    limit=1.0,
+)
+LOST = CheckDeclaration(
+    "replayed steps: largest share of a term lost",
+    "share of a term of the update formula that is missing or doubled; the worst of all replayed steps",
+    limit=TERM_LOST,
+)
+CHANGED = CheckDeclaration(
+    "weights changed outside of steps: ranks",
+    "times that the bits of weights, statistics or momentum differ from those after the last step; all ranks",
+)
+FINITE = CheckDeclaration(
+    "loss not finite: models",
+    "models with a mean loss of an epoch, an output or, of detectors, a weight that is not finite",
+)
+EXECUTED = CheckDeclaration(
+    "operations credited, not executed: samples",
+    "|credited + skipped - executed operations| / operations per sample; of searches the sum over the trials",
+)
+VALIDATED = CheckDeclaration(
+    "validation samples not evaluated exactly once",
+    "validation samples missing, counted twice or exchanged; all validations",
+)
+CEILING = CheckDeclaration(
+    "quality above the ceiling: standard errors",
+    "generated data only: max(0, quality - ceiling) / standard error; NOT CHECKED for other data",
+    limit=MOST_ABOVE,
+)
+DISAGREEMENT = CheckDeclaration(
+    "pairwise disagreement of models, not 0",
+    "P > 1 only: share of pairs of models that differ on a validation sample, mean; 0 if models are copies",
+    above=True,
+)
+CLAIMS = CheckDeclaration(
+    "raw measurements: claims that do not hold",
+    "claims about the raw measurements, from input, seed and network, that are broken",
+)
+TRAINING_CHECKS = (
+    *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),
+    *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, FINITE, EXECUTED, VALIDATED, CEILING, DISAGREEMENT, CLAIMS),
+)
