@@ -44,12 +44,12 @@ class ScorePoint(Record):
     """The score of a search at one time."""
 
     seconds: Annotated[float, about("time since the search began", unit="s")]
-    operations: Annotated[Count, about("operations until then, by rule aiperf", unit="FLOP")]
+    operations: Annotated[Count, about("operations credited until then, rule aiperf", unit="FLOP")]
     ops: Annotated[float, about("operations / seconds", unit="FLOP/s")]
     accuracy: Annotated[float, about("best validation accuracy until then")]
-    error: Annotated[float, about("1 - accuracy, within [1 / (samples + 1), 1 - 1e-9].")]
+    error: Annotated[float, about("1 - accuracy, within [1 / (validation samples + 1), 1 - 1e-9]")]
     regulated_score: Annotated[float, about("-ln(error) x ops", unit="FLOP/s")]
-    trials: Annotated[Count, about("trials that had returned")]
+    trials: Annotated[Count, about("trials returned without failing until then")]
 
 
 def work(graph: Graph) -> Work:

@@ -11,24 +11,24 @@ from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeco
 class Dataset(Record, kw_only=True):
     """Description of a dataset, the same on every rank."""
 
-    name: Annotated[Name, about("name of the set")]
-    fingerprint: Annotated[Sha256, about("SHA-256 of the data, of generated data of formula and first samples")]
-    shape: Annotated[tuple[Positive, ...], Meta(min_length=3, max_length=3), about("channels, height, width")]
+    name: Annotated[Name, about("name of the dataset")]
+    fingerprint: Annotated[Sha256, about("SHA-256 of the data; of generated data, of its formula and first samples")]
+    shape: Annotated[
+        tuple[Positive, ...], Meta(min_length=3, max_length=3), about("channels, height and width of a sample")
+    ]
     classes: Annotated[Positive, about("number of classes")]
-    training_samples: Annotated[Positive, about("samples that are trained on")]
+    training_samples: Annotated[Positive, about("samples of the training set")]
     validation_samples: Annotated[Positive, about("samples of the validation set")]
-    ceiling: Annotated[float | None, about("expected quality of the best possible classifier, of generated data")] = (
-        None
-    )
-    ceiling_error: Annotated[float | None, about("standard error of the ceiling")] = None
+    ceiling: Annotated[float | None, about("generated data only: expected quality of the best possible model")] = None
+    ceiling_error: Annotated[float | None, about("standard error of the ceiling's estimate")] = None
 
 
 class Staging(Record, kw_only=True):
     """Copies of the data to the nodes."""
 
-    bytes: Annotated[Count, about("copied, all nodes together", unit="B")]
-    reused_bytes: Annotated[Count, about("present from an earlier run", unit="B")]
-    nodes: Annotated[Count, about("nodes that hold a copy")]
+    bytes: Annotated[Count, about("bytes copied, all nodes", unit="B")]
+    reused_bytes: Annotated[Count, about("bytes present from an earlier run, all nodes", unit="B")]
+    nodes: Annotated[Count, about("nodes with a copy")]
     seconds: Annotated[PositiveSeconds, about("time of the copy", unit="s")]
     kept: Annotated[bool, about("whether the copy stays after the run")]
 
@@ -37,10 +37,12 @@ class Validation(Record, kw_only=True):
     """One validation of the first model."""
 
     epoch: Annotated[Count, about("epochs completed")]
-    seconds: Annotated[Seconds, about("training and validation time until then", unit="s")]
+    seconds: Annotated[Seconds, about("training and validation time of the model until then", unit="s")]
     loss: Annotated[NonNegative | None, about("mean training loss of the epoch; null where it is not finite")]
     counted: Annotated[Count, about("validation samples evaluated")]
-    fingerprint: Annotated[Count, about("sum of scrambled indices of the samples evaluated")]
+    fingerprint: Annotated[
+        Count, about("fingerprint of the samples evaluated: sum of their scrambled indices, modulo 2^63")
+    ]
 
     def quality(self, samples: int) -> float:
         """The model's quality by this validation on a set of so many samples."""
@@ -50,7 +52,7 @@ class Validation(Record, kw_only=True):
 class ImageValidation(Validation, kw_only=True):
     """One validation of a classifier."""
 
-    correct: Annotated[Count, about("samples whose most likely class is theirs")]
+    correct: Annotated[Count, about("samples classified correctly")]
 
     def quality(self, samples: int) -> float:
         """Top-1: the share of correct samples."""

@@ -13,7 +13,7 @@ MIB = 2**20
 class DataFacts(Record, kw_only=True):
     """What the planned memory of a training depends on, beside its settings and network."""
 
-    data_bytes: Annotated[Count, about("data that a rank keeps in memory", unit="B")]
+    data_bytes: Annotated[Count, about("dataset bytes that a rank keeps in memory", unit="B")]
     samples: Annotated[Count, about("training samples")]
     image_bytes: Annotated[Count, about("one image or frame as it is read", unit="B")]
     converted: Annotated[bool, about("whether 16-bit convolutions are computed in fp32")]
@@ -22,21 +22,23 @@ class DataFacts(Record, kw_only=True):
 class Memory(Record, kw_only=True):
     """Memory of the rank that used most during a test."""
 
-    peak_bytes: Annotated[Positive, about("resident at most", unit="B", label="peak memory of a rank, MiB", scale=MIB)]
+    peak_bytes: Annotated[
+        Positive, about("peak resident memory during the test", unit="B", label="peak memory of a rank, MiB", scale=MIB)
+    ]
     baseline_bytes: Annotated[
         Positive,
         about(
-            "resident before the first test: process and libraries",
+            "resident memory before the first test: process and libraries",
             unit="B",
             label="baseline: process and libraries, MiB",
             scale=MIB,
         ),
     ]
-    device_peak_bytes: Annotated[Count, about("allocated on the GPU at most; 0 on CPUs", unit="B")]
-    planned_bytes: Annotated[Count, about("what the plan estimates for such a rank", unit="B")]
-    whole_run: Annotated[bool, about("whether the peak is that of the run so far: the kernel could not reset it")]
+    device_peak_bytes: Annotated[Count, about("peak memory that torch held on the GPU; 0 on CPUs", unit="B")]
+    planned_bytes: Annotated[Count, about("memory that the plan (--check) estimates for this rank", unit="B")]
+    whole_run: Annotated[bool, about("whether the peak is that of the run so far, because the kernel cannot reset it")]
     accelerated: Annotated[bool, about("whether the ranks compute on GPUs")]
-    data: Annotated[DataFacts | None, about("of tests that train")] = None
+    data: Annotated[DataFacts | None, about("tests that train: what the plan depends on")] = None
 
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -46,9 +48,9 @@ class Quantities(Record, kw_only=True):
     """Quantities of a node; null where the system does not report one."""
 
     processors: Annotated[Share | None, about("share of the processors' time in use")]
-    memory_bytes: Annotated[NonNegative | None, about("memory in use", unit="B")]
-    gpus: Annotated[Share | None, about("share of the GPUs' time in use")]
-    gpu_memory_bytes: Annotated[NonNegative | None, about("memory of a GPU in use", unit="B")]
+    memory_bytes: Annotated[NonNegative | None, about("memory in use on the node", unit="B")]
+    gpus: Annotated[Share | None, about("share of time in which a GPU ran a kernel (NVML), mean of the GPUs")]
+    gpu_memory_bytes: Annotated[NonNegative | None, about("memory in use on a GPU (NVML), mean of the GPUs", unit="B")]
 
 
 Sample = Annotated[tuple[float | None, ...], Meta(min_length=5, max_length=5)]
@@ -58,14 +60,14 @@ class Telemetry(Record, kw_only=True):
     """What the nodes did during a test."""
 
     nodes: Annotated[Positive, about("nodes that were sampled")]
-    samples: Annotated[Count, about("samples of each node")]
+    samples: Annotated[Count, about("samples taken on each node")]
     interval: Annotated[Seconds, about("longest time between two samples", unit="s")]
     average: Annotated[Quantities, about("means over time and nodes")]
     maximum: Annotated[Quantities, about("maxima over time and nodes")]
     series: Annotated[
         tuple[Sample, ...],
         Meta(max_length=KEPT_SAMPLES),
-        about("the first node over time: seconds, then the four quantities"),
+        about("samples of the first node: seconds, processors, memory, GPUs, memory of a GPU"),
     ]
     gpu_joules: Annotated[NonNegative | None, about("energy of all GPUs over the test", unit="J")] = None
     gpu_watts: Annotated[NonNegative | None, about("mean power of all GPUs", unit="W")] = None
@@ -74,7 +76,7 @@ class Telemetry(Record, kw_only=True):
 class Rank(Record, kw_only=True):
     """One rank of the job."""
 
-    rank: Annotated[Count, about("number of the rank in the job")]
+    rank: Annotated[Count, about("number of the rank")]
     groups: Annotated[tuple[Count | None, ...], about("group of the rank in each grid; null where it is idle")]
     host: Annotated[Name, about("host name")]
     device: Annotated[Name, about("torch's name of the device")]
@@ -94,8 +96,8 @@ class Environment(Record, kw_only=True):
     device: Annotated[Name, about("device of rank 0")]
     system: Annotated[Name, about("operating system and kernel")]
     python: Annotated[Name, about("version of Python")]
-    mpi: Annotated[Name, about("the MPI library's own name of its version")]
+    mpi: Annotated[Name, about("version string of the MPI library")]
     packages: Annotated[dict[str, Name], about("versions of packages and libraries")]
     grids: Annotated[tuple[Name, ...], about("process grids of the tests")]
-    idle: Annotated[tuple[str, ...], about("ranks that a grid leaves idle, in words")]
-    warnings: Annotated[tuple[str, ...], about("what makes the machine slower than it is")]
+    idle: Annotated[tuple[str, ...], about("ranks that a grid leaves idle")]
+    warnings: Annotated[tuple[str, ...], about("conditions that slow the run down, such as shared processors")]

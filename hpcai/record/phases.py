@@ -11,68 +11,86 @@ class Phases(Record, kw_only=True):
     start_up: Annotated[
         Seconds | None,
         about(
-            "from the start of the process to the first timed step, of the first test",
+            "first test only: from the creation of the process to the first timed step",
             unit="s",
             label="phase start-up, s",
             absent="",
         ),
     ] = None
     staging: Annotated[
-        Seconds | None, about("copy of the data to the nodes", unit="s", label="phase staging, s", absent="")
+        Seconds | None,
+        about(
+            "copying the data to the nodes, or checking the copies kept there",
+            unit="s",
+            label="phase staging, s",
+            absent="",
+        ),
     ] = None
-    set_up: Annotated[Seconds, about("data and model are made ready", unit="s", label="phase set-up, s")]
+    set_up: Annotated[Seconds, about("preparation of data and model", unit="s", label="phase set-up, s")]
     kernel_choice: Annotated[
-        Seconds | None, about("KERNELS auto times the layers", unit="s", label="phase kernel choice, s", absent="")
+        Seconds | None, about("timing of the layers, KERNELS auto", unit="s", label="phase kernel choice, s", absent="")
     ] = None
-    residuals: Annotated[Seconds, about("the provider's products are checked", unit="s", label="phase residuals, s")]
+    residuals: Annotated[Seconds, about("checks of the provider's products", unit="s", label="phase residuals, s")]
     probe: Annotated[
         Seconds | None,
-        about("the precision is compared with fp32", unit="s", label="phase precision probe, s", absent=""),
+        about("comparison of the precision with fp32", unit="s", label="phase precision probe, s", absent=""),
     ] = None
     vendor_comparison: Annotated[
         Seconds | None,
-        about("custom kernels are compared with the vendor's", unit="s", label="phase vendor comparison, s", absent=""),
+        about(
+            "comparison of custom kernels with the vendor's", unit="s", label="phase vendor comparison, s", absent=""
+        ),
     ] = None
-    warm_up: Annotated[Seconds, about("steps that are discarded", unit="s", label="phase warm-up, s")]
+    warm_up: Annotated[
+        Seconds, about("steps before the clock, whose effects are undone", unit="s", label="phase warm-up, s")
+    ]
     training: Annotated[
-        PositiveSeconds, about("the timed region, validations excepted", unit="s", label="phase training, s")
+        PositiveSeconds,
+        about(
+            "first to last timed step, validations excluded; the Time of the row", unit="s", label="phase training, s"
+        ),
     ]
     data_wait: Annotated[
-        Seconds, about("of training: waiting for data", unit="s", label="phase data wait (in training), s")
+        Seconds, about("part of training: waiting for a batch", unit="s", label="phase data wait (in training), s")
     ]
     exposed_communication: Annotated[
         Seconds,
         about(
-            "of training: communication that computing did not hide",
+            "part of training: from a step's last gradient to the end of the averaging",
             unit="s",
             label="phase exposed communication (in training), s",
         ),
     ]
-    replay: Annotated[Seconds, about("steps are replayed in float64", unit="s", label="phase replay, s")]
-    validation: Annotated[Seconds, about("validations between epochs", unit="s", label="phase validation, s")]
-    ensemble: Annotated[Seconds, about("the models are evaluated together", unit="s", label="phase ensemble, s")]
-    profile: Annotated[Seconds, about("a profiled stretch after the clock", unit="s", label="phase profile, s")]
+    replay: Annotated[Seconds, about("replay of steps in float64, between epochs", unit="s", label="phase replay, s")]
+    validation: Annotated[Seconds, about("validations", unit="s", label="phase validation, s")]
+    ensemble: Annotated[
+        Seconds, about("evaluation of the ensemble and out of bag", unit="s", label="phase ensemble, s")
+    ]
+    profile: Annotated[Seconds, about("profiled steps after training", unit="s", label="phase profile, s")]
 
 
 class PhaseShares(Record, kw_only=True):
     """Seconds of a phase / the sum of all phases; phases within training are part of it."""
 
     start_up: Annotated[
-        float | None, about("less the phases that it includes", label="share of phases, start-up", absent="")
+        float | None,
+        about("start-up less the phases that it includes / all phases", label="share of phases, start-up", absent=""),
     ] = None
-    staging: Annotated[float | None, about("staging", label="share of phases, staging", absent="")] = None
-    set_up: Annotated[float, about("set-up", label="share of phases, set-up")]
+    staging: Annotated[float | None, about("staging / all phases", label="share of phases, staging", absent="")] = None
+    set_up: Annotated[float, about("set-up / all phases", label="share of phases, set-up")]
     kernel_choice: Annotated[
-        float | None, about("kernel choice", label="share of phases, kernel choice", absent="")
+        float | None, about("kernel choice / all phases", label="share of phases, kernel choice", absent="")
     ] = None
-    residuals: Annotated[float, about("residuals", label="share of phases, residuals")]
-    probe: Annotated[float | None, about("precision probe", label="share of phases, precision probe", absent="")] = None
+    residuals: Annotated[float, about("residuals / all phases", label="share of phases, residuals")]
+    probe: Annotated[
+        float | None, about("precision probe / all phases", label="share of phases, precision probe", absent="")
+    ] = None
     vendor_comparison: Annotated[
-        float | None, about("vendor comparison", label="share of phases, vendor comparison", absent="")
+        float | None, about("vendor comparison / all phases", label="share of phases, vendor comparison", absent="")
     ] = None
-    warm_up: Annotated[float, about("warm-up", label="share of phases, warm-up")]
-    training: Annotated[float, about("training", label="share of phases, training")]
-    replay: Annotated[float, about("replay", label="share of phases, replay")]
-    validation: Annotated[float, about("validation", label="share of phases, validation")]
-    ensemble: Annotated[float, about("ensemble", label="share of phases, ensemble")]
-    profile: Annotated[float, about("profile", label="share of phases, profile")]
+    warm_up: Annotated[float, about("warm-up / all phases", label="share of phases, warm-up")]
+    training: Annotated[float, about("training / all phases", label="share of phases, training")]
+    replay: Annotated[float, about("replay / all phases", label="share of phases, replay")]
+    validation: Annotated[float, about("validation / all phases", label="share of phases, validation")]
+    ensemble: Annotated[float, about("ensemble / all phases", label="share of phases, ensemble")]
+    profile: Annotated[float, about("profile / all phases", label="share of phases, profile")]

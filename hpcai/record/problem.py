@@ -11,14 +11,14 @@ from hpcai.record.record import Name, Record, Scalar, Sha256, about
 class RunValue(Record, kw_only=True):
     """The value of a KEY of the run."""
 
-    value: Annotated[Scalar, about("the value")]
+    value: Annotated[Scalar, about("value")]
     default: Annotated[bool, about("whether the input left it out")]
 
 
 class KeyValues(Record, kw_only=True):
     """The values of a KEY of a section."""
 
-    values: Annotated[tuple[Scalar, ...], about("the values, each of them a test unless the KEY is a list")]
+    values: Annotated[tuple[Scalar, ...], about("values; each is a test unless the KEY is a list")]
     default: Annotated[bool, about("whether the input left it out")]
 
 
@@ -34,8 +34,8 @@ class Input(Record, kw_only=True):
 
     name: Annotated[str, about("name of the input file")]
     digest: Annotated[Sha256, about("SHA-256 of the text")]
-    headers: Annotated[tuple[str, ...], Meta(min_length=2, max_length=2), about("the two free header lines")]
-    text: Annotated[str, about("the text")]
+    headers: Annotated[tuple[str, ...], Meta(min_length=2, max_length=2), about("the two header lines")]
+    text: Annotated[str, about("text of the input file")]
     overrides: Annotated[tuple[str, ...], about("options --set of the command line")]
     run: Annotated[dict[str, RunValue], about("every KEY of the run")]
     sections: Annotated[tuple[SectionValues, ...], about("the sections in their order")]

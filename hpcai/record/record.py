@@ -64,7 +64,10 @@ Backend = Literal["none", "gloo", "nccl"]
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a record as it was declared; `record` is the record that it holds, None where it holds another."""
+    """One field of a record as it was declared; `record`: the record that it holds, or several of which it holds.
+
+    None where it holds something else. several: whether it is a list, or has names of its own.
+    """
 
     name: str
     description: str
@@ -74,6 +77,7 @@ class Field:
     absent: str
     csv: bool
     record: type[Record] | None
+    several: bool
 
 
 @cache
@@ -90,7 +94,7 @@ def fields(kind: type[Record]) -> tuple[Field, ...]:
 
 
 def _said(field: Field, before: Field | None) -> Field:
-    return replace(before, record=field.record) if before and not field.description else field
+    return replace(before, record=field.record, several=field.several) if before and not field.description else field
 
 
 def _field(name: str, hint: Any) -> Field:
@@ -99,7 +103,8 @@ def _field(name: str, hint: Any) -> Field:
     for meta in _metas(hint):
         extra |= {name: value for name, value in (meta.extra or {}).items() if name in extra}
         description = meta.description or description
-    return Field(name, description, record=_record(hint), **extra)
+    record, several = _record(hint)
+    return Field(name, description, record=record, several=several, **extra)
 
 
 def _metas(hint: Any) -> Iterator[Meta]:
@@ -109,10 +114,13 @@ def _metas(hint: Any) -> Iterator[Meta]:
         yield from (meta for meta in metas if isinstance(meta, Meta))
 
 
-def _record(hint: Any) -> type[Record] | None:
-    """The record that a field of this type holds, by itself or where it is not None."""
-    if get_origin(hint) is Annotated:
-        return _record(get_args(hint)[0])
-    if get_origin(hint) in (Union, UnionType):
-        return next((found for each in get_args(hint) if (found := _record(each))), None)
-    return hint if isinstance(hint, type) and issubclass(hint, Record) else None
+def _record(hint: Any) -> tuple[type[Record] | None, bool]:
+    """The record that a field of this type holds, itself or where it is not None; and whether it holds several."""
+    kind = get_origin(hint) or hint
+    if isinstance(kind, type) and issubclass(kind, Record):
+        return kind, False
+    if kind not in (Annotated, Union, UnionType, tuple, dict):
+        return None, False
+    parts = get_args(hint)[:1] if kind is Annotated else get_args(hint)
+    found, several = next((held for part in parts if (held := _record(part))[0]), (None, False))
+    return found, several or (found is not None and kind in (tuple, dict))

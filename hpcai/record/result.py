@@ -18,16 +18,16 @@ class BrokenOff(Record, kw_only=True):
     index: Annotated[Positive, about("number of the test")]
     workload: Annotated[Name, about("the section of the input")]
     tv: Annotated[Name | None, about("T/V; null for tests without a row")]
-    cause: Annotated[Name, about("a signal to a rank, or the time limit")]
+    cause: Annotated[Name, about("signal to a rank, or the time limit")]
     n: Annotated[Count, about("training samples credited until then")]
-    gflops: Annotated[float | None, about("credited training operations / seconds, in 10^9", unit="GFLOP/s")]
+    gflops: Annotated[float | None, about("credited training operations / seconds / 10^9", unit="GFLOP/s")]
     raw: Annotated[Any, about("what was measured until then; null where nothing was")]
 
 
 class Spread(Record, kw_only=True):
     """Statistics of a quantity over repetitions (HPC AI500 V3, Fig. 2)."""
 
-    count: Annotated[Count, about("tests that have the quantity")]
+    count: Annotated[Count, about("tests with a value")]
     mean: Annotated[float, about("mean")]
     median: Annotated[float, about("median")]
     min: Annotated[float, about("minimum")]
@@ -38,7 +38,7 @@ class Spread(Record, kw_only=True):
 class Repeatability(Record, kw_only=True):
     """Repetitions of a test with different seeds."""
 
-    tests: Annotated[tuple[Count, ...], about("numbers of the tests")]
+    tests: Annotated[tuple[Count, ...], about("numbers of the repeated tests")]
     spreads: Annotated[dict[str, Spread | None], about("statistics by quantity; null where no test has it")]
 
 
@@ -47,13 +47,13 @@ class Best(Record, kw_only=True):
 
     workload: Annotated[Name, about("the section of the input")]
     index: Annotated[Positive, about("number of the test")]
-    gflops: Annotated[float, about("FLOPS", unit="GFLOP/s")]
-    figures: Annotated[dict[str, float], about("what tests of the workload are ranked by")]
-    quality: Annotated[float, about("quality")]
+    gflops: Annotated[float, about("Gflops of the row", unit="GFLOP/s")]
+    figures: Annotated[dict[str, float], about("figures that the workload is ranked by")]
+    quality: Annotated[float, about("quality of the row")]
     target: Annotated[float, about("quality target")]
-    P: Annotated[Positive, about("groups")]
-    Q: Annotated[Positive, about("ranks of a group")]
-    time: Annotated[float, about("training time", unit="s")]
+    P: Annotated[Positive, about("P: groups")]
+    Q: Annotated[Positive, about("Q: ranks of a group")]
+    time: Annotated[float, about("Time of the row", unit="s")]
 
 
 class RunCeilings(Record, kw_only=True):
@@ -83,8 +83,8 @@ class Summary(Record, kw_only=True):
     skipped: Annotated[Count, about("tests skipped because of illegal input: always 0, such input is refused")]
     valid: Annotated[Status, about("VALID, UNOFFICIAL or INVALID: the worst of all tests")]
     reasons: Annotated[tuple[str, ...], about("why it is not VALID")]
-    best: Annotated[tuple[Best, ...], about("the best row of each workload, the one that ranks the result first")]
-    ceilings: Annotated[RunCeilings, about("ceilings of a rank")]
+    best: Annotated[tuple[Best, ...], about("best row of each workload; the first one ranks the result")]
+    ceilings: Annotated[RunCeilings, about("highest ceilings of a rank")]
     repeatability: Annotated[tuple[Repeatability, ...], about("repeated tests")]
     fingerprint: Annotated[Sha256, about("SHA-256 of all other parts of the result")]
 
@@ -92,16 +92,16 @@ class Summary(Record, kw_only=True):
 class Result(Record, kw_only=True):
     """A run: its input, machine, tests and summary."""
 
-    schema: Literal["hpcai-result/3"] = SCHEMA
+    schema: Annotated[Literal["hpcai-result/3"], about("name of this layout")] = SCHEMA
     version: Annotated[Name, about("version of the program")]
     date: Annotated[Utc, about("start of the run, UTC")]
     input: Annotated[Input, about("the input")]
     environment: Annotated[Environment, about("machine and software")]
-    ranks: Annotated[tuple[Rank, ...], about("the first ranks")]
+    ranks: Annotated[tuple[Rank, ...], about("ranks of the job; of many, the first ones")]
     tests: Annotated[tuple[Row, ...], about("tests with a row of HPL")] = ()
     tables: Annotated[tuple[Table, ...], about("tests with a table")] = ()
     kernels: Annotated[tuple[KernelRow, ...], about("rows of the tables of [kernels]")] = ()
     collectives: Annotated[tuple[CollectiveRow, ...], about("rows of the tables of [comm]")] = ()
     broken_off: Annotated[BrokenOff | None, about("the test in which the run was broken off")] = None
-    summary: Annotated[Summary | None, about("the end of the result")] = None
+    summary: Annotated[Summary | None, about("summary of the run")] = None
     digest: Annotated[Sha256 | None, about("SHA-256 of the result without this field")] = None

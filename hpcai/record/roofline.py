@@ -16,81 +16,97 @@ class Intensity(Record, kw_only=True):
     """FLOP of a training step per byte that it moves."""
 
     memory: Annotated[
-        float, about("per byte of memory, from the shapes of the layers", label="FLOP per byte of memory")
+        float, about("operations of a training step / bytes of memory that it moves", label="FLOP per byte of memory")
     ]
     communication: Annotated[
         float | None,
-        about("per byte all-reduced", label="FLOP per byte all-reduced", absent="n/a, one rank"),
+        about(
+            "operations of a step / (2 (Q - 1) / Q x gradient bytes)",
+            label="FLOP per byte all-reduced",
+            absent="n/a, one rank",
+        ),
     ]
 
 
 class Ceilings(Record, kw_only=True):
     """Ceilings and bounds of one rank; null where they were not measured before the test."""
 
-    fma_peak: Annotated[float | None, about("multiply-adds in registers", unit="FLOP/s")]
-    gemm: Annotated[float | None, about("matrix products of a step, each by the faster provider", unit="FLOP/s")]
-    convolution: Annotated[float | None, about("convolutions of a step, each by the faster provider", unit="FLOP/s")]
-    compute: Annotated[
-        float | None, about("GEMM and convolution ceilings, weighted by a step's operations", unit="FLOP/s")
+    fma_peak: Annotated[float | None, about("measured multiply-adds in registers", unit="FLOP/s")]
+    gemm: Annotated[
+        float | None,
+        about("operations / seconds of the measured matrix products, each by its faster provider", unit="FLOP/s"),
     ]
-    memory: Annotated[float | None, about("triad bandwidth x FLOP per byte", unit="FLOP/s")]
-    communication: Annotated[float | None, about("bus bandwidth of the all-reduce x FLOP per byte", unit="FLOP/s")]
-    attainable: Annotated[float | None, about("the lowest bound", unit="FLOP/s")]
+    convolution: Annotated[
+        float | None,
+        about("operations / seconds of the measured convolutions, each by its faster provider", unit="FLOP/s"),
+    ]
+    compute: Annotated[
+        float | None, about("operations of a step / its seconds at the GEMM and convolution ceilings", unit="FLOP/s")
+    ]
+    memory: Annotated[float | None, about("measured triad bandwidth x intensity.memory", unit="FLOP/s")]
+    communication: Annotated[
+        float | None, about("measured bus bandwidth of the all-reduce x intensity.communication", unit="FLOP/s")
+    ]
+    attainable: Annotated[float | None, about("least of compute, memory and communication", unit="FLOP/s")]
 
 
 class CeilingShares(Record, kw_only=True):
     """FLOP/s of a rank / each ceiling and bound."""
 
-    fma_peak: Annotated[float | None, about("of the FMA peak", label="share of the FMA peak", absent=NOT_MEASURED)]
-    gemm: Annotated[float | None, about("of the GEMM ceiling", label="share of the GEMM ceiling", absent=NOT_MEASURED)]
+    fma_peak: Annotated[float | None, about("rate / FMA peak", label="share of the FMA peak", absent=NOT_MEASURED)]
+    gemm: Annotated[float | None, about("rate / GEMM ceiling", label="share of the GEMM ceiling", absent=NOT_MEASURED)]
     convolution: Annotated[
         float | None,
-        about("of the convolution ceiling", label="share of the convolution ceiling", absent=NOT_MEASURED),
+        about("rate / convolution ceiling", label="share of the convolution ceiling", absent=NOT_MEASURED),
     ]
     compute: Annotated[
-        float | None, about("of the compute bound", label="share of the compute bound", absent=NOT_MEASURED)
+        float | None, about("rate / compute bound", label="share of the compute bound", absent=NOT_MEASURED)
     ]
     memory: Annotated[
-        float | None, about("of the memory bound", label="share of the memory bound", absent=NOT_MEASURED)
+        float | None, about("rate / memory bound", label="share of the memory bound", absent=NOT_MEASURED)
     ]
     communication: Annotated[
         float | None,
-        about("of the communication bound", label="share of the communication bound", absent=NOT_MEASURED),
+        about("rate / communication bound", label="share of the communication bound", absent=NOT_MEASURED),
     ]
     attainable: Annotated[
-        float | None, about("of the lowest bound", label="share of the attainable rate", absent=NOT_MEASURED)
+        float | None, about("rate / attainable rate", label="share of the attainable rate", absent=NOT_MEASURED)
     ]
 
 
 class KernelsSource(Record, kw_only=True):
     """The table of kernels that the ceilings are from."""
 
-    test: Annotated[Positive, about("its test")]
+    test: Annotated[Positive, about("number of the test that measured it")]
     triad: Annotated[float | None, about("triad bandwidth", unit="B/s")]
-    faster: Annotated[dict[str, dict[str, Count]], about("products that each provider computes faster, by ceiling")]
+    faster: Annotated[dict[str, dict[str, Count]], about("products that each provider computes fastest, by ceiling")]
     type: Annotated[ProductType, about("type of the products")]
 
 
 class AllReduceSource(Record, kw_only=True):
     """The measured all-reduce that the communication bound is from."""
 
-    test: Annotated[Positive, about("its test")]
-    scope: Annotated[GroupScope, about("communicators")]
+    test: Annotated[Positive, about("number of the test that measured it")]
+    scope: Annotated[GroupScope, about("ranks of a communicator: a group, or all")]
     by: Annotated[Literal["gloo", "nccl"], about("backend")]
-    nbytes: Annotated[Positive, about("size nearest to the gradients", unit="B")]
+    nbytes: Annotated[Positive, about("measured size nearest to the gradient bytes", unit="B")]
     bandwidth: Annotated[float, about("bus bandwidth", unit="B/s")]
 
 
 class Roofline(Record, kw_only=True):
     """A rank's rate under the ceilings that were measured before the test."""
 
-    rate: Annotated[float, about("FLOPS / ranks", unit="FLOP/s", label="GFLOP/s of a rank", scale=1e9)]
-    intensity: Annotated[Intensity, about("FLOP per byte")]
+    rate: Annotated[float, about("FLOPS / (P x Q)", unit="FLOP/s", label="GFLOP/s of a rank", scale=1e9)]
+    intensity: Annotated[Intensity, about("operations per byte")]
     ceilings: Annotated[Ceilings, about("ceilings and bounds of a rank")]
-    shares: Annotated[CeilingShares, about("shares of ceilings and bounds")]
-    binding: Annotated[Bound | None, about("the lowest bound")]
-    kernels: Annotated[KernelsSource | None, about("the table of kernels; null where none was measured before")]
-    all_reduce: Annotated[AllReduceSource | None, about("the all-reduce; null where none was measured before")]
+    shares: Annotated[CeilingShares, about("rate / each ceiling and bound")]
+    binding: Annotated[Bound | None, about("lowest bound: compute, memory or communication")]
+    kernels: Annotated[
+        KernelsSource | None, about("table of kernels that the ceilings are from; null without one before the test")
+    ]
+    all_reduce: Annotated[
+        AllReduceSource | None, about("measured all-reduce that the bound is from; null without one before the test")
+    ]
 
 
 class GradientBandwidth(Record, kw_only=True):
@@ -99,13 +115,17 @@ class GradientBandwidth(Record, kw_only=True):
     within: Annotated[
         float | None,
         about(
-            "groups within a node", unit="B/s", label="gradient bandwidth within nodes, GB/s", scale=GB, absent=NO_GROUP
+            "mean gradient bytes that a rank sent / training time, groups within a node",
+            unit="B/s",
+            label="gradient bandwidth within nodes, GB/s",
+            scale=GB,
+            absent=NO_GROUP,
         ),
     ]
     between: Annotated[
         float | None,
         about(
-            "groups on several nodes",
+            "the same, groups on several nodes",
             unit="B/s",
             label="gradient bandwidth between nodes, GB/s",
             scale=GB,

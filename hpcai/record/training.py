@@ -22,14 +22,16 @@ from hpcai.record.training_scores import TrainingScores
 class Preparation(Record, kw_only=True):
     """What is fixed and tried before the clock starts."""
 
-    steps_per_epoch: Annotated[Count, about("optimiser steps of the first model in an epoch")]
+    steps_per_epoch: Annotated[Count, about("optimiser steps of an epoch, first model")]
     sharding: Annotated[str, about("how an epoch's samples are divided among the ranks of a group")]
-    warmup_steps: Annotated[Count, about("steps before the clock, whose weights are discarded")]
+    warmup_steps: Annotated[Count, about("steps before the clock, whose effects are undone")]
     wrong_sums: Annotated[Count, about("wrong elements of an all-reduce of integers, all ranks")]
     residuals: Annotated[Residuals, about("residuals of the provider's products")]
-    probe: Annotated[PrecisionProbe | None, about("of precisions other than fp32")] = None
-    vendor_comparison: Annotated[VendorComparison | None, about("of KERNELS other than vendor")] = None
-    kernel_choice: Annotated[KernelChoice | None, about("of KERNELS auto")] = None
+    probe: Annotated[PrecisionProbe | None, about("precision other than fp32 only: time of the heaviest layer")] = None
+    vendor_comparison: Annotated[
+        VendorComparison | None, about("KERNELS other than vendor only: comparison with the vendor's")
+    ] = None
+    kernel_choice: Annotated[KernelChoice | None, about("KERNELS auto only: times and choice")] = None
 
 
 class Work(Record, kw_only=True):
@@ -38,13 +40,13 @@ class Work(Record, kw_only=True):
     samples: Annotated[Count, about("training samples of steps that changed the weights")]
     skipped_steps: Annotated[Count, about("steps skipped because a gradient overflowed, all models")]
     skipped_samples: Annotated[Count, about("samples of the skipped steps")]
-    executed_operations: Annotated[Count, about("operations as the layers' hooks counted them", unit="FLOP")]
+    executed_operations: Annotated[Count, about("operations counted while the layers ran", unit="FLOP")]
     differing_ranks: Annotated[Count, about("ranks whose weights or statistics differ from their group's first rank")]
     steps: Annotated[Count, about("optimiser steps of all models")]
     validation_passes: Annotated[Count, about("validations of all models")]
     validation_counted: Annotated[Count, about("validation samples evaluated, all models")]
     validation_miscounted: Annotated[Count, about("validation samples not evaluated exactly once")]
-    diverged_models: Annotated[Count, about("models whose last training loss is not finite")]
+    diverged_models: Annotated[Count, about("models whose loss is not finite")]
 
 
 class Models(Record, kw_only=True):
@@ -53,10 +55,10 @@ class Models(Record, kw_only=True):
     steps_min: Annotated[Count, about("fewest steps of a model")]
     steps_max: Annotated[Count, about("most steps of a model")]
     reached: Annotated[Count, about("models that reached the target")]
-    reached_seconds_sum: Annotated[float, about("their times to quality, summed", unit="s")]
-    reached_seconds_max: Annotated[float, about("the longest time to quality", unit="s")]
-    reached_epochs_sum: Annotated[Count, about("their epochs to quality, summed")]
-    reached_epochs_max: Annotated[Count, about("the most epochs to quality")]
+    reached_seconds_sum: Annotated[float, about("sum of their times to quality", unit="s")]
+    reached_seconds_max: Annotated[float, about("longest of their times to quality", unit="s")]
+    reached_epochs_sum: Annotated[Count, about("sum of their epochs to quality")]
+    reached_epochs_max: Annotated[Count, about("most of their epochs to quality")]
     between_nodes: Annotated[Count, about("models whose ranks lie on several nodes")]
 
 
@@ -66,20 +68,20 @@ Value = TypeVar("Value", int, float)
 class Members(Record, Generic[Value], kw_only=True):
     """Qualities of the models one by one: correct samples of classifiers, mean average precision of detectors."""
 
-    sum: Annotated[Value, Meta(ge=0), about("of all models at their end")]
-    min: Annotated[Value, Meta(ge=0), about("of the model with the smallest at its end")]
-    max: Annotated[Value, Meta(ge=0), about("of the model with the largest at its end")]
-    best: Annotated[Value, Meta(ge=0), about("the best of any model in any epoch")]
+    sum: Annotated[Value, Meta(ge=0), about("sum over the models, after the last epoch")]
+    min: Annotated[Value, Meta(ge=0), about("smallest of the models after the last epoch")]
+    max: Annotated[Value, Meta(ge=0), about("largest of the models after the last epoch")]
+    best: Annotated[Value, Meta(ge=0), about("best of all models and validations")]
 
 
 class Replay(Record, kw_only=True):
     """Steps that were repeated in float64 from their formula, and sums over the bits of the weights."""
 
-    steps: Annotated[Count, about("steps that were replayed")]
-    wrong_epochs: Annotated[Count, about("epochs whose samples were not those of the sampler")]
-    changed_ranks: Annotated[Count, about("ranks whose weights changed outside of steps")]
-    deviation: Annotated[Worst, about("largest deviation of an update, relative to its rounding bound")]
-    lost: Annotated[Worst, about("largest share of a term of the update that is missing")]
+    steps: Annotated[Count, about("steps replayed")]
+    wrong_epochs: Annotated[Count, about("epochs whose samples are not those that seed, model and epoch give")]
+    changed_ranks: Annotated[Count, about("times that weights changed outside of steps, all ranks")]
+    deviation: Annotated[Worst, about("largest deviation of an update / its bound")]
+    lost: Annotated[Worst, about("largest share of a term of the update that is missing or doubled")]
 
 
 ExecutedBy = Literal["layer by layer", "torch.compile", "CUDA graphs"]
@@ -88,7 +90,7 @@ ExecutedBy = Literal["layer by layer", "torch.compile", "CUDA graphs"]
 class Execution(Record, kw_only=True):
     """How the network was executed."""
 
-    by: Annotated[ExecutedBy, about("what executed the layers")]
+    by: Annotated[ExecutedBy, about("how the layers were executed")]
     graphs: Annotated[Count, about("graphs compiled or captured before the clock")]
     late_graphs: Annotated[Count, about("graphs compiled within the timed region")]
     compile_seconds: Annotated[Seconds, about("time of compilation", unit="s")]
@@ -100,26 +102,29 @@ class StepSeconds(Record, kw_only=True):
     """Step times of the rank with the largest median."""
 
     count: Annotated[Count, about("steps")]
-    mean: Annotated[float, about("mean", unit="s", label="step time, mean, s")]
-    median: Annotated[float, about("median", unit="s", label="step time, median, s")]
-    p95: Annotated[float, about("95th percentile", unit="s", label="step time, 95th percentile, s")]
+    mean: Annotated[float, about("mean of the step times", unit="s", label="step time, mean, s")]
+    median: Annotated[float, about("median of the step times", unit="s", label="step time, median, s")]
+    p95: Annotated[
+        float,
+        about("least time that 95 % of the steps did not exceed", unit="s", label="step time, 95th percentile, s"),
+    ]
 
 
 class BusySeconds(Record, kw_only=True):
     """Time in which a rank computed in the timed region: training time less waits for data and for other ranks."""
 
-    min: Annotated[float, about("of the fastest rank", unit="s", label="busy time of the ranks, min, s")]
-    mean: Annotated[float, about("mean over the ranks", unit="s", label="busy time of the ranks, mean, s")]
-    max: Annotated[float, about("of the slowest rank", unit="s", label="busy time of the ranks, max, s")]
-    slowest_rank: Annotated[Count, about("the rank that computed longest")]
-    slowest_host: Annotated[str, about("its host")]
+    min: Annotated[float, about("least busy rank", unit="s", label="busy time of the ranks, min, s")]
+    mean: Annotated[float, about("mean of the ranks", unit="s", label="busy time of the ranks, mean, s")]
+    max: Annotated[float, about("busiest rank", unit="s", label="busy time of the ranks, max, s")]
+    slowest_rank: Annotated[Count, about("number of the busiest rank")]
+    slowest_host: Annotated[str, about("host of the busiest rank")]
 
 
 class WaitingSeconds(Record, kw_only=True):
     """Mean waits of a rank in the timed region."""
 
-    data: Annotated[Seconds, about("for training data", unit="s")]
-    communication: Annotated[Seconds, about("for communication that computing did not hide", unit="s")]
+    data: Annotated[Seconds, about("waiting for a batch", unit="s")]
+    communication: Annotated[Seconds, about("exposed communication", unit="s")]
 
 
 class OperatorSeconds(Record, kw_only=True):
@@ -138,18 +143,20 @@ class TrainingRaw(Record, kw_only=True):
     backend: Annotated[Backend, about("backend of the all-reduce; none where groups have one rank")]
     dataset: Annotated[Dataset, about("the data")]
     target: Annotated[float, about("quality target")]
-    preparation: Annotated[Preparation, about("before the clock")]
-    work: Annotated[Work, about("work of all models")]
+    preparation: Annotated[Preparation, about("preparation before the clock")]
+    work: Annotated[Work, about("work of all models, summed over the ranks")]
     models: Annotated[Models, about("extremes and sums over the models")]
     replay: Annotated[Replay, about("replayed steps")]
     execution: Annotated[Execution, about("execution of the network")]
     phases: Annotated[Phases, about("seconds by phase", unit="s")]
-    step_seconds: Annotated[StepSeconds, about("step times", unit="s")]
-    busy_seconds: Annotated[BusySeconds, about("busy times", unit="s")]
-    waiting_seconds: Annotated[WaitingSeconds, about("waits", unit="s")]
-    operator_seconds: Annotated[OperatorSeconds, about("profiled times", unit="s")]
-    staging: Annotated[Staging | None, about("where STAGE is not none")] = None
-    site_kernels: Annotated[SiteKernels | None, about("where KERNELS names a file")] = None
+    step_seconds: Annotated[StepSeconds, about("step times of the rank with the largest median", unit="s")]
+    busy_seconds: Annotated[BusySeconds, about("training time less data wait and exposed communication", unit="s")]
+    waiting_seconds: Annotated[WaitingSeconds, about("mean waits of the ranks", unit="s")]
+    operator_seconds: Annotated[
+        OperatorSeconds, about("time by class of operator in two profiled steps, first rank", unit="s")
+    ]
+    staging: Annotated[Staging | None, about("STAGE other than none only: copies of the data")] = None
+    site_kernels: Annotated[SiteKernels | None, about("KERNELS file:PATH only: the kernels of the file")] = None
 
 
 class TrainingRow(Row, kw_only=True):
@@ -167,6 +174,6 @@ class StoppedTraining(Record, kw_only=True):
     dataset: Annotated[Dataset, about("the data")]
     samples: Annotated[Count, about("training samples of steps that changed the weights")]
     skipped_samples: Annotated[Count, about("samples of skipped steps")]
-    executed_operations: Annotated[Count, about("operations as the layers' hooks counted them", unit="FLOP")]
+    executed_operations: Annotated[Count, about("operations counted while the layers ran", unit="FLOP")]
     steps: Annotated[Count, about("optimiser steps of all models")]
     seconds: Annotated[Seconds, about("training time", unit="s")]

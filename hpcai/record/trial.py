@@ -57,20 +57,20 @@ class Trial(Record):
     id: Annotated[Positive, about("(round - 1) x groups + worker + 1")]
     worker: Annotated[Count, about("the group that ran the trial, from 0")]
     round: Annotated[Positive, about("number of this trial among its group's")]
-    parent: Annotated[Positive | None, about("trial whose network was changed; null: initial")]
+    parent: Annotated[Positive | None, about("trial whose network was morphed; null for the initial network")]
     operation: Annotated[Operation, about("kind of the first morphism, or initial")]
     morphisms: Annotated[
         tuple[Morphism, ...],
         Meta(max_length=MOST_MORPHISMS),
         about("morphisms from the parent's network to this one, in order"),
     ]
-    hyperparameters: Hyperparameters
-    given: Annotated[Seconds, about("when the coordinator granted the trial", unit="s")]
-    started: Annotated[Seconds, about("when its group began it", unit="s")]
-    returned: Annotated[Seconds, about("when its group reported the end", unit="s")]
+    hyperparameters: Annotated[Hyperparameters, about("hyper-parameters")]
+    given: Annotated[Seconds, about("time at which the coordinator granted the trial", unit="s")]
+    started: Annotated[Seconds, about("time at which the group began it", unit="s")]
+    returned: Annotated[Seconds, about("time at which the group reported its end", unit="s")]
     planned_epochs: Annotated[Positive, about("epochs planned for the round")]
     steps: Annotated[Count, about("optimiser steps, skipped ones included")]
-    executed_operations: Annotated[Count, about("operations executed in training", unit="FLOP")]
+    executed_operations: Annotated[Count, about("operations counted while the layers ran", unit="FLOP")]
     curve: Annotated[tuple[CurveEntry, ...], about("one entry for each epoch")]
     training_seconds: Annotated[Seconds, about("seconds of training", unit="s")]
     validation_seconds: Annotated[Seconds, about("seconds of validation", unit="s")]

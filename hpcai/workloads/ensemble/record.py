@@ -10,10 +10,14 @@ from hpcai.record.training import Members, StoppedTraining, TrainingRaw, Trainin
 class Ensemble(Record, kw_only=True):
     """The models together on the validation set, and on the training samples that they did not train on."""
 
-    correct: Annotated[Count, about("validation samples that the mean of the models' outputs classifies correctly")]
-    agreeing_pairs: Annotated[Count, about("pairs of models with the same class, summed over the samples")]
+    correct: Annotated[
+        Count, about("validation samples classified correctly by the mean of the models' softmax outputs")
+    ]
+    agreeing_pairs: Annotated[
+        Count, about("pairs of models that predict the same class, summed over the validation samples")
+    ]
     bag_evaluated: Annotated[Count, about("training samples that some model did not train on")]
-    bag_correct: Annotated[Count, about("of these, samples that those models together classify correctly")]
+    bag_correct: Annotated[Count, about("samples of these classified correctly by those models together")]
 
 
 class EnsembleRaw(TrainingRaw, kw_only=True):

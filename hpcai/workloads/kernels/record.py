@@ -16,14 +16,14 @@ class MeasuredKernel(Record, kw_only=True):
     kernel: Annotated[KernelName, about("gemm, conv2d, fma_peak, triad or copy")]
     direction: Annotated[Direction, about("of a layer: forward, input_gradient, weight_gradient; product; ceiling")]
     shape: Annotated[Name, about("shape of the product, the sums or the vectors")]
-    of: Annotated[Name, about("the network that has the product, `square`, or `ceiling`")]
-    occurrences: Annotated[Positive, about("how often a training step of the network has the product")]
+    of: Annotated[Name, about("network with the product, square, or ceiling")]
+    occurrences: Annotated[Positive, about("times that a training step of the network has the product")]
     dtype: Annotated[DtypeName, about("type of the operands")]
     threads: Annotated[Positive, about("threads of a rank")]
     provider: Annotated[Name, about("custom, vendor or another provider")]
-    variant: Annotated[str, about("which of several variants of the provider was fastest")]
+    variant: Annotated[str, about("fastest variant of the provider, where it has several")]
     operations: Annotated[Count, about("operations of one call", unit="FLOP")]
-    nbytes: Annotated[Count, about("operands and result, each once", unit="B")]
+    nbytes: Annotated[Count, about("bytes of operands and result, each counted once", unit="B")]
     seconds: Annotated[PositiveSeconds, about("time of one call of the slowest rank, median of blocks", unit="s")]
     residual: Annotated[NonNegative, about("element-wise residual, limit 1; of int8 wrong elements, limit 0")]
     checked: Annotated[Literal["every element", "random vectors"], about("how the result was verified")]
@@ -32,10 +32,10 @@ class MeasuredKernel(Record, kw_only=True):
 class MissingKernel(Record, kw_only=True):
     """What a provider cannot compute here, and why."""
 
-    kernel: Annotated[KernelName, about("the kernel")]
+    kernel: Annotated[KernelName, about("kernel")]
     dtype: Annotated[DtypeName, about("type of the operands")]
-    provider: Annotated[Name, about("the provider")]
-    why: Annotated[Name, about("the reason")]
+    provider: Annotated[Name, about("provider")]
+    why: Annotated[Name, about("reason")]
 
 
 class KernelsRaw(Record, kw_only=True):
@@ -43,8 +43,8 @@ class KernelsRaw(Record, kw_only=True):
 
     threads: Annotated[Positive, about("threads of a rank")]
     ranks: Annotated[Positive, about("ranks that compute at once")]
-    missing: Annotated[tuple[MissingKernel, ...], about("what was not measured")]
-    rows: Annotated[tuple[MeasuredKernel, ...], about("what was measured")]
+    missing: Annotated[tuple[MissingKernel, ...], about("kernels that could not be measured")]
+    rows: Annotated[tuple[MeasuredKernel, ...], about("products and ceilings measured")]
 
 
 class KernelRow(MeasuredKernel, kw_only=True):
@@ -53,8 +53,10 @@ class KernelRow(MeasuredKernel, kw_only=True):
     test: Annotated[Positive, about("number of the test")]
     gflops: Annotated[float, about("operations / seconds, in 10^9", unit="GFLOP/s")]
     intensity: Annotated[float | None, about("operations / nbytes", unit="FLOP/B")]
-    share: Annotated[float | None, about("rate / custom FMA peak of the same type")]
-    ratio: Annotated[float | None, about("seconds of the vendor / the provider; in its own row / custom")]
+    share: Annotated[float | None, about("operations / seconds / FMA peak of the same type")]
+    ratio: Annotated[
+        float | None, about("seconds of the vendor / of the row's provider; in the vendor's row, of custom")
+    ]
     verdict: Annotated[Verdict, about("PASSED if the residual is within its limit")]
 
 

@@ -18,30 +18,43 @@ class SearchPhases(Record, kw_only=True):
 
     start_up: Annotated[
         Seconds | None,
-        about("from the start of the process, of the first test", unit="s", label="phase start-up, s", absent=""),
+        about(
+            "first test only: from the creation of the process to the search",
+            unit="s",
+            label="phase start-up, s",
+            absent="",
+        ),
     ] = None
     staging: Annotated[
-        Seconds | None, about("copy of the data to the nodes", unit="s", label="phase staging, s", absent="")
+        Seconds | None,
+        about(
+            "copying the data to the nodes, or checking the copies kept there",
+            unit="s",
+            label="phase staging, s",
+            absent="",
+        ),
     ] = None
-    set_up: Annotated[Seconds, about("data and first model are made ready", unit="s", label="phase set-up, s")]
-    residuals: Annotated[Seconds, about("the provider's products are checked", unit="s", label="phase residuals, s")]
+    set_up: Annotated[Seconds, about("preparation of data and first model", unit="s", label="phase set-up, s")]
+    residuals: Annotated[Seconds, about("checks of the provider's products", unit="s", label="phase residuals, s")]
     probe: Annotated[
         Seconds | None,
-        about("the precision is compared with fp32", unit="s", label="phase precision probe, s", absent=""),
+        about("comparison of the precision with fp32", unit="s", label="phase precision probe, s", absent=""),
     ] = None
     vendor_comparison: Annotated[
         Seconds | None,
-        about("custom kernels are compared with the vendor's", unit="s", label="phase vendor comparison, s", absent=""),
+        about(
+            "comparison of custom kernels with the vendor's", unit="s", label="phase vendor comparison, s", absent=""
+        ),
     ] = None
-    search: Annotated[Seconds, about("the search", unit="s", label="phase search, s")]
+    search: Annotated[Seconds, about("from the first trial to the last", unit="s", label="phase search, s")]
 
 
 class OverGroups(Record, kw_only=True):
     """Seconds of the groups."""
 
-    min: Annotated[float, about("least of a group", unit="s")]
-    mean: Annotated[float, about("mean over the groups", unit="s")]
-    max: Annotated[float, about("most of a group", unit="s")]
+    min: Annotated[float, about("group with the least", unit="s")]
+    mean: Annotated[float, about("mean of the groups", unit="s")]
+    max: Annotated[float, about("group with the most", unit="s")]
 
 
 class GroupSeconds(Record, kw_only=True):
@@ -72,7 +85,9 @@ class Proposals(Record, kw_only=True):
     count: Annotated[Count, about("proposals")]
     rejected: Annotated[Count, about("candidates beyond the limits of the input or of memory")]
     seconds_mean: Annotated[Seconds, about("mean time of a proposal", unit="s", label="proposal of a network, mean, s")]
-    seconds_max: Annotated[Seconds, about("longest", unit="s", label="proposal of a network, longest, s")]
+    seconds_max: Annotated[
+        Seconds, about("longest time of a proposal", unit="s", label="proposal of a network, longest, s")
+    ]
 
 
 class SearchWork(Record, kw_only=True):
@@ -80,7 +95,7 @@ class SearchWork(Record, kw_only=True):
 
     samples: Annotated[Count, about("training samples of steps that changed the weights")]
     skipped_samples: Annotated[Count, about("samples of steps skipped because a gradient overflowed")]
-    executed_operations: Annotated[Count, about("operations as the layers' hooks counted them", unit="FLOP")]
+    executed_operations: Annotated[Count, about("operations counted while the layers ran", unit="FLOP")]
     steps: Annotated[Count, about("optimiser steps")]
     differing_ranks: Annotated[Count, about("ranks whose weights differ from their group's first rank")]
     between_nodes: Annotated[Count, about("groups whose ranks lie on several nodes")]
@@ -100,14 +115,16 @@ class SearchMeasured(Record, kw_only=True):
     duplicates: Annotated[Count, about("proposals refused as already known")]
     trials: Annotated[tuple[Trial, ...], about("the trials")]
     seconds: Annotated[Seconds, about("duration of the search", unit="s")]
-    group_seconds: Annotated[GroupSeconds, about("what the groups did", unit="s")]
+    group_seconds: Annotated[GroupSeconds, about("time of the groups by activity", unit="s")]
     replay: Annotated[Replay, about("replayed steps")]
-    coordinator: Annotated[Coordinator, about("answers to the groups")]
+    coordinator: Annotated[Coordinator, about("coordinator's answers")]
     proposals: Annotated[Proposals, about("proposals of networks")]
     largest_deviation: Annotated[float, about("largest deviation of a child's outputs from its parent's, relative")]
     phases: Annotated[SearchPhases, about("seconds by phase", unit="s")]
-    probe: Annotated[PrecisionProbe | None, about("of precisions other than fp32")] = None
-    vendor_comparison: Annotated[VendorComparison | None, about("of KERNELS other than vendor")] = None
+    probe: Annotated[PrecisionProbe | None, about("precision other than fp32 only: time of the heaviest layer")] = None
+    vendor_comparison: Annotated[
+        VendorComparison | None, about("KERNELS other than vendor only: comparison with the vendor's")
+    ] = None
 
 
 class SearchRaw(SearchMeasured, kw_only=True):
@@ -115,8 +132,8 @@ class SearchRaw(SearchMeasured, kw_only=True):
 
     backend: Annotated[Backend, about("backend of the all-reduce; none where groups have one rank")]
     ended_by: Annotated[EndedBy, about("why the search ended")]
-    staging: Annotated[Staging | None, about("where STAGE is not none")] = None
-    site_kernels: Annotated[SiteKernels | None, about("where KERNELS names a file")] = None
+    staging: Annotated[Staging | None, about("STAGE other than none only: copies of the data")] = None
+    site_kernels: Annotated[SiteKernels | None, about("KERNELS file:PATH only: the kernels of the file")] = None
 
 
 class StoppedSearch(SearchMeasured, kw_only=True):
@@ -127,7 +144,7 @@ class StoppedSearch(SearchMeasured, kw_only=True):
         """Training samples credited until then."""
         return self.work.samples
 
-    where: Literal["search"] = "search"
+    where: Annotated[Literal["search"], about("stage in which it stopped")] = "search"
     ended_by: Annotated[str, about("empty, or why the search had ended")] = ""
 
 
@@ -135,16 +152,16 @@ class TrialRow(Record, kw_only=True):
     """A trial in the table of trials; a line of trials.csv."""
 
     id: Annotated[Positive, about("number of the trial")]
-    worker: Annotated[Count, about("the group")]
+    worker: Annotated[Count, about("group")]
     round: Annotated[Positive, about("round of the search")]
     parent: Annotated[Positive | None, about("trial whose network was morphed")]
     operation: Annotated[Operation, about("kind of the first morphism, or initial")]
     hyperparameters: Annotated[Hyperparameters, about("batch size and kernel size")]
     accuracy: Annotated[float, about("best validation accuracy")]
     ops: Annotated[Count, about("operations of training and validation, rule aiperf")]
-    given: Annotated[Seconds, about("when the coordinator handed it out", unit="s")]
-    started: Annotated[Seconds, about("when the group began", unit="s")]
-    returned: Annotated[Seconds, about("when its result came back", unit="s")]
+    given: Annotated[Seconds, about("time at which the coordinator granted it", unit="s")]
+    started: Annotated[Seconds, about("time at which the group began", unit="s")]
+    returned: Annotated[Seconds, about("time at which its result returned", unit="s")]
     verdict: Annotated[End, about("how it ended")]
 
 
@@ -155,7 +172,7 @@ class SearchRow(Row, kw_only=True):
     phases: Annotated[SearchPhases, about("seconds by phase, as in raw", unit="s")]
     scores: Annotated[SearchScores, about("scores")]
     raw: Annotated[SearchRaw, about("raw measurements")]
-    trials: Annotated[tuple[TrialRow, ...], about("the trials")]
+    trials: Annotated[tuple[TrialRow, ...], about("the table of trials")]
 
 
 ENTRY = SearchRow

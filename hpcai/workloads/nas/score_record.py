@@ -9,10 +9,26 @@ from hpcai.record.record import Count, Record, about
 class SearchShares(Record, kw_only=True):
     """Mean seconds of the groups / duration of the search."""
 
-    training: Annotated[float, about("training steps", label="share of the search, training")]
-    validation: Annotated[float, about("validation steps", label="share of the search, validation")]
-    warmup: Annotated[float, about("first steps of new shapes", label="share of the search, warm-up")]
-    idle: Annotated[float, about("everything else", label="share of the search, idle")]
+    training: Annotated[
+        float, about("mean training time of the groups / duration", label="share of the search, training")
+    ]
+    validation: Annotated[
+        float, about("mean validation time of the groups / duration", label="share of the search, validation")
+    ]
+    warmup: Annotated[
+        float,
+        about(
+            "mean warm-up time of the groups, of the shapes of new networks / duration",
+            label="share of the search, warm-up",
+        ),
+    ]
+    idle: Annotated[
+        float,
+        about(
+            "1 - the other shares: waiting for an answer, a proposal, weights or other groups",
+            label="share of the search, idle",
+        ),
+    ]
 
 
 class SearchScores(Record, kw_only=True):
@@ -21,7 +37,7 @@ class SearchScores(Record, kw_only=True):
     flops: Annotated[
         float,
         about(
-            "credited training operations, rule model / seconds",
+            "operations.credited / Time (V3, Eq. 6)",
             unit="FLOP/s",
             label="FLOPS in GFLOP/s",
             scale=1e9,
@@ -56,18 +72,30 @@ class SearchScores(Record, kw_only=True):
     ]
     regulated_last: Annotated[
         float,
-        about("at the end of the search", unit="op/s", label="regulated score, last, 10^9", scale=1e9),
+        about("regulated score at the end of the search", unit="op/s", label="regulated score, last, 10^9", scale=1e9),
     ]
     interval: Annotated[float, about("time between two points of the series", unit="s")]
     training_operations: Annotated[
         Count,
-        about("training, rule aiperf", unit="op", label="operations of training, rule aiperf, 10^9", scale=1e9),
+        about(
+            "operations of training credited, rule aiperf",
+            unit="op",
+            label="operations of training, rule aiperf, 10^9",
+            scale=1e9,
+        ),
     ]
     validation_operations: Annotated[
         Count,
-        about("validation, rule aiperf", unit="op", label="operations of validation, rule aiperf, 10^9", scale=1e9),
+        about(
+            "operations of validation credited, rule aiperf",
+            unit="op",
+            label="operations of validation, rule aiperf, 10^9",
+            scale=1e9,
+        ),
     ]
-    quality: Annotated[float, about("best validation accuracy of a trial", label="quality of the best trial", csv=True)]
+    quality: Annotated[
+        float, about("best validation accuracy of any trial", label="quality of the best trial", csv=True)
+    ]
     target: Annotated[float, about("quality target", label="target", csv=True)]
     reached: Annotated[bool, about("whether a trial reached the target")]
     time_to_quality: Annotated[
@@ -93,22 +121,24 @@ class SearchScores(Record, kw_only=True):
     efficiency: Annotated[
         float,
         about(
-            "flops / ranks against the first test that differs in the grid only", label="parallel efficiency", csv=True
+            "weak scaling: FLOPS per rank / that of the first test that differs only in GROUPS, DEGREE or MAPPING",
+            label="parallel efficiency",
+            csv=True,
         ),
     ]
     training_rate: Annotated[
         float | None,
         about(
-            "credited training operations / mean training seconds of the groups",
+            "operations.credited / mean training time of the groups",
             unit="FLOP/s",
             label="GFLOP/s while training",
             scale=1e9,
             absent="n/a, no training",
         ),
     ]
-    samples_per_second: Annotated[float, about("samples / seconds", unit="1/s", label="samples/s")]
-    idle_share: Annotated[float, about("mean idle seconds of the groups / duration", csv=True)]
-    shares: Annotated[SearchShares, about("shares of the duration")]
+    samples_per_second: Annotated[float, about("N / Time", unit="1/s", label="samples/s")]
+    idle_share: Annotated[float, about("shares.idle", csv=True)]
+    shares: Annotated[SearchShares, about("shares of the duration of the search")]
     coordinator_share: Annotated[
         float, about("busy time of the coordinator / duration", label="coordinator, busy share of the search")
     ]
@@ -118,8 +148,8 @@ class SearchScores(Record, kw_only=True):
     precision_speed: Annotated[
         float | None,
         about(
-            "fp32_seconds / seconds of the probe",
-            label="speed of the precision in a probe, relative to fp32",
+            "fp32_seconds / seconds of the precision probe",
+            label="speed of the precision in a probe / of fp32",
             absent="n/a, fp32",
         ),
     ]
@@ -131,11 +161,16 @@ class SearchScores(Record, kw_only=True):
             absent="n/a, vendor",
         ),
     ]
-    memory_share: Annotated[float, about("peak memory / planned memory", label="peak memory / planned memory")]
+    memory_share: Annotated[
+        float,
+        about(
+            "memory.peak_bytes / memory.planned_bytes; on GPUs memory of the GPU", label="peak memory / planned memory"
+        ),
+    ]
     staging_rate: Annotated[
         float | None,
         about(
-            "bytes copied to all nodes / seconds",
+            "staging.bytes / staging.seconds",
             unit="B/s",
             label="staging of data to the nodes, GB/s",
             scale=1e9,

@@ -16,17 +16,19 @@ class Detections(Record, kw_only=True):
     true_boxes: Annotated[tuple[Count, ...], about("true boxes of each class in the validation frames")]
     agreement: Annotated[float, about("agreement of pairs of models, summed over pairs and frames")]
     bag_evaluated: Annotated[Count, about("training frames that some model did not train on")]
-    bag_precision: Annotated[ClassPrecision, about("average precision of those models together on these frames")]
-    sha256: Annotated[Sha256, about("SHA-256 of the detections and true boxes in detections-<n>.h5")]
+    bag_precision: Annotated[
+        ClassPrecision, about("average precision of each class on these frames, by those models together")
+    ]
+    sha256: Annotated[Sha256, about("SHA-256 of the detections and true boxes in the file of detections")]
 
 
 class Loading(Record, kw_only=True):
     """What loading the training frames took in the timed region, summed over all ranks."""
 
     bytes_read: Annotated[Count, about("bytes read from files", unit="B")]
-    read_seconds: Annotated[Seconds, about("threads reading", unit="s")]
-    decompress_seconds: Annotated[Seconds, about("threads decompressing", unit="s")]
-    load_seconds: Annotated[Seconds, about("threads loading, reading and decompressing included", unit="s")]
+    read_seconds: Annotated[Seconds, about("time of reading, summed over threads", unit="s")]
+    decompress_seconds: Annotated[Seconds, about("time of decompressing, summed over threads", unit="s")]
+    load_seconds: Annotated[Seconds, about("time of loading, reading and decompressing included", unit="s")]
 
 
 class WeatherRaw(TrainingRaw, kw_only=True):
@@ -47,21 +49,21 @@ class LoadingScores(Record, kw_only=True):
     read_rate: Annotated[
         float | None,
         about(
-            "bytes read by all ranks / training time",
+            "loading.bytes_read / Time",
             unit="B/s",
             label="fields read in training, GB/s",
             scale=1e9,
             absent=UNREAD,
         ),
     ]
-    loading_share: Annotated[float, about("load_seconds / rank x training time", label="share of training, loading")]
+    loading_share: Annotated[float, about("loading.load_seconds / (P x Q x Time)", label="share of training, loading")]
     reading_share: Annotated[
         float | None,
-        about("read_seconds / rank x training time", label="share of training, reading", absent=UNREAD),
+        about("loading.read_seconds / (P x Q x Time)", label="share of training, reading", absent=UNREAD),
     ]
     decompressing_share: Annotated[
         float | None,
-        about("decompress_seconds / rank x training time", label="share of training, decompressing", absent=UNREAD),
+        about("loading.decompress_seconds / (P x Q x Time)", label="share of training, decompressing", absent=UNREAD),
     ]
 
 
