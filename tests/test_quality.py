@@ -6,7 +6,8 @@ import pytest
 
 from hpcai.formulas import score
 from hpcai.record.dataset import Dataset, ImageValidation
-from hpcai.results.checks import CEILING, leak
+from hpcai.record.check_declarations import CEILING
+from hpcai.results.checks import leak
 from hpcai.results.reached import first_reaching
 from hpcai.workloads.registry import quality_of, workloads
 from hpcai.workloads.workload import MOST_OF_TARGET, Quality, Workload
@@ -66,7 +67,7 @@ def dataset(ceiling: float) -> Dataset:
 @pytest.mark.parametrize(("of", "reached"), [(TOP_1, 0.95), (ERROR, 0.65), (LOSS, 0.74)])
 def test_a_quality_better_than_the_ceiling_fails(of: Quality, reached: float) -> None:
     better, worse = leak(of, dataset(0.8), reached, 1600), leak(of, dataset(0.8), 1.6 - reached, 1600)
-    assert (better.name, better.verdict, worse.verdict, worse.value) == (CEILING, "FAILED", "PASSED", 0.0)
+    assert (better.name, better.verdict, worse.verdict, worse.value) == (CEILING.name, "FAILED", "PASSED", 0.0)
 
 
 def test_a_loss_has_the_error_of_its_ceiling_alone() -> None:
