@@ -5,8 +5,8 @@ import math
 import pytest
 
 from hpcai.formulas import score
-from hpcai.record.dataset import Dataset, ImageValidation
 from hpcai.record.check_declarations import CEILING
+from hpcai.record.dataset import Dataset, ImageValidation
 from hpcai.results.checks import leak
 from hpcai.results.reached import first_reaching
 from hpcai.workloads.registry import quality_of, workloads

@@ -19,7 +19,6 @@ from hpcai.results.row import tv
 from hpcai.workloads import registry
 
 
-
 def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry]:
     """The result with one more test, and the entry of that test."""
     before = Before(result.tests, result.tables, result.kernels, result.collectives)
