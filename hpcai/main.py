@@ -98,10 +98,15 @@ def _check(options: cli.Options) -> int:
         from hpcai.plan import planner
         from hpcai.report import plan
 
-        planned = planner.plans(problem, ranks)
+        planned = planner.plan(problem, ranks)
         _print(plan.text(problem.name, planned))
         return 0 if plan.fits(planned) else InputError.exit_code
     return 0
+
+
+def _source(problem: "Problem") -> tuple[str, tuple[str, ...], str]:
+    """What every rank reads the problem from; rank 0 has checked it against the files and the number of ranks."""
+    return problem.text, problem.overrides, problem.name
 
 
 def _parsed(options: cli.Options, ranks: int) -> "Problem":
@@ -123,7 +128,7 @@ def _benchmark(options: cli.Options) -> int:
     """Start MPI, agree on the problem and run it; whatever goes wrong on one rank ends the job on all of them."""
     from hpcai.comm import rank_watch
     from hpcai.comm import world as worlds
-    from hpcai.inputfile import from_dict
+    from hpcai.inputfile import parse
 
     memory.collect_later()
     signals.listen(rank_watch.silence)
@@ -131,7 +136,8 @@ def _benchmark(options: cli.Options) -> int:
     try:
         world = worlds.join()
         rank_watch.begin(world.comm, world.node.size == world.size, world.host)
-        problem = from_dict(worlds.agreed(world.comm, lambda: _parsed(options, world.size).as_dict()))
+        text, overrides, name = worlds.agreed(world.comm, lambda: _source(_parsed(options, world.size)))
+        problem = parse(text, overrides, name=name)
         placement = worlds.bind_to_processors(world)
         from hpcai import run  # imports torch, whose threads are settled now
 

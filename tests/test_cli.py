@@ -15,6 +15,8 @@ from hpcai import __version__, cli
 from hpcai.errors import InputError
 from hpcai.inputfile import parse, shipped_text
 from hpcai.record import schema
+from hpcai.record.plain import plain
+from hpcai.record.problem import input_of
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TESTS NOT RUN")
 
@@ -208,7 +210,7 @@ def test_settings_of_the_command_line_are_kept_with_the_result() -> None:
     given = failing_run().result["input"]
     assert "EPOCHS=3" in given["overrides"]
     assert given["sections"][0]["keys"]["EPOCHS"] == {"values": [3], "default": False}
-    assert parse(given["text"], given["overrides"]).as_dict()["sections"] == given["sections"]
+    assert plain(input_of(parse(given["text"], given["overrides"])))["sections"] == given["sections"]
     assert "\nCommand line: --set EPOCHS=3\n" in failing_run().job.stdout
 
 

@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpcai.errors import InputError
-from hpcai.inputfile import echo, from_dict, parse, shipped_text
+from hpcai.inputfile import echo, parse, shipped_text
 from hpcai.inputfile.key import MOST_COLUMNS, PATH, Key, Value
 from hpcai.inputfile.keys import all_keys, keys_by_name, keys_of, sections
 from hpcai.inputfile.values import written
+from hpcai.record.problem import input_of, problem_of
 
 SHIPPED = shipped_text().encode()
 FEW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -98,7 +99,7 @@ def test_the_echo_reads_as_the_problem(text: str) -> None:
     assert all(len(line) <= 200 for line in lines)
     assert not [line for line in lines if re.search(r"(\d+\s+){4}\d+\.\d+\s+\d", line)]
     assert [line for line in echo(again) if "(default)" in line] == []
-    assert from_dict(problem.as_dict()) == problem
+    assert problem_of(input_of(problem)) == problem
 
 
 @FEW

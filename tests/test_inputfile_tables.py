@@ -1,13 +1,15 @@
 """Sections that make tables: what belongs to one test, defaults of their own, and what of it is refused."""
 
-import json
 
 import pytest
+from msgspec import convert
 from sample_input import SMALL
 
 from hpcai.errors import InputError
-from hpcai.inputfile import echo, from_dict, parse, shipped_text
+from hpcai.inputfile import echo, parse, shipped_text
 from hpcai.inputfile.key import MOST_VALUES
+from hpcai.record.plain import plain
+from hpcai.record.problem import Input, input_of, problem_of
 
 HEADERS = "header one\nheader two\n"
 
@@ -63,8 +65,9 @@ def test_the_shipped_problem_has_them() -> None:
 
 def test_the_record_is_json_and_gives_the_same_cases() -> None:
     problem = parse(HEADERS + "[kernels]\nresnet8 64 SHAPES\n[comm]\n")
-    record = json.loads(json.dumps(problem.as_dict()))
-    assert from_dict(record) == problem and from_dict(record).cases(3) == problem.cases(3)
+    record = plain(input_of(problem))
+    again = problem_of(convert(record, Input))
+    assert again == problem and again.cases(3) == problem.cases(3)
     assert record["sections"][0]["keys"]["SHAPES"] == {"values": ["resnet8", 64], "default": False}
     assert record["sections"][1]["keys"]["GROUPS"] == {"values": [0], "default": True}
 

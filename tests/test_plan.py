@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from hpcai import estimate
 from hpcai.data import catalog
 from hpcai.errors import InputError
 from hpcai.estimate import Rank, Rates
-from hpcai.inputfile import Problem, parse
+from hpcai.inputfile import Case, Problem, parse
 from hpcai.machine import launcher
 from hpcai.machine.memory import Limit
 from hpcai.plan import planner, step_rate
+from hpcai.plan.planner import Plan, PlannedTest
 from hpcai.plan.requirements import requirements
 from hpcai.preflight import case_checks
 from hpcai.report import plan
@@ -39,25 +41,16 @@ def problem(*options: str) -> Problem:
     return parse(INPUT.read_text(), options)
 
 
-def plans(problem: Problem, ranks: int, limit: Limit = ENOUGH, crowd: float = 1.0) -> list[dict[str, Any]]:
+def plans(problem: Problem, ranks: int, limit: Limit = ENOUGH, crowd: float = 1.0) -> list[PlannedTest]:
     """The plan of each case on CPUs, in this process, which is left its threads."""
     cases = problem.cases(ranks)
-    return [
-        planner.plan(case, CPU, BASELINE, limit, RANK, crowd, planner.bytes_after_tables(cases, case)) for case in cases
-    ]
+    kept = {case.index: planner.bytes_after_tables(cases, case) for case in cases}
+    return [planner.planned_test(case, CPU, BASELINE, limit, RANK, crowd, kept[case.index]) for case in cases]
 
 
-def told(tests: Sequence[dict[str, Any]], ranks: int, processors: int = 10**9) -> dict[str, Any]:
+def whole(tests: Sequence[PlannedTest], ranks: int, processors: int = 10**9) -> Plan:
     """A plan as a whole."""
-    return {
-        "ranks": ranks,
-        "node_ranks": ranks,
-        "processors": processors,
-        "baseline": BASELINE,
-        "limit": ENOUGH.nbytes,
-        "source": ENOUGH.source,
-        "tests": tests,
-    }
+    return Plan(ranks, ranks, processors, BASELINE, ENOUGH, tuple(tests))
 
 
 def test_time_is_probed_with_no_larger_batch_than_memory_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,15 +69,15 @@ def test_time_is_probed_with_no_larger_batch_than_memory_is_planned_for(monkeypa
 def test_plan_by_hand() -> None:
     """200 samples: 7 steps of 32 on one rank, 4 of 32 on two."""
     first, second = plans(problem(), 2)
-    assert (first["steps"], second["steps"]) == (14, 8)
+    assert (first.steps, second.steps) == (14, 8)
     for test in (first, second):
-        assert test["nbytes"] == BASELINE + estimate.total(test["memory"])
-        assert test["seconds"] == sum(test["phases"].values()) > 0
-        assert not test["lack"]
-    assert second["memory"]["buckets"] > first["memory"]["buckets"] == 0
-    assert first["phases"]["training"] / second["phases"]["training"] == pytest.approx(14 / 8)
-    assert first["phases"]["validation"] / second["phases"]["validation"] == pytest.approx(2)
-    (data,) = {first["memory"]["data"], second["memory"]["data"]}
+        assert test.nbytes == BASELINE + estimate.total(test.memory)
+        assert test.seconds == sum(test.phases.values()) > 0
+        assert not test.lack
+    assert second.memory["buckets"] > first.memory["buckets"] == 0
+    assert first.phases["training"] / second.phases["training"] == pytest.approx(14 / 8)
+    assert first.phases["validation"] / second.phases["validation"] == pytest.approx(2)
+    (data,) = {first.memory["data"], second.memory["data"]}
     dataset = catalog.open_for(problem().cases(2)[0].settings)
     assert data == (len(dataset.train) + len(dataset.validation)) * (28 * 28 + 8)
 
@@ -92,15 +85,15 @@ def test_plan_by_hand() -> None:
 def test_ranks_that_share_processors_take_longer() -> None:
     alone, crowded = plans(problem(), 2), plans(problem(), 2, crowd=3.0)
     for phase in ("training", "replay", "validation", "ensemble"):
-        assert crowded[0]["phases"][phase] == pytest.approx(3 * alone[0]["phases"][phase])
-    text = plan.text("x", told(crowded, 2, processors=1))
-    assert "Warning: 2 ranks on 1 cores" in text and "Warning" not in plan.text("x", told(alone, 2))
+        assert crowded[0].phases[phase] == pytest.approx(3 * alone[0].phases[phase])
+    text = plan.text("x", whole(crowded, 2, processors=1))
+    assert "Warning: 2 ranks on 1 cores" in text and "Warning" not in plan.text("x", whole(alone, 2))
 
 
 def test_zeros_of_the_grid_are_resolved_for_the_ranks() -> None:
     (test,) = plans(problem("GROUPS=0", "DEGREE=4"), 100_003)
-    assert (test["settings"]["GROUPS"], test["settings"]["DEGREE"]) == (25_000, 4)
-    row = plan.text("x", told([test], 100_003)).splitlines()[3]
+    assert (test.case["GROUPS"], test.case["DEGREE"]) == (25_000, 4)
+    row = plan.text("x", whole([test], 100_003)).splitlines()[3]
     assert row.split()[:6] == ["1", "32", "25000", "4", "3", "resnet8"]
 
 
@@ -119,16 +112,16 @@ def test_what_cannot_be_run_is_refused(options: list[str], reason: str) -> None:
 
 def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
     (enough, _) = plans(problem(), 2)
-    least = Limit(enough["nbytes"], "/a/file")
-    assert not plans(problem(), 2, least)[0]["lack"]
-    (first, _) = plans(problem(), 2, Limit(enough["nbytes"] - 1, "/sys/fs/cgroup/job/memory.max"))
-    assert first["lack"].startswith(
-        f"test 1 does not fit: a rank needs {enough['nbytes'] / 2**30:.3f} GiB (process 0.391"
+    least = Limit(enough.nbytes, "/a/file")
+    assert not plans(problem(), 2, least)[0].lack
+    (first, _) = plans(problem(), 2, Limit(enough.nbytes - 1, "/sys/fs/cgroup/job/memory.max"))
+    assert first.lack.startswith(
+        f"test 1 does not fit: a rank needs {enough.nbytes / 2**30:.3f} GiB (process 0.391"
     )
-    assert "by /sys/fs/cgroup/job/memory.max; a smaller BATCH than 32 needs less" in first["lack"]
-    assert first["phases"] == {} and not plan.fits(told([first], 2))
-    text = plan.text("x", told([first], 2))
-    assert first["lack"] in text and "does not fit" in text.splitlines()[3]
+    assert "by /sys/fs/cgroup/job/memory.max; a smaller BATCH than 32 needs less" in first.lack
+    assert first.phases == {} and not plan.fits(whole([first], 2))
+    text = plan.text("x", whole([first], 2))
+    assert first.lack in text and "does not fit" in text.splitlines()[3]
     with pytest.raises(InputError, match="test 1 does not fit.*test 2 does not fit"):
         planner.refuse(problem().cases(2), CPU, BASELINE, Limit(1, "/a/file"), RANK)
     planner.refuse(problem().cases(2), CPU, BASELINE, ENOUGH, RANK)
@@ -138,9 +131,9 @@ def test_text() -> None:
     settings = {"BATCH": 32, "GROUPS": 2, "DEGREE": 3, "NETWORK": "resnet50", "PRECISION": "bf16"}
     settings["KERNELS"] = "file:/a/very/long/path.py"
     memory = {"data": 2**20, "buckets": 0, "step": 3 * 2**20}
-    test = {"settings": settings, "steps": 14, "nbytes": 3 * 2**29, "seconds": 6.04, "memory": memory, "lack": ""}
-    test["workload"] = "ensemble"
-    lines = plan.text("my.dat", told([test] * 2, 8)).splitlines()
+    phases = {"training": 6.0, "validation": 0.04}
+    test = PlannedTest(Case(1, "ensemble", settings), 14, memory, 3 * 2**29, phases, "")
+    lines = plan.text("my.dat", whole([test] * 2, 8)).splitlines()
     assert lines[0] == "my.dat: 2 tests, planned for 8 ranks; nothing was run"
     assert re.sub(" +", " ", lines[1]) == " Test NB P Q Idle ranks Network Precision Kernels Steps GiB per rank Seconds"
     assert lines[2] == "-" * len(lines[1]) == "-" * len(lines[3])
@@ -160,30 +153,27 @@ def test_every_purpose_has_a_meaning() -> None:
     texts = TABLES.replace("64", "4096"), TABLES, SEARCH
     tests = [*plans(problem(), 2), *(test for text in texts for test in plans(parse(text), 2))]
     on_gpu = kernels_memory(parse(TABLES).cases(2)[0].settings, Rank(1, 2**34, accelerated=True))
-    tests.append({"workload": "kernels", "memory": on_gpu})
-    found = {(test["workload"], purpose) for test in tests for purpose in test["memory"] if purpose != "earlier tables"}
-    assert any("earlier tables" in test["memory"] for test in tests) and {*planner.PURPOSES} == {"earlier tables"}
+    tests.append(replace(plans(parse(TABLES), 2)[0], memory=on_gpu))
+    found = {(test.case.workload, purpose) for test in tests for purpose in test.memory if purpose != "earlier tables"}
+    assert any("earlier tables" in test.memory for test in tests) and {*planner.PURPOSES} == {"earlier tables"}
     declared = {(name, each) for name, _ in found for each in requirements(name).purposes}
     assert found == declared and {name for name, _ in found} == {"ensemble", "kernels", "comm", "nas"}
 
 
 def test_tables_have_neither_network_nor_steps() -> None:
     tests = plans(parse(TABLES), 3)
-    lines = plan.text("x", told(tests, 3)).splitlines()
+    lines = plan.text("x", whole(tests, 3)).splitlines()
     assert lines[3].split()[:7] == ["1", "32", "-", "-", "-", "[kernels]", "-"]
     assert lines[4].split()[:7] == ["2", "-", "3", "1", "0", "[comm]", "-"]
     for test in tests:
-        assert test["nbytes"] == BASELINE + sum(test["memory"].values()) and test["seconds"] > 0
+        assert test.nbytes == BASELINE + sum(test.memory.values()) and test.seconds > 0
 
 
 def test_what_tables_leave_behind_is_planned_for_the_tests_after_them() -> None:
     text = TABLES + "[ensemble]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n32 BATCH\n"
-    assert [test["memory"].get("earlier tables", 0) for test in plans(parse(text), 2)] == [
-        0,
-        *[planner.BYTES_AFTER_TABLES] * 2,
-    ]
+    assert [test.memory.get("earlier tables", 0) for test in plans(parse(text), 2)] == [0, *[planner.BYTES_AFTER_TABLES] * 2]
     after, alone = plans(parse(text), 2)[-1], plans(parse("one\ntwo\n" + text.partition("SIZES\n")[2]), 2)[-1]
-    assert after["nbytes"] == alone["nbytes"] + planner.BYTES_AFTER_TABLES
+    assert after.nbytes == alone.nbytes + planner.BYTES_AFTER_TABLES
 
 
 @pytest.mark.parametrize(
@@ -197,7 +187,7 @@ def test_tables_that_do_not_fit_are_refused(line: str, cure: str) -> None:
 
 
 def test_a_plan_is_not_taken_for_a_result() -> None:
-    text = plan.text("x", told(plans(problem(), 2), 2))
+    text = plan.text("x", whole(plans(problem(), 2), 2))
     assert "WR" not in text and not LOOSE_ROW.search(text)
     assert not any(ROW.match(line) for line in text.splitlines())
 
@@ -240,7 +230,7 @@ def test_ranks_of_a_node(
 def test_a_search_takes_as_long_as_its_first_limit() -> None:
     def seconds(*limits: str) -> float:
         (test,) = plans(parse(SEARCH + "".join(f"{limit}\n" for limit in limits)), 2)
-        return float(test["seconds"])
+        return test.seconds
 
     assert seconds("50 DURATION") == 50 and seconds() == 3600
     one, four, five = (seconds("0 DURATION", f"{rounds} ROUNDS") for rounds in (1, 4, 5))

@@ -4,7 +4,7 @@ from hpcai.inputfile.cases import Case, Problem, Section
 from hpcai.inputfile.echo import echo
 from hpcai.inputfile.key import Key, SectionDeclaration
 from hpcai.inputfile.keys import all_keys, sections
-from hpcai.inputfile.parse import from_dict, parse
+from hpcai.inputfile.parse import parse
 from hpcai.inputfile.reference import reference
 from hpcai.inputfile.shipped import shipped_text
 
@@ -16,7 +16,6 @@ __all__ = [
     "SectionDeclaration",
     "all_keys",
     "echo",
-    "from_dict",
     "parse",
     "reference",
     "sections",

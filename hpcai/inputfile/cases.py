@@ -112,25 +112,6 @@ class Problem:
             for repetition in range(int(self.run["REPEAT"]))
         ]
 
-    def as_dict(self) -> dict[str, Any]:
-        """All of it as JSON can hold it; `from_dict` reads it back."""
-        return {
-            "name": self.name,
-            "digest": self.digest,
-            "headers": list(self.headers),
-            "text": self.text,
-            "overrides": list(self.overrides),
-            "run": {key: {"value": value, "default": key in self.run_defaulted} for key, value in self.run.items()},
-            "sections": [_section_dict(section) for section in self.sections],
-        }
-
-
-def _section_dict(section: Section) -> dict[str, Any]:
-    keys = {
-        key: {"values": list(values), "default": key in section.defaulted} for key, values in section.values.items()
-    }
-    return {"name": section.name, "keys": keys}
-
 
 def _grids(section: Section, ranks: int, accelerators: int) -> list[dict[str, Value] | str]:
     """The P x Q grids of a section, empty where it has none; for one that does not fit, what is wrong."""

@@ -1,10 +1,8 @@
 """From the text of input.dat and the options of the command line to a Problem, or to every error at once."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from hpcai.errors import InputError
 from hpcai.inputfile.blocks import Block, read_blocks
 from hpcai.inputfile.cases import Problem, Section
 from hpcai.inputfile.checks import check
@@ -44,15 +42,6 @@ def parse(
         run_defaulted=sections[0].defaulted,
         sections=sections[1:],
     )
-
-
-def from_dict(record: Mapping[str, Any]) -> Problem:
-    """The Problem whose `as_dict` was recorded, read anew from its text and overrides; InputError if there is none."""
-    parts = record.get("text"), record.get("name"), record.get("overrides")
-    text, name, overrides = parts
-    if not (isinstance(text, str) and isinstance(name, str) and isinstance(overrides, list)):
-        raise InputError("the recorded input has no text, name or overrides")
-    return parse(text, [str(option) for option in overrides], name=name)
 
 
 def _section(block: Block) -> Section:

@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import torch
 
@@ -40,6 +40,38 @@ MPI.Init()
 print(resident() - before)
 MPI.Finalize()
 """
+
+
+@dataclass(frozen=True)
+class PlannedTest:
+    """What a test needs: steps of a model (None: it trains none), bytes of a rank by purpose, seconds by phase.
+
+    nbytes: of a rank, the baseline included. lack: why the test does not fit, empty if it does; then it has no phases.
+    """
+
+    case: Case
+    steps: int | None
+    memory: Mapping[str, int]
+    nbytes: int
+    phases: Mapping[str, float]
+    lack: str
+
+    @property
+    def seconds(self) -> float:
+        """Time of all phases."""
+        return sum(self.phases.values())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tests of a problem on `ranks` ranks, `node_ranks` of them on each node; `baseline`: bytes of a bare rank."""
+
+    ranks: int
+    node_ranks: int
+    processors: int
+    baseline: int
+    limit: Limit
+    tests: tuple[PlannedTest, ...]
 
 
 def rank_of(device: torch.device, free: int, node_ranks: int, threads: int) -> Rank:
@@ -91,8 +123,8 @@ def _shared(source: str, ranks: int) -> str:
     return f"{source}, shared by {ranks} ranks" if ranks > 1 else source
 
 
-def plans(problem: Problem, ranks: int) -> dict[str, Any]:
-    """The plan of a problem on `ranks` ranks of nodes like this one: its tests, the baseline, and the limit."""
+def plan(problem: Problem, ranks: int) -> Plan:
+    """The plan of a problem on `ranks` ranks of nodes like this one."""
     device, gpus, processors = devices.first(), devices.accelerators(), len(cores(own_cpus()))
     here = ranks_of_node(ranks, gpus, 1) if gpus else ranks_of_node(ranks, processors, CROWDED)
     threads = max(1, processors // here)
@@ -105,26 +137,12 @@ def plans(problem: Problem, ranks: int) -> dict[str, Any]:
     limit = Limit((free.nbytes + own) // sharers, _shared(free.source, sharers))
     held = 0 if gpus else baseline
     rank = rank_of(device, max(0, limit.nbytes - held), here, threads)
-    return {
-        "ranks": ranks,
-        "node_ranks": here,
-        "processors": processors,
-        "baseline": held,
-        "limit": limit.nbytes,
-        "source": limit.source,
-        "tests": [
-            plan(
-                case,
-                device,
-                held,
-                limit,
-                rank,
-                1.0 if gpus else _ranks_per_core(case, here, processors),
-                bytes_after_tables(cases, case),
-            )
-            for case in cases
-        ],
-    }
+    crowds = {case.index: 1.0 if gpus else _ranks_per_core(case, here, processors) for case in cases}
+    tests = (
+        planned_test(case, device, held, limit, rank, crowds[case.index], bytes_after_tables(cases, case))
+        for case in cases
+    )
+    return Plan(ranks, here, processors, held, limit, tuple(tests))
 
 
 def _ranks_per_core(case: Case, here: int, processors: int) -> float:
@@ -163,7 +181,7 @@ def mpi_bytes() -> int:
         return MPI_BYTES
 
 
-def plan(
+def planned_test(
     case: Case,
     device: torch.device,
     baseline: int,
@@ -171,21 +189,12 @@ def plan(
     rank: Rank,
     crowd: float = 1.0,
     before: Mapping[str, int] | None = None,
-) -> dict[str, Any]:
-    """Settings, steps per model, bytes per rank by purpose and seconds by phase of a case on ranks like `rank`.
+) -> PlannedTest:
+    """The plan of one case on ranks like `rank`.
 
     `crowd` ranks share a processor; `before` are bytes kept by libraries after earlier tests.
     """
     needs, needed = requirements(case.workload), {**rows(case, device, rank), **(before or {})}
     lack = shortage(case, needed, baseline, limit)
     taken = needs.seconds(case, device, rank, crowd) if not lack else {}
-    return {
-        "workload": case.workload,
-        "settings": dict(case.settings),
-        "steps": needs.steps(case),
-        "memory": needed,
-        "nbytes": baseline + estimate.total(needed),
-        "phases": taken,
-        "seconds": sum(taken.values()),
-        "lack": lack,
-    }
+    return PlannedTest(case, needs.steps(case), needed, baseline + estimate.total(needed), taken, lack)

@@ -10,7 +10,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
-from msgspec import Meta, Struct, StructMeta, json
+from msgspec import Meta, Struct, StructMeta
 
 Scalar = int | float | str
 Setting = int | float | str | tuple[Scalar, ...]  # the value of a KEY in one case; all values where a KEY is a list
@@ -26,12 +26,6 @@ class RecordMeta(StructMeta):
 
 class Record(Struct, metaclass=RecordMeta):
     """Base of all records."""
-
-
-def as_json(record: Record) -> dict[str, Any]:
-    """A record as JSON: dictionaries, lists, strings, numbers, None."""
-    content: dict[str, Any] = json.decode(json.encode(record))
-    return content
 
 
 def about(

@@ -22,9 +22,3 @@ def labelled(record: Record) -> Iterator[str]:
 def line(field: Field, value: float | None) -> str:
     """One printed line: label and value / scale, or why there is no value."""
     return score(field.label, None if value is None else value / field.scale, field.absent)
-
-
-def printed_field(record: Record, name: str) -> str:
-    """The printed line of one field by its name."""
-    field = next(each for each in fields(type(record)) if each.name == name)
-    return line(field, getattr(record, name))

@@ -4,15 +4,13 @@ Its lines are no results, and no parser of results takes them for some: between 
 word, and T/V is left out.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from hpcai.plan.planner import PURPOSES
+from hpcai.inputfile import Case
+from hpcai.plan.planner import PURPOSES, Plan, PlannedTest
 from hpcai.plan.requirements import requirements
 from hpcai.report.text import counted
 from hpcai.workloads import registry
-
-Json = dict[str, Any]
 
 MIB, GIB = 2**20, 2**30
 HEADER = (
@@ -26,71 +24,71 @@ EXPLANATION = (
 )
 
 
-def text(name: str, planned: Json) -> str:
-    """The plan as it is printed; `planned` is what hpcai.plan.planner.plans returns."""
+def text(name: str, planned: Plan) -> str:
+    """The plan as it is printed."""
     return "\n".join(_lines(name, planned))
 
 
-def fits(planned: Json) -> bool:
+def fits(planned: Plan) -> bool:
     """Whether every test of the plan has the memory it needs."""
-    return not any(test["lack"] for test in planned["tests"])
+    return not any(test.lack for test in planned.tests)
 
 
-def _lines(name: str, planned: Json) -> Iterator[str]:
-    tests, ranks = planned["tests"], planned["ranks"]
+def _lines(name: str, planned: Plan) -> Iterator[str]:
+    tests, ranks = planned.tests, planned.ranks
     yield f"{name}: {counted(len(tests), 'test')}, planned for {counted(ranks, 'rank')}; nothing was run"
     yield HEADER
     yield "-" * len(HEADER)
     for index, test in enumerate(tests, start=1):
         yield _row(index, test, ranks)
-    whole = LACKING if any(test["lack"] for test in tests) else f"{sum(test['seconds'] for test in tests):.1f}"
+    whole = LACKING if any(test.lack for test in tests) else f"{sum(test.seconds for test in tests):.1f}"
     yield f"{'in all':<8} {whole:>{len(HEADER) - 9}}"
     yield from EXPLANATION
     *untrained, last = [f"[{each.name}]" for each in registry.workloads() if not each.trains]
     yield f"Tests of {', '.join(untrained)} and {last} have no network: their seconds are about what measuring takes."
-    here = planned["node_ranks"]
+    here = planned.node_ranks
     if here < ranks:
         yield f"Nodes: like this one, {here} ranks on each"
-    if here > planned["processors"]:
-        yield f"Warning: {here} ranks on {planned['processors']} cores: each test takes so much longer"
-    yield f"A rank may use {planned['limit'] / GIB:.3f} GiB, by {planned['source']}"
-    yield from _by_purpose(tests, planned["baseline"])
-    yield from (test["lack"] for test in tests if test["lack"])
+    if here > planned.processors:
+        yield f"Warning: {here} ranks on {planned.processors} cores: each test takes so much longer"
+    yield f"A rank may use {planned.limit.nbytes / GIB:.3f} GiB, by {planned.limit.source}"
+    yield from _by_purpose(tests, planned.baseline)
+    yield from (test.lack for test in tests if test.lack)
 
 
-def _row(index: int, test: Json, ranks: int) -> str:
-    settings = test["settings"]
+def _row(index: int, test: PlannedTest, ranks: int) -> str:
+    settings = test.case.settings
     batch, groups, degree = (settings.get(name, NONE) for name in ("BATCH", "GROUPS", "DEGREE"))
-    idle = NONE if groups == NONE else ranks - groups * degree
-    steps = NONE if test["steps"] is None else test["steps"]
-    seconds = LACKING if test["lack"] else f"{test['seconds']:.1f}"
-    network, precision, kernels = _trained(test["workload"], settings)
+    idle = NONE if groups == NONE else ranks - test.case["GROUPS"] * test.case["DEGREE"]
+    steps = NONE if test.steps is None else test.steps
+    seconds = LACKING if test.lack else f"{test.seconds:.1f}"
+    network, precision, kernels = _trained(test.case)
     return (
         f"{index:>5} {batch:>6} {groups:>6} {degree:>6} {idle:>11}  "
-        f"{network:<11} {precision:<9} {kernels:<7} {steps:>9} {test['nbytes'] / GIB:>13.3f} {seconds:>12}"
+        f"{network:<11} {precision:<9} {kernels:<7} {steps:>9} {test.nbytes / GIB:>13.3f} {seconds:>12}"
     )
 
 
-def _trained(workload: str, settings: Json) -> tuple[str, str, str]:
+def _trained(case: Case) -> tuple[str, str, str]:
     """Network, precision and whose kernels; of tests that train nothing only what they measure."""
-    if "NETWORK" not in settings:
-        return f"[{workload}]", NONE, NONE
-    return settings["NETWORK"], settings["PRECISION"], settings["KERNELS"].partition(":")[0]
+    if "NETWORK" not in case.settings:
+        return f"[{case.workload}]", NONE, NONE
+    return case["NETWORK"], case["PRECISION"], case["KERNELS"].partition(":")[0]
 
 
-def _by_purpose(tests: list[Json], baseline: int) -> Iterator[str]:
+def _by_purpose(tests: Sequence[PlannedTest], baseline: int) -> Iterator[str]:
     """Once for each way that memory is divided, with the tests it is for."""
     alike: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for index, test in enumerate(tests, start=1):
-        alike.setdefault(tuple(test["memory"].items()), []).append(index)
+        alike.setdefault(tuple(test.memory.items()), []).append(index)
     for memory, numbers in alike.items():
-        meanings = {**requirements(tests[numbers[0] - 1]["workload"]).purposes, **PURPOSES}
+        meanings = {**requirements(tests[numbers[0] - 1].case.workload).purposes, **PURPOSES}
         yield f"Memory of a rank in MiB, test {_listed(numbers)}:"
         yield f"{baseline / MIB:>12.1f}  baseline: process and libraries, before any data or network"
         for purpose, nbytes in memory:
             if nbytes:
                 yield f"{nbytes / MIB:>12.1f}  {purpose}: {meanings[purpose]}"
-        yield f"{tests[numbers[0] - 1]['nbytes'] / MIB:>12.1f}  in all: most at once, for some take turns"
+        yield f"{tests[numbers[0] - 1].nbytes / MIB:>12.1f}  in all: most at once, for some take turns"
 
 
 def _listed(numbers: list[int], most: int = 10) -> str:
