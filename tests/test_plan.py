@@ -171,7 +171,8 @@ def test_tables_have_neither_network_nor_steps() -> None:
 
 def test_what_tables_leave_behind_is_planned_for_the_tests_after_them() -> None:
     text = TABLES + "[ensemble]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n32 BATCH\n"
-    assert [test.memory.get("earlier tables", 0) for test in plans(parse(text), 2)] == [0, *[planner.BYTES_AFTER_TABLES] * 2]
+    kept = [test.memory.get("earlier tables", 0) for test in plans(parse(text), 2)]
+    assert kept == [0, *[planner.BYTES_AFTER_TABLES] * 2]
     after, alone = plans(parse(text), 2)[-1], plans(parse("one\ntwo\n" + text.partition("SIZES\n")[2]), 2)[-1]
     assert after.nbytes == alone.nbytes + planner.BYTES_AFTER_TABLES
 
