@@ -1,4 +1,4 @@
-"""Implementations of a KEY's choices: a class each, in a module of its own that has the name of the choice."""
+"""Registry of the implementations of a KEY's choices: one class each, in a module named like the choice."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class Choices(Generic[T]):
-    """The classes that modules of one package register, by their names; a module is imported when it is first needed.
+    """Classes registered by the modules of a package, by name; a module is imported on first use.
 
     A new choice is a new module in the package and a word in `hpcai/inputfile/keys.py`.
     """

@@ -1,4 +1,4 @@
-"""The command line: parsed into options, without any effect."""
+"""Command line: parsed into options, without side effects."""
 
 import argparse
 from collections.abc import Sequence

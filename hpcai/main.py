@@ -1,4 +1,4 @@
-"""The phases of the program in their order, and the only place that catches everything: there the job is ended."""
+"""The main program: its phases in order, and the only place that catches all exceptions."""
 
 import contextlib
 import io
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def command() -> NoReturn:
-    """The program: run what the command line asks for and leave with its exit code."""
+    """Entry point: run what the command line asks for and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
-        # headers and paths can be of any script, whatever the terminal is set to
+        # headers and paths may have any script, whatever the terminal's encoding
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.exit(main(sys.argv[1:]))
@@ -44,7 +44,7 @@ def _silence() -> Iterator[None]:
 
 
 def _without_mpi(options: cli.Options) -> int | None:
-    """Serve an option that needs no MPI; None if none was given. On ranks other than 0 nothing is written."""
+    """Handle an option that needs no MPI; None if there is none. Ranks other than 0 write nothing."""
     if options.schema:
         from hpcai.record import schema
 
@@ -61,7 +61,7 @@ def _without_mpi(options: cli.Options) -> int | None:
 def _print(text: str) -> int:
     try:
         print(text, flush=True)
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -73,7 +73,7 @@ def _verify(path: Path) -> int:
     found = verify.differences(file)
     for difference in found:
         print(difference)
-    print(f"{path}: {'NOT VERIFIED' if found else verify.standing(file)}")
+    print(f"{path}: {'NOT VERIFIED' if found else verify.sound_message(file)}")
     return 1 if found else 0
 
 
@@ -110,7 +110,7 @@ def _source(problem: "Problem") -> tuple[str, tuple[str, ...], str]:
 
 
 def _parsed(options: cli.Options, ranks: int) -> "Problem":
-    """The problem of the input file, or every reason why it is none."""
+    """The problem of the input file; InputError with all its errors."""
     from hpcai.data import catalog
     from hpcai.inputfile import parse
 
@@ -125,7 +125,7 @@ def _parsed(options: cli.Options, ranks: int) -> "Problem":
 
 
 def _benchmark(options: cli.Options) -> int:
-    """Start MPI, agree on the problem and run it; whatever goes wrong on one rank ends the job on all of them."""
+    """Start MPI, agree on the problem and run it; an error on one rank ends the job on all of them."""
     from hpcai.comm import rank_watch
     from hpcai.comm import world as worlds
     from hpcai.inputfile import parse
@@ -151,7 +151,7 @@ def _benchmark(options: cli.Options) -> int:
 
 
 def _refuse(error: HpcaiError) -> int:
-    """The exit code of an error that every rank has; the first one tells it."""
+    """The exit code of an error that all ranks have; the first rank prints it."""
     if launcher.environment_rank(os.environ) == 0:
         print(f"hpcai: {error}", file=sys.stderr)
     return error.exit_code

@@ -1,4 +1,4 @@
-"""Rank 0's record of a run: prints each test as it ends and keeps the files of the result folder up to date."""
+"""Recorder of a run on rank 0: prints each test when it ends and keeps the files of the result folder up to date."""
 
 import sys
 from pathlib import Path
@@ -20,11 +20,11 @@ from hpcai.results.assembly import broken_claims, broken_off, enter
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
 
-WRITING_SHARE = 0.01  # of the time of a run, at most, is spent on writing files between two tests
+WRITING_SHARE = 0.01  # largest share of the run's time spent on writing files between tests
 
 
 class Recorder:
-    """Prints and writes what is known of a run; on ranks other than 0 it does nothing."""
+    """Prints and writes the results so far; does nothing on ranks other than 0."""
 
     def __init__(self, problem: Problem, world: World, head: Result, planned: int) -> None:
         self.writes = world.rank == 0
@@ -39,18 +39,18 @@ class Recorder:
         self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
 
     def progress(self, case: Case, text: str, share: float) -> None:
-        """Show on stderr how far a case has come: in words, and which share of it is done."""
+        """Show on stderr the progress of a case: as text, and as a share."""
         if self.writes:
             self.line.show(case.index, text, share)
 
     def break_off(self, case: Case, cause: str, measured: Record | Stopped | None) -> None:
-        """Keep what is known of the case in which the run ended early."""
+        """Keep the measurements of the case in which the run ended early."""
         if self.writes:
             raw = measured.raw if isinstance(measured, Stopped) else None
             self.result = structs.replace(self.result, broken_off=broken_off(case, cause, raw))
 
     def enter(self, case: Case, measured: Measured) -> None:
-        """Enter a case that has ended; claims that its raw measurements break are named on stderr."""
+        """Add a complete case; claims that its raw measurements violate are printed on stderr."""
         if self.writes:
             self.result, entry = enter(self.result, case, measured)
             self.line.clear()
@@ -63,7 +63,7 @@ class Recorder:
                 self._keep()
 
     def _keep(self) -> None:
-        """Write what is known; the next time after so long that writing takes no more than its share of the time."""
+        """Write the files; the next writing waits until its share of the run's time is kept."""
         begun = clock.now()
         files.write(self._folder, sealed(self.result, self.planned))
         self._due = clock.now() + (clock.now() - begun) / WRITING_SHARE

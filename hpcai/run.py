@@ -1,4 +1,4 @@
-"""A run from the agreed problem to the last line of the report: prepare, then measure and record case by case."""
+"""Runs the cases of a problem one by one: prepare, measure, record."""
 
 import sys
 from dataclasses import asdict
@@ -46,7 +46,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     checks = device.type == "cuda" or world.node.rank == 0
     together(world.comm, lambda: check_rank(cases, device) if checks else None)
     usage.refuse()
-    survey(cases, world.comm)  # may take hours, so that whatever can be refused is refused before
+    survey(cases, world.comm)  # may take hours, so everything that can be refused is refused before
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
     recorder = Recorder(problem, world, _head(problem, cases, world, placement, device), len(cases))
     for case in cases:
@@ -68,7 +68,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
 def _measure(
     case: Case, world: World, device: torch.device, recorder: Recorder, shutdown: Shutdown
 ) -> Record | Stopped | None:
-    """What the workload of a case measures; None on idle ranks. Its modules are loaded when it is first needed."""
+    """Measurements of a case by its workload; None on idle ranks. The workload's modules are loaded on first use."""
     measure = registry.part(case.workload, "measure")
     found: Record | Stopped | None = measure.run(
         case, world, device, partial(recorder.progress, case), shutdown, recorder.folder
@@ -77,13 +77,13 @@ def _measure(
 
 
 def _announce(cases: list[Case], world: World, device: torch.device) -> None:
-    """Say why nothing is to be seen for a while."""
+    """Print why there is no output for a while."""
     if world.rank == 0 and compiles(cases, device):
         print("hpcai: compiling custom kernels for this processor, once: 1 to 2 minutes", file=sys.stderr, flush=True)
 
 
 def _unfinished(world: World, measured: Record | Stopped | None) -> bool:
-    """Whether no rank has measured the case to its end; idle ranks measure nothing. Collective."""
+    """Whether no rank has completed the case; idle ranks measure nothing. Collective."""
     finished = measured is not None and not isinstance(measured, Stopped)
     return not world.comm.allreduce(int(finished), MPI.MAX)
 
@@ -101,7 +101,7 @@ def _cases(problem: Problem, world: World, count: int) -> list[Case]:
 
 
 def _head(problem: Problem, cases: list[Case], world: World, placement: Placement, device: torch.device) -> Result:
-    """The result before its first test: all ranks as sums, the first ones also by name. Collective."""
+    """The result before its first test: sums over all ranks, and the first ranks by name. Collective."""
     grids = grids_of(case.settings for case in cases)
     listed = gather_listed(world, plain(_rank(world, placement, device, grids)))
     environment = Environment(
@@ -139,7 +139,7 @@ def _rank(world: World, placement: Placement, device: torch.device, grids: list[
 
 
 def _warnings(world: World, placement: Placement) -> list[str]:
-    """What makes the machine slower than it is, counted over all ranks. Collective."""
+    """Conditions that slow the machine down, counted over all ranks. Collective."""
     counts = {
         "share processors with another rank": placement.sharers > 0,
         "have more threads than processors": placement.threads > len(placement.cpus),

@@ -16,7 +16,7 @@ from hpcai.errors import HpcaiError
 MOMENTS = np.array([[1980, 3], [1982, 0], [1980, 7]], np.int32)
 
 
-def found(seed: int, frames: int) -> tuple[detection_tables.Found, Any]:
+def found(seed: int, frames: int) -> tuple[detection_tables.DetectionTables, Any]:
     made, tables = drawn(seed, frames), detection_tables.empty(frames)
     order = np.random.default_rng(seed).permutation(frames).tolist()
     tables.enter(order, [made.detections[k] for k in order], [made.truths[k] for k in order])
@@ -43,7 +43,7 @@ def test_frames_beyond_the_table_are_left_out() -> None:
 def test_what_is_written_is_read(tmp_path_factory: Any, seed: int, frames: int, generated: bool) -> None:
     tables, path = found(seed, frames)[0], tmp_path_factory.mktemp("stored") / detection_tables.name(3)
     moments = np.full((frames, 2), seed % 1000, np.int32) if generated else None
-    detection_tables.write(path, tables, detection_tables.About((1, 2), moments))
+    detection_tables.write(path, tables, detection_tables.Metadata((1, 2), moments))
     again, about = detection_tables.read(path, frames)
     assert detection_tables.digest(again) == detection_tables.digest(tables) and all(map(np.array_equal, again, tables))
     assert about.classes == (1, 2)
@@ -53,7 +53,7 @@ def test_what_is_written_is_read(tmp_path_factory: Any, seed: int, frames: int, 
 
 def test_the_file_says_what_it_has(tmp_path: Path) -> None:
     """For whoever reads it without this program."""
-    detection_tables.write(tmp_path / "x.h5", found(1, 3)[0], detection_tables.About((1, 2), MOMENTS))
+    detection_tables.write(tmp_path / "x.h5", found(1, 3)[0], detection_tables.Metadata((1, 2), MOMENTS))
     with h5py.File(tmp_path / "x.h5") as file:
         assert {name: (each.shape, each.dtype.str) for name, each in file.items()} == {
             "boxes": ((3, 15, 5), "<i4"),
@@ -74,7 +74,7 @@ def test_any_other_bit_has_another_digest(seed: int, data: st.DataObject) -> Non
 
 
 def test_another_number_of_frames_is_not_read(tmp_path: Path) -> None:
-    detection_tables.write(tmp_path / "x.h5", found(1, 3)[0], detection_tables.About((1, 2)))
+    detection_tables.write(tmp_path / "x.h5", found(1, 3)[0], detection_tables.Metadata((1, 2)))
     for frames in (0, 2, 4):
         with pytest.raises(ValueError, match=rf"detections are float32 \(3, 100, 6\); allowed: float32 \({frames}, "):
             detection_tables.read(tmp_path / "x.h5", frames)
@@ -82,8 +82,8 @@ def test_another_number_of_frames_is_not_read(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_gone_is_said_and_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(HpcaiError, match=f"cannot write {tmp_path}/gone/x.h5: No such file or directory"):
-        detection_tables.write(tmp_path / "gone" / "x.h5", detection_tables.empty(1), detection_tables.About((1,)))
+        detection_tables.write(tmp_path / "gone" / "x.h5", detection_tables.empty(1), detection_tables.Metadata((1,)))
     (tmp_path / "x.h5").mkdir()
     with pytest.raises(HpcaiError, match="cannot write"):
-        detection_tables.write(tmp_path / "x.h5", detection_tables.empty(1), detection_tables.About((1,)))
+        detection_tables.write(tmp_path / "x.h5", detection_tables.empty(1), detection_tables.Metadata((1,)))
     assert [each.name for each in tmp_path.iterdir()] == ["x.h5"]

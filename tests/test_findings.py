@@ -15,7 +15,7 @@ from hpcai.detections.coco_evaluation import average_precision, matched
 from hpcai.train.detector_ensemble import Fused
 from hpcai.workloads.weather import detections_file, measure
 
-ABOUT = detection_tables.About((0, 1, 2, 3))
+ABOUT = detection_tables.Metadata((0, 1, 2, 3))
 
 
 def part(made: Any, frames: list[int]) -> Fused:

@@ -47,7 +47,7 @@ def test_files_beside_it_are_compared(tmp_path: Path) -> None:
     names = ["report.txt", "result.csv", "result.json", "series.h5", "trials.csv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert verify.differences(tmp_path / "result.json") == []
-    assert "trials.csv" in verify.standing(tmp_path / "result.json")
+    assert "trials.csv" in verify.sound_message(tmp_path / "result.json")
     text = (tmp_path / "trials.csv").read_text("utf-8")
     (tmp_path / "trials.csv").write_text(text.replace("widen", "wider", 1), "utf-8")
     assert verify.differences(tmp_path / "result.json") == ["trials.csv, line 3: not what the result file says"]

@@ -63,7 +63,7 @@ def test_sound_tables_with_their_files(tmp_path: Path) -> None:
     files.write(tmp_path, result_with_tables())
     assert {path.name for path in tmp_path.iterdir()} == {"result.json", "series.h5", *files.names()} - {"trials.csv"}
     assert verify.differences(tmp_path / "result.json") == []
-    assert "with report.txt and result.csv and kernels.csv" in verify.standing(tmp_path / "result.json")
+    assert "with report.txt and result.csv and kernels.csv" in verify.sound_message(tmp_path / "result.json")
     Draft202012Validator(schema()).validate(with_tables())
 
 

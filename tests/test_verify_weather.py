@@ -35,7 +35,7 @@ def altered(folder: Path, change: Callable[[Json, detection_tables.Found], None]
 
 def test_the_stored_result_with_all_that_is_beside_it() -> None:
     assert verify.differences(WEATHER / "result.json") == []
-    said = verify.standing(WEATHER / "result.json")
+    said = verify.sound_message(WEATHER / "result.json")
     assert "and detections-1.h5 and detections-2.h5; UNOFFICIAL" in said
 
 
@@ -44,7 +44,7 @@ def test_detections_that_are_missing_are_said(tmp_path: Path) -> None:
     shutil.copy(WEATHER / FILE, tmp_path)
     assert verify.differences(tmp_path / "result.json") == []
     missing = "series.h5 and detections-1.h5; precision not judged again without detections-2.h5; UNOFFICIAL"
-    assert missing in verify.standing(tmp_path / "result.json")
+    assert missing in verify.sound_message(tmp_path / "result.json")
 
 
 def test_a_real_result_of_a_model_that_diverged_and_of_one_that_has_not() -> None:

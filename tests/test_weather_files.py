@@ -85,7 +85,7 @@ def of_moments(tmp_path):
     found.detections[:, 0] = [(10, 20, 30, 40, score, 1) for score in (0.5, 0.6, 0.7)]
     path = tmp_path / detection_tables.name(4)
     moments = np.array([[2000, 3], [1999, 2], [2000, 0]], np.int32)
-    detection_tables.write(path, found, detection_tables.About((1, 2), moments))
+    detection_tables.write(path, found, detection_tables.Metadata((1, 2), moments))
     return path
 
 
@@ -110,7 +110,7 @@ def test_predictions_that_were_judged_by_other_boxes_are_said(made, tmp_path, mo
     assert 0 < len(own) < np.count_nonzero(boxes[:, 4] >= 0)
     path = tmp_path / detection_tables.name(1)
     arguments = [str(made / "climo_2000.h5"), "3", "--png", str(tmp_path / "x.png"), "--predictions", str(path)]
-    about = detection_tables.About((1, 2), np.array([[2000, 3]], np.int32))
+    about = detection_tables.Metadata((1, 2), np.array([[2000, 3]], np.int32))
     detection_tables.write(path, found, about)
     assert show.main(arguments) == 0 and capsys.readouterr().err == ""
     found.boxes[0, 0, 1] += 1
@@ -130,7 +130,7 @@ def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_mo
     with pytest.raises(InputError, match=r"allowed: a file climo_YYYY.h5"):
         show.place(of_moments, tmp_path / "frames.h5", 0)
     many = np.column_stack([np.full(20, 1980), np.arange(20) * 73]).astype(np.int32)
-    detection_tables.write(of_moments, detection_tables.empty(20), detection_tables.About((1, 2), many))
+    detection_tables.write(of_moments, detection_tables.empty(20), detection_tables.Metadata((1, 2), many))
     with pytest.raises(InputError, match=r"allowed: 438, 511, .*, 949 and 12 others of that year$"):
         show.place(of_moments, tmp_path / "climo_1980.h5", 700)
 
@@ -155,6 +155,6 @@ def test_what_cannot_be_drawn_is_said_in_one_line(made, tmp_path):
         show.read_detections(Path(file), 0)
     found = detection_tables.empty(1)
     found.detections[0, 0] = 10, 20, 30, 40, 0.5, 2
-    detection_tables.write(tmp_path / "found.h5", found, detection_tables.About((1, 2)))
+    detection_tables.write(tmp_path / "found.h5", found, detection_tables.Metadata((1, 2)))
     with pytest.raises(DataError, match="a class that is none of 0 to 1"):
         show.read_detections(tmp_path / "found.h5", 0)

@@ -135,7 +135,7 @@ def test_the_ensemble_of_one_is_its_model(grids: Run) -> None:
 def test_what_was_found_lies_beside_the_result(grids: Run) -> None:
     names = [detection_tables.name(index) for index in range(1, 5)]
     assert sorted(path.name for path in grids.folder.glob("*.h5")) == [*names, "series.h5"]
-    assert all(name in verify.standing(grids.folder / "result.json") for name in names)
+    assert all(name in verify.sound_message(grids.folder / "result.json") for name in names)
     for name, test in zip(names, grids.tests, strict=True):
         found, about = detection_tables.read(grids.folder / name, 48)
         assert detection_tables.digest(found) == test["raw"]["detections_sha256"]

@@ -1,1 +1,1 @@
-"""Claims about raw measurements that several workloads share, by subject, each with its counterexample."""
+"""Claims about raw measurements shared by several workloads, each with its counterexample."""

@@ -1,4 +1,4 @@
-"""Claims about validation curves, and about the models that reached the target."""
+"""Claims about validation curves and the models that reached the target."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,13 +18,13 @@ Curve = Sequence[Validation]
 
 
 def curve_of(subject: Subject) -> Curve:
-    """The first model's validations in an entry, or in what was measured before a run was broken off."""
+    """The first model's validations, of a complete test or of one broken off."""
     curve: Curve = getattr(subject.entry, "raw", subject.entry).curve
     return curve
 
 
 def counted(where: str = "raw.") -> tuple[Claim, ...]:
-    """Each validation evaluated every sample once; `where` the curve stands."""
+    """Each validation evaluated every sample once; `where` is the path of the curve."""
     return (
         Claim(
             "curve: counted = validation_samples",
@@ -63,7 +63,7 @@ CURVE = (
 
 
 def reached_claims(best: Callable[[Subject], float]) -> tuple[Claim, ...]:
-    """Time and epochs to quality are of the models that reached the target; `best`: quality of any model, any epoch."""
+    """Time and epochs to quality are those of the models that reached the target; `best`: best quality of any model."""
 
     def some(subject: Subject) -> bool:
         return (_models(subject).reached > 0) == _quality(subject).reached(best(subject), subject.entry.raw.target)
@@ -118,7 +118,7 @@ def _models(subject: Subject) -> Models:
 
 
 def _first(subject: Subject) -> tuple[float, int]:
-    """Seconds and epochs after which the first model reached the target; 0 where it did not."""
+    """Seconds and epochs until the first model reached the target; 0 if it did not."""
     samples = dataset_of(subject).validation_samples
     entry = first_reaching(_quality(subject), curve_of(subject), samples, subject.entry.raw.target)
     return (entry.seconds, entry.epoch) if entry else (0.0, 0)

@@ -1,7 +1,7 @@
-"""Claims about the data of a test that trains: all is known of generated and shipped data, much of other data.
+"""Claims about the dataset of a test that trains: exact for generated and shipped data, partial for others.
 
-A workload's claims are made by `dataset_claims` with what it knows of its data. The same claims hold for a test in
-which the run was broken off, whose measurements have no `raw` above them: the `where` of a path.
+`dataset_claims` makes a workload's claims from what is known of its data. The same claims hold for a test that was
+broken off, whose measurements are at another path: `where`.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,20 @@ from hpcai.record.record import fields
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
 
-ROUNDING = 1e-9  # of the ceiling, should another machine round its sums otherwise
+ROUNDING = 1e-9  # of the ceiling: other machines may round sums differently
 
-Known = Callable[[Case], tuple[Dataset, float] | None]  # description and target of data that are the same everywhere
+# description and target of data that do not depend on the machine
+Known = Callable[[Case], tuple[Dataset, float] | None]
 
 
 def dataset_of(subject: Subject) -> Dataset:
-    """The data's description in an entry, or in what was measured before a run was broken off."""
+    """The dataset's description in a test, complete or broken off."""
     dataset: Dataset = getattr(subject.entry, "raw", subject.entry).dataset
     return dataset
 
 
 def described(known: Known, where: str = "raw.", generated: str = "") -> tuple[Claim, ...]:
-    """Claims about the description of any data; `generated`: the example that CLASSES is given for."""
+    """Claims about the description of any dataset; `generated`: the example for CLASSES."""
     return (
         Claim(
             "training_samples = SAMPLES",
@@ -54,7 +55,7 @@ def described(known: Known, where: str = "raw.", generated: str = "") -> tuple[C
 
 
 def target_claim(target: Callable[[Case], float]) -> Claim:
-    """The quality to reach; `target` is the dataset's own."""
+    """The target quality; `target` is the dataset's own."""
 
     def holds(subject: Subject) -> bool:
         wanted = float(subject.case["TARGET"]) or target(subject.case)

@@ -1,4 +1,4 @@
-"""Claims about images: the shipped and generated sets, Fashion-MNIST's files, and packed images."""
+"""Claims about image datasets: shipped, generated, Fashion-MNIST's files, packed images."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -14,15 +14,15 @@ from hpcai.record.dataset import Dataset
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
 
-SAME_EVERYWHERE = ("fashion", GENERATED)  # values of DATASET that can be opened anywhere
-FILES, PACKED = "fashion", "imagenet"  # what other values begin with
+SAME_EVERYWHERE = ("fashion", GENERATED)  # values of DATASET available everywhere
+FILES, PACKED = "fashion", "imagenet"  # prefixes of other values
 TARGETS = {FILES: catalog.TARGET_FULL, PACKED: packed_images.TARGET}
 FULL = {FILES: {"train": 60_000, "validation": 10_000}, PACKED: packed_images.SAMPLES}
 Holds = Callable[[Case, Dataset], bool]
 
 
 def known(case: Case) -> tuple[Dataset, float] | None:
-    """Description and target of data that are the same everywhere; None of others."""
+    """Description and target of a dataset that is the same everywhere; None for others."""
     if case["DATASET"] not in SAME_EVERYWHERE:
         return None
     return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
@@ -30,7 +30,7 @@ def known(case: Case) -> tuple[Dataset, float] | None:
 
 @lru_cache(maxsize=64)
 def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Dataset, float]:
-    """Description and target; the data themselves are let go."""
+    """Description and target of a dataset, which is then released."""
     found = catalog.open_for(dict(settings))
     return description(found), found.target
 
@@ -61,7 +61,7 @@ def image_data(where: str = "raw.") -> tuple[Claim, ...]:
 
 
 def _of_kind(kind: str, holds: Holds) -> Callable[[Subject], bool]:
-    """A claim about data of one kind, which holds for others."""
+    """A claim about datasets of one kind; it holds for all others."""
 
     def check(subject: Subject) -> bool:
         spec = subject.case["DATASET"]
@@ -77,7 +77,7 @@ def _fashion_shape(case: Case, data: Dataset) -> bool:
 
 
 def _fashion_name(case: Case, data: Dataset) -> bool:
-    """The published set, or one with another fingerprint and name; a part of a set has a fingerprint of its own."""
+    """The published dataset, or one with another fingerprint and name; a part has its own fingerprint."""
     either = (fashion_mnist.name(fashion_mnist.PUBLISHED), fashion_mnist.name(""))
     return data.name in (either if case["SAMPLES"] else (fashion_mnist.name(data.fingerprint),))
 
@@ -103,7 +103,7 @@ def _packed_size(case: Case, data: Dataset) -> bool:
 
 
 def _full(case: Case, data: Dataset, kind: str) -> bool:
-    """Whether there are the samples of a full set, or SAMPLES of its training samples and all others."""
+    """Whether it has the samples of the full dataset, or SAMPLES training samples and all validation samples."""
     train, validation = FULL[kind].values()
     whole = data.training_samples <= train if case["SAMPLES"] else data.training_samples == train
     return bool(whole and data.validation_samples == validation)

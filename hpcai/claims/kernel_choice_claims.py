@@ -1,4 +1,4 @@
-"""Claims about KERNELS auto: the layers of the network were timed, and what the timings say was chosen."""
+"""Claims about KERNELS auto: all layers of the network were timed, and the choice follows from the times."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ CHOSEN = "auto"  # the example
 
 
 def _chosen(case: Case, raw: TrainingRaw) -> bool:
-    """A choice and its phase, both or none."""
+    """A choice and its phase: both or none."""
     choice, phase = raw.preparation.kernel_choice, raw.phases.kernel_choice
     return (choice is not None) == (phase is not None) == (case["KERNELS"] == rule.AUTO)
 
@@ -45,7 +45,7 @@ def _norms(case: Case, raw: TrainingRaw) -> bool:
 
 
 def batch_norms(graph: Graph, batch: int) -> Mapping[str, int]:
-    """How many batch norms a network has of each shape with what is computed at once with them."""
+    """Number of batch norms of a network by shape and fused operations."""
     groups = (group for group in fused_groups(execution_plan(graph)) if isinstance(group[0].layer.op, BatchNorm))
     return Counter(batch_norm_site(group, (batch, *graph.shapes[group[0].layer.inputs[0]])) for group in groups)
 
@@ -62,7 +62,7 @@ def _timings(case: Case, raw: TrainingRaw) -> bool:
 
 
 def _whole(backward: Backward) -> bool:
-    """Whether a pass with one custom gradient was timed of both gradients, or of none where there is but one."""
+    """Whether a pass with one custom gradient was timed with both gradients, or with none if there is only one."""
     return (backward.input_gradient is None) == (backward.weight_gradient is None)
 
 

@@ -1,4 +1,4 @@
-"""Claims about a whole run: its machine by input and process grids, and the test in which it was broken off."""
+"""Claims about the machine of a run, its process grids, and the test in which it was broken off."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,8 @@ CPU = "cpu"
 SIGNALS = "|".join(number.name for number in ASKING)
 
 
-def broken_machine_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
-    """The claims that a result breaks by its ranks and nodes; none if all hold."""
+def violated_machine_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
+    """The violated claims about ranks and nodes of a result; none if all hold."""
     environment, ranks = result.environment, result.ranks
     claims = {**_ranks(environment, ranks, cases), **_devices(environment, ranks)}
     yield from (claim for claim, holds in claims.items() if not holds)
@@ -38,7 +38,7 @@ def _ranks(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case
 
 
 def _devices(environment: Environment, ranks: Sequence[Rank]) -> dict[str, bool]:
-    """All ranks compute on GPUs, or none; a node has no more of them than ranks."""
+    """All ranks use GPUs, or none; a node has no more GPUs than ranks."""
     count = environment.accelerators
     return {
         "accelerators > 0 if, and only if, the device is no cpu": (count > 0) == (environment.device != CPU),
@@ -50,14 +50,14 @@ def _devices(environment: Environment, ranks: Sequence[Rank]) -> dict[str, bool]
 
 
 def _slowest_host(entry: Entry, ranks: Sequence[Rank]) -> bool:
-    """Whether the host of the slowest rank is the one where the listed rank runs; of entries that have one."""
+    """Whether the host of the slowest rank is the one of that rank in the rank map."""
     slowest = getattr(entry.raw, "busy_seconds", None)
     hosts = {rank.rank: rank.host for rank in ranks}
     return slowest is None or hosts.get(slowest.slowest_rank, slowest.slowest_host) == slowest.slowest_host
 
 
-def broken_run_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
-    """The claims that a result breaks by the test in which the run was broken off; none where the run was killed."""
+def violated_run_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
+    """The violated claims about the test in which the run was broken off; none if the run was killed."""
     stopped, ended = result.broken_off, len(result.tests) + len(result.tables)
     if stopped is None:
         return

@@ -1,4 +1,4 @@
-"""Claims about the memory of a test's ranks, the same for all workloads."""
+"""Claims about the memory of a test's ranks, for all workloads."""
 
 from hpcai.record.machine import Memory
 from hpcai.results.alterations import changed

@@ -1,4 +1,4 @@
-"""Claims about precision, vendor comparison, kernels of a file and staging: which of them a test has, by its KEYs."""
+"""Claims about precision probe, vendor comparison, site kernels and staging: which of them a test has, by its KEYs."""
 
 from hpcai.claims.training_claims import of_raw
 from hpcai.formulas.precision import PRECISIONS
@@ -95,7 +95,7 @@ PRECISION = (
 
 
 def _compared(case: Case, raw: TrainingRaw) -> bool:
-    """A comparison and its phase, both or none."""
+    """A comparison and its phase: both or none."""
     comparison, phase = raw.preparation.vendor_comparison, raw.phases.vendor_comparison
     return (comparison is None) == (phase is None) == (case["KERNELS"] == VENDOR)
 
@@ -130,7 +130,7 @@ KERNELS = (
 
 
 def evaluated_claim(classifies: bool) -> Claim:
-    """The loss in evaluation is compared of classifiers only."""
+    """The evaluation loss is compared for classifiers only."""
 
     def holds(case: Case, raw: TrainingRaw) -> bool:
         comparison = raw.preparation.vendor_comparison

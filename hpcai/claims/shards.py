@@ -1,4 +1,4 @@
-"""What the models of a case train on, by sampler and shard: functions of the input and the number of samples."""
+"""The samples that the models of a case train on: functions of the input and the number of samples."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ from hpcai.train.recipe import Recipe
 
 
 def shards_of(case: Case, samples: int) -> tuple[Shard, ...]:
-    """The shard of each model's first rank, which is as large as those of its other ranks."""
+    """The shard of each model's first rank; its other ranks have equally large shards."""
     return _shards(case["SAMPLER"], samples, case["SEED"], case["GROUPS"], case["DEGREE"], case["BATCH"])
 
 
@@ -25,7 +25,7 @@ def trained(case: Case, shards: tuple[Shard, ...]) -> int:
 
 
 def left_out(case: Case, samples: int) -> int:
-    """Training samples that some model does not train on."""
+    """Training samples on which some model does not train."""
     models = case["GROUPS"]
     samplers = (sampler(case["SAMPLER"], samples, case["SEED"], model, models) for model in range(models))
     in_all_bags = next(samplers).in_bag(0, samples)

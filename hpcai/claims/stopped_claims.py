@@ -1,4 +1,4 @@
-"""Claims about a training in which the run was broken off: no more work than the input, shards and steps allow."""
+"""Claims about a training that was broken off: no more work than input, shards and steps allow."""
 
 from itertools import pairwise
 
@@ -39,13 +39,14 @@ def _of_the_steps(subject: Subject) -> bool:
 
 
 def _full(case: Case, steps: int) -> int:
-    """Samples of so many steps, were all batches full."""
+    """Samples of `steps` steps if all batches were full."""
     return steps * int(case["BATCH"]) * int(case["DEGREE"])
 
 
 def _least(case: Case, shards: tuple[Shard, ...], steps: int) -> int:
-    """The fewest samples that so many steps can have: as many of them as can be were the last of an epoch."""
-    missing = [shard.steps * shard.batch - shard.samples for shard in shards]  # from the last batch of an epoch
+    """Fewest samples of `steps` steps, with as many last batches of an epoch as possible."""
+    # samples missing from the last batch of an epoch
+    missing = [shard.steps * shard.batch - shard.samples for shard in shards]
     ends = [min(case["EPOCHS"], steps // shard.steps) for shard in shards]
     return _full(case, steps) - sum(end * lack for end, lack in zip(ends, missing, strict=True)) * int(case["DEGREE"])
 
@@ -56,7 +57,7 @@ def _executed(subject: Subject) -> bool:
 
 
 def stopped_work() -> tuple[Claim, ...]:
-    """Claims about the work that was done."""
+    """Claims about the work done."""
     return (
         Claim(
             "nothing trained in preparation",
@@ -96,7 +97,7 @@ def _trained(subject: Subject) -> bool:
 
 
 def stopped_curve() -> tuple[Claim, ...]:
-    """Claims about the validation curve of the first model, as far as it had come."""
+    """Claims about the validation curve of the first model until then."""
     return (
         Claim(
             "curve: epochs that EVALUATE asks for, until the loss is not finite",

@@ -1,4 +1,4 @@
-"""Claims about what was sampled while a test ran, the same for all workloads."""
+"""Claims about the telemetry of a test, for all workloads."""
 
 from itertools import pairwise
 from math import isclose
@@ -10,7 +10,7 @@ from hpcai.record.machine import KEPT_SAMPLES, Quantities, Telemetry
 from hpcai.results.alterations import appended, changed, together
 from hpcai.results.claim import Claim, Subject
 
-MILLISECOND = 1e-3  # to which times are rounded
+MILLISECOND = 1e-3  # rounding of times
 Values = tuple[float | None, ...]
 
 
@@ -47,7 +47,7 @@ def _count(subject: Subject) -> bool:
 
 
 def _whole(sampled: Telemetry) -> bool:
-    """Whether the series has every sample: neighbours are joined where there are too many."""
+    """Whether the series has every sample: above a limit neighbours are merged."""
     return sampled.samples == len(sampled.series)
 
 
@@ -71,7 +71,7 @@ def _alike(one: float | None, other: float | None) -> bool:
 
 
 def _maxima(subject: Subject) -> bool:
-    """Quantities that one sample lacks have no maximum, as they have no average."""
+    """A quantity missing in a sample has no maximum, as it has no average."""
     sampled = _sampled(subject)
     if sampled is None:
         return True
@@ -88,7 +88,7 @@ def _highest(sampled: Telemetry, column: int) -> float | None:
 
 
 def _energy(subject: Subject) -> bool:
-    """Power over the time of the series, which is that of rank 0's node."""
+    """Energy is power times the time of the series of rank 0's node."""
     sampled = _sampled(subject)
     if sampled is None or sampled.gpu_joules is None or sampled.gpu_watts is None:
         return sampled is None or sampled.gpu_joules is sampled.gpu_watts
@@ -97,7 +97,7 @@ def _energy(subject: Subject) -> bool:
 
 
 def _spans(subject: Subject) -> bool:
-    """Whether the series goes on until the end of what a row was timed by; of a table nothing is."""
+    """Whether the series lasts until the end of the measured time of a row; tables have none."""
     sampled, entry = _sampled(subject), subject.entry
     if sampled is None or not sampled.series or not isinstance(entry, Row):
         return True

@@ -1,4 +1,4 @@
-"""Claims about the work of models that are trained together: what input, sampler and shards say of it."""
+"""Claims about the work of models trained together, from input, sampler and shards."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ Holds = Callable[[Case, TrainingRaw], bool]
 
 
 def of_raw(holds: Holds) -> Callable[[Subject], bool]:
-    """A claim about case and raw measurements alone."""
+    """A claim about the case and the raw measurements only."""
     return lambda subject: holds(subject.case, subject.entry.raw)
 
 

@@ -12,9 +12,10 @@ from hpcai.formulas.collectives import ONE_RANK, SCOPES, ScopeName, same_as
 
 @dataclass(frozen=True)
 class Scope:
-    """Communicators of `ranks` ranks each that work at the same time.
+    """Communicators of `ranks` ranks each, used at the same time.
 
-    own: the one of this rank; members: the ranks of all of them. Both are COMM_NULL on active ranks outside the scope.
+    own: the communicator of this rank; members: the ranks of all of them. Both are COMM_NULL on active ranks outside
+    the scope.
     """
 
     name: ScopeName
@@ -76,10 +77,10 @@ def _reason(scope: Scope, earlier: list[Scope], active: MPI.Comm) -> str:
     """Why a scope is skipped; empty if it is not."""
     if scope.ranks == 1:
         return ONE_RANK
-    return next((same_as(other.name) for other in earlier if active.allreduce(_alike(scope, other), MPI.LAND)), "")
+    return next((same_as(other.name) for other in earlier if active.allreduce(_same_ranks(scope, other), MPI.LAND)), "")
 
 
-def _alike(one: Scope, other: Scope) -> bool:
+def _same_ranks(one: Scope, other: Scope) -> bool:
     """Whether the two communicators of this rank have the same ranks."""
     if not (one.joined and other.joined):
         return one.joined == other.joined

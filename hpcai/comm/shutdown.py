@@ -18,7 +18,7 @@ INTERVAL = 0.1  # seconds between polls of a group that trains
 
 
 class Shutdown:
-    """Shutdown state of this rank. `cause` is empty until the rank knows that the run is to end.
+    """Shutdown state of this rank. `cause` is empty until the rank knows of a shutdown request.
 
     Construction and `close` are collective.
     """
@@ -34,7 +34,7 @@ class Shutdown:
         self._sent: list[MPI.Request] = []
 
     def poll(self) -> bool:
-        """Whether this rank knows that the run is to end. Forwards the request to its neighbours. Not collective."""
+        """Whether this rank knows of a shutdown request. Forwards it to its neighbours. Not collective."""
         if not self.cause:
             self.cause = self._signal() or self._overdue() or self._received()
             if self.cause:
@@ -42,7 +42,7 @@ class Shutdown:
         return bool(self.cause)
 
     def agreed(self, comm: MPI.Comm) -> bool:
-        """Whether any rank of `comm` knows that the run is to end; afterwards all of them know. Collective."""
+        """Whether any rank of `comm` knows of a shutdown request; afterwards all of them do. Collective."""
         self.barrier(comm)
         if not comm.allreduce(int(self.poll()), MPI.MAX):
             return False
@@ -70,8 +70,8 @@ class Shutdown:
         return f"{name} on rank {self._comm.rank}" if name else ""
 
     def _overdue(self) -> str:
-        overdue = 0 < self._limit <= clock.since_process_start()
-        return f"TIMELIMIT of {self._limit:g} s" if overdue else ""
+        should_stop = 0 < self._limit <= clock.since_process_start()
+        return f"TIMELIMIT of {self._limit:g} s" if should_stop else ""
 
     def _received(self) -> str:
         status = MPI.Status()
@@ -88,19 +88,22 @@ def _never() -> bool:
 
 
 class StopCheck:
-    """Stops all ranks of a group after the same step; asks for shutdown requests at most ten times a second.
+    """Stops all ranks of a group after the same step; polls for shutdown requests at most ten times a second.
 
-    The number of steps between two checks follows from the time of the slowest rank, so that all ranks agree on it.
+    The number of steps between two checks follows from the slowest rank's step time, so that all ranks agree on it.
     """
 
     def __init__(
-        self, shutdown: Shutdown, comm: MPI.Comm, tell: Callable[[], None], overdue: Callable[[], bool] = _never
+        self, shutdown: Shutdown, comm: MPI.Comm, report: Callable[[], None], should_stop: Callable[[], bool] = _never
     ) -> None:
-        """`comm`: the ranks of the group; any of them may be `overdue`. `tell` is called at each check."""
-        self._ending = shutdown
-        self._overdue = overdue
+        """`comm`: the ranks of the group. `should_stop` may return True on any of them.
+
+        `report` is called at each check.
+        """
+        self._shutdown = shutdown
+        self._should_stop = should_stop
         self._comm = comm
-        self._tell = tell
+        self._report = report
         self._every = self._left = 1
         self._asked = clock.now()
 
@@ -110,10 +113,10 @@ class StopCheck:
         return self._left == 0 and self._ask()
 
     def _ask(self) -> bool:
-        answer = np.array([float(self._ending.poll() or self._overdue()), clock.now() - self._asked])
+        answer = np.array([float(self._shutdown.poll() or self._should_stop()), clock.now() - self._asked])
         if self._comm.size > 1:
             self._comm.Allreduce(MPI.IN_PLACE, answer, MPI.MAX)
-        self._tell()
+        self._report()
         wanted = self._every * INTERVAL / max(answer[1], 1e-6)
         self._every = self._left = int(min(max(wanted, 1), 2 * self._every))
         self._asked = clock.now()

@@ -1,12 +1,12 @@
-"""Detections, rows [ymin, xmin, ymax, xmax, score, class], at most 100 a frame: how good they are, and their fusion."""
+"""Detections, rows [ymin, xmin, ymax, xmax, score, class], at most 100 a frame: their evaluation and fusion."""
 
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-MOST = 100  # detections of a frame
-OVERLAP, LOOSE = 0.5, 0.1  # with a true box, of what is found: what targets are of, and what is told beside it
+MOST = 100  # detections a frame, at most
+OVERLAP, LOOSE = 0.5, 0.1  # overlap (IoU) with a true box: for targets, and a looser one reported as well
 SCORE, CLASS = 4, 5  # columns of a detection; a true box has its class where a detection has its score
 
 Detections: TypeAlias = NDArray[np.float32]  # [n, 6]

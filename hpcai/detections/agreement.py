@@ -1,4 +1,4 @@
-"""How far two detectors agree on a frame."""
+"""Agreement of two detectors on a frame, from 0 to 1."""
 
 from math import fsum
 
@@ -7,15 +7,15 @@ import numpy as np
 from hpcai.detections import CLASS, SCORE, Detections
 from hpcai.detections.boxes import iou
 
-LEAST = 0.5  # overlap of boxes that are taken for the same
+LEAST = 0.5  # smallest overlap of matching boxes
 
 
 def agreement(a: Detections, b: Detections) -> float:
-    """1 where both find the same boxes with the same scores, and nothing else; 0 where they share none.
+    """1 if both detect the same boxes with the same scores; 0 if they share none.
 
-    Boxes of one class that overlap by LEAST or more make pairs, those of the highest overlap first. A pair counts its
-    overlap times the lower of its scores; the sum is taken twice, over that of all scores. Where neither finds anything
-    they agree. The order of the rows does not matter.
+    Boxes of one class that overlap by LEAST or more are paired, highest overlap first. A pair contributes its overlap
+    times the lower of its scores; the sum is taken twice, over the sum of all scores. Two detectors without detections
+    agree. The order of the rows does not matter.
     """
     a, b = (rows[np.lexsort(rows.T)] for rows in (a, b))
     whole = fsum((*a[:, SCORE], *b[:, SCORE]))  # exact, so that equal detections agree by exactly 1
@@ -31,5 +31,5 @@ def agreement(a: Detections, b: Detections) -> float:
 
 
 def pairs(models: int) -> int:
-    """How many pairs of neighbours there are among models, the last of which is the first one's."""
+    """Number of pairs of neighbouring models, the last of which is a neighbour of the first."""
     return models if models > 2 else models - 1

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def areas(boxes: Any) -> NDArray[np.float64]:
-    """float64[n] of boxes [n, 4]; sides that are negative count as 0."""
+    """float64[n] of boxes [n, 4]; negative sides count as 0."""
     sides = np.maximum(0.0, boxes[:, 2:4].astype(np.float64) - boxes[:, 0:2])
     return np.asarray(sides[:, 0] * sides[:, 1])
 

@@ -1,4 +1,4 @@
-"""Mean average precision as COCO's evaluation has it, at one overlap (IoU), in parts that any rank may judge.
+"""Mean average precision by COCO's evaluation, at one overlap (IoU); frames can be matched by different ranks.
 
 At most 100 detections of a frame count, those with the highest scores. In each class, from the highest score down, a
 detection hits the true box it overlaps most of those that are not hit yet, if by `iou` or more. Precision is made
@@ -17,14 +17,14 @@ from hpcai.detections import CLASS, MOST, SCORE, Detections, Truths
 from hpcai.detections.boxes import iou as overlaps
 
 RECALLS = np.linspace(0.0, 1.0, 101)
-LARGEST = 1.0 - 1e-10  # overlap that is asked for at most: two equal boxes reach it, however they are rounded
-# A judged detection. Of equal scores that of the earlier frame comes first, then the one with the lower rank in it.
+LARGEST = 1.0 - 1e-10  # cap of the threshold: two equal boxes reach it, however they are rounded
+# A matched detection. Of equal scores that of the earlier frame comes first, then that of the lower rank in it.
 ROW = np.dtype([("frame", "<i8"), ("rank", "<i4"), ("class", "<i4"), ("score", "<f4"), ("hit", "<i4")])
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Detections of some frames, and how many true boxes these frames have of each class."""
+    """Matched detections of some frames, and the number of true boxes of each class in them."""
 
     rows: NDArray[Any]  # of ROW, [n]
     truths: NDArray[np.int64]  # [classes]
@@ -33,7 +33,7 @@ class Matches:
 def matched(
     frames: Iterable[int], detections: Iterable[Detections], truths: Iterable[Truths], iou: float, classes: int
 ) -> Matches:
-    """Judge the detections of frames by their true boxes; each frame once, with its number in the whole set."""
+    """Match the detections of frames with their true boxes; each frame once, with its number in the whole set."""
     parts, counted = [np.empty(0, ROW)], np.zeros(classes, np.int64)
     for frame, found, true in zip(frames, detections, truths, strict=True):
         known = true[true[:, SCORE] >= 0]
@@ -71,7 +71,7 @@ def _hits(overlap: NDArray[np.float64], iou: float) -> NDArray[np.bool_]:
 def average_precision(matches: Matches) -> NDArray[np.float64]:
     """Average precision of each class, float64[classes]; NaN of a class without true boxes.
 
-    The rows may stand in any order: the result depends on which there are, not on who judged them.
+    The result does not depend on the order of the rows, nor on which rank matched them.
     """
     rows = matches.rows[np.lexsort((matches.rows["rank"], matches.rows["frame"], -matches.rows["score"]))]
     of_class = (rows["hit"][rows["class"] == label] for label in range(len(matches.truths)))

@@ -1,10 +1,10 @@
-"""What was found in a set of frames, as tables, and as a file: HDF5 with two data sets, or three.
+"""Tables of the detections in a set of frames, and their HDF5 file of two or three data sets.
 
 `detections`, float32[frames, 100, 6], has rows [ymin, xmin, ymax, xmax, score, class], the highest score first; unused
-ones are 0, 0, 0, 0, -1, -1. `boxes`, int32[frames, 15, 5], has the true ones that they were judged by, rows [ymin,
-xmin, ymax, xmax, class]; unused ones are -1. Of generated frames `moments` has year and step, int32[frames, 2]: which
-frame of `python -m hpcai.data.generate` each one is. The attribute `classes` of the file has for each class of a row
-its number in the published layout.
+rows are 0, 0, 0, 0, -1, -1. `boxes`, int32[frames, 15, 5], has the true boxes, rows [ymin, xmin, ymax, xmax, class];
+unused rows are -1. For generated frames `moments` has year and step, int32[frames, 2]: which frame of `python -m
+hpcai.data.generate` each one is. The attribute `classes` of the file has, for each class of a row, its number in the
+published layout.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ _UNUSED = (0, 0, 0, 0, -1, -1)
 _KINDS = {DETECTIONS: ("<f4", (MOST, 6)), BOXES: ("<i4", (TRUE, 5)), MOMENTS: ("<i4", (2,))}
 
 
-class Found(NamedTuple):
-    """Of a set of frames, in its order: what was found, and the true boxes, int32[frames, TRUE, 5]."""
+class DetectionTables(NamedTuple):
+    """Detections of a set of frames, in its order, and the true boxes, int32[frames, TRUE, 5]."""
 
     detections: Table
     boxes: NDArray[np.int32]
 
     def enter(self, indices: Sequence[int], detections: Sequence[Detections], boxes: Sequence[NDArray[Any]]) -> None:
-        """Enter what was found in some frames; frames beyond the table are left out."""
+        """Enter the detections of some frames; frames beyond the table are ignored."""
         for index, rows, true in zip(indices, detections, boxes, strict=True):
             if 0 <= index < len(self.detections):
                 self.detections[index, : len(rows)] = rows
@@ -43,39 +43,42 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class About:
-    """What tables are of: the published numbers of the classes, and of generated frames year and step, int32[n, 2]."""
+class Metadata:
+    """Metadata of the tables.
+
+    The published numbers of the classes, and of generated frames year and step, int32[n, 2].
+    """
 
     classes: tuple[int, ...]
     moments: NDArray[np.int32] | None = None
 
 
 def name(index: int | str) -> str:
-    """What the file of a test is called; of an asterisk, the pattern of all of them."""
+    """File name of a test's detections; with an asterisk, the pattern of all of them."""
     return f"detections-{index}.h5"
 
 
-def empty(frames: int) -> Found:
-    """Tables in which no row is used."""
+def empty(frames: int) -> DetectionTables:
+    """Tables with all rows unused."""
     table = np.empty((frames, MOST, 6), np.float32)
     table[:] = _UNUSED
-    return Found(table, np.full((frames, TRUE, 5), -1, np.int32))
+    return DetectionTables(table, np.full((frames, TRUE, 5), -1, np.int32))
 
 
 def used(table: Table) -> list[Detections]:
-    """The rows of each frame that are used."""
+    """The used rows of each frame."""
     return [rows[rows[:, CLASS] >= 0] for rows in table]
 
 
-def digest(found: Found) -> str:
+def digest(found: DetectionTables) -> str:
     """SHA-256 (hexadecimal) of the tables."""
     whole = hashlib.sha256(np.ascontiguousarray(found.detections, "<f4").data)
     whole.update(np.ascontiguousarray(found.boxes, "<i4").data)
     return whole.hexdigest()
 
 
-def write(path: Path, found: Found, about: About) -> None:
-    """Write the tables, and what they are of. HpcaiError if it cannot be done."""
+def write(path: Path, found: DetectionTables, about: Metadata) -> None:
+    """Write tables and metadata. HpcaiError if that fails."""
     temporary = path.with_name(f".{path.name}")
     try:
         temporary.write_bytes(_contents(found, about))
@@ -86,8 +89,8 @@ def write(path: Path, found: Found, about: About) -> None:
         raise HpcaiError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _contents(found: Found, about: About) -> bytes:
-    """The file's bytes: written at once, for the HDF5 library cannot say why a disk takes no more."""
+def _contents(found: DetectionTables, about: Metadata) -> bytes:
+    """The file's bytes: written at once, since the HDF5 library does not report why a write failed."""
     import h5py
 
     memory = io.BytesIO()
@@ -100,10 +103,10 @@ def _contents(found: Found, about: About) -> bytes:
     return memory.getvalue()
 
 
-def read(path: Path, frames: int) -> tuple[Found, About]:
-    """The tables of so many frames, and what they are of.
+def read(path: Path, frames: int) -> tuple[DetectionTables, Metadata]:
+    """The tables of `frames` frames, and their metadata.
 
-    Raises OSError, RuntimeError, LookupError, TypeError or ValueError where there is anything else; that is not read.
+    Raises OSError, RuntimeError, LookupError, TypeError or ValueError if the file has any other content.
     """
     import h5py
 
@@ -115,11 +118,11 @@ def read(path: Path, frames: int) -> tuple[Found, About]:
         classes = np.asarray(file.attrs[CLASSES])
         if classes.ndim != 1 or classes.dtype.kind != "i":
             raise ValueError(f"{CLASSES} are {classes.dtype} {classes.shape}")
-    return Found(tables[DETECTIONS], tables[BOXES]), About(tuple(classes.tolist()), tables.get(MOMENTS))
+    return DetectionTables(tables[DETECTIONS], tables[BOXES]), Metadata(tuple(classes.tolist()), tables.get(MOMENTS))
 
 
 def _own(file: Any, member: str, frames: int) -> NDArray[Any]:
-    """A data set of the file itself; a small file may say that it has any size, and a link may lead anywhere."""
+    """A data set stored in the file itself; a small file may claim any size, and a link may lead anywhere."""
     import h5py
 
     kind, shape = _KINDS[member]

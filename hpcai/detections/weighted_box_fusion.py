@@ -1,4 +1,4 @@
-"""Weighted box fusion: one set of boxes from those that several models found in a frame.
+"""Weighted box fusion: merges the boxes that several models detected in a frame.
 
 Source: Solovyev, Wang, Gabruseva, Weighted boxes fusion, Image and Vision Computing 107, 2021 (arXiv:1910.13302),
 section 3. From the highest score down, a box joins the cluster of its class whose fused box it overlaps most, if by
@@ -17,7 +17,7 @@ THRESHOLD = 0.55  # the paper's
 
 
 class _Clusters:
-    """The clusters of a class: fused boxes, and the sums that they are made of."""
+    """Clusters of one class: fused boxes, and the sums from which they are made."""
 
     def __init__(self, most: int) -> None:
         self.count = 0
@@ -27,7 +27,7 @@ class _Clusters:
         self.found = np.zeros(most, np.int64)
 
     def take(self, box: Detections, threshold: float) -> None:
-        """Let a box join a cluster, or begin one."""
+        """Add a box to the cluster it overlaps most, or start a new cluster."""
         place = self._place(box, threshold)
         self.count = max(self.count, place + 1)
         score = float(box[SCORE])
@@ -51,10 +51,10 @@ class _Clusters:
 
 
 def fused(models: Sequence[Detections], threshold: float = THRESHOLD, most: int = MOST) -> Detections:
-    """float32[n, 6], at most `most` rows, the highest score first, of what each of the models found in a frame.
+    """float32[n, 6], at most `most` rows, the highest score first, from each model's detections in a frame.
 
     The order of the models, and of the rows of each, does not matter. A box without area, or with a score of 0 or less,
-    counts as not found.
+    is ignored.
     """
     rows = np.concatenate([np.empty((0, 6), np.float32), *models])
     rows = _ordered(rows[(rows[:, SCORE] > 0) & (areas(rows) > 0)])
@@ -69,5 +69,5 @@ def fused(models: Sequence[Detections], threshold: float = THRESHOLD, most: int 
 
 
 def _ordered(rows: Detections) -> Detections:
-    """By score, of equal ones by class and coordinates: by nothing that depends on where a row stood before."""
+    """Rows by score, then by class and coordinates: independent of their former order."""
     return rows[np.lexsort((*(rows[:, edge] for edge in range(4)), rows[:, CLASS], -rows[:, SCORE]))]

@@ -1,4 +1,4 @@
-"""The memory that the ranks of a run may use, and what each test has used, brought together in constant memory."""
+"""Memory of the ranks: the limit for each test, and the memory that each test used; constant size."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ from hpcai.record.machine import DataFacts, Memory
 
 @contextmanager
 def explained_shortage(case: Case) -> Iterator[None]:
-    """Where memory runs out although the plan fitted: HpcaiError that says in which test, and what needs less."""
+    """Context manager that turns an out-of-memory error into an HpcaiError naming the test and a remedy."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -35,7 +35,7 @@ def explained_shortage(case: Case) -> Iterator[None]:
 
 
 class Usage:
-    """Memory of the ranks, from the moment the libraries are loaded. All methods are collective over the world."""
+    """Memory of the ranks since the libraries were loaded. All methods are collective over the world."""
 
     def __init__(self, cases: Sequence[Case], world: World, device: torch.device) -> None:
         """Loads the libraries: `cases` are not yet checked, and their data not read."""
@@ -44,7 +44,7 @@ class Usage:
         self._whole_run = False
 
     def refuse(self) -> None:
-        """Refused if a test needs more than the rank with the least memory may use."""
+        """Refuse the run if a test needs more memory than the rank with the least may use."""
         limit, on_gpu = self._limit(), self._device.type == "cuda"
         baseline = 0 if on_gpu else int(self._world.comm.allreduce(self._baseline, MPI.MAX))
         self._rank = rank_of(
@@ -53,7 +53,7 @@ class Usage:
         agreed(self._world.comm, lambda: refuse(self._cases, self._device, baseline, limit, self._rank))
 
     def _limit(self) -> Limit:
-        """What the rank with the least may use, itself included."""
+        """Bytes that the rank with the least memory may use, including those in use."""
         node = self._world.node
         node.Barrier()  # all have loaded what they need
         own = limit_of_rank(self._device, node.size)
@@ -65,12 +65,12 @@ class Usage:
         return Limit(least, f"{source}, on {host}")
 
     def begin(self) -> None:
-        """A test begins: let the peak begin anew, where the kernel lets it."""
+        """A test begins: reset the peak, if the kernel allows it."""
         self._whole_run = not memory.reset_peak()
         devices.begin_peak(self._device)
 
     def measured(self, case: Case) -> Memory | None:
-        """Memory of the rank that used most in the test that ends; on ranks other than 0 nothing. Collective."""
+        """Memory of the rank that used most in the test that ends; nothing on ranks other than 0. Collective."""
         comm = self._world.comm
         peak, baseline = comm.allreduce((memory.peak(), self._baseline), MPI.MAX)
         device_peak = comm.allreduce(devices.peak_memory(self._device), MPI.MAX)
@@ -88,7 +88,7 @@ class Usage:
                 accelerated=accelerated,
                 data=self._facts(case) if case.trains else None,
             )
-        if not case.trains:  # what libraries keep of its many shapes is part of the baseline from now on
+        if not case.trains:  # memory that libraries keep for a table's many shapes joins the baseline
             memory.release_unused()
             self._baseline = max(self._baseline, memory.resident())
         return found

@@ -1,4 +1,4 @@
-"""What the nodes do while a test runs: each is sampled by its first rank, and they are brought together afterwards."""
+"""Telemetry of all nodes during a test: the first rank of each node samples it; combined after the test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from hpcai.record.machine import Quantities, Telemetry
 
 
 class Monitor:
-    """Samples processors, memory and GPUs of all nodes, at least every `interval` seconds; 0: not at all."""
+    """Samples processors, memory and GPUs of all nodes, at least every `interval` seconds; 0 turns it off."""
 
     def __init__(self, world: World, placement: Placement, device: torch.device, interval: float) -> None:
         """Collective over the node; `interval` is the same on every rank."""
@@ -31,7 +31,7 @@ class Monitor:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Sample what happens inside the block. Not collective."""
+        """Context manager: sample while the block runs. Not collective."""
         if self._gauges is None:
             yield
             return
@@ -43,7 +43,7 @@ class Monitor:
             self._series, self._joules = sampler.end(), self._gauges.joules()
 
     def measured(self) -> Telemetry | None:
-        """What was sampled last: over time and nodes, and rank 0's node over time; None where nothing is sampled.
+        """Telemetry of the last block: averages over time and nodes, and rank 0's node over time; None without samples.
 
         Collective over the world. Of constant size; averages and maxima are the same on every rank.
         """
@@ -53,7 +53,7 @@ class Monitor:
         nodes = self._world.comm.allreduce(int(self._gauges is not None))
         sums = self._over_nodes([nan if mean is None else mean for mean in means(rows)], 0.0, MPI.SUM)
         most = self._over_nodes([inf if value is None else value for value in self._series.maximum], -inf, MPI.MAX)
-        # The mean of values that are all alike may be rounded up.
+        # Rounding may lift the mean of equal values above their maximum.
         average = {name: min(sum_ / nodes, most[name]) if isfinite(sum_) else None for name, sum_ in sums.items()}
         maximum = {name: _typed(name, value) if isfinite(value) else None for name, value in most.items()}
         joules, watts = self._energy()
@@ -72,13 +72,13 @@ class Monitor:
         """Joules and mean watts of all nodes' GPUs during the block; None unless each node reports its own."""
         own = nan if self._gauges is not None and self._joules is None else self._joules or 0.0
         joules = self._world.comm.allreduce(own)
-        if not isfinite(joules) or not self._tells_energy():
+        if not isfinite(joules) or not self._has_energy():
             return None, None
         seconds = self._world.comm.bcast(self._series.seconds)
         return (joules, joules / seconds) if seconds else (None, None)
 
-    def _tells_energy(self) -> bool:
-        """Whether any node has told of GPUs; the same on every rank."""
+    def _has_energy(self) -> bool:
+        """Whether any node reports GPU energy; the same on every rank."""
         return bool(self._world.comm.allreduce(int(self._joules is not None)))
 
     def _over_nodes(self, own: list[float], nothing: float, operator: MPI.Op) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The contract of an update rule, and the terms that its float64 formula consists of."""
+"""Interface of an update rule, and the terms of its float64 formula."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Vector = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class BeforeStep:
-    """One tensor of parameters before an optimiser step, flat, in float64.
+    """One parameter tensor before an optimiser step, flat, in float64.
 
     `state` has the optimiser's tensors by their names, zeros before the first step. `number` counts the updates from 1
     (steps left out because of overflow are not counted). `decays`: whether weight decay acts on the tensor.
@@ -28,19 +28,19 @@ class BeforeStep:
     decays: bool
 
 
-def _as_it_is(gradient: Vector) -> Vector:
+def _identity(gradient: Vector) -> Vector:
     return gradient
 
 
 @dataclass(frozen=True)
 class Terms:
-    """A sum of the formula: one term made of the gradient, the others by their names.
+    """A sum of the formula: one term depends on the gradient, the others have names.
 
     `gain` is the largest factor by which the first term enlarges an error of the gradient, measured by norms.
     """
 
     others: Mapping[str, Vector]
-    of_gradient: Callable[[Vector], Vector] = field(default=_as_it_is)
+    of_gradient: Callable[[Vector], Vector] = field(default=_identity)
     gain: float = 1.0
 
     def total(self, gradient: Vector) -> Vector:
@@ -50,10 +50,10 @@ class Terms:
 
 @dataclass(frozen=True)
 class UpdateRule(ABC):
-    """How an optimiser step changes weights; the fields of a rule are its hyper-parameters, named as their KEYs."""
+    """Update rule of an optimiser; the fields are its hyper-parameters, named as their KEYs."""
 
     optimiser: ClassVar[str]  # dotted name of the torch optimiser class that trains
-    roundings: ClassVar[int] = 2  # floating-point operations, in the type of the weights, that make a weight's move
+    roundings: ClassVar[int] = 2  # rounding operations, in the type of the weights, in the update of a weight
     decay: float
 
     @classmethod
@@ -64,16 +64,16 @@ class UpdateRule(ABC):
     @property
     @abstractmethod
     def state(self) -> tuple[str, ...]:
-        """Names of the tensors, as large as its parameter, that the torch optimiser keeps for each parameter."""
+        """Names of the state tensors, of the parameter's shape, that the torch optimiser keeps for each parameter."""
 
     @property
     def created_state(self) -> tuple[str, ...]:
-        """Those of `state` that have to exist, as zeros, before a first step that overflow may leave out."""
+        """The state tensors that must exist, as zeros, before a first step that overflow may skip."""
         return ()
 
     @abstractmethod
     def options(self) -> Mapping[str, Any]:
-        """Keyword arguments of the torch optimiser, apart from learning rate and weight decay."""
+        """Keyword arguments of the torch optimiser, except learning rate and weight decay."""
 
     @abstractmethod
     def sums(self, before: BeforeStep) -> Mapping[str, Terms]:
@@ -84,14 +84,14 @@ class UpdateRule(ABC):
 
     @abstractmethod
     def move(self, before: BeforeStep, sums: Mapping[str, Vector]) -> Vector:
-        """What the step subtracts from the weights, made of the values of `sums`."""
+        """The update subtracted from the weights, computed from `sums`."""
 
     def decays(self, dimensions: int) -> bool:
         """Whether weight decay acts on a parameter: on convolution and dense weights, not on batch norm or biases."""
         return dimensions > 1
 
     def state_element(self, parameter: int) -> int:
-        """Bytes of an element of a state tensor, for a parameter of so many bytes an element."""
+        """Bytes of a state element, for a parameter of `parameter` bytes an element."""
         return parameter
 
     def state_bytes(self, parameter: int) -> int:
@@ -99,5 +99,8 @@ class UpdateRule(ABC):
         return len(self.state) * self.state_element(parameter)
 
     def bytes_moved(self, parameter: int) -> int:
-        """Bytes per parameter that a step moves: weight and gradient read, weight written, state read and written."""
+        """Bytes of memory traffic per parameter in a step.
+
+        Weight, gradient and state read, weight and state written.
+        """
         return 3 * parameter + 2 * self.state_bytes(parameter)

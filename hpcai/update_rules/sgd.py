@@ -24,7 +24,7 @@ class Sgd(UpdateRule):
 
     @property
     def created_state(self) -> tuple[str, ...]:
-        """torch leaves the velocity undefined where the first step is left out; zero makes the same first step."""
+        """torch leaves the velocity undefined if the first step is skipped; zero gives the same first step."""
         return self.state
 
     def options(self) -> Mapping[str, Any]:

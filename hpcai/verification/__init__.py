@@ -1,1 +1,1 @@
-"""Verification of a stored result: it is made again from its input and raw measurements, and compared."""
+"""Verification of a stored result: recomputed from its input and raw measurements, and compared."""

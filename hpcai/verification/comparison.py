@@ -1,4 +1,4 @@
-"""Comparison of a stored JSON document with the one that follows from its raw measurements."""
+"""Comparison of a stored JSON document with the recomputed one."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ NOTHING = "nothing"
 
 
 def differences_of(stored: Any, made: Any, place: str = "") -> Iterator[str]:
-    """Each place where two JSON values differ, and how; numbers are equal whatever they are written as."""
+    """All paths where two JSON values differ, and how; numbers compare by value."""
     if isinstance(stored, dict) and isinstance(made, dict):
         for key in sorted({*stored, *made}):
             yield from differences_of(stored.get(key, NOTHING), made.get(key, NOTHING), f"{place}.{key}".lstrip("."))
@@ -25,7 +25,7 @@ def _short(value: Any) -> str:
 
 
 def first_difference(one: str, other: str) -> int:
-    """The number of the first line in which two texts differ, from 1."""
+    """Number, from 1, of the first line in which two texts differ."""
     pairs = zip(one.splitlines(), other.splitlines(), strict=False)
     same = next((index for index, (a, b) in enumerate(pairs) if a != b), None)
     return 1 + (min(len(one.splitlines()), len(other.splitlines())) if same is None else same)

@@ -1,6 +1,6 @@
-"""Makes a stored result again from its input and raw measurements, and names everything that comes out different.
+"""Verification of a result: recomputes it from its input and raw measurements, and lists all differences.
 
-Raw measurements must fulfil the claims of their workload as well (hpcai.results.claim).
+Raw measurements must also fulfil the claims of their workload (hpcai.results.claim).
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from hpcai.claims.machine_claims import broken_machine_claims, broken_run_claims
+from hpcai.claims.machine_claims import violated_machine_claims, violated_run_claims
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case
 from hpcai.record.entry import Entry
@@ -25,12 +25,12 @@ from hpcai.results.summary import sealed
 from hpcai.verification.comparison import differences_of, first_difference
 from hpcai.workloads import registry
 
-# What a hostile file can make of arithmetic, look-ups and formats.
+# Exceptions that a manipulated file can cause in arithmetic, look-ups and formats.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError, OSError)
 
 
 def differences(path: Path) -> list[str]:
-    """What in a result file, and in the files beside it, does not follow from the raw measurements.
+    """Differences of a result file, and of the files beside it, from what follows from the raw measurements.
 
     InputError if the file is not a result at all.
     """
@@ -42,18 +42,18 @@ def differences(path: Path) -> list[str]:
     try:
         made = rebuilt(stored)
         different = differences_of(document, plain(made))
-        return [*different, *contradictions(stored), *_beside(path.parent, made)]
+        return [*different, *contradictions(stored), *_file_differences(path.parent, made)]
     except UNFIT as error:
         return [f"the result cannot be made again: {type(error).__name__}: {error}"]
     except HpcaiError as error:
         return [f"the result cannot be made again: {error}"]
 
 
-def standing(path: Path) -> str:
-    """What the verification of a sound result says: what was compared, and the status of the result."""
+def sound_message(path: Path) -> str:
+    """The message after verification of a correct result: what was compared, and its status."""
     result = load(path)
     summary = summary_of(result)
-    kept = [name for test in result.tests for name in _kept(test)]
+    kept = [name for test in result.tests for name in _further_files(test)]
     beside = [name for name in (*files.texts(result), files.SERIES, *kept) if (path.parent / name).exists()]
     compared = f"with {' and '.join(beside)}" if beside else "nothing beside it to compare"
     if missing := [name for name in kept if name not in beside]:
@@ -62,14 +62,14 @@ def standing(path: Path) -> str:
     return f"every number follows from the raw measurements, {compared}; {summary.valid}, {tests}"
 
 
-def _kept(test: Entry) -> list[str]:
-    """Names of further files that a test leaves beside the result."""
+def _further_files(test: Entry) -> list[str]:
+    """Names of further files of a test in the result folder."""
     part = registry.optional_part(test.workload, "files")
     return list(part.names(test)) if part else []
 
 
 def rebuilt(stored: Result) -> Result:
-    """The result as it must be, given the stored input, environment and raw measurements."""
+    """The result recomputed from the stored input, environment and raw measurements."""
     cases = cases_of(stored)
     made = structs.replace(without_tests(stored), input=input_of(problem_of(stored.input)))
     for case, entry in zip(cases, _entries(stored, cases), strict=False):
@@ -79,7 +79,7 @@ def rebuilt(stored: Result) -> Result:
 
 
 def _entries(stored: Result, cases: list[Case]) -> Iterator[Entry]:
-    """The tests and tables that are stored, as their cases come; what no case asks for is left over and found out."""
+    """The stored tests and tables in the order of their cases; any that no case asks for are reported."""
     tests, tables = iter(stored.tests), iter(stored.tables)
     for case in cases:
         entry: Entry | None = next(tests if registry.workload(case.workload).digit else tables, None)
@@ -98,9 +98,9 @@ def cases_of(result: Result) -> list[Case]:
 
 
 def contradictions(result: Result) -> Iterator[str]:
-    """Claims that the result breaks; raw measurements of a test that FAILED may be anything."""
+    """Claims that the result violates; raw measurements of a FAILED test are not checked."""
     cases = cases_of(result)
-    if found := [*broken_machine_claims(result, cases), *broken_run_claims(result, cases)]:
+    if found := [*violated_machine_claims(result, cases), *violated_run_claims(result, cases)]:
         yield from found
         return
     for name, entries in (("tests", result.tests), ("tables", result.tables)):
@@ -109,8 +109,8 @@ def contradictions(result: Result) -> Iterator[str]:
                 yield f"{name}[{index}].raw does not fulfil: {claim}"
 
 
-def _beside(folder: Path, made: Result) -> Iterator[str]:
-    """Differences of the report, the tables and the series, where they lie beside the result."""
+def _file_differences(folder: Path, made: Result) -> Iterator[str]:
+    """Differences of report, tables and series, where they exist beside the result."""
     texts = files.texts(made)
     for name in files.names():
         path, expected = folder / name, texts.get(name, "")

@@ -1,4 +1,4 @@
-"""One all-reduce of the backend over all ranks of the group."""
+"""Flat all-reduce: one all-reduce of the backend over all ranks of the group."""
 
 from hpcai.formulas.roofline import moved_in_all_reduce
 from hpcai.gradients.reductions import REDUCTIONS
@@ -7,7 +7,7 @@ from hpcai.gradients.reductions.reduction import Future, Link, Reduction, Vector
 
 @REDUCTIONS.register("flat")
 class Flat(Reduction):
-    """Leaves the algorithm to the backend."""
+    """Uses the backend's all-reduce."""
 
     digit = 1
 

@@ -1,4 +1,4 @@
-"""The contract of an algorithm that sums gradients, and of the connection between the ranks that it uses."""
+"""Interface of an all-reduce algorithm, and of the link between the ranks that it uses."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol
@@ -8,18 +8,18 @@ Future = Any  # a torch.futures.Future
 
 
 class Link(Protocol):
-    """The ranks of a group, connected by the backend that trains."""
+    """The ranks of a group, connected by the backend of the training."""
 
     @property
     def ranks(self) -> int:
-        """How many ranks the group has."""
+        """Number of ranks of the group."""
 
     def all_reduce(self, vector: Vector) -> Future:
         """Start to sum a vector over all ranks in place; the future's value is a list of it alone."""
 
 
 class Reduction(ABC):
-    """Sums vectors over all ranks of a group; every rank gets the same bits."""
+    """All-reduce algorithm: sums vectors over all ranks of a group; every rank gets the same bits."""
 
     digit: ClassVar[int]  # in T/V
 
@@ -29,8 +29,8 @@ class Reduction(ABC):
 
     @abstractmethod
     def bytes_sent(self, nbytes: float, ranks: int) -> float:
-        """Bytes that each rank has to send, and to receive, to sum a vector of `nbytes` bytes."""
+        """Bytes that each rank sends, and receives, to sum a vector of `nbytes` bytes."""
 
     def buffer_bytes(self, nbytes: int, ranks: int) -> int:
-        """Bytes of memory, besides the vectors themselves, that summing `nbytes` bytes of gradients takes."""
+        """Bytes of additional memory for summing `nbytes` bytes of gradients."""
         return 0

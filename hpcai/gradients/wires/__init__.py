@@ -1,4 +1,4 @@
-"""Types in which gradients are sent and summed: the choices of WIRE, one module each."""
+"""Wire types of gradients: the choices of WIRE, one module each."""
 
 from hpcai.choices import Choices
 from hpcai.gradients.wires.wire import Wire

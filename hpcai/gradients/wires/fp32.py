@@ -1,4 +1,4 @@
-"""Gradients in fp32."""
+"""Wire type fp32."""
 
 from hpcai.gradients.reductions.reduction import Vector
 from hpcai.gradients.wires import WIRES
@@ -7,7 +7,7 @@ from hpcai.gradients.wires.wire import Wire
 
 @WIRES.register("fp32")
 class Fp32(Wire):
-    """Loses nothing of fp32 gradients; 16-bit ones are summed more exactly than in their own type."""
+    """Sends gradients in fp32: exact for fp32 gradients, and more exact than their own type for 16-bit ones."""
 
     nbytes = 4
     exact = 2**24

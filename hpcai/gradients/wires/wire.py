@@ -1,4 +1,4 @@
-"""The contract of a type on the wire."""
+"""Interface of a wire type."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -7,14 +7,14 @@ from hpcai.gradients.reductions.reduction import Future, Link, Reduction, Vector
 
 
 class Wire(ABC):
-    """Sends gradients in a type, whatever type they are computed in. One object for each training."""
+    """Wire type: converts gradients of any type for sending. One object for each training."""
 
-    nbytes: ClassVar[int]  # of a gradient element on the wire; a digit of T/V
-    exact: ClassVar[int]  # the type has all whole numbers up to this one
+    nbytes: ClassVar[int]  # bytes of a gradient element on the wire; a digit of T/V
+    exact: ClassVar[int]  # all integers up to this one are exact in the type
 
     @abstractmethod
     def encoded(self, gradients: Vector) -> Vector:
-        """The gradients in the type: the same memory where they have it already."""
+        """The gradients in the wire type; the same memory if they have it already."""
 
     def reduce(self, gradients: Vector, link: Link, reduction: Reduction, divisor: int) -> Future:
         """Start to replace gradients by their sum over the ranks / `divisor`; the future's value is the gradients.
@@ -26,7 +26,7 @@ class Wire(ABC):
         return reduction.sum(sent, link).then(lambda done: _decoded(gradients, done.value()[0]))
 
     def buffer_bytes(self, elements: int) -> int:
-        """Bytes of memory, besides the gradients themselves, that sending so many elements takes."""
+        """Bytes of additional memory for sending `elements` gradients."""
         return 0
 
 

@@ -9,7 +9,7 @@ from hpcai.detections import detection_tables
 from hpcai.train.detector_ensemble import Fused
 
 
-def write(found: Fused, frames: int, path: Path, about: detection_tables.About, comm: MPI.Comm) -> str:
+def write(found: Fused, frames: int, path: Path, about: detection_tables.Metadata, comm: MPI.Comm) -> str:
     """Write the detections of that many frames; their SHA-256 (hexadecimal), the same on every rank. Collective.
 
     The first rank has all of them, 2,700 bytes a frame.

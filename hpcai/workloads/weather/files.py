@@ -61,7 +61,7 @@ def differences(folder: Path, case: Case, test: WeatherRow) -> Iterator[str]:
     yield from (f"{path.name}: {reason}" for reason in reasons)
 
 
-def _formed(found: detections_file.Found, dataset: Dataset) -> Iterator[str]:
+def _formed(found: detections_file.DetectionTables, dataset: Dataset) -> Iterator[str]:
     """Rows that no detector of such a dataset has."""
     height, width = dataset.shape[1:]
     for frame, (rows, own) in enumerate(zip(found.detections, detections_file.used(found.detections), strict=True)):
@@ -87,7 +87,7 @@ def _falling(scores: NDArray[np.float32]) -> bool:
     return bool((np.diff(scores) <= 0).all() and ((scores >= 0) & (scores <= 1 + ROUNDING)).all())
 
 
-def _evaluated(found: detections_file.Found, raw: WeatherRaw) -> Iterator[str]:
+def _evaluated(found: detections_file.DetectionTables, raw: WeatherRaw) -> Iterator[str]:
     """The precision that the detections have with the true boxes."""
     frames, rows, together = range(len(found.detections)), detections_file.used(found.detections), raw.ensemble
     for overlap, classes in ((OVERLAP, together.precision), (LOOSE, together.loose_precision)):
@@ -103,7 +103,7 @@ def _same(one: float | None, other: float | None) -> bool:
     return one == other or one is not None and other is not None and isclose(one, other, abs_tol=ROUNDING)
 
 
-def _true_boxes(case: Case, found: detections_file.Found, about: detections_file.About) -> Iterator[str]:
+def _true_boxes(case: Case, found: detections_file.DetectionTables, about: detections_file.Metadata) -> Iterator[str]:
     """The true boxes of generated frames follow from the formula, and which frames and classes they are."""
     if case["DATASET"] != GENERATED:
         if about.classes != tuple(range(len(CLASSES))) or about.moments is not None:
@@ -118,8 +118,8 @@ def _true_boxes(case: Case, found: detections_file.Found, about: detections_file
 
 
 @lru_cache(maxsize=4)
-def _known(settings: tuple[tuple[str, Any], ...]) -> tuple[NDArray[Any], detections_file.About]:
+def _known(settings: tuple[tuple[str, Any], ...]) -> tuple[NDArray[Any], detections_file.Metadata]:
     data = catalog.open_weather_for(dict(settings))
     validation: Any = data.validation
     boxes = validation.boxes(np.arange(len(validation)))
-    return targets(boxes, data.classes).astype(np.int32), detections_file.About(data.classes, validation.moments)
+    return targets(boxes, data.classes).astype(np.int32), detections_file.Metadata(data.classes, validation.moments)

@@ -54,7 +54,7 @@ class Detection:
 
     def __init__(self, folder: Path, index: int) -> None:
         self._folder, self._index = folder, index
-        self._about = detection_tables.About(())
+        self._about = detection_tables.Metadata(())
 
     def open(self, case: Case, group: Group) -> Weather:
         """The data, the same on every rank."""
@@ -66,7 +66,7 @@ class Detection:
 
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
         """The training of this rank's model, ready to warm up."""
-        self._about = detection_tables.About(dataset.classes, getattr(dataset.validation, "moments", None))
+        self._about = detection_tables.Metadata(dataset.classes, getattr(dataset.validation, "moments", None))
         return model_training(case, group, device, dataset, graph)
 
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Detections, int] | None:
