@@ -52,11 +52,11 @@ def seconds(training: Any, module: Any, batch: Any, optimiser: Any, steps: int) 
 
 def measure(case: str, rounds: int) -> None:
     """Print the ratios of a case, and how much of the network auto has given to our kernels."""
-    from hpcai.result import choice
     from interleaved import CPU, WORLD, built
 
     from hpcai.machine import device as devices
     from hpcai.preflight.kernel_choice import choose
+    from hpcai.result import choice
     from hpcai.train.optimisers import build_optimiser
     from hpcai.train.providers import use_custom
 

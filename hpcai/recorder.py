@@ -16,7 +16,7 @@ from hpcai.report.banner import banner
 from hpcai.report.closing import closing, summary_of
 from hpcai.report.entries import block
 from hpcai.report.progress import ProgressLine
-from hpcai.results.assembly import broken_claims, broken_off, enter
+from hpcai.results.assembly import broken_off, enter, violated_claims
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
 
@@ -56,7 +56,7 @@ class Recorder:
             self.line.clear()
             if entry.verdict == "FAILED":
                 passed = structs.replace(entry, verdict="PASSED")
-                for claim in broken_claims(case, passed, self.result.environment):
+                for claim in violated_claims(case, passed, self.result.environment):
                     print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
             _print(block(self.result, entry))
             if clock.now() >= self._due:

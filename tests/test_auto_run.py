@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from alterations import verified
-from hpcai.result import choice
 from launch import mpirun
 from small_run import INPUT, WEATHER, Run, bench, rebuilt
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse
 from hpcai.preflight import case_checks
+from hpcai.result import choice
 from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: AUTO KERNELS NOT RUN")

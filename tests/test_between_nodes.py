@@ -1,7 +1,7 @@
 """Where the ranks of a model lie decides whether its gradients travel within or between nodes."""
 
 import pytest
-from examples.training import broken_claims, stored
+from examples.training import stored, violated_claims
 from mpi4py import MPI
 from msgspec.structs import replace
 
@@ -39,14 +39,14 @@ def test_models_with_ranks_on_several_nodes_are_counted() -> None:
 
 @pytest.mark.parametrize(("index", "models"), [(0, 1), (1, 2)])
 def test_a_number_that_cannot_be(index: int, models: int) -> None:
-    found = broken_claims(stored("ensemble")[index], changed("raw.models.between_nodes", models))
+    found = violated_claims(stored("ensemble")[index], changed("raw.models.between_nodes", models))
     assert "models.between_nodes: models of several ranks, at most all" in found
 
 
 def test_one_node_has_nothing_between() -> None:
     apart = changed("raw.models.between_nodes", 1)
     test = stored("ensemble")[1]
-    assert broken_claims(test, apart) == [ONE_NODE]
+    assert violated_claims(test, apart) == [ONE_NODE]
     wide = Subject(test.case, test.entry, replace(test.environment, nodes=2))
-    assert broken_claims(wide, apart, changed("telemetry.nodes", 2)) == []
+    assert violated_claims(wide, apart, changed("telemetry.nodes", 2)) == []
     assert ONE_NODE in {claim.text for claim in RANKS}

@@ -14,7 +14,7 @@ from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK
 from hpcai.inputfile import Case
 from hpcai.record.machine import Environment
 from hpcai.results.alterations import Alteration, appended, changed, removed, repeated
-from hpcai.results.claim import broken as broken_claims
+from hpcai.results.claim import violated as violated_claims
 from hpcai.results.measured import Before, Measured
 from hpcai.workloads.comm.checks import blocks, build, rows
 from hpcai.workloads.comm.claims import CLAIMS
@@ -32,7 +32,7 @@ def printed(case: Case, raw: CommRaw) -> tuple[str, tuple[CollectiveRow, ...]]:
 
 def broken(case: Case, raw: CommRaw, environment: Environment = NODE) -> list[str]:
     """The claims that a table with these measurements breaks."""
-    return list(broken_claims(CLAIMS, subject_of(case, raw, environment)))
+    return list(violated_claims(CLAIMS, subject_of(case, raw, environment)))
 
 
 def test_rows_are_laid_out_as_nccl_tests_lay_them_out() -> None:

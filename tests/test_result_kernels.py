@@ -13,7 +13,7 @@ from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, gemm
 from hpcai.opcount.products import Product, asked, of_layers, of_network, squares
 from hpcai.results.alterations import appended, changed, removed, repeated
-from hpcai.results.claim import broken as broken_claims
+from hpcai.results.claim import violated as violated_claims
 from hpcai.workloads.kernels.checks import rows, verdict
 from hpcai.workloads.kernels.claims import CLAIMS
 from hpcai.workloads.kernels.record import KernelCeilings, KernelsRaw, MissingKernel
@@ -126,7 +126,7 @@ def test_products_of_a_step_count_as_often_as_they_occur() -> None:
 
 def broken(raw: KernelsRaw, case: Case = CASE) -> list[str]:
     """The claims that a table with these measurements breaks."""
-    return list(broken_claims(CLAIMS, subject_of(case, raw)))
+    return list(violated_claims(CLAIMS, subject_of(case, raw)))
 
 
 def refused(raw: KernelsRaw, place: int, name: str, value: object) -> bool:

@@ -13,7 +13,7 @@ from hpcai.opcount.ceilings import PEAKS, ceilings
 from hpcai.report.roofline import notes
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Subject
-from hpcai.results.claim import broken as broken_claims
+from hpcai.results.claim import violated as violated_claims
 from hpcai.results.measured import Before, Measured
 from hpcai.results.roofline import under_roofline
 from hpcai.workloads.kernels.checks import build, rows, verdict
@@ -27,12 +27,12 @@ CASE = case_of("resnet8", "64", types=("fp32", "bf16"))
 
 def broken(raw: KernelsRaw) -> list[str]:
     """The claims that a table with these measurements breaks on a CPU."""
-    return list(broken_claims(CLAIMS, subject_of(CASE, raw)))
+    return list(violated_claims(CLAIMS, subject_of(CASE, raw)))
 
 
 def broken_on_gpus(raw: KernelsRaw) -> list[str]:
     """The claims that it breaks on GPUs."""
-    return list(broken_claims(CLAIMS, Subject(CASE, build(CASE, Measured(raw, ON_GPU), Before()), ON_GPUS)))
+    return list(violated_claims(CLAIMS, Subject(CASE, build(CASE, Measured(raw, ON_GPU), Before()), ON_GPUS)))
 
 
 def without(raw: KernelsRaw, kernel: str, dtype: str, *providers: str) -> KernelsRaw:

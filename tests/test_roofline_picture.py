@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hpcai.result import kernels
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from small_run import cases_of, golden
@@ -13,6 +12,7 @@ from test_result_roofline import computing, network, reduced
 from hpcai import result as results
 from hpcai.inputfile import Case
 from hpcai.report import plots, rooflines
+from hpcai.result import kernels
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from examples.training import broken_claims, subjects_of
+from examples.training import subjects_of, violated_claims
 from fault_runs import ELEMENTWISE, GRADIENT, LOST, RESIDUAL, CustomRun
 from fault_runs import VENDOR_LOSS as LOSS
 from launch import BENCH, ROOT, mpirun
@@ -102,7 +102,7 @@ def test_such_rows_are_verified_and_cannot_hide_the_file(run: CustomRun) -> None
     assert verify.differences(path) == []
     right, _ = subjects_of(result_of(run.result))
     hidden = changed("raw.site_kernels", None)
-    assert broken_claims(right, hidden) == ["site_kernels if, and only if, KERNELS names a file"]
+    assert violated_claims(right, hidden) == ["site_kernels if, and only if, KERNELS names a file"]
     run.result["tests"][0]["raw"]["site_kernels"] = None
     assert rebuilt(run.result)["tests"][0]["verdict"] == "FAILED"
 

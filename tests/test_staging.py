@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from examples.training import broken_claims, stored
+from examples.training import stored, violated_claims
 from job_folder import listing, prepared
 from launch import BENCH, ROOT, Finished, mpirun, run_job
 from msgspec.structs import replace
@@ -103,7 +103,7 @@ def wrong(stage: str, changes: Json) -> list[str]:
     staged = changed("raw.staging", copy), changed("raw.phases.staging", 0.5), changed("memory.data.data_bytes", 0)
     test = stored("ensemble")[1]
     wide = Subject(test.case, test.entry, replace(test.environment, nodes=2))
-    return broken_claims(wide, *staged, changed("telemetry.nodes", 2), STAGE=stage)
+    return violated_claims(wide, *staged, changed("telemetry.nodes", 2), STAGE=stage)
 
 
 def test_measurements_that_cannot_be_are_found() -> None:

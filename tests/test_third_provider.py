@@ -75,7 +75,7 @@ def test_a_wrong_one_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict(found) == "FAILED"
 
 
-def broken_claims(raw: KernelsRaw) -> list[str]:
+def violated_claims(raw: KernelsRaw) -> list[str]:
     return list(broken(CLAIMS, Subject(SMALL, build(SMALL, Measured(raw, MEMORY), Before()), ENVIRONMENT)))
 
 
@@ -83,6 +83,6 @@ def test_its_rows_are_held_against_the_input() -> None:
     raw = raw_of(SMALL)
     vendors = [row for row in raw.rows if (row.kernel, row.provider) == ("gemm", VENDOR)]
     theirs = [replace(row, provider=PLAIN) for row in vendors]
-    assert broken_claims(raw) == broken_claims(replace(raw, rows=(*raw.rows, *theirs))) == []
-    assert broken_claims(replace(raw, rows=(*raw.rows, *theirs[1:])))
-    assert broken_claims(replace(raw, rows=(*raw.rows, *theirs, theirs[0])))
+    assert violated_claims(raw) == violated_claims(replace(raw, rows=(*raw.rows, *theirs))) == []
+    assert violated_claims(replace(raw, rows=(*raw.rows, *theirs[1:])))
+    assert violated_claims(replace(raw, rows=(*raw.rows, *theirs, theirs[0])))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from examples.ensemble import EXAMPLES
-from examples.training import broken_claims, stored
+from examples.training import stored, violated_claims
 from idx_files import write_set
 from msgspec import convert, structs
 from packed_set import packed_set
@@ -79,7 +79,7 @@ def shaped(*shape: int) -> Alteration:
     ],
 )
 def test_invented_properties_of_the_shipped_data_are_caught(forge: Alteration) -> None:
-    found = broken_claims(stored("ensemble")[0], forge)
+    found = violated_claims(stored("ensemble")[0], forge)
     assert any(claim.startswith(("dataset", "target")) for claim in found)
     result = golden()
     forge(result["tests"][0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from alterations import verified
-from examples.training import broken_claims, stored, subjects_of
+from examples.training import stored, subjects_of, violated_claims
 from msgspec.structs import replace
 from small_run import bench, golden, rebuilt
 
@@ -84,12 +84,12 @@ def test_a_machine_with_gpus_whose_tests_computed_on_cpus_fails_them() -> None:
     assert [test["verdict"] for test in made["tests"]] == ["FAILED", "FAILED"]
     environment = replace(stored("ensemble")[0].environment, accelerators=2, device="NVIDIA H200")
     test = stored("ensemble")[0]
-    found = broken_claims(Subject(test.case, test.entry, environment))
+    found = violated_claims(Subject(test.case, test.entry, environment))
     assert found == ["memory: accelerated if, and only if, the run has GPUs"]
 
 
 def test_nccl_needs_gpus() -> None:
-    assert "backend: nccl with GPUs only" in broken_claims(stored("ensemble")[1], changed("raw.backend", "nccl"))
+    assert "backend: nccl with GPUs only" in violated_claims(stored("ensemble")[1], changed("raw.backend", "nccl"))
 
 
 def test_an_emulated_precision_cannot_be_called_native() -> None:
@@ -99,7 +99,7 @@ def test_an_emulated_precision_cannot_be_called_native() -> None:
     assert verify.differences(run.folder / "result.json") == []
     (test,) = subjects_of(result_of(run.result))
     converted = test.entry.raw.preparation.probe.converted
-    found = broken_claims(test, changed("raw.preparation.probe.converted", not converted))
+    found = violated_claims(test, changed("raw.preparation.probe.converted", not converted))
     assert found == ["probe: converted where the ranks convert"]
     run.result["tests"][0]["raw"]["preparation"]["probe"]["converted"] = not converted
     assert rebuilt(run.result)["tests"][0]["verdict"] == "FAILED"

@@ -14,7 +14,7 @@ from hpcai.errors import HpcaiError
 from hpcai.record.loading import load
 from hpcai.record.schema import schema
 from hpcai.report import files
-from hpcai.results.assembly import broken_claims
+from hpcai.results.assembly import violated_claims
 from hpcai.verification import verify
 
 Json = dict[str, Any]
@@ -148,7 +148,7 @@ def test_a_contradiction_is_named(tmp_path: Path) -> None:
     assert rebuilt(result)["tables"][0]["verdict"] == "FAILED"
     made = result_with_tables()
     for case, table in zip(verify.cases_of(made), made.tables, strict=False):
-        assert broken_claims(case, table, made.environment) == []
+        assert violated_claims(case, table, made.environment) == []
 
 
 @pytest.mark.parametrize("name", ["kernels.csv", "collectives.csv", "report.txt"])

@@ -9,7 +9,7 @@ from hpcai.machine.signals import ASKING
 from hpcai.record.entry import Entry
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.result import Result
-from hpcai.results.claim import Subject, broken
+from hpcai.results.claim import Subject, violated
 from hpcai.workloads import registry
 
 CPU = "cpu"
@@ -69,7 +69,7 @@ def violated_run_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
         yield "broken_off: by a signal to a rank, or TIMELIMIT"
     elif stopped.raw is not None:
         claims = registry.part(case.workload, "claims").STOPPED_CLAIMS
-        found = broken(claims, Subject(case, stopped.raw, result.environment))
+        found = violated(claims, Subject(case, stopped.raw, result.environment))
         yield from (f"broken_off: {claim}" for claim in found)
 
 

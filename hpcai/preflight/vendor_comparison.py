@@ -24,7 +24,7 @@ from hpcai.machine import memory
 from hpcai.models.module import Layers
 from hpcai.networks.graph import Graph
 from hpcai.record.preflight import COMPARED_STEPS, ComparedLayer, ComparedLosses, EvaluatedLoss, VendorComparison
-from hpcai.results.vendor_comparison import finite, furthest, gradient_share, pixels, statistics_share
+from hpcai.results.vendor_comparison import finite, gradient_share, largest_difference, pixels, statistics_share
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.train.providers import use_vendor
@@ -157,8 +157,8 @@ def _compared_losses(
     custom: list[float], vendor: list[float], altered: list[list[float]], comm: MPI.Comm, kind: type[Compared]
 ) -> Compared:
     """Losses of the rank that differs most, and the largest change by rounding on any rank."""
-    _, worst = comm.allreduce((furthest(custom, vendor), comm.rank), MPI.MAX)
-    rounding = comm.allreduce(max(furthest(each, vendor) for each in altered), MPI.MAX)
+    _, worst = comm.allreduce((largest_difference(custom, vendor), comm.rank), MPI.MAX)
+    rounding = comm.allreduce(max(largest_difference(each, vendor) for each in altered), MPI.MAX)
     return kind(custom=tuple(comm.bcast(custom, worst)), vendor=tuple(comm.bcast(vendor, worst)), rounding=rounding)
 
 

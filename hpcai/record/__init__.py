@@ -1,1 +1,1 @@
-"""What a result is made of: one typed record a subject, each field declared once with its type, bounds and sentence."""
+"""Typed records of a result, by subject; each field is declared once with type, bounds and description."""

@@ -1,4 +1,4 @@
-"""What every test of a run is in a result: its case, what was measured, and its verdict; rows of HPL have more."""
+"""Records of a test in a result: case, measurements, verdict; with more fields for HPL's rows."""
 
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ ROW_TYPE = f"^W[RC][0-9]{{2}}[A-Z][0-9][A-Z][0-9]{END}"
 
 
 class Check(Record, kw_only=True):
-    """One check of a test: what was measured, held against its limit."""
+    """One check of a test: value, limit and verdict."""
 
     name: Annotated[str, about("printed name")]
     value: Annotated[float | None, about("measured value; null where nothing can be checked")]
@@ -30,7 +30,7 @@ class Operations(Record, kw_only=True):
 
 
 class Entry(Record, kw_only=True):
-    """A test that has ended: `workload` is the section's name, `raw` what its workload measured."""
+    """A complete test: `workload` is the section's name, `raw` its workload's measurements."""
 
     index: Annotated[Positive, about("number of the test, from 1, in the order of the input", csv=True)]
     workload: Annotated[Name, about("section of the input", csv=True)]
@@ -65,4 +65,4 @@ class Row(Entry, kw_only=True):
 
 
 class Table(Entry, kw_only=True):
-    """A test that makes a table and no row; its rows stand in a list of the result."""
+    """A test with a table instead of a row; its rows are a list of the result."""

@@ -1,4 +1,4 @@
-"""Reads result.json strictly: nothing twice, nothing unknown, each number of its type, each test by its workload.
+"""Strict reading of result.json: no duplicate or unknown keys, exact types, tests by their workload's records.
 
 msgspec refuses what the records do not allow; what it accepts and JSON leaves open (a key that stands twice, NaN) is
 refused while the text is read.
@@ -36,7 +36,7 @@ def read(path: Path) -> Json:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Json:
-    """An object whose keys are all different: of two that are alike, readers may take one or the other."""
+    """An object without duplicate keys: readers differ on which of two values they take."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("an object has a key twice")
@@ -48,7 +48,7 @@ def _refused(constant: str) -> None:
 
 
 def load(path: Path) -> Result:
-    """The result in a file; InputError, naming the first place that is not as the records declare it."""
+    """The result in a file; InputError names the first place that violates the records."""
     return result_of(read(path))
 
 
@@ -71,7 +71,7 @@ def _entries(found: Any, place: str) -> tuple[Any, ...]:
 
 
 def entry_of(document: Any, place: str = "") -> Entry:
-    """The entry of a test as its workload declares it; InputError where it is not."""
+    """The entry of a test as its workload declares it; InputError for any other document."""
     section = document.get("workload") if isinstance(document, dict) else None
     entry: Entry = _converted(document, _kind(section, "ENTRY", place), place)
     return entry
@@ -89,12 +89,12 @@ def _kind(section: Any, name: str, place: str) -> type[Record]:
 def _converted(value: Any, kind: Any, place: str) -> Any:
     try:
         return convert(value, kind)
-    except (ValidationError, UnicodeError, OverflowError) as error:  # msgspec lets text pass on that UTF-8 cannot hold
+    except (ValidationError, UnicodeError, OverflowError) as error:  # msgspec accepts text that UTF-8 cannot encode
         raise InputError(_message(str(error), place)) from None
 
 
 def _message(text: str, place: str) -> str:
-    """What msgspec says, with the place in front: tests[0].raw.work.steps: Expected `int`, got `str`."""
+    """msgspec's message, with the path in front: tests[0].raw.work.steps: Expected `int`, got `str`."""
     what, _, where = text.partition(" - at `$")
     where = where.rstrip("`")
     return f"{_joined([place, where]) or 'the result'}: {what}"

@@ -1,4 +1,4 @@
-"""A record as plain JSON values, its canonical text, and the digest that finds slips."""
+"""Records as plain JSON values: canonical text and digest."""
 
 import hashlib
 import json
@@ -13,13 +13,13 @@ R = TypeVar("R", bound=Record)
 
 
 def plain(record: Record) -> Json:
-    """The record as JSON has it: objects, lists, numbers, texts. ValueError where a number is not finite."""
+    """The record as JSON values. ValueError for a number that is not finite."""
     found: Json = json.loads(json.dumps(to_builtins(record), allow_nan=False))
     return found
 
 
 def checked(record: R) -> R:
-    """The record as it is read again from JSON: every value of its declared type and within its bounds.
+    """The record, validated by a round trip through JSON. ValidationError if a value violates its declaration.
 
     ValidationError where a value is not as it is declared: the program contradicts its own records.
     """
@@ -27,7 +27,7 @@ def checked(record: R) -> R:
 
 
 def text(record: Record) -> str:
-    """The record as it is written into a file. ValueError where a number is not finite."""
+    """The record as text of a file. ValueError for a number that is not finite."""
     return json.dumps(to_builtins(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

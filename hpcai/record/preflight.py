@@ -1,4 +1,4 @@
-"""Records of what is checked and chosen before the clock starts."""
+"""Records of the preflight checks and choices."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ Direction = Literal["forward", "input_gradient", "weight_gradient"]
 
 
 class Worst(Record, kw_only=True):
-    """The worst value of a check over all ranks, and where it was found."""
+    """The largest value of a check over all ranks, and its location."""
 
     value: Annotated[NonNegative, about("largest value over all ranks")]
     where: Annotated[str, about("where it occurred")]
@@ -28,7 +28,7 @@ class WrongElements(Record, kw_only=True):
 
 
 class Residuals(Record, kw_only=True):
-    """Residuals of the products that the provider computes at the layer shapes of the network."""
+    """Residuals of the provider's products at the layer shapes of the network."""
 
     scaled: Annotated[Worst, about("HPL's scaled residual")]
     elementwise: Annotated[Worst, about("the element-wise residual")]

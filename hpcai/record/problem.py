@@ -1,4 +1,4 @@
-"""Records of the input as it was read: text, digest, and every KEY with its values; and the way back."""
+"""Records of the input: text, digest, and every KEY with its values."""
 
 from typing import Annotated
 
@@ -64,5 +64,5 @@ def input_of(problem: Problem) -> Input:
 
 
 def problem_of(record: Input) -> Problem:
-    """The problem of a record, read anew from its text and overrides; InputError if there is none."""
+    """The problem of a record, parsed from its text and overrides; InputError if it is illegal."""
     return parse(record.text, list(record.overrides), name=record.name)

@@ -31,11 +31,11 @@ class Record(Struct, metaclass=RecordMeta):
 def about(
     description: str, *, unit: str = "", label: str = "", scale: float = 1.0, absent: str = "n/a", csv: bool = False
 ) -> Meta:
-    """What a field says of itself, beside its type.
+    """Metadata of a field, besides its type.
 
     description: its sentence in docs/METRICS.md. unit: of the stored value, SI without prefix. label: of its printed
-    line, which shows value / scale, or `absent` where the value is None (empty: no line then). A field without a
-    label is not printed by itself. csv: whether it is a column of result.csv.
+    line, which shows value / scale, or `absent` where the value is None (empty: no line then). A field without a label
+    is not printed by itself. csv: whether it is a column of result.csv.
     """
     extra = {"unit": unit, "label": label, "scale": scale, "absent": absent, "csv": csv}
     return Meta(description=description, extra=extra)
@@ -46,7 +46,7 @@ Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
 PositiveSeconds = Annotated[float, Meta(gt=0)]
 NonNegative = Annotated[float, Meta(ge=0)]
-END = r"(?!\n)$"  # of a pattern: in Python `$` alone lets a newline follow
+END = r"(?!\n)$"  # of a pattern: Python's `$` also matches before a final newline
 Name = Annotated[str, Meta(pattern=f"^.+{END}")]  # one line
 Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 DAY, TIME = "(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
@@ -58,7 +58,7 @@ Backend = Literal["none", "gloo", "nccl"]
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a record as it was declared; `record`: the record that it holds, or several of which it holds.
+    """A declared field of a record; `record` is the nested record's class, None for other types.
 
     None where it holds something else. several: whether it is a list, or has names of its own.
     """
@@ -76,9 +76,9 @@ class Field:
 
 @cache
 def fields(kind: type[Record]) -> tuple[Field, ...]:
-    """The fields of a record, in the order in which they are declared.
+    """The fields of a record, in order of declaration.
 
-    A field that a record declares again, with another type, says of itself what it did before, unless it says it anew.
+    A field declared again with another type keeps its metadata, unless it gives new ones.
     """
     hints = get_type_hints(kind, include_extras=True)
     parent = next((base for base in kind.__mro__[1:] if issubclass(base, Record) and base is not Record), None)

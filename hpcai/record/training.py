@@ -20,7 +20,7 @@ from hpcai.record.training_scores import TrainingScores
 
 
 class Preparation(Record, kw_only=True):
-    """What is fixed and tried before the clock starts."""
+    """Settings and measurements before the clock starts."""
 
     steps_per_epoch: Annotated[Count, about("optimiser steps of an epoch, first model")]
     sharding: Annotated[str, about("how an epoch's samples are divided among the ranks of a group")]
@@ -35,7 +35,7 @@ class Preparation(Record, kw_only=True):
 
 
 class Work(Record, kw_only=True):
-    """What all models did, summed over the ranks."""
+    """Work of all models, summed over the ranks."""
 
     samples: Annotated[Count, about("training samples of steps that changed the weights")]
     skipped_steps: Annotated[Count, about("steps skipped because a gradient overflowed, all models")]
@@ -50,7 +50,7 @@ class Work(Record, kw_only=True):
 
 
 class Models(Record, kw_only=True):
-    """Extremes and sums over the models."""
+    """Minima, maxima and sums over the models."""
 
     steps_min: Annotated[Count, about("fewest steps of a model")]
     steps_max: Annotated[Count, about("most steps of a model")]
@@ -75,7 +75,7 @@ class Members(Record, Generic[Value], kw_only=True):
 
 
 class Replay(Record, kw_only=True):
-    """Steps that were repeated in float64 from their formula, and sums over the bits of the weights."""
+    """Replayed steps compared with their float64 formula, and weights changed outside of steps."""
 
     steps: Annotated[Count, about("steps replayed")]
     wrong_epochs: Annotated[Count, about("epochs whose samples are not those that seed, model and epoch give")]
@@ -88,7 +88,7 @@ ExecutedBy = Literal["layer by layer", "torch.compile", "CUDA graphs"]
 
 
 class Execution(Record, kw_only=True):
-    """How the network was executed."""
+    """Execution of the network."""
 
     by: Annotated[ExecutedBy, about("how the layers were executed")]
     graphs: Annotated[Count, about("graphs compiled or captured before the clock")]
@@ -168,7 +168,7 @@ class TrainingRow(Row, kw_only=True):
 
 
 class StoppedTraining(Record, kw_only=True):
-    """What was measured of a test before the run was broken off."""
+    """Measurements of a test before the run was broken off."""
 
     where: Annotated[Literal["preparation", "training", "ensemble"], about("the stage in which it stopped")]
     dataset: Annotated[Dataset, about("the data")]

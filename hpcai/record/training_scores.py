@@ -8,7 +8,7 @@ from hpcai.record.roofline import GradientBandwidth, Roofline
 
 
 class TrainingShares(Record, kw_only=True):
-    """What the mean rank did in the slowest rank's training time; the shares add up to 1."""
+    """Shares of the mean rank's activities in the slowest rank's training time; they add up to 1."""
 
     compute: Annotated[float, about("mean busy time / Time", label="share of training, compute")]
     exposed_communication: Annotated[
@@ -34,7 +34,7 @@ class OperatorShares(Record, kw_only=True):
 
 
 class CustomShare(Record, kw_only=True):
-    """How much of the network the custom kernels compute, where KERNELS is auto."""
+    """Shares of the network computed by custom kernels, if KERNELS is auto."""
 
     directions: Annotated[
         float,

@@ -14,8 +14,8 @@ from hpcai.networks.morphism import KernelSize, Morphism, MorphismKind
 from hpcai.record.record import Count, Positive, Record, Seconds, about
 
 MOST_MORPHISMS = 10_000
-Completed = Literal["planned", "patience"]  # the weights are kept: the trial can be a parent
-Failed = Literal["diverged", "memory", "lost"]  # the trial has no value
+Completed = Literal["planned", "patience"]  # ends after which the weights are kept: the trial can be a parent
+Failed = Literal["diverged", "memory", "lost"]  # ends after which the trial has no value
 End = Literal[Completed, "time", Failed]
 Operation = Literal["initial", MorphismKind]
 COMPLETED: tuple[str, ...] = get_args(Completed)

@@ -1,1 +1,1 @@
-"""How a result is told: the printed report, the files, and their verification."""
+"""Printing of results: report, files, plots."""

@@ -1,4 +1,4 @@
-"""The printed report above the first row: version, input, explanation of the columns, machine and rank map."""
+"""The head of the report, above the first row: version, input, explanation of the columns, machine and rank map."""
 
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
@@ -61,7 +61,7 @@ def banner(result: Result) -> str:
 
 
 def _explanation() -> Iterator[str]:
-    """What the columns of a row mean, and what they mean of single workloads."""
+    """Explanation of the columns of a row, in general and for each workload."""
     rows = [each for each in registry.workloads() if each.digit]
     reductions = {REDUCTIONS[choice].digit: choice for choice in keys_by_name()["ALLREDUCE"].choices}
     yield HEAD
@@ -77,7 +77,7 @@ def _explanation() -> Iterator[str]:
 
 
 def _tables(sections: Collection[str]) -> list[str]:
-    """What the tables of the input's sections show."""
+    """Explanation of the tables of the input's sections."""
     tables = [each for each in registry.workloads() if each.digit == 0 and each.name in sections]
     lines = [f"{table.name:<7}: {table.section.help}" for table in tables]
     return [NO_ROWS, *lines] if lines else []

@@ -1,4 +1,4 @@
-"""The printed report below the last row: repetitions, HPL's counts, the summary section and the status."""
+"""The end of the report, below the last row: repetitions, HPL's counts, summary section and status."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ END = "End of Tests."
 
 
 def closing(result: Result) -> str:
-    """Everything below the last row; only a run in which every test ended gets its last line."""
+    """The text below the last row; only a complete run gets the line `End of Tests.`."""
     summary = summary_of(result)
     lines = [
         LINE,
@@ -40,7 +40,7 @@ def summary_of(result: Result) -> Summary:
 
 
 def _broken_off(result: Result, summary: Summary) -> Iterator[str]:
-    """The end of a run whose tests did not all end; no line of it looks like a row."""
+    """The end of an incomplete run; no line of it looks like a row."""
     test = result.broken_off
     if test and test.tv is None:
         yield f"Test {test.index} has no table, for the run ended first; [{test.workload}] is not checked"

@@ -1,4 +1,4 @@
-"""What is printed of each test that has ended, and the lines of its CSV files."""
+"""Printed block of each test, and the lines of its CSV files."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")  # c
 
 
 def block(result: Result, entry: Entry) -> str:
-    """What is printed of a test: a row of HPL with its lines, or a table."""
+    """Printed block of a test: HPL's row with its lines, or a table."""
     lines = registry.part(entry.workload, "lines")
     if not isinstance(entry, Table):
         return str(lines.block(entry))
@@ -28,12 +28,12 @@ def block(result: Result, entry: Entry) -> str:
 
 
 def blocks(result: Result) -> str:
-    """All tests, in the order in which they ended."""
+    """Printed blocks of all tests, in the order in which they ended."""
     return "".join(block(result, entry) for entry in ended(result))
 
 
 def result_csv(tests: Sequence[Row]) -> str:
-    """A line per test: fields that are declared as columns, and some settings; what a test lacks is empty."""
+    """One line per test: the fields declared as columns, and some settings; missing values are empty."""
     columns = list(dict.fromkeys(name for test in tests for name in _cells(test)))
     return comma_separated(columns, map(_cells, tests)) if tests else ""
 
@@ -48,12 +48,12 @@ def _columns(record: Record) -> Iterator[tuple[str, Any]]:
 
 
 def rows_csv(rows: Sequence[Record]) -> str:
-    """A line per row of a table, its fields by name; empty where there is none."""
+    """One line per row of a table, its fields by name; empty without a table."""
     return comma_separated(list(structs.asdict(rows[0])), map(structs.asdict, rows)) if rows else ""
 
 
 def comma_separated(columns: Sequence[str], lines: Iterable[dict[str, Any]]) -> str:
-    """Lines of cells by column; a missing cell is empty."""
+    """Lines of comma-separated cells by column; a missing cell is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")
     writer.writeheader()

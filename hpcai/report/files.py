@@ -1,4 +1,4 @@
-"""The files of a run: report.txt, result.json, tables and series in a folder of their own, each replaced atomically."""
+"""The files of a result folder: report.txt, result.json, tables and series, each replaced atomically."""
 
 import os
 from contextlib import suppress
@@ -39,7 +39,7 @@ def report(result: Result) -> str:
 
 
 def texts(result: Result) -> dict[str, str]:
-    """The contents by name of the files beside result.json; one that has nothing to say is left out."""
+    """Contents by name of the files beside result.json; empty files are left out."""
     found = {"report.txt": report(result), "result.csv": result_csv(result.tests)}
     for workload in registry.workloads():
         if workload.rows:
@@ -51,14 +51,14 @@ def texts(result: Result) -> dict[str, str]:
 
 
 def names() -> list[str]:
-    """The names of all text files that can lie beside a result."""
+    """Names of all text files that can lie beside a result."""
     found = ["report.txt", "result.csv", *(f"{each.rows}.csv" for each in registry.workloads() if each.rows)]
     parts = (registry.optional_part(workload.name, "files") for workload in registry.workloads())
     return [*found, *(name for part in parts if part for name in part.TEXTS)]
 
 
 def contents(result: Result) -> dict[str, bytes]:
-    """The contents by name of all files, result.json last."""
+    """Contents by name of all files, result.json last."""
     found = {name: text.encode() for name, text in texts(result).items()} | {SERIES: series.contents(result)}
     return {name: data for name, data in found.items() if data} | {"result.json": text_of(result).encode()}
 

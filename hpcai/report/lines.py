@@ -1,4 +1,4 @@
-"""Printed lines of a record: one for each field that has a label, in the order in which the fields are declared."""
+"""Printed lines of a record: one for each field with a label, in order of declaration."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from hpcai.report.text import score
 
 
 def labelled(record: Record) -> Iterator[str]:
-    """A line for each labelled field, records within it included; a field without a label is not printed.
+    """Printed lines of the labelled fields, including those of nested records.
 
     Nor is one without a value that has no words for its absence.
     """
@@ -20,5 +20,5 @@ def labelled(record: Record) -> Iterator[str]:
 
 
 def line(field: Field, value: float | None) -> str:
-    """One printed line: label and value / scale, or why there is no value."""
+    """One printed line: label and value / scale, or the reason for a missing value."""
     return score(field.label, None if value is None else value / field.scale, field.absent)

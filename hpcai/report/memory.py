@@ -8,13 +8,13 @@ from hpcai.report.text import score
 
 
 def lines(used: Memory) -> Iterator[str]:
-    """What the rank that used most has used."""
+    """Memory of the rank that used most."""
     yield from labelled(used)
     if used.accelerated:
         yield score("peak memory of a rank's GPU, MiB", used.device_peak_bytes / MIB)
 
 
 def notes(used: Memory) -> Iterator[str]:
-    """Where the peak is not the test's own."""
+    """Note on a peak that includes earlier tests."""
     if used.whole_run:
         yield "Memory  : the peak is that of the run so far: this system cannot reset it"

@@ -1,4 +1,4 @@
-"""What `--plan` prints: each test of an input, the memory it needs per rank and by what, and the time it will take.
+"""The output of `--plan`: memory per rank by purpose, and time, of each test of an input.
 
 Its lines are no results, and no parser of results takes them for some: between the integers and the decimals stands a
 word, and T/V is left out.
@@ -30,7 +30,7 @@ def text(name: str, planned: Plan) -> str:
 
 
 def fits(planned: Plan) -> bool:
-    """Whether every test of the plan has the memory it needs."""
+    """Whether every test of the plan fits into memory."""
     return not any(test.lack for test in planned.tests)
 
 
@@ -70,14 +70,14 @@ def _row(index: int, test: PlannedTest, ranks: int) -> str:
 
 
 def _trained(case: Case) -> tuple[str, str, str]:
-    """Network, precision and whose kernels; of tests that train nothing only what they measure."""
+    """Network, precision and provider; of tests that do not train only the section."""
     if "NETWORK" not in case.settings:
         return f"[{case.workload}]", NONE, NONE
     return case["NETWORK"], case["PRECISION"], case["KERNELS"].partition(":")[0]
 
 
 def _by_purpose(tests: Sequence[PlannedTest], baseline: int) -> Iterator[str]:
-    """Once for each way that memory is divided, with the tests it is for."""
+    """Memory by purpose, once for all tests with the same memory."""
     alike: dict[tuple[tuple[str, int], ...], list[int]] = {}
     for index, test in enumerate(tests, start=1):
         alike.setdefault(tuple(test.memory.items()), []).append(index)

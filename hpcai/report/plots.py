@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Run = tuple[str, Result]  # the name of a result in the plots, and the result
 Shown = tuple[str, Row]  # the name of a result in the plots, and one of its tests
 
-WIDE = 8  # ratio of numbers from which on an axis is logarithmic
+WIDE = 8  # ratio of the largest to the smallest number from which an axis is logarithmic
 PART_OF_TRAINING = ("data_wait", "exposed_communication")
 
 
@@ -52,7 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def draw(results: Sequence[Result], folder: Path) -> list[Path]:
-    """Draw all pictures of these results into a folder; their paths. InputError without matplotlib, tests or place."""
+    """Draw all plots of these results into a folder; returns their paths.
+
+    InputError without matplotlib, tests or folder.
+    """
     runs = _named(results)
     tests = [(name if len(runs) > 1 else "", test) for name, result in runs for test in result.tests]
     roofs = rooflines.drawable([(name if len(runs) > 1 else "", result) for name, result in runs])
@@ -62,12 +65,12 @@ def draw(results: Sequence[Result], folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         made = [
-            _picture(folder / name, f"{title}\n{told}", shown, plot)
-            for name, title, plot, shows in _pictures()
+            _save(folder / name, f"{title}\n{told}", shown, plot)
+            for name, title, plot, shows in _plots()
             if (shown := [each for each in tests if shows(each[1])])
         ]
         if roofs:
-            made.append(_picture(folder / ROOFLINE, f"Roofline of a rank\n{told}", roofs, rooflines.plot))
+            made.append(_save(folder / ROOFLINE, f"Roofline of a rank\n{told}", roofs, rooflines.plot))
         return made
     except ImportError as error:
         raise InputError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
@@ -81,7 +84,7 @@ def _run(result: Result) -> str:
 
 
 def _named(results: Sequence[Result]) -> list[Run]:
-    """Results by a letter, or by two where there are many: A, B, ... Z, AA, ..."""
+    """Results named by letters: A, B, ... Z, AA, ..."""
     letters = ascii_uppercase
     names = [*letters, *(first + second for first in letters for second in letters)]
     if len(results) > len(names):
@@ -89,7 +92,7 @@ def _named(results: Sequence[Result]) -> list[Run]:
     return [*zip(names, results, strict=False)]
 
 
-def _picture(path: Path, title: str, what: Sequence[Any], plot: Callable[["Axes", Sequence[Any]], None]) -> Path:
+def _save(path: Path, title: str, what: Sequence[Any], plot: Callable[["Axes", Sequence[Any]], None]) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -119,7 +122,7 @@ def _task(test: Row) -> str:
 
 
 def _learning(axes: "Axes", tests: Sequence[Shown]) -> None:
-    """Quality of the first model over training and validation time; the target as a line."""
+    """Learning curves: quality of the first model over training and validation time; the target as a line."""
     for shown in tests:
         raw = shown[1].raw
         qualities = [entry.quality(raw.dataset.validation_samples) for entry in raw.curve]
@@ -133,19 +136,22 @@ def _learning(axes: "Axes", tests: Sequence[Shown]) -> None:
 
 
 def _kinds(tests: Sequence[Shown]) -> str:
-    """What the qualities of tests are called."""
+    """Names of the tests' qualities."""
     return " or ".join(sorted({registry.quality_of(test.workload).name for _, test in tests}, reverse=True))
 
 
 def _range(tests: Sequence[Shown]) -> tuple[float, float | None]:
-    """The range of all qualities; a quality without a bound has none above."""
+    """Range of all qualities; open above for a quality without upper limit."""
     found = [registry.quality_of(test.workload) for _, test in tests]
     highest = max(quality.highest for quality in found)
     return min(quality.lowest for quality in found), highest if isfinite(highest) else None
 
 
 def _scaling(axes: "Axes", tests: Sequence[Shown]) -> None:
-    """GFLOP/s over ranks, in one colour what differs in the grid alone; ideal scaling from its first test dashed."""
+    """Scaling: GFLOP/s over ranks; one colour for tests that differ in the grid only.
+
+    Dashed lines for ideal scaling.
+    """
     families: dict[str, list[Shown]] = {}
     for shown in tests:
         grid = ("GROUPS", "DEGREE", "MAPPING", "SEED")
@@ -169,7 +175,7 @@ def _scaling(axes: "Axes", tests: Sequence[Shown]) -> None:
 
 
 def _fit(scale: Callable[..., Any], axis: Any, values: Sequence[float], limit: Callable[..., Any]) -> None:
-    """An axis from 0, or a logarithmic one where numbers lie so far apart that the small ones would not be seen."""
+    """Linear axis from 0, or a logarithmic one if the values span a large ratio."""
     if max(values) > WIDE * min(values) > 0:
         scale("log", base=2)
         axis.set_major_formatter("{x:g}")
@@ -178,7 +184,7 @@ def _fit(scale: Callable[..., Any], axis: Any, values: Sequence[float], limit: C
 
 
 def _phases(axes: "Axes", tests: Sequence[Shown]) -> None:
-    """Seconds by phase, stacked; waiting is shown as part of training."""
+    """Stacked seconds by phase; waiting is shown as part of training."""
     places = range(len(tests))
     heights = [0.0] * len(tests)
     for name, seconds in _bars([test.phases for _, test in tests if isinstance(test, TrainingRow)]).items():
@@ -189,7 +195,7 @@ def _phases(axes: "Axes", tests: Sequence[Shown]) -> None:
 
 
 def _bars(phases: Sequence[Phases]) -> dict[str, list[float]]:
-    """Seconds of each test by phase; `training` is what remains of it without the waiting that is part of it."""
+    """Seconds by phase of each test; `training` without the waiting that is part of it."""
     names = [field.name for field in fields(Phases) if field.name != "start_up"]
     bars = {name: [float(getattr(each, name) or 0.0) for each in phases] for name in names}
     for part in PART_OF_TRAINING:
@@ -202,8 +208,8 @@ ROOFLINE = "roofline.png"
 Picture = tuple[str, str, Callable[["Axes", Sequence[Any]], None], Callable[[Row], bool]]
 
 
-def _pictures() -> list[Picture]:
-    """File, title, plot, and which tests it shows; workloads may have further ones of their own."""
+def _plots() -> list[Picture]:
+    """File name, title, plot function and test filter of each plot, including the workloads' own."""
     found: list[Picture] = [
         ("learning.png", "Learning curves", _learning, lambda test: isinstance(test, TrainingRow)),
         ("scaling.png", "Scaling", _scaling, lambda test: True),

@@ -1,15 +1,15 @@
-"""How far a run has come, on stderr: a live line on a terminal, else a plain line at most every half minute."""
+"""Progress line on stderr: live on a terminal, else a plain line at most every half minute."""
 
 from typing import TextIO
 
 from hpcai import clock
 
-LIVE = 1.0  # seconds between two states of a live line
+LIVE = 1.0  # seconds between updates of a live line
 PLAIN = 30.0  # seconds between plain lines
 
 
 class ProgressLine:
-    """Rank 0's line; `tell` replaces it, `clear` takes it away before the report goes on."""
+    """Rank 0's progress line; `show` replaces it, `clear` removes it before the report continues."""
 
     def __init__(self, stream: TextIO, planned: int) -> None:
         self._stream = stream
@@ -19,7 +19,7 @@ class ProgressLine:
         self._test, self._begun, self._done = 0, 0.0, 0.0
 
     def show(self, test: int, text: str, share: float) -> None:
-        """Show `text` for test number `test`, of whose training `share` is done; most calls return at once."""
+        """Show `text` for test number `test`, whose training is done by `share`; most calls return at once."""
         now = clock.now()
         if test != self._test:
             self._test, self._begun, self._done = test, now, share
@@ -29,12 +29,12 @@ class ProgressLine:
             self._write(f"\r\033[K{line}" if self._live else f"{line}\n")
 
     def clear(self) -> None:
-        """Leave an empty line to the report."""
+        """Remove the line before the report is printed."""
         if self._live:
             self._write("\r\033[K")
 
     def _left(self, now: float, share: float) -> str:
-        """How long the test's training will take from now on, as fast as it went so far."""
+        """Remaining time of the test's training, extrapolated from its progress."""
         if share <= self._done:
             return ""
         seconds = round((now - self._begun) * (1 - share) / (share - self._done))

@@ -1,4 +1,4 @@
-"""The printed table of repetitions: how far runs with different seeds lie apart."""
+"""Printed table of repetitions: spread of runs with different seeds."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ HEAD = f"{'':>40} {'runs':>6} {'mean':>16} {'median':>16} {'min':>16} {'max':>16
 
 
 def table(result: Result, repeatability: Sequence[Repeatability]) -> Iterator[str]:
-    """Lines for each test that was repeated; none if none was."""
+    """Lines for each repeated test; none if no test was repeated."""
     if repeatability:
         yield "Repetitions with different seeds (CV: sample standard deviation / mean)"
     for entry in repeatability:

@@ -1,4 +1,4 @@
-"""Notes of the report about a test under the roofline of the run: what binds, and where the ceilings were measured."""
+"""Printed roofline notes of a test: the binding ceiling, and where the ceilings were measured."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ SCOPES = {"group": "the groups", "world": "all ranks"}
 
 
 def notes(found: Roofline, one_rank: bool) -> Iterator[str]:
-    """What binds, how low each bound is, and the tests that measured the ceilings."""
+    """The binding bound, all bounds, and the tests that measured the ceilings."""
     yield f"Roofline: {_binding(found)}; {', '.join(_bounds(found, one_rank))}"
     for source in (_kernels(found.kernels), *_all_reduce(found.all_reduce, one_rank)):
         yield f"Roofline: ceilings of a rank: {source}"
@@ -39,7 +39,7 @@ def _kernels(source: KernelsSource | None) -> str:
 
 
 def _faster(counts: Mapping[str, int]) -> str:
-    """Which provider was the faster one in how many products."""
+    """Number of products in which each provider was the fastest."""
     ahead = {provider: count for provider, count in counts.items() if count}
     if len(ahead) == 1:
         return next(iter(ahead))

@@ -1,4 +1,4 @@
-"""The picture of the roofline: measured ceilings of a rank, kernels below them, and where the tests lie."""
+"""Roofline plot: measured ceilings of a rank, kernels below them, and tests."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-Run = tuple[str, Result]  # the name of a result in the picture, and the result
+Run = tuple[str, Result]  # the name of a result in the plot, and the result
 Point = tuple[float, float]  # FLOP per byte, GFLOP/s
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
 MARKERS = {CUSTOM: "o", VENDOR: "^"}
-OTHERS = "svDP"  # markers of further providers, in their order
+OTHERS = "svDP"  # markers of additional providers, in their order
 LEVELS = {"fma_peak": ("FMA peak", "-"), "gemm": ("GEMM", "--"), "convolution": ("convolution", ":")}
-WIDE = 2000  # ratio of an axis's ends from which on it has few numbers
-ROOM = 2.0  # factor between what lies outermost and the frame
-GAP = 0.035  # of the height, between labels
-NEAR = 0.2  # difference of logarithms from which on names are beside each other
+WIDE = 2000  # ratio of an axis's ends above which it has fewer tick labels
+ROOM = 2.0  # margin between the outermost points and the frame, a factor
+GAP = 0.035  # distance between labels, as a share of the height
+NEAR = 0.2  # difference of log10(x) above which names do not overlap
 
 
 def drawable(runs: Sequence[Run]) -> list[Run]:
@@ -33,7 +33,7 @@ def drawable(runs: Sequence[Run]) -> list[Run]:
 
 
 def plot(axes: "Axes", runs: Sequence[Run]) -> None:
-    """Rate over FLOP per byte of memory, both logarithmic, in one colour what belongs to a run."""
+    """Draw rate over FLOP per byte of memory, both axes logarithmic, one colour a run."""
     axes.set(xscale="log", yscale="log", xlabel="FLOP per byte of memory", ylabel="GFLOP/s of a rank")
     _frame(axes, [point for _, result in runs for point in _all_points(result)])
     levels: list[tuple[float, str, str]] = []
@@ -43,7 +43,7 @@ def plot(axes: "Axes", runs: Sequence[Run]) -> None:
         for provider, marker in _markers(result).items():
             _scatter(axes, _kernels(result, provider), f"{name} kernels, {provider}".strip(), colour, marker)
         tests += _tests(axes, name, result, colour)
-    _beside(axes, levels)
+    _ceiling_labels(axes, levels)
     _named(axes, tests)
     axes.grid(alpha=0.3, which="both")
 
@@ -84,7 +84,7 @@ def _point(test: TrainingRow) -> Point:
 
 
 def _all_points(result: Result) -> list[Point]:
-    """All that must lie within the frame: kernels, tests, and the ridge, or how high the ceilings are."""
+    """All points that must be inside the frame: kernels, tests, and ridges of the ceilings."""
     ceilings = _measured(result)
     points = [point for provider in _markers(result) for point in _kernels(result, provider)]
     points += [_point(test) for test in _placed(result)]
@@ -103,7 +103,7 @@ def _frame(axes: "Axes", points: Sequence[Point]) -> None:
 
 
 def _ticks(axis: "Axis", ratio: float) -> None:
-    """Plain numbers: 1, 2, 5 of each decade, or its first alone where there are many."""
+    """Tick labels as plain numbers: 1, 2, 5 of each decade, or only 1 if there are many decades."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ratio < WIDE else (1.0,)))
@@ -112,7 +112,7 @@ def _ticks(axis: "Axis", ratio: float) -> None:
 
 
 def _ceilings(axes: "Axes", name: str, ceilings: KernelCeilings, colour: str) -> list[tuple[float, str, str]]:
-    """Draw the slope of the memory and the levels of computing; the labels of the levels, to be put beside them."""
+    """Draw the memory slope and the compute ceilings; returns the labels of the ceilings."""
     left, right = axes.get_xlim()
     labels = []
     for key, (words, style) in LEVELS.items():
@@ -130,7 +130,7 @@ def _ceilings(axes: "Axes", name: str, ceilings: KernelCeilings, colour: str) ->
 
 
 def _ridge(ceilings: KernelCeilings, key: str, otherwise: float) -> float:
-    """Where a level begins: at the slope of the memory."""
+    """Ridge point: where a ceiling meets the memory slope."""
     return float(getattr(ceilings, key) / ceilings.triad) if ceilings.triad else otherwise
 
 
@@ -142,7 +142,7 @@ def _scatter(axes: "Axes", points: Sequence[Point], label: str, colour: str, mar
 
 
 def _tests(axes: "Axes", name: str, result: Result, colour: str) -> list[tuple[Point, str]]:
-    """Draw the tests, and above each, as a bar, what its rank could reach; their places and names."""
+    """Draw the tests, and above each a bar at its attainable rate; returns their points and names."""
     tests = _placed(result)
     points = [_point(test) for test in tests]
     for (x, _), test in zip(points, tests, strict=True):
@@ -156,30 +156,30 @@ def _tests(axes: "Axes", name: str, result: Result, colour: str) -> list[tuple[P
 
 
 def _named(axes: "Axes", labels: Sequence[tuple[Point, str]]) -> None:
-    """Names to the right of their points, those of one column moved apart, with a line to the point."""
+    """Draw names to the right of their points, moved apart within a column, with a line to the point."""
     columns: dict[float, list[tuple[Point, str]]] = {}
     for (x, y), words in labels:
         near = next((other for other in columns if abs(log(other / x)) < NEAR), x)
         columns.setdefault(near, []).append(((x, y), words))
     for column in columns.values():
-        places = _apart(axes, [y for (_, y), _ in column])
+        places = _spread_labels(axes, [y for (_, y), _ in column])
         right = max(x for (x, _), _ in column) * (1 + NEAR)
         for (point, words), place in zip(column, places, strict=True):
             line = {"arrowstyle": "-", "linewidth": 0.5}
             axes.annotate(words, point, xytext=(right, place), fontsize="small", va="center", arrowprops=line)
 
 
-def _beside(axes: "Axes", labels: Sequence[tuple[float, str, str]]) -> None:
-    """The names of levels, to the right of the frame."""
-    places = _apart(axes, [level for level, _, _ in labels])
+def _ceiling_labels(axes: "Axes", labels: Sequence[tuple[float, str, str]]) -> None:
+    """Draw the names of ceilings to the right of the frame."""
+    places = _spread_labels(axes, [level for level, _, _ in labels])
     for (_, words, colour), place in zip(labels, places, strict=True):
         axes.annotate(
             words, (1.01, place), xycoords=("axes fraction", "data"), color=colour, fontsize="small", va="center"
         )
 
 
-def _apart(axes: "Axes", values: Sequence[float]) -> list[float]:
-    """Places on the logarithmic y axis for labels at these values, in their order, the higher ones moved up."""
+def _spread_labels(axes: "Axes", values: Sequence[float]) -> list[float]:
+    """Positions on the logarithmic y axis for labels at these values, in their order, moved up where they overlap."""
     low, high = axes.get_ylim()
     gap, last = GAP * log(high / low), -float("inf")
     places = [0.0] * len(values)

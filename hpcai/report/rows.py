@@ -1,4 +1,4 @@
-"""What is printed of every test with a row of HPL: header and row, a line per check, and notes on data and network."""
+"""Printed block of a test with HPL's row: header and row, a line per check, notes on data and network."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def check_lines(test: Row) -> Iterator[str]:
 
 
 def data_notes(data: Dataset, sharding: str, staging: Staging | None, covered: str) -> Iterator[str]:
-    """What was trained on, and how it was divided; `covered`: what the fingerprint of generated data is of."""
+    """Notes on dataset and sharding; `covered`: what the fingerprint of generated data covers."""
     samples = f"{data.training_samples} + {data.validation_samples} samples"
     yield f"Data    : {data.name}, {samples}, sha256 {data.fingerprint}"
     if data.ceiling is not None:
@@ -59,7 +59,7 @@ def data_notes(data: Dataset, sharding: str, staging: Staging | None, covered: s
 
 
 def network_note(test: Row, data: Dataset, what: str = "") -> str:
-    """Which network, at which size, and its operations."""
+    """Note on network, resolution and operations."""
     graph, operations = graph_of(Case(test.index, test.workload, test.settings), data), test.operations
     _, height, width = graph.shapes[graph.layers[0].name]
     return (
@@ -70,7 +70,7 @@ def network_note(test: Row, data: Dataset, what: str = "") -> str:
 
 
 def precision_note(precision: str, probe: PrecisionProbe | None) -> str:
-    """Whether the precision is native or emulated, and how fast it was in the probe."""
+    """Note on the precision: native or emulated, and its speed in the probe."""
     if probe is None:
         return f"Precision: {precision}"
     kind = "emulated" if emulated(probe) else "native"
@@ -80,7 +80,7 @@ def precision_note(precision: str, probe: PrecisionProbe | None) -> str:
 
 
 def residual_notes(found: Residuals) -> Iterator[str]:
-    """Of which products the worst residuals are."""
+    """Notes on the products with the largest residuals."""
     for field in fields(Residuals):
         worst = getattr(found, field.name)
         if worst is not None:
@@ -88,7 +88,7 @@ def residual_notes(found: Residuals) -> Iterator[str]:
 
 
 def kernels_notes(site: SiteKernels | None, compared: VendorComparison | None) -> Iterator[str]:
-    """Which kernels of a file compute, and which layers deviate most from the vendor's."""
+    """Notes on site kernels, and on the layers that deviate most from the vendor's."""
     if site:
         yield f"Kernels : {' and '.join(site.computes)} of a file, sha256 {site.sha256}; all others are custom"
     if compared:
@@ -99,6 +99,6 @@ def kernels_notes(site: SiteKernels | None, compared: VendorComparison | None) -
 
 
 def replay_notes(replay: Replay) -> Iterator[str]:
-    """In which replayed steps the worst deviations were."""
+    """Notes on the replayed steps with the largest deviations."""
     yield f"Replay  : {replay.steps} steps, largest deviation: {replay.deviation.where}"
     yield f"Replay  : {replay.steps} steps, largest lost: {replay.lost.where}"

@@ -31,12 +31,12 @@ UNITS = {
     "gpu_memory_bytes": "byte",
 }
 CURVE = ("epoch", "seconds", "loss", "quality")
-UNREADABLE = (OSError, RuntimeError, LookupError, ValueError)  # as h5py says it of a file that is none, or is damaged
+UNREADABLE = (OSError, RuntimeError, LookupError, ValueError)  # h5py's exceptions for a damaged file
 TELEMETRY = ("seconds", "processors", "memory_bytes", "gpus", "gpu_memory_bytes")
 
 
 def contents(result: Result) -> bytes:
-    """The file's bytes; empty where the result has nothing over time."""
+    """The file's bytes; empty if the result has no time series."""
     vectors = dict(_vectors(result))
     if not vectors:
         return b""
@@ -49,7 +49,7 @@ def contents(result: Result) -> bytes:
 
 
 def differences(path: Path, result: Result) -> Iterator[str]:
-    """What a file says otherwise than the result."""
+    """Differences of a series.h5 file from the result."""
     expected = dict(_vectors(result))
     if not path.is_file():
         yield f"{path.name} is no file"
@@ -66,7 +66,7 @@ def differences(path: Path, result: Result) -> Iterator[str]:
 
 
 def _links(file: h5py.File) -> Iterator[tuple[str, bool]]:
-    """All names of a file that are no groups, and whether each is a data set of its own; nothing is followed."""
+    """All links of a file that are no groups, and whether each is a stored data set; links are not followed."""
     found: dict[str, bool] = {}
 
     def note(name: str, link: Any) -> None:
@@ -79,7 +79,7 @@ def _links(file: h5py.File) -> Iterator[tuple[str, bool]]:
 
 
 def _same(file: h5py.File, name: str, vector: Any) -> bool:
-    """Whether a data set is that vector, in this file; what is not of its size is not read."""
+    """Whether a data set equals the vector; a data set of another size is not read."""
     stored = file[name]
     if not isinstance(stored, h5py.Dataset) or stored.external or stored.is_virtual:
         return False
@@ -99,7 +99,7 @@ def _vectors(result: Result) -> Iterator[tuple[str, Any]]:
 
 
 def _tables(test: Row) -> Iterator[Table]:
-    """Telemetry, and what the workload has over time."""
+    """Telemetry, and the workload's time series."""
     if test.telemetry:
         yield "telemetry", TELEMETRY, [*test.telemetry.series]
     yield from registry.part(test.workload, "lines").series(test)

@@ -1,4 +1,4 @@
-"""Lines of the report about what the nodes did during a test."""
+"""Printed lines of telemetry: utilisation, memory and energy of the nodes during a test."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def lines(seen: Telemetry | None, accelerated: bool) -> Iterator[str]:
 
 
 def note(seen: Telemetry | None) -> str:
-    """Averages and maxima over time and nodes, and from how many samples."""
+    """Averages and maxima over time and nodes, and the number of samples."""
     if not seen:
         return f"Telemetry: {NOT_SAMPLED}"
     parts = [*_quantities(seen.average, seen.maximum)]

@@ -1,4 +1,4 @@
-"""Lines of the report: free text (headers, host names) is kept from looking like a row.
+"""Text of the report; user text (headers, host names) is altered so that it cannot look like a row.
 
 So parsers made for HPL read the report unchanged.
 """
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 LINE, DASHES = "=" * 80, "-" * 80
 WIDTH = 200
-NAME_WIDTH = 48  # of HPL's residual, whose line begins in the first column
-# What parsers look for, and what is printed in its place where headers, paths or names of machines have it.
+NAME_WIDTH = 48  # label of HPL's residual, whose line begins in the first column
+# Strings that parsers search for, and their replacements in headers, paths and machine names.
 WORDS_OF_PARSERS = {"WR": "Wr", " Gflops": " GFLOP/s", "End of Tests": "End of tests", "HOSTLIST": "Hostlist"}
 VERDICTS = {"PASSED": "Passed", "FAILED": "Failed"}
 LIKE_A_ROW = re.compile(r"(\d+(?:\s+\d+){3})(?=\s+\d*\.\d*\s+[-+.\d])")  # four integers, a decimal, a number
@@ -20,12 +20,12 @@ def printed(lines: Iterable[str]) -> str:
 
 
 def free(text: str) -> str:
-    """A user's words, which are not to be counted among the verdicts."""
+    """User text, altered so that it does not count as a verdict."""
     return _replaced(text, VERDICTS)
 
 
 def counted(count: int, thing: str) -> str:
-    """A number of things in words."""
+    """A count with its noun in singular or plural."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
@@ -34,7 +34,7 @@ def score(name: str, value: float | None, otherwise: str = "") -> str:
 
 
 def with_reasons(verdict: str, reasons: Sequence[str]) -> str:
-    """A verdict with every reason; where that is wider than a line, without the official values."""
+    """A verdict with every reason; without the official values if the line would be too wide."""
     line = "; ".join([verdict, *reasons])
     return line if len(line) <= WIDTH else "; ".join([verdict, *_short(reasons)])
 
@@ -48,7 +48,7 @@ def _short(reasons: Sequence[str]) -> list[str]:
 
 
 def _plain(line: str) -> str:
-    """A line that is no row: printable, without what parsers find rows and ends by, and not wider than WIDTH."""
+    """A printable line without what parsers search for, at most WIDTH wide."""
     if not line.isprintable():
         line = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in line)
     line = LIKE_A_ROW.sub(r"\1,", _replaced(line, WORDS_OF_PARSERS))

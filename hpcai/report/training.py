@@ -1,4 +1,4 @@
-"""What is printed of tests that train models together: lines of their scores, memory and times, then notes."""
+"""Printed block of tests that train models together: scores, memory, times, notes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,9 +21,9 @@ from hpcai.report.text import free, printed, with_reasons
 
 
 def training_block(test: TrainingRow, covered: str, further: Iterator[str] | None = None) -> str:
-    """One test: HPL's header and row, then a line per check and per score, then notes.
+    """One test: HPL's header and row, a line per check and per score, then notes.
 
-    covered: what the fingerprint of generated data is of. further: lines of scores that only the workload has.
+    covered: what the fingerprint of generated data covers. further: lines of the workload's own scores.
     """
     lines = [*check_lines(test), *labelled(test.scores), *(further or ()), *_measured(test), *_notes(test, covered), ""]
     return head(test) + printed(lines)
@@ -67,7 +67,7 @@ def _steps(raw: TrainingRaw, before: Preparation) -> str:
 
 
 def _slowest(raw: TrainingRaw, busy: BusySeconds) -> str:
-    """Which rank is the slowest, and of which rank the step times are."""
+    """Note on the slowest rank, and on the rank of the step times."""
     return (
         f"Slowest : rank {busy.slowest_rank} on {free(busy.slowest_host)}, busy for {busy.max:.3f} of "
         f"{raw.phases.training:.3f} s; step times: {raw.step_seconds.count} steps of the rank with the "
@@ -76,7 +76,7 @@ def _slowest(raw: TrainingRaw, busy: BusySeconds) -> str:
 
 
 def _execution(execution: Execution) -> str:
-    """How the network was executed, and what compilation took."""
+    """Note on the execution of the network and its compilation."""
     text = str(execution.by)
     if execution.graphs:
         text += (
@@ -89,5 +89,5 @@ def _execution(execution: Execution) -> str:
 
 
 def training_series(curve: Sequence[Validation], samples: int) -> Iterator[Table]:
-    """The validations of the first model, as a table of series.h5; `samples` of the validation set."""
+    """The validations of the first model as a table of series.h5; `samples` of the validation set."""
     yield "curve", CURVE, [(each.epoch, each.seconds, each.loss, each.quality(samples)) for each in curve]

@@ -1,1 +1,1 @@
-"""From raw measurements to entries of a result: checks, scores, claims. Pure, so that a stored result is verified."""
+"""Results from raw measurements: checks, scores, claims. Pure functions, so that a stored result can be verified."""

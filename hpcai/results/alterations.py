@@ -1,4 +1,4 @@
-"""Alterations of an entry's JSON, by the path of what is altered: the counterexamples of claims are made of them.
+"""Alterations of an entry's JSON by path, for the counterexamples of claims.
 
 A path is the names of fields and the numbers of list items, separated by dots; * stands for every item of a list.
 """
@@ -11,10 +11,10 @@ Alteration = Callable[[dict[str, Any]], None]
 
 
 def changed(path: str, value: Any) -> Alteration:
-    """Replace what is at the path by `value`; in a list by a copy for each item."""
+    """Replace the value at the path; a copy for each item of a list."""
 
     def alter(entry: dict[str, Any]) -> None:
-        for holder, key in _places(entry, path):
+        for holder, key in _containers(entry, path):
             holder[key] = deepcopy(value)
 
     return alter
@@ -24,7 +24,7 @@ def removed(path: str) -> Alteration:
     """Remove a list item."""
 
     def alter(entry: dict[str, Any]) -> None:
-        for holder, key in _places(entry, path):
+        for holder, key in _containers(entry, path):
             del holder[key]
 
     return alter
@@ -34,7 +34,7 @@ def appended(path: str, item: Any) -> Alteration:
     """Append an item to the list at the path."""
 
     def alter(entry: dict[str, Any]) -> None:
-        for holder, key in _places(entry, path):
+        for holder, key in _containers(entry, path):
             holder[key].append(deepcopy(item))
 
     return alter
@@ -44,14 +44,14 @@ def repeated(path: str) -> Alteration:
     """Append a copy of a list item to its list."""
 
     def alter(entry: dict[str, Any]) -> None:
-        for holder, key in _places(entry, path):
+        for holder, key in _containers(entry, path):
             holder.append(deepcopy(holder[key]))
 
     return alter
 
 
 def together(*alterations: Alteration) -> Alteration:
-    """One alteration after the other."""
+    """Apply several alterations in order."""
 
     def alter(entry: dict[str, Any]) -> None:
         for each in alterations:
@@ -60,12 +60,12 @@ def together(*alterations: Alteration) -> Alteration:
     return alter
 
 
-def _places(value: Any, path: str) -> Iterator[tuple[Any, Any]]:
-    """The objects or lists that hold what is at the path, and its key in each."""
+def _containers(value: Any, path: str) -> Iterator[tuple[Any, Any]]:
+    """The objects or lists that contain the value at the path, and its key in each."""
     first, _, rest = path.partition(".")
     keys = range(len(value)) if first == "*" else [int(first) if isinstance(value, list) else first]
     for key in keys:
         if rest:
-            yield from _places(value[key], rest)
+            yield from _containers(value[key], rest)
         else:
             yield value, key

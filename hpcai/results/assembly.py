@@ -1,4 +1,4 @@
-"""A result put together test by test; the run uses it once, and the verification of a stored result once more."""
+"""Assembly of a result test by test, by the run and again by the verification of a stored result."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from hpcai.record.machine import Environment
 from hpcai.record.plain import checked
 from hpcai.record.record import Record
 from hpcai.record.result import BrokenOff, Result
-from hpcai.results.claim import Subject, broken
+from hpcai.results.claim import Subject, violated
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv
 from hpcai.workloads import registry
@@ -32,16 +32,16 @@ def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry
     return structs.replace(result, tables=(*result.tables, entry), **more), entry
 
 
-def broken_claims(case: Case, entry: Entry, environment: Environment) -> list[str]:
-    """The claims of its workload that a test breaks; none of a test that FAILED, whose measurements may be anything."""
+def violated_claims(case: Case, entry: Entry, environment: Environment) -> list[str]:
+    """The workload's claims that a test violates; none for a FAILED test, whose measurements may be anything."""
     if entry.verdict != "PASSED":
         return []
-    return list(broken(registry.part(case.workload, "claims").CLAIMS, Subject(case, entry, environment)))
+    return list(violated(registry.part(case.workload, "claims").CLAIMS, Subject(case, entry, environment)))
 
 
 def with_claims(case: Case, entry: Entry, environment: Environment) -> Entry:
-    """The entry, FAILED if its raw measurements contradict the input, the seed or the network; rows get a check."""
-    wrong = len(broken_claims(case, entry, environment))
+    """The entry; FAILED if its raw measurements violate a claim. Rows get a check."""
+    wrong = len(violated_claims(case, entry, environment))
     if isinstance(entry, Row):
         entry = structs.replace(entry, checks=(*entry.checks, CLAIMS.of(wrong)))
         if wrong:
@@ -68,7 +68,7 @@ def rows_of(result: Result, table: Table) -> Sequence[Record]:
 
 
 def broken_off(case: Case, cause: str, raw: Any) -> BrokenOff:
-    """The test in which a run was broken off; `raw` is None if the run ended before it began, and of a table."""
+    """The test in which a run was broken off; `raw` is None if it had not begun, or for a table."""
     has_row = registry.workload(case.workload).digit > 0
     found = BrokenOff(
         index=case.index,

@@ -1,4 +1,4 @@
-"""The checks of a test that trains: what was measured, held against its limit; PASSED, FAILED or NOT CHECKED."""
+"""Checks of a test that trains: measured value and limit; PASSED, FAILED or NOT CHECKED."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from hpcai.workloads.workload import Quality
 
 
 def training_checks(case: Case, raw: TrainingRaw, operations: Operations, quality: Qualities) -> tuple[Check, ...]:
-    """The checks of models that are trained and evaluated together, in the order in which they are printed."""
+    """The checks of models trained and evaluated together, in printed order."""
     before, work, of = raw.preparation, raw.work, quality_of(case.workload)
     return (
         *residuals(case, before.residuals),
@@ -36,7 +36,7 @@ def training_checks(case: Case, raw: TrainingRaw, operations: Operations, qualit
 
 
 def residuals(case: Case, found: Residuals) -> Iterator[Check]:
-    """The residuals of the products that the provider computes at the layer shapes."""
+    """Checks of the residuals of the provider's products at the layer shapes."""
     rounded = PRECISIONS[case["PRECISION"]].rounded
     yield declared.RESIDUAL.of(found.scaled.value, case["RESIDUAL"])
     yield (declared.ROUNDED_ELEMENTWISE if rounded else declared.ELEMENTWISE).of(found.elementwise.value)
@@ -45,7 +45,7 @@ def residuals(case: Case, found: Residuals) -> Iterator[Check]:
 
 
 def compared(case: Case, dataset: Dataset, found: VendorComparison | None) -> Iterator[Check]:
-    """Whether custom kernels train as the vendor's do; nothing where the vendor's train."""
+    """Check of the vendor comparison; none where the vendor's kernels train."""
     if found is None:
         return
     pixels = vendor_comparison.pixels(case, graph_of(case, dataset), found.statistics.where)
@@ -55,7 +55,7 @@ def compared(case: Case, dataset: Dataset, found: VendorComparison | None) -> It
 
 
 def replayed(replay: Replay, samples: CheckDeclaration) -> Iterator[Check]:
-    """The replayed steps, and the sums over the bits of all weights; `samples`: the check of models or of trials."""
+    """Checks of replayed steps and of weights changed outside of steps, over models or trials."""
     yield samples.of(replay.wrong_epochs)
     yield declared.DEVIATION.of(replay.deviation.value)
     yield declared.LOST.of(replay.lost.value)
@@ -63,15 +63,15 @@ def replayed(replay: Replay, samples: CheckDeclaration) -> Iterator[Check]:
 
 
 def not_executed(operations: Operations) -> float:
-    """Difference of the operations that were claimed and those that were executed, in samples."""
+    """Credited minus executed operations, in samples."""
     claimed = operations.credited + operations.skipped
     return abs(claimed - operations.executed) / operations.per_sample
 
 
 def leak(of: Quality, dataset: Dataset, reached: float, evaluated: int) -> Check:
-    """No quality is better than the ceiling but by chance: a model that is has seen the labels.
+    """Check that no quality exceeds the ceiling by more than chance: such a model has seen the labels.
 
-    `reached`: the best quality, a share of so many things that were `evaluated`.
+    `reached`: the best quality, a share of `evaluated` things.
     """
     if dataset.ceiling is None or dataset.ceiling_error is None:
         return declared.CEILING.not_checked()
@@ -80,6 +80,6 @@ def leak(of: Quality, dataset: Dataset, reached: float, evaluated: int) -> Check
 
 
 def disagreement(share: float | None) -> Iterator[Check]:
-    """Models that never disagree are one model; nothing where there is but one."""
+    """Check that models disagree: identical models are one model; none with one model."""
     if share is not None:
         yield declared.DISAGREEMENT.of(share)

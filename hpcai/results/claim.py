@@ -1,4 +1,7 @@
-"""Claims: what raw measurements must fulfil by input, seed and network; a broken claim means an altered result."""
+"""Claims: properties of raw measurements that follow from input, seed and network.
+
+A violation means an altered result.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from hpcai.record.machine import Environment
 
 @dataclass(frozen=True)
 class Subject:
-    """What claims are about: an entry of a result or, of a run that was broken off, what was measured until then."""
+    """The subject of claims: an entry of a result, or the measurements of a test that was broken off."""
 
     case: Case
     entry: Any
@@ -34,8 +37,8 @@ class Claim:
 Claims = tuple[tuple[Claim, ...], ...]  # later ones may rely on earlier ones
 
 
-def broken(claims: Claims, subject: Subject) -> Iterator[str]:
-    """The texts of the claims that do not hold; of later groups only where all of the earlier ones hold."""
+def violated(claims: Claims, subject: Subject) -> Iterator[str]:
+    """Texts of the violated claims; of later groups only if all earlier groups hold."""
     for group in claims:
         found = [claim.text for claim in group if not claim.holds(subject)]
         yield from found

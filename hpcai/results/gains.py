@@ -1,4 +1,4 @@
-"""What a setting gains in a sweep: parallel efficiency, speed-up, quality difference, and the speed of a precision."""
+"""Gains of a setting in a sweep: parallel efficiency, speed-up, quality difference, speed of a precision."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -12,27 +12,27 @@ STUDIED = ("PRECISION", "WIRE", "COMPILE", "KERNELS")
 
 
 def efficiency(case: Case, rate: float, before: Sequence[Row]) -> float:
-    """FLOPS of a rank against the first test that differs in the grid alone; 1 for that test itself."""
-    first = next(alike(case, before, GRID), None)
+    """FLOPS of a rank relative to the first test that differs in the grid only; 1 for that test."""
+    first = next(comparable_tests(case, before, GRID), None)
     if first is None:
         return 1.0
     return score.efficiency(rate, case["GROUPS"] * case["DEGREE"], first.scores.flops, first.p * first.q)
 
 
 def speedup(case: Case, rate: float, before: Sequence[Row]) -> float | None:
-    """FLOPS / those of the first test that differs in what is studied alone; None for that test itself."""
-    first = next(alike(case, before, STUDIED), None)
+    """FLOPS relative to the first test that differs in the studied KEYs only; None for that test."""
+    first = next(comparable_tests(case, before, STUDIED), None)
     return score.speedup(rate, first.scores.flops) if first else None
 
 
 def quality_difference(case: Case, quality: float, before: Sequence[Row]) -> float | None:
-    """Quality less that of the same test; None for that test itself."""
-    first = next(alike(case, before, STUDIED), None)
+    """Quality minus that of the first comparable test; None for that test."""
+    first = next(comparable_tests(case, before, STUDIED), None)
     return quality - first.scores.quality if first else None
 
 
-def alike(case: Case, before: Sequence[Row], keys: Collection[str]) -> Iterator[Row]:
-    """Tests of the same workload before this one that differ from it in these KEYs alone."""
+def comparable_tests(case: Case, before: Sequence[Row], keys: Collection[str]) -> Iterator[Row]:
+    """Earlier tests of the same workload that differ from this one in these KEYs only."""
     same = {key: value for key, value in case.settings.items() if key not in keys}
     for row in before:
         if row.workload == case.workload and same.items() <= row.settings.items() and row.scores.flops > 0:
@@ -40,7 +40,7 @@ def alike(case: Case, before: Sequence[Row], keys: Collection[str]) -> Iterator[
 
 
 def precision_speed(probe: PrecisionProbe | None) -> float | None:
-    """How many times as fast as fp32 the precision was in the probe; None for fp32 itself."""
+    """Speed of the precision relative to fp32 in the probe; None for fp32."""
     return probe.fp32_seconds / probe.seconds if probe else None
 
 

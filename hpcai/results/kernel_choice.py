@@ -1,4 +1,4 @@
-"""KERNELS auto: the rule that chooses a layer's kernels by their seconds; custom only where faster by a margin.
+"""KERNELS auto: the rule that chooses a layer's kernels from their times; custom only where faster by a margin.
 
 A layer is timed in two passes. Forward: by the vendor (`vendor`), by the vendor's kernel called from the custom
 operator (`mixed`), and by the custom kernel (`custom`). Backward, where gradients share what they read: by the vendor,
@@ -16,27 +16,27 @@ from hpcai.record.training_scores import CustomShare
 
 Directions = Collection[str]
 
-AUTO = "auto"  # the value of KERNELS that has the faster ones compute
-MARGIN = 0.05  # by so much the vendor's pass takes longer where the custom kernel takes its place
+AUTO = "auto"  # the value of KERNELS that chooses the faster kernels
+MARGIN = 0.05  # factor by which a pass must be slower by vendor kernels than with the custom kernel
 MIXED = "mixed"
 GRADIENTS = (INPUT_GRADIENT, WEIGHT_GRADIENT)
 _DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 def gradients(backward: Backward) -> tuple[str, ...]:
-    """The gradients of a layer: that of the input only where one is needed."""
+    """The gradients of a layer; without that of the input if it is not needed."""
     return GRADIENTS if backward.input_gradient is not None else GRADIENTS[1:]
 
 
 def label(custom: Directions, wanted: Directions) -> str:
-    """The field of Backward that times a pass in which some of the wanted gradients are custom."""
+    """The field of Backward for a pass in which these gradients are custom."""
     if not custom:
         return MIXED
     return CUSTOM if set(custom) == set(wanted) else next(iter(custom))
 
 
 def chosen(forward: Forward, backward: Backward) -> tuple[Direction, ...]:
-    """The directions that become custom: of all sets that pay, the one with the least seconds of both passes."""
+    """The directions to compute by custom kernels: the admissible set with the fewest seconds of both passes."""
     directions = (FORWARD, *gradients(backward))
     sets = (frozenset(custom) for count in range(len(directions) + 1) for custom in combinations(directions, count))
     paying = (custom for custom in sets if _pays(forward, backward, custom))
@@ -45,7 +45,7 @@ def chosen(forward: Forward, backward: Backward) -> tuple[Direction, ...]:
 
 
 def seconds(forward: Forward, backward: Backward, custom: Directions) -> float:
-    """Seconds of both passes of a layer with these directions custom."""
+    """Seconds of both passes of a layer with these custom directions."""
     if not custom:
         return forward.vendor + backward.vendor
     return (forward.custom if FORWARD in custom else forward.mixed) + _backward(backward, {*custom} - {FORWARD})
@@ -56,14 +56,14 @@ def _backward(backward: Backward, custom: Directions) -> float:
 
 
 def _pays(forward: Forward, backward: Backward, custom: frozenset[str]) -> bool:
-    """Whether each custom kernel makes its pass faster, by the margin, than the pass is without it."""
+    """Whether each custom kernel makes its pass faster by the margin than the pass without it."""
     own = custom - {FORWARD}
     pays = FORWARD not in custom or _faster(forward.custom, forward.vendor)
     return pays and all(_faster(_backward(backward, own), other) for other in _with_fewer(backward, own))
 
 
 def _with_fewer(backward: Backward, custom: frozenset[str]) -> Iterator[float]:
-    """Seconds of the backward pass with one of these gradients less."""
+    """Seconds of the backward pass with one custom gradient fewer."""
     for gradient in custom:
         fewer = custom - {gradient}
         yield _backward(backward, fewer) if fewer else backward.vendor
@@ -74,17 +74,17 @@ def _faster(custom: float, vendor: float) -> bool:
 
 
 def normalised(vendor: float, custom: float) -> bool:
-    """Whether a batch norm with what follows it becomes custom, by its seconds."""
+    """Whether a batch norm with its fused operations becomes custom."""
     return _faster(custom, vendor)
 
 
 def pays_off(choice: KernelChoice) -> bool:
-    """Whether what was chosen is kept: a step of the whole network is faster with it."""
+    """Whether the choice is kept: a step of the whole network is faster with it."""
     return choice.whole is not None and choice.whole.chosen < choice.whole.vendor
 
 
 def custom_share(choice: KernelChoice | None) -> CustomShare | None:
-    """Shares of the layers' directions, and of the batch norms, that custom kernels compute; None unless chosen."""
+    """Shares of directions and batch norms computed by custom kernels; None without KERNELS auto."""
     if choice is None:
         return None
     kept = pays_off(choice)

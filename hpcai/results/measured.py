@@ -1,4 +1,4 @@
-"""What a test measured, and what ended before it: the two things that an entry of a result is built from."""
+"""Measurements of a test, and the earlier tests: the two inputs of an entry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from hpcai.workloads.kernels.record import KernelRow
 
 @dataclass(frozen=True)
 class Measured:
-    """A test that ran to its end: the raw record of its workload, memory of the ranks, telemetry of the nodes."""
+    """Measurements of a complete test: raw record of its workload, memory of the ranks, telemetry of the nodes."""
 
     raw: Any
     memory: Memory
@@ -21,14 +21,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Stopped:
-    """What a workload measured of a test until the run was to end; the same on all ranks that took part."""
+    """A workload's measurements of a test up to a shutdown; the same on all ranks that took part."""
 
     raw: Any
 
 
 @dataclass(frozen=True)
 class Before:
-    """All that ended before a test, in the order of the input."""
+    """All earlier tests, in the order of the input."""
 
     tests: Sequence[Row] = ()
     tables: Sequence[Table] = ()

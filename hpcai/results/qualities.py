@@ -1,4 +1,4 @@
-"""How good the models of a test are, one by one and together: what every workload that trains models derives."""
+"""Qualities of the models of a test, one by one and as an ensemble, for every workload that trains models."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""How far runs with different seeds lie apart (HPC AI500 V3, Fig. 2): statistics over the repetitions of a test."""
+"""Repeatability: statistics over runs with different seeds (HPC AI500 V3, Fig. 2)."""
 
 from collections.abc import Sequence
 from statistics import mean, median, stdev
@@ -9,7 +9,7 @@ from hpcai.workloads.registry import workload
 
 
 def repeatability(tests: Sequence[Row]) -> tuple[Repeatability, ...]:
-    """For each test that was repeated, the numbers of its rows and the spread of its scores."""
+    """The numbers of the rows of each repeated test, and the spread of its scores."""
     return tuple(
         Repeatability(
             tests=tuple(test.index for test in runs),

@@ -1,4 +1,4 @@
-"""A test under the roofline of its run: its share of each ceiling that was measured before it, and which binds.
+"""Roofline of a test: its share of each ceiling measured before it, the binding bound, and its gradient bandwidth.
 
 Also the bandwidth that its gradients used (HPC AI500 V2; docs/METRICS.md, The roofline).
 """
@@ -41,7 +41,7 @@ PRODUCTS = ("gemm", "convolution")
 
 
 def under_roofline(case: Case, dataset: Dataset, backend: str, rate: float, before: Before) -> Roofline:
-    """A test of FLOPS `rate`, whose gradients are averaged by `backend`, under what was measured before it."""
+    """Roofline of a test with rate `rate` in FLOPS, whose gradients are averaged by `backend`."""
     graph = graph_of(case, dataset)
     gradients, sent = _all_reduced(case, graph)
     step = traffic.step(graph, case["BATCH"], case["PRECISION"], rule_of(case.settings))
@@ -97,7 +97,7 @@ def _kernels(measured: Sequence[KernelRow], wanted: str) -> tuple[KernelsSource 
 
 
 def faster(rows: Sequence[KernelRow], ceiling: str, dtype: str = "fp32") -> dict[str, int]:
-    """How many of the distinct products of a ceiling each provider computes faster, of rows that PASSED."""
+    """Number of distinct products of a ceiling that each provider computes faster, of rows that PASSED."""
     own = [row for row in rows if (row.kernel, row.dtype) == (SUMMED[ceiling], dtype)]
     providers = [row.provider for row in fastest(own)]
     return {provider: providers.count(provider) for provider in providers_of(own)}
@@ -135,7 +135,7 @@ def _all_reduced(case: Case, graph: Graph) -> tuple[int, float]:
 
 
 def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:
-    """Bytes per second that a rank sent to average gradients, by where its group's ranks lie; None where none does.
+    """Bytes per second that a rank sent to average gradients, within and between nodes; None without such groups.
 
     Models have different numbers of steps under some samplers: the mean counts.
     """

@@ -1,4 +1,4 @@
-"""What all rows of HPL are made with: T/V, operations by rule `model`, and the verdict of their checks."""
+"""Parts of all of HPL's rows: T/V, operations by rule `model`, verdict of the checks."""
 
 from collections.abc import Iterable
 
@@ -13,11 +13,11 @@ from hpcai.record.entry import Check, Operations
 from hpcai.record.record import Verdict
 from hpcai.workloads.registry import workload
 
-RULE = "model"  # the operation count behind FLOPS
+RULE = "model"  # counting rule of FLOPS
 
 
 def tv(case: Case) -> str:
-    """The eight characters that say how a row was made (docs/METRICS.md, T/V); 0 and N if nothing is trained."""
+    """The eight characters of T/V (docs/METRICS.md); 0 and N for a test without training."""
     order = {"row": "R", "column": "C"}[case["MAPPING"]]
     if not case.trains:
         return f"W{order}{workload(case.workload).digit}0N0N0"

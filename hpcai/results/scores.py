@@ -1,4 +1,4 @@
-"""The scores of a test that trains models together, from its raw measurements and what was measured before it."""
+"""Scores of a test that trains models together, from its raw measurements and earlier tests."""
 
 from hpcai.formulas import score
 from hpcai.inputfile import Case
@@ -20,7 +20,7 @@ from hpcai.workloads.registry import quality_of
 def training_scores(
     case: Case, measured: Measured, counted: Operations, quality: Qualities, before: Before
 ) -> TrainingScores:
-    """Every score that tests of all such workloads have; `counted` are the test's operations."""
+    """The scores shared by all such workloads; `counted` are the test's operations."""
     raw: TrainingRaw = measured.raw
     of = quality_of(case.workload)
     rate = score.flops(counted.credited, raw.phases.training)
@@ -74,5 +74,5 @@ def memory_share(memory: Memory) -> float:
 
 
 def staging_rate(staging: Staging | None) -> float | None:
-    """Bytes per second that all nodes together copied; None where nothing was to be copied."""
+    """Bytes per second that all nodes together copied; None without staging."""
     return staging.bytes / staging.seconds if staging else None

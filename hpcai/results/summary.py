@@ -1,4 +1,4 @@
-"""The end of a result: counts, status, the best row of each workload, and the digests that find slips."""
+"""Summary of a result: counts, status, best row of each workload, digests."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -18,7 +18,7 @@ ALL_REDUCE = "all_reduce"
 
 
 def sealed(result: Result, planned: int) -> Result:
-    """The result with its summary and digest; `planned` is the number of tests that were asked for."""
+    """The result with its summary and digest; `planned` is the number of tests in the input."""
     bare = structs.replace(result, summary=None, digest=None)
     whole = structs.replace(bare, summary=summarise(bare, planned))
     return structs.replace(whole, digest=digest(plain(whole)))
@@ -47,7 +47,7 @@ def summarise(result: Result, planned: int) -> Summary:
 
 
 def _statuses(result: Result, ended: int, planned: int) -> Iterator[eligibility.Eligibility]:
-    """The statuses of the tests and tables that ended, and of the run."""
+    """Eligibility of all tests and tables, and of the run."""
     yield from (eligibility.Eligibility(test.status, test.reasons) for test in result.tests)
     yield from (eligibility.table(table.verdict == "PASSED") for table in result.tables)
     if ended < planned:
@@ -57,16 +57,16 @@ def _statuses(result: Result, ended: int, planned: int) -> Iterator[eligibility.
 
 
 def best_rows(tests: Sequence[Row]) -> Iterator[Best]:
-    """The best row of each workload that has rows, in the order of the registry: the first one ranks the result."""
+    """The best row of each workload with rows, in the order of the registry; the first one ranks the result."""
     for workload in registry.workloads():
         own = [test for test in tests if test.workload == workload.name]
-        runs = [_middle(each, workload) for each in repetitions(own)]
+        runs = [_median_run(each, workload) for each in repetitions(own)]
         if runs:
             yield _best(max(runs, key=_by(workload)))
 
 
-def _middle(runs: Sequence[Row], workload: Workload) -> Row:
-    """The run whose score is the median, the worse one of two: it stands for all repetitions."""
+def _median_run(runs: Sequence[Row], workload: Workload) -> Row:
+    """The run with the median score, the worse of two: it stands for all repetitions."""
     return sorted(runs, key=_by(workload))[(len(runs) - 1) // 2]
 
 
@@ -90,7 +90,7 @@ def _best(test: Row) -> Best:
 
 
 def run_ceilings(result: Result) -> RunCeilings:
-    """The highest ceilings of one rank in tables that PASSED."""
+    """The highest ceilings of a rank in tables that PASSED."""
     passed = [table for table in result.tables if table.verdict == "PASSED"]
     tables = [table.ceilings for table in passed if isinstance(table, KernelsTable)]
     numbers = [table.index for table in passed]

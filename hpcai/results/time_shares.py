@@ -1,4 +1,4 @@
-"""Where the time of a test went: shares that add up to 1, and how far the ranks are apart."""
+"""Shares of a test's time by phase and activity, and the spread over ranks."""
 
 from hpcai.record.phases import Phases, PhaseShares
 from hpcai.record.record import fields
@@ -10,12 +10,12 @@ INCLUDED = SHARED[1 : SHARED.index("training")]  # phases that are part of `star
 
 
 def busy_spread(busy: BusySeconds) -> float:
-    """(max - min) / mean of the ranks' busy seconds; 0 where no rank was ever busy."""
+    """(max - min) / mean of the ranks' busy seconds; 0 if no rank was busy."""
     return (busy.max - busy.min) / busy.mean if busy.mean > 0 else 0.0
 
 
 def training_shares(raw: TrainingRaw) -> TrainingShares:
-    """What the mean rank did in the slowest rank's training time; idle is a rank that had finished before."""
+    """Shares of the mean rank's activities in the slowest rank's training time; idle ranks had finished before."""
     total, waiting = raw.phases.training, raw.waiting_seconds
     compute, exposed, data = (part / total for part in (raw.busy_seconds.mean, waiting.communication, waiting.data))
     return TrainingShares(
@@ -27,7 +27,7 @@ def training_shares(raw: TrainingRaw) -> TrainingShares:
 
 
 def phase_shares(phases: Phases) -> PhaseShares:
-    """Seconds of the slowest rank in each phase over their sum; of the start-up what no other phase has."""
+    """Seconds of the slowest rank in each phase / their sum; start-up without the phases within it."""
     parts: dict[str, float | None] = {name: getattr(phases, name) for name in SHARED}
     if phases.start_up is not None:
         parts["start_up"] = max(0.0, phases.start_up - sum(parts[name] or 0.0 for name in INCLUDED))

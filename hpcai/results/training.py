@@ -1,4 +1,4 @@
-"""The entry of a test that trains models together: row, checks, scores and status."""
+"""Entry of a test that trains models together: row, checks, scores, status."""
 
 from typing import TypeVar
 
@@ -37,7 +37,7 @@ def training_row(
     scores: TrainingScores,
     rules: eligibility.OfficialRules,
 ) -> Entry:
-    """The entry of a test, `rules` being its workload's official ones."""
+    """The entry of a test; `rules` are the workload's official rules."""
     raw: TrainingRaw = measured.raw
     checks = training_checks(case, raw, counted, quality)
     passed = verdict(checks)
@@ -69,7 +69,7 @@ def training_row(
 def official(
     case: Case, raw: TrainingRaw, passed: Verdict, rules: eligibility.OfficialRules
 ) -> eligibility.Eligibility:
-    """Whether a test may be ranked, with every reason why not."""
+    """Eligibility of a test."""
     return eligibility.official(
         {
             "dataset": raw.dataset.name,

@@ -1,4 +1,4 @@
-"""Training steps by custom kernels compared with the vendor's: deviations relative to their bounds, and the speed."""
+"""Vendor comparison: deviations of custom kernels relative to their rounding bounds, and the speed."""
 
 from collections.abc import Sequence
 from math import isfinite, prod, sqrt
@@ -11,8 +11,8 @@ from hpcai.networks.graph import Graph
 from hpcai.record.preflight import ComparedLayer, ComparedLosses, KernelChoice, VendorComparison
 from hpcai.results.kernel_choice import pays_off
 
-FACTOR = 8.0  # times the rounding: of draws of chance one may be much larger than some others
-ROUNDOFF = 2.0**-22  # of a value: what it is rounded to, and a sum of few such roundings, is no difference
+FACTOR = 8.0  # bound / largest deviation by rounding: a random draw may be much larger than a few others
+ROUNDOFF = 2.0**-22  # relative deviation of a value that a few roundings explain
 
 
 def loss_share(found: VendorComparison) -> float:
@@ -22,11 +22,11 @@ def loss_share(found: VendorComparison) -> float:
 
 
 def _loss_share(losses: ComparedLosses) -> float:
-    return share(furthest(losses.custom, losses.vendor), losses.rounding, max(map(abs, losses.vendor)))
+    return share(largest_difference(losses.custom, losses.vendor), losses.rounding, max(map(abs, losses.vendor)))
 
 
 def statistics_share(layer: ComparedLayer, pixels: int) -> float:
-    """Deviation of a layer's statistics, sums over so many pixels, / its bound."""
+    """Deviation of a layer's statistics, sums over `pixels` pixels, / its bound."""
     return share(layer.deviation, layer.rounding, layer.norm, FACTOR * sqrt(pixels) * UNIT_ROUNDOFF_FP32)
 
 
@@ -40,26 +40,26 @@ def gradient_share(layer: ComparedLayer, precision: str) -> float:
     return share(layer.deviation, layer.rounding, layer.norm, PRECISIONS[precision].rounding)
 
 
-def share(deviation: float, rounding: float, norm: float, noise: float = 0.0) -> float:
-    """deviation / bound; the bound is FACTOR times the rounding of values of that norm, or `noise` of the norm.
+def share(deviation: float, rounding: float, norm: float, tolerance: float = 0.0) -> float:
+    """deviation / bound; the bound is FACTOR times the rounding of values of that norm, or `tolerance` of the norm.
 
     The larger of the two counts. LARGEST if an argument is infinite or not a number.
     """
     if max(deviation, rounding, norm) >= LARGEST:
         return LARGEST
-    bound = max(FACTOR * max(rounding, ROUNDOFF * norm), noise * norm)
+    bound = max(FACTOR * max(rounding, ROUNDOFF * norm), tolerance * norm)
     return min(deviation / bound, LARGEST) if bound else LARGEST * (deviation > 0)
 
 
-def furthest(one: Sequence[float], other: Sequence[float]) -> float:
-    """The largest difference of losses, step by step; LARGEST if one is infinite or not a number."""
+def largest_difference(one: Sequence[float], other: Sequence[float]) -> float:
+    """The largest difference of losses, step by step; LARGEST if one is infinite or NaN."""
     if max(*one, *other) >= LARGEST:
         return LARGEST
     return max(abs(left - right) for left, right in zip(one, other, strict=True))
 
 
 def finite(value: float) -> float:
-    """The value, or LARGEST in place of one that is larger or not a number."""
+    """The value; LARGEST in place of a larger value or NaN."""
     return value if isfinite(value) and abs(value) < LARGEST else LARGEST
 
 

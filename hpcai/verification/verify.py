@@ -19,7 +19,7 @@ from hpcai.record.problem import input_of, problem_of
 from hpcai.record.result import BrokenOff, Result
 from hpcai.report import files, series
 from hpcai.report.closing import summary_of
-from hpcai.results.assembly import broken_claims, broken_off, enter, without_tests
+from hpcai.results.assembly import broken_off, enter, violated_claims, without_tests
 from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
 from hpcai.verification.comparison import differences_of, first_difference
@@ -105,7 +105,7 @@ def contradictions(result: Result) -> Iterator[str]:
         return
     for name, entries in (("tests", result.tests), ("tables", result.tables)):
         for index, entry in enumerate(entries):
-            for claim in broken_claims(cases[entry.index - 1], entry, result.environment):
+            for claim in violated_claims(cases[entry.index - 1], entry, result.environment):
                 yield f"{name}[{index}].raw does not fulfil: {claim}"
 
 

@@ -18,7 +18,7 @@ from hpcai.record.result import Result
 from hpcai.record.training import TrainingRow
 from hpcai.results import kernel_choice as rule
 from hpcai.results.alterations import Alteration, changed, together
-from hpcai.results.claim import Subject, broken
+from hpcai.results.claim import Subject, violated
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import graph_of, per_sample
 from hpcai.workloads.registry import part
@@ -58,9 +58,9 @@ def subjects_of(result: Result) -> list[Subject]:
     return [Subject(case, test, result.environment) for case, test in zip(cases, result.tests, strict=True)]
 
 
-def broken_claims(subject: Subject, *alterations: Alteration, **settings: Any) -> list[str]:
+def violated_claims(subject: Subject, *alterations: Alteration, **settings: Any) -> list[str]:
     """The claims that an entry breaks whose measurements and settings are altered."""
-    return [*broken(part(subject.case.workload, "claims").CLAIMS, rebuilt(subject, *alterations, **settings))]
+    return [*violated(part(subject.case.workload, "claims").CLAIMS, rebuilt(subject, *alterations, **settings))]
 
 
 def rebuilt(subject: Subject, *alterations: Alteration, **settings: Any) -> Subject:
