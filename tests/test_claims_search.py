@@ -6,7 +6,7 @@ from made_records import plain
 from msgspec import convert
 
 from hpcai.inputfile import Case
-from hpcai.results.claim import Claim, Claims, Subject, broken
+from hpcai.results.claim import Claim, Claims, Subject, violated
 from hpcai.workloads.nas import claims
 
 KINDS: dict[str, tuple[Claims, dict[str, Subject]]] = {
@@ -36,10 +36,10 @@ def altered(claim: Claim, subject: Subject) -> Subject:
 def test_each_claim_is_broken_by_its_counterexample(kind: str, claim: Claim) -> None:
     groups, examples = KINDS[kind]
     example = examples.get(claim.example) or examples[""]
-    assert claim.text in broken(groups, altered(claim, example))
+    assert claim.text in violated(groups, altered(claim, example))
 
 
 @pytest.mark.parametrize(("kind", "example"), [(kind, name) for kind, (_, some) in KINDS.items() for name in some])
 def test_examples_break_no_claim(kind: str, example: str) -> None:
     groups, examples = KINDS[kind]
-    assert list(broken(groups, examples[example])) == []
+    assert list(violated(groups, examples[example])) == []

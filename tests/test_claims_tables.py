@@ -5,7 +5,7 @@ from examples import comm, kernels
 from made_records import altered as altered_record
 
 from hpcai.inputfile import Case
-from hpcai.results.claim import Claim, Claims, Subject, broken
+from hpcai.results.claim import Claim, Claims, Subject, violated
 from hpcai.workloads.registry import part
 
 EXAMPLES = {"kernels": kernels.EXAMPLES, "comm": comm.EXAMPLES}
@@ -29,13 +29,13 @@ ALL = [(name, claim) for name in EXAMPLES for group in claims_of(name) for claim
 )
 def test_each_claim_is_broken_by_its_counterexample(workload: str, claim: Claim) -> None:
     subject = EXAMPLES[workload][claim.example]
-    assert claim.text in broken(claims_of(workload), altered(claim, subject))
+    assert claim.text in violated(claims_of(workload), altered(claim, subject))
 
 
 @pytest.mark.parametrize(("workload", "example"), [(name, key) for name, some in EXAMPLES.items() for key in some])
 def test_examples_break_no_claim(workload: str, example: str) -> None:
     subject = EXAMPLES[workload][example]
-    assert list(broken(claims_of(workload), subject)) == []
+    assert list(violated(claims_of(workload), subject)) == []
     assert subject.entry.verdict == "PASSED"
     assert part(workload, "record").ENTRY is type(subject.entry) and isinstance(subject.case, Case)
 

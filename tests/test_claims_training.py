@@ -4,7 +4,7 @@ import pytest
 from examples import ensemble, weather
 from made_records import altered as altered_record
 
-from hpcai.results.claim import Claim, Claims, Subject, broken
+from hpcai.results.claim import Claim, Claims, Subject, violated
 from hpcai.workloads.registry import part
 
 EXAMPLES = {
@@ -34,13 +34,13 @@ ALL = [(which, claim) for which in EXAMPLES for group in claims_of(which) for cl
 )
 def test_each_claim_is_broken_by_its_counterexample(which: Which, claim: Claim) -> None:
     subject = EXAMPLES[which][claim.example]
-    assert claim.text in broken(claims_of(which), altered(claim, subject))
+    assert claim.text in violated(claims_of(which), altered(claim, subject))
 
 
 @pytest.mark.parametrize(("which", "example"), [(which, key) for which, some in EXAMPLES.items() for key in some])
 def test_examples_break_no_claim(which: Which, example: str) -> None:
     subject = EXAMPLES[which][example]
-    assert list(broken(claims_of(which), subject)) == []
+    assert list(violated(claims_of(which), subject)) == []
     if which[1] == "CLAIMS":
         assert subject.entry.verdict == "PASSED"
 

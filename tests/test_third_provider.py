@@ -14,7 +14,7 @@ from test_workload_kernels import SMALL, an_element, few_calls, measured, spoile
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.providers import CUSTOM, VENDOR, backend, providers
 from hpcai.opcount.ceilings import CEILING
-from hpcai.results.claim import Subject, broken
+from hpcai.results.claim import Subject, violated
 from hpcai.results.measured import Before, Measured
 from hpcai.results.roofline import faster
 from hpcai.workloads.kernels.checks import build, rows, verdict
@@ -76,7 +76,7 @@ def test_a_wrong_one_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def violated_claims(raw: KernelsRaw) -> list[str]:
-    return list(broken(CLAIMS, Subject(SMALL, build(SMALL, Measured(raw, MEMORY), Before()), ENVIRONMENT)))
+    return list(violated(CLAIMS, Subject(SMALL, build(SMALL, Measured(raw, MEMORY), Before()), ENVIRONMENT)))
 
 
 def test_its_rows_are_held_against_the_input() -> None:

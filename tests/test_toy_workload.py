@@ -23,7 +23,7 @@ from toy_workload.record import ToyRow
 from hpcai.inputfile import Case
 from hpcai.record.machine import Environment
 from hpcai.results.alterations import changed
-from hpcai.results.claim import Claim, Subject, broken
+from hpcai.results.claim import Claim, Subject, violated
 from hpcai.workloads.registry import FURTHER, workloads
 
 INPUT = """\
@@ -182,6 +182,6 @@ def subject_of(entry: Json, environment: Environment) -> Subject:
 @pytest.mark.parametrize("claim", [claim for group in CLAIMS for claim in group], ids=lambda claim: claim.text)
 def test_each_claim_is_broken_by_its_counterexample(result: Json, claim: Claim) -> None:
     for entry, environment in entries(result):
-        assert list(broken(CLAIMS, subject_of(entry, environment))) == []
+        assert list(violated(CLAIMS, subject_of(entry, environment))) == []
         claim.counterexample(entry)
-        assert claim.text in broken(CLAIMS, subject_of(entry, environment))
+        assert claim.text in violated(CLAIMS, subject_of(entry, environment))

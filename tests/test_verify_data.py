@@ -17,7 +17,7 @@ from hpcai.data import catalog, fashion_mnist
 from hpcai.data.image_dataset import description
 from hpcai.record.dataset import Dataset
 from hpcai.results.alterations import Alteration, changed, together
-from hpcai.results.claim import Subject, broken
+from hpcai.results.claim import Subject, violated
 from hpcai.results.row import per_sample
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def claims_of(spec: str, dataset: Dataset, target: float = 0.2, **settings: Any)
     case = replace(test.case, settings={**test.case.settings, "DATASET": spec, "SAMPLES": 0, "TARGET": 0.2, **settings})
     raw = structs.replace(test.entry.raw, dataset=dataset, target=target)
     entry = structs.replace(test.entry, raw=raw)
-    return {*broken((IMAGE_DATA,), Subject(case, entry, test.environment))}
+    return {*violated((IMAGE_DATA,), Subject(case, entry, test.environment))}
 
 
 def broken_by(spec: str, found: Json, **settings: Any) -> set[str]:

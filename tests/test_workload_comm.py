@@ -11,7 +11,7 @@ from msgspec import convert
 
 from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK, SCOPES
 from hpcai.inputfile import Case
-from hpcai.results.claim import Subject, broken
+from hpcai.results.claim import Subject, violated
 from hpcai.results.measured import Before, Measured, Stopped
 from hpcai.workloads.comm.checks import build
 from hpcai.workloads.comm.claims import CLAIMS
@@ -63,7 +63,7 @@ def check(case: Case, world: "World", nodes: int) -> dict[str, int]:
     assert raw == world.comm.Create_group(world.comm.group.Incl(range(case["GROUPS"] * case["DEGREE"]))).bcast(raw)
     assert raw == convert(plain(raw), CommRaw)
     entry = build(case, Measured(raw, MEMORY), Before())
-    assert list(broken(CLAIMS, Subject(case, entry, environment(ranks=world.size, nodes=nodes)))) == []
+    assert list(violated(CLAIMS, Subject(case, entry, environment(ranks=world.size, nodes=nodes)))) == []
     assert all(row.wrong == 0 and row.by in ("gloo", "mpi") for row in raw.rows)
     assert [share for _, share in told] == sorted(share for _, share in told)
     assert all(0 <= share < 1 for _, share in told) and bool(told) == bool(raw.rows)

@@ -12,7 +12,7 @@ from made_records import MEMORY, environment, plain
 from msgspec import convert
 
 from hpcai.inputfile import Case
-from hpcai.results.claim import Subject, broken
+from hpcai.results.claim import Subject, violated
 from hpcai.results.measured import Before, Measured
 from hpcai.workloads.kernels.checks import build, rows, verdict
 from hpcai.workloads.kernels.claims import CLAIMS
@@ -50,7 +50,7 @@ def measured(case: Case, told: Told | None = None) -> KernelsRaw:
         assert isinstance(raw, KernelsRaw)
         assert world.comm.bcast(raw) == raw == convert(plain(raw), KernelsRaw)
         subject = Subject(case, build(case, Measured(raw, MEMORY), Before()), environment(ranks=world.size))
-        assert list(broken(CLAIMS, subject)) == []
+        assert list(violated(CLAIMS, subject)) == []
     return raw
 
 
