@@ -1,5 +1,7 @@
 """Claims about precision probe, vendor comparison, site kernels and staging: which of them a test has, by its KEYs."""
 
+from typing import Any
+
 from hpcai.claims.training_claims import of_raw
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
@@ -11,15 +13,28 @@ from hpcai.record.training import TrainingRaw
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Subject
 
+PREPARATION = "raw.preparation"  # where a training has what was measured before the clock started
 CUSTOM, PROBED, STAGED = "custom", "bf16", "staged"  # examples
 PROBE = {"fp32_seconds": 0.1, "seconds": 0.1, "converted": False}
 STAGING = {"bytes": 8, "reused_bytes": 0, "nodes": 1, "seconds": 1.0, "kept": False}
 SITE_KERNELS = {"sha256": "0" * 64, "computes": ["multiply"]}
 
 
-def _probed(case: Case, raw: TrainingRaw) -> bool:
-    probe, phase = raw.preparation.probe, raw.phases.probe
-    return (probe is None) == (phase is None) == (case["PRECISION"] == "fp32")
+def _prepared(subject: Subject) -> Any:
+    """What was measured before the clock started: `preparation` of a training, `raw` itself of a search."""
+    raw = subject.entry.raw
+    return getattr(raw, "preparation", raw)
+
+
+def _probed(subject: Subject) -> bool:
+    """Whether the probe and its phase are both there, or neither."""
+    probe, phase = _prepared(subject).probe, subject.entry.raw.phases.probe
+    return (probe is None) == (phase is None) == (subject.case["PRECISION"] == "fp32")
+
+
+def _wrong_elements(subject: Subject) -> bool:
+    counted = _prepared(subject).residuals.wrong is not None
+    return counted == PRECISIONS[subject.case["PRECISION"]].quantised
 
 
 def _skipped_samples(case: Case, raw: TrainingRaw) -> bool:
@@ -46,12 +61,20 @@ def _no_gpu_converts(subject: Subject) -> bool:
     return not (probe and probe.converted and subject.entry.memory.accelerated)
 
 
+def precision_claims(where: str) -> tuple[Claim, ...]:
+    """What a test by another precision than fp32 has; `where` it stands in the entry."""
+    return (
+        Claim("probe if, and only if, PRECISION is not fp32", _probed, changed(f"{where}.probe", PROBE)),
+        Claim(
+            "wrong elements: counted in int8 only",
+            _wrong_elements,
+            changed(f"{where}.residuals.wrong", {"value": 0, "where": "gemm"}),
+        ),
+    )
+
+
 PRECISION = (
-    Claim(
-        "probe if, and only if, PRECISION is not fp32",
-        of_raw(_probed),
-        changed("raw.preparation.probe", PROBE),
-    ),
+    *precision_claims(PREPARATION),
     Claim(
         "skipped_steps: in fp16 only",
         of_raw(lambda case, raw: raw.work.skipped_steps == 0 or PRECISIONS[case["PRECISION"]].scaled),
@@ -66,13 +89,6 @@ PRECISION = (
         "skipped_samples: those of skipped_steps",
         of_raw(_skipped_samples),
         changed("raw.work.skipped_samples", 1),
-    ),
-    Claim(
-        "wrong elements: counted in int8 only",
-        of_raw(
-            lambda case, raw: (raw.preparation.residuals.wrong is not None) == PRECISIONS[case["PRECISION"]].quantised
-        ),
-        changed("raw.preparation.residuals.wrong", {"value": 0, "where": "gemm"}),
     ),
     Claim(
         "memory.data: converted products of 16 bits only",
@@ -94,56 +110,68 @@ PRECISION = (
 )
 
 
-def _compared(case: Case, raw: TrainingRaw) -> bool:
-    """A comparison and its phase: both or none."""
-    comparison, phase = raw.preparation.vendor_comparison, raw.phases.vendor_comparison
-    return (comparison is None) == (phase is None) == (case["KERNELS"] == VENDOR)
+def _compared(subject: Subject) -> bool:
+    """Whether the comparison and its phase are both there, or neither."""
+    comparison, phase = _prepared(subject).vendor_comparison, subject.entry.raw.phases.vendor_comparison
+    return (comparison is None) == (phase is None) == (subject.case["KERNELS"] == VENDOR)
 
 
-def _rounds(comparison: VendorComparison) -> bool:
-    parts = (comparison.losses, comparison.evaluated, comparison.gradient, comparison.statistics)
+def _comparison(subject: Subject) -> VendorComparison | None:
+    comparison: VendorComparison | None = _prepared(subject).vendor_comparison
+    return comparison
+
+
+def _rounds(subject: Subject) -> bool:
+    found = _comparison(subject)
+    parts = (found.losses, found.evaluated, found.gradient, found.statistics) if found else ()
     return all(part is None or part.rounding > 0 for part in parts)
 
 
-KERNELS = (
-    Claim(
-        "vendor_comparison if, and only if, KERNELS is not vendor",
-        of_raw(_compared),
-        changed("raw.phases.vendor_comparison", 1.0),
-    ),
-    Claim(
-        "vendor_comparison: altered weights change all that is compared",
-        of_raw(
-            lambda case, raw: (
-                raw.preparation.vendor_comparison is None or _rounds(raw.preparation.vendor_comparison)
-            ),
-        ),
-        changed("raw.preparation.vendor_comparison.gradient.rounding", 0.0),
-        CUSTOM,
-    ),
-    Claim(
-        "site_kernels if, and only if, KERNELS names a file",
-        of_raw(lambda case, raw: (raw.site_kernels is not None) == bool(case.kernels_file)),
-        changed("raw.site_kernels", SITE_KERNELS),
-    ),
-)
+def _site_kernels(subject: Subject) -> bool:
+    return (subject.entry.raw.site_kernels is not None) == bool(subject.case.kernels_file)
 
 
-def evaluated_claim(classifies: bool) -> Claim:
-    """The evaluation loss is compared for classifiers only."""
+def kernels_claims(where: str, classifies: bool) -> tuple[Claim, ...]:
+    """The comparison of other kernels with the vendor's; `where` it stands in the entry.
 
-    def holds(case: Case, raw: TrainingRaw) -> bool:
-        comparison = raw.preparation.vendor_comparison
+    classifies: the loss in evaluation is compared, which only classifiers have.
+    """
+    place = f"{where}.vendor_comparison"
+    other = None if classifies else {"custom": [0.9], "vendor": [0.90001], "rounding": 1e-5}
+
+    def evaluated(subject: Subject) -> bool:
+        comparison = _comparison(subject)
         return comparison is None or (comparison.evaluated is not None) == classifies
 
-    other = None if classifies else {"custom": [0.9], "vendor": [0.90001], "rounding": 1e-5}
-    path = "raw.preparation.vendor_comparison.evaluated"
-    text = f"vendor_comparison: {'a' if classifies else 'no'} loss in evaluation"
-    return Claim(text, of_raw(holds), changed(path, other), CUSTOM)
+    return (
+        Claim(
+            "vendor_comparison if, and only if, KERNELS is not vendor",
+            _compared,
+            changed("raw.phases.vendor_comparison", 1.0),
+        ),
+        Claim(
+            "vendor_comparison: altered weights change all that is compared",
+            _rounds,
+            changed(f"{place}.gradient.rounding", 0.0),
+            CUSTOM,
+        ),
+        Claim(
+            f"vendor_comparison: {'a' if classifies else 'no'} loss in evaluation",
+            evaluated,
+            changed(f"{place}.evaluated", other),
+            CUSTOM,
+        ),
+        Claim(
+            "site_kernels if, and only if, KERNELS names a file",
+            _site_kernels,
+            changed("raw.site_kernels", SITE_KERNELS),
+        ),
+    )
 
 
-def _staged(case: Case, raw: TrainingRaw) -> bool:
-    return (raw.staging is None) == (raw.phases.staging is None) == (case["STAGE"] == "none")
+def _staged(subject: Subject) -> bool:
+    raw = subject.entry.raw
+    return (raw.staging is None) == (raw.phases.staging is None) == (subject.case["STAGE"] == "none")
 
 
 def _copy(subject: Subject) -> Staging | None:
@@ -177,7 +205,7 @@ def _same_on_every_node(subject: Subject) -> bool:
 
 
 STAGE = (
-    Claim("staging if, and only if, STAGE is not none", of_raw(_staged), changed("raw.staging", STAGING)),
+    Claim("staging if, and only if, STAGE is not none", _staged, changed("raw.staging", STAGING)),
     Claim("staging: kept if, and only if, STAGE is keep", _kept, changed("raw.staging.kept", True), STAGED),
     Claim("staging: only a kept copy is used again", _reused, changed("raw.staging.reused_bytes", 2), STAGED),
     Claim("staging: on nodes of the job", _nodes, changed("raw.staging.nodes", 2), STAGED),

@@ -11,7 +11,7 @@ from msgspec import Meta, ValidationError, convert
 
 from hpcai.errors import InputError
 from hpcai.networks.morphism import KernelSize, Morphism, MorphismKind
-from hpcai.record.record import Count, Positive, Record, Seconds, about
+from hpcai.record.record import Count, NonNegative, Positive, Record, Seconds, about
 
 MOST_MORPHISMS = 10_000
 Completed = Literal["planned", "patience"]  # ends after which the weights are kept: the trial can be a parent
@@ -35,8 +35,8 @@ class CurveEntry(Record):
 
     epoch: Annotated[Positive, about("number of the epoch, from 1")]
     seconds: Annotated[Seconds, about("time at which its validation ended", unit="s")]
-    loss: Annotated[float | None, about("mean training loss; null where it is not finite")]
-    validation_loss: Annotated[float | None, about("mean validation loss; null where it is not finite")]
+    loss: Annotated[NonNegative | None, about("mean training loss; null where it is not finite")]
+    validation_loss: Annotated[NonNegative | None, about("mean validation loss; null where it is not finite")]
     samples: Annotated[Count, about("training samples, without those of skipped steps")]
     skipped: Annotated[Count, about("training samples of steps skipped because gradients overflowed")]
     correct: Annotated[Count | None, about("validation samples classified correctly; null if cut")]

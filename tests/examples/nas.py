@@ -4,7 +4,7 @@ from made_records import altered
 from synthetic_search import searched
 
 from hpcai.record.loading import result_of
-from hpcai.results.alterations import changed
+from hpcai.results.alterations import Alteration, changed
 from hpcai.results.claim import Subject
 from hpcai.verification import verify
 from hpcai.workloads.nas.record import SearchMeasured, StoppedSearch
@@ -31,13 +31,24 @@ def stopped(subject: Subject) -> Subject:
     return Subject(subject.case, StoppedSearch(**found), subject.environment)
 
 
-def compared() -> Subject:
-    """A search by custom kernels."""
-    subject = search("custom KERNELS")
-    entry = altered(subject.entry, changed("raw.vendor_comparison", COMPARED))
-    return Subject(subject.case, entry, subject.environment)
+def having(settings: str, *alterations: Alteration) -> Subject:
+    """The search with other settings, and what a search by them has."""
+    subject = search(settings)
+    return Subject(subject.case, altered(subject.entry, *alterations), subject.environment)
 
 
 PLAIN = search()
-EXAMPLES = {"": PLAIN, "custom": compared(), "limited": search("9 TRIALS", "5 ROUNDS")}
+STAGED = {"bytes": 800, "reused_bytes": 0, "nodes": 1, "seconds": 0.5, "kept": False}
+PROBE = {"fp32_seconds": 0.1, "seconds": 0.2, "converted": False}
+EXAMPLES = {
+    "": PLAIN,
+    "custom": having(
+        "custom KERNELS",
+        changed("raw.vendor_comparison", COMPARED),
+        changed("raw.phases.vendor_comparison", 0.05),
+    ),
+    "bf16": having("bf16 PRECISION", changed("raw.probe", PROBE), changed("raw.phases.probe", 1.0)),
+    "staged": having("local STAGE", changed("raw.staging", STAGED), changed("raw.phases.staging", 0.5)),
+    "limited": search("9 TRIALS", "5 ROUNDS"),
+}
 STOPPED_EXAMPLES = {name: stopped(EXAMPLES[name]) for name in ("", "limited")}

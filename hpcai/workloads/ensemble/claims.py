@@ -7,7 +7,7 @@ from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.image_data_claims import IMAGE_DATA, PACKED, image_data
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.memory_claims import MEMORY
-from hpcai.claims.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
+from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
 from hpcai.claims.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, SAMPLES_IN_MEMORY, WORK
@@ -141,8 +141,7 @@ CLAIMS: Claims = (
         *MODELS,
         *reached_claims(_quality_of_best),
         *STAGE,
-        *KERNELS,
-        evaluated_claim(classifies=True),
+        *kernels_claims(PREPARATION, classifies=True),
         *KERNEL_CHOICE,
         *PRECISION,
         *EXECUTION,

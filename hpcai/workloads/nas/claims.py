@@ -6,7 +6,8 @@ from hpcai.claims.telemetry_claims import TELEMETRY
 from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Claims, Subject
-from hpcai.workloads.nas.search_claims import SEARCH, distinct_trials, stopped_sums
+from hpcai.workloads.nas.search_claims import SEARCH, distinct_trials, sums
+from hpcai.workloads.nas.time_claims import STOPPED_TIME, TIME
 from hpcai.workloads.nas.trial_claims import trial_claims
 
 GRANTED = Claim(
@@ -24,12 +25,13 @@ def _only_part(subject: Subject) -> bool:
 
 CLAIMS: Claims = (
     (*IMAGE_DATA, GRANTED, *distinct_trials("raw.")),
-    (SAMPLES_IN_MEMORY, *SEARCH, *trial_claims("raw."), *MEMORY, *TELEMETRY),
+    (SAMPLES_IN_MEMORY, *SEARCH, *TIME, *trial_claims("raw."), *MEMORY, *TELEMETRY),
 )
 STOPPED_CLAIMS: Claims = (
     (*image_data(""), *distinct_trials("")),
     (
-        *stopped_sums(),
+        *sums(""),
+        *STOPPED_TIME,
         *trial_claims(""),
         Claim("at most TRIALS trials", _only_part, changed("settings.TRIALS", 3), example="limited"),
     ),

@@ -1,6 +1,6 @@
 """What input and shards say of the epochs, samples and validations of a trial."""
 
-from math import ceil, inf
+from math import ceil, inf, log
 
 from hpcai.formulas import trial_schedule
 from hpcai.formulas.precision import PRECISIONS
@@ -10,6 +10,7 @@ from hpcai.workloads.nas.searched_trials import Search
 
 UNKNOWN = ("memory", "lost")  # ends that leave no account of the last steps
 ANY = 2**31  # epochs: a PATIENCE without limit
+ROUNDED = 1e-3  # share of a loss: outputs are rounded before the loss is computed
 
 
 def planned(search: Search, trial: Trial) -> bool:
@@ -90,3 +91,14 @@ def counted(search: Search, trial: Trial) -> bool:
 def correct(search: Search, trial: Trial) -> bool:
     samples = search.raw.dataset.validation_samples
     return all(entry.correct is None or entry.correct <= samples for entry in trial.curve)
+
+
+def loss_of_errors(search: Search, trial: Trial) -> bool:
+    """Whether validation losses are as large as errors make them: a misclassified sample costs log(2) at least."""
+    samples = search.raw.dataset.validation_samples
+    return all(
+        entry.correct is None
+        or entry.validation_loss is None
+        or entry.validation_loss >= (1 - ROUNDED) * log(2) * (samples - entry.correct) / samples
+        for entry in trial.curve
+    )

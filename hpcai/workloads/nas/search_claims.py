@@ -1,8 +1,9 @@
-"""Claims about all trials of a search together: their numbers, their sums, and why the search ended."""
+"""Claims about all trials of a search together: their numbers, their sums, and what the input says of the search."""
 
 from collections.abc import Callable
 from itertools import pairwise
 
+from hpcai.claims.preflight_claims import STAGE, kernels_claims, precision_claims
 from hpcai.data.order import Shard
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.trial_schedule import number
@@ -14,6 +15,7 @@ from hpcai.workloads.nas.record import SearchMeasured, SearchRaw
 
 Count = Callable[[SearchMeasured], int]
 
+RAW = "raw"  # where the measurements of a search that ended stand
 REQUESTS = 2  # of a trial, at least: it is requested, and its result returned
 
 
@@ -61,9 +63,7 @@ def distinct_trials(where: str) -> tuple[Claim, ...]:
     )
 
 
-def _sums(
-    trials_of: Callable[[SearchMeasured], int], total: Callable[[SearchMeasured], int]
-) -> Callable[[Subject], bool]:
+def _sums(trials_of: Count, total: Count) -> Callable[[Subject], bool]:
     return lambda subject: total(measured(subject)) == trials_of(measured(subject))
 
 
@@ -96,11 +96,6 @@ def sums(where: str) -> tuple[Claim, ...]:
     )
 
 
-def stopped_sums() -> tuple[Claim, ...]:
-    """The sums of a search that was broken off."""
-    return sums("")
-
-
 def _retired(subject: Subject) -> bool:
     raw = measured(subject)
     lost = sum(trial.end == "lost" for trial in raw.trials)
@@ -116,11 +111,6 @@ def _skipped(subject: Subject) -> bool:
     return measured(subject).work.skipped_samples == 0 or PRECISIONS[subject.case["PRECISION"]].scaled
 
 
-def _wrong_elements(subject: Subject) -> bool:
-    counted = measured(subject).residuals.wrong is not None
-    return counted == PRECISIONS[subject.case["PRECISION"]].quantised
-
-
 def _limits(subject: Subject) -> bool:
     """Whether there are no more trials than TRIALS and ROUNDS allow."""
     case, trials = subject.case, measured(subject).trials
@@ -128,19 +118,6 @@ def _limits(subject: Subject) -> bool:
     return case["TRIALS"] in (0, *range(len(trials), case["TRIALS"] + 1)) and (
         case["ROUNDS"] == 0 or rounds <= case["ROUNDS"]
     )
-
-
-def _ended_by(subject: Subject) -> bool:
-    """Whether the search has a limit of the kind that ended it."""
-    case, raw = subject.case, subject.entry.raw
-    wanted: dict[str, bool] = {
-        "trials": replayed(case) or case["TRIALS"] > 0,
-        "rounds": case["ROUNDS"] > 0,
-        "duration": case["DURATION"] > 0,
-        "converged": case["WINDOW"] > 0,
-        "exhausted": raw.proposals.count > len(raw.trials),
-    }
-    return wanted[raw.ended_by]
 
 
 def _requests(subject: Subject) -> bool:
@@ -155,7 +132,7 @@ def _between_nodes(subject: Subject) -> bool:
 
 
 SEARCH = (
-    *sums("raw."),
+    *sums(f"{RAW}."),
     Claim("retired_groups: each with the trial that it lost", _retired, changed("raw.retired_groups", 1)),
     Claim("sharding, by BATCH", _sharding, changed("raw.sharding", "in turns")),
     Claim(
@@ -164,32 +141,9 @@ SEARCH = (
         changed("raw.backend", "gloo"),
     ),
     Claim("work.skipped_samples: in fp16 only", _skipped, changed("raw.work.skipped_samples", 7)),
-    Claim(
-        "residuals.wrong: of int8 only",
-        _wrong_elements,
-        changed("raw.residuals.wrong", {"value": 0, "where": "nowhere"}),
-    ),
-    Claim(
-        "probe if, and only if, PRECISION is not fp32",
-        lambda subject: (subject.entry.raw.probe is None) == (subject.case["PRECISION"] == "fp32"),
-        changed("raw.probe", {"fp32_seconds": 0.1, "seconds": 0.1, "converted": False}),
-    ),
-    Claim(
-        "site_kernels if, and only if, KERNELS names a file",
-        lambda subject: (subject.entry.raw.site_kernels is not None) == bool(subject.case.kernels_file),
-        changed("raw.site_kernels", {"sha256": "0" * 64, "computes": ["multiply"]}),
-    ),
-    Claim(
-        "vendor_comparison if, and only if, KERNELS is not vendor",
-        lambda subject: (subject.entry.raw.vendor_comparison is None) == (subject.case["KERNELS"] == "vendor"),
-        changed("raw.vendor_comparison", None),
-        example="custom",
-    ),
-    Claim(
-        "staging if, and only if, STAGE is not none",
-        lambda subject: (subject.entry.raw.staging is None) == (subject.case["STAGE"] == "none"),
-        changed("raw.staging", {"bytes": 8, "reused_bytes": 0, "nodes": 1, "seconds": 1.0, "kept": False}),
-    ),
+    *precision_claims(RAW),
+    *kernels_claims(RAW, classifies=True),
+    *STAGE,
     Claim(
         "largest_deviation: that of the trials",
         lambda subject: (
@@ -202,7 +156,6 @@ SEARCH = (
         lambda subject: subject.entry.raw.replay.steps <= subject.entry.raw.work.steps,
         changed("raw.replay.steps", 10**6),
     ),
-    Claim("ended_by: a limit that the input sets", _ended_by, changed("raw.ended_by", "converged")),
     Claim("no more trials than TRIALS and ROUNDS", _limits, changed("settings.TRIALS", 3), example="limited"),
     Claim("coordinator: requests and proposals for each trial", _requests, changed("raw.coordinator.requests", 1)),
     Claim(

@@ -61,4 +61,9 @@ def trial_claims(where: str) -> tuple[Claim, ...]:
         Claim("trials: steps of the samples", of_trials(epochs.steps), of("steps", 77)),
         Claim("trials: every validation sample, each once", of_trials(epochs.counted), of("curve.0.counted", 7)),
         Claim("trials: correct <= validation_samples", of_trials(epochs.correct), of("curve.0.correct", 10**6)),
+        Claim(
+            "trials: validation losses as large as their errors make them",
+            of_trials(epochs.loss_of_errors),
+            of("curve.0.validation_loss", 0.01),
+        ),
     )

@@ -7,7 +7,7 @@ from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.memory_claims import MEMORY
-from hpcai.claims.preflight_claims import KERNELS, PRECISION, STAGE, evaluated_claim
+from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
 from hpcai.claims.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, WORK
@@ -56,17 +56,13 @@ TOGETHER = (
     Claim(
         "curve: a precision for each class that has true boxes",
         _of_raw(
-            lambda case, raw: all(
-                _of_classes(entry.average_precision, raw.ensemble.true_boxes) for entry in raw.curve
-            ),
+            lambda case, raw: all(_of_classes(entry.average_precision, raw.ensemble.true_boxes) for entry in raw.curve),
         ),
         changed("raw.curve.0.average_precision", [None, 0.1]),
     ),
     Claim(
         "true_boxes: a number for each class, some above 0",
-        _of_raw(
-            lambda case, raw: len(raw.ensemble.true_boxes) == raw.dataset.classes and any(raw.ensemble.true_boxes)
-        ),
+        _of_raw(lambda case, raw: len(raw.ensemble.true_boxes) == raw.dataset.classes and any(raw.ensemble.true_boxes)),
         changed("raw.ensemble.true_boxes", [0, 0]),
     ),
     Claim(
@@ -170,8 +166,7 @@ CLAIMS: Claims = (
         *MODELS,
         *reached_claims(lambda subject: float(subject.entry.raw.members.best)),
         *STAGE,
-        *KERNELS,
-        evaluated_claim(classifies=False),
+        *kernels_claims(PREPARATION, classifies=False),
         *KERNEL_CHOICE,
         *PRECISION,
         *EXECUTION,
