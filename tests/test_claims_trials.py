@@ -13,16 +13,16 @@ from synthetic_search import BRANCH, DEEPER, searched
 
 from hpcai.inputfile import Case
 from hpcai.results.alterations import Alteration, changed, removed, together
-from hpcai.results.assembly import broken_claims
+from hpcai.results.assembly import violated_claims
 
 Json = dict[str, Any]
 
 
-def broken(alteration: Alteration, example: str = "", **settings: Any) -> list[str]:
-    """The claims that a made-up search breaks whose measurements and settings are altered."""
+def violated(alteration: Alteration, example: str = "", **settings: Any) -> list[str]:
+    """The claims that a made-up search violates whose measurements and settings are altered."""
     subject = EXAMPLES[example]
     case = Case(subject.case.index, subject.case.workload, {**subject.case.settings, **settings})
-    return broken_claims(case, altered(subject.entry, alteration), subject.environment)
+    return violated_claims(case, altered(subject.entry, alteration), subject.environment)
 
 
 def unaltered(entry: Json) -> None:
@@ -48,7 +48,7 @@ def only(count: int) -> Alteration:
 
 
 def test_a_sound_search_breaks_no_claim() -> None:
-    assert broken(unaltered) == []
+    assert violated(unaltered) == []
 
 
 OF_ALL: list[tuple[str, Alteration]] = [
@@ -111,7 +111,7 @@ OF_ALL: list[tuple[str, Alteration]] = [
 
 @pytest.mark.parametrize(("claim", "alteration"), OF_ALL)
 def test_each_claim_on_all_trials_can_be_broken(claim: str, alteration: Alteration) -> None:
-    assert claim in broken(alteration)
+    assert claim in violated(alteration)
 
 
 OF_EACH: list[tuple[str, Alteration]] = [
@@ -157,7 +157,7 @@ OF_EACH: list[tuple[str, Alteration]] = [
 
 @pytest.mark.parametrize(("claim", "alteration"), OF_EACH)
 def test_each_claim_on_a_trial_can_be_broken(claim: str, alteration: Alteration) -> None:
-    assert claim in broken(alteration)
+    assert claim in violated(alteration)
 
 
 REFUSED = ("residuals.scaled.value", "replay.lost.value", "trials.6.curve.1.loss", "trials.6.curve.1.validation_loss")
@@ -169,7 +169,7 @@ REFUSED = ("residuals.scaled.value", "replay.lost.value", "trials.6.curve.1.loss
 )
 def test_what_records_refuse(path: str, value: int) -> None:
     with pytest.raises(ValidationError):
-        broken(changed(path, value))
+        violated(changed(path, value))
 
 
 @pytest.mark.parametrize(
@@ -190,15 +190,15 @@ def test_what_records_refuse(path: str, value: int) -> None:
     ],
 )
 def test_limits_of_the_input(claim: str, key: str, value: Any) -> None:
-    assert claim in broken(unaltered, **{key: value})
+    assert claim in violated(unaltered, **{key: value})
 
 
 def test_a_limit_ends_a_search_when_it_is_reached() -> None:
     for limits in ({"TRIALS": 9}, {"TRIALS": 10}, {"ROUNDS": 5}, {"ROUNDS": 6}):
         (key,), (value,) = limits, limits.values()
         by_count = put("ended_by", key.lower())
-        assert broken(by_count, **limits) == []  # DURATION may have ended the last trials
-        found = broken(by_count, **limits, DURATION=0.0)
+        assert violated(by_count, **limits) == []  # DURATION may have ended the last trials
+        found = violated(by_count, **limits, DURATION=0.0)
         assert ("ended_by: a limit that was reached" in found) == (value in (6, 10)), limits
 
 
@@ -214,7 +214,7 @@ def test_patience() -> None:
         return of_raw(change)
 
     def found(epochs: int, end: str) -> list[str]:
-        return [claim for claim in broken(stale(epochs, end), EPOCHS=40) if "PATIENCE" in claim]
+        return [claim for claim in violated(stale(epochs, end), EPOCHS=40) if "PATIENCE" in claim]
 
     assert found(7, "patience") == found(7, "time") == found(8, "time") == []
     assert found(6, "patience") == found(9, "patience") == ["trials: ended by PATIENCE when it says"]
@@ -222,23 +222,23 @@ def test_patience() -> None:
 
 def test_a_group_that_died_reports_what_it_had_done() -> None:
     died = together(put("trials.7.end", "lost"), put("retired_groups", 1))
-    assert broken(died) == []
+    assert violated(died) == []
     reported = together(died, put("group_seconds.training.mean", 2.1))
-    assert broken(reported) == ["group_seconds: sums over the trials, and the rest"]
+    assert violated(reported) == ["group_seconds: sums over the trials, and the rest"]
 
 
 def test_where_memory_is_short_a_smaller_batch_is_tried_in_any_round() -> None:
     searched_sizes = "trials: batch sizes that are searched"
-    assert searched_sizes not in broken(put("trials.4.hyperparameters.batch", 16))
+    assert searched_sizes not in violated(put("trials.4.hyperparameters.batch", 16))
     for least, wrong in ((2, False), (1, True)):
         sizes = together(put("trials.*.hyperparameters.batch", 3), put("trials.8.hyperparameters.batch", least))
-        assert (searched_sizes in broken(sizes, BATCH=3)) == wrong
+        assert (searched_sizes in violated(sizes, BATCH=3)) == wrong
 
 
 def test_choices_of_a_recorded_search_are_those_of_the_record() -> None:
     other = put("trials.4.hyperparameters.kernel", 7)
-    assert broken(other, REPLAY="file:history.jsonl", DEPTH=3) == []
-    assert broken(other, DEPTH=3) != []
+    assert violated(other, REPLAY="file:history.jsonl", DEPTH=3) == []
+    assert violated(other, DEPTH=3) != []
 
 
 def test_a_failed_search_may_contradict_itself(tmp_path: Any) -> None:
