@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .arithmetic import Arithmetic
 from .providers import Prepared
-from .spec import Arithmetic, Float32
+from .spec import Float32
 
 LINE = 64  # bytes of a line of the cache
 

@@ -15,23 +15,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from . import conv2d, operators
+from .arithmetic import FP32, FP64, INT8, Arithmetic
 from .arrays import rounded
 from .conv2d import vendor as conv2d_vendor
 from .layers import L, LayerShape, affordable, blocks_of, spec_of
 from .quantise.reference import quantised, seen
 from .residual import ELEMENTWISE_LIMIT, Residuals, measure
-from .spec import (
-    DIRECTIONS,
-    FORWARD,
-    FP32,
-    FP64,
-    INPUT_GRADIENT,
-    INT8,
-    WEIGHT_GRADIENT,
-    Arithmetic,
-    Float32,
-    Tensors,
-)
+from .spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Float32, Tensors
 from .tensors import LAYOUT
 
 TRIAL = conv2d.Shape(2, 8, 8, 8, 8, (3, 3), (1, 1), (1, 1))

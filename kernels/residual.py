@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .spec import FP32, Arithmetic, Block, Compared, Float64, Shape
+from .arithmetic import FP32, Arithmetic
+from .spec import Block, Compared, Float64, Shape
 
 ELEMENTWISE_LIMIT = 1.0
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .arithmetic import FP32, FP64, UNIT_ROUNDOFF_FP32, Arithmetic
 from .arrays import aligned, rounded
 from .conv2d import reference as conv2d_reference
 from .copy import reference as copy_reference
@@ -16,20 +17,7 @@ from .fma_peak import reference as fma_peak_reference
 from .gemm import reference as gemm_reference
 from .providers import Prepared
 from .residual import compare, signs, spacing, worst, wrong
-from .spec import (
-    DTYPES,
-    FP32,
-    FP64,
-    UNIT_ROUNDOFF_FP32,
-    WEIGHT_GRADIENT,
-    Arithmetic,
-    Block,
-    Compared,
-    Float64,
-    Shape,
-    Spec,
-    Tensors,
-)
+from .spec import DTYPES, WEIGHT_GRADIENT, Block, Compared, Float64, Shape, Spec, Tensors
 from .triad import TERMS
 from .triad import reference as triad_reference
 

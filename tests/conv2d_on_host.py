@@ -10,13 +10,14 @@ import on_host
 import torch
 from gemm_on_host import STORED, Guarded, drawn, judged, poisoned, values_of
 
+from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32
 from hpcai.kernels.conv2d import Shape
 from hpcai.kernels.conv2d.cuda.autotune import OPERANDS, pitch
 from hpcai.kernels.conv2d.cuda.padding import Convolution, launches, workspace_bytes
 from hpcai.kernels.conv2d.cuda.tensors import layer_of
 from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.cuda.tiling import Result, Tile
-from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, UNIT_ROUNDOFF_FP32, fp32_tolerance
+from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, fp32_tolerance
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
 

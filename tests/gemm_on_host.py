@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import on_host
 
+from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32
 from hpcai.kernels.arrays import rounded
 from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGMMA, Operand, Result, Tile
 from hpcai.kernels.gemm.cuda.launches import launches, workspace_bytes
-from hpcai.kernels.spec import DTYPES, UNIT_ROUNDOFF_FP32, fp32_tolerance
+from hpcai.kernels.spec import DTYPES, fp32_tolerance
 
 GUARD, POISON = 4096, 0xFF  # bytes before and behind; NaN in every type of floating point, -1 in whole numbers
 ROWS, COLUMNS = BY_ROWS, BY_COLUMNS

@@ -8,8 +8,10 @@ import pytest
 import torch
 from launch import ROOT
 
-from hpcai.formulas.precision import OF_LAYERS, OF_SQUARES, PRECISIONS, Precision
-from hpcai.kernels.spec import DTYPES, FP32
+from hpcai.formulas.precision import OF_LAYERS, PRECISIONS, Precision
+from hpcai.kernels.arithmetic import FP32
+from hpcai.kernels.spec import DTYPES
+from hpcai.opcount.products import OF_SQUARES
 
 # A precision that the table lacks, entered before anything reads it.
 MORE = """

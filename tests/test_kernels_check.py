@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from hpcai.kernels import conv2d, gemm
+from hpcai.kernels.arithmetic import BF16, FP16, FP32
 from hpcai.kernels.check import by_autograd, check, check_layer, draw
 from hpcai.kernels.conv2d import vendor
 from hpcai.kernels.layers import LARGEST_OPERATIONS, affordable
-from hpcai.kernels.spec import BF16, DIRECTIONS, FORWARD, FP16, FP32, WEIGHT_GRADIENT, Tensors
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, WEIGHT_GRADIENT, Tensors
 
 LAYER = conv2d.Shape(32, 16, 14, 14, 32, (3, 3), (2, 2), (1, 1))
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS PRODUCTS NOT CHECKED")

@@ -10,11 +10,12 @@ import pytest
 from provider_results import results_of
 
 from hpcai.kernels import conv2d, gemm
+from hpcai.kernels.arithmetic import FP32, FP64, Arithmetic
 from hpcai.kernels.check import check, draw
 from hpcai.kernels.conv2d import numba_cpu as conv2d_custom
 from hpcai.kernels.gemm import numba_cpu as gemm_custom
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, FP32, FP64, Arithmetic
+from hpcai.kernels.spec import DIRECTIONS, FORWARD
 
 TYPES = [FP32, FP64]
 PRODUCTS = [(1, 1, 1), (13, 7, 31), (14, 16, 32), (15, 17, 33), (100, 500, 70), (3, 1000, 200), (257, 33, 65)]

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from hpcai.kernels import conv2d
+from hpcai.kernels.arithmetic import FP32, FP64, Arithmetic
 from hpcai.kernels.check import draw
 from hpcai.kernels.conv2d import Shape, numba_cpu, reference
 from hpcai.kernels.residual import measure
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, FP32, FP64, INPUT_GRADIENT, Arithmetic, Tensors
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, Tensors
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 PAGE = mmap.PAGESIZE

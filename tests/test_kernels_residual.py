@@ -8,21 +8,11 @@ import pytest
 import torch
 
 from hpcai.kernels import conv2d
+from hpcai.kernels.arithmetic import BF16, FP16, FP32, TF32, Arithmetic  # fmt: skip
 from hpcai.kernels.check import by_autograd, converts, draw, rounded
 from hpcai.kernels.conv2d import reference, vendor
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT, measure, signs
-from hpcai.kernels.spec import (
-    BF16,
-    DIRECTIONS,
-    FORWARD,
-    FP16,
-    FP32,
-    INPUT_GRADIENT,
-    TF32,
-    Arithmetic,
-    Block,
-    fp32_tolerance,
-)  # fmt: skip
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, Block, fp32_tolerance
 
 LAYERS = [
     conv2d.Shape(32, 1, 28, 28, 16, (3, 3), (1, 1), (1, 1)),

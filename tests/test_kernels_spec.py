@@ -5,7 +5,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from hpcai.kernels import conv2d, gemm
-from hpcai.kernels.spec import DIRECTIONS, UNIT_ROUNDOFF_FP32
+from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32
+from hpcai.kernels.spec import DIRECTIONS
 
 STEM = conv2d.Shape(1, 3, 224, 224, 64, (7, 7), (2, 2), (3, 3))
 

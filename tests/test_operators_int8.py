@@ -10,11 +10,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from hpcai.kernels import conv2d, gemm, operators
+from hpcai.kernels.arithmetic import INT8
 from hpcai.kernels.check import check_layer
 from hpcai.kernels.operators import library, on_cpu, products
 from hpcai.kernels.quantise.reference import seen
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, INT8, WEIGHT_GRADIENT, Tensors
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 
 Shape = conv2d.Shape
 LAYERS = [

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from tiny import CLASSES, CPU, GRAPH, SHAPE
 
+from hpcai.kernels.arithmetic import BF16, FP16, FP32, Arithmetic
 from hpcai.kernels.conv2d import Shape as ConvolutionShape
 from hpcai.kernels.gemm import Shape as ProductShape
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT, Residuals
-from hpcai.kernels.spec import BF16, DIRECTIONS, FORWARD, FP16, FP32, WEIGHT_GRADIENT, Arithmetic
+from hpcai.kernels.spec import DIRECTIONS, FORWARD, WEIGHT_GRADIENT
 from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, GlobalPool, Input, Relu

@@ -5,7 +5,7 @@ A row is all that a precision is; what needs torch derives its types from their 
 
 from dataclasses import dataclass
 
-from hpcai.kernels.spec import BF16, BYTES, DTYPES, FP16, FP32, INT8, TF32, Arithmetic
+from hpcai.kernels.arithmetic import BF16, BYTES, FP16, FP32, INT8, TF32, Arithmetic
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,5 @@ _ROWS = (
     Precision("int8", "I", 8, INT8, "int8", 1 / 4),
 )
 PRECISIONS = {row.name: row for row in _ROWS}
-# Types of products in all directions of a layer, and those that only squares are measured in.
+# Types of products in all directions of a layer.
 OF_LAYERS = tuple(row.name for row in _ROWS if row.name == row.product and not row.quantised)
-OF_SQUARES = tuple(name for name in DTYPES if name not in OF_LAYERS)

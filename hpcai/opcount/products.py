@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hpcai import networks
 from hpcai.errors import InputError
-from hpcai.formulas.precision import OF_SQUARES
+from hpcai.formulas.precision import OF_LAYERS
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.layers import SPECS, LayerShape, spec_of
 from hpcai.kernels.spec import DIRECTIONS, DTYPES, FORWARD, INPUT_GRADIENT
@@ -19,6 +19,7 @@ from hpcai.networks.layers import Conv, Dense
 from hpcai.networks.resnet import ARCHITECTURES
 
 AUTO, SQUARE, PRODUCT = "auto", "square", "product"
+OF_SQUARES = tuple(name for name in DTYPES if name not in OF_LAYERS)  # types that only squares are measured in
 IMAGENET, SMALL = (3, 224, 1000), (3, 32, 10)  # channels, pixels a side and classes where the input does not say
 
 

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hpcai.kernels.arithmetic import FP32, Arithmetic
 from hpcai.kernels.check import check_layer
 from hpcai.kernels.conv2d import Shape as ConvolutionShape
 from hpcai.kernels.gemm import Shape as ProductShape
 from hpcai.kernels.layers import LayerShape, affordable, spec_of
 from hpcai.kernels.residual import Residuals
-from hpcai.kernels.spec import DIRECTIONS, FP32, INPUT_GRADIENT, Arithmetic
+from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT
 from hpcai.networks.graph import Graph
 from hpcai.opcount.products import shapes_of
 

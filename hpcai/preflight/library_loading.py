@@ -12,8 +12,8 @@ from hpcai.data.source import source_of
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels import conv2d
+from hpcai.kernels.arithmetic import INT8
 from hpcai.kernels.check import check_layer
-from hpcai.kernels.spec import INT8
 from hpcai.machine import memory
 from hpcai.models.module import build
 from hpcai.preflight.preconditions import preconditions

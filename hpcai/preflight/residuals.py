@@ -11,8 +11,9 @@ from hpcai.comm.grid import Group
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
+from hpcai.kernels.arithmetic import FP32, INT8, Arithmetic
 from hpcai.kernels.residual import Residuals as ProductResiduals
-from hpcai.kernels.spec import DIRECTIONS, FORWARD, FP32, INT8, Arithmetic
+from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
 from hpcai.preflight.layer_products import Product, check, products

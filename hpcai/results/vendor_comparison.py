@@ -6,7 +6,7 @@ from math import isfinite, prod, sqrt
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
-from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32
+from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32
 from hpcai.networks.graph import Graph
 from hpcai.record.preflight import ComparedLayer, ComparedLosses, KernelChoice, VendorComparison
 from hpcai.results.kernel_choice import pays_off

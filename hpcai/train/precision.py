@@ -15,10 +15,10 @@ from torch.nn.functional import cross_entropy
 
 from hpcai.clock import synchronise
 from hpcai.formulas.precision import PRECISIONS
+from hpcai.kernels.arithmetic import FP32, INT8, TF32
 from hpcai.kernels.check import converts
 from hpcai.kernels.conv2d.vendor import convolve
 from hpcai.kernels.providers import Unavailable
-from hpcai.kernels.spec import FP32, INT8, TF32
 from hpcai.machine import device as devices
 from hpcai.train import quantised
 

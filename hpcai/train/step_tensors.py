@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from hpcai.kernels.spec import UNIT_ROUNDOFF_FP32 as SINGLE  # optimisers compute in fp32 and store in 16 bits
+from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32 as SINGLE  # optimisers compute in fp32 and store in 16 bits
 from hpcai.update_rules.rule import Vector
 
 
