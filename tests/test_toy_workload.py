@@ -180,7 +180,7 @@ def subject_of(entry: Json, environment: Environment) -> Subject:
 
 
 @pytest.mark.parametrize("claim", [claim for group in CLAIMS for claim in group], ids=lambda claim: claim.text)
-def test_each_claim_is_broken_by_its_counterexample(result: Json, claim: Claim) -> None:
+def test_each_claim_is_violated_by_its_counterexample(result: Json, claim: Claim) -> None:
     for entry, environment in entries(result):
         assert list(violated(CLAIMS, subject_of(entry, environment))) == []
         claim.counterexample(entry)

@@ -6,15 +6,16 @@ import numpy as np
 
 from hpcai.formulas import eligibility, score
 from hpcai.inputfile import Case
+from hpcai.record.check_declarations import CheckDeclaration
 from hpcai.record.entry import Check, Operations
-from hpcai.results.checks import at_most
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import RULE, tv, verdict
 from hpcai.workloads.registry import quality_of
 from toy_workload.record import ToyRaw, ToyRow, ToyScores
 
 OPERATIONS = 4  # of a point: two squares, their sum, a comparison
-MOST_ERRORS = 5  # standard errors
+DIFFERING = CheckDeclaration("sums of hits: differing ranks", "ranks whose sum is not that of their group's first rank")
+ERRORS = CheckDeclaration("error of pi: standard errors", "error of pi / its standard deviation", limit=5.0)
 
 
 def hits_of(case: Case, rank: int) -> int:
@@ -73,6 +74,6 @@ def _scores(case: Case, raw: ToyRaw) -> ToyScores:
 def _checks(raw: ToyRaw) -> tuple[Check, ...]:
     deviation = sqrt(pi * (4 - pi) / raw.points)
     return (
-        at_most("sums of hits: differing ranks", raw.differing_ranks, 0),
-        at_most("error of pi: standard errors", _error(raw) / deviation, MOST_ERRORS),
+        DIFFERING.of(raw.differing_ranks),
+        ERRORS.of(_error(raw) / deviation),
     )
