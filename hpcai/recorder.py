@@ -16,7 +16,7 @@ from hpcai.report.banner import banner
 from hpcai.report.closing import closing, summary_of
 from hpcai.report.entries import block
 from hpcai.report.progress import ProgressLine
-from hpcai.results.assembly import broken_off, enter, violated_claims
+from hpcai.results.assembly import broken_off, enter, failed_by
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
 
@@ -54,10 +54,8 @@ class Recorder:
         if self.writes:
             self.result, entry = enter(self.result, case, measured)
             self.line.clear()
-            if entry.verdict == "FAILED":
-                passed = structs.replace(entry, verdict="PASSED")
-                for claim in violated_claims(case, passed, self.result.environment):
-                    print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
+            for claim in failed_by(case, entry, self.result.environment):
+                print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
             _print(block(self.result, entry))
             if clock.now() >= self._due:
                 self._keep()

@@ -176,7 +176,7 @@ def test_batch_that_one_rank_lacks_in_the_vote_of_the_ensemble_ends_the_job(fold
     job = run_job(faulty, 2, folder, START)
     broken_off(job, folder)
     assert job.returncode == 3
-    assert "cannot go on: too few batches to judge together; allowed: 5" in job.stderr
+    assert "cannot go on: too few batches to evaluate together; allowed: 5" in job.stderr
     died_unannounced(job)
 
 

@@ -3,6 +3,7 @@
 The other checks of the row stay PASSED, so a fault is also told from others.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from fault_runs import (
     APART,
     CHANGED,
     CHECKS,
+    CLAIMS,
     DEVIATION,
     ELEMENTWISE,
     LOSS,
@@ -44,6 +46,7 @@ IN_A_GROUP = {
     "layer_skipped": {OPERATIONS},
     "batch_delivered_twice": {VALIDATION},
     "product_not_a_number": {RESIDUAL, ELEMENTWISE, LOSS},
+    "batch_of_another_size": {CLAIMS},
 }
 # Two models, one rank each.
 IN_AN_ENSEMBLE = {
@@ -51,16 +54,17 @@ IN_AN_ENSEMBLE = {
     "step_left_out_by_one_model": {OPERATIONS},
     "last_batch_credited_in_full": {OPERATIONS},
     "model_diverges": {LOSS},
-    "sample_judged_twice": {VALIDATION},
+    "sample_evaluated_twice": {VALIDATION},
     "batch_not_asked_for": {VALIDATION},
     "batch_lost": {VALIDATION},
     "batch_delivered_twice": {VALIDATION},
-    "sample_judged_twice_by_the_ensemble": {VALIDATION},
+    "sample_evaluated_twice_by_the_ensemble": {VALIDATION},
     "batch_delivered_twice_to_the_ensemble": {VALIDATION},
     "element_of_product_wrong": {ELEMENTWISE},
     "product_wrong": {RESIDUAL, ELEMENTWISE},
     "element_of_weight_gradient_lost": {RESIDUAL, ELEMENTWISE},
     "models_identical": {APART},
+    "model_trained_on_all_samples": {CLAIMS},
 }
 FAULTS = [*IN_A_GROUP, *IN_AN_ENSEMBLE]
 PERHAPS = {"first_element_lost": {DEVIATION, LOST}, "last_element_lost": {DEVIATION, LOST}}  # by its size
@@ -88,6 +92,15 @@ def test_run_with_faults_counts_them_and_exits_with_1(faulty: Run) -> None:
     assert not faulty.job.leftovers
 
 
+def test_each_claim_that_does_not_hold_is_named(faulty: Run) -> None:
+    named = re.findall(r"^hpcai: test (\d+): does not hold: (.+)$", faulty.job.stderr, re.MULTILINE)
+    by_claims = ("batch_of_another_size", "model_trained_on_all_samples")
+    batch, samples = (str(FAULTS.index(fault) + 1) for fault in by_claims)
+    assert {test for test, _ in named} == {batch, samples}
+    assert (batch, "steps = EPOCHS x the steps of all models") in named
+    assert [claim for test, claim in named if test == samples] == ["bag_evaluated: what the samplers left out"]
+
+
 def test_every_check_has_a_fault() -> None:
     of_ranks = {SAMPLES, DEVIATION, LOST}  # test_rank_faults.py
     assert set().union(*FOUND_BY) | of_ranks == CHECKS | {APART}
@@ -108,12 +121,14 @@ def test_one_test_that_diverges_fails_and_the_others_still_run(tmp_path: Path) -
     for row, test in zip(run.rows, run.result["tests"], strict=True):
         diverged = test["settings"]["LEARNRATE"] == 1e9
         assert row.pop(LOSS) == ("FAILED" if diverged else "PASSED")
+        assert row[CLAIMS] == ("NOT CHECKED" if diverged else "PASSED")
         assert diverged or set(row.values()) == {"PASSED"}
-        assert test["raw"]["diverged_models"] == diverged * test["p"]
+        assert test["raw"]["work"]["diverged_models"] == diverged * test["p"]
+    assert "does not hold" not in run.job.stderr
 
 
 def test_divergence_in_the_last_step_is_seen(tmp_path: Path) -> None:
     run = Run(tmp_path, [BENCH], ["LEARNRATE=1e30", "SAMPLES=16", "SCHEDULE=constant", "GROUPS=1", "DEGREE=2"])
     assert run.job.returncode == 1
     assert run.rows[0][LOSS] == "FAILED"
-    assert run.result["tests"][0]["raw"]["steps"] == 1
+    assert run.result["tests"][0]["raw"]["work"]["steps"] == 1

@@ -14,7 +14,7 @@ class CheckDeclaration:
     """A check: its printed name, the largest value that passes, and its sentence in docs/METRICS.md.
 
     limit: None where a KEY of the input is the limit, whose name is in limit_key.
-    above: whether values above the limit pass, and not those up to it.
+    above: whether values above the limit pass, and not those up to it. absent: printed where nothing can be checked.
     """
 
     name: str
@@ -22,6 +22,7 @@ class CheckDeclaration:
     limit: float | None = 0.0
     limit_key: str = ""
     above: bool = False
+    absent: str = ""
 
     @property
     def limit_text(self) -> str:
@@ -121,6 +122,7 @@ CEILING = CheckDeclaration(
     "quality above the ceiling: standard errors",
     "generated data only: max(0, quality - ceiling) / standard error; NOT CHECKED for other data",
     limit=MOST_ABOVE,
+    absent="n/a, no ceiling",
 )
 DISAGREEMENT = CheckDeclaration(
     "pairwise disagreement of models, not 0",
@@ -129,7 +131,8 @@ DISAGREEMENT = CheckDeclaration(
 )
 CLAIMS = CheckDeclaration(
     "raw measurements: claims that do not hold",
-    "claims about the raw measurements, from input, seed and network, that are broken",
+    "claims about the raw measurements, from input, seed and network, that are broken; NOT CHECKED if another check FAILED",
+    absent="n/a, test failed",
 )
 TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),

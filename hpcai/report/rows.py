@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from hpcai.inputfile import Case
+from hpcai.record.check_declarations import TRAINING_CHECKS
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
@@ -16,6 +17,7 @@ from hpcai.workloads.registry import quality_of
 LINE = "=" * 80
 DASHES = "-" * 80
 COLUMNS = "T/V                N    NB     P     Q               Time                 Gflops"
+ABSENT = {check.name: check.absent for check in TRAINING_CHECKS}  # why a check has no value
 INT8 = "; forward products of 8 bits by custom kernels, gradients in fp32; below 16 bits nothing is VALID"
 
 
@@ -34,7 +36,7 @@ def row(test: Row) -> str:
 def check_lines(test: Row) -> Iterator[str]:
     """A line per check, and whether the target was reached."""
     for check in test.checks:
-        yield f"{score(check.name, check.value, 'n/a, no ceiling')} ...... {check.verdict}"
+        yield f"{score(check.name, check.value, ABSENT.get(check.name, 'n/a'))} ...... {check.verdict}"
     quality = quality_of(test.workload)
     name = f"quality({quality.name.replace('-', '')})/target"
     reached = "REACHED" if test.scores.reached else "MISSED"

@@ -39,11 +39,22 @@ def violated_claims(case: Case, entry: Entry, environment: Environment) -> list[
     return list(violated(registry.part(case.workload, "claims").CLAIMS, Subject(case, entry, environment)))
 
 
+def failed_by(case: Case, entry: Entry, environment: Environment) -> list[str]:
+    """The violated claims that made a test FAILED; none where its claims hold or are NOT CHECKED."""
+    if entry.verdict == "PASSED" or (isinstance(entry, Row) and entry.checks[-1].verdict != "FAILED"):
+        return []
+    return violated_claims(case, structs.replace(entry, verdict="PASSED"), environment)
+
+
 def with_claims(case: Case, entry: Entry, environment: Environment) -> Entry:
-    """The entry; FAILED if its raw measurements violate a claim. Rows get a check."""
+    """The entry; FAILED if its raw measurements violate a claim. Rows get a check.
+
+    The claims of an entry that is FAILED already are NOT CHECKED: a model that diverged trains for fewer epochs.
+    """
     wrong = len(violated_claims(case, entry, environment))
     if isinstance(entry, Row):
-        entry = structs.replace(entry, checks=(*entry.checks, CLAIMS.of(wrong)))
+        check = CLAIMS.of(wrong) if entry.verdict == "PASSED" else CLAIMS.not_checked()
+        entry = structs.replace(entry, checks=(*entry.checks, check))
         if wrong:
             reasons = (*entry.reasons, eligibility.FAILED)
             entry = structs.replace(entry, status=eligibility.INVALID, reasons=reasons)

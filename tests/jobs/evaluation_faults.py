@@ -1,4 +1,4 @@
-"""Faults in how models are judged, in the products they are made of, and in what makes them differ."""
+"""Faults in how models are evaluated, in the products they are made of, and in what makes them differ."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -27,7 +27,7 @@ def _first_twice(batches: list[Any]) -> list[Any]:
     return [first, *batches[1:]]
 
 
-def sample_judged_twice() -> Fault:
+def sample_evaluated_twice() -> Fault:
     return _asked(validation, _first_twice)
 
 
@@ -35,7 +35,7 @@ def batch_not_asked_for() -> Fault:
     return _asked(validation, lambda batches: batches[1:])
 
 
-def sample_judged_twice_by_the_ensemble() -> Fault:
+def sample_evaluated_twice_by_the_ensemble() -> Fault:
     return _asked(classifier_ensemble, _first_twice)
 
 

@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from hpcai.comm.grid import Group
+from hpcai.data.bootstrap import Sampler, Whole
 from hpcai.gradients.reductions.flat import Flat
 from hpcai.train import loop
 from hpcai.train.loop import Training
@@ -167,6 +168,34 @@ def layer_skipped() -> Fault:
         return build
 
     return replaced(assembly, "build", make)
+
+
+# --- what the input asks for
+
+
+def batch_of_another_size() -> Fault:
+    """Models are trained with half the batch, consistently."""
+
+    def make(genuine: Callable[..., Training]) -> Any:
+        def training_of(*arguments: Any) -> Training:
+            *before, recipe = arguments
+            return genuine(*before, replace(recipe, batch=recipe.batch // 2))
+
+        return training_of
+
+    return replaced(assembly, "training_of", make)
+
+
+def model_trained_on_all_samples() -> Fault:
+    """The last model is trained on each sample once and not on what its sampler draws."""
+
+    def make(genuine: Callable[..., Sampler]) -> Any:
+        def sampler(kind: str, samples: int, *arguments: Any) -> Sampler:
+            return Whole(samples) if RANK == WRONG_RANK else genuine(kind, samples, *arguments)
+
+        return sampler
+
+    return replaced(assembly, "sampler", make)
 
 
 # --- the loss
