@@ -24,7 +24,8 @@ from shared_jobs import RANKS, REPORTS, SharedJobs
 FLUSH_SECONDS = 1.0
 INSIDE = REPORTS in os.environ
 # These still import the modules that records replaced: they cannot be collected, and check nothing now.
-collect_ignore = (Path(__file__).parent / "read_old_results.txt").read_text("utf-8").split()
+OLD = Path(__file__).parent / "read_old_results.txt"
+collect_ignore = OLD.read_text("utf-8").split() if OLD.exists() else []
 NEEDS_GPU = re.compile(r"NO (\d+ )?GPUs?: ")  # begins the reason why a test is skipped without one
 STARTED = pytest.StashKey[float]()
 JOBS = pytest.StashKey[SharedJobs]()

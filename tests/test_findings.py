@@ -12,9 +12,10 @@ from tiny import CPU, alone, unending
 
 from hpcai.detections import detection_tables
 from hpcai.detections.coco_evaluation import average_precision, matched
-from hpcai.train.detector_ensemble import Fused
+from hpcai.train.detector_ensemble import Fused, FusedQuality
 from hpcai.workloads.weather import detections_file, measure
 
+NOTHING = FusedQuality((), (), (), 0.0, 0, 0, ())
 ABOUT = detection_tables.Metadata((0, 1, 2, 3))
 
 
@@ -63,10 +64,9 @@ def test_of_a_run_that_is_to_end_nothing_is_written(
 
     trained = detecting(alone(), 8)
     found = part(drawn(1, 3), [0, 1, 2])
-    monkeypatch.setattr(measure.detector_ensemble, "evaluate", lambda *_: ({"validation_miscounted": 0}, found))
-    monkeypatch.setattr(measure, "_loading", lambda *_: {})
+    monkeypatch.setattr(measure.detector_ensemble, "evaluate", lambda *_: (NOTHING, found))
     trained.validation.shard = type("Shard", (), {"n": 3})()
-    measure.Finding(tmp_path, 4).judge(trained, alone(), shutdown)
+    measure.Detection(tmp_path, 4).evaluate(trained, alone(), shutdown)
     assert [path.name for path in tmp_path.iterdir()] == there
     assert trained.state.device == CPU
 

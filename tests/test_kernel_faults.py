@@ -57,8 +57,8 @@ def test_a_fault_of_gradients_is_found_while_the_clock_runs_as_well(faulty: Cust
 def test_rows_say_whose_kernels_they_are(faulty: CustomRun) -> None:
     assert faulty.job.returncode == 1
     assert [test["tv"] for test in faulty.result["tests"]] == ["WR11S1C4"] * 5 + ["WR10S1C4"] * 5
-    assert faulty.job.stdout.count("throughput by these kernels, of the vendor's= ") == len(FAULTS)
-    assert all(test["scores"]["kernels_speed"] > 0 for test in faulty.result["tests"])
+    assert faulty.job.stdout.count("throughput by custom kernels / by the vendor's= ") == len(FAULTS)
+    assert all(test["scores"]["custom_speed"] > 0 for test in faulty.result["tests"])
 
 
 def test_what_the_real_program_left_is_verified(faulty: CustomRun) -> None:

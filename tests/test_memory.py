@@ -200,7 +200,7 @@ def test_check_prints_the_refusal_beside_the_tests_that_fit(tmp_path: Path) -> N
 def test_a_run_stays_within_its_plan_and_near_it() -> None:
     """As benchmarks/memory.py, but of a run so small that malloc's few MiB from run to run are much of it."""
     for test in live_run().result["tests"]:
-        used, planned = test["raw"]["memory"], test["raw"]["memory"]["planned_bytes"]
+        used, planned = test["memory"], test["memory"]["planned_bytes"]
         assert used["peak_bytes"] <= planned
         assert planned - used["baseline_bytes"] <= 1.5 * (used["peak_bytes"] - used["baseline_bytes"])
         assert test["scores"]["memory_share"] == used["peak_bytes"] / planned

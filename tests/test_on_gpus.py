@@ -37,7 +37,7 @@ def test_a_run_on_a_gpu_passes_and_verifies(options: list[str]) -> None:
     assert environment["accelerators"] == 1 and environment["device"] == torch.cuda.get_device_name(0)
     assert "unknown" not in environment["packages"].values() and not environment["warnings"]
     for test in tests:
-        used, seen = test["raw"]["memory"], test["raw"]["telemetry"]
+        used, seen = test["memory"], test["telemetry"]
         assert 0 < used["device_peak_bytes"] <= used["planned_bytes"]
         assert not device.whole(torch.device("cuda", 0)) or seen["average"]["gpus"] is not None
 

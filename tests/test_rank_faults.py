@@ -1,6 +1,6 @@
 """Faulty ranks in the timed region of the real program, one fault a test of a sweep: each FAILED by what is to find it.
 
-The audited step of this seed is the third of five in the group, the fifth of ten in the ensemble; so a fault that
+The replayed step of this seed is the third of five in the group, the fifth of ten in the ensemble; so a fault that
 begins with the third is repeated, and one in the first step alone must be found otherwise.
 """
 
@@ -63,7 +63,7 @@ def test_run_with_faulty_ranks_exits_with_1(faulty: Run) -> None:
 
 
 def test_the_report_tells_where_the_worst_step_was(faulty: Run) -> None:
-    dropped = faulty.result["tests"][1]["raw"]["audit"]
+    dropped = faulty.result["tests"][1]["raw"]["replay"]
     assert dropped["steps"] == 1
     assert dropped["lost"]["where"].startswith("model 0, epoch 1, step 3: gradient of ")
-    assert f"Audit   : 1 steps, largest lost: {dropped['lost']['where']}\n" in faulty.job.stdout
+    assert f"Replay  : 1 steps, largest lost: {dropped['lost']['where']}\n" in faulty.job.stdout

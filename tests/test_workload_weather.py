@@ -103,10 +103,10 @@ def test_rows_say_how_each_was_made(grids: Run) -> None:
 def test_report_tells_the_precision(grids: Run) -> None:
     for test, block in zip(grids.tests, grids.job.stdout.split("\nT/V                N")[1:], strict=True):
         scores = test["scores"]
-        told = {"mAP at an overlap of 0.5": scores["quality"], "quality of the ensemble (mAP)": scores["quality"]}
-        told["mAP at an overlap of 0.1"] = scores["mean_average_precision"]["0.1"]
-        told["AP at 0.5, tropical cyclone"], told["AP at 0.5, extratropical cyclone"] = scores["class_precision"]
-        told["frames/s"] = test["n"] / test["seconds"]
+        names = [f"AP at an overlap of 0.5, {each} cyclone" for each in ("tropical", "extratropical")]
+        told = dict(zip(names, scores["class_precision"], strict=True))
+        told |= {"quality of the ensemble": scores["quality"], "mAP at an overlap of 0.1": scores["loose_precision"]}
+        told["samples/s"] = test["n"] / test["seconds"]
         for name, value in told.items():
             assert f"\n{name:>48}= {value:16.7f}" in block, name
         assert f"\n{'quality(mAP)/target':>48}=" in block
@@ -117,8 +117,8 @@ def test_report_tells_the_precision(grids: Run) -> None:
 def test_the_same_seed_finds_the_same(grids: Run) -> None:
     for one, other in (grids.tests[:2], grids.tests[2:]):
         assert one["scores"]["quality"] == other["scores"]["quality"]
-        assert one["raw"]["detections_sha256"] == other["raw"]["detections_sha256"]
-    assert len({test["raw"]["detections_sha256"] for test in grids.tests}) == 2
+        assert one["raw"]["ensemble"]["sha256"] == other["raw"]["ensemble"]["sha256"]
+    assert len({test["raw"]["ensemble"]["sha256"] for test in grids.tests}) == 2
 
 
 @needs_mpirun
@@ -128,7 +128,7 @@ def test_the_ensemble_of_one_is_its_model(grids: Run) -> None:
         assert scores["quality"] == scores["member_mean"] == score.mean_precision(last["average_precision"])
         assert (scores["disagreement"], scores["out_of_bag"]) == (None, None)
     for test in grids.tests[:2]:
-        assert test["raw"]["bag_judged"] > 0 and test["scores"]["disagreement"] > 0
+        assert test["raw"]["ensemble"]["bag_evaluated"] > 0 and test["scores"]["disagreement"] > 0
 
 
 @needs_mpirun
@@ -138,7 +138,7 @@ def test_what_was_found_lies_beside_the_result(grids: Run) -> None:
     assert all(name in verify.sound_message(grids.folder / "result.json") for name in names)
     for name, test in zip(names, grids.tests, strict=True):
         found, about = detection_tables.read(grids.folder / name, 48)
-        assert detection_tables.digest(found) == test["raw"]["detections_sha256"]
+        assert detection_tables.digest(found) == test["raw"]["ensemble"]["sha256"]
         assert any(map(len, detection_tables.used(found.detections)))
         assert about.classes == EASIEST and about.moments is not None
 

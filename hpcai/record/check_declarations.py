@@ -131,7 +131,7 @@ DISAGREEMENT = CheckDeclaration(
 )
 CLAIMS = CheckDeclaration(
     "raw measurements: claims that do not hold",
-    "claims about the raw measurements, from input, seed and network, that are broken; NOT CHECKED if another check FAILED",
+    "broken claims about the raw measurements, from input, seed and network; NOT CHECKED if another check FAILED",
     absent="n/a, test failed",
 )
 TRAINING_CHECKS = (

@@ -1,4 +1,4 @@
-"""Faults in how detectors are trained and judged, and in what makes them differ."""
+"""Faults in how detectors are trained and evaluated, and in what makes them differ."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from evaluation_faults import loaded, second_replaced_by_first, without_first
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data.weather import weather_loader
-from hpcai.train import detector_ensemble, state
+from hpcai.train import detector_ensemble, objective, state
 from hpcai.train.detection_validation import DetectionValidation
 from hpcai.train.objective import Detection
 from hpcai.workloads.weather import measure
@@ -92,7 +92,7 @@ class SameDetector:
         self.patches = [
             patch.object(measure, "seed_of", lambda seed, purpose, member: seeds(seed, purpose, 0)),
             patch.object(measure, "sampler", lambda kind, n, seed, member, models: samplers(kind, n, seed, 0, models)),
-            patch.object(measure, "Detection", lambda seed, model: Detection(seed, 0)),
+            patch.object(objective, "Detection", lambda seed, model: Detection(seed, 0)),
             patch.object(
                 weather_loader.Loader, "augmentation", lambda self, seed, member, *rest: turned(self, seed, 0, *rest)
             ),

@@ -5,8 +5,10 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
+from msgspec import structs
 from planting import RANK, WRONG_RANK, WRONG_STEP, Fault, replaced
 
+from hpcai.record.training import Work
 from hpcai.train.state import TrainingState
 from hpcai.training import stages
 
@@ -22,14 +24,14 @@ def overflow_on_one_rank() -> Fault:
 
 
 def skipped_step_credited() -> Fault:
-    def make(genuine: Callable[..., dict[str, int]]) -> Any:
-        def totals(*arguments: Any) -> dict[str, int]:
+    def make(genuine: Callable[..., Work]) -> Any:
+        def work_of(*arguments: Any) -> Work:
             found = genuine(*arguments)
-            return {**found, "samples": found["samples"] + found["skipped_samples"]}
+            return structs.replace(found, samples=found.samples + found.skipped_samples)
 
-        return totals
+        return work_of
 
     faults = ExitStack()
     faults.enter_context(overflow_on_one_rank())
-    faults.enter_context(replaced(stages, "totals", make))
+    faults.enter_context(replaced(stages, "work_of", make))
     return faults
