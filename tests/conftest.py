@@ -58,7 +58,9 @@ def keep_bytecode() -> None:
 def compute_alone() -> None:
     """One thread in the runner's own process; ranks are to choose theirs before they import torch."""
     # Networks of tests are so small that threads wait for one another: seconds where others use the processors as well.
-    import torch
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")  # read by NumPy's library when it is loaded
+        import torch
 
     torch.set_num_threads(1)
 
