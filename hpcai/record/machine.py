@@ -35,7 +35,7 @@ class Memory(Record, kw_only=True):
         ),
     ]
     device_peak_bytes: Annotated[Count, about("peak memory that torch held on the GPU; 0 on CPUs", unit="B")]
-    planned_bytes: Annotated[Count, about("memory that the plan (--check) estimates for this rank", unit="B")]
+    planned_bytes: Annotated[Count, about("memory that the plan (--plan) estimates for this rank", unit="B")]
     whole_run: Annotated[bool, about("whether the peak is that of the run so far, because the kernel cannot reset it")]
     accelerated: Annotated[bool, about("whether the ranks compute on GPUs")]
     data: Annotated[DataFacts | None, about("tests that train: what the plan depends on")] = None
