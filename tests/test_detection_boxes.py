@@ -107,10 +107,10 @@ def test_matches_against_a_loop(rule: Any) -> None:
     assert given.there.sum() == 5
     found = match(candidates.float().unsqueeze(0), given, rule)
     expected = match_by_hand(candidates.float().double().tolist(), true.float().double().tolist(), rule)
-    assert list(zip(found.thing[0].tolist(), found.background[0].tolist(), strict=True)) == expected
-    assert found.thing.any() and found.background.any()
-    shown = given.boxes[0][found.nearest[0]][found.thing[0]]
-    near = overlaps(candidates.float()[found.thing[0]], shown).diagonal()
+    assert list(zip(found.foreground[0].tolist(), found.background[0].tolist(), strict=True)) == expected
+    assert found.foreground.any() and found.background.any()
+    shown = given.boxes[0][found.nearest[0]][found.foreground[0]]
+    near = overlaps(candidates.float()[found.foreground[0]], shown).diagonal()
     assert (near > 0).all() and (near.min() >= 0.5 if rule is REGIONS else True)
 
 
@@ -124,7 +124,7 @@ def test_an_anchor_shows_the_box_whose_best_it_is_not_the_one_it_overlaps_more()
 
 def test_nothing_is_matched_where_there_is_nothing() -> None:
     found = match(boxes(50, 3).unsqueeze(0), truth(torch.full((2, 15, 5), -1.0)), ANCHORS)
-    assert found.background.all() and not found.thing.any()
+    assert found.background.all() and not found.foreground.any()
 
 
 @pytest.mark.parametrize(("things", "backgrounds"), [(40, 60), (3, 60), (40, 5), (0, 60), (0, 0), (2, 2)])
@@ -159,6 +159,6 @@ def test_what_is_not_there_is_not_sampled() -> None:
     candidates = torch.tensor([[0.0, 0, 20, 20], [0, 0, 20, 19], [40, 40, 60, 60], [41, 40, 60, 60]]).unsqueeze(0)
     there = torch.tensor([[False, True, False, True]])
     chosen = sample(candidates, there, truth(rows), REGIONS, 4, 0)
-    assert chosen.there.sum() == 2 and chosen.thing.tolist() == [[True, False, False, False]]
+    assert chosen.there.sum() == 2 and chosen.foreground.tolist() == [[True, False, False, False]]
     assert chosen.indices[0, :2].tolist() == [1, 3] and chosen.classes[0, 0] == 2
     assert chosen.boxes[0, 0].tolist() == [0, 0, 20, 20]

@@ -92,7 +92,7 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
 
     from hpcai.machine import memory
     from hpcai.workloads.kernels import ceiling_tasks, measure
-    from hpcai.workloads.kernels.product_timing import Team
+    from hpcai.workloads.kernels.product_timing import MeasuringRanks
 
     few_calls(monkeypatch)
     monkeypatch.setattr(ceiling_tasks, "triad_length", lambda rank: 2**16)
@@ -107,7 +107,7 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
             memory.reset_peak()
             base = memory.resident()
             measure.run(case, world, cpu, lambda *words: None, shutdown)
-            used, rank = memory.peak() - base, measure.facts(world, Team(world.comm, cpu, 1, 1))
+            used, rank = memory.peak() - base, measure.facts(world, MeasuringRanks(world.comm, cpu, 1, 1))
             planned = sum(kernels_memory(case.settings, rank).values())
             if case["SHAPES"][0] != "33":  # the first has everything loaded
                 assert used <= planned <= 1.4 * used + CONSTANT, (case["SHAPES"], used / MIB, planned / MIB)

@@ -11,7 +11,7 @@ from hpcai.errors import InputError
 from hpcai.inputfile import echo, parse, shipped_text
 from hpcai.inputfile.key import MOST_COLUMNS, PATH, Key, Value
 from hpcai.inputfile.keys import all_keys, keys_by_name, keys_of, sections
-from hpcai.inputfile.values import written
+from hpcai.inputfile.values import words_for
 from hpcai.record.problem import input_of, problem_of
 
 SHIPPED = shipped_text().encode()
@@ -58,7 +58,7 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
 def values_of(key: Key, count: int) -> st.SearchStrategy[tuple[Value, ...]]:
     """So many legal values, as far as they fit a line."""
     lists = st.lists(value_of(key), min_size=count, max_size=count).map(tuple)
-    return lists.filter(lambda values: len(written(key, values)) <= MOST_COLUMNS)
+    return lists.filter(lambda values: len(words_for(key, values)) <= MOST_COLUMNS)
 
 
 @st.composite
@@ -73,7 +73,7 @@ def blocks(draw: st.DrawFn, section: str) -> list[str]:
         many = key.name == swept or key.listed
         count = grids if key.name in ("GROUPS", "DEGREE") else draw(st.integers(1, 20)) if many else 1
         name = draw(st.sampled_from([key.name, key.name.lower(), key.name.title()]))
-        words, rest = written(key, draw(values_of(key, count))), draw(st.sampled_from(["", "# x", "the SEED"]))
+        words, rest = words_for(key, draw(values_of(key, count))), draw(st.sampled_from(["", "# x", "the SEED"]))
         lines.append(f"{words} {name} {rest}")
     return draw(st.permutations(lines))
 

@@ -67,7 +67,7 @@ def test_rates_that_lie_close_together_are_over_an_axis_from_0() -> None:
 
 def test_several_results_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     titles, seen = [], []
-    monkeypatch.setattr(plots, "_picture", lambda path, title, tests, plot: (titles.append(title), seen.append(tests)))
+    monkeypatch.setattr(plots, "_save", lambda path, title, tests, plot: (titles.append(title), seen.append(tests)))
     plots.draw([golden(), golden()], tmp_path)
     assert [plots._number(test) for test in seen[0]] == ["A1", "A2", "B1", "B2"]
     assert titles[0].splitlines()[1:] == [f"{name}: golden, {golden()['date']}" for name in "AB"]

@@ -10,11 +10,11 @@ FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "validation": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
-GENERATED = "generated"  # has no files
-INDEX = "index.json"  # of a folder with image shards
+GENERATED = "generated"  # value without files
+INDEX = "index.json"  # index of a folder with image shards
 PACKED = "a folder made by `python -m hpcai.data.pack SOURCE TARGET`"
 WEATHER = "extremeweather"
-WEATHER_INDEX = "weather.json"  # of a folder with shards of climate fields
+WEATHER_INDEX = "weather.json"  # index of a folder with shards of climate fields
 WEATHER_ALLOWED = f"{GENERATED} | {WEATHER}:PATH"
 YEARS = "climo_*.h5"
 ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED} | imagenet:PATH"

@@ -37,7 +37,7 @@ class Split(Protocol):
 
 
 @runtime_checkable
-class MadeSplit(Split, Protocol):
+class GeneratingSplit(Split, Protocol):
     """A split that can generate its images on the device."""
 
     def maker(self, device: "torch.device") -> "Callable[[Integers], torch.Tensor] | None":
@@ -99,7 +99,7 @@ class Dataset:
 
     @property
     def number_of_classes(self) -> int:
-        """How many classes the network tells apart."""
+        """Number of classes of the network."""
         return self.classes
 
     @property

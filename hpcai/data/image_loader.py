@@ -11,7 +11,7 @@ from torch.nn.functional import interpolate
 
 from hpcai.data.batch_reader import BatchReader
 from hpcai.data.bootstrap import Sampler
-from hpcai.data.image_dataset import MadeSplit, Split
+from hpcai.data.image_dataset import GeneratingSplit, Split
 from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
 from hpcai.data.prefetch import Prefetcher, with_parameters
@@ -58,7 +58,7 @@ class Loader:
         self._early = device.type != "cuda"  # the loading thread normalises as well
         self._transfer = transfer_to(device, batch)
         self._reader = BatchReader(split, crops, resolution, device) if crops else None
-        self._maker = split.maker(device) if isinstance(split, MadeSplit) else None
+        self._maker = split.maker(device) if isinstance(split, GeneratingSplit) else None
 
     @property
     def wait_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""How the tests of a workload open their data."""
+"""Data source of a workload that trains: how its tests open their dataset."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ Settings = Mapping[str, Any]
 
 
 def _no_survey(settings: Settings, comm: "MPI.Comm") -> None:
-    """Nothing has to be read before."""
+    """Default survey: nothing to read in advance."""
 
 
 def _nothing_loaded(spec: str) -> None:
-    """Nothing is loaded late."""
+    """Default: no libraries to load."""
 
 
 @dataclass(frozen=True)
 class DataSource:
-    """The data of a workload that trains; its folder declares them as data.SOURCE.
+    """Data source of a workload that trains; its folder declares it as data.SOURCE.
 
-    open: the data of a case's settings, or a copy of their files. plan: the same as far as a plan needs them. survey:
-    reads once, by all ranks together, what has to be known of files before they are opened. load: loads the libraries
-    that make the data a value of DATASET names. All but `load` return or raise the same on every rank.
+    open: the dataset of a case's settings, or a copy of its files. plan: the same as far as planning needs it. survey:
+    reads once, by all ranks together, what must be known of files before they are opened. load: loads the libraries
+    that generate the data of a DATASET value. All but `load` return or raise the same on every rank.
     """
 
     open: Callable[[Settings, Path | None], Any]
@@ -38,6 +38,6 @@ class DataSource:
 
 
 def source_of(case: Case) -> DataSource:
-    """The source of the data of a case that trains."""
+    """The data source of a case that trains."""
     found: DataSource = part(case.workload, "data").SOURCE
     return found

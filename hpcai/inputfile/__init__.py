@@ -1,4 +1,4 @@
-"""What to run: the KEYs of input.dat, its parser, the cases it asks for, and the same told back to the user."""
+"""The input file: KEYs of input.dat, parser, cases, echo."""
 
 from hpcai.inputfile.cases import Case, Problem, Section
 from hpcai.inputfile.echo import echo

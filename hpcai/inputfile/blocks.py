@@ -1,4 +1,4 @@
-"""The grammar: header lines, section lines, and settings as value(s), KEY, free text."""
+"""The grammar of the input file: header lines, section lines, and settings as value(s), KEY, free text."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from hpcai.inputfile.key import Key, Value
 from hpcai.inputfile.keys import keys_by_name, keys_of, section_names
 from hpcai.inputfile.lines import Line
 from hpcai.inputfile.mistakes import Mistakes, Place, looks_like, shown
-from hpcai.inputfile.values import alike, is_number, read
+from hpcai.inputfile.values import is_number, near_miss, read
 
 FORM = "value(s), KEY, free text"
 HEADERS = 2
@@ -17,7 +17,7 @@ _SECTION = re.compile(r"\[([^\]]*)\]")
 
 @dataclass(slots=True)
 class Entry:
-    """A setting; no values: they were faulty, and that is noted."""
+    """A setting; without values if they were faulty, which is recorded as a mistake."""
 
     place: Place
     values: tuple[Value, ...] = ()
@@ -52,7 +52,7 @@ def read_blocks(lines: Iterable[Line], mistakes: Mistakes) -> tuple[list[str], l
 
 
 def _divided(lines: list[Line]) -> tuple[list[Line], list[Line]]:
-    """The header lines, and the lines behind them; comments are headers only where free text is too short for two."""
+    """Header lines, and the lines after them; a comment is a header only if fewer than two other lines come first."""
     free: list[Line] = []
     end = 0
     for line in lines:
@@ -65,7 +65,7 @@ def _divided(lines: list[Line]) -> tuple[list[Line], list[Line]]:
 
 
 def _is_no_header(line: Line) -> bool:
-    """Whether a line in a header's place is a section line or a legal setting rather than free text."""
+    """Whether a line in a header's position is a section line or a legal setting."""
     if section := _SECTION.match(line.text):
         name, rest = _name(section), line.text[section.end() :].strip(" \t")
         return name in section_names() or looks_like([name], section_names()) is not None or rest[:1] in ("", "#", "!")
@@ -80,7 +80,7 @@ def _name(section: re.Match[str]) -> str:
 
 
 def _split(words: list[str]) -> tuple[list[str], Key | None]:
-    """The words before the first that is a KEY, and that KEY; the only value of the KEY behind it may look like one."""
+    """The words before the first KEY, and that KEY; the only value of a KEY may look like a KEY."""
     keys = [key_named(word) for word in words]
     begin = 1 if len(keys) > 1 and keys[1] and words[0] in keys[1].choices else 0
     for index, key in enumerate(keys[begin:], begin):
@@ -90,7 +90,7 @@ def _split(words: list[str]) -> tuple[list[str], Key | None]:
 
 
 def key_named(word: str) -> Key | None:
-    """The KEY a word is, in upper or lower case; letters of other scripts that only fold to it are not it."""
+    """The KEY named by a word, case-insensitive for ASCII letters only."""
     return keys_by_name().get(word.upper()) if word.isascii() else None
 
 
@@ -101,12 +101,12 @@ def _section(line: Line, mistakes: Mistakes) -> Block:
         return Block(name, line.place)
     likely = looks_like([name], section_names())
     what = f"section [{shown(name, 40)}] is unknown" if match else "a section line needs a name in brackets"
-    mistakes.add(line.place, f"{what}{alike([name], section_names())}; allowed: {allowed_sections()}")
+    mistakes.add(line.place, f"{what}{near_miss([name], section_names())}; allowed: {allowed_sections()}")
     return Block(likely[1], line.place) if likely else Block(name, line.place, known=False)
 
 
 def allowed_sections() -> str:
-    """The section lines there are."""
+    """The section lines that exist."""
     return " ".join(f"[{name}]" for name in section_names())
 
 

@@ -1,4 +1,4 @@
-"""What a run is asked to do: a Problem as read, and the cases (one test, one row each) its sweeps multiply out to."""
+"""A Problem, the parsed input, and its cases: one test, one row each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from hpcai.workloads import registry
 
 _GRID = ("GROUPS", "DEGREE")
 FILE = "file:"
-SEEDS = 2**63  # the seeds of repetitions go round
+SEEDS = 2**63  # seeds of repetitions wrap around
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Case:
     repetition: int = 0
 
     def __getitem__(self, key: str) -> Any:
-        """The value of a KEY: int, float or str as it is declared; a tuple where the KEY is listed."""
+        """The value of a KEY: int, float or str as declared; a tuple for a listed KEY."""
         return self.settings[key]
 
     @property
@@ -41,17 +41,17 @@ class Case:
 
     @property
     def recording(self) -> str:
-        """Path of the recorded search that is tried again; empty where there is none."""
+        """Path of the recorded search to replay; empty if there is none."""
         return file_of(self.settings.get("REPLAY", ""))
 
     @property
     def kernels_file(self) -> str:
-        """Path of the file whose kernels compute; empty where there is none."""
+        """Path of the file with site kernels; empty if there is none."""
         return file_of(self.settings.get("KERNELS", ""))
 
     @property
     def all_custom(self) -> bool:
-        """Whether all layers are computed by kernels of ours, or by those of a file in their place."""
+        """Whether all layers use custom kernels, or site kernels in their place."""
         return self.settings["KERNELS"] == "custom" or bool(self.kernels_file)
 
     @property
@@ -61,14 +61,14 @@ class Case:
 
 
 def file_of(value: Setting) -> str:
-    """The path that a value file:PATH names, ~ resolved; empty where it names none."""
+    """The path in a value file:PATH, with ~ expanded; empty for other values."""
     path = str(value).removeprefix(FILE)
     return expanduser(path) if path != str(value) else ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the input: the values of every KEY it has, and the KEYs that were left out."""
+    """A section of the input: the values of all its KEYs, and the KEYs with default values."""
 
     name: str
     values: Mapping[str, tuple[Value, ...]]
@@ -77,7 +77,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Problem:
-    """A legal input: its text and SHA-256, the options that changed it, and every setting, given or default."""
+    """A legal input: text and SHA-256, command-line overrides, and all settings."""
 
     headers: tuple[str, str]
     name: str
@@ -114,7 +114,7 @@ class Problem:
 
 
 def _grids(section: Section, ranks: int, accelerators: int) -> list[dict[str, Value] | str]:
-    """The P x Q grids of a section, empty where it has none; for one that does not fit, what is wrong."""
+    """The P x Q grids of a section, empty without a grid; an error for one that does not fit."""
     if "GROUPS" not in section.values:
         return [{}]
     return [
@@ -137,5 +137,5 @@ def _combinations(section: Section) -> Iterator[dict[str, Setting]]:
 
 
 def _alternatives(key: Key, values: tuple[Value, ...]) -> Sequence[Setting]:
-    """What a KEY may be in one test: each of its values, or all of them together."""
+    """The values of a KEY in the different tests: each of its values, or all of them together."""
     return (values,) if key.listed else values

@@ -1,4 +1,4 @@
-"""What no single line shows: KEYs left out, grids that do not fit, too many tests, files that are not there."""
+"""Checks across lines of the input: missing KEYs, grids that do not fit, too many tests, missing files."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -17,7 +17,7 @@ CURE = "mpirun -np N starts N, --plan --ranks N plans for N"
 def check(
     blocks: Sequence[Block], ranks: int | None, check_dataset: Callable[[str], None] | None, mistakes: Mistakes
 ) -> None:
-    """Note what is wrong between the lines; blocks[0] is the run's."""
+    """Record the mistakes that involve several lines; blocks[0] is the run's."""
     if not blocks[1:]:
         mistakes.add(Place("the file"), f"it has no section, so there is nothing to run; allowed: {allowed_sections()}")
     for block in blocks[1:]:
@@ -45,7 +45,7 @@ def _values(block: Block, name: str) -> tuple[Value, ...]:
 
 
 def _grid(block: Block, name: str) -> tuple[Value, ...]:
-    """The values of a KEY of the grid, given or default; none if they are faulty or missing."""
+    """The values of a KEY of the grid; none if they are faulty or missing."""
     return _values(block, name) if name in block.entries else keys_by_name()[name].default_in(block.name)
 
 
@@ -82,6 +82,6 @@ def _check_files(block: Block, mistakes: Mistakes) -> None:
 
 
 def _tests(block: Block) -> int:
-    """How many combinations of values there are; the grids that pair up count as one KEY."""
+    """Number of combinations of values; paired grid KEYs count as one."""
     together = {"DEGREE", *(key.name for key in keys_of(block.name) if key.listed)}
     return prod(len(entry.values) or 1 for name, entry in block.entries.items() if name not in together)

@@ -1,11 +1,11 @@
-"""A Problem told in the grammar of input.dat, every KEY with its values: read again, it gives the same settings."""
+"""Echo of a Problem in the grammar of input.dat, with every KEY: parsed again, it gives the same settings."""
 
 from collections.abc import Mapping, Sequence
 
 from hpcai.inputfile.cases import Problem
 from hpcai.inputfile.key import Value
 from hpcai.inputfile.keys import keys_by_name
-from hpcai.inputfile.values import written
+from hpcai.inputfile.values import words_for
 
 
 def echo(problem: Problem) -> list[str]:
@@ -19,7 +19,7 @@ def echo(problem: Problem) -> list[str]:
 
 def setting(values: Sequence[Value], key: str, remark: str) -> str:
     """One aligned line: value(s), KEY, free text."""
-    return f"{written(keys_by_name()[key], values):<14} {key:<12} {remark}".rstrip()
+    return f"{words_for(keys_by_name()[key], values):<14} {key:<12} {remark}".rstrip()
 
 
 def _settings(values: Mapping[str, Sequence[Value]], defaulted: frozenset[str]) -> list[str]:

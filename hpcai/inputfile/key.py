@@ -1,4 +1,4 @@
-"""What a KEY of input.dat is: its kind, the values that are legal, and the sections that have it."""
+"""Declaration of a KEY of input.dat: kind, legal values, sections."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from math import inf
 from typing import Any, Literal
 
 Value = int | float | str
-Setting = Value | tuple[Value, ...]  # of one case: all values of a KEY that is listed, else one
+Setting = Value | tuple[Value, ...]  # value in one case: all values of a listed KEY, else one
 Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes"]
 Bounds = Literal["[]", "[)", "(]", "()"]
 
@@ -15,7 +15,7 @@ TRAINING, NETWORK, GRID, BAGGING, CLASSIFICATION = "training", "network", "grid"
 COMPILATION = "compilation"
 MOST_VALUES = 20
 MOST_TESTS = 10_000
-MOST_COLUMNS = 185  # of the values of one KEY, so that no echoed line is longer than 200 columns
+MOST_COLUMNS = 185  # width of the values of one KEY, so that no echoed line exceeds 200 columns
 MOST_FOLDER = 100
 PATH = "PATH"
 
@@ -51,16 +51,16 @@ class Key:
     help: str
 
     def of(self, section: str) -> "Key":
-        """The KEY as a section has it."""
+        """The KEY as declared in a section."""
         return replace(self, **self.own[section]) if section in self.own else self
 
     @property
     def most(self) -> int:
-        """How many values the KEY takes."""
+        """The largest number of values of the KEY."""
         return MOST_VALUES if self.sweep or self.listed else 1
 
     def default_in(self, section: str) -> tuple[Value, ...]:
-        """The values that a section has where it gives none itself; empty for a KEY that it must give."""
+        """The default values in a section; empty for a required KEY."""
         default = self.defaults.get(section, self.default)
         if default is None:
             return ()
@@ -68,7 +68,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """The legal values, in words."""
+        """The legal values, as text."""
         if self.kind == "shapes":
             return f"{' | '.join(self.choices)} | a whole number {self._interval}"
         if self.choices:
@@ -87,14 +87,14 @@ class Key:
         return f"above {self.low}, up to {self.high}" if above else f"from {self.low} to {below}{self.high}"
 
     def contains(self, number: int | float) -> bool:
-        """Whether a number is within the interval (a zero with a meaning of its own apart)."""
+        """Whether a number is within the interval; a special zero is not considered."""
         over = number > self.low if self.bounds[0] == "(" else number >= self.low
         return over and (number < self.high if self.bounds[1] == ")" else number <= self.high)
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """A section of the shipped input.dat: its settings that are not defaults, and its remark if it stands again."""
+    """A section of the shipped input.dat: its non-default settings, and its remark if the section occurs twice."""
 
     settings: Mapping[str, tuple[Value, ...]]
     remark: str = ""
@@ -102,7 +102,7 @@ class Shipped:
 
 @dataclass(frozen=True)
 class SectionDeclaration:
-    """A section of input.dat: which KEYs it has, and where it differs from their common declaration.
+    """Declaration of a section of input.dat: its KEYs, and where they differ from the common declaration.
 
     groups: all KEYs of these groups (hpcai.inputfile.keys). keys: KEYs that no other section has, in their order.
     defaults: by KEY, where they differ. own: by KEY, other fields of its declaration that differ, such as choices.

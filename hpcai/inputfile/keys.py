@@ -1,4 +1,4 @@
-"""The one declaration of the KEYs: parser, echo, error texts, shipped input and reference table come from it."""
+"""Declaration of all KEYs: parser, echo, error texts, shipped input and reference table follow from it."""
 
 from dataclasses import replace
 from functools import cache
@@ -159,7 +159,7 @@ def all_keys() -> tuple[Key, ...]:
 
 
 def _assembled(key: Key, declared: tuple[SectionDeclaration, ...]) -> Key:
-    """A KEY with the sections that have it, and what these have of their own."""
+    """A KEY with its sections and their differing declarations."""
     having = [section for section in declared if key.group in section.groups]
     return replace(
         key,

@@ -1,4 +1,4 @@
-"""The bytes of an input as numbered lines of text: encodings, line ends, comments, characters nobody can see."""
+"""Lines of an input: encoding, line ends, comments, invisible characters."""
 
 import re
 from collections.abc import Iterator
@@ -19,19 +19,19 @@ _CONTROL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that is not blank: where it is, and its legal text without outer blanks."""
+    """A line that is not blank: its place, and its text without outer blanks."""
 
     place: Place
     text: str
 
     @property
     def is_comment(self) -> bool:
-        """Whether all of it is a comment."""
+        """Whether the whole line is a comment."""
         return self.text[0] in "#!"
 
     @property
     def words(self) -> list[str]:
-        """The words in front of a comment."""
+        """The words before a comment."""
         return words_of(_COMMENT.split(self.text, maxsplit=1)[0])
 
 
@@ -46,7 +46,7 @@ def decoded(data: str | bytes) -> str:
 
 
 def lines_of(text: str, mistakes: Mistakes) -> Iterator[Line]:
-    """The lines that are not blank; characters that must not be there are noted and left out."""
+    """The lines that are not blank; illegal characters are recorded and removed."""
     if "\0" in text:
         mistakes.add(Place("the file"), "it is binary; allowed: text in UTF-8")
         mistakes.end()
@@ -58,7 +58,7 @@ def lines_of(text: str, mistakes: Mistakes) -> Iterator[Line]:
 
 
 def clean(place: Place, mistakes: Mistakes) -> str:
-    """The text of a place without characters that are illegal anywhere, each kind noted once."""
+    """The text of a place without illegal characters, each kind recorded once."""
     text = place.text
     for pattern, what in ((_UNDECODED, "a byte that is not UTF-8"), (_CONTROL, "the control character")):
         if found := pattern.search(text):

@@ -1,4 +1,4 @@
-"""Everything that is wrong with an input, collected and told at once as plain text."""
+"""Mistakes of an input, collected and reported together."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _MOST_WORDS = 24
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: a line of the file (number 0: the file as a whole) or an option of the command line."""
+    """Location of a mistake: a line of the file (number 0: the whole file) or an option of the command line."""
 
     text: str
     number: int = 0
@@ -23,14 +23,14 @@ class Place:
 
     @property
     def label(self) -> str:
-        """The place as the user finds it."""
+        """The location as text."""
         if self.option:
             return f"--set {shown(self.text)}"
         return f"line {self.number}: {shown(self.text)}" if self.number else shown(self.text)
 
 
 class Mistakes:
-    """Collects the errors of one input; too many of them end the reading early."""
+    """Collects the mistakes of one input; too many of them end the parsing."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -38,14 +38,14 @@ class Mistakes:
         self._count = 0
 
     def add(self, place: Place, message: str) -> None:
-        """Note an error; InputError once there are more than a user will read."""
+        """Record a mistake; InputError if there are too many."""
         self._found.setdefault(place, []).append(message)
         self._count += 1
         if self._count >= MOST_MISTAKES:
             raise InputError(self._text("reading stopped here"))
 
     def end(self) -> None:
-        """InputError with every error found, if there is one."""
+        """InputError with all mistakes, if there are any."""
         if self._count:
             raise InputError(self._text("nothing was run"))
 
@@ -58,14 +58,14 @@ class Mistakes:
 
 
 def shown(text: str, width: int = WIDTH) -> str:
-    """A user's text for the screen: cut, without outer blanks, everything unprintable escaped."""
+    """A user's text for the screen: shortened, without outer blanks, everything unprintable escaped."""
     cut = text[:width].strip() + (" ..." if len(text) > width else "")
     return "".join(c if c.isprintable() else " " if c == "\t" else ascii(c)[1:-1] for c in cut)
 
 
 def looks_like(words: Iterable[str], names: Sequence[str]) -> tuple[str, str] | None:
-    """The word and the name that are most alike, upper and lower case apart; None if none are."""
-    from difflib import SequenceMatcher  # late: only errors need it
+    """The word and the name that are most similar, ignoring case; None without a near-miss."""
+    from difflib import SequenceMatcher  # imported late: only errors need it
 
     best, pair = _LIKENESS, None
     matcher = SequenceMatcher(autojunk=False)

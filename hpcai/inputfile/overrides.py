@@ -1,4 +1,4 @@
-"""Settings from the command line, `--set [SECTION.]KEY=VALUE`: they replace those of the file."""
+"""Overrides from the command line, `--set [SECTION.]KEY=VALUE`."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from hpcai.inputfile.key import Key
 from hpcai.inputfile.keys import keys_by_name, section_names
 from hpcai.inputfile.lines import clean, words_of
 from hpcai.inputfile.mistakes import Mistakes, Place, shown
-from hpcai.inputfile.values import alike, read
+from hpcai.inputfile.values import near_miss, read
 
 _FORM = "allowed: [SECTION.]KEY=VALUE"
 
 
 def override(blocks: Sequence[Block], options: Sequence[str], mistakes: Mistakes) -> None:
-    """Put the values of the options, in their order, in the place of the file's."""
+    """Replace settings of the file by the options, in order."""
     for option in options:
         place = Place(option, option=True)
         text = clean(place, mistakes)
@@ -29,17 +29,17 @@ def override(blocks: Sequence[Block], options: Sequence[str], mistakes: Mistakes
 def _key(name: str, place: Place, mistakes: Mistakes) -> Key | None:
     key = key_named(name)
     if key is None:
-        mistakes.add(place, f"KEY {shown(name, 40)} is unknown{alike([name], list(keys_by_name()))}; {_FORM}")
+        mistakes.add(place, f"KEY {shown(name, 40)} is unknown{near_miss([name], list(keys_by_name()))}; {_FORM}")
     return key
 
 
 def _targets(blocks: Sequence[Block], key: Key, section: str | None, place: Place, mistakes: Mistakes) -> list[Block]:
-    """The blocks an option is for; none, and why is noted, if it fits none."""
+    """The blocks to which an option applies; none, with a recorded mistake, if it applies to none."""
     homes = key.sections or ("",)
     if section is not None and section not in homes:
         what = f"section [{shown(section, 40)}] {'has no ' + key.name if section in section_names() else 'is unknown'}"
         home = " ".join(f"[{name}]" for name in key.sections) or f"{key.name}=VALUE, a setting of the run"
-        mistakes.add(place, f"{what}{alike([section], section_names())}; allowed: {home}")
+        mistakes.add(place, f"{what}{near_miss([section], section_names())}; allowed: {home}")
         return []
     found = [block for block in blocks if block.name in homes and section in (None, block.name)]
     if not found:
@@ -48,7 +48,7 @@ def _targets(blocks: Sequence[Block], key: Key, section: str | None, place: Plac
 
 
 def _nowhere(blocks: Sequence[Block], key: Key, section: str | None) -> str:
-    """What is wrong with an option that no block of the file is for."""
+    """Why an option applies to no block of the file."""
     having = " ".join(f"[{block.name}]" for block in blocks if block.name in key.sections)
     if section and having:
         return f"the file has no section [{section}]; it has {key.name} in {having}"
@@ -56,7 +56,7 @@ def _nowhere(blocks: Sequence[Block], key: Key, section: str | None) -> str:
 
 
 def _replace(blocks: Sequence[Block], key: Key, value: str, place: Place, mistakes: Mistakes) -> None:
-    """Where sections have values of their own, in those that have this one; what is wrong if none has."""
+    """Replace the values of a KEY; in sections with differing choices only where the value is legal."""
     words = words_of(value.replace(",", " "))
     found = [(block, *read(key.of(block.name), words)) for block in blocks]
     legal = [(block, values) for block, values, wrong in found if not wrong]

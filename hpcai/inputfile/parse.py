@@ -1,4 +1,4 @@
-"""From the text of input.dat and the options of the command line to a Problem, or to every error at once."""
+"""Parser of input.dat and command-line overrides: a Problem, or all mistakes at once."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ def parse(
 
 
 def _section(block: Block) -> Section:
-    """The values of all KEYs of a block without errors, and which of them are defaults."""
+    """The values of all KEYs of a faultless block, and which of them are defaults."""
     given = {name: entry.values for name, entry in block.entries.items()}
     values = {key.name: given.get(key.name, key.default_in(block.name)) for key in keys_of(block.name)}
     return Section(block.name, values, frozenset(values) - frozenset(given))

@@ -1,8 +1,8 @@
-"""The reference of input.dat, made from the declaration of its KEYs."""
+"""Reference page of input.dat (docs/INPUT.md), generated from the KEYs' declaration."""
 
 from hpcai.inputfile.key import MOST_COLUMNS, MOST_TESTS, MOST_VALUES, Key
 from hpcai.inputfile.keys import keys_of, sections
-from hpcai.inputfile.values import written
+from hpcai.inputfile.values import words_for
 
 _INTRODUCTION = f"""# input.dat
 
@@ -42,7 +42,7 @@ def _table(section: str) -> str:
 
 
 def _allowed(key: Key) -> str:
-    """The legal values; where any path or number is legal beside the choices, that too."""
+    """The legal values; with a note where any path or number is legal too."""
     choices = [f"`{choice}`" for choice in key.choices]
     return ", ".join([*choices, key.allowed.split(" | ")[-1]] if key.kind == "shapes" else choices) or key.allowed
 
@@ -50,6 +50,6 @@ def _allowed(key: Key) -> str:
 def _row(key: Key, section: str) -> str:
     allowed = _allowed(key)
     values = key.default_in(section)
-    default = f"`{written(key, values)}`" if values else "must be given"
+    default = f"`{words_for(key, values)}`" if values else "must be given"
     several = "yes" if key.sweep else "a list" if key.listed else "no"
     return f"| `{key.name}` | {allowed} | {default} | {several} | {key.help} |"

@@ -1,4 +1,4 @@
-"""The shipped input.dat, made from the sections that the workloads declare."""
+"""The shipped input.dat, generated from the workloads' sections."""
 
 from collections.abc import Mapping
 

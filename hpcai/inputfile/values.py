@@ -1,4 +1,4 @@
-"""From words to the values of a KEY, and back to the words that read the same."""
+"""Conversion of words to the values of a KEY, and back."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _EXACT = Context(prec=2 * _LONGEST_NUMBER)
 
 
 def read(key: Key, words: Sequence[str]) -> tuple[tuple[Value, ...], list[str]]:
-    """The values that words give a KEY, and what is wrong with them (then the values mean nothing)."""
+    """The values of a KEY given by words, and a mistake (then the values are meaningless)."""
     if not words:
         return (), [f"{key.name} has no value before it; allowed: {key.allowed}"]
     if len(words) > key.most:
@@ -31,25 +31,25 @@ def read(key: Key, words: Sequence[str]) -> tuple[tuple[Value, ...], list[str]]:
     return tuple(values), wrong or _too_wide(key, values)
 
 
-def written(key: Key, values: Sequence[Value]) -> str:
-    """The words that read as these values of a KEY; reals of a list keep their decimal point."""
+def words_for(key: Key, values: Sequence[Value]) -> str:
+    """Words that parse to these values of a KEY; reals of a list keep their decimal point."""
     words = [_suffixed(value) if key.suffixed and isinstance(value, int) else str(value) for value in values]
     return words[0].removesuffix(".0") if len(words) == 1 and isinstance(values[0], float) else " ".join(words)
 
 
 def _suffixed(number: int) -> str:
-    """A whole number in the largest unit of which it is a multiple."""
+    """An integer in the largest unit of which it is a multiple."""
     unit = next((unit for unit in reversed(_UNITS) if number and number % _UNITS[unit] == 0), "")
     return f"{number // _UNITS.get(unit, 1)}{unit}"
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a number of this grammar."""
+    """Whether a word is a number in this grammar."""
     return len(word) <= _LONGEST_NUMBER and _NUMBER.fullmatch(word) is not None
 
 
 def _too_wide(key: Key, values: Sequence[Value]) -> list[str]:
-    width = len(written(key, values))
+    width = len(words_for(key, values))
     if width <= MOST_COLUMNS:
         return []
     return [f"{key.name}: the values take {width} columns; allowed: {MOST_COLUMNS} (a section may stand twice)"]
@@ -93,7 +93,7 @@ def _real(key: Key, word: str) -> Value:
 
 def _choice(key: Key, word: str) -> Value:
     if word not in key.choices:
-        raise ValueError(f"{shown(word, 40)} is unknown{alike([word], key.choices)}")
+        raise ValueError(f"{shown(word, 40)} is unknown{near_miss([word], key.choices)}")
     return word
 
 
@@ -108,7 +108,7 @@ def _dataset(key: Key, word: str) -> Value:
     folders = [choice.removesuffix(PATH) for choice in key.choices if choice.endswith(PATH)]
     if word in key.choices or any(word.startswith(folder) and word != folder for folder in folders):
         return word
-    raise ValueError(f"{shown(word, 40)} is unknown{alike([word.partition(':')[0]], key.choices)}")
+    raise ValueError(f"{shown(word, 40)} is unknown{near_miss([word.partition(':')[0]], key.choices)}")
 
 
 def _folder(key: Key, word: str) -> Value:
@@ -119,7 +119,7 @@ def _folder(key: Key, word: str) -> Value:
     return word
 
 
-def alike(words: Sequence[str], names: Sequence[str]) -> str:
+def near_miss(words: Sequence[str], names: Sequence[str]) -> str:
     """The near-miss among words, as a remark to append; empty if there is none."""
     pair = looks_like(words, names)
     return f" ({shown(pair[0])} looks like {pair[1]})" if pair else ""

@@ -1,1 +1,1 @@
-"""Torch modules made from networks, and what they really execute."""
+"""Torch modules built from networks, and the operations that they execute."""

@@ -1,4 +1,4 @@
-"""The module of any graph."""
+"""Builds the torch module of a graph."""
 
 from hpcai.models import module
 from hpcai.models.detection import detector
@@ -8,10 +8,10 @@ from hpcai.networks.regions import KINDS
 
 
 def detects(graph: Graph) -> bool:
-    """Whether a network finds things, rather than telling them apart."""
+    """Whether a network is a detector and not a classifier."""
     return any(isinstance(layer.op, KINDS) for layer in graph.layers)
 
 
 def build(graph: Graph, seed: int) -> Layers:
-    """A Detector, or a Network, as the modules of either say; on the CPU, the same on every rank."""
+    """A Detector or a Network with parameters drawn from the seed; on the CPU, the same on every rank."""
     return detector.build(graph, seed) if detects(graph) else module.build(graph, seed)

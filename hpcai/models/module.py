@@ -1,4 +1,4 @@
-"""A graph of layers as a torch module: what is trained, and what is timed."""
+"""Torch module of a layer graph."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +15,7 @@ from hpcai.networks.regions import KINDS
 
 
 class Layers(nn.Module):
-    """The layers of a graph, to be executed one by one; each with parameters of its own is a sub-module of its name.
+    """The layers of a graph, executed in order; each layer with own parameters is a sub-module with its name.
 
     Parameters are on the meta device, without values; `build` gives them some.
     """
@@ -32,11 +32,11 @@ class Layers(nn.Module):
                 self.add_module(layer.name, _submodule(layer.op, graph.shapes[layer.inputs[0]]))
 
     def _values(self, images: Tensor) -> list[Any]:
-        """The images, and room for what each layer makes."""
+        """The images, and a slot for the output of each layer."""
         return [images] + [None] * (self._count - 1)
 
     def _execute(self, steps: Sequence["Executable"], values: list[Any]) -> None:
-        modules: dict[str, Any] = self._modules  # looked up at each call: a sub-module may have been exchanged
+        modules: dict[str, Any] = self._modules  # looked up at each call: a sub-module may have been replaced
         for name, function, sources, target, frees in steps:
             values[target] = (function or modules[name])(*[values[source] for source in sources])
             for dead in frees:
@@ -44,7 +44,7 @@ class Layers(nn.Module):
 
 
 class Network(Layers):
-    """Maps float[N, C, H, W] to logits float[N, classes]: a softmax at the end belongs to the loss and is left out."""
+    """Classifier: maps float[N, C, H, W] to logits float[N, classes]; a final softmax is part of the loss."""
 
     def __init__(self, graph: Graph) -> None:
         for layer in graph.layers:
@@ -73,7 +73,7 @@ def build(graph: Graph, seed: int) -> Network:
 
 
 def initialise(module: nn.Module, generator: torch.Generator) -> None:
-    """Give a layer its first values, as `build` says."""
+    """Initialise the parameters of a layer, as `build` says."""
     match module:
         case nn.BatchNorm2d():
             module.reset_parameters()
@@ -101,9 +101,9 @@ Executable = tuple[str, Callable[..., Tensor] | None, list[int], int, list[int]]
 
 
 def _executable(step: PlannedLayer, index: dict[str, int]) -> Executable:
-    """Name of the sub-module or else a function, positions of what it reads, of what it makes, and of what dies."""
+    """Name of the sub-module or a function, positions of inputs, output, and freed values."""
     layer = step.layer
-    inputs = sorted(layer.inputs, key=lambda name: name != step.overwrites)  # the one written over comes first
+    inputs = sorted(layer.inputs, key=lambda name: name != step.overwrites)  # the overwritten input comes first
     function = _function(layer.op, step.overwrites is not None)
     module = layer.shares or layer.name
     return module, function, [index[n] for n in inputs], index[layer.name], [index[n] for n in step.frees]

@@ -1,4 +1,4 @@
-"""Operations counted while a module trains, from the tensors it really sees: the check on the credited count."""
+"""Counter of operations during training, from the executed layers' tensors: the check of the credited operations."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,27 +10,27 @@ from torch import Tensor, nn
 class Executed:
     """Counts the operations of training calls, forward and backward, by rule `model`. Per rank.
 
-    What a call is worth is learnt from one whose layers are watched one by one, for each shape of the input. From then
-    on a call adds its layers' forward passes: two operations a multiply-add of a convolution's or dense layer's output.
-    After a backward pass a layer whose weights have a gradient adds as many for that gradient, and for that of its
-    input, where these are wanted. A shape that was not learnt is worth nothing, and so is a backward pass that did not
-    run. It takes some microseconds a step, whatever executes the layers, and waits for nothing.
+    The operations of a call are counted once for each input shape, with hooks on the layers. From then on a call adds
+    its layers' forward passes: two operations a multiply-add of a convolution's or dense layer's output. After a
+    backward pass a layer whose weights have a gradient adds as many for that gradient, and for that of its input if
+    needed. A shape not counted before adds nothing, nor does a backward pass that did not run. Takes some microseconds
+    a step, whatever executes the layers, and never synchronises.
     """
 
     def __init__(self, module: nn.Module) -> None:
         self.operations = 0
         self._layers: list[Any] = [part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
         self._known: dict[tuple[int, ...], tuple[int, list[int]]] = {}
-        self._due: list[int] = []  # by layer: the backward pass of the last call, unless it is counted already
+        self._due: list[int] = []  # by layer: the backward pass of the last call, unless already counted
 
     def knows(self, images: Tensor) -> bool:
-        """Whether the worth of a call with this shape was learnt."""
+        """Whether the operations of a call with this shape are known."""
         return tuple(images.shape) in self._known
 
     def learn(self, network: Callable[..., Tensor], images: Tensor, *others: Any) -> Tensor:
-        """Call the network, which executes the module's layers one by one, in training mode; returns its output.
+        """Call the network layer by layer in training mode and count its operations; returns its output.
 
-        `others` are what it needs beside the images; its work does not depend on them.
+        `others` are further inputs; the operations do not depend on them.
         """
         forward, backward = [0] * len(self._layers), [0] * len(self._layers)
 
@@ -47,7 +47,7 @@ class Executed:
         return output
 
     def add(self, images: Tensor) -> None:
-        """The network has been called in training mode."""
+        """The network was called in training mode."""
         forward, backward = self._known.get(tuple(images.shape), (0, []))
         self.operations += forward
         self._due = backward

@@ -1,4 +1,4 @@
-"""Networks by name, as graphs of layers: pure data from which others count, estimate, edit and build."""
+"""Networks by name, as layer graphs: pure data for counting, estimating, editing and building."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches

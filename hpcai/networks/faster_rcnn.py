@@ -18,18 +18,18 @@ PARTS = ("backbone", "pyramid", "proposals", "boxes")
 
 @dataclass(frozen=True, slots=True)
 class DetectorSizes:
-    """What is fixed, whatever an image shows: the anchors, and how many boxes there are at every stage."""
+    """Fixed sizes of a detector: anchors, and number of boxes at each stage."""
 
-    ratios: tuple[float, ...] = (0.5, 1.0, 2.0)  # of an anchor's height to its width
-    scale: float = 8.0  # its side in pixels of its level
-    before: int = 1000  # proposals of a level before those that overlap are left out
-    after: int = 512  # of all levels after that
-    anchors: int = 256  # of an image that are trained on
-    regions: int = 256  # of an image that the head of the boxes sees
+    ratios: tuple[float, ...] = (0.5, 1.0, 2.0)  # height / width of the anchors
+    scale: float = 8.0  # an anchor's side in pixels of its level
+    before: int = 1000  # proposals of a level before suppression
+    after: int = 512  # proposals of all levels after suppression
+    anchors: int = 256  # anchors of an image that are trained on
+    regions: int = 256  # regions of an image for the box head
     side: int = 7  # bins of a region
-    samples: int = 2  # points of a bin, a side
-    cells: float = 28.0  # a larger region, in pixels of its level, is read from a coarser one
-    most: int = 100  # boxes that are reported
+    samples: int = 2  # sampling points a side of a bin
+    cells: float = 28.0  # largest side of a region in pixels of its level; larger ones use a coarser level
+    most: int = 100  # detections of an image
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ DETECTORS = {
 
 
 def part(layer: str) -> str:
-    """Which of PARTS a layer belongs to, by its name."""
+    """The part of the network, one of PARTS, of a layer by its name."""
     prefix = layer.split("_")[0]
     return prefix if prefix in PARTS else PARTS[0]
 

@@ -54,7 +54,7 @@ class Graph:
             try:
                 shapes[layer.name] = layer.op.shape(*(shapes[name] for name in layer.inputs))
             except ValueError as error:
-                raise _broken(layer, str(error)) from None
+                raise _error(layer, str(error)) from None
         return MappingProxyType(shapes)
 
     @cached_property
@@ -69,7 +69,7 @@ class Graph:
 
     @cached_property
     def receivers(self) -> Mapping[str, int]:
-        """How many gradients arrive at each layer's output, by name: as many as layers read it that send one."""
+        """Number of gradients that arrive at each layer's output, by name: one from each reader that has a gradient."""
         return MappingProxyType(
             Counter(name for layer in self.layers if layer.op.differentiable for name in layer.inputs)
         )
@@ -110,42 +110,42 @@ def _check_edges(layers: tuple[Layer, ...]) -> None:
     for layer in layers:
         expected = f"{layer.op.arity}{' or more' if layer.op.more else ''}"
         if len(layer.inputs) != layer.op.arity and not (layer.op.more and len(layer.inputs) > layer.op.arity):
-            raise _broken(layer, f"reads {len(layer.inputs)} layers, should read {expected}")
+            raise _error(layer, f"reads {len(layer.inputs)} layers, should read {expected}")
         for name in layer.inputs:
             if name not in names:
-                raise _broken(layer, f"reads {name!r}, which does not exist")
+                raise _error(layer, f"reads {name!r}, which does not exist")
             if name not in known:
-                raise _broken(layer, f"reads {name!r}, which is not computed before it")
+                raise _error(layer, f"reads {name!r}, which is not computed before it")
         known.add(layer.name)
 
 
 def _check_shared(layers: tuple[Layer, ...], weights: Mapping[str, int]) -> None:
-    """A layer shares with one before it that has weights of its own, as many, and computes alike."""
+    """A layer can share the weights of an earlier one with as many weights and the same op."""
     own: dict[str, Layer] = {}
     for layer in layers:
         if not layer.shares:
             own[layer.name] = layer
         elif layer.shares not in own or layer.name not in weights:
-            raise _broken(layer, f"shares weights of {layer.shares!r}, which has none of its own before it")
+            raise _error(layer, f"shares weights of {layer.shares!r}, which has none of its own before it")
         elif (own[layer.shares].op, weights[layer.shares]) != (layer.op, weights[layer.name]):
-            raise _broken(layer, f"shares weights of {layer.shares!r}, which computes something else")
+            raise _error(layer, f"shares weights of {layer.shares!r}, which computes something else")
 
 
 def _check_ends(layers: tuple[Layer, ...]) -> None:
     if not layers or not isinstance(layers[0].op, Input):
         raise InputError("the first layer of a network must be its input")
     if len(layers) < 2:
-        raise _broken(layers[0], "a network has at least one more layer")
+        raise _error(layers[0], "a network has at least one more layer")
     read = {name for layer in layers for name in layer.inputs}
     for layer in layers[1:]:
         if isinstance(layer.op, Input):
-            raise _broken(layer, "a network has one input, its first layer")
+            raise _error(layer, "a network has one input, its first layer")
     for layer in layers[:-1]:
         if layer.name not in read:
-            raise _broken(layer, "is read by no layer; only the last may be")
+            raise _error(layer, "is read by no layer; only the last may be")
         if isinstance(layer.op, Softmax):
-            raise _broken(layer, "only the last layer may be a softmax")
+            raise _error(layer, "only the last layer may be a softmax")
 
 
-def _broken(layer: Layer, reason: str) -> InputError:
+def _error(layer: Layer, reason: str) -> InputError:
     return InputError(f"layer {layer.name!r} ({layer.op.kind}): {reason}")

@@ -1,4 +1,4 @@
-"""The kinds of layer a network is made of: hyper-parameters, and the arithmetic of their shapes and parameters.
+"""Kinds of layers: hyper-parameters, output shapes, numbers of parameters.
 
 Shapes are those of one sample, without the batch: (channels, height, width) of a map, (features,) of a vector,
 (rows, features) of a table, whose rows are a sample's regions.
@@ -14,12 +14,12 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """What a layer computes; the sub-classes are the kinds. Sizes that are impossible raise ValueError."""
+    """Operation of a layer; sub-classes are the kinds. Impossible sizes raise ValueError."""
 
     kind: ClassVar[str]
     arity: ClassVar[int] = 1
-    more: ClassVar[bool] = False  # it may read more than its arity
-    differentiable: ClassVar[bool] = True  # a gradient flows back through it
+    more: ClassVar[bool] = False  # whether it may have more inputs than its arity
+    differentiable: ClassVar[bool] = True  # whether gradients flow through it
 
     def shape(self, *sources: Shape) -> Shape:
         """Shape of the output, given those of the inputs; ValueError where they do not fit."""
@@ -161,7 +161,7 @@ class Softmax(Op):
 
 @dataclass(frozen=True, slots=True)
 class Upsample(Op):
-    """A map made larger, (height, width): each pixel takes the value of the nearest one."""
+    """Nearest-neighbour upsampling of a map to (height, width)."""
 
     kind: ClassVar[str] = "upsample"
     size: Pair
@@ -196,7 +196,7 @@ def _vector(shape: Shape) -> Shape:
 
 
 def at_least(least: int, **values: tuple[int, ...]) -> None:
-    """ValueError that tells the name of values that are smaller."""
+    """Raise ValueError with the name of a value that is too small."""
     for name, value in values.items():
         if min(value) < least:
             raise ValueError(f"{name} must be at least {least}, not {', '.join(map(str, value))}")

@@ -1,4 +1,4 @@
-"""The kinds of layer that only detectors have: between the maps of an image and the boxes that are found in it."""
+"""Kinds of layers that only detectors have: proposals, region features, detections."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from hpcai.networks.layers import Op, Shape, as_map, at_least
 
 @dataclass(frozen=True, slots=True)
 class Proposals(Op):
-    """Regions that may show something (Ren et al., Faster R-CNN, 2015, section 3): rows ymin, xmin, ymax, xmax.
+    """Region proposals (Ren et al., Faster R-CNN, 2015, section 3): rows ymin, xmin, ymax, xmax.
 
     Reads a map of each level that says how likely its anchors are, then one of each level that says how to move them.
     A pixel has an anchor of each of `ratios` (height / width), whose area is the square of `scale` pixels' sides. The
@@ -39,7 +39,7 @@ class Proposals(Op):
 
 @dataclass(frozen=True, slots=True)
 class RoiAlign(Op):
-    """What maps show in regions (He et al., Mask R-CNN, 2017, section 3): a row of side x side x channels numbers each.
+    """Region features by RoIAlign (He et al., Mask R-CNN, 2017, section 3): rows of side x side x channels numbers.
 
     Reads the regions, then the maps, the finest first. A region is read from the first map of which it covers less than
     `cells` pixels a side (Lin et al., Feature Pyramid Networks, 2017, eq. 1: 28); each of its bins is the mean of

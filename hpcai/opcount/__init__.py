@@ -1,4 +1,4 @@
-"""Operations of one training image, counted by walking the graph that is executed, under one of three rules."""
+"""Operations of one training image, counted from the executed graph by one of three rules."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _complete(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
-    """Put what was not said to its default; where there is none, that is an error."""
+    """Set missing arguments to their defaults; an error where there is none."""
     detects = asked.network in DETECTING
     for name, default in (FIELDS if detects else IMAGES).items():
         if getattr(asked, name) is None:

@@ -1,4 +1,4 @@
-"""The products that a case of `[kernels]` asks for: of a network's layers, each shape once, and of square matrices.
+"""The products of a case of `[kernels]`: of networks' layers, each shape once, and of square matrices.
 
 Operations and bytes are counted from the shapes alone, so that a result can be checked without computing anything.
 """
@@ -24,7 +24,7 @@ IMAGENET, SMALL = (3, 224, 1000), (3, 32, 10)  # channels, pixels a side and cla
 
 
 class Product(NamedTuple):
-    """One product of a layer's direction, or of two square matrices (direction `product`, of `square`).
+    """One product: a direction of a layer, or two square matrices (direction `product`, `of` `square`).
 
     `of` names the network; `occurrences` are the layers that have it.
     """
@@ -38,12 +38,15 @@ class Product(NamedTuple):
 
     @property
     def computed(self) -> str:
-        """The direction that is computed: squares as the gradient of a layer's input, whose factors lie as they are."""
+        """The direction that is computed.
+
+        Squares use that of a layer's input gradient, which needs no transposition.
+        """
         return INPUT_GRADIENT if self.direction == PRODUCT else self.direction
 
     @property
     def shape(self) -> str:
-        """The shape as reports print it."""
+        """The shape as printed."""
         return self.layer.text(self.computed)
 
     @property
@@ -62,7 +65,7 @@ class Product(NamedTuple):
         return prod(self.layer.result(self.computed))
 
 
-def asked(settings: Mapping[str, Any]) -> list[Product]:
+def requested(settings: Mapping[str, Any]) -> list[Product]:
     """The products that the settings ask for, in the order of SHAPES, then of PRECISION; without squares of `auto`."""
     found: dict[Product, None] = {}
     for value in map(str, settings["SHAPES"]):
@@ -75,12 +78,12 @@ def asked(settings: Mapping[str, Any]) -> list[Product]:
 
 
 def automatic(settings: Mapping[str, Any]) -> bool:
-    """Whether squares of sizes that the machine decides on are asked for as well."""
+    """Whether automatic square sizes are requested."""
     return AUTO in map(str, settings["SHAPES"])
 
 
 def types_of_squares(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The types that square matrices are multiplied in."""
+    """The types of square products."""
     return tuple(dict.fromkeys([*settings["PRECISION"], *OF_SQUARES]))
 
 
@@ -97,7 +100,7 @@ def of_network(name: str, batch: int, resolution: int = 0, dtype: str = "fp32") 
 
 
 def graph_of(name: str, resolution: int = 0) -> Graph:
-    """The network that a name in SHAPES means, at its own resolution or another.
+    """The network that a name in SHAPES means, at its own or another resolution.
 
     Networks for small images see 3 channels of 32 x 32 and have 10 classes, others 224 x 224 and 1000. InputError for
     one that does not classify images.
@@ -129,7 +132,7 @@ def shapes_of(graph: Graph, batch: int) -> Iterator[tuple[LayerShape, tuple[str,
 
 
 def _directions(graph: Graph, layer: Layer) -> tuple[str, ...]:
-    """All three, or all but the gradient of an input that no parameter precedes."""
+    """All three, except the input gradient where no parameter is upstream."""
     unwanted = INPUT_GRADIENT if graph.trained.isdisjoint(layer.inputs) else None
     return tuple(direction for direction in DIRECTIONS if direction != unwanted)
 

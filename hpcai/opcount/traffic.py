@@ -20,7 +20,7 @@ from hpcai.update_rules.sgd import Sgd
 Triple = tuple[int, int, int]  # one number for each direction
 
 FP32 = 4
-INDEX = 8  # bytes of a label, and of the place of a maximum
+INDEX = 8  # bytes of a label, and of the position of a maximum
 DEFAULT_RULE = Sgd(decay=0.0, momentum=0.9)  # of networks without a recipe: one state tensor is moved
 
 
@@ -62,7 +62,7 @@ class Traffic:
         return self.operations / self.nbytes
 
     def work(self) -> dict[str, int]:
-        """FLOP of the step by what computes them: `convolution` and `gemm`."""
+        """Operations of the step by ceiling: `convolution` and `gemm`."""
         kinds = {"convolution": Conv.kind, "gemm": Dense.kind}
         return {
             name: sum(sum(layer.operations) for layer in self.layers if layer.kind == kind)
@@ -98,7 +98,7 @@ def step(graph: Graph, batch: int, precision: str = "fp32", rule: UpdateRule = D
 
 
 def gradient_bytes(graph: Graph, element: int) -> int:
-    """Bytes of all gradients of a step on the wire, where each takes `element` bytes."""
+    """Bytes of all gradients of a step on the wire, at `element` bytes each."""
     return element * sum(graph.parameters.values())
 
 

@@ -1,1 +1,1 @@
-"""One folder a section of the input; measure.py of each has run(case, ...)."""
+"""Workloads: one folder for each section of the input."""

@@ -1,4 +1,4 @@
-"""The workloads: each is a folder of its own and one line here."""
+"""Registry of workloads: one line for each; a workload is a folder."""
 
 import os
 from functools import cache
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the declarations import the module of KEYs, which imports this one
+if TYPE_CHECKING:  # imported late: the declarations import the module of KEYs, which imports this one
     from hpcai.workloads.workload import Quality, Workload
 
 PACKAGES = (
@@ -17,7 +17,7 @@ PACKAGES = (
     "hpcai.workloads.weather",
     "hpcai.workloads.nas",
 )
-FURTHER = "HPCAI_WORKLOADS"  # environment variable: further packages, separated by commas
+FURTHER = "HPCAI_WORKLOADS"  # environment variable with further packages, separated by commas
 
 
 @cache
@@ -52,5 +52,5 @@ def part(section: str, name: str) -> ModuleType:
 
 
 def optional_part(section: str, name: str) -> ModuleType | None:
-    """A module that not every workload's folder has: files, what a test leaves beside the result."""
+    """A module that only some workloads' folders have, such as files."""
     return part(section, name) if find_spec(f"{_packages()[section].__name__}.{name}") else None

@@ -1,4 +1,4 @@
-"""The declaration of a workload: all that is special about it, so that nothing else compares a section's name."""
+"""Declaration of a workload: all its properties, so that no other code compares a section's name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ V = TypeVar("V", int, float)
 
 @dataclass(frozen=True)
 class Quality:
-    """What the quality of a workload is called, and in which range and direction it lies."""
+    """Name, range and direction of a workload's quality."""
 
     name: str
     larger_is_better: bool = True
@@ -21,7 +21,7 @@ class Quality:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of things that were evaluated, from 0 to 1."""
+        """Whether it is a share of evaluated things, from 0 to 1."""
         return (self.lowest, self.highest) == (0.0, 1.0)
 
     def best(self, values: Iterable[V]) -> V:
@@ -33,7 +33,7 @@ class Quality:
         return quality >= target if self.larger_is_better else quality <= target
 
     def excess(self, quality: float, bound: float) -> float:
-        """By how much a quality is better than a bound; negative where it is worse."""
+        """By how much a quality is better than a bound; negative if it is worse."""
         return quality - bound if self.larger_is_better else bound - quality
 
     def share_of_target(self, quality: float, target: float) -> float:
@@ -48,7 +48,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Figure:
-    """A score of the best row that the summary prints: its printed name, and the unit of what is printed."""
+    """A score of the best row printed in the summary: its printed name and unit."""
 
     name: str
     score: str
@@ -82,7 +82,7 @@ class Workload:
     compiles: bool = False
 
     def rank(self, score: float) -> float:
-        """The key that rows are ordered by, from a row's `ranked_by`: larger is better."""
+        """Sort key of rows by `ranked_by`: larger is better."""
         of_quality = self.quality is not None and self.ranked_by == "quality"
         return -score if of_quality and self.quality and not self.quality.larger_is_better else score
 

@@ -26,10 +26,10 @@ def check(target: Path, world: World) -> int:
     """Print every damaged sample and shard of a packed set; the exit code, the same on every rank. Collective."""
     index = read_index(target)
     entries = [entry for split in SPLITS for entry in index.split(split)]
-    return tell(target, entries, _differences, index.fingerprint, world)
+    return print_differences(target, entries, _differences, index.fingerprint, world)
 
 
-def tell(
+def print_differences(
     target: Path, entries: Sequence[T], differences: Callable[[Path, T], Iterator[str]], fingerprint: str, world: World
 ) -> int:
     """Print the differences in the shards of an index, one a line; the exit code, equal on every rank. Collective."""

@@ -36,7 +36,7 @@ def pack(options: Options, world: World) -> int:
         missing = Plan(options.target, INDEX, planned, entry, intact).missing(world)
         progress = Progress(options.target, [planned[number].file for number in missing], world.rank)
         for number in missing[world.rank :: world.size]:
-            write(options.target, planned[number], progress.tell)
+            write(options.target, planned[number], progress.count_sample)
         patient_barrier(world.comm)
         return int(broadcast(world.comm, _close(options, planned) if world.rank == 0 else None))
 

@@ -13,7 +13,7 @@ from hpcai.errors import DataError, InputError
 OVERHEAD = 1 << 20  # upper bound of the bytes of a shard without its samples
 
 
-class ToBe(Protocol):
+class PlannedShard(Protocol):
     """A planned shard: the name of its file, and the most bytes of its samples."""
 
     @property
@@ -23,7 +23,7 @@ class ToBe(Protocol):
     def length(self) -> int: ...
 
 
-T = TypeVar("T", bound=ToBe)
+T = TypeVar("T", bound=PlannedShard)
 
 
 @dataclass(frozen=True)

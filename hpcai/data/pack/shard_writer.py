@@ -27,14 +27,14 @@ class PackedImage:
     crc32: int
 
 
-def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
-    """Pack the images of a shard. `tell` is called after each.
+def write(target: Path, shard: Shard, report: Callable[[], None]) -> None:
+    """Pack the images of a shard. `report` is called after each.
 
     Raises DataError if a file of the source cannot be read, HpcaiError if the shard cannot be written.
     """
     path = target / shard.file
     with written_atomically(path) as part:
-        kept, refused, digest = _write_images(part, shard.images(), tell)
+        kept, refused, digest = _write_images(part, shard.images(), report)
         if len(kept) < shard.planned:
             _shorten(part, len(kept))
         _write_rest(part, shard, kept, refused, digest)
@@ -47,7 +47,7 @@ def _create(part: Path, samples: int) -> h5py.File:
 
 
 def _write_images(
-    part: Path, images: list[ImageFile], tell: Callable[[], None]
+    part: Path, images: list[ImageFile], report: Callable[[], None]
 ) -> tuple[list[PackedImage], list[str], Contents]:
     kept: list[PackedImage] = []
     refused: list[str] = []
@@ -62,7 +62,7 @@ def _write_images(
                 file["images"][len(kept)] = pixels
                 digest.add(pixels)
                 kept.append(PackedImage(image.name, image.label, zlib.crc32(pixels.data)))
-            tell()
+            report()
     return kept, refused, digest
 
 

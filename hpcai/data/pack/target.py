@@ -77,7 +77,7 @@ class Progress:
         self.target, self.files, self.is_first = target, files, rank == 0
         self.printed = clock.now()
 
-    def tell(self) -> None:
+    def count_sample(self) -> None:
         """Note that this rank has packed one more sample."""
         if self.is_first and clock.now() - self.printed >= PAUSE:
             self.printed = clock.now()

@@ -66,8 +66,8 @@ class Shard:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
-    """Pack the frames of a shard. `tell` is called after each.
+def write(target: Path, shard: Shard, report: Callable[[], None]) -> None:
+    """Pack the frames of a shard. `report` is called after each.
 
     Raises DataError if the source cannot be read, or fp16 cannot hold it; HpcaiError if the shard cannot be written.
     """
@@ -79,7 +79,7 @@ def write(target: Path, shard: Shard, tell: Callable[[], None]) -> None:
         h5py.File(part, "w", libver=("v110", "v110")) as file,
     ):
         images = _images(file, shard)
-        sums, digest = _write_frames(images, shard, tell)
+        sums, digest = _write_frames(images, shard, report)
         file["boxes"], file["crc32"] = shard.part.boxes, np.array(sums, np.uint32)
         file.attrs.update(
             format=FORMAT,
@@ -133,7 +133,7 @@ def _images(file: "h5py.File", shard: Shard) -> "h5py.Dataset":
     return h5py.Dataset(h5py.h5d.create(file.id, b"images", kind, space, properties))
 
 
-def _write_frames(images: "h5py.Dataset", shard: Shard, tell: Callable[[], None]) -> tuple[list[int], Contents]:
+def _write_frames(images: "h5py.Dataset", shard: Shard, report: Callable[[], None]) -> tuple[list[int], Contents]:
     year, sums, digest = shard.part.year, list[int](), Contents(shard.part.year.shape)
     for begin, stop in shard.part.blocks():
         fields = np.empty((stop - begin, *year.shape), np.float32)
@@ -146,5 +146,5 @@ def _write_frames(images: "h5py.Dataset", shard: Shard, tell: Callable[[], None]
             images[number - shard.part.begin] = packed
             digest.add(packed)
             sums.append(zlib.crc32(packed.data))
-            tell()
+            report()
     return sums, digest

@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Habit:
+class EventBehaviour:
     """Behaviour of the events of a kind.
 
     lasts: frames; latitude: range of the first latitudes, degrees; polewards: degrees over the whole life; eastwards:
@@ -45,11 +45,11 @@ class Habit:
 
 
 HABITS = {
-    Kind.TROPICAL: Habit(36, (11, 19), 6, -1.2, 0),
-    Kind.EXTRATROPICAL: Habit(24, (42, 52), 7, 2.4, 0),
-    Kind.RIVER: Habit(18, (28, 36), 3, 2.4, 45),
-    Kind.HIGH: Habit(28, (36, 48), 2, 2.4, 90),
-    Kind.CLUSTER: Habit(20, (8, 20), 3, -1.2, 90),
+    Kind.TROPICAL: EventBehaviour(36, (11, 19), 6, -1.2, 0),
+    Kind.EXTRATROPICAL: EventBehaviour(24, (42, 52), 7, 2.4, 0),
+    Kind.RIVER: EventBehaviour(18, (28, 36), 3, 2.4, 45),
+    Kind.HIGH: EventBehaviour(28, (36, 48), 2, 2.4, 90),
+    Kind.CLUSTER: EventBehaviour(20, (8, 20), 3, -1.2, 90),
 }
 
 
@@ -131,7 +131,7 @@ def active(year: Events, the_plan: Plan, t: int) -> list[Event]:
     return [_event(year, int(e), float(age[e]), habit, sector, t) for e in there]
 
 
-def _event(year: Events, e: int, age: float, habit: Habit, sector: float, t: int) -> Event:
+def _event(year: Events, e: int, age: float, habit: EventBehaviour, sector: float, t: int) -> Event:
     along, across, *others = (float(draw) for draw in year.draws[e])
     slot = int(year.slot[e])
     south, north = habit.latitude

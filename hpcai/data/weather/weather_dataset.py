@@ -59,7 +59,7 @@ class Weather:
 
     @property
     def number_of_classes(self) -> int:
-        """How many classes the network tells apart."""
+        """Number of classes of the network."""
         return len(self.classes)
 
     @property

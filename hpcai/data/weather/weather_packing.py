@@ -8,7 +8,7 @@ from hpcai.comm import world as worlds
 from hpcai.comm.world import World, agreed, together
 from hpcai.data.dataset_paths import WEATHER_INDEX
 from hpcai.data.image_shards import SPLITS, TRAIN, VALIDATION, check_frame, opened
-from hpcai.data.pack.check import tell
+from hpcai.data.pack.check import print_differences
 from hpcai.data.pack.resume import Plan
 from hpcai.data.pack.target import Progress, claimed, replace
 from hpcai.data.weather import statistics
@@ -32,7 +32,7 @@ def pack(source: Path, target: Path, shard_bytes: int, world: World) -> int:
 
         def work() -> None:
             for number in missing[world.rank :: world.size]:
-                write(target, planned[number], progress.tell)
+                write(target, planned[number], progress.count_sample)
 
         together(world.comm, work)
         return int(agreed(world.comm, lambda: _close(source, target, planned)))
@@ -42,7 +42,7 @@ def check(target: Path, world: World) -> int:
     """Print every damaged frame and shard of a packed set; the exit code, the same on every rank. Collective."""
     index = read_index(target)
     entries = [each for split in SPLITS for each in index.split(split)]
-    return tell(target, entries, _differences, index.fingerprint, world)
+    return print_differences(target, entries, _differences, index.fingerprint, world)
 
 
 def _planned(train: list[Part], validation: list[Part], shard_bytes: int, world: World) -> list[Shard]:

@@ -1,1 +1,1 @@
-"""The detector in torch: what makes boxes from features, and features from boxes."""
+"""The detector in torch: anchors, proposals, region features, losses."""

@@ -1,4 +1,4 @@
-"""The levels of a pyramid: their anchors, and which of them a region is read from."""
+"""Pyramid levels: their anchors, and the assignment of regions to levels."""
 
 from collections.abc import Sequence
 from math import log2
@@ -12,7 +12,7 @@ Pair = tuple[int, int]
 
 
 class Levels:
-    """Levels (height, width), the finest first, of an image (height, width), and the shapes of their anchors.
+    """Levels (height, width), finest first, of an image (height, width), and the shapes of their anchors.
 
     An anchor has the area of a square of `scale` pixels of its level, and a height of `ratio` widths.
     """
@@ -23,9 +23,9 @@ class Levels:
         self._anchors: dict[torch.device, list[Tensor]] = {}
 
     def anchors(self, device: torch.device) -> list[Tensor]:
-        """Of each level float32[A, 4]: its rows, columns and ratios, the last one running fastest. Made once.
+        """Anchors of each level, float32[A, 4]: by rows, columns and ratios, the last index running fastest. Cached.
 
-        They lie around the middle of each pixel, and may leave the image.
+        They are centred on the pixels, and may extend beyond the image.
         """
         if device not in self._anchors:
             with torch.inference_mode(False):
@@ -34,7 +34,7 @@ class Levels:
         return self._anchors[device]
 
     def of_regions(self, regions: Tensor, cells: float, levels: int) -> Tensor:
-        """The first of so many levels, int32[...], of which a region covers less than `cells` pixels a side.
+        """Level of each region, int32[...]: the first in which it covers less than `cells` pixels a side.
 
         regions: float32[..., 4]. Lin et al., Feature Pyramid Networks, 2017, eq. 1; the last one takes what is larger.
         """

@@ -7,8 +7,8 @@ from torch import Tensor
 
 Scales = tuple[float, float]
 PLAIN: Scales = (1.0, 1.0)
-LEAST_SIDE = 1e-2  # pixels: a box without extent has no logarithm of it
-MOST_GROWTH = log(1000 / 16)  # of a side by its offset: what an untrained head says must not overflow
+LEAST_SIDE = 1e-2  # pixels: the logarithm of an empty box's side is undefined
+MOST_GROWTH = log(1000 / 16)  # largest growth of a side by its offset: an untrained head must not overflow
 
 
 def encode(boxes: Tensor, anchors: Tensor, scales: Scales = PLAIN) -> Tensor:
@@ -23,7 +23,7 @@ def encode(boxes: Tensor, anchors: Tensor, scales: Scales = PLAIN) -> Tensor:
 
 
 def decode(offsets: Tensor, anchors: Tensor, scales: Scales = PLAIN) -> Tensor:
-    """Boxes that offsets lead to from anchors, the other way round; sides grow by 1000 / 16 at most."""
+    """Boxes from anchors and offsets, the inverse of `encode`; sides grow by 1000 / 16 at most."""
     of_anchors, anchor_sides = _centred(anchors)
     centres = of_anchors + offsets[..., :2] / scales[0] * anchor_sides
     half = anchor_sides * (offsets[..., 2:] / scales[1]).clamp(max=MOST_GROWTH).exp() / 2
@@ -31,7 +31,7 @@ def decode(offsets: Tensor, anchors: Tensor, scales: Scales = PLAIN) -> Tensor:
 
 
 def clipped(boxes: Tensor, height: int, width: int) -> Tensor:
-    """Boxes cut off at the edges of an image; what is no number becomes 0."""
+    """Boxes clipped to an image; NaN becomes 0."""
     boxes = boxes.nan_to_num(0.0)
     rows, columns = boxes[..., 0::2].clamp(0, height), boxes[..., 1::2].clamp(0, width)
     return torch.stack([rows[..., 0], columns[..., 0], rows[..., 1], columns[..., 1]], -1)

@@ -1,4 +1,4 @@
-"""Faster R-CNN as a torch module, made from its graph."""
+"""Faster R-CNN as a torch module, built from its graph."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,13 +15,14 @@ from hpcai.models.module import Layers, initialise
 from hpcai.networks.graph import Graph
 from hpcai.networks.regions import Detections, Proposals, RoiAlign
 
-# Spread of the first weights of what says scores, and offsets (Girshick, Fast R-CNN, 2015, section 2.3). What proposes
-# begins with none: by chance it would favour what stands out, and finding would seem to work where proposing does not.
+# Standard deviation of the initial weights of score and offset layers (Girshick, Fast R-CNN, 2015, section 2.3).
+# Proposal
+# layers start at 0: random weights favour salient regions, which would hide a training fault of the proposals.
 SPREADS = {"boxes_scores": 0.01, "boxes_offsets": 0.001, "proposals_score": 0.0, "proposals_offset": 0.0}
 
 
 class Detector(Layers):
-    """Finds boxes in images float[N, C, H, W] of the size that its graph was made for.
+    """Detects boxes in images float[N, C, H, W] of the size of its graph.
 
     In training mode its output are the four losses, float32[4], of hpcai.models.detection.losses; in evaluation mode
     the boxes, float32[N, most, 6], of hpcai.models.detection.proposals.
@@ -46,22 +47,22 @@ class Detector(Layers):
         """
         values = self._values(images)
         self._execute(self.steps[: self._said], values)
-        levels = self._what_is_said(values)
+        levels = self._proposal_outputs(values)
         regions, there = proposals(levels, self._image, self._proposals.before, self._proposals.after)
         if not self.training:
             regions, there = regions[:, : self._proposals.regions], there[:, : self._proposals.regions]
-            scores, offsets = self._of_regions(regions, values)
+            scores, offsets = self._box_outputs(regions, values)
             return detections(scores, offsets, regions, there, self._image, self._detections.most)
         if targets is None:
             raise TypeError("a detector is trained with the boxes of its images")
         true = truth(targets)
-        regions, chosen = _drawn(regions, there, true, self._proposals.regions, draw)
-        scores, offsets = self._of_regions(regions, values)
+        regions, chosen = _sampled_regions(regions, there, true, self._proposals.regions, draw)
+        scores, offsets = self._box_outputs(regions, values)
         of_regions = region_losses(scores, offsets, regions, chosen)
         return torch.stack([*_anchor_losses(levels, true, self._detections.anchors, draw), *of_regions])
 
-    def _what_is_said(self, values: list[Any]) -> list[Level]:
-        """Of each level by the head of the proposals, a row for each anchor."""
+    def _proposal_outputs(self, values: list[Any]) -> list[Level]:
+        """Scores and offsets of the proposal head by level, a row for each anchor."""
         maps = [values[place].float().permute(0, 2, 3, 1) for place in self.steps[self._said][2]]
         half = len(maps) // 2
         return [
@@ -71,8 +72,8 @@ class Detector(Layers):
             )
         ]
 
-    def _of_regions(self, regions: Tensor, values: list[Any]) -> tuple[Tensor, Tensor]:
-        """What the head of the boxes says of regions float32[N, R, 4]: scores and offsets, in fp32."""
+    def _box_outputs(self, regions: Tensor, values: list[Any]) -> tuple[Tensor, Tensor]:
+        """Scores and offsets of the box head for regions float32[N, R, 4], in fp32."""
         _, _, (_, *sources), target, frees = self.steps[self._read]
         maps = [values[place] for place in sources]
         for dead in frees:
@@ -88,7 +89,7 @@ class Detector(Layers):
 
 
 def _sizes(graph: Graph) -> tuple[Pair, list[Pair]]:
-    """Of the image, and of the maps that proposals are made from."""
+    """Sizes of the image, and of the maps of the proposals."""
     _, height, width = graph.shapes[graph.layers[0].name]
     inputs = next(layer.inputs for layer in graph.layers if isinstance(layer.op, Proposals))
     shapes = [graph.shapes[name] for name in inputs[: len(inputs) // 2]]
@@ -96,8 +97,8 @@ def _sizes(graph: Graph) -> tuple[Pair, list[Pair]]:
 
 
 @torch.no_grad()
-def _drawn(boxes: Tensor, there: Tensor, true: Truth, count: int, draw: int) -> tuple[Tensor, Sample]:
-    """Regions float32[N, R, 4] among proposals and true boxes, and what they should show."""
+def _sampled_regions(boxes: Tensor, there: Tensor, true: Truth, count: int, draw: int) -> tuple[Tensor, Sample]:
+    """Regions float32[N, R, 4] sampled among proposals and true boxes, and their targets."""
     candidates, real = torch.cat([boxes, true.boxes], 1), torch.cat([there, true.there], 1)
     chosen = sample(candidates, real, true, REGIONS, count, draw)
     return rows(candidates, chosen.indices), chosen

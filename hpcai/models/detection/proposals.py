@@ -1,4 +1,4 @@
-"""From what the heads say to boxes: proposals of regions, and the detections that are reported."""
+"""Region proposals and detections from the heads' outputs, by decoding and non-maximum suppression."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,16 +10,19 @@ from hpcai.models.detection.assign import rows
 from hpcai.models.detection.boxes import clipped, decode
 from hpcai.models.detection.regions import nms
 
-PROPOSAL_OVERLAP = 0.7  # proposals that overlap more with a better one are left out
-DETECTION_OVERLAP = 0.5  # of detections of one class
-LEAST_SIDE = 1.0  # pixels of a proposal
-LEAST_SCORE = 0.01  # of a detection
-REGION_SCALES = (10.0, 5.0)  # of offsets of regions, which are smaller than those of anchors
-NOTHING, NOBODY = float("-inf"), -1  # score and class of a row that is not used
+PROPOSAL_OVERLAP = 0.7  # overlap above which the lower proposal is suppressed
+DETECTION_OVERLAP = 0.5  # overlap of detections of one class
+LEAST_SIDE = 1.0  # least side of a proposal, pixels
+LEAST_SCORE = 0.01  # least score of a detection
+REGION_SCALES = (10.0, 5.0)  # scales of the offsets of regions, which are smaller than those of anchors
+NOTHING, NOBODY = float("-inf"), -1  # score and class of an unused row
 
 
 class Level(NamedTuple):
-    """What the head says of a level's anchors float32[A, 4]: scores float32[N, A], offsets float32[N, A, 4]."""
+    """Outputs of the proposal head for a level's anchors float32[A, 4].
+
+    Scores float32[N, A], offsets float32[N, A, 4].
+    """
 
     anchors: Tensor
     scores: Tensor
@@ -28,7 +31,7 @@ class Level(NamedTuple):
 
 @torch.no_grad()
 def proposals(levels: Sequence[Level], image: tuple[int, int], before: int, after: int) -> tuple[Tensor, Tensor]:
-    """Boxes float32[N, after, 4], the most likely first, and which of them are there, bool[N, after].
+    """Proposed boxes float32[N, after, 4], most likely first, and a mask of valid ones, bool[N, after].
 
     The `before` best of each level, without those that overlap a better one of their level; image is (height, width).
     """

@@ -1,7 +1,7 @@
-"""Our kernels on torch's tensors: features of regions from all levels of a pyramid, and the suppression of boxes.
+"""RoIAlign and non-maximum suppression on torch tensors by custom kernels.
 
-Tensors of a CPU go to the kernels in Numba, on as many threads as torch has; those of a GPU to the kernels in CuPy, on
-torch's current stream, without waiting.
+Tensors on a CPU use the kernels in Numba, with torch's number of threads; those on a GPU the kernels in CuPy, on
+torch's current stream, without synchronising.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from torch.autograd.function import once_differentiable
 
 from hpcai.kernels.providers import CUSTOM, Unavailable, module_of
 
-LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # permutations to channels last, and back
 
 
 def nms(boxes: Tensor, scores: Tensor, groups: Tensor, threshold: float, kept: int) -> Tensor:
-    """int64[B, kept]: indices of the boxes that stay, the highest score first, padded with -1.
+    """Non-maximum suppression: int64[B, kept], indices of the kept boxes, the highest score first, padded with -1.
 
     From boxes [B, N, 4], half-open, scores [B, N] and groups [B, N], whose boxes never suppress those of others; a
     score of -inf marks a box that is not there.
@@ -32,7 +32,7 @@ def nms(boxes: Tensor, scores: Tensor, groups: Tensor, threshold: float, kept: i
 def roi_align(
     features: Sequence[Tensor], regions: Tensor, level: Tensor, scales: Sequence[float], side: int, samples: int
 ) -> Tensor:
-    """Features [B * R, C, side, side] of regions [B, R, 4], channels last in memory, in the type of the features.
+    """RoIAlign: features [B * R, C, side, side] of regions [B, R, 4], channels last, in the type of the features.
 
     features: the levels, each [B, C, H, W]; those with channels last and of 32 bits are not copied. level [B, R] says
     from which one a region is taken; of any other number, all is 0. scales: pixels of a level per pixel of the image.
@@ -43,7 +43,7 @@ def roi_align(
 
 
 class RoiAlign(Function):
-    """Of all levels, [B, R, side, side, C]; computed in fp32. Its name is what the profiler shows."""
+    """Autograd function of RoIAlign over all levels, [B, R, side, side, C]; in fp32. The profiler shows its name."""
 
     @staticmethod
     def forward(
@@ -64,7 +64,7 @@ class RoiAlign(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Of the features that want it."""
+        """Gradients of the features that require them."""
         where = ctx.saved_tensors
         scales, side, samples, made = ctx.settings
         bins = gradient.float().contiguous()
@@ -94,7 +94,7 @@ def refusal(device: torch.device) -> str:
 
 
 def _channels_last(features: Tensor) -> Tensor:
-    """[B, H, W, C] of 32 bits in one piece; copied only where it is not so already."""
+    """[B, H, W, C] of 32 bits, contiguous; copied only if necessary."""
     return features.permute(LAST).float().contiguous()
 
 
@@ -103,5 +103,5 @@ def _kernel(name: str, tensor: Tensor) -> Any:
 
 
 def _arrays(*tensors: Tensor) -> list[Any]:
-    """What a kernel takes: NumPy's view of a CPU's memory, a GPU's tensor as it is."""
+    """Arguments of a kernel: NumPy views of CPU tensors; GPU tensors as they are."""
     return [tensor if tensor.is_cuda else tensor.numpy() for tensor in tensors]

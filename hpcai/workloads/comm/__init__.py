@@ -1,4 +1,4 @@
-"""[comm]: collectives of MPI and of the backend that trains."""
+"""Workload [comm]: collectives of MPI and of the backend that trains."""
 
 from hpcai.inputfile.key import GRID, Key, SectionDeclaration, Shipped
 from hpcai.workloads.workload import Workload

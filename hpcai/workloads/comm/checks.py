@@ -1,4 +1,4 @@
-"""What follows from measured collectives: bandwidths, verdicts, and the latency and bandwidth that fit."""
+"""Table of `[comm]` from measured collectives: bandwidths, verdicts, latency-bandwidth models."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,11 +9,11 @@ from hpcai.results.measured import Before, Measured
 from hpcai.workloads.comm.record import CollectiveRow, CommRaw, CommTable, Fit, MeasuredCollective
 
 PASSED: Verdict = "PASSED"
-Block = tuple[str, str, str]  # collective, scope and backend: what the rows of one printed block have in common
+Block = tuple[str, str, str]  # collective, scope and backend of a printed block
 
 
 def build(case: Case, measured: Measured, before: Before) -> CommTable:
-    """The table of a test that ran to its end."""
+    """The table of a complete test."""
     found = rows(case, measured.raw)
     return CommTable(
         index=case.index,
@@ -27,7 +27,7 @@ def build(case: Case, measured: Measured, before: Before) -> CommTable:
 
 
 def rows(case: Case, raw: CommRaw) -> tuple[CollectiveRow, ...]:
-    """The measured rows with their bandwidths and verdicts, in their order."""
+    """The measured rows with bandwidths and verdicts, in order."""
     return tuple(_row(case.index, measured) for measured in raw.rows)
 
 
@@ -54,7 +54,7 @@ def _row(test: int, measured: MeasuredCollective) -> CollectiveRow:
 
 
 def verdict(found: Iterable[CollectiveRow]) -> Verdict:
-    """FAILED if a row is; a test whose scopes were all skipped has none that could be."""
+    """FAILED if any row is; PASSED without rows, where all scopes were skipped."""
     return PASSED if all(row.verdict == PASSED for row in found) else "FAILED"
 
 
@@ -67,12 +67,12 @@ def blocks(found: Iterable[CollectiveRow]) -> dict[Block, list[CollectiveRow]]:
 
 
 def average_busbw(found: Sequence[CollectiveRow]) -> float:
-    """Mean of the bus bandwidths, each size alike, as nccl-tests print it below a table; bytes/s."""
+    """Mean of the bus bandwidths over all sizes, as nccl-tests print it; bytes/s."""
     return sum(row.busbw for row in found) / len(found)
 
 
 def fits(found: Iterable[CollectiveRow]) -> tuple[Fit, ...]:
-    """The model of the times of each block, of the rows that PASSED."""
+    """Latency-bandwidth models of the blocks, from rows that PASSED."""
     return tuple(_fit(block[0], _model(block)) for block in blocks(found).values())
 
 

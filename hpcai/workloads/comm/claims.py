@@ -21,11 +21,11 @@ from hpcai.results.alterations import appended, changed, removed
 from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.comm.record import CommRaw
 
-TWO_NODES = "two nodes"  # the example of one group of six ranks, four of them on the first node
+TWO_NODES = "two nodes"  # example: one group of six ranks, four of them on the first node
 
 
-class Asked(NamedTuple):
-    """A collective of a size in bytes that the input asks for."""
+class RequestedCollective(NamedTuple):
+    """A collective and a size in bytes in the input."""
 
     scope: ScopeName
     by: BackendName
@@ -39,7 +39,7 @@ def _raw(subject: Subject) -> CommRaw:
 
 
 def _grid(case: Case) -> dict[ScopeName, int]:
-    """Ranks of a communicator by scope, as far as the process grid decides on them."""
+    """Ranks of a communicator by scope, where the process grid determines them."""
     return {"world": case["GROUPS"] * case["DEGREE"], "group": case["DEGREE"], "across": case["GROUPS"]}
 
 
@@ -106,12 +106,12 @@ def _nccl(subject: Subject) -> bool:
     return subject.environment.accelerators > 0 or all(row.by != "nccl" for row in _raw(subject).rows)
 
 
-def _asked(case: Case, raw: CommRaw) -> dict[Asked, int]:
-    """The collectives that the input asks for, as far as their backends have them, and the ranks of each."""
+def _requested(case: Case, raw: CommRaw) -> dict[RequestedCollective, int]:
+    """The collectives in the input that their backends support, and the ranks of each."""
     ranks: Mapping[ScopeName, int] = {row.scope: row.ranks for row in raw.rows}
     unsupported = {(each.scope, each.by, each.collective) for each in raw.unsupported}
     return {
-        Asked(scope, by, collective, nbytes): ranks[scope]
+        RequestedCollective(scope, by, collective, nbytes): ranks[scope]
         for scope in ranks
         for by in dict.fromkeys(row.by for row in raw.rows)
         for collective in COLLECTIVES
@@ -124,17 +124,17 @@ def _all_measured(subject: Subject) -> bool:
     raw = _raw(subject)
     expected = [
         each._replace(nbytes=size(each.collective, count, ranks))
-        for each, ranks in _asked(subject.case, raw).items()
+        for each, ranks in _requested(subject.case, raw).items()
         if (count := elements(each.collective, each.nbytes, ranks))
     ]
-    return [Asked(row.scope, row.by, row.collective, row.nbytes) for row in raw.rows] == expected
+    return [RequestedCollective(row.scope, row.by, row.collective, row.nbytes) for row in raw.rows] == expected
 
 
 def _too_small(subject: Subject) -> bool:
     raw = _raw(subject)
-    asked = _asked(subject.case, raw).items()
+    asked = _requested(subject.case, raw).items()
     small = [each for each, ranks in asked if elements(each.collective, each.nbytes, ranks) == 0]
-    return [Asked(each.scope, each.by, each.collective, each.nbytes) for each in raw.too_small] == small
+    return [RequestedCollective(each.scope, each.by, each.collective, each.nbytes) for each in raw.too_small] == small
 
 
 def _counts(subject: Subject) -> bool:

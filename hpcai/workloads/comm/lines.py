@@ -1,4 +1,4 @@
-"""The printed table of a test of `[comm]`, in the layout of nccl-tests."""
+"""Printed table of a test of `[comm]`, in the layout of nccl-tests."""
 
 from collections.abc import Iterator, Sequence
 

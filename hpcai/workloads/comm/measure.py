@@ -1,4 +1,4 @@
-"""Collectives over all ranks, within and across the groups of a process grid, and within and between nodes."""
+"""Measures collectives over all ranks, within and across groups, within and between nodes."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,7 +25,7 @@ from hpcai.workloads.comm.record import (
     UnsupportedCollective,
 )
 
-Progress = Callable[[str, float], None]  # is called with what is measured next, and with the share that is done
+Progress = Callable[[str, float], None]  # called with the next measurement and the share done
 
 LARGE = 2**20  # bytes
 
@@ -33,10 +33,10 @@ LARGE = 2**20  # bytes
 def run(
     case: Case, world: World, device: torch.device, progress: Progress, shutdown: Shutdown, folder: str = ""
 ) -> CommRaw | Stopped | None:
-    """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
+    """Measure one case; None on idle ranks, which sleep until it is over. Collective over all ranks.
 
-    It stops before the next row where `shutdown` says so, with the rows that there are. The result is the same on all
-    ranks that took part.
+    On a shutdown it stops before the next row and returns the rows so far. The result is the same on all ranks that
+    took part.
     """
     node = world.node.bcast(world.rank)
     group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
@@ -51,7 +51,7 @@ def run(
 def _measure(
     case: Case, group: Group, node: int, host: str, device: torch.device, progress: Progress, shutdown: Shutdown
 ) -> CommRaw | Stopped:
-    """Scope after scope; active ranks that are not part of a scope sleep meanwhile."""
+    """Measure scope after scope; active ranks outside a scope sleep meanwhile."""
     name = backend(group.active, device)
     with scopes(group, node) as (found, skipped):
         left_out = tuple(SkippedScope(scope=scope, why=why) for scope, why in skipped.items())
@@ -68,7 +68,7 @@ def _measure(
 
 
 def _of_all(progress: Progress, done: int, scopes: int, text: str, share: float) -> None:
-    """Report the progress of a case by that of its present scope."""
+    """Report the progress of a case from that of the current scope."""
     progress(text, (done + share) / scopes)
 
 
@@ -128,7 +128,7 @@ class _Scope:
         scope, ranks = self._scope.name, self._scope.ranks
         count = elements(collective, nbytes, ranks)
         if nbytes >= LARGE:
-            memory.release_unused()  # what a backend needs for itself leaves holes that the next size does not fit into
+            memory.release_unused()  # the backend's own buffers fragment memory
         if not count:
             self._too_small.append(TooSmallCollective(scope=scope, by=by.by, collective=collective, nbytes=nbytes))
             return

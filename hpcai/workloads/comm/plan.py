@@ -1,4 +1,4 @@
-"""Memory and time of a case of `[comm]` before it runs."""
+"""Memory and time estimates of a case of `[comm]`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,17 +14,18 @@ MIB = 2**20
 PATTERNS = 6 * 3 * 65521 * 4  # bytes: six of three blocks each
 COMPARED = 5 * MOST_ELEMENTS  # bytes: of elements at a time, and whether they differ
 TIMED = 0.04  # seconds of a row, as comm/collective_timing.py has them, which cannot be imported without MPI
-# Sizes that gloo holds at once: copies of what a call sends or receives, those of the call before, and what comes to
+# Buffers of the largest size that gloo holds at once: copies of this call's data and of the call before, and what comes
+# to
 # lie between them. MPI needs less.
 COPIES = 3.5
 NETWORKED = 13 * MIB  # threads, sockets and small objects
 BACKENDS = 2
-AROUND = 0.04  # seconds of a row: trials, barriers, questions whether to end
+AROUND = 0.04  # seconds of a row: trials, barriers, polls for shutdown
 SECONDS_PER_BYTE = 4e-9  # of a row: filled, sent three times and checked, in host memory
 
 
 def comm_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
-    """Most bytes of one rank by purpose, all at once; the baseline of the process is not in it. On a GPU its bytes."""
+    """Peak bytes of one rank by purpose, without the baseline of the process; on a GPU its bytes."""
     alone, largest = settings["GROUPS"] * settings["DEGREE"] == 1, max(settings["SIZES"])
     if alone:
         return {"other": NETWORKED}
@@ -33,7 +34,7 @@ def comm_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
 
 
 def comm_seconds(settings: Mapping[str, Any]) -> dict[str, float]:
-    """Seconds of a case, roughly, on one node whose ranks have a processor each."""
+    """Approximate seconds of a case on one node with a processor for each rank."""
     grid = (settings["GROUPS"], settings["DEGREE"])
     scopes = 3 if min(grid) > 1 else int(max(grid) > 1)
     rows = scopes * BACKENDS * len(COLLECTIVES)

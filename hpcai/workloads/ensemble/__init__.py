@@ -1,4 +1,7 @@
-"""[ensemble]: image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
+"""Workload [ensemble]: image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; V2.
+
+P = 1).
+"""
 
 from hpcai.inputfile.key import (
     BAGGING,

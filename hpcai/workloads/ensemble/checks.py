@@ -1,4 +1,4 @@
-"""From raw measurements of an ensemble of classifiers to its entry: qualities, checks, scores."""
+"""Entry of an ensemble of classifiers from its raw measurements: qualities, checks, scores."""
 
 from hpcai.formulas import eligibility, score
 from hpcai.inputfile import Case
@@ -20,7 +20,7 @@ def build(case: Case, measured: Measured, before: Before) -> EnsembleRow:
 
 
 def qualities(case: Case, raw: EnsembleRaw) -> Qualities:
-    """Top-1: the share of samples whose most likely class is theirs."""
+    """Top-1: the share of samples classified correctly."""
     samples, models, together = raw.dataset.validation_samples, case["GROUPS"], raw.ensemble
     return Qualities(
         quality=together.correct / samples,

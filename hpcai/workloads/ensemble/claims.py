@@ -1,4 +1,4 @@
-"""Claims about `[ensemble]`: data, work, curves, and the classifiers one by one and together."""
+"""Claims about `[ensemble]`: dataset, work, curves, members and ensemble."""
 
 from collections.abc import Callable
 from math import comb, prod
@@ -26,7 +26,7 @@ def _of_raw(holds: Callable[[Case, EnsembleRaw], bool]) -> Callable[[Subject], b
 
 
 def _agreeing_pairs(case: Case, raw: EnsembleRaw) -> bool:
-    """Two models agree on no more samples than all but those by which one is better."""
+    """Two models agree on at most all samples minus the difference of their correct samples."""
     spread = (case["GROUPS"] - 1) * (raw.members.max - raw.members.min)
     return raw.ensemble.agreeing_pairs <= comb(case["GROUPS"], 2) * raw.dataset.validation_samples - spread
 
@@ -37,7 +37,7 @@ def _sum(case: Case, raw: EnsembleRaw) -> bool:
 
 
 def _together(case: Case, raw: EnsembleRaw) -> bool:
-    """Two passes over the same samples: softmax outputs can tie where the logits do not, on one sample in many."""
+    """Two evaluations of the same samples: softmax outputs can tie where the logits do not, on few samples."""
     near = 1 + raw.dataset.validation_samples // 1000
     return case["GROUPS"] > 1 or abs(raw.ensemble.correct - raw.curve[-1].correct) <= near
 
@@ -112,9 +112,9 @@ def _image(subject: Subject) -> bool:
 
 
 def _whole(subject: Subject) -> bool:
-    """Data kept in memory are all samples with their labels, once or, where they were staged, twice; or none.
+    """In-memory datasets hold all samples with labels, twice if staged; other datasets hold none.
 
-    Of packed images the labels and checksums are kept, of a limited set those of all the images it was chosen from.
+    Packed images hold labels and checksums in memory; a limited dataset those of all images it was chosen from.
     """
     case, data, used = subject.case, subject.entry.raw.dataset, subject.entry.memory.data
     if used is None:

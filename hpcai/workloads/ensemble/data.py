@@ -1,4 +1,4 @@
-"""Data of the tests of `[ensemble]`: images."""
+"""Dataset of the tests of `[ensemble]`: images."""
 
 from hpcai.data.image_source import IMAGES
 

@@ -1,4 +1,4 @@
-"""What is printed of a test of `[ensemble]`."""
+"""Printed block of a test of `[ensemble]`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,5 +14,5 @@ def block(entry: EnsembleRow, rows: Sequence[Row] = ()) -> str:
 
 
 def series(entry: EnsembleRow) -> Iterator[Table]:
-    """What the test knows over time, beside telemetry."""
+    """Time series of the test, besides telemetry."""
     return training_series(entry.raw.curve, entry.raw.dataset.validation_samples)

@@ -1,4 +1,4 @@
-"""Image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; P = 1 is V2)."""
+"""Measures image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; V2: P = 1)."""
 
 from collections.abc import Sequence
 
@@ -34,14 +34,14 @@ def run(
 
 
 class Classification:
-    """Images are classified; the ensemble's output is the mean of its models'."""
+    """Image classification; the ensemble's output is the mean of its models' outputs."""
 
     def open(self, case: Case, group: Group) -> Dataset:
-        """The data, the same on every rank."""
+        """The dataset, the same on every rank."""
         return catalog.open_for(case.data_settings)
 
     def describe(self, dataset: Dataset) -> Description:
-        """The data's description in a result."""
+        """The dataset's record in a result."""
         return description(dataset)
 
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
@@ -49,7 +49,7 @@ class Classification:
         return model_training(case, group, device, dataset, graph)
 
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Ensemble, int]:
-        """The models together; means nothing if the run is to end."""
+        """Evaluation of the ensemble; meaningless after a shutdown."""
         module, validation = trained.state.module, trained.validation
         votes = classifier_ensemble.evaluate(module, group, validation, trained.loader, trained.sampler, shutdown)
         together = Ensemble(
@@ -61,11 +61,11 @@ class Classification:
         return together, votes.validation_miscounted
 
     def curve(self, points: Sequence[CurvePoint]) -> tuple[ImageValidation, ...]:
-        """The validations of this rank's model."""
+        """The validation curve of this rank's model."""
         return convert(points, tuple[ImageValidation, ...], from_attributes=True)
 
     def quality(self, entry: ImageValidation, samples: int) -> str:
-        """Top-1 of one validation, in words."""
+        """Top-1 of one validation, as text."""
         return f"top-1 {entry.quality(samples):.3f}"
 
     def raw(
@@ -77,5 +77,5 @@ class Classification:
         return EnsembleRaw(**stages.with_shared(shared), curve=first, members=members, ensemble=together)
 
     def stopped(self, shared: StoppedTraining, curve: Sequence[ImageValidation]) -> StoppedEnsemble:
-        """What was measured until the run was to end."""
+        """The measurements up to a shutdown."""
         return StoppedEnsemble(**stages.with_shared(shared), curve=tuple(curve))

@@ -1,4 +1,4 @@
-"""Memory and time of a test of `[ensemble]` before it runs: those of any training."""
+"""Requirements of a test of `[ensemble]`: those of any training."""
 
 from hpcai.plan.training_requirements import TRAINING
 

@@ -1,4 +1,4 @@
-"""Records of `[ensemble]`: what is measured of classifiers beyond any training, and the row of HPL."""
+"""Records of `[ensemble]`: measurements of classifiers, and HPL's row."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from hpcai.record.training import Members, StoppedTraining, TrainingRaw, Trainin
 
 
 class Ensemble(Record, kw_only=True):
-    """The models together on the validation set, and on the training samples that they did not train on."""
+    """The ensemble's results on the validation set, and out of bag on the training set."""
 
     correct: Annotated[
         Count, about("validation samples classified correctly by the mean of the models' softmax outputs")

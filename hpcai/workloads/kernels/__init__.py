@@ -1,11 +1,11 @@
-"""[kernels]: matrix products, convolutions and ceilings of every provider."""
+"""Workload [kernels]: matrix products, convolutions and ceilings by every provider."""
 
 from hpcai.formulas.precision import OF_LAYERS
 from hpcai.inputfile.key import NETWORK, Key, SectionDeclaration, Shipped
 from hpcai.inputfile.keys import LARGE, SMALL
 from hpcai.workloads.workload import Workload
 
-AUTO = "auto"  # the value of SHAPES that measures squares as large as fit
+AUTO = "auto"  # the value of SHAPES for square products as large as fit
 SHAPES = Key(
     name="SHAPES",
     kind="shapes",

@@ -1,4 +1,4 @@
-"""The ceilings of a rank: multiply-adds that stay in registers, and vectors that no cache holds."""
+"""Measurements of a rank's ceilings: FMA peak in registers, memory bandwidth of the triad."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,28 +19,28 @@ from hpcai.kernels.triad import Vectors
 from hpcai.opcount.ceilings import CEILING, Ceiling
 from hpcai.opcount.ceilings import ceilings as every_ceiling
 from hpcai.workloads.kernels.plan import triad_length
-from hpcai.workloads.kernels.product_timing import ProductNames, Task, Team
+from hpcai.workloads.kernels.product_timing import MeasuringRanks, ProductNames, Task
 from hpcai.workloads.kernels.record import MeasuredKernel
 
-STEPS = 2**20  # of a sum: some milliseconds, and exact in fp32
-DRAWN = 2**16  # numbers that the vectors repeat
+STEPS = 2**20  # steps of a sum: some milliseconds, and exact in fp32
+DRAWN = 2**16  # distinct numbers in the vectors
 
 
-def ceilings(team: Team, rank: Rank) -> Iterator[Task]:
-    """The multiply-adds of each type, then the vectors; the same on every rank. Collective."""
+def ceilings(team: MeasuringRanks, rank: Rank) -> Iterator[Task]:
+    """Measurements of the FMA peak of each type, then of memory; the same on every rank. Collective."""
     for ceiling in every_ceiling(rank.accelerated):
         yield _peak(ceiling, team) if ceiling.kernel == FMA_PEAK.name else _of_vectors(ceiling, team, rank)
 
 
-def _peak(ceiling: Ceiling, team: Team) -> Task:
-    shape = PeakShape(0, 0)  # no backend has told its own
-    with suppress(Unavailable):  # which is told where it is prepared
+def _peak(ceiling: Ceiling, team: MeasuringRanks) -> Task:
+    shape = PeakShape(0, 0)  # no backend reports its own
+    with suppress(Unavailable):  # reported by its preparation
         module = peak_provider(team.device.type)
         shape = module.shape(ceiling.dtype, STEPS, str(team.device), team.threads)
     return _task(FMA_PEAK, shape, f"sums{shape.sums} steps{shape.steps}", ceiling, lambda: ceiling.dtype)
 
 
-def _of_vectors(ceiling: Ceiling, team: Team, rank: Rank) -> Task:
+def _of_vectors(ceiling: Ceiling, team: MeasuringRanks, rank: Rank) -> Task:
     length = team.least(triad_length(rank))
     if ceiling.kernel == COPY.name:
         return _task(COPY, CopyShape(length), f"length{length}", ceiling, lambda: _vectors(length).b)
@@ -58,6 +58,6 @@ def _task(spec: Any, shape: Any, text: str, ceiling: Ceiling, data: Any) -> Task
 
 
 def peak(rows: Iterable[MeasuredKernel], dtype: str) -> float | None:
-    """FLOP/s that the slowest rank reached in registers; None where it was not measured."""
+    """FLOP/s of the slowest rank in registers; None where not measured."""
     rates = (row.operations / row.seconds for row in rows if (row.kernel, row.dtype) == (FMA_PEAK.name, dtype))
     return next(rates, None)

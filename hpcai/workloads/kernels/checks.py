@@ -1,4 +1,4 @@
-"""What follows from measured kernels: rates, shares of the peak, ratios of providers, and verdicts."""
+"""Table of `[kernels]` from measured times: rates, shares of the peak, provider ratios, verdicts."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -17,14 +17,14 @@ PASSED: Verdict = "PASSED"
 
 
 class _Context(NamedTuple):
-    """What a row is compared with: FMA peaks by type, and seconds by product and provider."""
+    """Values with which a row is compared: FMA peaks by type, and seconds by product and provider."""
 
     peaks: Mapping[str, float]
     seconds: Mapping[tuple[KernelProduct, str], float]
 
 
 def build(case: Case, measured: Measured, before: Before) -> KernelsTable:
-    """The table of a test that ran to its end."""
+    """The table of a complete test."""
     found = rows(case, measured.raw)
     return KernelsTable(
         index=case.index,
@@ -38,7 +38,7 @@ def build(case: Case, measured: Measured, before: Before) -> KernelsTable:
 
 
 def rows(case: Case, raw: KernelsRaw) -> tuple[KernelRow, ...]:
-    """The measured rows with what follows from them, in their order."""
+    """The measured rows with derived values, in order."""
     custom = [row for row in raw.rows if (row.kernel, row.provider) == (FMA_PEAK, CUSTOM)]
     peaks: dict[str, float] = {row.dtype: row.operations / row.seconds for row in custom}
     context = _Context(peaks, {(product_of(row), row.provider): row.seconds for row in raw.rows})
@@ -74,10 +74,10 @@ def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
 
 
 def limit(dtype: str) -> float:
-    """Largest residual of a row that PASSED: whole numbers are exact, else the limit of the element-wise residual."""
+    """Largest residual of a row that PASSED: 0 for integers, else the limit of the element-wise residual."""
     return 0.0 if DTYPES[dtype].exact else ELEMENTWISE_LIMIT
 
 
 def verdict(rows: Sequence[KernelRow]) -> Verdict:
-    """PASSED if every row is; a table without rows is FAILED."""
+    """PASSED if every row is; FAILED without rows."""
     return PASSED if rows and all(row.verdict == PASSED for row in rows) else "FAILED"

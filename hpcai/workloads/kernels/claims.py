@@ -1,4 +1,4 @@
-"""Claims about measured kernels: the products that the input asks for and the ceilings, each counted from its shape."""
+"""Claims about `[kernels]`: the products in the input and the ceilings, with counts by their shapes."""
 
 import re
 from collections import Counter
@@ -13,36 +13,36 @@ from hpcai.kernels.providers import VENDOR
 from hpcai.kernels.spec import DTYPES
 from hpcai.kernels.verify import EVERY_ELEMENT, LARGEST_OPERATIONS, RANDOM_VECTORS
 from hpcai.opcount.ceilings import CEILING, COPY, FMA_PEAK, TRIAD, ceilings
-from hpcai.opcount.products import PRODUCT, SQUARE, Product, asked, automatic, squares, types_of_squares
+from hpcai.opcount.products import PRODUCT, SQUARE, Product, automatic, requested, squares, types_of_squares
 from hpcai.results.alterations import appended, changed, removed, repeated
 from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.kernels.record import KernelsRaw, MeasuredKernel
 from hpcai.workloads.kernels.scores import COMPARED, providers_of
 
 SMALLEST_AUTOMATIC = 512
-AUTOMATIC = "auto"  # the example whose squares the machine chose
+AUTOMATIC = "auto"  # example with automatic sizes
 
 
-class Absence(NamedTuple):
-    """What a provider lacks, or has."""
+class MissingSupport(NamedTuple):
+    """A kernel and type that a provider does or does not support."""
 
     kernel: str
     dtype: str
     provider: str
 
 
-SHAPE_BY_SHAPE = Absence("gemm", "int8", VENDOR)  # torch multiplies bytes of some shapes and not of others
+SHAPE_BY_SHAPE = MissingSupport("gemm", "int8", VENDOR)  # torch multiplies bytes of some shapes only
 NEVER_MISSING = {
-    Absence("gemm", "fp32", VENDOR),
-    Absence("gemm", "fp64", VENDOR),
-    Absence("conv2d", "fp32", VENDOR),
-    Absence(COPY, "fp64", VENDOR),
+    MissingSupport("gemm", "fp32", VENDOR),
+    MissingSupport("gemm", "fp64", VENDOR),
+    MissingSupport("conv2d", "fp32", VENDOR),
+    MissingSupport(COPY, "fp64", VENDOR),
 }
 OF_VECTORS = (TRIAD, COPY)
 
 
-class Counted(NamedTuple):
-    """What a row says of its product beside who measured it."""
+class ProductCounts(NamedTuple):
+    """The counts of a product in a row, independent of the provider."""
 
     kernel: str
     direction: str
@@ -54,8 +54,8 @@ class Counted(NamedTuple):
     nbytes: int
 
 
-def _counted(product: Product | MeasuredKernel) -> Counted:
-    return Counted(*(getattr(product, name) for name in Counted._fields))
+def _counted(product: Product | MeasuredKernel) -> ProductCounts:
+    return ProductCounts(*(getattr(product, name) for name in ProductCounts._fields))
 
 
 def _raw(subject: Subject) -> KernelsRaw:
@@ -63,9 +63,9 @@ def _raw(subject: Subject) -> KernelsRaw:
     return raw
 
 
-def _wanted(case: Case, rows: Sequence[MeasuredKernel]) -> list[Counted]:
-    """Every product that is asked for; squares of `auto` of the sizes that the rows have."""
-    products = asked(case.settings)
+def _requested(case: Case, rows: Sequence[MeasuredKernel]) -> list[ProductCounts]:
+    """Every product of the input; of `auto` squares of the sizes in the rows."""
+    products = requested(case.settings)
     if automatic(case.settings):
         more = squares(_sizes(rows), types_of_squares(case.settings))
         products += [each for each in more if each not in products]
@@ -73,13 +73,13 @@ def _wanted(case: Case, rows: Sequence[MeasuredKernel]) -> list[Counted]:
 
 
 def _sizes(rows: Sequence[MeasuredKernel]) -> list[int]:
-    """Sides of the square products that were measured, in their order."""
+    """Sides of the measured square products, in order."""
     found = (re.fullmatch(r"m(\d{1,6}) n\1 k\1", row.shape) for row in rows if row.of == SQUARE)
     return list(dict.fromkeys(int(size[1]) for size in found if size))
 
 
-def _missing(raw: KernelsRaw) -> list[Absence]:
-    return [Absence(each.kernel, each.dtype, each.provider) for each in raw.missing]
+def _missing(raw: KernelsRaw) -> list[MissingSupport]:
+    return [MissingSupport(each.kernel, each.dtype, each.provider) for each in raw.missing]
 
 
 def _providers(raw: KernelsRaw, kernel: str) -> tuple[str, ...]:
@@ -88,10 +88,10 @@ def _providers(raw: KernelsRaw, kernel: str) -> tuple[str, ...]:
     return providers_of([*rows, *(each for each in raw.missing if each.kernel == kernel)])
 
 
-def _ceilings_of(subject: Subject) -> set[Absence]:
-    """Kernel, type and provider of all ceilings that are measured on CPUs, or on GPUs."""
+def _ceilings_of(subject: Subject) -> set[MissingSupport]:
+    """Kernel, type and provider of all ceilings measured on CPUs, or on GPUs."""
     every = ceilings(subject.environment.accelerators > 0)
-    return {Absence(each.kernel, each.dtype, provider) for each in every for provider in each.providers}
+    return {MissingSupport(each.kernel, each.dtype, provider) for each in every for provider in each.providers}
 
 
 def _once(subject: Subject) -> bool:
@@ -100,33 +100,33 @@ def _once(subject: Subject) -> bool:
 
 
 def _products(subject: Subject) -> bool:
-    """Whether every product has a row of each provider that is not missing, and no other product has one.
+    """Whether every product has a row by each provider that is not missing, and there are no other products.
 
-    At least one provider has it, except on CPUs for types that only GPUs compute.
+    At least one provider supports it, except on CPUs for types that only GPUs compute.
     """
     raw, accelerated = _raw(subject), subject.environment.accelerators > 0
-    wanted, missing = _wanted(subject.case, raw.rows), _missing(raw)
+    wanted, missing = _requested(subject.case, raw.rows), _missing(raw)
     measured = {(_counted(row), row.provider) for row in raw.rows if row.of != CEILING}
     every = {(product, provider) for product in wanted for provider in _providers(raw, product.kernel)}
-    lacking = {Absence(product.kernel, product.dtype, provider) for product, provider in every - measured}
+    lacking = {MissingSupport(product.kernel, product.dtype, provider) for product, provider in every - measured}
     possible = {product for product in wanted if accelerated or not DTYPES[product.dtype].on_gpus}
     return measured <= every and lacking <= {*missing} and {product for product, _ in measured} == possible
 
 
 def _excused(subject: Subject) -> bool:
-    """Whether each entry of `missing` names a provider once, which lacks all rows of that kernel and type.
+    """Whether each entry of `missing` names a provider once, without any rows of that kernel and type.
 
-    A provider that a site adds may lack some shapes only, as torch does of bytes.
+    An additional provider may lack some shapes only, as torch does for bytes.
     """
     raw = _raw(subject)
     missing, every = _missing(raw), _ceilings_of(subject)
     wanted = Counter(
-        Absence(product.kernel, product.dtype, provider)
-        for product in _wanted(subject.case, raw.rows)
+        MissingSupport(product.kernel, product.dtype, provider)
+        for product in _requested(subject.case, raw.rows)
         for provider in _providers(raw, product.kernel)
     )
     wanted.update(every)
-    measured = Counter(Absence(row.kernel, row.dtype, row.provider) for row in raw.rows)
+    measured = Counter(MissingSupport(row.kernel, row.dtype, row.provider) for row in raw.rows)
     by_shape = {entry for entry in missing if entry == SHAPE_BY_SHAPE or entry.provider not in COMPARED}
     most = {entry: wanted[entry] - 1 if entry in by_shape else 0 for entry in missing}
     possible = not NEVER_MISSING.intersection(missing) and all(wanted[entry] for entry in missing)
@@ -143,10 +143,10 @@ def _verification(row: MeasuredKernel) -> str:
 
 
 def _doubled(subject: Subject) -> bool:
-    """Whether the squares that only `auto` asks for, and those of its sizes that the input names, have no gap."""
+    """Whether the automatic squares have no gap: each size doubles the one before."""
     if not automatic(subject.case.settings):
         return True
-    named = {product.layer.batch for product in asked(subject.case.settings) if product.direction == PRODUCT}
+    named = {product.layer.batch for product in requested(subject.case.settings) if product.direction == PRODUCT}
     own = [size for size in _sizes(_raw(subject).rows) if size not in named]
     doubles = {SMALLEST_AUTOMATIC * 2**step for step in range(20)}
     smaller = (size // 2 for size in own if size > SMALLEST_AUTOMATIC)
@@ -154,10 +154,10 @@ def _doubled(subject: Subject) -> bool:
 
 
 def _ceilings(subject: Subject) -> bool:
-    """Whether each ceiling is there by each provider that is not missing, with the counts of its shape."""
+    """Whether each ceiling has a row by each provider that is not missing, with the counts of its shape."""
     raw, every = _raw(subject), _ceilings_of(subject)
     rows = [row for row in raw.rows if row.of == CEILING]
-    measured = {Absence(row.kernel, row.dtype, row.provider) for row in rows}
+    measured = {MissingSupport(row.kernel, row.dtype, row.provider) for row in rows}
     whole = measured <= every and every - measured <= {*_missing(raw)}
     counted = all((row.operations, row.nbytes) == _of_shape(row) != (0, 0) for row in rows)
     vectors = {row.shape for row in rows if row.kernel in OF_VECTORS}
@@ -166,7 +166,7 @@ def _ceilings(subject: Subject) -> bool:
 
 
 def _of_shape(row: MeasuredKernel) -> tuple[int, int]:
-    """Operations and bytes of a ceiling's shape; (-1, -1) where the text is no shape."""
+    """Operations and bytes of a ceiling's shape; (-1, -1) for any other text."""
     if row.kernel == FMA_PEAK and (found := re.fullmatch(r"sums(\d{1,12}) steps(\d{1,12})", row.shape)):
         sums = fma_peak.Shape(int(found[1]), int(found[2]))
         return fma_peak.operations(sums), fma_peak.nbytes(sums)

@@ -1,4 +1,4 @@
-"""The layers of a network under the measured roofline: FLOP per byte in each direction, and what bounds it."""
+"""Printed roofline of a network's layers: FLOP per byte by direction, and the binding ceiling."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,42 +26,44 @@ ABOVE = f"{'FLOP per byte':>{SHAPE + 8 + 3 * WIDE}}{'share of the roof':>{2 + 3 
 NONE = "-"
 
 
-class Roof(NamedTuple):
-    """The measured roofline of a rank: multiply-adds in FLOP/s and memory in bytes/s."""
+class RankRoofline(NamedTuple):
+    """The measured roofline of a rank: FMA peak in FLOP/s and memory bandwidth in bytes/s."""
 
     peak: float
     memory: float
 
     @property
     def ridge(self) -> float:
-        """FLOP per byte from which on computing binds."""
+        """Ridge point in FLOP per byte."""
         return self.peak / self.memory
 
     def of(self, product: Product) -> float:
-        """FLOP/s that a product can reach."""
+        """FLOP/s attainable by a product."""
         return min(self.peak, self.memory * _intensity(product))
 
 
 def layers(case: Case, name: str, rows: Sequence[KernelRow], dtype: str = "fp32") -> Iterator[str]:
-    """Lines of one network of a table of kernels in a type, by the rows of the table."""
+    """Lines of one network of a table in one type, from the rows of the table."""
     batch, resolution = case["BATCH"], case["RESOLUTION"]
     found = ceilings(rows, dtype)
-    roof = Roof(found.fma_peak, found.triad) if found.fma_peak and found.triad else None
+    bounds = RankRoofline(found.fma_peak, found.triad) if found.fma_peak and found.triad else None
     inside = "" if dtype == "fp32" else f" in {dtype}"
-    yield f"{name}{inside} under the roofline, batch {batch}: {_ridge(roof)}"
+    yield f"{name}{inside} under the roofline, batch {batch}: {_ridge(bounds)}"
     yield from (ABOVE, HEAD, "-" * len(HEAD))
     rates = _rates([row for row in rows if row.dtype == dtype], name)
     for products in _layers(of_network(name, batch, resolution, dtype)):
-        shares = {direction: _share(rates.get(_key(product)), product, roof) for direction, product in products.items()}
-        yield _line(products, shares, roof)
+        shares = {
+            direction: _share(rates.get(_key(product)), product, bounds) for direction, product in products.items()
+        }
+        yield _line(products, shares, bounds)
     yield _moved(traffic.step(graph_of(name, resolution), batch, dtype))
 
 
-def _ridge(roof: Roof | None) -> str:
-    if roof is None:
+def _ridge(bounds: RankRoofline | None) -> str:
+    if bounds is None:
         return "FMA peak or triad not measured"
-    rates = f"FMA peak {roof.peak / 1e9:.2f} GFLOP/s / triad {roof.memory / 1e9:.2f} GB/s"
-    return f"ridge at {roof.ridge:.2f} FLOP per byte, {rates}"
+    rates = f"FMA peak {bounds.peak / 1e9:.2f} GFLOP/s / triad {bounds.memory / 1e9:.2f} GB/s"
+    return f"ridge at {bounds.ridge:.2f} FLOP per byte, {rates}"
 
 
 def _layers(products: Sequence[Product]) -> list[dict[str, Product]]:
@@ -77,7 +79,7 @@ def _intensity(product: Product) -> float:
 
 
 def _rates(rows: Sequence[KernelRow], name: str) -> dict[tuple[str, ...], float]:
-    """FLOP/s of the faster provider of each product."""
+    """FLOP/s of each product by the fastest provider."""
     own = [row for row in passed(rows) if row.of == name]
     return {(row.kernel, row.direction, row.shape): 1e9 * row.gflops for row in fastest(own)}
 
@@ -86,22 +88,22 @@ def _key(product: Product) -> tuple[str, ...]:
     return product.kernel, product.direction, product.shape
 
 
-def _share(rate: float | None, product: Product, roof: Roof | None) -> float | None:
-    return roofline.share(rate, roof.of(product)) if rate is not None and roof else None
+def _share(rate: float | None, product: Product, bounds: RankRoofline | None) -> float | None:
+    return roofline.share(rate, bounds.of(product)) if rate is not None and bounds else None
 
 
-def _line(products: dict[str, Product], shares: dict[str, float | None], roof: Roof | None) -> str:
+def _line(products: dict[str, Product], shares: dict[str, float | None], bounds: RankRoofline | None) -> str:
     first = products[DIRECTIONS[0]]
     intensities = [_intensity(products[each]) if each in products else None for each in DIRECTIONS]
     numbers = "".join(map(_number, intensities)) + "  " + "".join(_number(shares.get(each)) for each in DIRECTIONS)
-    return f"{first.shape:<{SHAPE}} {first.occurrences:>5}  {numbers}  {_bound(first, roof)}"
+    return f"{first.shape:<{SHAPE}} {first.occurrences:>5}  {numbers}  {_bound(first, bounds)}"
 
 
-def _bound(product: Product, roof: Roof | None) -> str:
+def _bound(product: Product, bounds: RankRoofline | None) -> str:
     """All directions have the same FLOP per byte: each reads two of input, weights and output, and writes one."""
-    if roof is None:
+    if bounds is None:
         return NONE
-    return roofline.COMPUTE if _intensity(product) >= roof.ridge else roofline.MEMORY
+    return roofline.COMPUTE if _intensity(product) >= bounds.ridge else roofline.MEMORY
 
 
 def _number(value: float | None) -> str:
@@ -109,7 +111,7 @@ def _number(value: float | None) -> str:
 
 
 def _moved(step: traffic.Traffic) -> str:
-    """What moves the bytes of a step, the most first."""
+    """The contributions to the bytes of a step, largest first."""
     kinds = Counter({"update": step.update})
     for layer in step.layers:
         kinds[layer.kind] += sum(layer.nbytes)

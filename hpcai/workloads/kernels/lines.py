@@ -1,4 +1,4 @@
-"""The printed table of a test of `[kernels]`: ceilings, a line for each product and provider, sums per network."""
+"""Printed table of a test of `[kernels]`: ceilings, a line for each product and provider, sums per network."""
 
 from collections.abc import Iterator, Sequence
 
@@ -73,7 +73,7 @@ def _title(table: KernelsTable, of: str) -> str:
 
 
 def _ceiling(row: KernelRow, ranks: int) -> str:
-    """A ceiling of one rank, and of all together."""
+    """A ceiling of one rank, and of all ranks together."""
     name, rate, unit = row.kernel, row.nbytes / row.seconds / 1e9, "GB/s"
     if row.kernel == FMA_PEAK:
         rate, unit = row.gflops, "Gop/s" if DTYPES[row.dtype].exact else "GFLOP/s"
@@ -93,7 +93,7 @@ def _row(row: KernelRow) -> str:
 
 
 def _variant(row: KernelRow) -> str:
-    """By which of several variants, and how it was verified if not by every element."""
+    """The variant of the kernel, and how it was verified if not element by element."""
     how = "" if row.checked == EVERY_ELEMENT else row.checked
     return "".join(f", {word}" for word in (row.variant, how) if word)
 
@@ -107,7 +107,7 @@ def _residual(row: KernelRow) -> str:
 
 
 def _sum(time: StepTime) -> str:
-    """All products of a kernel in a step."""
+    """Sum over all products of a kernel in a step."""
     rate = time.operations / time.fastest / 1e9
     seconds = ", ".join(f"{provider} {_milliseconds(taken)}" for provider, taken in time.seconds.items())
     compared = "" if time.ratio is None else f", ratio {time.ratio:.3f}"

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions at the shapes that are asked for, by custom and vendor, and ceilings of a rank."""
+"""Measures matrix products and convolutions of the input by each provider, and ceilings of a rank."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,18 +18,18 @@ from hpcai.kernels.providers import VENDOR, backend, providers
 from hpcai.kernels.spec import INPUT_GRADIENT
 from hpcai.kernels.verify import drawn
 from hpcai.machine import caches, memory
-from hpcai.opcount.products import PRODUCT, Product, asked, automatic, squares, types_of_squares
+from hpcai.opcount.products import PRODUCT, Product, automatic, requested, squares, types_of_squares
 from hpcai.plan.planner import limit_of_rank
 from hpcai.preflight import block_timing
 from hpcai.results.measured import Stopped
 from hpcai.workloads.kernels.ceiling_tasks import ceilings, peak
 from hpcai.workloads.kernels.plan import automatic_sizes
-from hpcai.workloads.kernels.product_timing import ProductNames, Task, Team, measured
+from hpcai.workloads.kernels.product_timing import MeasuringRanks, ProductNames, Task, measured
 from hpcai.workloads.kernels.record import KernelsRaw, MeasuredKernel, MissingKernel
 
-Progress = Callable[[str, float], None]  # is called with what is measured next, and with the share that is done
+Progress = Callable[[str, float], None]  # called with the next measurement and the share done
 
-TRIED_SIDE = 1024  # of the square that tells how fast a machine is whose peak nobody measures
+TRIED_SIDE = 1024  # side of the square product that measures the speed of a machine without a measured peak
 
 
 def run(
@@ -37,15 +37,15 @@ def run(
 ) -> KernelsRaw | Stopped | None:
     """Measure one case; all ranks measure the same products at the same time, each with its own threads. Collective.
 
-    It stops before the next product where `shutdown` says so, with the rows that there are.
+    On a shutdown it stops before the next product and returns the rows so far.
     """
     with _same_threads(world) as threads:
-        return _measure(case, Team(world.comm, device, threads, case["SEED"]), world, progress, shutdown)
+        return _measure(case, MeasuringRanks(world.comm, device, threads, case["SEED"]), world, progress, shutdown)
 
 
 @contextmanager
 def _same_threads(world: World) -> Iterator[int]:
-    """As many threads of torch on each rank as the rank with fewest has. Collective."""
+    """Set torch's threads on each rank to the smallest number of any rank. Collective."""
     own = torch.get_num_threads()
     fewest = world.comm.allreduce(own, MPI.MIN)
     torch.set_num_threads(fewest)
@@ -55,7 +55,9 @@ def _same_threads(world: World) -> Iterator[int]:
         torch.set_num_threads(own)
 
 
-def _measure(case: Case, team: Team, world: World, progress: Progress, shutdown: Shutdown) -> KernelsRaw | Stopped:
+def _measure(
+    case: Case, team: MeasuringRanks, world: World, progress: Progress, shutdown: Shutdown
+) -> KernelsRaw | Stopped:
     rows: list[MeasuredKernel] = []
     missing: list[MissingKernel] = []
     stopped = False
@@ -64,7 +66,7 @@ def _measure(case: Case, team: Team, world: World, progress: Progress, shutdown:
             break
         names = task.names
         progress(f"{names.kernel} {names.direction} {names.shape} {names.dtype}", share)
-        memory.release_unused()  # the largest blocks of a product would come to lie between holes of the one before
+        memory.release_unused()  # memory freed by a product would be too fragmented for the next
         found, lacking = measured(task, team)
         rows += found
         missing += [each for each in lacking if each not in missing]
@@ -72,19 +74,21 @@ def _measure(case: Case, team: Team, world: World, progress: Progress, shutdown:
     return Stopped(raw) if stopped else raw
 
 
-def facts(world: World, team: Team) -> Rank:
-    """What the plan depends on, of this rank, which has an equal part of its node, or a GPU."""
+def facts(world: World, team: MeasuringRanks) -> Rank:
+    """Resources of this rank for the plan: an equal part of its node, or a GPU."""
     free = limit_of_rank(team.device, world.node.size).nbytes
     return Rank(team.threads, free, world.node.size, caches.last_level(), team.device.type == "cuda")
 
 
-def _tasks(case: Case, team: Team, rank: Rank, rows: Sequence[MeasuredKernel]) -> Iterator[tuple[Task, float]]:
-    """The ceilings first, then what the input asks for; each with the share of all that is done before it.
+def _tasks(
+    case: Case, team: MeasuringRanks, rank: Rank, rows: Sequence[MeasuredKernel]
+) -> Iterator[tuple[Task, float]]:
+    """Measurements in order: ceilings, then the products of the input; each with the share done before it.
 
     `rows` grows: by the ceilings in it the sizes of `auto` are chosen.
     """
     first = list(ceilings(team, rank))
-    asked_for = asked(case.settings)
+    asked_for = requested(case.settings)
     yield from ((task, number / (len(first) + len(asked_for))) for number, task in enumerate(first))
     if automatic(case.settings):
         sizes = _sizes(team, rank, rows)
@@ -96,7 +100,7 @@ def _tasks(case: Case, team: Team, rank: Rank, rows: Sequence[MeasuredKernel]) -
 
 
 class _Operands:
-    """The operands drawn last, which the directions of a layer share."""
+    """The operands drawn last, shared by the directions of a layer."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -104,21 +108,21 @@ class _Operands:
         self._data: Any = None
 
     def __call__(self, shape: Any, dtype: str, wanted: tuple[str, ...]) -> Any:
-        """Draw them, unless they are the same; the others are let go before."""
+        """Draw operands, unless they are the same as before; earlier ones are released first."""
         if self._of != (shape, dtype, wanted):
             self._data = None
             self._of, self._data = (shape, dtype, wanted), drawn(shape, dtype, self._seed, wanted)
         return self._data
 
 
-def _sizes(team: Team, rank: Rank, rows: Sequence[MeasuredKernel]) -> list[int]:
-    """Sides of the squares that suit all ranks: by the FMA peak or, where nobody measured it, a product by torch."""
-    flops = peak(rows, "fp64") or _tried(team)
-    found: list[int] = team.least(automatic_sizes(rank, flops))  # shorter lists are less
+def _sizes(team: MeasuringRanks, rank: Rank, rows: Sequence[MeasuredKernel]) -> list[int]:
+    """Sides of automatic squares that fit all ranks: by the FMA peak or, without one, a vendor product."""
+    flops = peak(rows, "fp64") or _vendor_rate(team)
+    found: list[int] = team.least(automatic_sizes(rank, flops))  # shorter lists compare as less
     return found
 
 
-def _tried(team: Team) -> float:
+def _vendor_rate(team: MeasuringRanks) -> float:
     """FLOP/s of a square product in fp64 by the vendor. Collective."""
     shape = gemm.Shape(TRIED_SIDE, TRIED_SIDE, TRIED_SIDE)
     data = drawn(shape, "fp64", team.seed)
@@ -127,7 +131,7 @@ def _tried(team: Team) -> float:
 
 
 def task_of(product: Product, operands: Callable[[Any, str, tuple[str, ...]], Any]) -> Task:
-    """How a product is measured."""
+    """The measurement of a product."""
     names = ProductNames(*(getattr(product, name) for name in ProductNames._fields))
     wanted = ("w", "g") if product.direction == PRODUCT else ("x", "w", "g")
     data = partial(operands, product.layer, product.dtype, wanted)

@@ -1,4 +1,4 @@
-"""Memory and time of a case of `[kernels]` before it runs, and the sizes that are left to the machine."""
+"""Memory and time estimates of a case of `[kernels]`, and the automatic sizes."""
 
 from collections.abc import Mapping
 from math import prod
@@ -10,46 +10,49 @@ from hpcai.kernels.conv2d.reference import BLOCK_ELEMENTS as CONVOLUTION_BLOCK
 from hpcai.kernels.layers import SPECS
 from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.kernels.verify import BLOCK_ELEMENTS, EVERY_ELEMENT, checked
-from hpcai.opcount.products import SQUARE, Product, asked, automatic, squares, types_of_squares
+from hpcai.opcount.products import SQUARE, Product, automatic, requested, squares, types_of_squares
 from hpcai.plan.requirements import Requirements, shared
 
 MIB = 2**20
 FP64_BYTES = 8
 FP32 = DTYPES["fp32"]
 SMALLEST, LARGEST_SIDE = 512, 2**16
-LONGEST = 1.0  # seconds of a product of automatic size
-QUARTER = 4  # such a product takes no more than this part of the free memory
-BEYOND = 4  # times the last-level caches: all vectors of a node's ranks together
+LONGEST = 1.0  # largest seconds of a product of automatic size
+QUARTER = 4  # largest share of the free memory for such a product
+BEYOND = 4  # size of all vectors of a node's ranks, in last-level caches
 VECTOR_BYTES, TRIAD_PART = 24, 8  # an element of three; part of the free memory
 TRIAD_VECTORS = {False: (2, 2), True: (4, 2)}  # in memory at once: operands, which providers share on a CPU; results
 LEAST_TRIAD = 2**20  # elements
 DEVICE_TRIAD = 2**27  # elements, on a GPU
 BLOCKS = 9  # float64 arrays of a block at once: factors, squares, products, errors
-CHANNEL_BLOCKS = 7  # of what all outputs see of one channel, in a weight's gradient
+CHANNEL_BLOCKS = 7  # bytes of the im2col block of one channel, in a weight gradient
 PASSES = 64  # FLOP of each number of the factors, with what it takes to gather them
-LAYOUTS = 3  # as drawn, which torch takes as well, that of custom, and channels_last
+LAYOUTS = 3  # layouts: as drawn (also torch's), custom's, channels_last
 WAYS = 2  # of a GPU to multiply bytes by torch, which are tried on results of their own
 PACKED = 24 * MIB  # of a thread: what providers pack blocks into
-CACHED = 256 * MIB  # what a GPU's caches are filled with, at most
-SMALL_OBJECTS = 20 * MIB  # of Python and torch: oneDNN's kernels, by and by, and what malloc wastes
-# Of one thread, and of a GPU: more than any that is built, so that plans are of the largest squares there may be.
+CACHED = 256 * MIB  # largest buffer that overwrites a GPU's caches
+SMALL_OBJECTS = 20 * MIB  # of Python and torch: oneDNN kernels, and malloc's overhead
+# FLOP/s of one thread, and of a GPU: above any existing one, so that plans are of the largest possible squares.
 FASTEST_FP64 = {False: 128e9, True: 70e12}
-SPEED = {False: 40e9, True: 5e12}  # FLOP/s of a thread, of a GPU, about
+SPEED = {False: 40e9, True: 5e12}  # approximate FLOP/s of a thread, of a GPU
 # As preflight/block_timing.py has them: rounds, seconds of a block at least, and of its pause.
 ROUNDS, BLOCK_SECONDS, PAUSE_SECONDS = 3, 0.02, 0.01
 CEILING_SECONDS = {False: 2.0, True: 15.0}  # most of it for vectors that come back from a GPU to be checked
-CHECK_SPEED = 5e9  # FLOP/s of the checks in float64, about, with all copies
+CHECK_SPEED = 5e9  # approximate FLOP/s of the checks in float64, with all copies
 
 
 def triad_length(rank: Rank) -> int:
-    """Elements of a vector: together far larger than the caches, but not than a part of the free memory."""
+    """Elements of a triad vector: all vectors far exceed the caches, but not a part of the free memory."""
     wanted = DEVICE_TRIAD if rank.accelerated else BEYOND * rank.cache // (VECTOR_BYTES * rank.ranks)
     vectors = sum(TRIAD_VECTORS[rank.accelerated])
     return max(1, min(max(wanted, LEAST_TRIAD), rank.free // (TRIAD_PART * FP64_BYTES * vectors)))
 
 
 def automatic_sizes(rank: Rank, flops: float) -> list[int]:
-    """Sides of the squares of `auto`: 512 and doubled while memory lasts and a product takes a second at `flops`."""
+    """Sides of the squares of `auto`.
+
+    512, doubled while they fit into memory and take less than a second at `flops`.
+    """
     found = [SMALLEST]
     while found[-1] < LARGEST_SIDE and _fits(2 * found[-1], rank, flops):
         found.append(2 * found[-1])
@@ -62,9 +65,9 @@ def _fits(side: int, rank: Rank, flops: float) -> bool:
 
 
 def kernels_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
-    """Most bytes of one rank by purpose, of the product that needs most; the baseline of the process is not in it.
+    """Bytes of one rank by purpose for the product that needs most, without the baseline of the process.
 
-    On a GPU bytes of the GPU. Their sum is what is needed at once.
+    On a GPU, bytes of the GPU. Their sum is needed at the same time.
     """
     operands, results = (count * FP64_BYTES * triad_length(rank) for count in TRIAD_VECTORS[rank.accelerated])
     vectors = {"operands": operands, "results": results}
@@ -74,7 +77,7 @@ def kernels_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
 
 
 def kernels_seconds(settings: Mapping[str, Any], rank: Rank) -> dict[str, float]:
-    """Seconds of a case on ranks like this one, by phase; with what is compiled already on disk."""
+    """Seconds of a case on ranks like this one, by phase; with compiled kernels on disk."""
     every = _products(settings, rank)
     products = [product for product in every if rank.accelerated or not DTYPES[product.dtype].on_gpus]
     speed = SPEED[rank.accelerated] * (1 if rank.accelerated else rank.threads)
@@ -85,7 +88,7 @@ def kernels_seconds(settings: Mapping[str, Any], rank: Rank) -> dict[str, float]
 
 
 def _products(settings: Mapping[str, Any], rank: Rank) -> list[Product]:
-    found = asked(settings)
+    found = requested(settings)
     if automatic(settings):
         flops = FASTEST_FP64[rank.accelerated] * (1 if rank.accelerated else rank.threads)
         more = squares(automatic_sizes(rank, flops), types_of_squares(settings))
@@ -103,10 +106,10 @@ def _by_element(product: Product) -> bool:
 
 
 def needs(product: Product, rank: Rank) -> dict[str, int]:
-    """Bytes of one product by purpose, while both providers are measured.
+    """Bytes of one product by purpose while its providers are measured.
 
-    A convolution's operands lie in three layouts, and its results in two of torch and one of custom. On a GPU each
-    provider has operands of its own; on a CPU those that none multiplies there are drawn all the same, in fp32.
+    A convolution's operands have three layouts, its results two of torch and one of custom. On a GPU each provider has
+    its own operands; on a CPU types that no CPU multiplies are drawn too, in fp32.
     """
     computed = product.results
     drawn = sum(product.layer.elements) - (computed if product.of == SQUARE else 0)
@@ -140,7 +143,7 @@ def _check_bytes(product: Product) -> int:
 
 
 def _factors(product: Product) -> tuple[int, int]:
-    """Elements of L and R, as the reference has them."""
+    """Elements of L and R, as in the reference."""
     shape = product.layer
     x, w, y = shape.elements
     if not isinstance(shape, conv2d.Shape):

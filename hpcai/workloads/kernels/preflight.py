@@ -1,4 +1,4 @@
-"""What measuring kernels needs before it begins: networks that can be built, and compiled custom kernels."""
+"""Preconditions of `[kernels]`: networks that can be built, and compiled custom kernels."""
 
 from contextlib import suppress
 from typing import Any
@@ -18,11 +18,11 @@ from hpcai.preflight.preconditions import Preconditions
 
 
 def _check(case: Case, dataset: Any) -> None:
-    products.asked(case.settings)  # builds the networks
+    products.requested(case.settings)  # builds the networks
 
 
 def _load(device: torch.device, compiled: bool) -> None:
-    """The custom kernels, in all types and directions that are measured."""
+    """Compile custom kernels in all measured types and directions."""
     if not compiled:
         return
     matrices = gemm.Shape(SIDE, SIDE, SIDE)
@@ -35,7 +35,7 @@ def _load(device: torch.device, compiled: bool) -> None:
             for layer in layers:
                 _product(conv2d.SPEC, layer, direction, "fp32", device)
     for ceiling in ceilings(device.type == "cuda"):
-        with suppress(Unavailable):  # of one type: others may have instructions
+        with suppress(Unavailable):  # of one type: other types may have native instructions
             _ceiling(ceiling, device)
 
 

@@ -1,4 +1,7 @@
-"""One product of `[kernels]`: prepared by each provider, checked whole, timed, checked again; on all ranks at once."""
+"""Measurement of one product by each provider: prepare, check every element, time, check again.
+
+On all ranks at once.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +19,12 @@ from hpcai.kernels.spec import DTYPES
 from hpcai.preflight import block_timing
 from hpcai.workloads.kernels.record import MeasuredKernel, MissingKernel
 
-TRIAL = 0.01  # seconds of a block in which a way is tried
+TRIAL = 0.01  # seconds of a trial of a variant
 
 
 @dataclass(frozen=True)
-class Team:
-    """The ranks that measure together, all alike: this one's device and threads, and the seed of the data."""
+class MeasuringRanks:
+    """The ranks that measure at the same time: this one's device and threads, and the seed of the data."""
 
     comm: MPI.Comm
     device: torch.device
@@ -29,16 +32,16 @@ class Team:
     seed: int
 
     def least(self, value: Any) -> Any:
-        """The least value of all ranks. Collective."""
+        """Minimum over all ranks. Collective."""
         return self.comm.allreduce(value, MPI.MIN)
 
     def largest(self, value: Any) -> Any:
-        """The largest value of all ranks. Collective."""
+        """Maximum over all ranks. Collective."""
         return self.comm.allreduce(value, MPI.MAX)
 
 
 class ProductNames(NamedTuple):
-    """What names the rows of one product; `direction` and `shape` as they are printed."""
+    """Identification of a product's rows; `direction` and `shape` as printed."""
 
     kernel: str
     direction: str
@@ -50,7 +53,7 @@ class ProductNames(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """A product to be measured: the names of its rows, then what its kernel needs; `data` draws the operands.
+    """A product to measure: identification of its rows, arguments of its kernel; `data` draws the operands.
 
     The same on every rank.
     """
@@ -63,10 +66,10 @@ class Task:
     providers: tuple[str, ...]
 
 
-def measured(task: Task, team: Team) -> tuple[list[MeasuredKernel], list[MissingKernel]]:
-    """A row for each provider that is available on all ranks, and why the others have none. Collective."""
+def measured(task: Task, team: MeasuringRanks) -> tuple[list[MeasuredKernel], list[MissingKernel]]:
+    """A row for each provider available on all ranks, and reasons for the missing ones. Collective."""
     data = task.data()
-    ways: dict[str, Prepared] = {}
+    variants: dict[str, Prepared] = {}
     missing: list[MissingKernel] = []
     residuals: dict[str, float] = {}
     for provider in task.providers:
@@ -75,30 +78,38 @@ def measured(task: Task, team: Team) -> tuple[list[MeasuredKernel], list[Missing
             names = {"kernel": task.names.kernel, "dtype": task.names.dtype}
             missing.append(convert({**names, "provider": provider, "why": why}, MissingKernel))
         else:
-            way = ways[provider] = _fastest(found, team)
-            way.call()
-            residuals[provider] = _residual(task, way, data, team)
-            way.spoil()
-    seconds = block_timing.seconds({provider: way.call for provider, way in ways.items()}, team.comm, team.device)
-    for provider, way in ways.items():  # a kernel might have computed only as long as it was watched
-        residuals[provider] = max(residuals[provider], _residual(task, way, data, team))
-    rows = [_row(task, provider, way, team, seconds[provider], residuals[provider]) for provider, way in ways.items()]
+            variant = variants[provider] = _fastest(found, team)
+            variant.call()
+            residuals[provider] = _residual(task, variant, data, team)
+            variant.spoil()
+    seconds = block_timing.seconds(
+        {provider: variant.call for provider, variant in variants.items()}, team.comm, team.device
+    )
+    for provider, variant in variants.items():  # a kernel might compute correctly only while it is checked
+        residuals[provider] = max(residuals[provider], _residual(task, variant, data, team))
+    rows = [
+        _row(task, provider, variant, team, seconds[provider], residuals[provider])
+        for provider, variant in variants.items()
+    ]
     return rows, missing
 
 
-def _prepared(task: Task, provider: str, data: Any, team: Team) -> tuple[list[Prepared], str]:
-    """The ways that a provider has, and why it has none on some rank. Collective; the same reason on every rank."""
+def _prepared(task: Task, provider: str, data: Any, team: MeasuringRanks) -> tuple[list[Prepared], str]:
+    """The variants of a provider, and the reason if it is unavailable on some rank. Collective.
+
+    The same on every rank.
+    """
     found: list[Prepared] = []
     why = ""
     try:
-        found = _ways(task, provider, data, team)
+        found = _variants(task, provider, data, team)
     except Unavailable as reason:
         why = " ".join(str(reason).split()) or type(reason).__name__
     return found, team.largest(why)
 
 
-def _ways(task: Task, provider: str, data: Any, team: Team) -> list[Prepared]:
-    """The ways of a provider on this rank. Unavailable as it says, and on a CPU for types that only GPUs multiply.
+def _variants(task: Task, provider: str, data: Any, team: MeasuringRanks) -> list[Prepared]:
+    """The variants of a provider on this rank. Unavailable as the provider says, and on CPUs for GPU-only types.
 
     Those would be computed in fp32 there, and pass for what they are not.
     """
@@ -109,27 +120,29 @@ def _ways(task: Task, provider: str, data: Any, team: Team) -> list[Prepared]:
     return module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
 
 
-def _fastest(ways: list[Prepared], team: Team) -> Prepared:
-    """The way that takes the slowest rank least time, in a short trial; the same on every rank. Collective."""
-    if len(ways) == 1:
-        return ways[0]
-    calls = {str(number): way.call for number, way in enumerate(ways)}
+def _fastest(variants: list[Prepared], team: MeasuringRanks) -> Prepared:
+    """The variant with the least time on the slowest rank, in a short trial; the same on every rank. Collective."""
+    if len(variants) == 1:
+        return variants[0]
+    calls = {str(number): variant.call for number, variant in enumerate(variants)}
     taken = block_timing.seconds(calls, team.comm, team.device, TRIAL, rounds=1)
-    return ways[int(min(taken, key=lambda number: taken[number]))]
+    return variants[int(min(taken, key=lambda number: taken[number]))]
 
 
-def _residual(task: Task, way: Prepared, data: Any, team: Team) -> float:
-    """The worst of all ranks, of the result that was computed last. Collective."""
+def _residual(task: Task, variant: Prepared, data: Any, team: MeasuringRanks) -> float:
+    """The largest residual of the last result over all ranks. Collective."""
     clock.synchronise(team.device)
-    own = verify.residual(task.spec, task.shape, task.direction, task.names.dtype, data, way, team.seed)
+    own = verify.residual(task.spec, task.shape, task.direction, task.names.dtype, data, variant, team.seed)
     return float(team.largest(min(own, LARGEST)))
 
 
-def _row(task: Task, provider: str, way: Prepared, team: Team, seconds: float, residual: float) -> MeasuredKernel:
+def _row(
+    task: Task, provider: str, variant: Prepared, team: MeasuringRanks, seconds: float, residual: float
+) -> MeasuredKernel:
     measured = {
         "threads": team.threads,
         "provider": provider,
-        "variant": way.variant,
+        "variant": variant.variant,
         "operations": task.spec.operations(task.shape),
         "nbytes": task.spec.nbytes(task.shape, task.direction, task.names.dtype),
         "seconds": seconds,

@@ -1,4 +1,4 @@
-"""Records of `[kernels]`: products and ceilings as measured, and the rows that follow from them."""
+"""Records of `[kernels]`: measured products and ceilings, and their rows."""
 
 from typing import Annotated, Literal
 
@@ -30,7 +30,7 @@ class MeasuredKernel(Record, kw_only=True):
 
 
 class MissingKernel(Record, kw_only=True):
-    """What a provider cannot compute here, and why."""
+    """A kernel that a provider does not support here, and the reason."""
 
     kernel: Annotated[KernelName, about("kernel")]
     dtype: Annotated[DtypeName, about("type of the operands")]
@@ -48,7 +48,7 @@ class KernelsRaw(Record, kw_only=True):
 
 
 class KernelRow(MeasuredKernel, kw_only=True):
-    """A measured product or ceiling with what follows from it; a line of kernels.csv."""
+    """A measured product or ceiling with derived values; a line of kernels.csv."""
 
     test: Annotated[Positive, about("number of the test")]
     gflops: Annotated[float, about("operations / seconds, in 10^9", unit="GFLOP/s")]
@@ -61,7 +61,7 @@ class KernelRow(MeasuredKernel, kw_only=True):
 
 
 class KernelCeilings(Record, kw_only=True):
-    """Ceilings of one rank, of rows that PASSED; null where none did, or where it is measured on GPUs only."""
+    """Ceilings of one rank, from rows that PASSED; null without such rows, or where measured on GPUs only."""
 
     fma_peak: Annotated[float | None, about("multiply-adds in registers, fp32", unit="FLOP/s")]
     gemm: Annotated[float | None, about("matrix products of the networks, by the faster provider", unit="FLOP/s")]

@@ -1,4 +1,4 @@
-"""Ceilings of a rank, and the time of the products of a training step, from the rows of `[kernels]`."""
+"""Scores of `[kernels]`: ceilings of a rank, and times of the products of a training step."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from hpcai.workloads.kernels.record import KernelCeilings, KernelRow, MeasuredKe
 
 COMPARED = (CUSTOM, VENDOR)  # providers that every table has
 PEAKS_ON_GPUS = {f"fma_peak_{dtype}": dtype for dtype in PEAKS[True] if dtype != "fp32"}  # fields of KernelCeilings
-SUMMED = {"gemm": "gemm", "convolution": "conv2d"}  # the kernel whose products make each ceiling
+SUMMED = {"gemm": "gemm", "convolution": "conv2d"}  # the kernel of each ceiling
 
 
 class KernelProduct(NamedTuple):
-    """What the rows of one product have in common."""
+    """Identification of one product over its rows."""
 
     of: str
     kernel: str
@@ -78,10 +78,10 @@ def fastest(rows: Sequence[KernelRow]) -> list[KernelRow]:
 
 
 def ceilings(rows: Sequence[KernelRow], dtype: str = "fp32") -> KernelCeilings:
-    """FLOP/s in a type and bytes/s of one rank, of rows that PASSED; None where there are none.
+    """FLOP/s in a type and bytes/s of one rank, from rows that PASSED; None without such rows.
 
-    Products count as often as a step of their network has them, each by the provider that is faster (HPC AI500 V2,
-    section on the roofline: convolution and GEMM are the upper bound).
+    Products count as often as in a step of their network, each by its fastest provider (HPC AI500 V2, section on the
+    roofline: convolution and GEMM are the upper bound).
     """
     sound = passed(rows)
     return KernelCeilings(
@@ -93,7 +93,7 @@ def ceilings(rows: Sequence[KernelRow], dtype: str = "fp32") -> KernelCeilings:
 
 
 def table_ceilings(rows: Sequence[KernelRow]) -> KernelCeilings:
-    """Ceilings in fp32 and, of a GPU, what else is measured there: the copy, and multiply-adds of the other types."""
+    """Ceilings in fp32 and, on a GPU, also of the copy and of the FMA peaks of the other types."""
     found = ceilings(rows)
     if all(row.kernel != COPY for row in rows):
         return found
@@ -128,7 +128,7 @@ def _mean_rate(rows: Sequence[KernelRow]) -> float | None:
 
 
 def step_times(rows: Sequence[KernelRow]) -> Iterator[StepTime]:
-    """The time of each kernel's products in a step of each network and type."""
+    """Time of each kernel's products in a training step, by network and type."""
     for step in dict.fromkeys(_step(row) for row in rows if row.direction in DIRECTIONS):
         own = [row for row in rows if _step(row) == step]
         best, products = fastest(own), {product_of(row) for row in own}

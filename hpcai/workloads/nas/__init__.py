@@ -1,4 +1,4 @@
-"""[nas]: AIPerf's search for networks and hyper-parameters, by P groups of Q ranks at once."""
+"""Workload [nas]: AIPerf's search for networks and hyper-parameters, by P groups of Q ranks."""
 
 from hpcai.inputfile.key import CLASSIFICATION, GRID, NETWORK, TRAINING, SectionDeclaration, Shipped
 from hpcai.workloads.nas.keys import KEYS

@@ -1,4 +1,4 @@
-"""From raw measurements of a search to its entry: checks, scores, trials, status. Failed trials fail no check."""
+"""Entry of a search from its raw measurements: checks, scores, trials, status. Failed trials fail no check."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from hpcai.results.checks import compared, leak, replayed, residuals
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv, verdict
 from hpcai.workloads.nas import QUALITY
-from hpcai.workloads.nas.credits import Counted, counted, credited, credits_of, operations
+from hpcai.workloads.nas.credits import SampleOperations, counted, credited, credits_of, operations
 from hpcai.workloads.nas.record import SearchRaw, SearchRow, TrialRow
 from hpcai.workloads.nas.score_record import SearchScores
 from hpcai.workloads.nas.scores import search_scores, training_time
@@ -39,8 +39,8 @@ TIMES = CheckDeclaration(
     "times that go back from given to started, validations and returned; 0.1 s allowed between clocks of ranks",
 )
 SEARCH_CHECKS = (declared.TRIAL_SAMPLES, PRESERVATION, LOST_OR_DOUBLED, TIMES)  # further ones are those of trainings
-PRESERVED = 1e-10  # relative, in float64: what rounding makes of the same function
-SKEW = 0.1  # seconds by which clocks of two ranks may differ, which begin when each leaves a barrier
+PRESERVED = 1e-10  # relative rounding difference of equal functions, in float64
+SKEW = 0.1  # seconds by which the clocks of two ranks may differ, which start after a barrier
 
 
 def build(case: Case, measured: Measured, before: Before) -> SearchRow:
@@ -79,7 +79,7 @@ def build(case: Case, measured: Measured, before: Before) -> SearchRow:
     )
 
 
-def _trial(trial: Trial, each: Counted) -> TrialRow:
+def _trial(trial: Trial, each: SampleOperations) -> TrialRow:
     """A line of the table of trials; its operations are those of training and validation by rule `aiperf`."""
     credits = credits_of([trial], {trial.id: each})
     return TrialRow(
@@ -117,7 +117,7 @@ def search_checks(case: Case, raw: SearchRaw, model: Mapping[int, int], initial:
 
 
 def _not_executed(raw: SearchRaw, model: Mapping[int, int], initial: int) -> float:
-    """Trial by trial, and of their sum, the operations that only one of both accounts has; in samples."""
+    """Operations credited but not executed or the reverse, by trial and in total; in samples."""
     executed = sum(trial.executed_operations for trial in raw.trials)
     apart = (
         abs((trial.samples + trial.skipped) * model[trial.id] - trial.executed_operations) / model[trial.id]
@@ -127,7 +127,7 @@ def _not_executed(raw: SearchRaw, model: Mapping[int, int], initial: int) -> flo
 
 
 def lost_or_doubled(case: Case, raw: SearchRaw) -> int:
-    """Trials granted and not recorded or the other way round, numbers that stand twice, and numbers of no trial."""
+    """Trials granted but not recorded or the reverse, and duplicate or unknown numbers."""
     numbers = Counter(trial.id for trial in raw.trials)
     doubled = len(raw.trials) - len(numbers)
     strange = sum(
@@ -138,15 +138,15 @@ def lost_or_doubled(case: Case, raw: SearchRaw) -> int:
 
 
 def _disorder(trial: Trial) -> int:
-    """How often time goes back from given to started, along the curve, and to returned."""
-    own = [trial.started, *(entry.seconds for entry in trial.curve)]  # by the clock of the group's leader
+    """Number of decreasing times from given to started, along the curve, and to returned."""
+    own = [trial.started, *(entry.seconds for entry in trial.curve)]  # on the clock of the group's leader
     ahead = sum(later < earlier for earlier, later in pairwise(own))
     between = (trial.given, trial.started), (own[-1], trial.returned), (trial.given, trial.returned)
     return ahead + sum(later < earlier - SKEW for earlier, later in between)
 
 
 def _miscounted(raw: SearchRaw) -> int:
-    """Samples missing or counted twice in any validation, and one for each that evaluated others."""
+    """Validation samples evaluated too often or not at all; one more for each wrong fingerprint."""
     samples = raw.dataset.validation_samples
     expected = expected_fingerprint(samples)
     return sum(_wrong(entry, samples, expected) for entry in _entries(raw))
@@ -157,13 +157,13 @@ def _entries(raw: SearchRaw) -> Iterator[CurveEntry]:
 
 
 def _wrong(entry: CurveEntry, samples: int, expected: int) -> int:
-    if entry.correct is None:  # the end of the search cut the epoch: there was no validation
+    if entry.correct is None:  # the search ended during the epoch: no validation
         return entry.counted + (entry.fingerprint != 0)
     return abs(entry.counted - samples) + (entry.fingerprint != expected)
 
 
 def official(case: Case, raw: SearchRaw, scores: SearchScores, passed: Verdict) -> eligibility.Eligibility:
-    """Whether a search may be ranked, with every reason why not."""
+    """Eligibility of a search."""
     return eligibility.search_eligibility(
         {
             "dataset": raw.dataset.name,

@@ -1,4 +1,4 @@
-"""Claims about `[nas]`: the data, the trials together and one by one, and what the input says of the search."""
+"""Claims about `[nas]`: dataset, trials together and one by one, and the search by its input."""
 
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_data
 from hpcai.claims.memory_claims import MEMORY
@@ -18,7 +18,7 @@ GRANTED = Claim(
 
 
 def _only_part(subject: Subject) -> bool:
-    """Whether a search that was broken off had no more trials than the input allows."""
+    """Whether a search that was broken off has at most the trials that the input allows."""
     trials, limit = subject.entry.trials, subject.case["TRIALS"]
     return limit == 0 or len(trials) <= limit
 

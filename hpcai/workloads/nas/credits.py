@@ -1,4 +1,4 @@
-"""Operations of the trials of a search: of a sample in each trial's network, and credited, skipped and executed."""
+"""Operations of a search's trials: per sample in each network, credited, skipped and executed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from hpcai.workloads.nas.record import SearchMeasured
 
 
 @dataclass(frozen=True)
-class Counted:
-    """Operations of one sample in a trial's network: in training by rule `model`, and both kinds by `aiperf`."""
+class SampleOperations:
+    """Operations of one sample in a trial's network: in training by rule `model`, both kinds by `aiperf`."""
 
     model: int
     aiperf: Work
 
     @classmethod
-    def of(cls, graph: Graph) -> "Counted":
+    def of(cls, graph: Graph) -> "SampleOperations":
         """The counts of a network."""
         return cls(opcount.count(graph, RULE).total, aiperf.work(graph))
 
@@ -38,16 +38,16 @@ def graphs(case: Case, raw: SearchMeasured) -> dict[int, Graph]:
     return lineage(initial(case, raw), raw.trials)
 
 
-def counted(case: Case, raw: SearchMeasured) -> dict[int, Counted]:
-    """Operations of a sample in each trial's network, by its number; a network that several have is counted once.
+def counted(case: Case, raw: SearchMeasured) -> dict[int, SampleOperations]:
+    """Operations of a sample in each trial's network, by trial number; each distinct network is counted once.
 
     InputError where the morphisms of a trial do not fit its parent's network.
     """
-    known: dict[Graph, Counted] = {}
+    known: dict[Graph, SampleOperations] = {}
     found = graphs(case, raw)
     for graph in found.values():
         if graph not in known:
-            known[graph] = Counted.of(graph)
+            known[graph] = SampleOperations.of(graph)
     return {number: known[graph] for number, graph in found.items()}
 
 
@@ -57,18 +57,18 @@ def credited(case: Case, raw: SearchMeasured) -> int:
     return sum(each[trial.id].model * trial.samples for trial in raw.trials)
 
 
-def operations(case: Case, raw: SearchMeasured, each: dict[int, Counted]) -> Operations:
+def operations(case: Case, raw: SearchMeasured, each: dict[int, SampleOperations]) -> Operations:
     """Operations by the headline rule: of a sample in the initial network, and over all trials."""
     return Operations(
         rule=RULE,
-        per_sample=Counted.of(initial(case, raw)).model,
+        per_sample=SampleOperations.of(initial(case, raw)).model,
         credited=sum(each[trial.id].model * trial.samples for trial in raw.trials),
         skipped=sum(each[trial.id].model * trial.skipped for trial in raw.trials),
         executed=raw.work.executed_operations,
     )
 
 
-def credits_of(trials: Sequence[Trial], each: dict[int, Counted]) -> list[Credit]:
-    """What the trials add to the score, in the order of time."""
+def credits_of(trials: Sequence[Trial], each: dict[int, SampleOperations]) -> list[Credit]:
+    """The contributions of the trials to the score, in order of time."""
     found = [credit for trial in trials for credit in aiperf.credits(trial.curve, each[trial.id].aiperf)]
     return sorted(found, key=lambda credit: credit.seconds)

@@ -1,4 +1,4 @@
-"""Data of the tests of `[nas]`: images."""
+"""Dataset of the tests of `[nas]`: images."""
 
 from hpcai.data.image_source import IMAGES
 

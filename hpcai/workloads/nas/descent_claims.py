@@ -1,4 +1,4 @@
-"""What input and parents say of the network and the hyper-parameters of a trial."""
+"""Claims about network and hyper-parameters of a trial, by the input and its parent."""
 
 from collections.abc import Iterator
 

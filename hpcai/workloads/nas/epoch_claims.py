@@ -1,4 +1,4 @@
-"""What input and shards say of the epochs, samples and validations of a trial."""
+"""Claims about epochs, samples and validations of a trial, by the input and its shard."""
 
 from math import ceil, inf, log
 
@@ -40,7 +40,7 @@ def patience(search: Search, trial: Trial) -> bool:
 
 
 def epochs_without_progress(trial: Trial) -> list[int]:
-    """After each epoch, for how many the validation loss has not become smaller."""
+    """For each epoch, the number of epochs since the validation loss last improved."""
     least, since, found = inf, 0, list[int]()
     for entry in trial.curve:
         loss = inf if entry.validation_loss is None else entry.validation_loss

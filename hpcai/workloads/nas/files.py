@@ -1,4 +1,4 @@
-"""Files beside the result of a search: trials.csv."""
+"""Further files of a search: trials.csv."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

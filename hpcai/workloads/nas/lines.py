@@ -1,4 +1,4 @@
-"""What is printed of a search: HPL's header and row, checks, scores and notes; the score over time; the trials."""
+"""Printed block of a search: HPL's row, checks, scores, notes, score over time, trials."""
 
 from collections.abc import Iterator, Sequence
 
@@ -74,7 +74,7 @@ def _notes(test: SearchRow) -> Iterator[str]:
 
 
 def _series(points: Sequence[ScorePoint]) -> Iterator[str]:
-    """A line per interval, in the columns of AIPerf's own report; of very many only every n-th, and the last."""
+    """The score over time in the columns of AIPerf's report; of many intervals every n-th and the last."""
     yield TITLE
     yield HEAD
     for point in _some(points):
@@ -90,7 +90,7 @@ def _some(points: Sequence[ScorePoint]) -> list[ScorePoint]:
 
 
 def series(entry: SearchRow) -> Iterator[Table]:
-    """The score over time, and the validations of all trials with their numbers, as tables of series.h5."""
+    """Score over time and validations of all trials, as tables of series.h5."""
     yield "score", SCORE, [tuple(getattr(point, name) for name in SCORE) for point in entry.scores.series]
     lines: list[Line] = [
         (trial.id, epoch.epoch, epoch.seconds, epoch.loss, epoch.accuracy)

@@ -1,6 +1,7 @@
-"""Search for networks and hyper-parameters by P groups of Q ranks at once (AIPerf: Ren et al., 2020, arXiv:2008.07141).
+"""Measures a search for networks and hyper-parameters by P groups of Q ranks (AIPerf.
 
-No rank is reserved for the coordinator: rank 0 trains like all others, and answers the groups' leaders between steps.
+Ren et al., 2020, arXiv:2008.07141). No rank is reserved for the coordinator: rank 0 trains like all others, and answers
+the groups' leaders between steps.
 """
 
 import sys
@@ -117,7 +118,7 @@ class _Search:
         return MemoryLimit(self.case.settings, known, baseline, free, corrects=self.case["REPLAY"] == "off")
 
     def _convergence(self) -> Convergence | None:
-        """The convergence of a search that ends by it."""
+        """Convergence check of a search that ends by it."""
         window = self.case["WINDOW"]
         return Convergence(self.initial, window, len(self.dataset.validation)) if window else None
 

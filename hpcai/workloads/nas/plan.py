@@ -1,4 +1,4 @@
-"""Memory and time of a search before it runs."""
+"""Memory and time estimates of a search."""
 
 from math import ceil
 
@@ -16,14 +16,14 @@ from hpcai.update_rules import rule_of
 
 
 def _search_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
-    """For the network that the search begins with: others are tried as far as they fit."""
+    """Memory for the initial network: others are tried only if they fit."""
     graph = network(case, opened(case))
     child = 0 if device.type == "cuda" else child_building_bytes(graph)
     return training_memory(case, device, rank) | {"child network": child}
 
 
 def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
-    """As long as it may take; where trials or rounds end it earlier, as long as they take with the first network."""
+    """The search's time limit, or the time of its trials or rounds with the initial network if that is shorter."""
     dataset = opened(case)
     rates = probe(network(case, dataset), case["BATCH"], rule_of(case.settings), case["PRECISION"], device)
     epoch = rates.training * len(dataset.train) + rates.validation * len(dataset.validation)

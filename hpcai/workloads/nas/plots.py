@@ -1,4 +1,4 @@
-"""The plots of a search: its score over time, and from which trial each trial descends."""
+"""Plots of a search: score over time, and tree of trials."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -11,7 +11,7 @@ from hpcai.workloads.nas.record import SearchRow, TrialRow
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Shown = tuple[str, SearchRow]  # the name of a result in the plots, and a search of it
+Shown = tuple[str, SearchRow]  # the name of a result in the plots, and one of its searches
 Place = tuple[float, float]
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
@@ -20,12 +20,12 @@ WITHOUT_ACCURACY: dict[str, dict[str, Any]] = {
     "failed": {"marker": "x", "c": "tab:red"},
     "ended before it was judged": {"marker": "o", "facecolors": "white", "edgecolors": "gray"},
 }
-MOST_NAMES = 60  # trials that are told by their number
+MOST_NAMES = 60  # trials labelled with their number
 INITIAL = 0  # no trial has this id
 
 
 def score(axes: "Axes", tests: Sequence[Shown]) -> None:
-    """Regulated score, OPS and the least error so far over time; a point where the score is the highest that counts."""
+    """Regulated score, OPS and least error so far over time; a marker at the highest score that counts."""
     unit, prefix = _unit(max(point.ops for _, test in tests for point in test.scores.series))
     errors = axes.twinx()
     for (run, test), colour in zip(tests, cycle(COLOURS), strict=False):
@@ -49,7 +49,7 @@ def _unit(largest: float) -> tuple[float, str]:
 
 
 def tree(axes: "Axes", tests: Sequence[Shown]) -> None:
-    """The trials of each search at the time when they returned, joined to their parents; colours are accuracies."""
+    """Trials at the time when they returned, joined to their parents; colours show accuracies."""
     bottom, all_places, accuracies = 0.0, list[Place](), list[float]()
     for run, test in tests:
         places = _places(test.trials, bottom)
@@ -78,7 +78,7 @@ def _size(count: int) -> float:
 
 
 def _places(trials: Sequence[TrialRow], bottom: float) -> dict[int, Place]:
-    """Time and height of each trial and of the initial network: parents are amid their heirs."""
+    """Time and height of each trial and of the initial network: parents are centred over their descendants."""
     heirs: dict[int, list[int]] = {INITIAL: [], **{trial.id: [] for trial in trials}}
     for trial in trials:
         heirs[trial.parent or INITIAL].append(trial.id)
@@ -102,14 +102,14 @@ def _edges(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -
     def lines(some: Sequence[TrialRow]) -> list[list[Place]]:
         return [[places[trial.parent or INITIAL], places[trial.id]] for trial in some]
 
-    best = _line_of_the_best(trials)
+    best = _best_ancestry(trials)
     axes.add_collection(LineCollection(lines(trials), colors="silver", linewidths=1, zorder=1))
     axes.add_collection(LineCollection(lines(best), colors="black", linewidths=2, zorder=2))
     axes.plot(*places[INITIAL], "s", color="black", zorder=3)
 
 
 def _marks(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -> None:
-    """Trials without an accuracy: those that failed, and those that the end of the search has cut before it."""
+    """Trials without an accuracy: failed, or cut by the end of the search before a validation."""
     for label, look in WITHOUT_ACCURACY.items():
         chosen = [places[trial.id] for trial in trials if _kind(trial) == label]
         if chosen:
@@ -119,13 +119,13 @@ def _marks(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -
 
 
 def _kind(trial: TrialRow) -> str:
-    """How a trial is drawn: by its accuracy (empty), or as one of those without."""
+    """Drawing style of a trial: by its accuracy (empty), or one of those without."""
     if trial.verdict in FAILED:
         return "failed"
     return "" if trial.accuracy else "ended before it was judged"
 
 
-def _line_of_the_best(trials: Sequence[TrialRow]) -> list[TrialRow]:
+def _best_ancestry(trials: Sequence[TrialRow]) -> list[TrialRow]:
     known = {trial.id: trial for trial in trials}
     found, each = list[TrialRow](), max(trials, key=lambda trial: float(trial.accuracy), default=None)
     while each is not None:
@@ -135,7 +135,7 @@ def _line_of_the_best(trials: Sequence[TrialRow]) -> list[TrialRow]:
 
 
 def _names(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -> None:
-    """Number and operation of each trial, on the other side than its parent's."""
+    """Number and operation of each trial, on the side away from its parent."""
     below: dict[int, bool] = {INITIAL: False}
     for trial in sorted(trials, key=lambda trial: float(trial.returned)):
         below[trial.id] = not below.get(trial.parent or INITIAL, False)

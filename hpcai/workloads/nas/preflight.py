@@ -1,4 +1,4 @@
-"""What a search needs before it begins: an end, and the compiled loops that compare networks."""
+"""Preconditions of a search: a limit, and the compiled edit distance."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def _check(case: Case, dataset: Any) -> None:
 
 
 def _load(device: torch.device, compiled: bool) -> None:
-    """The distance between two networks; only searches wait for the compiler to be loaded."""
+    """Compile the edit distance of networks; only searches need it."""
     from hpcai.search.edit_distance import distances, features, packed
 
     known = features(networks.build("resnet8", (SIDE, SIDE), 1, 2))

@@ -1,4 +1,4 @@
-"""What is fixed and tried before a search begins."""
+"""Preparation of a search: dataset, preflight checks, vendor comparison."""
 
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from hpcai.training.assembly import initial_training
 
 
 class Prepared(NamedTuple):
-    """What is fixed and tried before the search begins, the same on every active rank."""
+    """Settings and checks before the search, the same on every active rank."""
 
     dataset: DatasetRecord
     target: float

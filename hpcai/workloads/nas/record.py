@@ -1,4 +1,4 @@
-"""Records of `[nas]`: raw measurements of a search, its scores over time, and the row of HPL."""
+"""Records of `[nas]`: raw measurements of a search, its scores over time, and HPL's row."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ EndedBy = Literal["trials", "rounds", "duration", "converged", "exhausted"]
 
 
 class SearchPhases(Record, kw_only=True):
-    """Seconds of the part of a search that is no trial."""
+    """Seconds of the phases of a search outside its trials."""
 
     start_up: Annotated[
         Seconds | None,
@@ -58,7 +58,7 @@ class OverGroups(Record, kw_only=True):
 
 
 class GroupSeconds(Record, kw_only=True):
-    """What the groups did during the search."""
+    """Seconds of the groups' activities during the search."""
 
     training: Annotated[OverGroups, about("training steps")]
     validation: Annotated[OverGroups, about("validation steps")]
@@ -91,7 +91,7 @@ class Proposals(Record, kw_only=True):
 
 
 class SearchWork(Record, kw_only=True):
-    """What all trials did, summed over the ranks."""
+    """Work of all trials, summed over the ranks."""
 
     samples: Annotated[Count, about("training samples of steps that changed the weights")]
     skipped_samples: Annotated[Count, about("samples of steps skipped because a gradient overflowed")]
@@ -102,7 +102,7 @@ class SearchWork(Record, kw_only=True):
 
 
 class SearchMeasured(Record, kw_only=True):
-    """What was measured of a search, whether it ended or was broken off."""
+    """Measurements of a search, complete or broken off."""
 
     dataset: Annotated[Dataset, about("the data")]
     target: Annotated[float, about("quality target")]
@@ -128,7 +128,7 @@ class SearchMeasured(Record, kw_only=True):
 
 
 class SearchRaw(SearchMeasured, kw_only=True):
-    """Raw measurements of a search that ended."""
+    """Raw measurements of a complete search."""
 
     backend: Annotated[Backend, about("backend of the all-reduce; none where groups have one rank")]
     ended_by: Annotated[EndedBy, about("why the search ended")]

@@ -1,4 +1,4 @@
-"""The record of the scores of a search."""
+"""Record of the scores of a search."""
 
 from typing import Annotated
 

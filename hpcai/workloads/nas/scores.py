@@ -1,4 +1,4 @@
-"""The scores of a search, from its raw measurements and the tests before it."""
+"""Scores of a search from its raw measurements and earlier tests."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from hpcai.workloads.nas.score_record import SearchScores, SearchShares
 
 
 def training_time(raw: SearchRaw) -> float:
-    """Seconds of the search, less the validation of the group that had least of it."""
+    """Seconds of the search, minus the validation of the group with the least validation."""
     return raw.seconds - raw.group_seconds.validation.min
 
 

@@ -20,13 +20,13 @@ REQUESTS = 2  # of a trial, at least: it is requested, and its result returned
 
 
 def measured(subject: Subject) -> SearchMeasured:
-    """What was measured of a search that ended, or of one that was broken off."""
+    """Measurements of a search, complete or broken off."""
     found: SearchMeasured = getattr(subject.entry, "raw", subject.entry)
     return found
 
 
 def replayed(case: Case) -> bool:
-    """Whether a recorded search was run again, whose choices follow from nothing here."""
+    """Whether the search replays a recorded one, whose choices do not follow from the input."""
     return bool(case.recording)
 
 
@@ -68,7 +68,7 @@ def _sums(trials_of: Count, total: Count) -> Callable[[Subject], bool]:
 
 
 def sums(where: str) -> tuple[Claim, ...]:
-    """What is reported of all trials is the sum of what each reports."""
+    """Totals are the sums over the trials."""
     return (
         Claim(
             "work.samples = those of the trials",
@@ -112,7 +112,7 @@ def _skipped(subject: Subject) -> bool:
 
 
 def _limits(subject: Subject) -> bool:
-    """Whether there are no more trials than TRIALS and ROUNDS allow."""
+    """Whether there are at most as many trials as TRIALS and ROUNDS allow."""
     case, trials = subject.case, measured(subject).trials
     rounds = max((trial.round for trial in trials), default=0)
     return case["TRIALS"] in (0, *range(len(trials), case["TRIALS"] + 1)) and (

@@ -1,4 +1,4 @@
-"""A search with its networks and its trials by number, as claims about trials need it."""
+"""A search with its networks and trials by number, for claims about trials."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Search:
 
 
 def search_of(subject: Subject) -> Search:
-    """The search that a subject is about; its networks are made once."""
+    """The search of a subject; its networks are built once."""
     case = subject.case
     return _search(case.index, case.workload, tuple(sorted(case.settings.items())), measured(subject))
 

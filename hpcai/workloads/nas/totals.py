@@ -23,12 +23,12 @@ from hpcai.workloads.nas.record import (
     SearchWork,
 )
 
-EXHAUSTED = "exhausted"  # no group found another network
+EXHAUSTED = "exhausted"  # no group found a new network
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What all groups did; only rank 0 has the `trials`, the rest is the same on every active rank."""
+    """Totals of all groups; only rank 0 has the `trials`, the rest is the same on every active rank."""
 
     trials: tuple[Trial, ...]
     work: SearchWork

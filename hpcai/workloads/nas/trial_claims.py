@@ -1,4 +1,4 @@
-"""Claims about each trial of a search: descent, choices, epochs, work and validations."""
+"""Claims about each trial of a search: parent, choices, epochs, work, validations."""
 
 from hpcai.networks.digest import digest
 from hpcai.results.alterations import Alteration, changed, repeated, together

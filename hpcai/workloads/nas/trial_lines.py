@@ -1,11 +1,11 @@
-"""The printed table of the trials of a search."""
+"""Printed table of the trials of a search."""
 
 from collections.abc import Iterator, Sequence
 
 from hpcai.record.trial import Trial
 from hpcai.workloads.nas.record import SearchRow, TrialRow
 
-MOST, BEST = 40, 20  # trials that are printed: of more, the best of them and the newest others
+MOST, BEST = 40, 20  # largest number of printed trials: the best and the newest
 HEAD = (
     f"{'Trial':>7} {'Group':>6} {'Round':>6} {'Parent':>7} {'operation':<9} {'NB':>6} {'kernel':>6} {'epochs':>8} "
     f"{'accuracy':>10} {'10^9 op.':>14} {'started':>12} {'returned':>12}  end"

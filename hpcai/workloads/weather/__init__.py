@@ -1,4 +1,4 @@
-"""[weather]: extreme weather detection by an ensemble of P detectors, each trained by Q ranks (HPC AI500)."""
+"""Workload [weather]: extreme weather detection by an ensemble of P detectors, each trained by Q ranks (HPC AI500)."""
 
 from hpcai.inputfile.key import BAGGING, GRID, NETWORK, TRAINING, SectionDeclaration, Shipped
 from hpcai.workloads.workload import Figure, Quality, Workload

@@ -1,4 +1,4 @@
-"""From raw measurements of an ensemble of detectors to its entry: qualities, loading, checks, scores."""
+"""Entry of an ensemble of detectors from its raw measurements: qualities, loading, checks, scores."""
 
 from msgspec import structs
 
@@ -25,7 +25,7 @@ def build(case: Case, measured: Measured, before: Before) -> WeatherRow:
 
 
 def weather_scores(case: Case, raw: WeatherRaw, scores: TrainingScores) -> WeatherScores:
-    """The scores of a training with those that only detectors have."""
+    """The scores of a training, with those of detectors only."""
     return WeatherScores(
         **structs.asdict(scores),
         loose_precision=mean_precision(raw.ensemble.loose_precision),
@@ -35,7 +35,7 @@ def weather_scores(case: Case, raw: WeatherRaw, scores: TrainingScores) -> Weath
 
 
 def qualities(case: Case, raw: WeatherRaw) -> Qualities:
-    """Mean average precision at an overlap of 0.5; the ceiling is of as many binomial trials as there are boxes."""
+    """Mean average precision at an overlap of 0.5; for the ceiling, each true box counts as a binomial trial."""
     models, together = case["GROUPS"], raw.ensemble
     return Qualities(
         quality=mean_precision(together.precision),
@@ -55,7 +55,7 @@ def disagreement(models: int, raw: WeatherRaw) -> float:
 
 
 def loading_scores(case: Case, raw: WeatherRaw) -> LoadingScores:
-    """Bytes per second that all ranks read in training, and shares of that time that a rank's threads took to load.
+    """Read rate of all ranks in training, and shares of the time that a rank's threads spent loading.
 
     Reading and decompressing are summed over the threads of a rank, so they may exceed 1.
     """

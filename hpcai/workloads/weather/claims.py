@@ -1,4 +1,4 @@
-"""Claims about `[weather]`: data, work, curves, the detectors one by one and together, and loading."""
+"""Claims about `[weather]`: dataset, work, curves, members and ensemble, loading."""
 
 from collections.abc import Callable, Sequence
 from math import isclose
@@ -21,7 +21,7 @@ from hpcai.workloads.weather.data_claims import WEATHER_DATA, weather_data
 from hpcai.workloads.weather.loading_claims import LOADING
 from hpcai.workloads.weather.record import WeatherRaw
 
-NEAR = 0.01  # mAP of two passes over the same frames, should a device round the second otherwise
+NEAR = 0.01  # difference of mAP in two passes over the same frames, by rounding
 ROUNDING = 1e-9
 Classes = Sequence[float | None]
 
@@ -31,7 +31,7 @@ def _of_raw(holds: Callable[[Case, WeatherRaw], bool]) -> Callable[[Subject], bo
 
 
 def _of_classes(precision: Classes, boxes: Sequence[int]) -> bool:
-    """Whether each class has a precision from 0 to 1 if, and only if, it has true boxes."""
+    """Each class has a precision from 0 to 1 if, and only if, it has true boxes."""
     return len(precision) == len(boxes) and all(
         (value is None) == (count == 0) and 0 <= (value or 0) <= 1
         for value, count in zip(precision, boxes, strict=True)
@@ -149,7 +149,7 @@ MODELS = (
 
 
 def _stopped_classes(subject: Subject) -> bool:
-    """A precision from 0 to 1 of each class, or none where it has no true boxes."""
+    """Each class has a precision from 0 to 1, or none without true boxes."""
     classes = dataset_of(subject).classes
     found = [entry.average_precision for entry in subject.entry.curve]
     return all(len(each) == classes and all(0 <= (value or 0) <= 1 for value in each) for each in found)

@@ -1,4 +1,4 @@
-"""Data of the tests of `[weather]`: climate fields."""
+"""Dataset of the tests of `[weather]`: climate fields."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _survey(settings: Settings, comm: "MPI.Comm") -> None:
-    """Read published fields of which nothing is known yet."""
+    """Survey published fields not surveyed yet."""
     if catalog.is_weather(settings["DATASET"]):
         catalog.open_weather_for(settings, comm=comm)
 

@@ -1,4 +1,4 @@
-"""Claims about the climate fields of `[weather]`: generated ones, and those in files."""
+"""Claims about the climate fields of `[weather]`: generated, and in files."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -14,11 +14,11 @@ from hpcai.record.dataset import Dataset
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
 
-FILES = "files"  # the example whose packed frames are read
+FILES = "files"  # example that reads packed frames
 
 
 def known(case: Case) -> tuple[Dataset, float] | None:
-    """Description and target of generated fields, which are the same everywhere; None of others."""
+    """Description and target of generated fields, which do not depend on the machine; None for others."""
     if case["DATASET"] != GENERATED:
         return None
     return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
@@ -26,13 +26,13 @@ def known(case: Case) -> tuple[Dataset, float] | None:
 
 @lru_cache(maxsize=64)
 def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Dataset, float]:
-    """Description and target; the data themselves are let go."""
+    """Description and target of a dataset, which is then released."""
     found = catalog.open_weather_for(dict(settings))
     return description(found), found.target
 
 
 def weather_data(where: str = "raw.") -> tuple[Claim, ...]:
-    """Claims about the description of climate fields; `where` it stands in the entry."""
+    """Claims about the description of climate fields; `where` is its path in the entry."""
     return (
         *described(known, where),
         Claim(
@@ -57,7 +57,7 @@ def weather_data(where: str = "raw.") -> tuple[Claim, ...]:
 
 
 def _in_files(holds: Callable[[Case, Dataset], bool]) -> Callable[[Subject], bool]:
-    """A claim about fields in files, which holds for generated ones."""
+    """A claim about fields in files; it holds for generated ones."""
     return lambda subject: subject.case["DATASET"] == GENERATED or holds(subject.case, dataset_of(subject))
 
 

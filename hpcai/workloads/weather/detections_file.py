@@ -1,4 +1,4 @@
-"""What an ensemble has found in the validation frames, brought together on the first rank and written as a file."""
+"""File of an ensemble's detections in the validation frames, gathered on the first rank."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from hpcai.train.detector_ensemble import Fused
 
 
 def write(found: Fused, frames: int, path: Path, about: detection_tables.Metadata, comm: MPI.Comm) -> str:
-    """Write the detections of that many frames; their SHA-256 (hexadecimal), the same on every rank. Collective.
+    """Write the detections of `frames` frames; returns their SHA-256 (hexadecimal), the same on every rank. Collective.
 
-    The first rank has all of them, 2,700 bytes a frame.
+    The first rank holds all of them, 2,700 bytes a frame.
     """
     parts = comm.gather((found.indices, found.detections, found.boxes))
     digest = ""

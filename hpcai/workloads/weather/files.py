@@ -1,4 +1,4 @@
-"""The detections beside a result: compared with the result, and evaluated again."""
+"""Verification of the detections file beside a result: compared with the result, and evaluated again."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -20,11 +20,11 @@ from hpcai.inputfile import Case
 from hpcai.record.dataset import Dataset
 from hpcai.workloads.weather.record import WeatherRaw, WeatherRow
 
-# As h5py says it of a file that is none, or is damaged.
+# h5py's exceptions for a damaged file.
 UNREADABLE = (OSError, RuntimeError, LookupError, TypeError, ValueError)
-ROUNDING = 1e-9  # of a mean, should another machine round its sums otherwise
-OUTSIDE = 1e-3  # pixels by which a mean of boxes may be rounded over the edge
-HAIR = 1000  # frames of which one may have a storm that is a cyclone by a hair, and a depression on another machine
+ROUNDING = 1e-9  # relative difference of a mean by rounding on another machine
+OUTSIDE = 1e-3  # pixels by which rounding may move a mean box over the edge
+HAIR = 1000  # in this many frames one storm may be a cyclone here and a depression on another machine, by rounding
 
 
 TEXTS: tuple[str, ...] = ()  # a test leaves no text file
@@ -36,12 +36,12 @@ def texts(tests: Sequence[WeatherRow]) -> dict[str, str]:
 
 
 def names(test: WeatherRow) -> list[str]:
-    """The file of a test's detections."""
+    """The detections file of a test."""
     return [detections_file.name(test.index)]
 
 
 def differences(folder: Path, case: Case, test: WeatherRow) -> Iterator[str]:
-    """What the file of a test's detections, if it is there, holds otherwise than the test."""
+    """Differences of a test's detections file, if there is one, from the test."""
     path, raw = folder / detections_file.name(case.index), test.raw
     if not path.exists():
         return
@@ -56,13 +56,13 @@ def differences(folder: Path, case: Case, test: WeatherRow) -> Iterator[str]:
     if detections_file.digest(found) != raw.ensemble.sha256:
         yield f"{path.name}: not the detections of the result file"
         return
-    wrong = [*_formed(found, raw.dataset)] if test.verdict == "PASSED" else []
+    wrong = [*_malformed(found, raw.dataset)] if test.verdict == "PASSED" else []
     reasons = wrong or [*_evaluated(found, raw), *_true_boxes(case, found, about)]
     yield from (f"{path.name}: {reason}" for reason in reasons)
 
 
-def _formed(found: detections_file.DetectionTables, dataset: Dataset) -> Iterator[str]:
-    """Rows that no detector of such a dataset has."""
+def _malformed(found: detections_file.DetectionTables, dataset: Dataset) -> Iterator[str]:
+    """Rows that no detector of such a dataset produces."""
     height, width = dataset.shape[1:]
     for frame, (rows, own) in enumerate(zip(found.detections, detections_file.used(found.detections), strict=True)):
         unused = rows[len(own) :]
@@ -72,7 +72,7 @@ def _formed(found: detections_file.DetectionTables, dataset: Dataset) -> Iterato
             yield f"frame {frame}: rows that are used are not the first ones"
         elif not _whole(own[:, CLASS], dataset.classes):
             yield f"frame {frame}: a class that there is not"
-        elif not (np.isfinite(own).all() and _falling(own[:, SCORE])):
+        elif not (np.isfinite(own).all() and _decreasing(own[:, SCORE])):
             yield f"frame {frame}: scores that do not fall from 1 to 0"
         elif least < -OUTSIDE or (most > np.array([height, width]) + OUTSIDE).any():
             yield f"frame {frame}: a box outside of the field"
@@ -82,13 +82,13 @@ def _whole(numbers: NDArray[np.float32], classes: int) -> bool:
     return bool(((numbers < classes) & (np.floor(numbers) == numbers)).all())
 
 
-def _falling(scores: NDArray[np.float32]) -> bool:
-    """1 is rounded as well where scores are averaged."""
+def _decreasing(scores: NDArray[np.float32]) -> bool:
+    """Whether scores decrease; averaged scores may round differently."""
     return bool((np.diff(scores) <= 0).all() and ((scores >= 0) & (scores <= 1 + ROUNDING)).all())
 
 
 def _evaluated(found: detections_file.DetectionTables, raw: WeatherRaw) -> Iterator[str]:
-    """The precision that the detections have with the true boxes."""
+    """Average precision of the detections with their true boxes."""
     frames, rows, together = range(len(found.detections)), detections_file.used(found.detections), raw.ensemble
     for overlap, classes in ((OVERLAP, together.precision), (LOOSE, together.loose_precision)):
         matches = matched(frames, rows, found.boxes, overlap, len(classes))
@@ -104,7 +104,7 @@ def _same(one: float | None, other: float | None) -> bool:
 
 
 def _true_boxes(case: Case, found: detections_file.DetectionTables, about: detections_file.Metadata) -> Iterator[str]:
-    """The true boxes of generated frames follow from the formula, and which frames and classes they are."""
+    """Whether the true boxes of generated frames follow from the formula, and metadata match."""
     if case["DATASET"] != GENERATED:
         if about.classes != tuple(range(len(CLASSES))) or about.moments is not None:
             yield "other classes than the published ones, or moments of frames that were not generated"

@@ -1,4 +1,4 @@
-"""What is printed of a test of `[weather]`: average precision by class besides what every training prints."""
+"""Printed block of a test of `[weather]`: that of any training, with average precision by class."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,5 +22,5 @@ def precision_lines(scores: WeatherScores) -> Iterator[str]:
 
 
 def series(entry: WeatherRow) -> Iterator[Table]:
-    """What the test knows over time, beside telemetry."""
+    """Time series of the test, besides telemetry."""
     return training_series(entry.raw.curve, entry.raw.dataset.validation_samples)

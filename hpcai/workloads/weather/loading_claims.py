@@ -1,4 +1,4 @@
-"""Claims about loading in `[weather]`: what is read of the training frames, and what a rank keeps of them."""
+"""Claims about loading in `[weather]`: bytes read, and memory of the training frames."""
 
 from collections.abc import Callable
 
@@ -51,7 +51,7 @@ def _frame_bytes(subject: Subject) -> bool:
 
 
 def _boxes(subject: Subject) -> bool:
-    """The boxes of all frames are kept, once or, where they were staged, twice; of files some tables besides."""
+    """The boxes of all frames are in memory, twice if staged; for files also some tables."""
     data, dataset = subject.entry.memory.data, subject.entry.raw.dataset
     if data is None:
         return False

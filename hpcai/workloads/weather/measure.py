@@ -1,4 +1,4 @@
-"""Extreme weather found in climate fields by an ensemble of P detectors, each trained by Q ranks (HPC AI500)."""
+"""Measures extreme weather detection by an ensemble of P detectors, each trained by Q ranks (HPC AI500)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,18 +50,18 @@ def run(
 
 
 class Detection:
-    """Extreme weather is detected in frames; the detections of the models are fused."""
+    """Extreme weather detection; the detections of the models are fused."""
 
     def __init__(self, folder: Path, index: int) -> None:
         self._folder, self._index = folder, index
         self._about = detection_tables.Metadata(())
 
     def open(self, case: Case, group: Group) -> Weather:
-        """The data, the same on every rank."""
+        """The dataset, the same on every rank."""
         return catalog.open_weather_for(case.data_settings, comm=group.active)
 
     def describe(self, dataset: Weather) -> Description:
-        """The data's description in a result."""
+        """The dataset's record in a result."""
         return description(dataset)
 
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
@@ -70,7 +70,7 @@ class Detection:
         return model_training(case, group, device, dataset, graph)
 
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Detections, int] | None:
-        """The models together; None if the run is to end."""
+        """Evaluation of the ensemble; None after a shutdown."""
         validation: Any = trained.validation
         loader: Any = trained.loader
         module, draws = trained.state.module, trained.sampler
@@ -90,11 +90,11 @@ class Detection:
         return together, quality.validation_miscounted
 
     def curve(self, points: Sequence[CurvePoint]) -> tuple[BoxValidation, ...]:
-        """The validations of this rank's model."""
+        """The validation curve of this rank's model."""
         return convert(points, tuple[BoxValidation, ...], from_attributes=True)
 
     def quality(self, entry: BoxValidation, samples: int) -> str:
-        """Mean average precision of one validation, in words."""
+        """Mean average precision of one validation, as text."""
         return f"mAP {entry.quality(samples):.3f}"
 
     def raw(
@@ -112,7 +112,7 @@ class Detection:
         )
 
     def stopped(self, shared: StoppedTraining, curve: Sequence[BoxValidation]) -> StoppedWeather:
-        """What was measured until the run was to end."""
+        """The measurements up to a shutdown."""
         return StoppedWeather(**stages.with_shared(shared), curve=tuple(curve))
 
 
@@ -139,6 +139,6 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Weat
 
 
 def _loading(trained: Training, group: Group) -> Loading:
-    """What loading the training frames took in the timed region, summed over all active ranks."""
+    """Bytes and seconds of loading the training frames in the timed region, summed over all active ranks."""
     own = trained.state.progress.loading
     return Loading(**{field.name: group.active.allreduce(own[field.name]) for field in fields(Loading)})

@@ -1,4 +1,4 @@
-"""What detectors need before they train: frames with boxes, and the custom kernels of regions."""
+"""Preconditions of detectors: frames with boxes, and custom kernels of regions."""
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ def _check(case: Case, dataset: Weather) -> None:
 
 
 def _has_boxes(case: Case, dataset: Weather) -> bool:
-    """Whether there is something to find; generated frames always have boxes, which are not known before."""
+    """Whether the dataset has boxes to detect; generated frames always have."""
     if not catalog.is_weather(case["DATASET"]):
         return True
     return bool((dataset.validation.boxes(np.arange(len(dataset.validation)))[:, :, 4] != UNUSED).any())
@@ -31,8 +31,8 @@ def _refusal(case: Case, device: torch.device) -> str:
 
 
 def _load(device: torch.device, compiled: bool) -> None:
-    """A step and an evaluation of a tiny detector on generated fields; only detectors wait for their kernels."""
-    if regions.refusal(device):  # which is reported where cases are checked
+    """Train and evaluate a tiny detector on generated fields; only detectors need their kernels."""
+    if regions.refusal(device):  # reported where cases are checked
         return
     from hpcai.data.weather.generated import LEAST
     from hpcai.data.weather.weather_loader import Loader

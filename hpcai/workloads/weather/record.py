@@ -1,4 +1,4 @@
-"""Records of `[weather]`: what is measured of detectors beyond any training, and the row of HPL."""
+"""Records of `[weather]`: measurements of detectors, and HPL's row."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from hpcai.record.training_scores import TrainingScores
 
 
 class Detections(Record, kw_only=True):
-    """The models together on the validation frames, and on the training frames that they did not train on."""
+    """The ensemble's results on the validation frames, and out of bag on the training frames."""
 
     precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.5")]
     loose_precision: Annotated[ClassPrecision, about("average precision of each class at an overlap of 0.1")]
@@ -23,7 +23,7 @@ class Detections(Record, kw_only=True):
 
 
 class Loading(Record, kw_only=True):
-    """What loading the training frames took in the timed region, summed over all ranks."""
+    """Bytes and seconds of loading the training frames in the timed region, summed over all ranks."""
 
     bytes_read: Annotated[Count, about("bytes read from files", unit="B")]
     read_seconds: Annotated[Seconds, about("time of reading, summed over threads", unit="s")]
@@ -44,7 +44,7 @@ UNREAD = "n/a, nothing read"
 
 
 class LoadingScores(Record, kw_only=True):
-    """What reading the training data took; reading and decompressing are summed over the threads of a rank."""
+    """Scores of loading; reading and decompressing are summed over the threads of a rank."""
 
     read_rate: Annotated[
         float | None,
