@@ -48,7 +48,8 @@ def _broken_off(result: Result, summary: Summary) -> Iterator[str]:
         rate = "" if test.gflops is None else f": {test.gflops:.4f} GFLOP/s"
         yield (
             f"Test {test.index}, {test.tv.replace('W', 'w', 1)}, ended in its {test.raw.where}: "
-            f"{test.n} samples in {test.raw.seconds:.2f} s of training{rate}, not checked and not ranked"
+            f"{test.n} samples, {test.raw.steps} steps in {test.raw.seconds:.2f} s of training{rate}, "
+            "not checked and not ranked"
         )
     cause = f" by {test.cause}" if test else ""
     yield f"BROKEN OFF after {summary.tests} of {summary.planned} tests{cause}."

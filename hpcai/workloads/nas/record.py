@@ -144,6 +144,11 @@ class StoppedSearch(SearchMeasured, kw_only=True):
         """Training samples credited until then."""
         return self.work.samples
 
+    @property
+    def steps(self) -> int:
+        """Optimiser steps until then."""
+        return self.work.steps
+
     where: Annotated[Literal["search"], about("stage in which it stopped")] = "search"
     ended_by: Annotated[str, about("empty, or why the search had ended")] = ""
 
