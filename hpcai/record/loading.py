@@ -13,11 +13,10 @@ from msgspec import ValidationError, convert, structs
 
 from hpcai.errors import InputError
 from hpcai.record.entry import Entry
+from hpcai.record.plain import Json
 from hpcai.record.record import Record
 from hpcai.record.result import SCHEMA, Result
 from hpcai.workloads import registry
-
-Json = dict[str, Any]
 
 
 def read(path: Path) -> Json:

@@ -1,14 +1,12 @@
 """The JSON schema of result.json (draft 2020-12), derived from the records of all workloads."""
 
 import json
-from typing import Any
 
 from msgspec import json as msgspec_json
 
+from hpcai.record.plain import Json
 from hpcai.record.result import SCHEMA, Result
 from hpcai.workloads import registry
-
-Json = dict[str, Any]
 
 
 def schema() -> Json:

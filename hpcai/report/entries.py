@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -38,7 +38,7 @@ def result_csv(tests: Sequence[Row]) -> str:
     return comma_separated(columns, map(_cells, tests)) if tests else ""
 
 
-def _cells(test: Row) -> dict[str, Any]:
+def _cells(test: Row) -> dict[str, object]:
     settings = {key.lower(): test.settings.get(key) for key in SETTINGS}
     return {**dict(_columns(test)), **settings, **dict(_columns(test.scores))}
 
@@ -52,7 +52,7 @@ def rows_csv(rows: Sequence[Record]) -> str:
     return comma_separated(list(structs.asdict(rows[0])), map(structs.asdict, rows)) if rows else ""
 
 
-def comma_separated(columns: Sequence[str], lines: Iterable[dict[str, Any]]) -> str:
+def comma_separated(columns: Sequence[str], lines: Iterable[Mapping[str, object]]) -> str:
     """Lines of comma-separated cells by column; a missing cell is empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n", restval="")

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
-Alteration = Callable[[dict[str, Any]], None]
+from hpcai.record.plain import Json
+
+Alteration = Callable[[Json], None]
 
 
 def changed(path: str, value: Any) -> Alteration:
     """Replace the value at the path; a copy for each item of a list."""
 
-    def alter(entry: dict[str, Any]) -> None:
+    def alter(entry: Json) -> None:
         for holder, key in _containers(entry, path):
             holder[key] = deepcopy(value)
 
@@ -23,7 +25,7 @@ def changed(path: str, value: Any) -> Alteration:
 def removed(path: str) -> Alteration:
     """Remove a list item."""
 
-    def alter(entry: dict[str, Any]) -> None:
+    def alter(entry: Json) -> None:
         for holder, key in _containers(entry, path):
             del holder[key]
 
@@ -33,7 +35,7 @@ def removed(path: str) -> Alteration:
 def appended(path: str, item: Any) -> Alteration:
     """Append an item to the list at the path."""
 
-    def alter(entry: dict[str, Any]) -> None:
+    def alter(entry: Json) -> None:
         for holder, key in _containers(entry, path):
             holder[key].append(deepcopy(item))
 
@@ -43,7 +45,7 @@ def appended(path: str, item: Any) -> Alteration:
 def repeated(path: str) -> Alteration:
     """Append a copy of a list item to its list."""
 
-    def alter(entry: dict[str, Any]) -> None:
+    def alter(entry: Json) -> None:
         for holder, key in _containers(entry, path):
             holder.append(deepcopy(holder[key]))
 
@@ -53,7 +55,7 @@ def repeated(path: str) -> Alteration:
 def together(*alterations: Alteration) -> Alteration:
     """Apply several alterations in order."""
 
-    def alter(entry: dict[str, Any]) -> None:
+    def alter(entry: Json) -> None:
         for each in alterations:
             each(entry)
 

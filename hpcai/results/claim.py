@@ -9,6 +9,7 @@ from typing import Any
 
 from hpcai.inputfile import Case
 from hpcai.record.machine import Environment
+from hpcai.results.alterations import Alteration
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Claim:
 
     text: str
     holds: Callable[[Subject], bool]
-    counterexample: Callable[[dict[str, Any]], None]
+    counterexample: Alteration
     example: str = ""
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 
@@ -19,8 +18,8 @@ def texts(tests: Sequence[SearchRow]) -> dict[str, str]:
     return {TEXTS[0]: comma_separated(list(lines[0]), lines)} if lines else {}
 
 
-def _cells(trial: TrialRow) -> dict[str, Any]:
-    cells: dict[str, Any] = {}
+def _cells(trial: TrialRow) -> dict[str, object]:
+    cells: dict[str, object] = {}
     for name, value in structs.asdict(trial).items():
         cells |= structs.asdict(value) if name == "hyperparameters" else {name: value}
     return cells

@@ -11,11 +11,11 @@ from dataclasses import fields as dataclass_fields
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Any
 
 import numpy as np
 import torch
 from mpi4py import MPI
+from msgspec import structs
 
 from hpcai import clock
 from hpcai.comm.clock_sync import common_start
@@ -47,7 +47,7 @@ from hpcai.training.assembly import same_data, trial_training
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.stages import Report
 from hpcai.workloads.nas.preparation import Prepared, prepared
-from hpcai.workloads.nas.record import SearchRaw, StoppedSearch
+from hpcai.workloads.nas.record import EndedBy, SearchMeasured, SearchRaw, StoppedSearch
 from hpcai.workloads.nas.totals import totals
 
 SWITCH_INTERVAL = 0.0005  # seconds between switches of Python's threads: a step must not wait for a proposal
@@ -229,22 +229,25 @@ class _Search:
         self.leaders.Free()
         trials = self.storage.trials() if self.group.active.rank == 0 else []
         found = totals(self.group, runner, self.leader, trials, self.phases, self.active.between_nodes)
-        measured: dict[str, Any] = {
-            **{field.name: getattr(found, field.name) for field in dataclass_fields(found)},
-            "dataset": checked.dataset,
-            "target": checked.target,
-            "sharding": checked.sharding,
+        summed = {field.name: getattr(found, field.name) for field in dataclass_fields(found)}
+        ended_by = summed.pop("ended_by")
+        measured = SearchMeasured(
+            **summed,
+            dataset=checked.dataset,
+            target=checked.target,
+            sharding=checked.sharding,
             **checked.checks._asdict(),
-            "vendor_comparison": checked.vendor_comparison,
-        }
+            vendor_comparison=checked.vendor_comparison,
+        )
         stopped = shutdown.agreed(self.group.active)
-        return Stopped(StoppedSearch(**measured)) if stopped else self._raw(measured)
+        return Stopped(StoppedSearch(**structs.asdict(measured))) if stopped else self._raw(measured, ended_by)
 
-    def _raw(self, measured: dict[str, Any]) -> SearchRaw:
+    def _raw(self, measured: SearchMeasured, ended_by: EndedBy) -> SearchRaw:
         """The raw record of a search that ended."""
         copy = self.active.copy
         return SearchRaw(
-            **measured,
+            **structs.asdict(measured),
+            ended_by=ended_by,
             backend=self.active.backend,
             staging=copy.measured if copy else None,
             site_kernels=self.active.site_kernels,

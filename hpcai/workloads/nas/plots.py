@@ -16,7 +16,7 @@ Place = tuple[float, float]
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
 UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
-WITHOUT_ACCURACY: dict[str, dict[str, Any]] = {
+WITHOUT_ACCURACY: dict[str, Any] = {
     "failed": {"marker": "x", "c": "tab:red"},
     "ended before it was judged": {"marker": "o", "facecolors": "white", "edgecolors": "gray"},
 }
