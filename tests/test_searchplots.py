@@ -1,14 +1,17 @@
-"""Pictures of a search: the score over time, and the tree of its trials."""
+"""Plots of a search: the score over time, and the tree of its trials."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic_search import searched, with_ensemble
+from msgspec.structs import replace
+from synthetic_search import entry_of_search, searched, with_ensemble
 from test_plots import axes_of, command
 
-from hpcai.report import plots, searchplots
+from hpcai.record.loading import result_of
+from hpcai.report import plots
+from hpcai.workloads.nas import plots as search_plots
 
 Json = dict[str, Any]
 
@@ -21,7 +24,7 @@ Json = dict[str, Any]
     ],
     ids=["alone", "ensembles"],
 )
-def test_command_draws_every_picture(result: Json, names: list[str], tmp_path: Path) -> None:
+def test_command_draws_every_plot(result: Json, names: list[str], tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(result), "utf-8")
     finished = command(tmp_path, "--out", tmp_path / "made")
     assert finished.returncode == 0, finished.stderr
@@ -31,72 +34,70 @@ def test_command_draws_every_picture(result: Json, names: list[str], tmp_path: P
 
 
 def test_score_over_time_with_the_highest() -> None:
-    tests = searched()["tests"]
-    axes = axes_of(searchplots.score, tests)
-    scores, (rising, rate, _, highest, _) = tests[0]["scores"], axes.get_lines()
-    assert list(rising.get_ydata()) == [point["regulated_score"] / 1e9 for point in scores["series"]]
-    assert list(rate.get_ydata()) == [point["ops"] / 1e9 for point in scores["series"]]
-    assert list(highest.get_xdata()) == [scores["regulated_seconds"]]
+    test = entry_of_search()
+    axes = axes_of(search_plots.score, [test])
+    scores, (rising, rate, _, highest, _) = test.scores, axes.get_lines()
+    assert list(rising.get_ydata()) == [point.regulated_score / 1e9 for point in scores.series]
+    assert list(rate.get_ydata()) == [point.ops / 1e9 for point in scores.series]
+    assert list(highest.get_xdata()) == [scores.regulated_seconds]
     (errors,) = [other for other in axes.figure.axes if other is not axes]
-    assert list(errors.get_lines()[0].get_ydata()) == [point["error"] for point in scores["series"]]
+    assert list(errors.get_lines()[0].get_ydata()) == [point.error for point in scores.series]
     assert axes.get_ylabel().endswith("GOPS")
 
 
 @pytest.mark.parametrize(("rate", "unit"), [(2e9, "G"), (3e14, "T"), (1.9e17, "P"), (1e20, "E"), (5.0, "")])
 def test_unit_of_the_rate(rate: float, unit: str) -> None:
-    assert searchplots._unit(rate)[1] == unit
+    assert search_plots._unit(rate)[1] == unit
 
 
 def test_tree_joins_every_trial_to_its_parent() -> None:
-    tests = searched()["tests"]
-    trials = tests[0]["trials"]
-    places = searchplots._places(trials, 0.0)
-    assert places[0][0] == 0 and all(places[trial["id"]][0] == trial["returned"] for trial in trials)
-    leaves = {trial["id"] for trial in trials} - {trial["parent"] for trial in trials}
+    test = entry_of_search()
+    places = search_plots._places(test.trials, 0.0)
+    assert places[0][0] == 0 and all(places[trial.id][0] == trial.returned for trial in test.trials)
+    leaves = {trial.id for trial in test.trials} - {trial.parent for trial in test.trials}
     assert sorted(places[leaf][1] for leaf in leaves) == [float(n) for n in range(len(leaves))]
     assert places[2][1] == (places[3][1] + places[6][1]) / 2
-    axes = axes_of(searchplots.tree, tests)
+    axes = axes_of(search_plots.tree, [test])
     edges, best = axes.collections[:2]
     assert len(edges.get_segments()) == 9
     assert [segment[1].tolist() for segment in best.get_segments()] == [list(places[n]) for n in (7, 5, 3, 2)]
 
 
 def test_failed_trials_are_marked_and_have_no_colour() -> None:
-    axes = axes_of(searchplots.tree, searched()["tests"])
+    axes = axes_of(search_plots.tree, [entry_of_search()])
     _, _, failed, sound = axes.collections
     assert len(failed.get_offsets()) == 2 and len(sound.get_offsets()) == 7
     assert sorted(sound.get_array().tolist()) == [0.15, 0.2, 0.35, 0.45, 0.45, 0.5, 0.6]
 
 
-def test_a_trial_that_was_never_judged_has_no_colour() -> None:
-    (test,) = searched()["tests"]
-    cut = next(trial for trial in test["trials"] if trial["verdict"] == "time")
-    cut["accuracy"] = 0.0
-    axes = axes_of(searchplots.tree, [test])
+def test_a_trial_that_was_never_validated_has_no_colour() -> None:
+    test = entry_of_search()
+    cut = next(trial for trial in test.trials if trial.verdict == "time")
+    trials = tuple(replace(trial, accuracy=0.0) if trial is cut else trial for trial in test.trials)
+    axes = axes_of(search_plots.tree, [replace(test, trials=trials)])
     _, _, failed, hollow, sound = axes.collections
     assert [len(each.get_offsets()) for each in (failed, hollow, sound)] == [2, 1, 6]
-    assert hollow.get_offsets()[0].tolist()[0] == cut["returned"] and min(sound.get_array()) > 0
-    assert "ended before it was judged" in axes.get_legend_handles_labels()[1]
+    assert hollow.get_offsets()[0].tolist()[0] == cut.returned and min(sound.get_array()) > 0
+    assert "ended before its first validation" in axes.get_legend_handles_labels()[1]
 
 
 def test_many_trials_are_not_named_and_deep_trees_are_drawn() -> None:
-    (test,) = searched()["tests"]
-    row = test["trials"][0]
-    test["trials"] = [row | {"id": n, "parent": n - 1 or None, "returned": float(n)} for n in range(1, 3001)]
-    axes = axes_of(searchplots.tree, [test])
+    test = entry_of_search()
+    row = test.trials[0]
+    trials = tuple(replace(row, id=n, parent=n - 1 or None, returned=float(n)) for n in range(1, 3001))
+    axes = axes_of(search_plots.tree, [replace(test, trials=trials)])
     assert not axes.texts and len(axes.collections[0].get_segments()) == 3000
-    assert len(axes_of(searchplots.tree, searched()["tests"]).texts) == 9
+    assert len(axes_of(search_plots.tree, [test]).texts) == 9
 
 
 def test_several_searches_lie_one_above_the_other() -> None:
-    tests = [{**searched()["tests"][0], "run": run} for run in "AB"]
-    axes = axes_of(searchplots.tree, tests)
+    axes = axes_of(search_plots.tree, [entry_of_search()] * 2, "AB")
     heights = axes.collections[-1].get_offsets()[:, 1].tolist()
     assert max(heights[:7]) < min(heights[7:])
     assert [text.get_text() for text in axes.texts if text.get_text() in ("A1", "B1")] == ["A1", "B1"]
 
 
 def test_scaling_is_of_all_rows() -> None:
-    assert plots.PICTURES[1][0] == "scaling.png"
-    axes = axes_of(plots._scaling, with_ensemble()["tests"])
+    assert plots._plots()[1][0] == "scaling.png"
+    axes = axes_of(plots._scaling, result_of(with_ensemble()).tests)
     assert sum(len(marks.get_offsets()) for marks in axes.collections) == 3

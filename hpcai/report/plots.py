@@ -205,19 +205,19 @@ def _bars(phases: Sequence[Phases]) -> dict[str, list[float]]:
 
 
 ROOFLINE = "roofline.png"
-Picture = tuple[str, str, Callable[["Axes", Sequence[Any]], None], Callable[[Row], bool]]
+Plot = tuple[str, str, Callable[["Axes", Sequence[Any]], None], Callable[[Row], bool]]
 
 
-def _plots() -> list[Picture]:
+def _plots() -> list[Plot]:
     """File name, title, plot function and test filter of each plot, including the workloads' own."""
-    found: list[Picture] = [
+    found: list[Plot] = [
         ("learning.png", "Learning curves", _learning, lambda test: isinstance(test, TrainingRow)),
         ("scaling.png", "Scaling", _scaling, lambda test: True),
         ("phases.png", "Seconds by phase", _phases, lambda test: isinstance(test, TrainingRow)),
     ]
     for workload in registry.workloads():
         part = registry.optional_part(workload.name, "plots")
-        found += part.PICTURES if part else []
+        found += part.PLOTS if part else []
     return found
 
 

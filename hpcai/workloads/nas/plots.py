@@ -16,12 +16,13 @@ Place = tuple[float, float]
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
 UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+FAILURE, UNVALIDATED = "failed", "ended before its first validation"
 WITHOUT_ACCURACY: dict[str, Any] = {
-    "failed": {"marker": "x", "c": "tab:red"},
-    "ended before it was judged": {"marker": "o", "facecolors": "white", "edgecolors": "gray"},
+    FAILURE: {"marker": "x", "c": "tab:red"},
+    UNVALIDATED: {"marker": "o", "facecolors": "white", "edgecolors": "gray"},
 }
 MOST_NAMES = 60  # trials labelled with their number
-INITIAL = 0  # no trial has this id
+INITIAL = 0  # the initial network: trials are numbered from 1
 
 
 def score(axes: "Axes", tests: Sequence[Shown]) -> None:
@@ -38,7 +39,7 @@ def score(axes: "Axes", tests: Sequence[Shown]) -> None:
         axes.plot([], [], colour, linestyle=":", label=f"{name}: error of the best (right)")
         axes.plot(scores.regulated_seconds, scores.regulated_score / unit, "o", color=colour)
         axes.axvline(scores.least_seconds, color=colour, linewidth=0.8, alpha=0.5)
-    axes.set(xlabel="s since the search began (the score counts behind the thin line)", xlim=(0, None), ylim=(0, None))
+    axes.set(xlabel="s since the search began (the score counts from the thin line on)", xlim=(0, None), ylim=(0, None))
     axes.set_ylabel(f"OPS and regulated score, {prefix}OPS")
     errors.set(ylabel="1 - best accuracy so far", ylim=(0, 1))
     axes.grid(alpha=0.3)
@@ -61,9 +62,9 @@ def tree(axes: "Axes", tests: Sequence[Shown]) -> None:
             name = f"{run}{test.index}"
             axes.annotate(name, places[INITIAL], (-18, 0), textcoords="offset points", va="center")
         _marks(axes, test.trials, places)
-        sound = [trial for trial in test.trials if not _kind(trial)]
-        all_places += [places[trial.id] for trial in sound]
-        accuracies += [trial.accuracy for trial in sound]
+        validated = [trial for trial in test.trials if not _kind(trial)]
+        all_places += [places[trial.id] for trial in validated]
+        accuracies += [trial.accuracy for trial in validated]
     if all_places:
         x, y = zip(*all_places, strict=True)
         dots = axes.scatter(x, y, c=accuracies, cmap="viridis", s=_size(len(all_places)), zorder=3)
@@ -78,20 +79,20 @@ def _size(count: int) -> float:
 
 
 def _places(trials: Sequence[TrialRow], bottom: float) -> dict[int, Place]:
-    """Time and height of each trial and of the initial network: parents are centred over their descendants."""
-    heirs: dict[int, list[int]] = {INITIAL: [], **{trial.id: [] for trial in trials}}
+    """Time and height of each trial and of the initial network: a parent is at the mean height of its children."""
+    children: dict[int, list[int]] = {INITIAL: [], **{trial.id: [] for trial in trials}}
     for trial in trials:
-        heirs[trial.parent or INITIAL].append(trial.id)
+        children[trial.parent or INITIAL].append(trial.id)
     order, waiting = list[int](), [INITIAL]
     while waiting:
         order.append(waiting.pop())
-        waiting += reversed(heirs[order[-1]])
+        waiting += reversed(children[order[-1]])
     heights: dict[int, float] = {}
-    for leaf in (number for number in order if not heirs[number]):
+    for leaf in (number for number in order if not children[number]):
         heights[leaf] = bottom + len(heights)
     for number in reversed(order):
-        if heirs[number]:
-            heights[number] = sum(heights[heir] for heir in heirs[number]) / len(heirs[number])
+        if children[number]:
+            heights[number] = sum(heights[child] for child in children[number]) / len(children[number])
     times = {INITIAL: 0.0} | {trial.id: trial.returned for trial in trials}
     return {number: (times[number], heights[number]) for number in order}
 
@@ -113,19 +114,20 @@ def _marks(axes: "Axes", trials: Sequence[TrialRow], places: dict[int, Place]) -
     for label, look in WITHOUT_ACCURACY.items():
         chosen = [places[trial.id] for trial in trials if _kind(trial) == label]
         if chosen:
-            told = label in axes.get_legend_handles_labels()[1]
+            in_legend = label in axes.get_legend_handles_labels()[1]
             x, y = zip(*chosen, strict=True)
-            axes.scatter(x, y, s=_size(len(trials)) / 2, zorder=3, label=None if told else label, **look)
+            axes.scatter(x, y, s=_size(len(trials)) / 2, zorder=3, label=None if in_legend else label, **look)
 
 
 def _kind(trial: TrialRow) -> str:
-    """Drawing style of a trial: by its accuracy (empty), or one of those without."""
+    """The label of a trial without an accuracy; empty for one that is drawn in the colour of its accuracy."""
     if trial.verdict in FAILED:
-        return "failed"
-    return "" if trial.accuracy else "ended before it was judged"
+        return FAILURE
+    return "" if trial.accuracy else UNVALIDATED
 
 
 def _best_ancestry(trials: Sequence[TrialRow]) -> list[TrialRow]:
+    """The trial of the highest accuracy, then its parent, and so on."""
     known = {trial.id: trial for trial in trials}
     found, each = list[TrialRow](), max(trials, key=lambda trial: float(trial.accuracy), default=None)
     while each is not None:
@@ -148,7 +150,7 @@ def _is_search(test: Row) -> bool:
     return isinstance(test, SearchRow)
 
 
-PICTURES = [
+PLOTS = [
     ("score.png", "Score of the search over time", score, _is_search),
     ("tree.png", "Networks of the trials, and from which trial each descends", tree, _is_search),
 ]
