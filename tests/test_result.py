@@ -14,11 +14,13 @@ from small_run import golden, rebuilt
 
 from hpcai import opcount
 from hpcai.networks import build
-from hpcai.record.check_declarations import CEILING, RESIDUAL
+from hpcai.record.check_declarations import CEILING, CLAIMS, RESIDUAL
 from hpcai.record.entry import Check
 from hpcai.record.plain import digest
 from hpcai.record.training import TrainingRow
+from hpcai.report.rows import check_lines
 from hpcai.results.alterations import changed
+from hpcai.results.assembly import failed_by, with_claims
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv
 from hpcai.workloads.ensemble import checks
@@ -113,6 +115,30 @@ def test_no_fault() -> None:
     assert set(verdicts.values()) == {sound.verdict} == {"PASSED"}
     assert len(sound.checks) == 13 and len(row(index=1).checks) == 12  # one model has none to disagree with
     assert (sound.status, row(RESIDUAL=0.01).status) == ("UNOFFICIAL", "INVALID")
+
+
+STEPS = "steps = EPOCHS x the steps of all models"
+
+
+@pytest.mark.parametrize(
+    ("raw", "verdict", "printed", "causes"),
+    [
+        ({}, "PASSED", "0.0000000 ...... PASSED", []),
+        ({"work.steps": 1}, "FAILED", "1.0000000 ...... FAILED", [STEPS]),
+        ({"work.steps": 1, "work.diverged_models": 1}, "NOT CHECKED", "n/a, test failed ...... NOT CHECKED", []),
+    ],
+)
+def test_claims_are_checked_unless_another_check_failed(
+    raw: Json, verdict: str, printed: str, causes: list[str]
+) -> None:
+    test = stored("ensemble")[0]
+    entry = with_claims(test.case, row(raw), test.environment)
+    assert isinstance(entry, TrainingRow)
+    assert (entry.checks[-1].name, entry.checks[-1].verdict) == (CLAIMS.name, verdict)
+    assert entry.verdict == ("FAILED" if raw else "PASSED") and entry.status == ("INVALID" if raw else "UNOFFICIAL")
+    assert failed_by(test.case, entry, test.environment) == causes
+    (line,) = (line for line in check_lines(entry) if CLAIMS.name in line)
+    assert line.endswith(printed)
 
 
 def test_operations_not_executed_are_told_in_samples() -> None:
