@@ -44,7 +44,7 @@ def measure(classes: int, side: int, many: int, few: int, needed: int) -> str:
 
     def plain() -> None:
         for index in range(few):
-            reference.picture(split.formula, TRAINING, index, table)
+            reference.image(split.formula, TRAINING, index, table)
 
     split.images(np.arange(2))  # compiles
     blocks = [(rates(lambda: split.images(np.arange(many)), many), rates(plain, few)) for _ in range(BLOCKS)]

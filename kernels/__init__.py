@@ -1,1 +1,1 @@
-"""Kernels: what each computes, how much, how exactly, and the providers that compute it. Imported as hpcai.kernels."""
+"""Kernels: specifications, reference implementations and providers. Imported as hpcai.kernels."""

@@ -1,4 +1,4 @@
-"""The types that products are computed in: fp64, fp32, tf32, fp16, bf16 and int8; needs no library."""
+"""Table of the types of products: fp64, fp32, tf32, fp16, bf16 and int8; needs no library."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Arithmetic:
 
     @property
     def eps(self) -> float:
-        """Unit roundoff of the type that the result is known in: the accumulator's, or the stored type's if coarser."""
+        """Unit roundoff of the result: the accumulator's, or the stored type's if coarser."""
         return max(self.roundoff, self.unit)
 
 
@@ -34,7 +34,8 @@ FP32 = Arithmetic("fp32", "float32", 24, 0.0, 2.0**-126)
 TF32 = Arithmetic("tf32", "float32", 11, 0.0, 2.0**-126)
 FP16 = Arithmetic("fp16", "float16", 11, 2.0**-11, 2.0**-14)
 BF16 = Arithmetic("bf16", "bfloat16", 8, 2.0**-8, 2.0**-126)
-INT8 = Arithmetic("int8", "float32", 8, 0.0, 2.0**-126)  # forward; from and to fp32, in which gradients are computed
+# forward only; from and to fp32, in which gradients are computed
+INT8 = Arithmetic("int8", "float32", 8, 0.0, 2.0**-126)
 
-# Of an element that is stored.
+# Bytes of a stored element.
 BYTES = {"int8": 1, "float16": 2, "bfloat16": 2, "float32": 4, "int32": 4, "float64": 8}

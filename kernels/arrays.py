@@ -1,4 +1,4 @@
-"""Arrays of operands and results on the host: aligned as torch's, filled with what no product is, rounded to a type."""
+"""Operand and result arrays on the host: aligned like torch's, poisoned, rounded to a type."""
 
 import math
 from collections.abc import Callable
@@ -10,30 +10,35 @@ from .arithmetic import Arithmetic
 from .providers import Prepared
 from .spec import Float32
 
-LINE = 64  # bytes of a line of the cache
+LINE = 64  # bytes of a cache line
 
 
 def poisoned(size: tuple[int, ...], kind: str) -> Any:
-    """An array of NaN or, of whole numbers, of the least one there is, which no product of bytes is."""
+    """A result array filled with NaN or, for integers, the minimum, which no product of bytes is."""
     array = _aligned(size, np.dtype(kind))
     array.fill(poison(kind))
     return array
 
 
 def poison(kind: str) -> float:
-    """NaN or, of whole numbers, the least one there is."""
+    """The poison value of a type: NaN or, for integers, the minimum."""
     numbers = np.dtype(kind)
     return math.nan if numbers.kind == "f" else int(np.iinfo(numbers).min)
 
 
-def prepared(call: Callable[[], Any], result: Any, lies_as: Callable[[Any], Any] | None = None) -> Prepared:
-    """A product whose result is this array; `lies_as` gives it the order of dimensions that the reference has."""
+def prepared(call: Callable[[], Any], result: Any, in_reference_order: Callable[[Any], Any] | None = None) -> Prepared:
+    """A prepared product whose result is this array.
+
+    `in_reference_order` transposes it to the reference's dimensions.
+    """
     wrong = poison(result.dtype.name)
-    return Prepared(call, lambda: lies_as(result) if lies_as else result, lambda: result.fill(wrong))
+    return Prepared(
+        call, lambda: in_reference_order(result) if in_reference_order else result, lambda: result.fill(wrong)
+    )
 
 
 def aligned(array: Any) -> Any:
-    """A copy in one piece that begins at a line of the cache, as torch's own memory does and NumPy's does not."""
+    """A contiguous copy that begins at a cache line, as torch's memory does and NumPy's does not."""
     copy = _aligned(array.shape, array.dtype)
     copy[...] = array
     return copy
@@ -47,7 +52,7 @@ def _aligned(size: tuple[int, ...], kind: Any) -> Any:
 
 
 def rounded(values: Float32, arithmetic: Arithmetic) -> Float32:
-    """The values rounded to nearest, ties to even, with as many bits as the type has; below its normal numbers, 0."""
+    """The values rounded to nearest, ties to even, to the bits of the type; 0 below its normal numbers."""
     if arithmetic.significand >= 24:
         return values
     dropped = np.uint32(24 - arithmetic.significand)

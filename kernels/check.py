@@ -1,8 +1,7 @@
-"""Checks of the layers that training runs, at their shapes: random data, three products, residuals of every element.
+"""Residual checks of layers as training runs them: random data, three directions, every element against float64.
 
-Layers whose forward product is one of bytes are layers of fp32 from outside. Their products are compared with those, in
-float64, of what the bytes stand for (kernels/quantise/reference.py), so gradients are checked too. Besides, y must be
-to the last bit what the exact sums and the scales give: an element that is not is wrong.
+int8 layers take and return fp32. Their forward products are compared with those of the rounded operands, and must be
+exact.
 """
 
 from collections.abc import Callable, Collection
@@ -26,10 +25,10 @@ from .tensors import LAYOUT
 
 TRIAL = conv2d.Shape(2, 8, 8, 8, 8, (3, 3), (1, 1), (1, 1))
 
-Layer: TypeAlias = Callable[[Tensor, Tensor, Any], Tensor]  # y of x, w and the shape; it knows its gradients
-# y, dx and dw by direction, of data, shape, device, directions and the type that results are stored in
+Layer: TypeAlias = Callable[[Tensor, Tensor, Any], Tensor]  # y of x, w and the shape, differentiable
+# y, dx and dw by direction, from data, shape, device, directions and the stored type of results
 Run: TypeAlias = Callable[..., dict[str, Float32]]
-Slack: TypeAlias = Callable[[Any, str, str], float]  # of a shape, a device and a direction
+Slack: TypeAlias = Callable[[Any, str, str], float]  # of shape, device and direction
 
 
 def check_layer(
@@ -63,20 +62,20 @@ def _layer(device: str, arithmetic: Arithmetic, custom: Collection[str]) -> Laye
 
 
 def _called(
-    convolution: Callable[..., Tensor], dense: Callable[..., Tensor], x: Tensor, w: Tensor, shape: Any, ours: Any
+    convolution: Callable[..., Tensor], dense: Callable[..., Tensor], x: Tensor, w: Tensor, shape: Any, custom: Any
 ) -> Tensor:
-    return convolution(x, w, shape, ours) if isinstance(shape, conv2d.Shape) else dense(x, w, ours)
+    return convolution(x, w, shape, custom) if isinstance(shape, conv2d.Shape) else dense(x, w, custom)
 
 
 def by_vendor(x: Tensor, w: Tensor, shape: Any, converted: bool = False) -> Tensor:
-    """A layer by torch; `converted` as `conv2d.vendor.convolve` has it."""
+    """A layer by torch; `converted` as in `conv2d.vendor.convolve`."""
     if isinstance(shape, conv2d.Shape):
         return conv2d_vendor.convolve(x, w, None, shape, converted)
     return functional.linear(x, w)
 
 
 def vendor_slack(shape: LayerShape, device: str, direction: str = FORWARD) -> float:
-    """By how much torch's algorithms may exceed the error of direct sums."""
+    """Factor by which torch's algorithms may exceed the error of direct sums."""
     return conv2d_vendor.slack(shape, device) if isinstance(shape, conv2d.Shape) else 1.0
 
 
@@ -126,11 +125,11 @@ def check(
     (`Residuals.images` says to what). The data are a function of (shape checked, seed, type). The algorithms of a
     direction may exceed the error of direct sums `slack` times.
     """
-    checked, of_bytes = affordable(shape), arithmetic is INT8
-    numbers = FP32 if of_bytes else arithmetic
+    checked, is_int8 = affordable(shape), arithmetic is INT8
+    numbers = FP32 if is_int8 else arithmetic
     data = draw(checked, seed, numbers)
     results = run(data, checked, device, directions, numbers.stored)
-    exact = seen(data) if of_bytes else data
+    exact = seen(data) if is_int8 else data
 
     def one(direction: str) -> Residuals:
         result = results[direction]
@@ -138,7 +137,7 @@ def check(
         inner = checked.inner(direction)
         tolerance = slack(checked, device, direction) * spec_of(shape).tolerance(inner) * numbers.unit / FP32.unit
         values = measure(blocks_of(direction, exact, result, checked), inner, tolerance, seed, numbers)
-        wrong = wrong_elements(data, result, checked) if of_bytes and direction == FORWARD else 0
+        wrong = wrong_elements(data, result, checked) if is_int8 and direction == FORWARD else 0
         return Residuals(spec_of(shape).name, direction, shape, checked.batch, inner, *values, wrong)
 
     return tuple(one(direction) for direction in directions)
@@ -146,7 +145,7 @@ def check(
 
 @cache
 def converts(device: str, arithmetic: Arithmetic) -> bool:
-    """Whether 16-bit convolutions have to be computed in fp32, because torch's own do not sum in fp32 on this device.
+    """Whether 16-bit convolutions must be computed in fp32, because torch does not accumulate in fp32 here.
 
     Found by trying, on a CPU only: there torch has 16-bit convolutions that round partial sums to 16 bits where the
     processor has no instructions for the type.
@@ -166,7 +165,7 @@ def draw(shape: LayerShape, seed: int, arithmetic: Arithmetic = FP32) -> Tensors
 
 
 def wrong_elements(data: Tensors, y: Float32, shape: LayerShape) -> int:
-    """Elements of y that are not float32(sum of q_x q_w) * (scale of x * scale of w), computed in fp32, bit by bit."""
+    """Elements of y that differ in any bit from float32(sum of q_x q_w) * (scale of x * scale of w) in fp32."""
     (x, of_x), (w, of_w) = quantised(data.x), quantised(data.w)
     scales = np.multiply.outer(of_x, of_w).reshape(*y.shape[:2], *[1] * (y.ndim - 2))
     factors = np.broadcast_to(scales, y.shape)
@@ -176,6 +175,6 @@ def wrong_elements(data: Tensors, y: Float32, shape: LayerShape) -> int:
 
 
 def _wrong(sums: Any, found: Any, factors: Any) -> int:
-    """Whole numbers below 2^53 are exact in float64, and so is all of fp32."""
+    """Number of wrong elements; integers below 2^53 and all of fp32 are exact in float64."""
     right = sums.astype(np.float32) * factors.astype(np.float32)
     return int(np.count_nonzero(found.astype(np.float32) != right))

@@ -1,4 +1,4 @@
-"""The kernels of layers, matrix product and convolution: by name, by shape, and their products in float64."""
+"""Kernels of layers, matrix product and convolution: specification by shape, products in float64."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,9 +14,9 @@ L = TypeVar("L", bound=LayerShape)
 
 SPECS: dict[str, Spec[Any]] = {spec.name: spec for spec in (conv2d.SPEC, gemm.SPEC)}
 
-LARGEST_OPERATIONS = 2**30  # of a check of a layer in float64
+LARGEST_OPERATIONS = 2**30  # operations of a layer's check in float64, at most
 LARGEST_MEMORY = 2**28
-# Host memory over the fp32 tensors themselves: the provider's results, float64 copies and their squares.
+# Host memory of a check / that of the fp32 tensors: the provider's results, float64 copies and their squares.
 COPIES = 6
 
 
@@ -26,14 +26,17 @@ def spec_of(shape: LayerShape) -> Spec[Any]:
 
 
 def blocks_of(direction: str, data: Tensors, result: Any, shape: LayerShape) -> Iterator[Block]:
-    """A provider's y, dx or dw with the factors of its exact value, by the kernel's reference; every element once."""
+    """Blocks of a provider's y, dx or dw with the factors of their exact values, by the reference.
+
+    Every element once.
+    """
     if isinstance(shape, conv2d.Shape):
         return conv2d_reference.blocks(direction, data, result, shape)
     return gemm_reference.blocks(direction, data, result, shape)
 
 
 def affordable(shape: L) -> L:
-    """The shape, its batch halved until a check in float64 stays small; at least one sample."""
+    """The shape with its batch halved until a check in float64 is small; at least one sample."""
     spec = spec_of(shape)
     while shape.batch > 1 and (
         spec.operations(shape) > LARGEST_OPERATIONS or COPIES * spec.nbytes(shape) > LARGEST_MEMORY

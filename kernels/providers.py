@@ -1,4 +1,4 @@
-"""Providers: who computes a kernel on a device, how they are found, and the contract that each keeps.
+"""Providers: implementations of a kernel on a device, their discovery, and their interface.
 
 A provider of a kernel is a module in the kernel's folder that declares two literals and has a function `prepare`:
 
@@ -18,23 +18,23 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from .spec import Spec
 
-CUSTOM, VENDOR = "custom", "vendor"  # this project's kernels, and torch's libraries: those that reports compare
+CUSTOM, VENDOR = "custom", "vendor"  # this project's kernels, and torch's libraries
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Unavailable(Exception):
-    """A provider that cannot compute here, and why: no such backend, library, device or compiler."""
+    """A provider cannot compute here; the message says why: no such backend, library, device or compiler."""
 
 
 class Prepared(NamedTuple):
-    """A product made ready to be computed and timed, in one of the ways that a provider has.
+    """A product prepared for computation and timing, by one variant of a provider.
 
-    The operands lie where they are computed on, the result's memory is taken and, where the library allows, poisoned:
-    filled with what no product has. `call` computes it once and may return before the device has; `result` gives the
-    host what the last call computed, as the reference has it; `spoil` poisons it again. `variant` names the way where
-    there are several. The algorithm may exceed the error of direct sums `slack` times.
+    Operands are on the device, the result's memory is allocated and, where the library allows, poisoned: filled with
+    values that no product has. `call` computes it once and may return before the device is done; `result` returns the
+    last result on the host, in the reference's layout; `spoil` poisons it again. `variant` is the name of the variant
+    if there are several. The algorithm may exceed the error of direct sums by the factor `slack`.
     """
 
     call: Callable[[], Any]
@@ -45,12 +45,12 @@ class Prepared(NamedTuple):
 
 
 class Provider(Protocol[T_contra]):
-    """The module of a provider, for shapes of one kernel."""
+    """Interface of a provider's module, for shapes of one kernel."""
 
     def prepare(self, shape: T_contra, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:
-        """Each way that it has to compute a direction of that shape; `device` as torch names it.
+        """All variants that compute a direction of that shape; `device` as torch names it.
 
-        `data` are the operands on the host, as the kernel's reference takes them. Unavailable where it has no way.
+        `data` are the operands on the host, in the reference's layout. Unavailable without any variant.
         """
 
 
@@ -60,23 +60,26 @@ def providers(spec: Spec[Any]) -> tuple[str, ...]:
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Different names of providers in the order of reports: custom, vendor, then others by name."""
+    """Distinct names of providers in the order of reports: custom, vendor, then others by name."""
     return tuple(sorted(set(names), key=lambda name: (name != CUSTOM, name != VENDOR, name)))
 
 
 def backend(spec: Spec[T], provider: str, device: str) -> Provider[T]:
-    """The module by which a provider computes a kernel on `cpu` or `cuda`; Unavailable where it cannot be had."""
+    """The module of a provider of a kernel on `cpu` or `cuda`.
+
+    Unavailable if there is none or it cannot be imported.
+    """
     return cast(Provider[T], module_of(spec.name, provider, device))
 
 
 def module_of(kernel: str, provider: str, device: str) -> Any:
-    """The same by the kernel's name, of kernels that have functions of their own as well."""
+    """As `backend`, by the kernel's name; for kernels with further functions."""
     file = declared(kernel).get((provider, device))
     if file is None:
         raise Unavailable(f"there is no {kernel} by {provider} on a {device}")
     try:
         return import_module(f"{__package__}.{kernel}.{file}")
-    except (ImportError, OSError) as error:  # OSError: a library that lacks one of its own
+    except (ImportError, OSError) as error:  # OSError: a library without its dependencies
         raise Unavailable(f"{kernel}/{file}.py: {error}") from None
 
 
@@ -99,7 +102,7 @@ def _found(package: str, folders: tuple[str, ...]) -> dict[tuple[str, str], str]
 
 
 def _literals(module: str) -> Iterator[tuple[str, Any]]:
-    """The two declarations of a module, as far as it has them."""
+    """The two declarations of a module, if it has them."""
     spec = find_spec(module)
     source = cast(Any, spec.loader).get_source(module) if spec else ""
     for node in ast.parse(source).body:

@@ -1,4 +1,4 @@
-"""How far a product is from the exact one: HPL's scaled residual and the stricter element-wise ratio, from blocks."""
+"""Residuals of a product: HPL's scaled residual and the stricter element-wise ratio, computed by blocks."""
 
 import math
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ ELEMENTWISE_LIMIT = 1.0
 
 @dataclass(frozen=True)
 class Residuals:
-    """Both measures of one direction of one layer; `images` of the shape's batch were computed and checked.
+    """Both residuals of one direction of one layer; `images` of the batch were computed and checked.
 
     `wrong`: elements that are not exact, of products whose sums are (kernels/check.py).
     """
@@ -30,7 +30,7 @@ class Residuals:
 
 
 def signs(length: int, seed: int) -> Float64:
-    """A vector of +-1, a function of (length, seed) alone."""
+    """A vector of random +-1, a function of (length, seed)."""
     return np.random.Generator(np.random.Philox(seed)).choice(np.array([-1.0, 1.0]), length)
 
 
@@ -49,7 +49,7 @@ def compare(block: Block, tolerance: float, arithmetic: Arithmetic = FP32, squar
 
 
 def spacing(values: Float64, arithmetic: Arithmetic) -> Float64:
-    """Distance of the neighbours of these values among the numbers of the stored type."""
+    """Spacing of the stored type's numbers at these values."""
     return 2.0 * arithmetic.roundoff * np.maximum(np.abs(values), arithmetic.normal)
 
 
@@ -67,7 +67,10 @@ def worst(parts: Iterable[Compared]) -> float:
 
 
 def wrong(parts: Iterable[Compared]) -> float:
-    """How many numbers are not exact. All are whole and below 2^53, so float64 has them; infinite if there are none."""
+    """Number of elements that are not exact. All are integers below 2^53, exact in float64.
+
+    Infinite without elements.
+    """
     counts = [int(np.count_nonzero(exact != C)) for C, exact, _ in parts]
     return sum(counts) if counts else math.inf
 
@@ -85,7 +88,7 @@ def _scaled(error: float, norm_A: float, norm_b: float, inner: int, eps: float) 
 def measure(
     blocks: Iterable[Block], inner: int, tolerance: float, seed: int, arithmetic: Arithmetic = FP32
 ) -> tuple[float, float]:
-    """(scaled, elementwise) of a product given in row blocks, the blocks' columns all alike.
+    """(scaled, elementwise) residuals of a product given in row blocks with the same columns.
 
     For HPL's measure A is the blocks' C stacked, x = signs(columns, seed) and b = L(Rx), all in float64. A NaN or an
     infinity anywhere, or no block at all, makes both infinite: it can never pass.

@@ -1,4 +1,4 @@
-"""The words all kernels share: shapes, a layer's three products, and declared counts and tolerance."""
+"""Common interface of kernels: shapes, a layer's three products, specification with counts and tolerance, types."""
 
 import math
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ Float64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shape(ABC):
-    """A layer applied to `batch` samples; extended by each kernel with the layer's own dimensions."""
+    """Shape of a layer on `batch` samples; each kernel adds the layer's own dimensions."""
 
     batch: int
 
@@ -47,16 +47,16 @@ class Shape(ABC):
         return math.prod(self.x), math.prod(self.w), math.prod(self.y)
 
     def result(self, direction: str) -> tuple[int, ...]:
-        """Dimensions of what that direction computes: y, dx or dw."""
+        """Dimensions of a direction's result: y, dx or dw."""
         return {FORWARD: self.y, INPUT_GRADIENT: self.x, WEIGHT_GRADIENT: self.w}[direction]
 
     @abstractmethod
     def inner(self, direction: str) -> int:
-        """Most terms that are summed into one element of that direction's product."""
+        """Largest number of terms in an element of a direction's product."""
 
     @abstractmethod
     def text(self, direction: str) -> str:
-        """The dimensions as reports print them: letter and number, the same for all products that are alike."""
+        """The dimensions as printed; equal for equal products."""
 
 
 S = TypeVar("S", bound=Shape)
@@ -65,19 +65,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Spec(Generic[T]):
-    """What a kernel declares: FLOP of one direction, bytes moved, tolerance by inner dimension in fp32.
+    """Specification of a kernel: operations of a direction, bytes moved, tolerance by inner dimension in fp32.
 
     nbytes(shape, direction, dtype) counts every operand once, in fp32 where no more is said.
     """
 
     name: str
-    operations: Callable[[T], int] = field(repr=False)  # addresses of functions differ from process to process
+    operations: Callable[[T], int] = field(repr=False)  # function addresses differ between processes
     nbytes: Callable[..., int] = field(repr=False)
     tolerance: Callable[[int], float] = field(repr=False)
 
 
 class Tensors(NamedTuple):
-    """Input, weights and gradient of the output of one layer: fp32 arrays of values that the type has exactly."""
+    """Input, weights and output gradient of a layer: fp32 arrays of values that are exact in the type."""
 
     x: Float32
     w: Float32
@@ -85,19 +85,19 @@ class Tensors(NamedTuple):
 
 
 class Tf32Tensors(Tensors):
-    """Operands of products in tf32."""
+    """Operands of tf32 products."""
 
 
 class Fp16Tensors(Tensors):
-    """Operands of products in fp16; a backend converts them, and its results to fp32."""
+    """Operands of fp16 products; a provider converts them, and its results to fp32."""
 
 
 class Bf16Tensors(Tensors):
-    """Operands of products in bf16, which NumPy has not; a backend converts them, and its results to fp32."""
+    """Operands of bf16 products, a type that NumPy lacks; a provider converts them, and its results to fp32."""
 
 
 class Block(NamedTuple):
-    """Rows of a product under test: C (m x n) claims to be L (m x k) . R (k x n); L and R exact in float64."""
+    """Rows of a product to check: C (m x n) should be L (m x k) . R (k x n); L and R are exact in float64."""
 
     L: Float64
     R: Float64
@@ -105,7 +105,7 @@ class Block(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Elements of a result, their exact values, and by how much each may differ."""
+    """Elements of a result, their exact values, and the allowed differences."""
 
     C: Float64
     exact: Float64
@@ -130,7 +130,7 @@ class Dtype(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether sums are whole numbers, of which none may differ."""
+        """Whether results are exact integers."""
         return self.unit == 0.0
 
     @property
@@ -140,12 +140,12 @@ class Dtype(NamedTuple):
 
     @property
     def array(self) -> str:
-        """NumPy's type of the arrays that hold operands on the host."""
+        """NumPy's type of the operand arrays on the host."""
         return self.operand if self.held is Tensors else "float32"
 
     @property
     def computed(self) -> str:
-        """NumPy's type of the arrays that hold results on the host."""
+        """NumPy's type of the result arrays on the host."""
         return self.result if self.held is Tensors else "float32"
 
 
@@ -160,7 +160,7 @@ DTYPES = {
 
 
 def dtype_of(data: Tensors) -> str:
-    """The type that products of these are to be computed from, as DTYPES names it."""
+    """The type of products of these operands, as named in DTYPES."""
     own = (name for name, each in DTYPES.items() if (each.held, each.array) == (type(data), data.x.dtype.name))
     return next(own)
 
@@ -173,7 +173,7 @@ def layer_nbytes(shape: Shape, direction: str = FORWARD, dtype: str = "fp32") ->
 
 
 def fp32_tolerance(inner: int) -> float:
-    """Error allowed to a sum of `inner` products accumulated in fp32, relative to the root of its summed squares.
+    """Allowed error of a sum of `inner` products accumulated in fp32, relative to the root of its summed squares.
 
     Rounding errors add up like a random walk, so 8 * sqrt(inner) * u, not the worst case inner * u
     (Higham, Accuracy and Stability of Numerical Algorithms, section 2.8, for the rule of thumb). Direct sums stay

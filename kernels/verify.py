@@ -1,6 +1,6 @@
-"""Holds a whole result of a provider, at the very shape that is timed, against float64: check, then time.
+"""Verification of a provider's whole result against float64, at the shape that is timed.
 
-Every element where the float64 product is affordable, else random vectors that every element takes part in.
+Every element where the float64 product is affordable, else products with random vectors, which involve every element.
 """
 
 import math
@@ -22,14 +22,14 @@ from .triad import TERMS
 from .triad import reference as triad_reference
 
 EVERY_ELEMENT, RANDOM_VECTORS = "every element", "random vectors"
-LARGEST_OPERATIONS = 2**31  # of a product of which every element is computed in float64
-VECTORS = 8  # faults of two elements that might cancel are missed by all of them with a probability of 2^-8
+LARGEST_OPERATIONS = 2**31  # operations of a product checked element by element, at most
+VECTORS = 8  # random vectors: two faults that cancel in one are missed by all with probability 2^-8
 BLOCK_ELEMENTS = 2**20
-SUMMED = 256  # columns of results that are stored rounded: of more, the rounding would hide an element that is left out
+SUMMED = 256  # columns of rounded results a random vector covers: with more, rounding would hide a missing element
 
 
 def drawn(shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors._fields) -> Tensors:
-    """x, w and g, standard normal or any bytes, each a function of (size, type, seed); empty if not wanted."""
+    """x, w and g, standard normal or random bytes, each a function of (size, type, seed); empty if not wanted."""
     kind: Any = DTYPES[dtype].array
 
     def one(index: int, name: str, size: tuple[int, ...]) -> Any:
@@ -45,7 +45,7 @@ def drawn(shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors
 
 
 def checked(spec: Spec[Any], shape: Any) -> str:
-    """Which of the two checks a shape gets."""
+    """Which of the two verifications a shape gets."""
     large = isinstance(shape, Shape) and spec.operations(shape) > LARGEST_OPERATIONS
     return RANDOM_VECTORS if large else EVERY_ELEMENT
 
@@ -83,7 +83,7 @@ def _compared(
 
 
 def cut_off(inner: int) -> float:
-    """Error of a sum of tensor cores beyond that of one that is rounded, relative to the root of its summed squares.
+    """Additional error of a tensor core's sum by truncation, relative to the root of its summed squares.
 
     They add a few products at a time and cut each sum off towards zero (Fasi et al., PeerJ Computer Science 7:e330,
     2021). That loses half of its spacing on average, u of it, always on the same side: with four at a time it is
@@ -93,7 +93,7 @@ def cut_off(inner: int) -> float:
 
 
 def _blocks(kernel: str, direction: str, data: Tensors, result: Any, shape: Any) -> Iterable[Block]:
-    """The reference's blocks; of large matrices in larger ones, which share a factor that is converted once."""
+    """The reference's blocks; for large matrices larger blocks that share a converted factor."""
     if kernel == "conv2d":
         return conv2d_reference.blocks(direction, data, result, shape)
     return _rows(*gemm_reference.factors(direction, data), result.T if direction == WEIGHT_GRADIENT else result)
@@ -107,7 +107,7 @@ def _rows(left: Any, right: Any, product: Any) -> Iterator[Block]:
 
 
 def every_element(blocks: Iterable[Block], tolerance: float, stored: Arithmetic = FP32) -> Iterator[Compared]:
-    """All elements (see `compare`); squares of a factor that blocks share are computed once."""
+    """Element-wise residual of all elements (see `compare`); squares of a shared factor are computed once."""
     factor: Any = None
     squares: Any = None
     for block in blocks:
@@ -119,7 +119,7 @@ def every_element(blocks: Iterable[Block], tolerance: float, stored: Arithmetic 
 def random_vectors(
     blocks: Iterable[Block], tolerance: float, seed: int, stored: Arithmetic = FP32
 ) -> Iterator[Compared]:
-    """|C r - L(R r)| against tolerance * sqrt(sum over the row of (L o L)(R o R)), for several r of +-1.
+    """|C r - L(R r)| / (tolerance * sqrt(sum over the row of (L o L)(R o R))), for several random r of +-1.
 
     What float64 itself may add is allowed besides. These sums have as many terms as a row of C has elements or, where
     each of those may be off by half of the spacing v of what it is stored as, SUMMED: such errors add up like a random
@@ -144,5 +144,5 @@ def _parts(columns: int, stored: Arithmetic) -> list[slice]:
 
 
 def _squares(matrix: Float64, parts: list[slice]) -> Float64:
-    """Summed squares of each row, part by part."""
+    """Sums of squares of each row, by part."""
     return np.stack([np.einsum("ij,ij->i", matrix[:, part], matrix[:, part]) for part in parts], axis=1)

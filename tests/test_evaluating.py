@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hpcai.kernels.conv2d import Shape
 from hpcai.kernels.cpu import epilogue
-from hpcai.kernels.operators import convolution, evaluating, products
+from hpcai.kernels.operators import convolution, fused_evaluation, products
 
 LAYERS = {
     "product of matrices": Shape(3, 64, 9, 9, 80, (1, 1)),
@@ -63,7 +63,7 @@ def test_it_is_one_after_the_other_bit_by_bit(
 ) -> None:
     part, norm, x, more = layers(LAYERS[name], dtype)
     other = more if added else None
-    found = evaluating.convolution_normalised(part, x, norm, other, relu)
+    found = fused_evaluation.convolution_normalised(part, x, norm, other, relu)
     known = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps)
     y = convolution(x, part.weight, part)
     right = ours.batch_norm_known(y, other, *known, relu)
@@ -79,7 +79,7 @@ def test_it_is_one_after_the_other_bit_by_bit(
 def test_it_is_what_the_definition_says(name: str) -> None:
     """In fp64, by torch's own layers; of which a wrong moment, shift, sum or ReLU is far off."""
     part, norm, x, other = layers(LAYERS[name], torch.float64)
-    found = evaluating.convolution_normalised(part, x, norm, other, True)
+    found = fused_evaluation.convolution_normalised(part, x, norm, other, True)
     torch.testing.assert_close(found, torch.relu(norm(part(x)) + other), rtol=1e-11, atol=1e-11)
 
 
@@ -87,7 +87,7 @@ def test_it_is_what_the_definition_says(name: str) -> None:
 def test_what_is_no_number_stays_so() -> None:
     part, norm, x, other = layers(LAYERS["tiles that slide"], torch.float32)
     other[0, 5, 3, 2] = float("nan")
-    found = evaluating.convolution_normalised(part, x, norm, other, True)
+    found = fused_evaluation.convolution_normalised(part, x, norm, other, True)
     assert found.isnan().nonzero().tolist() == [[0, 5, 3, 2]]
 
 
@@ -107,13 +107,13 @@ REFUSED: dict[str, Callable[[nn.Conv2d], object]] = {
 def test_there_is_no_kernel_for(why: str) -> None:
     part, norm, x, _ = layers(LAYERS["tiles that slide"], torch.float32)
     with torch.inference_mode():
-        assert evaluating.applies(part, x) and evaluating.fits(norm, x, None)
+        assert fused_evaluation.applies(part, x) and fused_evaluation.fits(norm, x, None)
     REFUSED.get(why, id)(part)
     around: Any = {
         "autocast": torch.autocast("cpu", torch.bfloat16), "a site's kernel": products.replaced({"convolve": print})
     }.get(why, nullcontext())
     with around, nullcontext() if why == "gradients" else torch.inference_mode():
-        assert not evaluating.applies(part, x)
+        assert not fused_evaluation.applies(part, x)
 
 
 # --- as an operator of torch
@@ -170,7 +170,7 @@ def test_on_a_gpu_it_is_what_the_definition_says(name: str, dtype: torch.dtype) 
     part, norm = part.to("cuda", dtype), norm.cuda()
     exact = torch.relu(norm.double()(part.double()(x.double())) + other.double())
     part, norm = part.to(dtype), norm.float()
-    found = evaluating.convolution_normalised(part, x, norm, other, True)
+    found = fused_evaluation.convolution_normalised(part, x, norm, other, True)
     unit = {torch.float32: 2.0**-10, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}[dtype]  # fp32 may be tf32
     assert ((found.double() - exact).abs() <= 16 * unit * (1 + exact.abs().max())).all()
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from hpcai.kernels.arrays import aligned
 from hpcai.kernels.batch_norm import SPEC, Shape, numba_cpu, reference
 from hpcai.kernels.cpu.simd import lanes
-from hpcai.kernels.operators import normalising
+from hpcai.kernels.operators import normalisation
 
 EPS = 1e-5
 SIZES = [(1000, 16), (777, 80), (3, 64), (1, 32), (9000, 48)]
@@ -120,9 +120,9 @@ def test_torch_finds_it_well_formed_and_compiles_it() -> None:
 def test_only_whole_vectors_of_known_types_apply_and_sizes_are_checked() -> None:
     whole = lanes(4)
     weight = torch.ones(whole)
-    assert normalising.applies(torch.ones(1, whole, 2, 2), weight)
-    assert not normalising.applies(torch.ones(1, whole + 1, 2, 2), torch.ones(whole + 1))
-    assert not normalising.applies(torch.ones(1, whole, 2, 2).bfloat16(), weight)
+    assert normalisation.applies(torch.ones(1, whole, 2, 2), weight)
+    assert not normalisation.applies(torch.ones(1, whole + 1, 2, 2), torch.ones(whole + 1))
+    assert not normalisation.applies(torch.ones(1, whole, 2, 2).bfloat16(), weight)
     with pytest.raises(RuntimeError, match="and a number a channel"):
         ours.batch_norm(torch.ones(1, whole, 2, 2), None, torch.ones(whole + 1), weight, EPS, False)
 

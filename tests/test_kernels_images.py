@@ -32,7 +32,7 @@ def formula(size, seed=2**63 - 25):
 
 def by_reference(made, split, indices):
     table = reference.textures(made)
-    return np.stack([reference.picture(made, split, int(index), table) for index in indices])
+    return np.stack([reference.image(made, split, int(index), table) for index in indices])
 
 
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)

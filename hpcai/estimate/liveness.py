@@ -180,14 +180,14 @@ def _propagate(
     graph: Graph, layer: Layer, batch: int, storage: Storage, gradients: _Gradients
 ) -> tuple[list[int], int]:
     """Pass gradients to the layer's inputs; returns the gradients no longer needed, and temporary bytes."""
-    mine = gradients.of.pop(layer.name)
+    own_gradient = gradients.of.pop(layer.name)
     receivers = [name for name in layer.inputs if name in graph.trained]
     extra = _temporary(layer.op, batch * prod(graph.shapes[layer.inputs[0]]) * storage.activation)
     for name in receivers:
         shared = isinstance(layer.op, Add | Softmax)
-        gradient = mine if shared else gradients.make(batch * prod(graph.shapes[name]) * storage.activation)
+        gradient = own_gradient if shared else gradients.make(batch * prod(graph.shapes[name]) * storage.activation)
         extra = max(extra, gradients.give(name, gradient))
-    return [mine], extra
+    return [own_gradient], extra
 
 
 def _temporary(op: Op, nbytes: int) -> int:

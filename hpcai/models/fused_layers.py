@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpcai.kernels.operators import direct, evaluating, normalising
+from hpcai.kernels.operators import direct, fused_evaluation, normalisation
 from hpcai.models.module import Executable, Layers
 from hpcai.networks.execution_plan import PlannedLayer, fused_groups
 from hpcai.networks.layers import BatchNorm, Relu
@@ -28,9 +28,9 @@ class DeferredConvolution:
 
     def normalised(self, part: nn.BatchNorm2d, relu: bool, other: Tensor | None) -> Tensor:
         """The result of the convolution and its batch norm, addition and ReLU."""
-        if not evaluating.fits(part, self.x, other):
+        if not fused_evaluation.fits(part, self.x, other):
             return _normalised(part, relu, self.layer(self.x), other)
-        return evaluating.convolution_normalised(self.layer, self.x, part, other, relu)
+        return fused_evaluation.convolution_normalised(self.layer, self.x, part, other, relu)
 
 
 def fuse(
@@ -57,7 +57,7 @@ def _defer(network: Layers, place: int, norm: PlannedLayer, custom: Mapping[str,
 
 
 def _convolved(part: nn.Conv2d, custom: Callable[[Tensor], bool], x: Tensor) -> Any:
-    return DeferredConvolution(part, x) if evaluating.applies(part, x) and custom(x) else part(x)
+    return DeferredConvolution(part, x) if fused_evaluation.applies(part, x) and custom(x) else part(x)
 
 
 def normalised(network: Layers) -> Iterator[tuple[int, tuple[PlannedLayer, ...]]]:
@@ -92,7 +92,7 @@ def _normalised(
     """Batch norm, addition and ReLU by the custom kernel; running statistics as in torch."""
     if isinstance(x, DeferredConvolution):
         return x.normalised(part, relu, other)
-    if not normalising.applies(x, part.weight) or (other is not None and other.dtype != x.dtype):
+    if not normalisation.applies(x, part.weight) or (other is not None and other.dtype != x.dtype):
         return _one_by_one(part, relu, x, other)
     if part.training:
         compute = direct.batch_norm if direct.applies(x, other) else torch.ops.hpcai.batch_norm

@@ -75,9 +75,11 @@ ARCHITECTURES = {
 
 
 def resnet(architecture: Architecture, image: Pair, channels: int, classes: int, variant: str) -> Graph:
-    """Graph for images (height, width). Variant v1 has a bottleneck stage's stride in its first 1x1 convolution,
-    v1.5 in its first 3x3 (Goyal et al., Accurate, Large Minibatch SGD, 2017, section 5.1); basic blocks have no such
-    choice, the variants coincide. InputError for sizes that are impossible.
+    """Graph for images (height, width).
+
+    Variant v1 has a bottleneck stage's stride in its first 1x1 convolution, v1.5 in its first 3x3 (Goyal et al.,
+    Accurate, Large Minibatch SGD, 2017, section 5.1); basic blocks have no such choice, the variants coincide.
+    InputError for impossible sizes.
     """
     builder = GraphBuilder(Layer("image", Input((channels, *image))))
     trunk(builder, architecture, architecture.stem(image), variant)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from hpcai.kernels.operators import normalising
+from hpcai.kernels.operators import normalisation
 from hpcai.models.fused_layers import normalised
 from hpcai.models.module import Layers
 from hpcai.networks.execution_plan import PlannedLayer, batch_norm_site
@@ -28,7 +28,7 @@ class LayerSites:
         x, size = inputs[0], tuple(inputs[0].shape[1:])
         if isinstance(part, nn.Conv2d | nn.Linear):
             self.products[name, size] = seen(part, x)
-        elif isinstance(part, nn.BatchNorm2d) and normalising.applies(x, part.weight):
+        elif isinstance(part, nn.BatchNorm2d) and normalisation.applies(x, part.weight):
             self.norms[name] = batch_norm_site(group, x.shape)
 
 

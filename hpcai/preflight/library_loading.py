@@ -42,7 +42,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
         _train(trained[0], device)
         check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
     memory.keep_loaded()  # before compilation, which leaves hundreds of MiB of garbage
-    if compiled and any(map(_of_bytes, trained)):
+    if compiled and any(map(_is_int8, trained)):
         check_layer(conv2d.Shape(1, MANY, SIDE, SIDE, 1, (3, 3)), str(device), 1, arithmetic=INT8)
     for section in dict.fromkeys(case.workload for case in cases):
         preconditions(section).load(device, compiled)
@@ -53,14 +53,14 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
 
 def compiles(cases: Sequence[Case], device: torch.device) -> bool:
     """Whether `load` has to compile custom kernels, which takes a minute or two; processes may differ."""
-    if device.type != "cpu" or not any(workload(case.workload).compiles or _of_bytes(case) for case in cases):
+    if device.type != "cpu" or not any(workload(case.workload).compiles or _is_int8(case) for case in cases):
         return False
     from hpcai.kernels.cpu.compiled import kept
 
     return not kept()
 
 
-def _of_bytes(case: Case) -> bool:
+def _is_int8(case: Case) -> bool:
     """Whether a case trains by products of bytes, which are always by custom kernels."""
     return case.settings.get("PRECISION") in [row.name for row in PRECISIONS.values() if row.quantised]
 

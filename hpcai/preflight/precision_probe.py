@@ -55,7 +55,7 @@ class _Pass:
 
     def _run(self) -> None:
         if PRECISIONS[self.precision].quantised:
-            y = self._of_bytes()
+            y = self._int8_forward()
         elif isinstance(self.shape, conv2d.Shape):
             conversion = converts(self.device.type, PRECISIONS[self.precision].arithmetic)
             y = convolve(self.x, self.w, None, self.shape, conversion)
@@ -63,11 +63,11 @@ class _Pass:
             y = torch.matmul(self.x, self.w.t())
         torch.autograd.grad(y, (self.x, self.w), self.g)
 
-    def _of_bytes(self) -> torch.Tensor:
+    def _int8_forward(self) -> torch.Tensor:
         """int8: the forward product of bytes; the gradients are the vendor's."""
         if isinstance(self.shape, conv2d.Shape):
-            return operators.convolution_int8(self.x, self.w, self.shape, ours=())
-        return operators.dense_int8(self.x, self.w, ours=())
+            return operators.convolution_int8(self.x, self.w, self.shape, custom=())
+        return operators.dense_int8(self.x, self.w, custom=())
 
 
 def probe(graph: Graph, precision: str, comm: MPI.Comm, device: torch.device) -> PrecisionProbe:

@@ -1,6 +1,4 @@
-"""Batch normalisation on CPUs in Numba: one pass over the pixels for the sums, one for the result with addition and
-ReLU.
-"""
+"""Batch normalisation on CPUs in Numba: one pass for the sums, one for the result with addition and ReLU."""
 
 from typing import Any, NamedTuple
 

@@ -47,7 +47,7 @@ def forward(
     w: Tensor,
     y: Tensor,
     type: str,
-    window: Window = Window(),  # noqa: B008 - it cannot be changed
+    window: Window = Window(),  # noqa: B008 - immutable
     *,
     bias: Tensor | None = None,
     scale: Tensor | None = None,
@@ -134,7 +134,7 @@ def _ordered(tensor: Tensor) -> Tensor:
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is; its workspace is taken. See `Prepared`.
+    """The only variant, with its workspace allocated. See `Prepared`.
 
     Unavailable as `forward` says, of gradients of bytes, and of what is larger than the kernels can count.
     """

@@ -88,8 +88,7 @@ def planned(
     kind: type[np.floating[Any]],
     threads: int,
 ) -> Planned:
-    """The function that computes a direction for arrays of these layouts; its arguments are the addresses of x, w and
-    y.
+    """The function that computes a direction for arrays of these layouts, called with the addresses of x, w and y.
 
     Not for depth-wise layers. A weight gradient and the pixels of y must be contiguous. The forward pass of one group
     takes an `Epilogue` as well.
@@ -167,7 +166,7 @@ def _forward_bytes_by_floats(x: Any, w: Any, y: Any, shape: Shape, threads: int)
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is. See `Prepared`."""
+    """The only variant. See `Prepared`."""
     x, w, g = (aligned(tensor.transpose(LAST)) for tensor in data)
     work = {FORWARD: (forward, x, w), INPUT_GRADIENT: (input_gradient, g, w), WEIGHT_GRADIENT: (weight_gradient, x, g)}
     compute, one, other = work[direction]

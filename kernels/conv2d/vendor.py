@@ -27,8 +27,7 @@ def slack(shape: Shape, device: str) -> float:
 
 
 def convolve(x: Tensor, w: Tensor, bias: Tensor | None, shape: Any, converted: bool) -> Tensor:
-    """Torch's convolution; `converted` computes 16-bit tensors in fp32, as tensor cores do, and converts the result
-    back.
+    """Torch's convolution; `converted`: 16-bit tensors are computed in fp32, as tensor cores do, and converted back.
 
     Its gradients are then computed in fp32 from 16-bit values as well, and stored in 16 bits. `shape` is a `Shape` or a
     torch module: anything with stride, padding, dilation and groups.

@@ -31,7 +31,7 @@ def launch(a: int, b: int, dtype: str, length: int, processors: int) -> Launch:
 
 
 def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is; `data` is b. See `Prepared`. Unavailable without NVRTC."""
+    """The only variant; `data` is b. See `Prepared`. Unavailable without NVRTC."""
     place, dtype = torch.device(device), data.dtype.name
     a, b = (torch.from_numpy(vector).to(place) for vector in (poisoned((shape.length,), dtype), data))
     made = launch(a.data_ptr(), b.data_ptr(), dtype, shape.length, gpu(place).processors)

@@ -14,7 +14,7 @@ DEVICES = ("cpu", "cuda")
 
 
 def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is; `data` is b. See `Prepared`."""
+    """The only variant; `data` is b. See `Prepared`."""
     b = torch.from_numpy(data).to(device)
     a = torch.from_numpy(poisoned((shape.length,), data.dtype.name)).to(device)
     return [prepared(lambda: a.copy_(b), a)]

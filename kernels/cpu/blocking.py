@@ -88,9 +88,7 @@ def _aligned(nbytes: int) -> int:
 
 
 class Partition(NamedTuple):
-    """Number of parts that threads divide rows, columns and steps into; parts of the steps (split-K) are reduced at the
-    end.
-    """
+    """Numbers of parts of rows, columns and steps; parts of the steps (split-K) are reduced at the end."""
 
     rows: int
     columns: int

@@ -13,8 +13,8 @@ from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.caching import _CacheLocator as CacheLocator
 
-from ..kept import HERE
-from ..kept import folder as kept_folder
+from ..code_cache import HERE
+from ..code_cache import folder as cache_folder
 
 _njit: Any = njit
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,7 +105,7 @@ def _folder(home: Path = HERE) -> Path | None:
 
     Machine code contains all functions it calls, so every source file counts.
     """
-    return kept_folder(f"numba-{_digest(home)}", PLACE)
+    return cache_folder(f"numba-{_digest(home)}", PLACE)
 
 
 @cache

@@ -12,8 +12,7 @@ from .packing import LINE
 
 
 class Epilogue(NamedTuple):
-    """Operation, address of the table of all channels, bytes between its rows, and byte offset from a result to its
-    addend.
+    """Operation, address and row pitch in bytes of the table of all channels, byte offset from a result to its addend.
 
     Results are at least `floor`, which has their type.
     """

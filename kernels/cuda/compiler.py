@@ -1,6 +1,6 @@
 """Compilation of CUDA C++ by NVRTC, which needs neither a GPU nor a driver, with a cache on disk.
 
-The cache is in the folder of HPCAI_CUDA_CACHE_DIR, or in the default folder of kept.py.
+The cache is in the folder of HPCAI_CUDA_CACHE_DIR, or in the default folder of code_cache.py.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from .. import kept
+from .. import code_cache
 from ..providers import Unavailable
 from .architecture import CUBIN, Target
 from .program import HEADERS, Program, digest
@@ -29,9 +29,7 @@ class CompileError(Exception):
 
 
 class Usage(NamedTuple):
-    """Resources of a function, as the assembler reports them: registers and bytes of local memory a thread, bytes of
-    spills.
-    """
+    """Resources of a function by the assembler's report: registers, local memory and spills in bytes a thread."""
 
     registers: int
     stack: int
@@ -122,7 +120,7 @@ def _made(nvrtc: Any, program: Program) -> Iterator[Any]:
 
 def _read(name: str) -> Compiled | None:
     """The cached entry of that name; None if it is missing or incomplete."""
-    folder = kept.folder("cuda", PLACE)
+    folder = code_cache.folder("cuda", PLACE)
     with suppress(OSError):
         data = (folder / name).read_bytes() if folder else b""
         checksum, body = data[:32], data[32:]
@@ -135,7 +133,7 @@ def _read(name: str) -> Compiled | None:
 def _write(name: str, made: Compiled) -> Compiled:
     """Write an entry atomically, if there is room."""
     body = made.log.encode() + b"\0" + made.image
-    folder = kept.folder("cuda", PLACE)
+    folder = code_cache.folder("cuda", PLACE)
     if folder is not None:
         unfinished = folder / f"{name}.{uuid4().hex}"  # ranks of other nodes may write here as well
         try:

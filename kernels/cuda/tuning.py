@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from .. import kept
+from .. import code_cache
 from .compiler import PLACE
 from .gpu import Gpu
 from .program import Program, digest
@@ -49,12 +49,12 @@ def file_of(gpu: Gpu, source: str) -> Path | None:
     wanted = os.environ.get(SWITCH) or ON
     if wanted not in (ON, OFF):
         raise ValueError(f"{SWITCH}={wanted}; allowed: {ON}, {OFF}")
-    folder = kept.folder("cuda", PLACE) if wanted == ON else None
+    folder = code_cache.folder("cuda", PLACE) if wanted == ON else None
     return folder / f"tiles-{_properties(gpu, source)[:32]}.json" if folder else None
 
 
 def _properties(gpu: Gpu, source: str) -> str:
-    texts = [(kept.HERE / name).read_text(encoding="utf-8") for name in PYTHON]
+    texts = [(code_cache.HERE / name).read_text(encoding="utf-8") for name in PYTHON]
     return digest(Program(source, ""), repr(gpu), *texts)
 
 

@@ -27,7 +27,7 @@ def operations(shape: Shape) -> int:
 
 
 def nbytes(shape: Shape, direction: str = "", dtype: str = "fp32") -> int:
-    """Bytes moved: none to speak of."""
+    """Bytes moved: negligible, 0."""
     return 0
 
 
@@ -35,12 +35,12 @@ SPEC = Spec[Shape](name="fma_peak", operations=operations, nbytes=nbytes, tolera
 
 
 class PeakProvider(Provider[Shape], Protocol):
-    """A provider of multiply-adds, which knows how many sums keep its device busy."""
+    """Provider of the FMA peak, which also chooses the number of sums that keeps the device busy."""
 
     def shape(self, dtype: str, steps: int, device: str, threads: int) -> Shape:
-        """What it measures in that type on that many threads, of about so many steps."""
+        """The shape to measure in that type on that many threads, with about `steps` steps."""
 
 
 def peak_provider(device: str) -> PeakProvider:
-    """This project's own, which no vendor has beside it; Unavailable where it cannot be had."""
+    """The custom provider of the FMA peak; there is no vendor's. Unavailable if it cannot be imported."""
     return cast(PeakProvider, backend(SPEC, CUSTOM, device))

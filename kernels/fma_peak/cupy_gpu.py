@@ -40,9 +40,7 @@ PARAMETERS = structure(
 
 
 def engines(dtype: str, target: Target) -> tuple[str, ...]:
-    """Engines that multiply and add in a type on a GPU. Unavailable if only tensor cores can, and it has no usable
-    ones.
-    """
+    """Engines for a type on a GPU. Unavailable if only tensor cores support it, and there are no usable ones."""
     cores = (WGMMA,) if target.has_wgmma else (MMA,) if target.has_tensor_cores else ()
     if dtype == "fp64":
         return (SIMT, MMA) if cores else (SIMT,)
@@ -119,7 +117,7 @@ def launch(dtype: str, engine: str, shape: Shape, sums: int) -> Launch:
 
 
 def prepare(shape: Shape, direction: str, data: str, device: str, threads: int) -> list[Prepared]:
-    """The ways that a GPU has; `data` is the name of the type. See `Prepared`."""
+    """All variants on a GPU; `data` is the name of the type. See `Prepared`."""
     place = torch.device(device)
     name = SUMS[KINDS[data].sums]
     sums = torch.full((shape.sums,), poison(name), dtype=getattr(torch, name), device=place)

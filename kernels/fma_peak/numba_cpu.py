@@ -71,7 +71,7 @@ def shape(dtype: str, steps: int, device: str, threads: int) -> Shape:
 
 
 def prepare(shape: Shape, direction: str, data: str, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is; `data` is the name of the type. See `Prepared`."""
+    """The only variant; `data` is the name of the type. See `Prepared`."""
     kind = np.dtype(DTYPES[data].operand)
     sums = poisoned((threads, shape.sums // threads), kind.name)
     work = (threads, kind.type(FACTOR), kind.type(TERM), shape.steps, sums.ctypes.data, sums.strides[0])

@@ -108,7 +108,7 @@ def _copied(given: tuple[Any, ...], type: str, relu: bool, factor: float) -> Non
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is; its workspace is taken. See `Prepared`. Unavailable as `gemm` says."""
+    """The only variant, with its workspace allocated. See `Prepared`. Unavailable as in `gemm`."""
     dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
     x, w, g = operands(data, kinds, device)
     a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]

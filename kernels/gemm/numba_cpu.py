@@ -49,7 +49,7 @@ def _multiply_by_floats(a: Any, b: Any, c: Any, threads: int) -> None:
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """The one way that there is. See `Prepared`. Unavailable for types that only GPUs multiply."""
+    """The only variant. See `Prepared`. Unavailable for types that only GPUs multiply."""
     if dtype_of(data) not in TYPES:
         raise Unavailable(f"{dtype_of(data)} products in Numba; there are {', '.join(TYPES)}")
     x, w, g = data

@@ -15,7 +15,7 @@ DEVICES = ("cpu", "cuda")
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """torch.mm or, of bytes, torch._int_mm, of the factors as a layer has them. See `Prepared`.
+    """torch.mm or, for bytes, torch._int_mm, with the factors in a layer's layout. See `Prepared`.
 
     Unavailable where torch multiplies no bytes of this shape, and for types that a processor has no instructions for:
     on a CPU torch adds them up in ways of its own. On a GPU bytes may want the second factor by columns, so they get
@@ -28,12 +28,12 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
     c = result_of(shape.result(direction), kinds, device)
     if dtype == "int8":
-        return _of_bytes(a, {"": b, **({"second by columns": b.t().contiguous().t()} if a.is_cuda else {})}, c)
+        return _int8_variants(a, {"": b, **({"second by columns": b.t().contiguous().t()} if a.is_cuda else {})}, c)
     return [prepared(partial(_multiply, dtype == "tf32", a, b, c), c)]
 
 
 def _multiply(tf32: bool, a: Tensor, b: Tensor, out: Tensor) -> None:
-    """torch.mm, of fp32 tensors with or without TF32, whatever the process has set elsewhere."""
+    """torch.mm for fp32 tensors with or without TF32, whatever the process has set."""
     before = torch.backends.cuda.matmul.allow_tf32
     if before == tf32:
         torch.mm(a, b, out=out)
@@ -45,10 +45,10 @@ def _multiply(tf32: bool, a: Tensor, b: Tensor, out: Tensor) -> None:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def _of_bytes(a: Tensor, ways: dict[str, Tensor], c: Tensor) -> list[Prepared]:
+def _int8_variants(a: Tensor, second_operands: dict[str, Tensor], c: Tensor) -> list[Prepared]:
     """The variants that torch supports; each is tried once."""
     found, why = [], ""
-    for variant, b in ways.items():
+    for variant, b in second_operands.items():
         own = c.clone()
         way = prepared(partial(torch._int_mm, a, b, out=own), own, variant)
         try:

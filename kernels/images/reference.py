@@ -72,7 +72,7 @@ def symbols(formula: Formula, split: int, index: int) -> Integers:
     return np.where(replaced, below(formula.symbols, words[:, 1]), code(formula, index % formula.classes))
 
 
-def picture(formula: Formula, split: int, index: int, table: Pixels) -> Pixels:
+def image(formula: Formula, split: int, index: int, table: Pixels) -> Pixels:
     """One sample, uint8[3, side, side]; table: the textures."""
     clean = _view(formula, split, index, _canvas(formula, split, index, table))
     return (clean + _noise(formula, split, index)).astype(np.uint8)

@@ -1,6 +1,6 @@
-"""Our operators without torch's dispatcher, whose way through Python costs a tenth of a millisecond a call.
+"""The custom operators without torch's dispatcher, whose Python path costs a tenth of a millisecond a call.
 
-Where somebody listens, torch.compile, autocast, or a mode that watches operators, they go through it all the same.
+Under torch.compile, autocast or a dispatch mode they use the dispatcher all the same.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from . import library, normalising, products
+from . import library, normalisation, products
 
-KINDS = (Tensor, nn.Parameter)  # others listen
+KINDS = (Tensor, nn.Parameter)  # other tensor classes need the dispatcher
 
 
 def applies(x: Tensor, other: Tensor | None = None) -> bool:
-    """Whether nobody listens to what is called with such tensors, and their memory holds their values.
+    """Whether tensors need no dispatcher: no compilation, mode, autocast, subclass or lazy negation.
 
-    A view of torch that is negative only when it is read is resolved by the dispatcher.
+    The dispatcher resolves views that are negated when read.
     """
     return (
         not torch.compiler.is_compiling()
@@ -32,24 +32,24 @@ def applies(x: Tensor, other: Tensor | None = None) -> bool:
 
 
 def convolution(x: Tensor, w: Tensor, *rest: Any) -> Tensor:
-    """As the operator of that name."""
+    """As the operator `convolution`."""
     made: Tensor = Convolution.apply(x, w, rest) if torch.is_grad_enabled() else library.computed(x, w, *rest)
     return made
 
 
-def dense(x: Tensor, w: Tensor, ours: int) -> Tensor:
-    """As the operator of that name."""
-    made: Tensor = Dense.apply(x, w, (ours,)) if torch.is_grad_enabled() else library.multiplied(x, w, ours)
+def dense(x: Tensor, w: Tensor, custom: int) -> Tensor:
+    """As the operator `dense`."""
+    made: Tensor = Dense.apply(x, w, (custom,)) if torch.is_grad_enabled() else library.multiplied(x, w, custom)
     return made
 
 
 def batch_norm(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """As the operator of that name."""
+    """As the operator `batch_norm`."""
     made: tuple[Tensor, Tensor, Tensor] = BatchNorm.apply(*given)
     return made
 
 
-# The names of these are what the profiler shows.
+# The profiler shows the names of these classes.
 class Convolution(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, rest: Sequence[Any]) -> Tensor:
@@ -60,8 +60,8 @@ class Convolution(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (x, w), (*window, ours), wanted = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad[:2]
-        found = library.gradients_of_convolution(gradients[0].resolve_neg(), x, w, window, ours, wanted, by=products)
+        (x, w), (*window, custom), wanted = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad[:2]
+        found = library.gradients_of_convolution(gradients[0].resolve_neg(), x, w, window, custom, wanted, by=products)
         return *found, None
 
 
@@ -75,18 +75,18 @@ class Dense(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (x, w), (ours,), wanted = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad[:2]
-        return *library.gradients_of_dense(gradients[0].resolve_neg(), x, w, ours, wanted, by=products), None
+        (x, w), (custom,), wanted = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad[:2]
+        return *library.gradients_of_dense(gradients[0].resolve_neg(), x, w, custom, wanted, by=products), None
 
 
 class BatchNorm(Function):
     @staticmethod
     def forward(ctx: Any, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
-        made = normalising.computed(*given)
-        normalising.keep(ctx, given, made)
+        made = normalisation.computed(*given)
+        normalisation.keep(ctx, given, made)
         return made
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return normalising.gradients(ctx, gradients[0].resolve_neg(), normalising.computed_backward)
+        return normalisation.gradients(ctx, gradients[0].resolve_neg(), normalisation.computed_backward)

@@ -1,4 +1,4 @@
-"""What torch has to know of our operators: their forms, gradients, types under autocast, and operations."""
+"""Registration of the custom operators with torch: schemas, gradients, autocast, operation counts."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -13,44 +13,44 @@ from . import products
 
 NAME = "hpcai"
 WINDOW = "SymInt[2] stride, SymInt[2] padding, SymInt[2] dilation, SymInt groups"
-FORMS = (
-    f"convolution(Tensor x, Tensor w, {WINDOW}, int ours) -> Tensor",
+SCHEMAS = (
+    f"convolution(Tensor x, Tensor w, {WINDOW}, int custom) -> Tensor",
     f"convolution_input(Tensor g, Tensor w, SymInt[4] size, {WINDOW}) -> Tensor",
     f"convolution_weight(Tensor x, Tensor g, SymInt[4] size, {WINDOW}) -> Tensor",
-    "dense(Tensor x, Tensor w, int ours) -> Tensor",
+    "dense(Tensor x, Tensor w, int custom) -> Tensor",
     "dense_input(Tensor g, Tensor w) -> Tensor",
     "dense_weight(Tensor x, Tensor g) -> Tensor",
 )
 LAST = torch.channels_last
 _BITS = {direction: 1 << place for place, direction in enumerate(DIRECTIONS)}
 _library = Library(NAME, "DEF")
-_ours: Any = torch.ops.hpcai
+_operators: Any = torch.ops.hpcai
 
 
 def define(
-    into: Library, forms: Sequence[str], computed: Mapping[str, Callable[..., Any]], sizes: Mapping[str, Any]
+    into: Library, schemas: Sequence[str], computed: Mapping[str, Callable[..., Any]], sizes: Mapping[str, Any]
 ) -> None:
-    """Make operators of these forms known: what computes them, and what has the form of their results, by name."""
-    for form in forms:
-        name = form.partition("(")[0]
-        into.define(form)
+    """Register operators with these schemas: implementations and fake results by name."""
+    for schema in schemas:
+        name = schema.partition("(")[0]
+        into.define(schema)
         for device in ("CPU", "CUDA"):
             into.impl(name, computed[name], device)
         register_fake(f"{NAME}::{name}", sizes[name], lib=into)
 
 
 def bits(directions: Collection[str]) -> int:
-    """A set of directions as operators are told it."""
+    """A set of directions as an integer, for the operators' argument."""
     return sum(_BITS[direction] for direction in directions)
 
 
-def has(ours: int, direction: str) -> bool:
-    """Whether a direction is in the set."""
-    return bool(ours & _BITS[direction])
+def has(custom: int, direction: str) -> bool:
+    """Whether a direction is in such a set."""
+    return bool(custom & _BITS[direction])
 
 
 def convolved(x: Tensor, w: Tensor, *window: Any) -> Tensor:
-    """What `convolution` has the form of: sizes only."""
+    """Fake result of `convolution`: its sizes."""
     stride, padding, dilation = window[:3]
     taps = [each * (size - 1) + 1 for each, size in zip(dilation, w.shape[2:], strict=True)]
     sides = zip(x.shape[2:], taps, stride, padding, strict=True)
@@ -66,21 +66,21 @@ _SIZES: dict[str, Callable[..., Tensor]] = {
     "convolution": convolved,
     "convolution_input": _like_given,
     "convolution_weight": _like_given,
-    "dense": lambda x, w, ours: x.new_empty(x.shape[0], w.shape[0]),
+    "dense": lambda x, w, custom: x.new_empty(x.shape[0], w.shape[0]),
     "dense_input": lambda g, w: g.new_empty(g.shape[0], w.shape[1]),
     "dense_weight": lambda x, g: x.new_empty(g.shape[1], x.shape[1]),
 }
 
 
 def computed(x: Tensor, w: Tensor, *rest: Any) -> Tensor:
-    """`convolution`, by whom the last argument says."""
-    *window, ours = rest
-    return products.convolution(x, w, *window) if has(ours, FORWARD) else products.by_torch(x, w, *window)
+    """Implementation of `convolution`; the last argument selects the custom directions."""
+    *window, custom = rest
+    return products.convolution(x, w, *window) if has(custom, FORWARD) else products.by_torch(x, w, *window)
 
 
-def multiplied(x: Tensor, w: Tensor, ours: int) -> Tensor:
-    """`dense`, by whom the last argument says."""
-    return products.dense(x, w) if has(ours, FORWARD) else x @ w.t()
+def multiplied(x: Tensor, w: Tensor, custom: int) -> Tensor:
+    """Implementation of `dense`; the last argument selects the custom directions."""
+    return products.dense(x, w) if has(custom, FORWARD) else x @ w.t()
 
 
 _COMPUTED: dict[str, Callable[..., Tensor]] = {
@@ -98,58 +98,62 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(x, w)
 
 
-def _of_convolution(context: Any, g: Tensor) -> tuple[Any, ...]:
-    (*window, ours), wanted = context.rest, context.needs_input_grad[:2]
+def _convolution_backward(context: Any, g: Tensor) -> tuple[Any, ...]:
+    (*window, custom), wanted = context.rest, context.needs_input_grad[:2]
     x, w = context.saved_tensors
-    found = gradients_of_convolution(g, x, w, window, ours, wanted)
+    found = gradients_of_convolution(g, x, w, window, custom, wanted)
     return *found, *[None] * len(context.rest)
 
 
 def gradients_of_convolution(
-    g: Tensor, x: Tensor, w: Tensor, window: Sequence[Any], ours: int, wanted: Sequence[bool], *, by: Any = _ours
+    g: Tensor, x: Tensor, w: Tensor, window: Sequence[Any], custom: int, wanted: Sequence[bool], *, by: Any = _operators
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Those of the gradients of x and w that are wanted, each by our kernels, called `by` these names, or torch's."""
-    mine = [want and has(ours, way) for want, way in zip(wanted, (INPUT_GRADIENT, WEIGHT_GRADIENT), strict=True)]
-    theirs = [want and not own for want, own in zip(wanted, mine, strict=True)]
-    dx, dw = products.gradients_by_torch(g, x, w, *window, theirs) if any(theirs) else (None, None)
-    if mine[0]:
+    """The requested gradients of x and w, each by custom kernels (`by` these names) or by torch."""
+    directions = (INPUT_GRADIENT, WEIGHT_GRADIENT)
+    by_custom = [want and has(custom, direction) for want, direction in zip(wanted, directions, strict=True)]
+    by_torch = [want and not is_custom for want, is_custom in zip(wanted, by_custom, strict=True)]
+    dx, dw = products.gradients_by_torch(g, x, w, *window, by_torch) if any(by_torch) else (None, None)
+    if by_custom[0]:
         dx = by.convolution_input(g, w, x.shape, *window)
-    if mine[1]:
+    if by_custom[1]:
         dw = by.convolution_weight(x, g, w.shape, *window)
     return dx, dw
 
 
-def _of_dense(context: Any, g: Tensor) -> tuple[Any, ...]:
-    (x, w), (ours,) = context.saved_tensors, context.rest
-    return *gradients_of_dense(g, x, w, ours, context.needs_input_grad[:2]), None
+def _dense_backward(context: Any, g: Tensor) -> tuple[Any, ...]:
+    (x, w), (custom,) = context.saved_tensors, context.rest
+    return *gradients_of_dense(g, x, w, custom, context.needs_input_grad[:2]), None
 
 
 def gradients_of_dense(
-    g: Tensor, x: Tensor, w: Tensor, ours: int, wanted: Sequence[bool], *, by: Any = _ours
+    g: Tensor, x: Tensor, w: Tensor, custom: int, wanted: Sequence[bool], *, by: Any = _operators
 ) -> tuple[Tensor | None, Tensor | None]:
-    """The same of x w^T."""
+    """The requested gradients of x w^T; see `gradients_of_convolution`."""
     dx = dw = None
     if wanted[0]:
-        dx = by.dense_input(g, w) if has(ours, INPUT_GRADIENT) else g @ w
+        dx = by.dense_input(g, w) if has(custom, INPUT_GRADIENT) else g @ w
     if wanted[1]:
-        dw = by.dense_weight(x, g) if has(ours, WEIGHT_GRADIENT) else g.t() @ x
+        dw = by.dense_weight(x, g) if has(custom, WEIGHT_GRADIENT) else g.t() @ x
     return dx, dw
 
 
 def _cast(name: str, device: str) -> Callable[..., Tensor]:
-    """The operator under autocast: of operands in the type that products have there."""
+    """The operator under autocast: converts the operands to the autocast type."""
 
     def under_autocast(one: Tensor, other: Tensor, *rest: Any) -> Tensor:
         kind = torch.get_autocast_dtype(device)
         with torch.autocast(device, enabled=False):
-            found: Tensor = getattr(_ours, name)(one.to(kind), other.to(kind), *rest)
+            found: Tensor = getattr(_operators, name)(one.to(kind), other.to(kind), *rest)
         return found
 
     return under_autocast
 
 
 def _operations(name: str) -> Callable[..., int]:
-    """FLOP of an operator from the sizes of its operands and result: each of its weights meets each place of y once."""
+    """FLOP of an operator from the sizes of its operands and result.
+
+    Each weight is used once for each position of y.
+    """
 
     def of_convolution(x: Any, w: Any, *rest: Any, out_shape: Any, **_: Any) -> int:
         of_y, of_w = {
@@ -165,10 +169,10 @@ def _operations(name: str) -> Callable[..., int]:
 
 
 def _register() -> None:
-    define(_library, FORMS, _COMPUTED, _SIZES)
+    define(_library, SCHEMAS, _COMPUTED, _SIZES)
     for name in _COMPUTED:
-        register_flop_formula(getattr(_ours, name))(_operations(name))
-    for name, backward in (("convolution", _of_convolution), ("dense", _of_dense)):
+        register_flop_formula(getattr(_operators, name))(_operations(name))
+    for name, backward in (("convolution", _convolution_backward), ("dense", _dense_backward)):
         register_autograd(f"{NAME}::{name}", backward, setup_context=_keep, lib=_library)
         for key, device in (("AutocastCPU", "cpu"), ("AutocastCUDA", "cuda")):
             _library.impl(name, _cast(name, device), key)

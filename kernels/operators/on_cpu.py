@@ -1,4 +1,4 @@
-"""The operators' products on a CPU: the Numba kernels on torch's memory, with as many threads as torch has."""
+"""The operators' products on CPUs: Numba kernels on torch's memory, with torch's number of threads."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -21,7 +21,7 @@ from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 LAST = torch.channels_last
 Quantised = tuple[Tensor, Tensor, Tensor]
 KINDS: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.float64}
-SIXTEEN = (torch.float16, torch.bfloat16)  # computed in fp32, from and to these
+SIXTEEN = (torch.float16, torch.bfloat16)  # types computed in fp32, with conversion
 COMPUTED = {
     FORWARD: numba_cpu.forward,
     INPUT_GRADIENT: numba_cpu.input_gradient,
@@ -30,7 +30,7 @@ COMPUTED = {
 
 
 def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Shape) -> None:
-    """Fill the result, whose channels are last, of the two operands of a direction; types fit."""
+    """Fill the channels-last result from the two operands of a direction; types match."""
     if one.dtype in SIXTEEN:
         wide = torch.empty_like(result, dtype=torch.float32)
         convolve(direction, one.float(), other.float(), wide, shape)
@@ -48,7 +48,7 @@ def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: 
 def convolve_normalised(
     x: Tensor, w: Tensor, other: Tensor | None, y: Tensor, shape: Shape, vectors: list[Tensor], eps: float, relu: bool
 ) -> None:
-    """Fill y, whose channels are last, with the normalised product of x and w; one group, types fit."""
+    """Fill y, channels last, with the normalised convolution of x and w; one group, types match."""
     _check_vectors(x, shape.filters, vectors)
     x, w = x.contiguous(memory_format=LAST), w.contiguous(memory_format=LAST)
     kept = [vector.contiguous() for vector in vectors]
@@ -88,7 +88,7 @@ def _planned(direction: str, shape: Shape, kind: Any, threads: int) -> numba_cpu
 
 
 def _layout(size: tuple[int, int, int, int], itemsize: int) -> ArrayLayout:
-    """A tensor of that size whose channels are last, anywhere."""
+    """A dummy channels-last tensor of that size."""
     images, channels, height, width = size
     pixel = channels * itemsize
     strides = (height * width * pixel, width * pixel, pixel, itemsize)
@@ -96,7 +96,7 @@ def _layout(size: tuple[int, int, int, int], itemsize: int) -> ArrayLayout:
 
 
 def multiply(a: Tensor, b: Tensor, result: Tensor) -> None:
-    """Fill the result, by rows, with A B; types fit."""
+    """Fill the row-major result with A B; types match."""
     if a.dtype in SIXTEEN:
         wide = torch.empty_like(result, dtype=torch.float32)
         multiply(a.float(), b.float(), wide)
@@ -112,7 +112,7 @@ def _matrix(tensor: Tensor) -> Matrix:
 
 
 def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
-    """y, and the scales of the pictures and of the filters: the product of both as bytes."""
+    """The int8 convolution y, and the scales of images and filters."""
     x, w = x.contiguous(memory_format=LAST), w.contiguous(memory_format=LAST)
     threads, (down, right) = torch.get_num_threads(), shape.padding
     (count, channels, height, width), (filters, own, *taps) = shape.x, shape.w
@@ -136,7 +136,7 @@ def _bytes(tensor: Tensor, pictures: rounding.Images, signed: bool, threads: int
 
 
 def multiply_bytes(x: Tensor, w: Tensor) -> Quantised:
-    """The same of x w^T: rows are pictures of one pixel."""
+    """The same for x w^T: rows are images of one pixel."""
     rows, outputs = len(x), len(w)
     shape = Shape(rows, x.shape[1], 1, 1, outputs, (1, 1))
     y, scales, by_output = convolve_bytes(x[:, :, None, None], w[:, :, None, None], shape)
@@ -144,7 +144,7 @@ def multiply_bytes(x: Tensor, w: Tensor) -> Quantised:
 
 
 def nearest(x: Tensor, scales: Tensor) -> Tensor:
-    """What the bytes of x stand for, by the scales of its parts along the first dimension."""
+    """Dequantised x: its bytes times the scales along the first dimension."""
     if (x.dtype, scales.dtype, scales.numel()) != (torch.float32, torch.float32, len(x)):
         raise RuntimeError(f"{x.dtype} by {scales.numel()} scales of {scales.dtype}; allowed: float32, {len(x)} scales")
     x = x.contiguous(memory_format=LAST) if x.ndim == 4 else x.contiguous()

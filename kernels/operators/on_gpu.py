@@ -1,4 +1,4 @@
-"""The operators' products on a GPU: our kernels on torch's memory and stream."""
+"""The operators' products on GPUs: custom kernels on torch's memory and stream."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ COMPUTED: dict[str, Computed] = {
 
 
 def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Shape) -> None:
-    """Fill the result of the two operands of a direction; types fit."""
+    """Fill the result from the two operands of a direction; types match."""
     window = Window(shape.stride, shape.padding, shape.dilation, shape.groups)
     COMPUTED[direction](one, other, result, _type(one), window)
 
@@ -31,7 +31,7 @@ def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: 
 def convolve_normalised(
     x: Tensor, w: Tensor, other: Tensor | None, y: Tensor, shape: Shape, vectors: list[Tensor], eps: float, relu: bool
 ) -> None:
-    """Fill y with the normalised product of x and w, of 32 bits or 16; types fit."""
+    """Fill y with the normalised convolution of x and w, in 32 or 16 bits; types match."""
     weight, bias, mean, variance = (vector.float() for vector in vectors)
     scale = weight * torch.rsqrt(variance + eps)
     window = Window(shape.stride, shape.padding, shape.dilation, shape.groups)
@@ -40,12 +40,12 @@ def convolve_normalised(
 
 
 def multiply(a: Tensor, b: Tensor, result: Tensor) -> None:
-    """Fill the result with A B; types fit."""
+    """Fill the result with A B; types match."""
     gemm(a, b, result, _type(a))
 
 
 def _type(tensor: Tensor) -> str:
-    """tf32 of fp32 tensors where the process computes in it."""
+    """tf32 for fp32 tensors if the process uses it."""
     if tensor.dtype == torch.float32:
         return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "fp32"
     if tensor.dtype not in TYPES:
@@ -54,7 +54,7 @@ def _type(tensor: Tensor) -> str:
 
 
 def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
-    """y, and the scales of the pictures and of the filters: the product of both as bytes."""
+    """The int8 convolution y, and the scales of images and filters."""
     (q, scales), (by, by_filter) = _quantised(x), _quantised(w)
     sums = torch.empty(shape.y, dtype=torch.int32, device=x.device, memory_format=LAST)
     cupy_gpu.forward(q, by, sums, "int8", Window(shape.stride, shape.padding, shape.dilation, shape.groups))
@@ -62,7 +62,7 @@ def convolve_bytes(x: Tensor, w: Tensor, shape: Shape) -> Quantised:
 
 
 def multiply_bytes(x: Tensor, w: Tensor) -> Quantised:
-    """The same of x w^T."""
+    """The same for x w^T."""
     (q, scales), (by, by_output) = _quantised(x), _quantised(w)
     sums = torch.empty(len(x), len(w), dtype=torch.int32, device=x.device)
     gemm(q, by.t(), sums, "int8")
@@ -75,7 +75,7 @@ def _scaled(sums: Tensor, scales: Tensor, by_filter: Tensor) -> Tensor:
 
 
 def _quantised(x: Tensor) -> tuple[Tensor, Tensor]:
-    """int8, and the scales of the parts along the first dimension; see kernels/quantise. NaN has the scale NaN."""
+    """int8, and the scales along the first dimension; see kernels/quantise. NaN has the scale NaN."""
     largest = torch.linalg.vector_norm(x, float("inf"), dim=tuple(range(1, x.ndim)))
     scales = torch.where(largest < LEAST, 0.0, largest / HIGHEST)
     return _whole(x, scales).to(torch.int8), scales
@@ -87,7 +87,7 @@ def _whole(x: Tensor, scales: Tensor) -> Tensor:
 
 
 def nearest(x: Tensor, scales: Tensor) -> Tensor:
-    """What the bytes of x stand for, by the scales of its parts along the first dimension."""
+    """Dequantised x: its bytes times the scales along the first dimension."""
     return _whole(x, scales).mul_(_along(scales, x))
 
 

@@ -1,4 +1,4 @@
-"""The products behind the operators: memory for results, and whose kernels fill it."""
+"""The products of the operators: allocate results, and fill them by custom or site kernels."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,16 +13,16 @@ from ..conv2d import Shape
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 LAST = torch.channels_last
-KNOWN = 4096  # layers whose shapes are kept
+KNOWN = 4096  # number of cached layer shapes
 BACKENDS = {"cpu": "on_cpu", "cuda": "on_gpu"}
 REPLACEABLE = ("convolve", "multiply")
 Size = tuple[int, ...]
-_sites: dict[str, Callable[..., None]] = {}  # functions that a site has put in the place of ours
+_sites: dict[str, Callable[..., None]] = {}  # site kernels that replace custom kernels
 
 
 @contextmanager
 def replaced(functions: Mapping[str, Callable[..., None]]) -> Iterator[None]:
-    """While the block runs, these fill results, by the names that REPLACEABLE has; then ours again."""
+    """While the block runs, these functions fill results instead of custom kernels, by the names in REPLACEABLE."""
     _sites.update(functions)
     try:
         yield
@@ -36,7 +36,7 @@ def convolution(x: Tensor, w: Tensor, *window: Any) -> Tensor:
 
 
 def convolution_normalised(x: Tensor, w: Tensor, other: Tensor | None, *rest: Any) -> Tensor:
-    """`convolution`, batch norm by moments that are known, other added, and a ReLU; see `evaluating`."""
+    """Convolution, batch norm by known moments, addition of `other`, and ReLU; see `fused_evaluation`."""
     *vectors, eps, relu, stride, padding, dilation, groups = rest
     _check(x, w)
     shape = _shape(x.shape, w.shape, *map(_hashed, (stride, padding, dilation, groups)))
@@ -50,22 +50,22 @@ def convolution_normalised(x: Tensor, w: Tensor, other: Tensor | None, *rest: An
 
 
 def has_epilogue() -> bool:
-    """Whether convolutions are by kernels that can normalise what they make: ours, not those of a site."""
+    """Whether convolutions support an epilogue: custom kernels do, site kernels do not."""
     return "convolve" not in _sites
 
 
 def convolution_input(g: Tensor, w: Tensor, size: Sequence[int], *window: Any) -> Tensor:
-    """The gradient of x, which has that size, of g, the gradient of y."""
+    """The gradient of x, of that size, from g, the gradient of y."""
     return _convolved(INPUT_GRADIENT, g, w, _shape(tuple(size), w.shape, *map(_hashed, window)))
 
 
 def convolution_weight(x: Tensor, g: Tensor, size: Sequence[int], *window: Any) -> Tensor:
-    """The gradient of w, which has that size."""
+    """The gradient of w, of that size."""
     return _convolved(WEIGHT_GRADIENT, x, g, _shape(x.shape, tuple(size), *map(_hashed, window)))
 
 
 def dense(x: Tensor, w: Tensor) -> Tensor:
-    """x w^T; as `operators.dense`, of two dimensions."""
+    """x w^T; as `operators.dense`, for two dimensions."""
     return _multiplied(x, w.t())
 
 
@@ -80,7 +80,7 @@ def dense_weight(x: Tensor, g: Tensor) -> Tensor:
 
 
 def convolution_bytes(x: Tensor, w: Tensor, *window: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """y of x and w as bytes, and their scales; as `operators.convolution_int8`."""
+    """The int8 convolution of x and w, and the scales; as `operators.convolution_int8`."""
     _check(x, w)
     shape = _shape(x.shape, w.shape, *map(_hashed, window))
     if min(shape.padding) < 0:
@@ -90,27 +90,27 @@ def convolution_bytes(x: Tensor, w: Tensor, *window: Any) -> tuple[Tensor, Tenso
 
 
 def dense_bytes(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of x w^T, of two dimensions."""
+    """The same for x w^T, for two dimensions."""
     _check_matrices(x, w.t())
     y, *scales = _backend(x.device.type).multiply_bytes(x, w)
     return y, *scales
 
 
 def nearest(x: Tensor, scales: Tensor) -> Tensor:
-    """The nearest numbers that bytes of these scales stand for, which are those of x along its first dimension."""
+    """Dequantised x with scales along its first dimension: the nearest numbers that its bytes represent."""
     found: Tensor = _backend(x.device.type).nearest(x, scales)
     return found
 
 
 def by_torch(x: Tensor, w: Tensor, *window: Any) -> Tensor:
-    """The same as `convolution`, by torch; on CPUs, of 16 bits, from and to these in fp32."""
+    """`convolution` by torch; on CPUs, 16-bit types are computed in fp32."""
     kind = _summed(x)
     y: Tensor = torch.ops.aten.convolution(x.to(kind), w.to(kind), None, *window[:3], False, (0, 0), window[3])
     return y.to(x.dtype)
 
 
 def gradients_by_torch(g: Tensor, x: Tensor, w: Tensor, *rest: Any) -> tuple[Tensor | None, Tensor | None]:
-    """Those of the gradients of x and w that are wanted, as the last argument says; None for the others."""
+    """The gradients of x and w requested by the last argument; None for the others."""
     *window, wanted = rest
     kind = _summed(x)
     operands = (each.to(kind) for each in (g, x, w))
@@ -144,7 +144,7 @@ def _shape(x: Size, w: Size, stride: Any, padding: Any, dilation: Any, groups: i
 
 @lru_cache(KNOWN)
 def _sizes(direction: str, shape: Shape) -> tuple[Size, Size, Size]:
-    """Of both operands and the result."""
+    """Sizes of both operands and the result."""
     return {
         FORWARD: (shape.x, shape.w, shape.y),
         INPUT_GRADIENT: (shape.y, shape.w, shape.x),
@@ -184,7 +184,7 @@ def _check(one: Tensor, other: Tensor) -> None:
 
 
 def _kernel(name: str, device: str) -> Callable[..., None]:
-    """What fills a result: a site's function where one is put in, else ours."""
+    """The function that fills a result: a site kernel if there is one, else the custom kernel."""
     return _sites.get(name) or getattr(_backend(device), name)
 
 

@@ -24,39 +24,37 @@ def forward(
     features: Float32,
     regions: Regions,
     level: Levels,
-    own: int,
+    own_level: int,
     scale: float,
     side: int,
     samples: int,
     out: Float32,
     threads: int = 1,
 ) -> None:
-    """Fill out [B, R, side, side, C] from features [B, H, W, C] for regions whose level is `own`; both contiguous."""
+    """Fill out [B, R, side, side, C] from features [B, H, W, C] for regions of level `own_level`; contiguous."""
     check(features.shape, regions.shape, level.shape, out.shape, samples)
     assert features.flags.c_contiguous and out.flags.c_contiguous and out.shape[2] == side
     if out.size:
-        _forward(threads, features, regions, level, int(own), float(scale), samples, out)
+        _forward(threads, features, regions, level, int(own_level), float(scale), samples, out)
 
 
 def backward(
     gradient: Float32,
     regions: Regions,
     level: Levels,
-    own: int,
+    own_level: int,
     scale: float,
     side: int,
     samples: int,
     into: Float32,
     threads: int = 1,
 ) -> None:
-    """Add to `into` [B, H, W, C], the gradient of the features, the contribution of the gradient of `out`; both
-    contiguous.
-    """
+    """Add to `into` [B, H, W, C], the gradient of the features, what the gradient of `out` contributes; contiguous."""
     check(into.shape, regions.shape, level.shape, gradient.shape, samples)
     assert gradient.flags.c_contiguous and into.flags.c_contiguous and gradient.shape[2] == side
     if gradient.size:
         slabs = max(1, min(-(-threads // len(into)), into.shape[3] // _LEAST_CHANNELS))
-        _backward(threads, slabs, gradient, regions, level, int(own), float(scale), samples, into)
+        _backward(threads, slabs, gradient, regions, level, int(own_level), float(scale), samples, into)
 
 
 @compiled
@@ -117,9 +115,9 @@ def _bin(along: Any, across: Any, i: Any, j: Any, width: Any, places: Any, weigh
 
 @compiled
 def _forward(
-    threads: Any, features: Any, regions: Any, level: Any, own: Any, scale: Any, samples: Any, out: Any
+    threads: Any, features: Any, regions: Any, level: Any, own_level: Any, scale: Any, samples: Any, out: Any
 ) -> None:
-    parallel_for(_pooled, threads, (threads, features, regions, level, own, scale, samples, out))
+    parallel_for(_pooled, threads, (threads, features, regions, level, own_level, scale, samples, out))
 
 
 @compiled
@@ -129,7 +127,7 @@ def _pooled(
     features: Any,
     regions: Any,
     level: Any,
-    own: Any,
+    own_level: Any,
     scale: Any,
     samples: Any,
     out: Any,
@@ -140,7 +138,7 @@ def _pooled(
     along, across, places, weights = _room(side, samples)
     for item in range(thread, images * number, threads):
         image, region = item // number, item % number
-        if level[image, region] == own:
+        if level[image, region] == own_level:
             pixels = features[image].reshape(height * width, channels)
             _both_taps(height, width, regions[image, region], scale, samples, along, across)
             _pool(pixels, width, along, across, places, weights, out[image, region])
@@ -175,12 +173,12 @@ def _backward(
     gradient: Any,
     regions: Any,
     level: Any,
-    own: Any,
+    own_level: Any,
     scale: Any,
     samples: Any,
     into: Any,
 ) -> None:
-    parallel_for(_spread_out, threads, (threads, slabs, gradient, regions, level, own, scale, samples, into))
+    parallel_for(_spread_out, threads, (threads, slabs, gradient, regions, level, own_level, scale, samples, into))
 
 
 @compiled
@@ -191,7 +189,7 @@ def _spread_out(
     gradient: Any,
     regions: Any,
     level: Any,
-    own: Any,
+    own_level: Any,
     scale: Any,
     samples: Any,
     into: Any,
@@ -205,7 +203,7 @@ def _spread_out(
         begin, end = slab * channels // slabs, (slab + 1) * channels // slabs
         pixels = into[image].reshape(height * width, channels)
         for region in range(number):
-            if level[image, region] == own:
+            if level[image, region] == own_level:
                 _both_taps(height, width, regions[image, region], scale, samples, along, across)
                 _spread(gradient[image, region], begin, end, width, along, across, places, weights, pixels)
 

@@ -10,15 +10,15 @@ def forward(
     features: Float32,
     regions: Regions,
     level: Levels,
-    own: int,
+    own_level: int,
     scale: float,
     side: int,
     samples: int,
     out: Float32 | Float64,
 ) -> None:
-    """Fill out [B, R, side, side, C] from features [B, H, W, C] for regions whose level is `own`."""
+    """Fill out [B, R, side, side, C] from features [B, H, W, C] for regions whose level is `own_level`."""
     check(features.shape, regions.shape, level.shape, out.shape, samples)
-    for image, region in np.argwhere(level == own):
+    for image, region in np.argwhere(level == own_level):
         rows, columns = matrices(features.shape[1:3], regions[image, region], scale, side, samples)
         pixels = features[image].astype(np.float64)
         out[image, region] = np.einsum("iy,jx,yxc->ijc", rows, columns, pixels, optimize=True)
@@ -28,7 +28,7 @@ def backward(
     gradient: Float32,
     regions: Regions,
     level: Levels,
-    own: int,
+    own_level: int,
     scale: float,
     side: int,
     samples: int,
@@ -36,7 +36,7 @@ def backward(
 ) -> None:
     """Add to `into` [B, H, W, C], the gradient of the features, the contribution of the gradient of `out`."""
     check(into.shape, regions.shape, level.shape, gradient.shape, samples)
-    for image, region in np.argwhere(level == own):
+    for image, region in np.argwhere(level == own_level):
         rows, columns = matrices(into.shape[1:3], regions[image, region], scale, side, samples)
         bins = gradient[image, region].astype(np.float64)
         into[image] += np.einsum("iy,jx,ijc->yxc", rows, columns, bins, optimize=True)

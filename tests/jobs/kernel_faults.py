@@ -8,7 +8,7 @@ import torch
 from planting import Fault, replaced
 
 from hpcai.kernels.cpu import epilogue
-from hpcai.kernels.operators import normalising, on_cpu
+from hpcai.kernels.operators import normalisation, on_cpu
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.models import fused_layers
 
@@ -70,7 +70,7 @@ def batch_norm_backward_lacks_a_term() -> Fault:
 
         return backward
 
-    return replaced(normalising, "computed_backward", make)
+    return replaced(normalisation, "computed_backward", make)
 
 
 def statistics_not_kept() -> Fault:

@@ -12,9 +12,10 @@ MOST_GROWTH = log(1000 / 16)  # largest growth of a side by its offset: an untra
 
 
 def encode(boxes: Tensor, anchors: Tensor, scales: Scales = PLAIN) -> Tensor:
-    """Offsets float32[..., 4] that lead from anchors to boxes: moves of the centre in sides of the anchor, vertical and
-    horizontal, times the first scale, and logarithms of the sides' ratios, times the second one (Girshick et al., Rich
-    Feature Hierarchies, 2014, appendix C).
+    """Offsets float32[..., 4] from anchors to boxes.
+
+    Shifts of the centre in sides of the anchor, vertical and horizontal, times the first scale, and logarithms of the
+    sides' ratios, times the second (Girshick et al., Rich Feature Hierarchies, 2014, appendix C).
     """
     centres, sides = _centred(boxes)
     of_anchors, anchor_sides = _centred(anchors)

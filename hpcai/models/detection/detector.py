@@ -42,8 +42,10 @@ class Detector(Layers):
         self._levels = Levels(self._image, sizes, self._proposals.ratios, self._proposals.scale)
 
     def forward(self, images: Tensor, targets: Tensor | None = None, draw: int = 0) -> Tensor:
-        """targets: rows [ymin, xmin, ymax, xmax, class], float32[N, G, 5], in pixels, class -1 in those not used; and
-        `draw`, an integer from 0, says which anchors and regions are sampled. Both for training mode only.
+        """Losses in training mode, detections in evaluation mode.
+
+        targets: rows [ymin, xmin, ymax, xmax, class], float32[N, G, 5], in pixels, class -1 in unused rows; `draw`: an
+        integer from 0 that selects the sampled anchors and regions. Both for training mode only.
         """
         values = self._values(images)
         self._execute(self.steps[: self._said], values)

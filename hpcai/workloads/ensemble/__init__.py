@@ -1,7 +1,4 @@
-"""Workload [ensemble]: image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; V2.
-
-P = 1).
-"""
+"""Workload [ensemble]: image classification by an ensemble of P models of Q ranks each (HPC AI500 V3; V2 has P = 1)."""
 
 from hpcai.inputfile.key import (
     BAGGING,

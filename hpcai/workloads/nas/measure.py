@@ -1,7 +1,6 @@
-"""Measures a search for networks and hyper-parameters by P groups of Q ranks (AIPerf.
+"""Measures a search for networks and hyper-parameters (AIPerf; Ren et al., 2020, arXiv:2008.07141), by P groups.
 
-Ren et al., 2020, arXiv:2008.07141). No rank is reserved for the coordinator: rank 0 trains like all others, and answers
-the groups' leaders between steps.
+No rank is reserved for the coordinator: rank 0 trains like all others, and answers the groups' leaders between steps.
 """
 
 import sys

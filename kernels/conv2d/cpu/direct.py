@@ -34,9 +34,7 @@ class Tiles(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Plan of a thread: `Tiles` of whole slivers and of one vector, and offsets in the workspace; the weights come
-    first.
-    """
+    """Plan of a thread: `Tiles` of whole slivers and of one vector, and workspace offsets; the weights come first."""
 
     wide_number: int
     wide_height: int

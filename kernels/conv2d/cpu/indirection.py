@@ -164,8 +164,9 @@ def _write_entry(to: Any, rows: Any, offset: Any, sliver: Any) -> None:
 
 @compiled
 def fill_entries(like: Any, work: Any, k_block: Any, buffer: Any, tile: Any, copies: Any, width: Any) -> Any:
-    """Fill the entries of a tile, one for each tap that any pixel sees; `copies`: copy what they see. Returns their
-    number.
+    """Fill the entries of a tile, one for each tap that any pixel sees; returns their number.
+
+    `copies`: copy what they see.
     """
     size, count = bytes_of(like), 0
     for tap in range(k_block.taps):

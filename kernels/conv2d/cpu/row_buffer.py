@@ -14,8 +14,9 @@ from .geometry import Correlation
 
 
 class RowBuffer(NamedTuple):
-    """Layout of the buffer: row y is stored at y modulo `rows`. Bytes from row to row, line to line, phase to phase;
-    pixels of a phase.
+    """Layout of the buffer, row y at y modulo `rows`: bytes from row to row, line to line, phase to phase.
+
+    Pixels of a phase.
     """
 
     address: int

@@ -22,10 +22,9 @@ _part_size = compiled(largest_part)
 
 
 def plan_weight_gradient(work: Correlation, one: Any, threads: int) -> Computation:
-    """The function that fills the weights of a forward correlation with their gradient; its target is the output
-    gradient.
+    """The function that fills the weights of a forward correlation with their gradient.
 
-    The weights of a filter and the pixels of the target must be contiguous.
+    Its target is the output gradient. The weights of a filter and the pixels of the target must be contiguous.
     """
     size, sizes = one.itemsize, block_sizes(one.itemsize)
     filters, columns = work.target.channels, work.vertical.taps * work.horizontal.taps * work.source.channels

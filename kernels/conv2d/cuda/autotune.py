@@ -30,25 +30,25 @@ _chosen: dict[tuple[torch.device, Convolution], Tile] = {}
 
 
 def tile_of(task: Convolution, device: torch.device) -> Tile:
-    """The tile of a convolution, the same for the rest of the process. Unavailable if the GPU lacks instructions for
-    it.
-    """
+    """The tile of a convolution, fixed for the process. Unavailable if the GPU lacks instructions for it."""
     import torch
 
     if (device, task) not in _chosen:
-        own = gpu(device)
-        tiles = _ranked(task, own)
+        properties = gpu(device)
+        tiles = _ranked(task, properties)
         if torch.cuda.is_current_stream_capturing():
             return tiles[0]  # a graph capture forbids measurements
-        file = tuning.file_of(own, SOURCE)
-        _chosen[device, task] = tuning.chosen(key_of(task), tiles, file, lambda: _measured(task, tiles, device, own))
+        file = tuning.file_of(properties, SOURCE)
+        _chosen[device, task] = tuning.chosen(
+            key_of(task), tiles, file, lambda: _measured(task, tiles, device, properties)
+        )
     return _chosen[device, task]
 
 
-def _ranked(task: Convolution, own: Gpu) -> list[Tile]:
-    tiles = ranked(task, own.target, own.processors)
+def _ranked(task: Convolution, properties: Gpu) -> list[Tile]:
+    tiles = ranked(task, properties.target, properties.processors)
     if not tiles:
-        capability = "{}.{}".format(*own.target.capability)
+        capability = "{}.{}".format(*properties.target.capability)
         needed = f"{task.type} convolutions on a GPU of compute capability {capability}"
         raise Unavailable(f"{needed}; they need 8.0 or newer")
     return tiles
@@ -56,9 +56,11 @@ def _ranked(task: Convolution, own: Gpu) -> list[Tile]:
 
 def key_of(task: Convolution) -> str:
     """Description of a convolution: everything its speed depends on, except the GPU."""
-    own = task.layer
-    channels = f"{own.groups} x {own.channels} channels to {own.filters}"
-    return f"{task.type} {task.direction} {own.images} pictures, {channels}, {_side(own.down)} x {_side(own.across)}"
+    layer = task.layer
+    channels = f"{layer.groups} x {layer.channels} channels to {layer.filters}"
+    return (
+        f"{task.type} {task.direction} {layer.images} pictures, {channels}, {_side(layer.down)} x {_side(layer.across)}"
+    )
 
 
 def _side(axis: Axis) -> str:
@@ -67,13 +69,13 @@ def _side(axis: Axis) -> str:
 
 def sizes(task: Convolution) -> dict[str, int]:
     """Elements of input, weights and output gradient."""
-    own = task.layer
-    pixels, channels = own.images * own.down.size * own.across.size, own.groups * own.channels
-    filters = own.groups * own.filters
-    return {"x": pixels * channels, "w": filters * own.taps * own.channels, "g": own.pixels * filters}
+    layer = task.layer
+    pixels, channels = layer.images * layer.down.size * layer.across.size, layer.groups * layer.channels
+    filters = layer.groups * layer.filters
+    return {"x": pixels * channels, "w": filters * layer.taps * layer.channels, "g": layer.pixels * filters}
 
 
-def _measured(task: Convolution, tiles: Sequence[Tile], device: torch.device, own: Gpu) -> dict[Tile, float]:
+def _measured(task: Convolution, tiles: Sequence[Tile], device: torch.device, properties: Gpu) -> dict[Tile, float]:
     """Seconds of each tile on random numbers; empty if memory does not suffice."""
     import torch
 
@@ -84,20 +86,22 @@ def _measured(task: Convolution, tiles: Sequence[Tile], device: torch.device, ow
         workspace = torch.empty(max(workspace_bytes(task, tile) for tile in tiles), dtype=torch.uint8, device=device)
         places = {name: array.data_ptr() for name, array in numbers.items()}
         target, work = Result(result.data_ptr(), pitch(task)), workspace.data_ptr()
-        candidates = {tile: launches(task, tile, own.processors, encoded, places, target, work) for tile in tiles}
+        candidates = {
+            tile: launches(task, tile, properties.processors, encoded, places, target, work) for tile in tiles
+        }
         programs = {replace(launch.program, name="") for candidate in candidates.values() for launch in candidate}
-        compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
-        return seconds(candidates, device, own)
+        compile_all([*programs], properties.target, len(os.sched_getaffinity(0)))
+        return seconds(candidates, device, properties)
     except torch.OutOfMemoryError:
         return {}
 
 
 def pitch(task: Convolution) -> int:
     """Elements between rows of the result: between pixels, or between filters."""
-    own = task.layer
+    layer = task.layer
     if task.direction == WEIGHT_GRADIENT:
-        return own.taps * own.channels
-    return own.groups * (own.filters if task.direction == FORWARD else own.channels)
+        return layer.taps * layer.channels
+    return layer.groups * (layer.filters if task.direction == FORWARD else layer.channels)
 
 
 def _random(task: Convolution, count: int, device: torch.device) -> torch.Tensor:

@@ -27,26 +27,24 @@ _chosen: dict[tuple[torch.device, str], Tile] = {}
 
 
 def tile_of(type: str, a: Operand, b: Operand, device: torch.device) -> Tile:
-    """The tile of a product, the same for the rest of the process. Unavailable if the GPU lacks instructions for the
-    type.
-    """
+    """The tile of a product, fixed for the process. Unavailable if the GPU lacks instructions for the type."""
     import torch
 
     key = device, key_of(type, a, b)
     if key not in _chosen:
-        own = gpu(device)
-        tiles = _ranked(type, a, b, own)
+        properties = gpu(device)
+        tiles = _ranked(type, a, b, properties)
         if 0 in (a.rows, b.rows, a.steps) or torch.cuda.is_current_stream_capturing():
             return tiles[0]  # nothing to measure, or a graph capture forbids it
-        file = tuning.file_of(own, SOURCE)
-        _chosen[key] = tuning.chosen(key[1], tiles, file, lambda: _measured(type, a, b, tiles, device, own))
+        file = tuning.file_of(properties, SOURCE)
+        _chosen[key] = tuning.chosen(key[1], tiles, file, lambda: _measured(type, a, b, tiles, device, properties))
     return _chosen[key]
 
 
-def _ranked(type: str, a: Operand, b: Operand, own: Gpu) -> list[Tile]:
-    tiles = ranked(type, a, b, own.target, own.processors)
+def _ranked(type: str, a: Operand, b: Operand, properties: Gpu) -> list[Tile]:
+    tiles = ranked(type, a, b, properties.target, properties.processors)
     if not tiles:
-        capability = "{}.{}".format(*own.target.capability)
+        capability = "{}.{}".format(*properties.target.capability)
         raise Unavailable(f"{type} products on a GPU of compute capability {capability}; they need 8.0 or newer")
     return tiles
 
@@ -62,7 +60,7 @@ def key_of(type: str, a: Operand, b: Operand) -> str:
 
 
 def _measured(
-    type: str, a: Operand, b: Operand, tiles: Sequence[Tile], device: torch.device, own: Gpu
+    type: str, a: Operand, b: Operand, tiles: Sequence[Tile], device: torch.device, properties: Gpu
 ) -> dict[Tile, float]:
     """Seconds of each tile on random operands laid out as A and B; empty if memory does not suffice."""
     import torch
@@ -75,10 +73,12 @@ def _measured(
         workspace = torch.empty(nbytes, dtype=torch.uint8, device=device)
         (left, right), target = (lies for lies, _ in numbers), Result(result.data_ptr(), b.rows)
         work = workspace.data_ptr()
-        candidates = {tile: launches(type, left, right, target, tile, own.processors, work, encoded) for tile in tiles}
+        candidates = {
+            tile: launches(type, left, right, target, tile, properties.processors, work, encoded) for tile in tiles
+        }
         programs = {replace(launch.program, name="") for candidate in candidates.values() for launch in candidate}
-        compile_all([*programs], own.target, len(os.sched_getaffinity(0)))
-        return seconds(candidates, device, own)
+        compile_all([*programs], properties.target, len(os.sched_getaffinity(0)))
+        return seconds(candidates, device, properties)
     except torch.OutOfMemoryError:
         return {}
 

@@ -72,8 +72,7 @@ def transposed_bytes(kind: Kind, engine: str, operand: Operand) -> int:
 def launches(
     type: str, a: Operand, b: Operand, result: Result, tile: Tile, processors: int, workspace: int, encode: Encode
 ) -> list[Launch]:
-    """Kernels that compute `result`, in order: transposes, the product, the split-K reduction; none for an empty
-    result.
+    """Kernels that compute `result`, in order: transposes, product, split-K reduction; none for an empty result.
 
     `workspace` is the address of `workspace_bytes` bytes; `encode` makes tensor maps (`tensor_map.encoded`).
     """

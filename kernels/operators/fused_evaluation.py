@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.library import Library
 from torch.utils.flop_counter import register_flop_formula
 
-from . import direct, library, normalising, products
+from . import direct, library, normalisation, products
 from .library import NAME, WINDOW
 
 FORM = (
@@ -25,18 +25,18 @@ _ours: Any = torch.ops.hpcai
 
 
 def applies(layer: nn.Conv2d, x: Tensor) -> bool:
-    """Whether the operator computes this layer, ours, of these pictures, with what follows it."""
+    """Whether the operator can compute this custom layer for these images, with the layers that follow it."""
     return (
         not (layer.training or torch.is_grad_enabled() or torch.compiler.is_compiling())
         and (layer.groups, layer.bias, layer.weight.dtype) == (1, None, x.dtype)
         and products.has_epilogue()
         and not torch.is_autocast_enabled(x.device.type)
-        and (x.dtype in ON_GPUS if x.is_cuda else normalising.takes(x, layer.out_channels))
+        and (x.dtype in ON_GPUS if x.is_cuda else normalisation.takes(x, layer.out_channels))
     )
 
 
 def fits(norm: nn.BatchNorm2d, x: Tensor, other: Tensor | None) -> bool:
-    """Whether it computes this batch norm behind a layer to which it applies, and adds that."""
+    """Whether the operator can include this batch norm after such a layer, and the addition."""
     known = not norm.training and (norm.weight.dtype == x.dtype or (x.is_cuda and norm.weight.dtype == torch.float32))
     return known and (other is None or other.dtype == x.dtype)
 
@@ -44,7 +44,7 @@ def fits(norm: nn.BatchNorm2d, x: Tensor, other: Tensor | None) -> bool:
 def convolution_normalised(
     layer: nn.Conv2d, x: Tensor, norm: nn.BatchNorm2d, other: Tensor | None, relu: bool
 ) -> Tensor:
-    """What the two layers make of x, with what is added and a ReLU, if any; RuntimeError if the sizes do not fit."""
+    """Convolution, batch norm, and optionally addition and ReLU; RuntimeError if the sizes do not fit."""
     known = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps)
     window = (layer.stride, layer.padding, layer.dilation, layer.groups)
     compute = products.convolution_normalised if direct.applies(x, other) else _ours.convolution_normalised
@@ -57,7 +57,7 @@ def _like(x: Tensor, w: Tensor, *rest: Any) -> Tensor:
 
 
 def _operations(x: Sequence[int], w: Sequence[int], *rest: Any, out_shape: Any, **_: Any) -> int:
-    """FLOP of the convolution, as without what follows it."""
+    """FLOP of the convolution, as without the fused layers."""
     return 2 * int(out_shape[0] * out_shape[2] * out_shape[3]) * int(torch.Size(w).numel())
 
 

@@ -1,6 +1,6 @@
-"""Batch normalisation with what follows it as operators of torch, on CPUs: pictures with their channels last.
+"""Batch normalisation, optionally with addition and ReLU, as torch operators on CPUs, for channels-last images.
 
-fp32 and fp64, of channels that are whole vectors (`applies`); of others torch's own operators are to be called.
+fp32 and fp64, with channels that fill whole vectors (`applies`); for others, torch's operators must be used.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,12 +27,12 @@ FORMS = (
 
 
 def applies(x: Tensor, weight: Tensor) -> bool:
-    """Whether there is a kernel for these pictures and weights."""
+    """Whether there is a kernel for these images and weights."""
     return weight.dtype == x.dtype and takes(x, x.shape[1])
 
 
 def takes(x: Tensor, channels: int) -> bool:
-    """Whether there is one for pictures of x's type and place of so many channels."""
+    """Whether there is a kernel for images of x's type and layout with so many channels."""
     return x.device.type == "cpu" and x.dtype in KINDS and bool(_numba().applies(channels, x.itemsize))
 
 
@@ -46,14 +46,14 @@ def _numba() -> Any:
 def computed(
     x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, eps: float, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y, and the mean and the variance of each channel."""
+    """y, and mean and variance of each channel."""
     mean, variance = torch.empty_like(weight), torch.empty_like(weight)
     y = _made("forward", x, other, weight, bias, mean, variance, eps, relu)
     return y, mean, variance
 
 
 def _batch_norm_known(x: Tensor, other: Tensor | None, *known: Any) -> Tensor:
-    """y by a mean and a variance that are given."""
+    """y by given mean and variance."""
     return _made("evaluate", x, other, *known)
 
 
@@ -69,7 +69,7 @@ def _made(name: str, x: Tensor, other: Tensor | None, *rest: Any) -> Tensor:
 
 
 def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of x, of what was added (empty unless y is given), of weight and of bias."""
+    """The gradients of x, of the addend (empty unless y is given), of weight and of bias."""
     *vectors, eps, relu = rest
     _check(x, [g, y], vectors)
     g, x, y = _in_order(g), _in_order(x), None if y is None else _in_order(y)
@@ -85,7 +85,7 @@ def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tup
 
 
 def _check(x: Tensor, alike: Iterable[Tensor | None], vectors: Sequence[Tensor]) -> None:
-    """Memory is read and written as far as sizes and types say."""
+    """Check sizes and types, since memory is accessed by them."""
     given, size = [each for each in alike if each is not None], x.shape
     fit = _like_that(given, size, x.dtype) and _like_that(vectors, size[1:2], x.dtype)
     if fit and len(size) == 4 and x.numel() and takes(x, size[1]):
@@ -106,14 +106,14 @@ def _in_order(tensor: Tensor) -> Tensor:
 
 
 def _layer(x: Tensor, eps: float, *vectors: Tensor) -> tuple[Any, Any, list[Tensor]]:
-    """The layer, 1 in its type, and the vectors, which are to be kept as long as it is used."""
+    """The layer, 1 of its type, and the vectors, which must be kept alive while it is used."""
     kept = [vector.contiguous() for vector in vectors]
     addresses = (vector.data_ptr() for vector in kept)
     return _numba().Layer(x.numel() // x.shape[1], x.shape[1], *addresses, eps), KINDS[x.dtype](1), kept
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    """What the gradients need."""
+    """Save tensors for the gradients."""
     (x, other, weight, bias, ctx.eps, ctx.relu), (y, mean, variance) = inputs, output
     ctx.mark_non_differentiable(mean, variance)
     ctx.added = other is not None
@@ -125,7 +125,7 @@ def _backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Any, ...]:
 
 
 def gradients(ctx: Any, g: Tensor, compute: Callable[..., Any]) -> tuple[Any, ...]:
-    """Of all inputs, None for what is no tensor."""
+    """Gradients of all inputs, None for those that are no tensors."""
     x, y, *vectors = ctx.saved_tensors
     dx, dother, dweight, dbias = compute(g, x, y, *vectors, ctx.eps, ctx.relu)
     of_other = None if not ctx.added else dother if y is not None else g

@@ -1,17 +1,15 @@
-"""Where machine code is kept between runs."""
+"""Folders of cached machine code."""
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent  # of all kernels
+HERE = Path(__file__).resolve().parent  # folder of all kernels
 
 
 def folder(name: str, place: str) -> Path | None:
-    """The folder of that name where the environment variable `place` says, or in the usual places; None if none can be
-    made and written to.
-    """
+    """Cache folder `name` below the path in variable `place`, or a default one; None if it cannot be written."""
     for root in _roots(place):
         found = root / name
         with suppress(OSError):
@@ -22,10 +20,10 @@ def folder(name: str, place: str) -> Path | None:
 
 
 def _roots(place: str) -> Iterator[Path]:
-    """As the user says, else beside the sources, else in the user's own cache."""
+    """Candidate paths: as the user says, else beside the sources, else the user's cache."""
     if os.environ.get(place):
         yield Path(os.environ[place])
         return
     yield HERE / "__pycache__"
-    with suppress(RuntimeError):  # nobody's home is known
+    with suppress(RuntimeError):  # the user has no home folder
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcai"
