@@ -32,35 +32,29 @@ class Operations(Record, kw_only=True):
 class Entry(Record, kw_only=True):
     """A complete test: `workload` is the section's name, `raw` its workload's measurements."""
 
-    index: Annotated[Positive, about("number of the test, from 1, in the order of the input", csv=True)]
-    workload: Annotated[Name, about("section of the input", csv=True)]
+    index: Annotated[Positive, about("number of the test, from 1, in the order of the input")]
+    workload: Annotated[Name, about("section of the input")]
     settings: Annotated[dict[str, Setting], about("value of every KEY in this test")]
     memory: Annotated[Memory, about("memory of the rank that used most")]
     telemetry: Annotated[Telemetry | None, about("utilisation of the nodes during the test; null with TELEMETRY 0")]
     raw: Annotated[Any, about("raw measurements: all other numbers follow from them")]
-    verdict: Annotated[Verdict, about("PASSED if no check is FAILED", csv=True)]
+    verdict: Annotated[Verdict, about("PASSED if no check is FAILED")]
 
 
 class Row(Entry, kw_only=True):
     """A test with a row in HPL's layout."""
 
-    tv: Annotated[str, Meta(pattern=ROW_TYPE), about("T/V: eight characters that say how the row was made", csv=True)]
-    n: Annotated[Count, about("N: training samples credited over all groups in the timed region", csv=True)]
-    nb: Annotated[
-        Positive, about("NB: training samples per rank and step; of a search, of the initial network", csv=True)
-    ]
-    p: Annotated[Positive, about("P: groups, each of which trains one model or the trials of a search", csv=True)]
-    q: Annotated[Positive, about("Q: ranks of a group", csv=True)]
-    seconds: Annotated[
-        float, about("Time: training time of the slowest rank, validations excluded", unit="s", csv=True)
-    ]
-    gflops: Annotated[
-        float, about("Gflops: operations.credited / seconds / 10^9 (V3, Eq. 6)", unit="GFLOP/s", csv=True)
-    ]
+    tv: Annotated[str, Meta(pattern=ROW_TYPE), about("T/V: eight characters that say how the row was made")]
+    n: Annotated[Count, about("N: training samples credited over all groups in the timed region")]
+    nb: Annotated[Positive, about("NB: training samples per rank and step; of a search, of the initial network")]
+    p: Annotated[Positive, about("P: groups, each of which trains one model or the trials of a search")]
+    q: Annotated[Positive, about("Q: ranks of a group")]
+    seconds: Annotated[float, about("Time: training time of the slowest rank, validations excluded", unit="s")]
+    gflops: Annotated[float, about("Gflops: operations.credited / seconds / 10^9 (V3, Eq. 6)", unit="GFLOP/s")]
     operations: Annotated[Operations, about("operations of the test, rule model")]
     checks: Annotated[tuple[Check, ...], about("checks in printed order")]
     scores: Annotated[Any, about("scores of the test")]
-    status: Annotated[Status, about("VALID, UNOFFICIAL or INVALID", csv=True)]
+    status: Annotated[Status, about("VALID, UNOFFICIAL or INVALID")]
     reasons: Annotated[tuple[str, ...], about("why the status is not VALID")]
 
 

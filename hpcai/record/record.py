@@ -35,7 +35,7 @@ def about(
 
     description: its sentence in docs/METRICS.md. unit: of the stored value, SI without prefix. label: of its printed
     line, which shows value / scale, or `absent` where the value is None (empty: no line then). A field without a label
-    is not printed by itself. csv: whether it is a column of result.csv.
+    is not printed by itself. csv: whether a score is a column of result.csv.
     """
     extra = {"unit": unit, "label": label, "scale": scale, "absent": absent, "csv": csv}
     return Meta(description=description, extra=extra)

@@ -2,8 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
@@ -15,7 +14,9 @@ from hpcai.report.text import printed
 from hpcai.results.assembly import ended, rows_of
 from hpcai.workloads import registry
 
-SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")  # columns of result.csv
+# Columns of result.csv, in the order in which they stand; scores that are declared as columns follow.
+ROW = ("index", "tv", "workload", "n", "nb", "p", "q", "seconds", "gflops", "verdict", "status")
+SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")
 
 
 def block(result: Result, entry: Entry) -> str:
@@ -33,23 +34,25 @@ def blocks(result: Result) -> str:
 
 
 def result_csv(tests: Sequence[Row]) -> str:
-    """One line per test: the fields declared as columns, and some settings; missing values are empty."""
+    """One line per test: columns of its row, some settings and scores; missing values are empty."""
     columns = list(dict.fromkeys(name for test in tests for name in _cells(test)))
     return comma_separated(columns, map(_cells, tests)) if tests else ""
 
 
 def _cells(test: Row) -> dict[str, object]:
+    row = {name: getattr(test, name) for name in ROW}
     settings = {key.lower(): test.settings.get(key) for key in SETTINGS}
-    return {**dict(_columns(test)), **settings, **dict(_columns(test.scores))}
-
-
-def _columns(record: Record) -> Iterator[tuple[str, Any]]:
-    return ((field.name, getattr(record, field.name)) for field in fields(type(record)) if field.csv)
+    scores = {field.name: getattr(test.scores, field.name) for field in fields(type(test.scores)) if field.csv}
+    return row | settings | scores
 
 
 def rows_csv(rows: Sequence[Record]) -> str:
-    """One line per row of a table, its fields by name; empty without a table."""
-    return comma_separated(list(structs.asdict(rows[0])), map(structs.asdict, rows)) if rows else ""
+    """One line per row of a table, the number of its test and its other fields by name; empty without a table."""
+    return comma_separated(["test", *_others(rows[0])], map(structs.asdict, rows)) if rows else ""
+
+
+def _others(row: Record) -> list[str]:
+    return [name for name in row.__struct_fields__ if name != "test"]
 
 
 def comma_separated(columns: Sequence[str], lines: Iterable[Mapping[str, object]]) -> str:

@@ -22,7 +22,7 @@ from hpcai.workloads import registry
 def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry]:
     """The result with one more test, and the entry of that test."""
     before = Before(result.tests, result.tables, result.kernels, result.collectives)
-    checks = registry.part(case.workload, "checks")
+    checks, measured = registry.part(case.workload, "checks"), as_stored(measured)
     entry = checked(with_claims(case, checks.build(case, measured, before), result.environment))
     if isinstance(entry, Row):
         return structs.replace(result, tests=(*result.tests, entry)), entry
@@ -30,6 +30,12 @@ def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry
     rows = (*getattr(result, member), *map(checked, checks.rows(case, measured.raw))) if member else ()
     more = {member: rows} if member else {}
     return structs.replace(result, tables=(*result.tables, entry), **more), entry
+
+
+def as_stored(measured: Measured) -> Measured:
+    """The measurements with every number of its declared type, as a stored result has them."""
+    telemetry = checked(measured.telemetry) if measured.telemetry else None
+    return Measured(checked(measured.raw), checked(measured.memory), telemetry)
 
 
 def violated_claims(case: Case, entry: Entry, environment: Environment) -> list[str]:
@@ -81,6 +87,7 @@ def rows_of(result: Result, table: Table) -> Sequence[Record]:
 def broken_off(case: Case, cause: str, raw: Any) -> BrokenOff:
     """The test in which a run was broken off; `raw` is None if it had not begun, or for a table."""
     has_row = registry.workload(case.workload).digit > 0
+    raw = checked(raw) if has_row and raw is not None else None
     found = BrokenOff(
         index=case.index,
         workload=case.workload,
@@ -88,9 +95,9 @@ def broken_off(case: Case, cause: str, raw: Any) -> BrokenOff:
         cause=cause,
         n=0,
         gflops=None,
-        raw=raw if has_row else None,
+        raw=raw,
     )
-    if not has_row or raw is None:
+    if raw is None:
         return found
     credited = registry.part(case.workload, "checks").credited(case, raw)
     rate = score.flops(credited, raw.seconds) / 1e9 if raw.seconds else None

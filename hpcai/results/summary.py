@@ -6,7 +6,7 @@ from msgspec import structs
 
 from hpcai.formulas import eligibility
 from hpcai.record.entry import Row
-from hpcai.record.plain import digest, plain
+from hpcai.record.plain import checked, digest, plain
 from hpcai.record.result import Best, Result, RunCeilings, Summary
 from hpcai.results.repetitions import repeatability, repetitions
 from hpcai.workloads import registry
@@ -20,7 +20,7 @@ ALL_REDUCE = "all_reduce"
 def sealed(result: Result, planned: int) -> Result:
     """The result with its summary and digest; `planned` is the number of tests in the input."""
     bare = structs.replace(result, summary=None, digest=None)
-    whole = structs.replace(bare, summary=summarise(bare, planned))
+    whole = structs.replace(bare, summary=checked(summarise(bare, planned)))
     return structs.replace(whole, digest=digest(plain(whole)))
 
 
