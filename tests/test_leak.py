@@ -60,7 +60,7 @@ def test_leak_is_found_by_its_check_and_no_other(run: Run) -> None:
 
 def test_report_tells_the_dataset_and_its_ceiling(run: Run) -> None:
     dataset = run.result["tests"][0]["raw"]["dataset"]
-    told = f"\nCeiling : {dataset['ceiling']:.6f}, standard error {dataset['ceiling_error']:.6f}; the sha256 covers"
+    told = f"\nCeiling : {dataset['ceiling']:.6f}, standard error {dataset['ceiling_error']:.6f}; the sha256 is of"
     assert told in run.job.stdout
     assert f"\nData    : generated-10x8, 640 + 1000 samples, sha256 {dataset['fingerprint']}\n" in run.job.stdout
     sound = run.result["tests"][0]
