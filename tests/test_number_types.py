@@ -49,7 +49,7 @@ def test_integers_in_measurements_are_stored_as_floats(subject: Subject) -> None
     assert text(entry.raw) != planted and json.loads(text(entry.raw)) == json.loads(planted)
     again, same = enter(HEAD, subject.case, Measured(entry.raw, entry.memory, entry.telemetry))
     assert text(entry) == text(same) == text(checked(entry))
-    assert sealed(made, 1).digest == sealed(again, 1).digest == sealed(result_of(plain(made)), 1).digest
+    assert sealed(made, 1).digest == sealed(again, 1).digest == sealed(result_of(plain(sealed(made, 1))), 1).digest
 
 
 @pytest.mark.parametrize("subject", STOPPED, ids=name)
@@ -58,4 +58,4 @@ def test_integers_of_a_test_that_was_broken_off_are_stored_as_floats(subject: Su
     kept = broken_off(subject.case, "SIGTERM on rank 1", raw)
     assert text(kept.raw) == text(checked(raw)) != text(raw)
     made = structs.replace(HEAD, broken_off=kept)
-    assert sealed(made, 1).digest == sealed(result_of(plain(made)), 1).digest
+    assert sealed(made, 1).digest == sealed(result_of(plain(sealed(made, 1))), 1).digest

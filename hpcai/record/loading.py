@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import ValidationError, convert, structs
 
 from hpcai.errors import InputError
+from hpcai.record import keys
 from hpcai.record.entry import Entry
 from hpcai.record.plain import Json
 from hpcai.record.record import Record
@@ -54,6 +55,7 @@ def load(path: Path) -> Result:
 def result_of(document: Json) -> Result:
     """The result that a JSON document holds; InputError as `load` raises it."""
     bare = _converted({**document, "tests": [], "tables": []}, Result, "")
+    _check_keys(document, bare)
     tests = _entries(document.get("tests"), "tests")
     tables = _entries(document.get("tables"), "tables")
     broken_off = bare.broken_off
@@ -61,6 +63,19 @@ def result_of(document: Json) -> Result:
         kind = _kind(broken_off.workload, "STOPPED", "broken_off")
         broken_off = structs.replace(broken_off, raw=_converted(broken_off.raw, kind, "broken_off.raw"))
     return structs.replace(bare, tests=tests, tables=tables, broken_off=broken_off)
+
+
+def _check_keys(document: Json, found: Result) -> None:
+    """Refuse KEYs of the input that it does not have, or values of another type; and a result without its end."""
+    _converted(document["input"]["run"], keys.run_values(), "input.run")
+    for index, section in enumerate(document["input"]["sections"]):
+        place = f"input.sections[{index}]"
+        _converted(section, keys.section_values(_known(section["name"], f"{place}.name")), place)
+    if found.summary is None or found.digest is None:
+        raise InputError("the result has no summary or no digest")
+    for index, best in enumerate(found.summary.best):
+        place = f"summary.best[{index}]"
+        _converted(best.figures, keys.figures_of(_known(best.workload, f"{place}.workload")), f"{place}.figures")
 
 
 def _entries(found: Any, place: str) -> tuple[Any, ...]:
@@ -73,16 +88,24 @@ def entry_of(document: Any, place: str = "") -> Entry:
     """The entry of a test as its workload declares it; InputError for any other document."""
     section = document.get("workload") if isinstance(document, dict) else None
     entry: Entry = _converted(document, _kind(section, "ENTRY", place), place)
+    _converted(document["settings"], keys.settings_of(entry.workload), f"{place}.settings")
     return entry
 
 
 def _kind(section: Any, name: str, place: str) -> type[Record]:
-    known = [workload.name for workload in registry.workloads()]
-    kind = getattr(registry.part(section, "record"), name, None) if section in known else None
+    kind = getattr(registry.part(_known(section, f"{place}.workload"), "record"), name, None)
     if kind is None:
-        raise InputError(f"{place}.workload: unknown; allowed: {', '.join(known)}".lstrip("."))
+        raise InputError(f"{place}.workload: such a test has no {name.lower()} part")
     found: type[Record] = kind
     return found
+
+
+def _known(section: Any, place: str) -> str:
+    """The name of a workload; InputError if there is none of that name."""
+    known = [workload.name for workload in registry.workloads()]
+    if section not in known:
+        raise InputError(f"{place}: unknown; allowed: {', '.join(known)}".lstrip("."))
+    return str(section)
 
 
 def _converted(value: Any, kind: Any, place: str) -> Any:
