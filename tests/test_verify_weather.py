@@ -10,27 +10,34 @@ import h5py
 import numpy as np
 import pytest
 from alterations import found_in, leaves, other_values, put, verified
-from hpcai.report.schema.raw import OF_WEATHER
-from hpcai.report.schema.test import OF_WEATHER as SCORES_OF_WEATHER
-from small_run import WEATHER, cases_of, golden_weather, judged, renewed, weather_run
+from small_run import WEATHER, cases_of, golden_weather, rebuilt, renewed, weather_run
 
 from hpcai.detections import detection_tables
-from hpcai.report import detections, files, verify
+from hpcai.detections.coco_evaluation import average_precision, matched
+from hpcai.record.loading import load
+from hpcai.record.training import TrainingRaw
+from hpcai.record.training_scores import TrainingScores
+from hpcai.report import files
+from hpcai.verification import verify
+from hpcai.workloads.weather import files as detections
+from hpcai.workloads.weather.record import WeatherRaw, WeatherScores
 
 Json = dict[str, Any]
 FILE = detection_tables.name(1)
-OWN = {*OF_WEATHER, *SCORES_OF_WEATHER}
+COMMON = {*TrainingRaw.__struct_fields__, *TrainingScores.__struct_fields__}
+OWN = {*WeatherRaw.__struct_fields__, *WeatherScores.__struct_fields__} - COMMON
 
 
 def altered(folder: Path, change: Callable[[Json, detection_tables.Found], None], sealed: bool = True) -> list[str]:
     """What is found in the stored result with other detections; all that is derived made again, perhaps the digest."""
     result = golden_weather()
     found, about = detection_tables.read(WEATHER / FILE, 48)
-    change(result["tests"][0]["raw"], found)
+    together = result["tests"][0]["raw"]["ensemble"]
+    change(together, found)
     if sealed:
-        result["tests"][0]["raw"]["detections_sha256"] = detection_tables.digest(found)
+        together["sha256"] = detection_tables.digest(found)
     detection_tables.write(folder / FILE, found, about)
-    return verified(judged(result), folder)
+    return verified(rebuilt(result), folder)
 
 
 def test_the_stored_result_with_all_that_is_beside_it() -> None:
@@ -40,10 +47,10 @@ def test_the_stored_result_with_all_that_is_beside_it() -> None:
 
 
 def test_detections_that_are_missing_are_said(tmp_path: Path) -> None:
-    files.write(tmp_path, golden_weather())
+    files.write(tmp_path, load(WEATHER / "result.json"))
     shutil.copy(WEATHER / FILE, tmp_path)
     assert verify.differences(tmp_path / "result.json") == []
-    missing = "series.h5 and detections-1.h5; precision not judged again without detections-2.h5; UNOFFICIAL"
+    missing = "series.h5 and detections-1.h5; not evaluated again without detections-2.h5; UNOFFICIAL"
     assert missing in verify.sound_message(tmp_path / "result.json")
 
 
@@ -63,32 +70,32 @@ def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> 
 
 
 def test_detections_are_part_of_the_result(tmp_path: Path) -> None:
-    assert altered(tmp_path, lambda raw, found: None) == []
-    (found,) = altered(tmp_path, lambda raw, found: found.detections.__setitem__((0, 0, 4), 0.99), sealed=False)
+    assert altered(tmp_path, lambda together, found: None) == []
+    (found,) = altered(tmp_path, lambda together, found: found.detections.__setitem__((0, 0, 4), 0.99), sealed=False)
     assert found == f"{FILE}: not the detections of the result file"
 
 
-def _better(raw: Json, found: detection_tables.Found) -> None:
+def _better(together: Json, found: detection_tables.Found) -> None:
     """A precision that nobody has found, as who makes all else anew would have it."""
-    raw["average_precision"]["0.5"] = [value + 0.001 for value in raw["average_precision"]["0.5"]]
+    together["precision"] = [value + 0.001 for value in together["precision"]]
 
 
-def _looser(raw: Json, found: detection_tables.Found) -> None:
-    raw["average_precision"]["0.1"][0] += 1e-6
+def _looser(together: Json, found: detection_tables.Found) -> None:
+    together["loose_precision"][0] += 1e-6
 
 
-def _fewer(raw: Json, found: detection_tables.Found) -> None:
-    raw["true_boxes"][1] -= 1
+def _fewer(together: Json, found: detection_tables.Found) -> None:
+    together["true_boxes"][1] -= 1
 
 
-def _no_box(raw: Json, found: detection_tables.Found) -> None:
+def _no_box(together: Json, found: detection_tables.Found) -> None:
     """Boxes that the models have not found, left out of those there are."""
     found.boxes[5:20] = -1
     own = detection_tables.used(found.detections)
-    for overlap in raw["average_precision"]:
-        of = detections.matched(range(48), own, found.boxes, float(overlap), 2)
-        raw["average_precision"][overlap] = detections.average_precision(of).tolist()
-        raw["true_boxes"] = of.truths.tolist()
+    for name, overlap in (("precision", 0.5), ("loose_precision", 0.1)):
+        of = matched(range(48), own, found.boxes, overlap, 2)
+        together[name] = average_precision(of).tolist()
+        together["true_boxes"] = of.truths.tolist()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +129,7 @@ def test_numbers_that_the_detections_do_not_have(change: Callable[..., None], wo
     ],
 )
 def test_rows_that_no_detector_has(place: tuple[int, ...], value: float, words: str, tmp_path: Path) -> None:
-    def change(raw: Json, found: detection_tables.Found) -> None:
+    def change(together: Json, found: detection_tables.Found) -> None:
         found.detections[3, 99] = detection_tables.empty(1).detections[0, 99]
         found.detections[place] = value
 
@@ -178,7 +185,7 @@ DAMAGE: dict[str, Callable[[h5py.File], Any]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_file_is_named(damage: Callable[[h5py.File], Any], tmp_path: Path) -> None:
-    files.write(tmp_path, golden_weather())
+    files.write(tmp_path, load(WEATHER / "result.json"))
     shutil.copy(WEATHER / FILE, tmp_path)
     shutil.copy(WEATHER / FILE, tmp_path / "other.h5")
     with h5py.File(tmp_path / FILE, "r+") as file:
@@ -188,7 +195,7 @@ def test_a_damaged_file_is_named(damage: Callable[[h5py.File], Any], tmp_path: P
 
 
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
-    files.write(tmp_path, golden_weather())
+    files.write(tmp_path, load(WEATHER / "result.json"))
     path = tmp_path / FILE
     path.write_bytes(b"no HDF5")
     assert "cannot be read" in found_in(tmp_path / "result.json")[0]
@@ -203,14 +210,14 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
 
 
 def test_detections_of_another_test_are_caught(tmp_path: Path) -> None:
-    files.write(tmp_path, golden_weather())
+    files.write(tmp_path, load(WEATHER / "result.json"))
     shutil.copy(WEATHER / detection_tables.name(2), tmp_path / FILE)
     assert verify.differences(tmp_path / "result.json") == [f"{FILE}: not the detections of the result file"]
 
 
 def test_damage_of_any_byte_is_named_or_harmless(tmp_path: Path) -> None:
     """Never a crash: the library says much of a file that is wrong."""
-    case, test = cases_of(golden_weather())[0], golden_weather()["tests"][0]
+    case, test = cases_of(golden_weather())[0], load(WEATHER / "result.json").tests[0]
     whole, random = (WEATHER / FILE).read_bytes(), np.random.default_rng(3)
     for place in random.integers(0, len(whole), 150).tolist():
         (tmp_path / FILE).write_bytes(whole[:place] + random.bytes(4) + whole[place + 4 :])
