@@ -28,7 +28,9 @@ COMMON = {*TrainingRaw.__struct_fields__, *TrainingScores.__struct_fields__}
 OWN = {*WeatherRaw.__struct_fields__, *WeatherScores.__struct_fields__} - COMMON
 
 
-def altered(folder: Path, change: Callable[[Json, detection_tables.Found], None], sealed: bool = True) -> list[str]:
+def altered(
+    folder: Path, change: Callable[[Json, detection_tables.DetectionTables], None], sealed: bool = True
+) -> list[str]:
     """What is found in the stored result with other detections; all that is derived made again, perhaps the digest."""
     result = golden_weather()
     found, about = detection_tables.read(WEATHER / FILE, 48)
@@ -75,20 +77,20 @@ def test_detections_are_part_of_the_result(tmp_path: Path) -> None:
     assert found == f"{FILE}: not the detections of the result file"
 
 
-def _better(together: Json, found: detection_tables.Found) -> None:
+def _better(together: Json, found: detection_tables.DetectionTables) -> None:
     """A precision that nobody has found, as who makes all else anew would have it."""
     together["precision"] = [value + 0.001 for value in together["precision"]]
 
 
-def _looser(together: Json, found: detection_tables.Found) -> None:
+def _looser(together: Json, found: detection_tables.DetectionTables) -> None:
     together["loose_precision"][0] += 1e-6
 
 
-def _fewer(together: Json, found: detection_tables.Found) -> None:
+def _fewer(together: Json, found: detection_tables.DetectionTables) -> None:
     together["true_boxes"][1] -= 1
 
 
-def _no_box(together: Json, found: detection_tables.Found) -> None:
+def _no_box(together: Json, found: detection_tables.DetectionTables) -> None:
     """Boxes that the models have not found, left out of those there are."""
     found.boxes[5:20] = -1
     own = detection_tables.used(found.detections)
@@ -129,7 +131,7 @@ def test_numbers_that_the_detections_do_not_have(change: Callable[..., None], wo
     ],
 )
 def test_rows_that_no_detector_has(place: tuple[int, ...], value: float, words: str, tmp_path: Path) -> None:
-    def change(together: Json, found: detection_tables.Found) -> None:
+    def change(together: Json, found: detection_tables.DetectionTables) -> None:
         found.detections[3, 99] = detection_tables.empty(1).detections[0, 99]
         found.detections[place] = value
 

@@ -42,7 +42,8 @@ def result_csv(tests: Sequence[Row]) -> str:
 def _cells(test: Row) -> dict[str, object]:
     row = {name: getattr(test, name) for name in ROW}
     settings = {key.lower(): test.settings.get(key) for key in SETTINGS}
-    scores = {field.name: getattr(test.scores, field.name) for field in fields(type(test.scores)) if field.csv}
+    kind: type[Record] = type(test.scores)
+    scores = {field.name: getattr(test.scores, field.name) for field in fields(kind) if field.csv}
     return row | settings | scores
 
 
