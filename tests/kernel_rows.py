@@ -7,7 +7,7 @@ from msgspec import convert
 
 from hpcai.inputfile import Case
 from hpcai.opcount.ceilings import ceilings
-from hpcai.opcount.products import Product, asked, squares, types_of_squares
+from hpcai.opcount.products import Product, requested, squares, types_of_squares
 from hpcai.workloads.kernels.record import KernelsRaw, MeasuredKernel, MissingKernel
 
 ENVIRONMENT, ON_GPUS = environment(), environment(accelerators=2, device="cuda:0")
@@ -27,7 +27,7 @@ def case_of(*shapes: str, batch: int = 4, types: tuple[str, ...] = ("fp32",)) ->
 
 def raw_of(case: Case, *automatic: int, accelerated: bool = False) -> KernelsRaw:
     """Custom takes a microsecond for each 1000 operations, the vendor 1.5; with the ceilings of a CPU or of GPUs."""
-    products = [*asked(case.settings), *squares(automatic, types_of_squares(case.settings))]
+    products = [*requested(case.settings), *squares(automatic, types_of_squares(case.settings))]
     rows = [measured(product, provider) for product in products for provider in ("custom", "vendor")]
     return KernelsRaw(threads=1, ranks=2, missing=(ABSENT,), rows=(*ceiling_rows(accelerated), *rows))
 

@@ -58,7 +58,7 @@ def mixed_result(*, ensembles: bool = True, search: bool = True) -> Result:
 
         more = synthetic_search.SEARCH
         problem = parse("\n".join([text, section(), more]), name="input.dat")
-        measurements += [synthetic_search.measured_of(problem.cases(2)[-1])]
+        measurements += [Measured(synthetic_search.raw_of(problem.cases(2)[-1]), measurements[0].memory)]
     return result_of(parse("\n".join([text, section(), more]), name="input.dat"), measurements)
 
 
