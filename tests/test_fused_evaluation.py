@@ -110,9 +110,10 @@ def test_batch_norms_that_train_and_sums_of_other_types_are_computed_after_it(ma
     part, norm, x, other = layers(LAYERS["tiles that slide"], torch.float32)
     with torch.inference_mode():
         right = torch.relu(norm(part(x)).add_(other.double()))
-        found = fused_layers.Later(part, x).normalised(norm, True, other.double())
+        found = fused_layers.DeferredConvolution(part, x).normalised(norm, True, other.double())
         torch.testing.assert_close(found, right)
         moving = deepcopy(norm).train()
-        torch.testing.assert_close(fused_layers.Later(part, x).normalised(moving, False, None), norm.train()(part(x)))
+        found = fused_layers.DeferredConvolution(part, x).normalised(moving, False, None)
+        torch.testing.assert_close(found, norm.train()(part(x)))
     torch.testing.assert_close(moving.running_var, norm.running_var)
     assert made == []

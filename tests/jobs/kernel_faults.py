@@ -74,11 +74,11 @@ def batch_norm_backward_lacks_a_term() -> Fault:
 
 
 def statistics_not_kept() -> Fault:
-    return patch.object(fused_layers, "_keep_moments", lambda *_: None)
+    return patch.object(fused_layers, "_update_running_statistics", lambda *_: None)
 
 
 def variance_not_that_of_a_sample() -> Fault:
     def make(genuine: Callable[..., None]) -> Any:
         return lambda part, mean, variance, pixels: genuine(part, mean, variance, 2**40)
 
-    return replaced(fused_layers, "_keep_moments", make)
+    return replaced(fused_layers, "_update_running_statistics", make)
