@@ -1,6 +1,6 @@
 """All that GEMM may choose compiles for every architecture, within the registers that there are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -28,13 +28,16 @@ def program(type: str, tile: Tile, layouts: tuple[int, int], piece: int = 16, wh
 
 
 def choices(type: str, engine: str, target: Target) -> Iterator[Program]:
-    """Each tile in each layout; the largest one also with the smallest pieces, and in parts."""
-    tiles = candidates(type, engine, target)
+    """Each tile in each layout; the largest one also in parts, and the largest of those for the smallest pieces."""
+    tiles, piece = candidates(type, engine, target), KINDS[type].operand_bytes
     for layouts in LAYOUTS:
         yield from (program(type, tile, layouts) for tile in tiles)
-        largest = max(tiles, key=lambda tile: tile.rows * tile.columns)
-        yield program(type, largest, layouts, piece=KINDS[type].operand_bytes)
-        yield program(type, largest, layouts, whole=False)
+        yield program(type, largest(tiles), layouts, whole=False)
+        yield program(type, largest(candidates(type, engine, target, piece)), layouts, piece)
+
+
+def largest(tiles: Iterable[Tile]) -> Tile:
+    return max(tiles, key=lambda tile: tile.rows * tile.columns)
 
 
 def assert_clean(programs: list[Program], target: Target) -> list[Compiled]:

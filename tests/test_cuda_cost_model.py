@@ -51,6 +51,12 @@ def test_engines_follow_the_device_and_where_operands_lie() -> None:
     assert first("fp32", 64, 64, 64, TURING).engine == SIMT
 
 
+def test_large_tiles_of_warps_need_operands_that_can_be_copied() -> None:
+    for address, has_large in ((4096, True), (4100, True), (4098, False)):
+        tiles = ranked("bf16", lying(8192, 8192, address=address), lying(8192, 8192), AMPERE, PROCESSORS)
+        assert any(tile.rows * tile.columns == 128 * 256 for tile in tiles) == has_large
+
+
 def test_tiles_are_ranked_and_none_is_far_behind_the_first() -> None:
     for rows, columns, steps in (*BIG, (1, 1, 1), (64, 64, 100_000), (1000, 2048, 64)):
         for type in KINDS:

@@ -10,6 +10,7 @@ from .tiling import KINDS, MMA, SIMT, WGMMA, Tile
 # KiB of shared memory of a block, by capability. CUDA C++ Programming Guide, "Compute Capabilities".
 SHARED = {(7, 5): 64, (8, 0): 163, (8, 7): 163, (9, 0): 227, (10, 0): 227, (10, 3): 227, (11, 0): 227}
 OTHERWISE = 99  # of 8.6, 8.9, 12.0 and unknown ones
+LEAST_COPY = 4  # smallest number of bytes that cp.async copies; PTX ISA, "cp.async"
 
 WARPGROUP_TILES = (
     Tile(WGMMA, 128, 256, 4, cluster=2),
@@ -68,10 +69,14 @@ def engines(type: str, target: Target, boxes: bool) -> tuple[str, ...]:
     return (WGMMA, *of_warps) if target.has_wgmma and boxes else of_warps
 
 
-def candidates(type: str, engine: str, target: Target) -> tuple[Tile, ...]:
-    """Tiles of an engine that fit into the shared memory of a block."""
+def candidates(type: str, engine: str, target: Target, piece: int = 16) -> tuple[Tile, ...]:
+    """Tiles of an engine that fit into the shared memory of a block and the registers of a thread.
+
+    `piece`: aligned bytes of an operand that can be copied at once.
+    """
     tiles = {WGMMA: WARPGROUP_TILES, MMA: WARP_TILES, SIMT: LANE_TILES.get(type, ())}[engine]
-    return _fitting(type, tiles, target)
+    loaded_singly = engine == MMA and piece < LEAST_COPY  # by instructions that need registers
+    return _fitting(type, (tile for tile in tiles if not (loaded_singly and _large(tile))), target)
 
 
 def _fitting(type: str, tiles: Iterable[Tile], target: Target) -> tuple[Tile, ...]:

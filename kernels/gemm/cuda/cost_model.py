@@ -3,7 +3,7 @@
 from ...cuda.architecture import Target
 from ...cuda.tile_candidates import candidates, engines, with_split_k
 from ...cuda.tiling import KINDS, LINE, MMA, SIMT, WGMMA, Operand, Tile, rasterization
-from .launches import transposed_bytes
+from .launches import k_major_copy, needs_transpose, transposed_bytes
 from .tensors import tma_can_read
 
 # Clocks of a multiprocessor for a product of two vectors of 128 bytes, by engine: 4096 16-bit operations a clock for
@@ -28,13 +28,21 @@ def ranked(type: str, a: Operand, b: Operand, target: Target, processors: int) -
     """
     lines = -(-a.steps * KINDS[type].operand_bytes // LINE)
     boxes = all(tma_can_read(type, operand) for operand in (a, b))
-    tiles = [tile for engine in engines(type, target, boxes) for tile in candidates(type, engine, target)]
+    pieces = {engine: _piece(type, engine, a, b) for engine in engines(type, target, boxes)}
+    tiles = [tile for engine in pieces for tile in candidates(type, engine, target, pieces[engine])]
     variants = [
         variant for tile in tiles for variant in with_split_k(tile, max(1, a.rows), max(1, b.rows), lines, processors)
     ]
     clocks = {variant: estimate(type, a, b, variant, processors) for variant in variants}
     near = [variant for variant in variants if clocks[variant] <= WORSE * min(clocks.values())]
     return sorted(near, key=lambda variant: clocks[variant])[:MOST]
+
+
+def _piece(type: str, engine: str, a: Operand, b: Operand) -> int:
+    """Aligned bytes that an engine can copy at once of the operands, transposed ones included."""
+    kind = KINDS[type]
+    read = (k_major_copy(kind, operand) if needs_transpose(kind, engine, operand) else operand for operand in (a, b))
+    return min(operand.piece(kind.operand_bytes) for operand in read)
 
 
 def estimate(type: str, a: Operand, b: Operand, tile: Tile, processors: int) -> float:
