@@ -1,5 +1,6 @@
 """docs/METRICS.md and docs/RESULT.md: their tables are what is declared, and no field of a result is missing."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from hpcai.record.check_declarations import TRAINING_CHECKS, CheckDeclaration
 from hpcai.record.record import Count, Record, about, fields
 from hpcai.record.reference import MARKED, declared, is_record, renewed, rows, table
 from hpcai.record.result import Result
+from hpcai.record.roofline import CeilingShares, Roofline
+from hpcai.record.training_scores import TrainingScores
 from hpcai.workloads import registry
 
 PATHS = [ROOT / "docs" / "METRICS.md", ROOT / "docs" / "RESULT.md"]
@@ -102,6 +105,16 @@ def test_a_table_of_checks() -> None:
 def test_checks_have_names_of_their_own() -> None:
     names = [check.name for check in TRAINING_CHECKS]
     assert len({*names}) == len(names)
+
+
+def test_readme_is_short_and_shows_lines_that_are_printed() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (shown,) = re.findall(r"^```text\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    names = {name.strip() for name in re.findall(r"^(.*\S)= +\d+\.\d{7}\b", shown, re.MULTILINE)}
+    printed = {check.name for check in TRAINING_CHECKS} | {field.label for field in fields(TrainingScores)}
+    printed |= {field.label for part in (Roofline, CeilingShares) for field in fields(part)}
+    assert {name for name in names if not name.startswith("quality(")} <= printed
+    assert len(names) > 10 and len(shown.splitlines()) == 25 and len(readme.splitlines()) <= 150
 
 
 def test_the_command_renews_pages(tmp_path) -> None:
