@@ -59,15 +59,12 @@ def run(
 ) -> SearchRaw | Stopped | None:
     """Measure one case; None on ranks that stay idle, which sleep until it is over. Collective over all ranks.
 
-    When `shutdown` is requested, it stops at the next step and returns what was measured until then. `report` gets
-    the trial that this rank's group runs. Journal and weights are written to `folder`, which all nodes must see.
+    On a shutdown it returns what was measured until then. All nodes must see `folder`, for journal and weights.
     """
 
     def measure(active: ActiveGroup) -> SearchRaw | Stopped:
-        own = Path(folder) / f"search-{case.index}"
-        search = _Search(case, active, device, own, report, shutdown, world)
-        checked = search.prepare()
-        return search.finish(checked, search.run(shutdown), shutdown)
+        search = _Search(case, active, device, Path(folder) / f"search-{case.index}", report, shutdown, world)
+        return search.finish(search.prepare(), search.run(shutdown), shutdown)
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)
