@@ -4,7 +4,7 @@ From it follow the JSON schema (hpcai.record.schema), the strict loader (hpcai.r
 files, the printed lines (hpcai.report.lines) and the tables of docs/METRICS.md (hpcai.record.reference).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from types import UnionType
@@ -47,6 +47,13 @@ Seconds = Annotated[float, Meta(ge=0)]
 PositiveSeconds = Annotated[float, Meta(gt=0)]
 NonNegative = Annotated[float, Meta(ge=0)]
 END = r"(?!\n)$"  # of a pattern: Python's `$` also matches before a final newline
+
+
+def one_of(words: Iterable[str]) -> Meta:
+    """A text that is one of these words, which a table has."""
+    return Meta(pattern=f"^({'|'.join(words)}){END}")
+
+
 Name = Annotated[str, Meta(pattern=f"^.+{END}")]  # one line
 Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 DAY, TIME = "(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"

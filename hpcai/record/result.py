@@ -7,7 +7,7 @@ from hpcai.record.machine import Environment, Rank
 from hpcai.record.problem import Input
 from hpcai.record.record import Count, Name, Positive, Record, Sha256, Status, Utc, about
 from hpcai.workloads.comm.record import CollectiveRow
-from hpcai.workloads.kernels.record import KernelRow
+from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
 
 SCHEMA: Literal["hpcai-result/3"] = "hpcai-result/3"
 
@@ -56,19 +56,9 @@ class Best(Record, kw_only=True):
     time: Annotated[float, about("Time of the row", unit="s")]
 
 
-class RunCeilings(Record, kw_only=True):
+class RunCeilings(KernelCeilings, kw_only=True):
     """The highest ceilings of a rank in the tables of a run that PASSED; null where none was measured."""
 
-    fma_peak: Annotated[float | None, about("fp32 multiply-adds", unit="FLOP/s")]
-    gemm: Annotated[float | None, about("matrix products", unit="FLOP/s")]
-    convolution: Annotated[float | None, about("convolutions", unit="FLOP/s")]
-    triad: Annotated[float | None, about("STREAM triad", unit="B/s")]
-    copy: Annotated[float | None, about("copy within a GPU's memory", unit="B/s")]
-    fma_peak_tf32: Annotated[float | None, about("tf32 multiply-adds of a GPU", unit="FLOP/s")]
-    fma_peak_fp16: Annotated[float | None, about("fp16 multiply-adds of a GPU", unit="FLOP/s")]
-    fma_peak_bf16: Annotated[float | None, about("bf16 multiply-adds of a GPU", unit="FLOP/s")]
-    fma_peak_fp64: Annotated[float | None, about("fp64 multiply-adds of a GPU", unit="FLOP/s")]
-    fma_peak_int8: Annotated[float | None, about("int8 multiply-adds of a GPU", unit="op/s")]
     all_reduce_bus: Annotated[float | None, about("bus bandwidth of an all-reduce", unit="B/s")]
 
 

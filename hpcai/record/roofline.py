@@ -2,11 +2,12 @@
 
 from typing import Annotated, Literal
 
+from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.roofline import Bound
-from hpcai.record.record import Count, Positive, Record, about
+from hpcai.record.record import Count, Positive, Record, about, one_of
 
 GB = 1e9
-ProductType = Literal["fp32", "tf32", "fp16", "bf16", "int8"]
+ProductType = Annotated[str, one_of(dict.fromkeys(row.product for row in PRECISIONS.values()))]
 GroupScope = Literal["group", "world"]
 NOT_MEASURED = "n/a, not measured"
 NO_GROUP = "n/a, no such group"

@@ -25,7 +25,6 @@ from hpcai.record.roofline import (
     GroupScope,
     Intensity,
     KernelsSource,
-    ProductType,
     Roofline,
 )
 from hpcai.record.training import TrainingRaw
@@ -93,7 +92,7 @@ def _kernels(measured: Sequence[KernelRow], wanted: str) -> tuple[KernelsSource 
     dtype = wanted if wanted in products or DTYPES[wanted].exact else "fp32"
     found = ceilings(rows, dtype)
     counts = {name: faster(rows, name, dtype) for name in PRODUCTS}
-    return KernelsSource(test=measured[-1].test, triad=found.triad, faster=counts, type=cast(ProductType, dtype)), found
+    return KernelsSource(test=measured[-1].test, triad=found.triad, faster=counts, type=dtype), found
 
 
 def faster(rows: Sequence[KernelRow], ceiling: str, dtype: str = "fp32") -> dict[str, int]:

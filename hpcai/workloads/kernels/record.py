@@ -2,12 +2,13 @@
 
 from typing import Annotated, Literal
 
+from hpcai.kernels.spec import DTYPES
 from hpcai.record.entry import Table
-from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Verdict, about
+from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Verdict, about, one_of
 
 KernelName = Literal["gemm", "conv2d", "fma_peak", "triad", "copy"]
 Direction = Literal["forward", "input_gradient", "weight_gradient", "product", "ceiling"]
-DtypeName = Literal["fp32", "fp64", "int8", "tf32", "fp16", "bf16"]
+DtypeName = Annotated[str, one_of(DTYPES)]
 
 
 class MeasuredKernel(Record, kw_only=True):
