@@ -150,7 +150,7 @@ def test_it_is_verified(results: Path, result: Json, tmp_path: Path) -> None:
 
 def test_without_its_declaration_its_results_are_refused(results: Path, tmp_path: Path) -> None:
     found = run_job([BENCH, "--verify", results], None, tmp_path)
-    assert found.returncode == 1 and "tests[0].workload: unknown; allowed: kernels, comm" in found.stdout
+    assert found.returncode == 1 and "input.sections[0].name: unknown; allowed: kernels, comm" in found.stdout
 
 
 def test_plan_schema_and_input(tmp_path: Path) -> None:
