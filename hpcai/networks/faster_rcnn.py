@@ -1,5 +1,6 @@
-"""Faster R-CNN with a feature pyramid, as a graph (Ren et al., Faster R-CNN, 2015; Lin et al., Feature Pyramid Networks
-for Object Detection, 2017).
+"""Faster R-CNN with a feature pyramid, as a graph.
+
+After Ren et al., Faster R-CNN, 2015, and Lin et al., Feature Pyramid Networks for Object Detection, 2017.
 
 Convolutions of the pyramid and of the heads have a bias and no batch norm. The head of the proposals is one, shared by
 all levels. What is counted for an image is always the same: all sizes of anchors, proposals and regions are fixed.

@@ -23,6 +23,7 @@ from hpcai.search.gaussian_process import Floats, fit, upper_confidence_bound
 from hpcai.search.neighbours import FARTHEST, Neighbourhood
 from hpcai.search.trial_history import EvaluatedNetwork, TrialHistory
 
+BAYES = "bayes"  # the strategy that ranks by a Gaussian process
 HOTTEST, COLDEST, COOLING = 1.0, 1e-4, 0.5
 NEIGHBOURS = 8  # of an expansion
 MOST = 8  # candidates of a selection
@@ -82,7 +83,7 @@ def propose(
     """
     search = _CandidateSearch(history, limits, Random(seed))
     parents = [network for id, network in history.evaluated.items() if id in stored]
-    found = search.annealed(parents) if parents and strategy == "bayes" else []
+    found = search.annealed(parents) if parents and strategy == BAYES else []
     found = found or search.drawn([*map(_unchanged, parents)]) or search.initial(first)
     return Selection(tuple(found[:MOST]), search.duplicates, search.rejected)
 

@@ -63,9 +63,7 @@ class ChildBuilder:
             return _state(build(parent, seed_of(self._seed, Purpose.WEIGHTS, 0)))
         return load_weights(self._folder, plan.parent)
 
-    def _inherited(
-        self, graph: Graph, state: State, morphisms: Sequence[Morphism], trial: int
-    ) -> tuple[Graph, State]:
+    def _inherited(self, graph: Graph, state: State, morphisms: Sequence[Morphism], trial: int) -> tuple[Graph, State]:
         """The network after the morphisms, and the weights that it inherits."""
         images = self._images.double()
         for number, morphism in enumerate(morphisms):

@@ -1,7 +1,7 @@
 """Edit distance of networks: the cost of turning the layers and skips of one network into those of another.
 
-After Jin et al., "Auto-Keras", 2019 (arXiv:1806.10282), section 3.1, whose distance has these two parts; the costs
-differ from theirs. Only a band of diagonals is computed where the best alignment cannot leave it (Ukkonen, "Algorithms
+After Jin et al., "Auto-Keras", 2019 (arXiv:1806.10282), section 3.1, whose distance has these two parts but
+other costs. Only a band of diagonals is computed where the best alignment cannot leave it (Ukkonen, "Algorithms
 for approximate string matching", 1985).
 """
 

@@ -1,17 +1,17 @@
 """Memory limit of a rank: whether a network fits, by an estimate corrected by the measured peaks of trials."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from hpcai import estimate
 from hpcai.estimate import Facts
+from hpcai.inputfile.key import Setting
 from hpcai.networks.graph import Graph
 
 
 class MemoryLimit:
     """What fits into a rank's memory: a GPU's own memory, else the process's."""
 
-    def __init__(self, settings: Mapping[str, Any], facts: Facts, baseline: int, free: int, corrects: bool) -> None:
+    def __init__(self, settings: Mapping[str, Setting], facts: Facts, baseline: int, free: int, corrects: bool) -> None:
         """`baseline`: bytes in use before a trial; `free`: bytes that are left.
 
         Unless it `corrects`, measured peaks do not change estimates: where runs are to be repeatable, a proposal must

@@ -6,7 +6,6 @@ take too long.
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -116,7 +115,7 @@ _requests, _answers = msgspec.json.Decoder(Request), msgspec.json.Decoder(Answer
 _finished_trials = msgspec.json.Decoder(FinishedTrial)
 
 
-def line(value: Any) -> bytes:
+def line(value: Struct) -> bytes:
     """A record as one line of JSON. ValueError for a number that is not finite, which msgspec would write as null."""
     return json.dumps(msgspec.to_builtins(value), separators=(",", ":"), allow_nan=False).encode()
 

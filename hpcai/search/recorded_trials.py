@@ -37,9 +37,7 @@ def read_recorded_trials(path: Path, workers: int) -> dict[int, RecordedTrial]:
 class RecordedTrials:
     """The recorded trials that have not been run again yet."""
 
-    def __init__(
-        self, recorded: Mapping[int, RecordedTrial], workers: int, trials: int = 0, rounds: int = 0
-    ) -> None:
+    def __init__(self, recorded: Mapping[int, RecordedTrial], workers: int, trials: int = 0, rounds: int = 0) -> None:
         """`recorded`: trials by number, in the order in which they ended; `trials`, `rounds`: no limit if 0."""
         self._workers = workers
         self._left: dict[int, RecordedTrial] = {}

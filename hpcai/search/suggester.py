@@ -1,11 +1,11 @@
 """Suggests the next trials of a worker: networks by the strategy of the search, hyper-parameters by TPE."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hpcai.data.philox import Purpose, seed_of
 from hpcai.formulas.trial_schedule import number, warms_up
+from hpcai.inputfile import Case
 from hpcai.networks.digest import digest
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
@@ -13,7 +13,7 @@ from hpcai.networks.lineage import morphed
 from hpcai.networks.morphism import KERNEL_SIZES, Insertion, Kernel, KernelSize
 from hpcai.record.trial import Hyperparameters
 from hpcai.search import tpe
-from hpcai.search.candidates import Candidate, Limits, propose
+from hpcai.search.candidates import BAYES, Candidate, Limits, propose
 from hpcai.search.memory_limit import MemoryLimit
 from hpcai.search.messages import FinishedTrial
 from hpcai.search.proposal import Proposal
@@ -23,23 +23,18 @@ from hpcai.search.weights_file import weights_file
 
 MOST_EVALUATED, MOST_OBSERVATIONS = 1000, 1000
 INSERTED = tuple(kind.operation for kind in Insertion.__subclasses__())
-BAYES = "bayes"
 
 
 class Suggester:
     """Suggests trials for one worker; a function of the trials it learnt, in order, and of the seed."""
 
-    def __init__(
-        self, settings: Mapping[str, Any], seed: int, worker: int, initial: Graph, memory: MemoryLimit, folder: Path
-    ) -> None:
-        """`settings`: those of the case, by KEY; `folder` holds the weights of trials that can become parents."""
+    def __init__(self, case: Case, worker: int, initial: Graph, memory: MemoryLimit, folder: Path) -> None:
+        """`folder` holds the weights of trials that can become parents."""
         self.rejected = 0
-        self._settings, self._seed, self._worker, self._memory, self._folder = settings, seed, worker, memory, folder
-        self._history = TrialHistory(initial, seed)
-        self._limits = Limits(
-            settings["DEPTH"], settings["PARAMETERS"], lambda graph: memory.fits(graph, self._batches[0])
-        )
-        batch = settings["BATCH"]
+        self._case, self._worker, self._memory, self._folder = case, worker, memory, folder
+        self._history = TrialHistory(initial, case["SEED"])
+        self._limits = Limits(case["DEPTH"], case["PARAMETERS"], lambda graph: memory.fits(graph, self._batches[0]))
+        batch = case["BATCH"]
         self._batches = sorted({max(2, batch // 2), batch, 2 * batch})
         self._observations: list[tpe.Observation] = []
         self._proposed: list[Proposal] = []
@@ -58,8 +53,9 @@ class Suggester:
         """The best proposals first; networks of an earlier attempt are taken, and not proposed again."""
         if attempt:
             self._history.tried.update(proposal.network for proposal in self._proposed)
-        seed = seed_of(self._seed + attempt, Purpose.PROPOSALS, number(round_, self._worker, self._settings["GROUPS"]))
-        strategy, parents, first = self._settings["STRATEGY"], self._parents(), self._worker == 0
+        case = self._case
+        seed = seed_of(case["SEED"] + attempt, Purpose.PROPOSALS, number(round_, self._worker, case["GROUPS"]))
+        strategy, parents, first = case["STRATEGY"], self._parents(), self._worker == 0
         selection = propose(strategy, self._history, parents, self._limits, seed, first)
         self.rejected += selection.rejected
         chosen = self._hyperparameters(round_, seed)
@@ -75,8 +71,8 @@ class Suggester:
     def _hyperparameters(self, round_: int, seed: int) -> Hyperparameters:
         """Batch and kernel size; in the rounds of the warm-up the input's batch and the smallest kernel."""
         if warms_up(round_):
-            return Hyperparameters(batch=self._settings["BATCH"], kernel=KERNEL_SIZES[0])
-        observations = self._observations if self._settings["STRATEGY"] == BAYES else []
+            return Hyperparameters(batch=self._case["BATCH"], kernel=KERNEL_SIZES[0])
+        observations = self._observations if self._case["STRATEGY"] == BAYES else []
         chosen = tpe.suggest({"batch": self._batches, "kernel": KERNEL_SIZES}, observations, seed)
         return Hyperparameters(batch=chosen["batch"], kernel=_kernel_size(chosen["kernel"]))
 

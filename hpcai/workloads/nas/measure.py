@@ -6,7 +6,6 @@ No rank is reserved for the coordinator: rank 0 trains like all others, and answ
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields as dataclass_fields
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -14,7 +13,7 @@ from time import sleep
 import numpy as np
 import torch
 from mpi4py import MPI
-from msgspec import structs
+from msgspec import convert, structs
 
 from hpcai import clock
 from hpcai.comm.clock_sync import common_start
@@ -46,7 +45,7 @@ from hpcai.training.assembly import same_data, trial_training
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.stages import Report
 from hpcai.workloads.nas.preparation import Prepared, prepared
-from hpcai.workloads.nas.record import EndedBy, SearchMeasured, SearchRaw, StoppedSearch
+from hpcai.workloads.nas.record import EndedBy, SearchRaw, StoppedSearch
 from hpcai.workloads.nas.totals import totals
 
 SWITCH_INTERVAL = 0.0005  # seconds between switches of Python's threads: a step must not wait for a proposal
@@ -169,7 +168,7 @@ class _Search:
             coordinator = self._coordinator()
             self.storage.needed = coordinator.needed
             transport = CoordinatorTransport(self.leaders, coordinator, now, self._ended)
-        suggester = Suggester(case.settings, self.seed, worker, self.initial, self.memory, self.folder)
+        suggester = Suggester(case, worker, self.initial, self.memory, self.folder)
 
         def limits(round_: int) -> tuple[int, int]:
             epochs = trial_schedule.planned_epochs(round_, case["EPOCHS"])
@@ -224,26 +223,14 @@ class _Search:
             self.leader.transport.finish()
         self.leaders.Free()
         trials = self.storage.trials() if self.group.active.rank == 0 else []
-        found = totals(self.group, runner, self.leader, trials, self.phases, self.active.between_nodes)
-        summed = {field.name: getattr(found, field.name) for field in dataclass_fields(found)}
-        ended_by = summed.pop("ended_by")
-        measured = SearchMeasured(
-            **summed,
-            dataset=checked.dataset,
-            target=checked.target,
-            sharding=checked.sharding,
-            **checked.checks._asdict(),
-            vendor_comparison=checked.vendor_comparison,
-        )
-        stopped = shutdown.agreed(self.group.active)
-        return Stopped(StoppedSearch(**structs.asdict(measured))) if stopped else self._raw(measured, ended_by)
-
-    def _raw(self, measured: SearchMeasured, ended_by: EndedBy) -> SearchRaw:
-        """The raw record of a search that ended."""
+        between_nodes = self.active.between_nodes
+        measured, ended_by = totals(self.group, runner, self.leader, trials, self.phases, between_nodes, checked)
+        if shutdown.agreed(self.group.active):
+            return Stopped(StoppedSearch(**structs.asdict(measured), ended_by=ended_by))
         copy = self.active.copy
         return SearchRaw(
             **structs.asdict(measured),
-            ended_by=ended_by,
+            ended_by=convert(ended_by, EndedBy),
             backend=self.active.backend,
             staging=copy.measured if copy else None,
             site_kernels=self.active.site_kernels,

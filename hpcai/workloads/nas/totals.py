@@ -1,4 +1,4 @@
-"""Totals of a search over all groups, reduced in constant memory except for the trials themselves."""
+"""Measurements of a search, totals over all groups, reduced in constant memory except for the trials themselves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,39 +10,21 @@ from hpcai.comm import reductions
 from hpcai.comm.grid import Group
 from hpcai.formulas.score import LARGEST
 from hpcai.record.record import fields
-from hpcai.record.training import Replay
 from hpcai.record.trial import Trial
 from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.train import replay
+from hpcai.workloads.nas.preparation import Prepared
 from hpcai.workloads.nas.record import (
     Coordinator,
     GroupSeconds,
     OverGroups,
     Proposals,
+    SearchMeasured,
     SearchPhases,
     SearchWork,
 )
 
 EXHAUSTED = "exhausted"  # no group found a new network
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Totals of all groups; only rank 0 has the `trials`, the rest is the same on every active rank."""
-
-    trials: tuple[Trial, ...]
-    work: SearchWork
-    seconds: float
-    group_seconds: GroupSeconds
-    retired_groups: int
-    granted: int
-    duplicates: int
-    ended_by: str
-    coordinator: Coordinator
-    proposals: Proposals
-    replay: Replay
-    largest_deviation: float
-    phases: SearchPhases
 
 
 def totals(
@@ -52,12 +34,21 @@ def totals(
     trials: Sequence[Trial],
     phases: Phases,
     between_nodes: int,
-) -> Totals:
-    """The totals of a search that ended or was broken off. Collective over the active ranks."""
+    before: Prepared,
+) -> tuple[SearchMeasured, str]:
+    """The measurements of a search, complete or broken off, and why it ended. Collective over the active ranks.
+
+    `before`: what was measured before the search. Only rank 0 has the `trials`, the rest is the same on all ranks.
+    """
     own, active = runner.totals, group.active
     seconds = float(active.allreduce(own.last_return, MPI.MAX))
     counts = _counts(group, leader)
-    return Totals(
+    measured = SearchMeasured(
+        dataset=before.dataset,
+        target=before.target,
+        sharding=before.sharding,
+        **before.checks._asdict(),
+        vendor_comparison=before.vendor_comparison,
         trials=tuple(trials),
         work=_work(group, runner, between_nodes),
         seconds=seconds,
@@ -65,13 +56,13 @@ def totals(
         retired_groups=active.allreduce(int(bool(runner.left)) * group.leader),
         granted=counts.granted,
         duplicates=counts.duplicates,
-        ended_by=counts.ended_by,
         coordinator=_coordinator(group, leader, counts),
         proposals=_proposals(group, leader),
         replay=replay.measured(own.findings, group),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),
         phases=_phases(group, phases),
     )
+    return measured, counts.ended_by
 
 
 def _work(group: Group, runner: GroupRunner, between_nodes: int) -> SearchWork:
