@@ -102,11 +102,6 @@ def test_a_table_of_checks() -> None:
     assert lines == [r"| `\|a\|` | a thing | 0.25 |", "| `b` | another | `B` |", "| `c` | a third | above 0 |"]
 
 
-def test_checks_have_names_of_their_own() -> None:
-    names = [check.name for check in TRAINING_CHECKS]
-    assert len({*names}) == len(names)
-
-
 def test_readme_is_short_and_shows_lines_that_are_printed() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     (shown,) = re.findall(r"^```text\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
