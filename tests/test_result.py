@@ -15,6 +15,7 @@ from small_run import golden, rebuilt
 from hpcai import opcount
 from hpcai.networks import build
 from hpcai.record.check_declarations import CEILING, CLAIMS
+from hpcai.record.entry import Check
 from hpcai.record.plain import digest
 from hpcai.record.training import TrainingRow
 from hpcai.report.rows import check_lines
