@@ -143,7 +143,7 @@ def _warnings(world: World, placement: Placement) -> list[str]:
     counts = {
         "share processors with another rank": placement.sharers > 0,
         "have more threads than processors": placement.threads > len(placement.cpus),
-        "compute on processors beside GPUs that nobody has hidden": devices.unused(),
+        "compute on CPUs although the node has GPUs": devices.unused(),
     }
     totals = {what: world.comm.allreduce(int(true)) for what, true in counts.items()}
     return [f"{total} of {world.size} ranks {what}" for what, total in totals.items() if total]

@@ -107,7 +107,7 @@ def test_searches_refuse_detectors() -> None:
     for morphism in (Deepen("stem_relu", 3), Widen("stem_conv", 64)):
         with pytest.raises(InputError, match="networks with such a layer cannot be changed"):
             morphism.apply(SMALL)
-    with pytest.raises(InputError, match="no pictures are known for the network 'fasterrcnn8'; allowed are resnet18"):
+    with pytest.raises(InputError, match="no image size is known for the network 'fasterrcnn8'; allowed are resnet18"):
         products.graph_of("fasterrcnn8")
 
 

@@ -113,5 +113,5 @@ def test_it_is_never_compared_with_ceilings_of_fp32(squares: bool) -> None:
 
 
 def test_a_choice_of_kernels_is_refused() -> None:
-    assert "forward products are ours anyway; allowed: vendor, custom" in _refused_choice("auto", "off", "int8")
+    assert "forward products are always custom; allowed: vendor, custom" in _refused_choice("auto", "off", "int8")
     assert _refused_choice("custom", "torch", "int8") == _refused_choice("auto", "off", "bf16") == ""

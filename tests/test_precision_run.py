@@ -80,7 +80,7 @@ def test_each_row_says_what_the_probe_found(sweep: Run) -> None:
 
 def test_speed_up_and_quality_are_those_against_the_first_case(sweep: Run) -> None:
     first, *others = sweep.result["tests"]
-    names = ("speed-up over the sweep's first case=", "quality, difference from that case=")
+    names = ("speed-up over the sweep's first case=", "quality difference to the sweep's first case=")
     assert [printed(sweep, 0, name).strip() for name in names] == ["n/a, the first"] * 2
     for index, test in enumerate(others, start=1):
         speedup, difference = (float(printed(sweep, index, name)) for name in names)

@@ -102,7 +102,7 @@ FAULTS: list[tuple[str, Change]] = [
     ("max|C-L*R|", put("residuals.elementwise.value", 1.01)),
     ("all-reduce", put("wrong_sums", 1)),
     ("differing ranks", put("work.differing_ranks", 1)),
-    ("training samples other than the epoch's: trials", put("replay.wrong_epochs", 1)),
+    ("epochs with wrong training samples, all trials", put("replay.wrong_epochs", 1)),
     ("worst deviation of the update", put("replay.deviation.value", 1.1)),
     ("share of a term lost", put("replay.lost.value", 0.3)),
     ("weights changed outside of steps", put("replay.changed_ranks", 1)),

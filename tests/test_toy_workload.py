@@ -87,7 +87,7 @@ def test_its_lines_are_printed(results: Path, result: Json) -> None:
         "3 nas, 9 toy)",
         "in the timed region; of toy points.",
         "sums of hits: differing ranks=        0.0000000 ...... PASSED",
-        "claims that do not hold=        0.0000000 ...... PASSED",
+        "violated claims=        0.0000000 ...... PASSED",
         "lie within the quarter circle",
         "Status  : UNOFFICIAL; workload without official rules",
         "Final Summary::HPCAI result is UNOFFICIAL",

@@ -40,7 +40,7 @@ def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> N
     finished = verify(tmp_path, "sound", "altered", "alone")
     assert finished.returncode == 1
     assert f"sound: {VERIFIED}" in finished.stdout and "altered: NOT VERIFIED\n" in finished.stdout
-    assert "alone: every number follows from the raw measurements, nothing beside it to compare;" in finished.stdout
+    assert "alone: every number follows from the raw measurements, no other files to compare;" in finished.stdout
 
 
 def test_verify_names_what_was_altered(tmp_path: Path) -> None:

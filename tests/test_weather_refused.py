@@ -62,7 +62,7 @@ def test_a_validation_year_without_boxes_is_refused(years: Path) -> None:
     assert planned.returncode == 2
     told = refused(years, ranks=1)
     for text in (planned.stderr, told):
-        assert re.search(r"no validation frame of .*years.* has boxes; allowed: frames to be judged by", text)
+        assert re.search(r"no validation frame of .*years.* has boxes; allowed: frames with boxes", text)
 
 
 @needs_mpirun

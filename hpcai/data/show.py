@@ -79,7 +79,7 @@ def place(predictions: Path, file: Path, frame: int) -> int:
         return frame
     named = _NAME.fullmatch(file.name)
     if named is None:
-        raise InputError(f"{predictions} tells frames by year, {file} does not; allowed: a file climo_YYYY.h5")
+        raise InputError(f"{predictions} identifies frames by year, {file} does not; allowed: a file climo_YYYY.h5")
     found = np.flatnonzero((moments == (int(named[1]), frame)).all(1))
     if len(found) == 0:
         raise InputError(f"{predictions} has no frame {frame} of {named[1]}; {_there(moments, int(named[1]), frame)}")

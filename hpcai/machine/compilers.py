@@ -54,5 +54,5 @@ def _compiler_error(command: str, language: str) -> str:
 
 
 def _first_error(text: str) -> str:
-    lines = text.splitlines() or ["it tells no reason"]
+    lines = text.splitlines() or ["it gives no reason"]
     return next((line for line in lines if "error" in line), lines[0]).strip()

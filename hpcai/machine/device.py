@@ -40,7 +40,7 @@ def _of_driver() -> tuple[str, ...]:
     if not found:
         raise LaunchError(
             "there are GPUs, but the CUDA driver does not start, or shows none of them; allowed: one that runs CUDA "
-            f"{torch.version.cuda}, with which this torch is built (nvidia-smi tells), or {VISIBLE}= to compute on CPUs"
+            f"{torch.version.cuda}, with which this torch is built (see nvidia-smi), or {VISIBLE}= to compute on CPUs"
         )
     return found
 
@@ -56,7 +56,7 @@ def _refuse_misnamed() -> None:
     if named and not hidden() and torch.version.cuda and devices_of_node():
         raise LaunchError(
             f"{VISIBLE}={named} names none of the {devices_of_node()} GPUs here that this process may use; allowed: "
-            "numbers, or names that nvidia-smi -L tells; with nothing behind the = the run is one on CPUs"
+            "numbers, or names that nvidia-smi -L lists; with nothing behind the = the run is one on CPUs"
         )
 
 

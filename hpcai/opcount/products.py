@@ -106,7 +106,7 @@ def graph_of(name: str, resolution: int = 0) -> Graph:
     one that does not classify images.
     """
     if name not in ARCHITECTURES:
-        raise InputError(f"no pictures are known for the network {name!r}; allowed are {', '.join(ARCHITECTURES)}")
+        raise InputError(f"no image size is known for the network {name!r}; allowed are {', '.join(ARCHITECTURES)}")
     channels, side, classes = SMALL if ARCHITECTURES[name].small_images_only else IMAGENET
     return networks.build(name, (resolution or side,) * 2, channels, classes)
 

@@ -82,7 +82,9 @@ def _refused_training(case: Case, device: torch.device) -> str:
 
 def _refused_choice(kernels: str, how: str, precision: str) -> str:
     if kernels == AUTO and PRECISIONS[precision].quantised:
-        return "KERNELS auto with PRECISION int8: forward products are ours anyway; allowed: vendor, custom, file:PATH"
+        return (
+            "KERNELS auto with PRECISION int8: forward products are always custom; allowed: vendor, custom, file:PATH"
+        )
     if kernels == AUTO and how == "torch":
         return "KERNELS auto with COMPILE torch: layers are timed one by one; allowed: COMPILE off, or KERNELS custom"
     return ""

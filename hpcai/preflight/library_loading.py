@@ -69,8 +69,8 @@ def _normalise(cropped: bool) -> None:
     """Normalise images in both memory orders, each compiled separately: cropped images are channels-last."""
     from hpcai.kernels.normalise.numba_cpu import normalise
 
-    pictures, factors = np.zeros((1, 3, SIDE, SIDE), np.uint8), np.ones(3, np.float32)
-    normalise(pictures, factors, factors)
+    images, factors = np.zeros((1, 3, SIDE, SIDE), np.uint8), np.ones(3, np.float32)
+    normalise(images, factors, factors)
     if cropped:
         from hpcai.kernels.crop.numba_cpu import crop
 
@@ -86,8 +86,8 @@ def _train(case: Case, device: torch.device) -> None:
     module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     recipe = Recipe.of(case.settings)
     optimiser = build_optimiser(recipe.rule, module, recipe.peak_rate)
-    pictures = ArraySplit(np.zeros((SAMPLES, 1, SIDE, SIDE), np.uint8), np.zeros(SAMPLES, np.int64))
-    loader = Loader(pictures, device, (0.5,), (0.5,), batch=SAMPLES)
+    images = ArraySplit(np.zeros((SAMPLES, 1, SIDE, SIDE), np.uint8), np.zeros(SAMPLES, np.int64))
+    loader = Loader(images, device, (0.5,), (0.5,), batch=SAMPLES)
     with profiler(device) as recorded:
         for x, y, _ in loader([np.arange(SAMPLES)]):
             torch.nn.functional.cross_entropy(module(x), y).backward()

@@ -85,11 +85,11 @@ SAME_WEIGHTS = CheckDeclaration(
     "ranks with a bit of weights or running statistics other than their group's first rank, after training",
 )
 MODEL_SAMPLES = CheckDeclaration(
-    "training samples other than the epoch's: models",
+    "epochs with wrong training samples, all models",
     "epochs whose samples, by number and fingerprint, are not those that seed, model and epoch give; all models",
 )
 TRIAL_SAMPLES = CheckDeclaration(
-    "training samples other than the epoch's: trials",
+    "epochs with wrong training samples, all trials",
     "epochs whose samples, by number and fingerprint, are not those that seed, trial and epoch give; all trials",
 )
 DEVIATION = CheckDeclaration(
@@ -130,8 +130,8 @@ DISAGREEMENT = CheckDeclaration(
     above=True,
 )
 CLAIMS = CheckDeclaration(
-    "raw measurements: claims that do not hold",
-    "broken claims about the raw measurements, from input, seed and network; NOT CHECKED if another check FAILED",
+    "raw measurements: violated claims",
+    "violated claims about the raw measurements, from input, seed and network; NOT CHECKED if another check FAILED",
     absent="n/a, test failed",
 )
 TRAINING_CHECKS = (

@@ -137,7 +137,11 @@ class TrainingScores(Record, kw_only=True):
     ]
     quality_difference: Annotated[
         float | None,
-        about("quality - quality of that test", label="quality, difference from that case", absent="n/a, the first"),
+        about(
+            "quality - quality of that test",
+            label="quality difference to the sweep's first case",
+            absent="n/a, the first",
+        ),
     ]
     precision_speed: Annotated[
         float | None,

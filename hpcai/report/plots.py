@@ -37,9 +37,9 @@ PART_OF_TRAINING = ("data_wait", "exposed_communication")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 if a file is no result or matplotlib is missing."""
-    parser = argparse.ArgumentParser(prog="python -m hpcai.report.plots", description="Draw pictures of results.")
+    parser = argparse.ArgumentParser(prog="python -m hpcai.report.plots", description="Draw plots of results.")
     parser.add_argument("result", nargs="+", type=Path, help="result.json, or the folder it is in")
-    parser.add_argument("--out", type=Path, help="folder of the pictures; the first result's own unless given")
+    parser.add_argument("--out", type=Path, help="folder of the plots; default: that of the first result")
     options = parser.parse_args(arguments)
     files = [path / "result.json" if path.is_dir() else path for path in options.result]
     try:
@@ -73,9 +73,9 @@ def draw(results: Sequence[Result], folder: Path) -> list[Path]:
             made.append(_save(folder / ROOFLINE, f"Roofline of a rank\n{told}", roofs, rooflines.plot))
         return made
     except ImportError as error:
-        raise InputError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
+        raise InputError(f"plots need matplotlib ({error}): pip install matplotlib") from None
     except OSError as error:
-        raise InputError(f"cannot write pictures to {folder.absolute()}: {error.strerror}") from None
+        raise InputError(f"cannot write plots to {folder.absolute()}: {error.strerror}") from None
 
 
 def _run(result: Result) -> str:
@@ -88,7 +88,7 @@ def _named(results: Sequence[Result]) -> list[Run]:
     letters = ascii_uppercase
     names = [*letters, *(first + second for first in letters for second in letters)]
     if len(results) > len(names):
-        raise InputError(f"{len(results)} results are too many for a picture; allowed: {len(names)}")
+        raise InputError(f"{len(results)} results are too many for a plot; allowed: {len(names)}")
     return [*zip(names, results, strict=False)]
 
 

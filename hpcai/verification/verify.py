@@ -55,7 +55,7 @@ def sound_message(path: Path) -> str:
     summary = summary_of(result)
     kept = [name for test in result.tests for name in _further_files(test)]
     beside = [name for name in (*files.texts(result), files.SERIES, *kept) if (path.parent / name).exists()]
-    compared = f"with {' and '.join(beside)}" if beside else "nothing beside it to compare"
+    compared = f"with {' and '.join(beside)}" if beside else "no other files to compare"
     if missing := [name for name in kept if name not in beside]:
         compared += f"; not evaluated again without {' and '.join(missing)}"
     tests = f"{summary.passed} of {summary.planned} tests PASSED"

@@ -92,7 +92,7 @@ def _check(x: Tensor, alike: Iterable[Tensor | None], vectors: Sequence[Tensor])
         return
     found, kinds = [(tuple(each.shape), each.dtype) for each in (*given, *vectors)], ", ".join(map(str, KINDS))
     raise RuntimeError(
-        f"batch norm of {tuple(x.shape)}, {x.dtype}, with {found}; allowed: pictures of {kinds} "
+        f"batch norm of {tuple(x.shape)}, {x.dtype}, with {found}; allowed: images of {kinds} "
         "whose channels are whole vectors, others like them, and a number a channel"
     )
 

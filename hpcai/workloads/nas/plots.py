@@ -69,7 +69,7 @@ def tree(axes: "Axes", tests: Sequence[Shown]) -> None:
         x, y = zip(*all_places, strict=True)
         dots = axes.scatter(x, y, c=accuracies, cmap="viridis", s=_size(len(all_places)), zorder=3)
         axes.figure.colorbar(dots, ax=axes, label="accuracy")
-    axes.plot([], [], color="black", linewidth=2, label="line of the best trial")
+    axes.plot([], [], color="black", linewidth=2, label="ancestry of the best trial")
     axes.set(xlabel="s since the search began, when a trial returned (square: the initial network)", yticks=[])
     axes.margins(x=0.06, y=0.1)
 

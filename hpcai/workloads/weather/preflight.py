@@ -16,7 +16,7 @@ from hpcai.preflight.preconditions import Preconditions
 
 def _check(case: Case, dataset: Weather) -> None:
     if not _has_boxes(case, dataset):
-        raise InputError(f"no validation frame of {dataset.source} has boxes; allowed: frames to be judged by")
+        raise InputError(f"no validation frame of {dataset.source} has boxes; allowed: frames with boxes")
 
 
 def _has_boxes(case: Case, dataset: Weather) -> bool:
