@@ -89,7 +89,10 @@ def test_a_table_of_a_record() -> None:
 
 def test_a_record_with_a_table_of_its_own_is_one_row() -> None:
     text = table(Whole, {Base, Part, Whole})
-    assert text.endswith("| --- | --- | --- |\n| `parts[]` |  | the parts, see `Part` |\n")
+    assert text == (
+        "`Whole`: A record that has more. Fields added to `Base`, or changed:\n\n"
+        "| field | unit | meaning |\n| --- | --- | --- |\n| `parts[]` |  | the parts, see `Part` |\n"
+    )
 
 
 def test_a_table_of_checks() -> None:

@@ -42,7 +42,9 @@ def table(found: Declared, own: Collection[type[Record]] = ()) -> str:
     """The Markdown table of a record or of checks; records in `own` have a table and are one row of others."""
     if isinstance(found, tuple):
         return _table(_check_lines(found))
-    caption = f"`{found.__name__}`: {(found.__doc__ or '').splitlines()[0]}"
+    base = base_of(found, own)
+    extends = f" Fields added to `{base.__name__}`, or changed:" if base else ""
+    caption = f"`{found.__name__}`: {(found.__doc__ or '').splitlines()[0]}{extends}"
     return f"{caption}\n\n{_table(_record_lines(found, own))}"
 
 
@@ -68,7 +70,7 @@ def rows(kind: type[Record], own: Collection[type[Record]], path: str = "") -> I
 
     Of a record that extends one in `own`, only the fields that differ.
     """
-    base = next((base for base in kind.__mro__[1:] if base in own), None)
+    base = base_of(kind, own)
     inherited = {*fields(base)} if base else set()
     for field in (field for field in fields(kind) if field not in inherited):
         place = f"{path}{field.name}{'[]' if field.several else ''}"
@@ -77,9 +79,23 @@ def rows(kind: type[Record], own: Collection[type[Record]], path: str = "") -> I
             yield from rows(field.record, own, f"{place}.")
 
 
+def base_of(kind: type[Record], own: Collection[type[Record]]) -> type[Record] | None:
+    """The nearest record with a table that a record extends."""
+    return next((base for base in kind.__mro__[1:] if base in own), None)
+
+
 def _cells(path: str, field: Field, own: Collection[type[Record]]) -> list[str]:
-    link = f", see `{field.record.__name__}`" if field.record in own and field.record else ""
-    return [_code(path), field.unit, f"{field.description}{link}{_absent(field)}"]
+    return [_code(path), field.unit, f"{field.description}{_link(field, own)}{_absent(field)}"]
+
+
+def _link(field: Field, own: Collection[type[Record]]) -> str:
+    """Which table has the fields of the record that a field holds."""
+    if field.record is None:
+        return ""
+    if field.record in own:
+        return f", see `{field.record.__name__}`"
+    base = base_of(field.record, own)
+    return f": the fields of `{base.__name__}`, and" if base else ""
 
 
 def _absent(field: Field) -> str:
