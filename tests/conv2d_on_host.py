@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import cuda_on_host
 import numpy as np
-import on_host
 import torch
 from gemm_on_host import STORED, Guarded, drawn, judged, poisoned, values_of
 
@@ -63,7 +63,7 @@ class Convolved:
         result = Result(self.result.address, pitch(self.task), **addresses, factor=case.factor, relu=case.relu)
         places = {name: each.address for name, each in self.operands.items()}
         work = self.workspace.address
-        return launches(self.task, case.tile, case.processors, on_host.encoded, places, result, work)
+        return launches(self.task, case.tile, case.processors, cuda_on_host.encoded, places, result, work)
 
     @property
     def readable(self) -> list[tuple[int, int]]:
@@ -75,7 +75,7 @@ class Convolved:
         self.result.memory[:] = self.result.before
         self.workspace.memory[:] = self.workspace.before
         for launch in self.launches:
-            on_host.run(launch, schedule, (changed or {}).get(launch.program.name), self.readable)
+            cuda_on_host.run(launch, schedule, (changed or {}).get(launch.program.name), self.readable)
         for name, each in {**self.operands, **self.further}.items():
             assert np.array_equal(each.memory, each.before), f"{name} has changed"
         self.result.check_surroundings("the result")
@@ -131,12 +131,12 @@ class Convolved:
 def check(cases: Iterable[Case]) -> None:
     """Each is right under every schedule."""
     layers = [Convolved(case) for case in cases]
-    on_host.build_all(launch.program for layer in layers for launch in layer.launches)
+    cuda_on_host.build_all(launch.program for layer in layers for launch in layer.launches)
     for layer in layers:
         run_all(layer)
 
 
 def run_all(layer: Convolved, changed: Mapping[str, Any] | None = None) -> None:
     """Compute it under every schedule, as `run` does."""
-    for schedule in on_host.SCHEDULES:
+    for schedule in cuda_on_host.SCHEDULES:
         layer.run(schedule, changed)

@@ -2,7 +2,7 @@
 
 import shutil
 
-from complete import missing
+from machine_requirements import missing
 
 from hpcai.kernels.cuda.architecture import Target, target
 from hpcai.kernels.cuda.compiler import Compiled, supported

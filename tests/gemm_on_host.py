@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cuda_on_host
 import numpy as np
-import on_host
 
 from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32
 from hpcai.kernels.arrays import rounded
@@ -152,7 +152,7 @@ class Product:
         case, addresses = self.case, {name: each.address for name, each in self.further.items()}
         result = Result(self.result.address, self.result.pitch, **addresses, factor=case.factor, relu=case.relu)
         place = self.workspace.address
-        return launches(case.type, *self.operands, result, case.tile, case.processors, place, on_host.encoded)
+        return launches(case.type, *self.operands, result, case.tile, case.processors, place, cuda_on_host.encoded)
 
     @property
     def readable(self) -> list[tuple[int, int]]:
@@ -165,7 +165,7 @@ class Product:
         self.workspace.memory[:] = self.workspace.before
         for launch in self.launches:
             place = source if launch.program.name == changed else launch.program.path
-            on_host.run(launch, schedule, on_host.built(launch.program, place), self.readable)
+            cuda_on_host.run(launch, schedule, cuda_on_host.built(launch.program, place), self.readable)
         for name, each in {"A": self.lying[0], "B": self.lying[1], **self.further}.items():
             assert np.array_equal(each.memory, each.before), f"{name} has changed"
         self.result.check_surroundings("the result")

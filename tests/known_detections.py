@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from drawn_detections import CLASSES, drawn
+from random_detections import CLASSES, drawn
 
 from hpcai.data.order import ValidationShard
 from hpcai.detections import MOST, SCORE, Detections, detection_tables

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import read_weather
+import weather_report_reader
 
 from hpcai.record.loading import entry_of
 from hpcai.record.machine import Memory
@@ -56,7 +56,7 @@ def training_named(test: Json) -> Json:
     own = [name for name, _ in labelled(entry.scores)]
     told = dict(labelled(entry.scores))
     assert len(told) == len(own), "a label stands twice"
-    told |= read_weather.classes_named(test) if "class_precision" in test["scores"] else {}
+    told |= weather_report_reader.classes_named(test) if "class_precision" in test["scores"] else {}
     told |= machine_named(test)
     for record in (entry.raw.step_seconds, entry.raw.busy_seconds, entry.phases):
         told |= dict(labelled(record))

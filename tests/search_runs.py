@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from made_records import environment
+from sample_records import environment
 
 from hpcai.inputfile import Case, parse
 from hpcai.record.machine import DataFacts, Memory

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_detections import drawn
 from hypothesis import given
 from hypothesis import strategies as st
+from random_detections import drawn
 
 from hpcai.detections import CLASS, SCORE
 from hpcai.detections.agreement import LEAST, agreement

@@ -2,8 +2,8 @@
 
 import pytest
 from examples import nas
-from made_records import plain
 from msgspec import convert
+from sample_records import plain
 
 from hpcai.inputfile import Case
 from hpcai.results.claim import Claim, Claims, Subject, violated

@@ -2,7 +2,7 @@
 
 import pytest
 from examples import comm, kernels
-from made_records import altered as altered_record
+from sample_records import altered as altered_record
 
 from hpcai.inputfile import Case
 from hpcai.results.claim import Claim, Claims, Subject, violated

@@ -2,7 +2,7 @@
 
 import pytest
 from examples import ensemble, weather
-from made_records import altered as altered_record
+from sample_records import altered as altered_record
 
 from hpcai.results.claim import Claim, Claims, Subject, violated
 from hpcai.workloads.registry import part

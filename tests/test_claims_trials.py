@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from alterations import verified
 from examples.nas import EXAMPLES
-from made_records import altered
 from msgspec import ValidationError
+from sample_records import altered
 from small_run import rebuilt
 from synthetic_search import BRANCH, DEEPER, searched
 

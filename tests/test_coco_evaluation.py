@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_detections import CLASSES, Drawn, drawn
+from random_detections import CLASSES, Drawn, drawn
 
 from hpcai.detections import MOST, coco_evaluation
 from hpcai.detections.boxes import areas, iou

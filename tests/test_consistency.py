@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from alterations import Where, leaves, put, verified
-from shares import IN_TURNS, of_turn
+from sampled_parameters import IN_TURNS, of_turn
 from small_run import failing_run, golden, live_run, rebuilt
 
 from hpcai.errors import HpcaiError

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from alterations import verified
 from examples.training import COMPARISON
-from made_weather import result_of, section, stored_measurements
 from msgspec import convert
 from msgspec.structs import replace
+from result_with_weather import result_of, section, stored_measurements
 from small_run import INPUT, rebuilt, renewed
 
 from hpcai.errors import HpcaiError

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import on_host
+import cuda_on_host
 import pytest
 from conv2d_on_host import Case, Convolved, run_all
-from shares import every_other
+from sampled_parameters import every_other
 from test_cuda_conv2d import GROUPED, HALVES, LANES, LARGE, PADDED, PAIRED, PLAIN, POINTS, SHARING, STEM, WARPS
 
 from hpcai.kernels.conv2d.cuda import geometry, padding
@@ -109,11 +109,11 @@ def libraries(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
     def build(case: Case, fault: Fault) -> Any:
         program = next(each.program for each in Convolved(case).launches if each.program.name == fault.kernel)
-        return on_host.planted(program, tmp_path_factory.mktemp("fault"), fault.right, fault.wrong, fault.place)
+        return cuda_on_host.planted(program, tmp_path_factory.mktemp("fault"), fault.right, fault.wrong, fault.place)
 
     items = (item for item in request.session.items if item.path == request.path and hasattr(item, "callspec"))
     given = [item.callspec.params for item in items if "fault" in item.callspec.params]
-    on_host.build_all(launch.program for each in given for launch in Convolved(each["case"]).launches)
+    cuda_on_host.build_all(launch.program for each in given for launch in Convolved(each["case"]).launches)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         yield {each["fault"].name: pool.submit(build, each["case"], each["fault"]) for each in given}
 
@@ -148,6 +148,6 @@ def test_a_wrong_divisor_is_seen(wrong: Callable[[Any], Any], monkeypatch: pytes
 
 def test_the_same_layers_are_right_without_faults() -> None:
     layers = [Convolved(case) for case in PLANTED]
-    on_host.build_all(launch.program for layer in layers for launch in layer.launches)
+    cuda_on_host.build_all(launch.program for layer in layers for launch in layer.launches)
     for layer in layers:
         run_all(layer)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from made_library import library
+from fake_library import library
 
 from hpcai.machine import cuda_driver
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cuda_on_host import SCHEDULES, planted, run
 from cuda_sources import ARCHITECTURES, device_target, faults
-from on_host import SCHEDULES, planted, run
 
 from hpcai.kernels import copy, triad, verify
 from hpcai.kernels.arrays import aligned, poisoned

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import cuda_on_host
 import numpy as np
-import on_host
 import pytest
 from gemm_on_host import (
     COLUMNS,
@@ -75,9 +75,9 @@ ENGINES = {
 def check(cases: Iterable[Case]) -> None:
     """Each is right under every schedule."""
     products = [Product(case) for case in cases]
-    on_host.build_all(launch.program for product in products for launch in product.launches)
+    cuda_on_host.build_all(launch.program for product in products for launch in product.launches)
     for product in products:
-        for schedule in on_host.SCHEDULES:
+        for schedule in cuda_on_host.SCHEDULES:
             product.run(schedule)
 
 
@@ -159,9 +159,9 @@ def test_matrices_are_turned(type: str, unit: int) -> None:
     turned = Operand(target.address, pitch, 263, 131, BY_ROWS)
     program = Program("gemm/cuda/gemm.cu", "gemm", definitions(kind, given, given, WARPS, "Fp32"))
     launch = transpose_launch(kind, given, turned, program)
-    for schedule in on_host.SCHEDULES:
+    for schedule in cuda_on_host.SCHEDULES:
         target.memory[:] = target.before
-        on_host.run(launch, schedule)
+        cuda_on_host.run(launch, schedule)
         assert np.array_equal(target.numbers.view(source.numbers.dtype)[:, :131], source.numbers.T)
         assert not target.numbers.view(source.numbers.dtype)[:, 132:].any()
         target.check_surroundings("the turned matrix")

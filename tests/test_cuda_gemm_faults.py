@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import on_host
+import cuda_on_host
 import pytest
 from gemm_on_host import COLUMNS, LANES, PAIRED, ROWS, SHARING, TAKING_TURNS, WARPS, Case, Product
 from launch import ROOT
-from shares import every_other
+from sampled_parameters import every_other
 
 HEADERS = ROOT / "kernels" / "cuda"
 PLAIN = Case("bf16", WARPS, 130, 70, 5 * 64 + 2, unit=4)
@@ -204,12 +204,12 @@ def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         source = planted(fault, tmp_path_factory.mktemp("fault"))
         for launch in Product(case).launches:
             own = launch.program.name == OTHERWISE.get(fault.name, "gemm")
-            on_host.built(launch.program, source if own else launch.program.path)
+            cuda_on_host.built(launch.program, source if own else launch.program.path)
         return source
 
     own = (item for item in request.session.items if item.path == request.path and hasattr(item, "callspec"))
     given = [item.callspec.params for item in own]
-    on_host.build_all([])
+    cuda_on_host.build_all([])
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         yield {each["fault"].name: pool.submit(build, each["case"], each["fault"]) for each in given}
 
@@ -225,12 +225,12 @@ def test_a_planted_fault_is_seen(case: Case, fault: Fault, sources: dict[str, An
 
 def test_the_same_products_are_right_without_faults() -> None:
     products = [Product(case) for case in PLANTED_IN]
-    on_host.build_all(launch.program for product in products for launch in product.launches)
+    cuda_on_host.build_all(launch.program for product in products for launch in product.launches)
     for product in products:
         run_all(product)
 
 
 def run_all(product: Product, *changed: Any) -> None:
     """Under one schedule after the other, until one shows that something is wrong."""
-    for schedule in on_host.SCHEDULES:
+    for schedule in cuda_on_host.SCHEDULES:
         product.run(schedule, *changed)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-import on_host
+import cuda_on_host
 import pytest
 import torch
 from torch import Tensor
@@ -93,13 +93,13 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
     ran: list[Launch] = []
 
     def ready(launch: Launch, device: torch.device) -> Callable[[], None]:
-        return lambda: (ran.append(launch), on_host.run(launch, "round robin"))[1]
+        return lambda: (ran.append(launch), cuda_on_host.run(launch, "round robin"))[1]
 
     stand_ins = {
         "layout_of": lambda tensor: layout_of(tensor)._replace(device=0),
         "gpu": lambda device: Gpu("the host", Target("sm_80", CUBIN, (8, 0)), 4, 0),
         "tile_of": lambda type, a, b, device: Tile(SIMT, 64, 64, 2, parts=3 if a.steps > 100 else 1),
-        "encoded": on_host.encoded,
+        "encoded": cuda_on_host.encoded,
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(cupy_gpu, name, stand_in)

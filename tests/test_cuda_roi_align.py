@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from on_host import SCHEDULES, planted, run
-from pooled_regions import CASES, OWN, Case, check_backward, check_forward
+from cuda_on_host import SCHEDULES, planted, run
+from roi_align_cases import CASES, OWN, Case, check_backward, check_forward
 
 from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.roi_align import cupy_gpu

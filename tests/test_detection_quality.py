@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from drawn_detections import CLASSES, Drawn, drawn
 from mpi4py import MPI
+from random_detections import CLASSES, Drawn, drawn
 
 from hpcai.detections.coco_evaluation import ROW, Matches, average_precision, matched
 from hpcai.train.detection_quality import Quality, quality

@@ -6,9 +6,9 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from drawn_detections import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_detections import drawn
 
 from hpcai.detections import MOST, detection_tables
 from hpcai.errors import HpcaiError

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from rectangles import CLASSES, GRAPH, ROWS, SIZE, detector, fields, found, trained
+from synchronisation_watch import Operations
 from torch.utils.flop_counter import FlopCounterMode
-from watched import Operations
 
 from hpcai.models.detection.detector import build as build_detector
 from hpcai.models.module import Network

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from kernel_rows import case_of
+from sample_kernel_rows import case_of
 
 from hpcai.estimate import Rank
 from hpcai.machine import caches

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_detections import CLASSES, drawn
 from hypothesis import given
 from hypothesis import strategies as st
+from random_detections import CLASSES, drawn
 from tiny import CPU, alone, unending
 
 from hpcai.detections import detection_tables

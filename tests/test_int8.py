@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from examples.training import PROBED, rebuilt, stored
-from kernel_rows import case_of, raw_of
-from made_records import MEMORY
+from sample_kernel_rows import case_of, raw_of
+from sample_records import MEMORY
 from test_estimate import BATCH, FACTS, SETTINGS
 from test_traffic import SMALL
 from torch import nn

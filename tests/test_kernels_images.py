@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from checkout import copy_kernels
-from on_host import SCHEDULES, built, planted, run
+from cuda_on_host import SCHEDULES, built, planted, run
 from test_philox import KNOWN_ANSWERS, words
 
 from hpcai.data import philox

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cuda_on_host import SCHEDULES, planted, run
 from hypothesis import given
 from hypothesis import strategies as st
-from on_host import SCHEDULES, planted, run
 
 from hpcai.kernels import nms
 from hpcai.kernels.cuda.program import Program

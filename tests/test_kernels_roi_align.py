@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pooled_regions import CASES, OWN, Case, check_backward, check_forward
+from roi_align_cases import CASES, OWN, Case, check_backward, check_forward
 
 from hpcai.kernels import roi_align
 from hpcai.kernels.roi_align import cupy_gpu, numba_cpu, reference

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from synchronisation_watch import epochs_watched
 from tiny import CPU, GRAPH, RECIPE, alone, bits, training, unending
-from watched import epochs_watched
 
 from hpcai import opcount
 from hpcai.clock import Phases

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from made_library import library
+from fake_library import library
 
 from hpcai.machine import device as devices
 from hpcai.machine.node_sensors import NodeSensors

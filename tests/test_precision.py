@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from synchronisation_watch import epochs_watched
 from tiny import CPU, GRAPH, SEED, SHAPE, alone, bits, training, unending
 from torch.nn import functional
-from watched import epochs_watched
 
 from hpcai.clock import Phases
 from hpcai.formulas.precision import PRECISIONS

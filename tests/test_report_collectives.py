@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 from examples.comm import subject_of
-from made_records import MEMORY, altered, with_fields
-from measured_collectives import CLUSTER, NODE, case_of, raw_of, row, single_node, two_nodes
 from msgspec import ValidationError
 from report_readers import LOOSE_ROW
+from sample_collectives import CLUSTER, NODE, case_of, raw_of, row, single_node, two_nodes
+from sample_records import MEMORY, altered, with_fields
 
 from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK
 from hpcai.inputfile import Case

@@ -2,8 +2,8 @@
 
 import re
 
-from kernel_rows import case_of, raw_of
-from made_records import MEMORY, altered, with_fields
+from sample_kernel_rows import case_of, raw_of
+from sample_records import MEMORY, altered, with_fields
 
 from hpcai.results.alterations import changed
 from hpcai.results.measured import Before, Measured

@@ -1,7 +1,7 @@
 """Layers of a network under the measured roofline, as they are printed below the kernels."""
 
-from kernel_rows import case_of, raw_of
-from made_records import MEMORY, with_fields
+from sample_kernel_rows import case_of, raw_of
+from sample_records import MEMORY, with_fields
 
 from hpcai.results.measured import Before, Measured
 from hpcai.workloads.kernels.checks import build, rows

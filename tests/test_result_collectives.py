@@ -5,8 +5,8 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_records import altered
-from measured_collectives import case_of, of_rows, raw_of, row, single_node
+from sample_collectives import case_of, of_rows, raw_of, row, single_node
+from sample_records import altered
 
 from hpcai.formulas.collectives import CollectiveName, elements, size
 from hpcai.results.alterations import changed

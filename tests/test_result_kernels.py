@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from examples.kernels import subject_of
-from kernel_rows import case_of, raw_of
-from made_records import altered, with_fields
 from msgspec import ValidationError, convert
+from sample_kernel_rows import case_of, raw_of
+from sample_records import altered, with_fields
 
 from hpcai import networks, opcount
 from hpcai.inputfile import Case

@@ -5,8 +5,8 @@ import re
 import pytest
 from examples.kernels import subject_of
 from examples.training import stored
-from kernel_rows import ON_GPUS, case_of, raw_of
-from made_records import MEMORY, ON_GPU, altered, with_fields
+from sample_kernel_rows import ON_GPUS, case_of, raw_of
+from sample_records import MEMORY, ON_GPU, altered, with_fields
 
 from hpcai.inputfile import Case
 from hpcai.opcount.ceilings import PEAKS, ceilings

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from examples.training import rebuilt, stored
-from kernel_rows import case_of, raw_of
-from made_records import MEMORY
-from measured_collectives import row
 from msgspec.structs import asdict, replace
+from sample_collectives import row
+from sample_kernel_rows import case_of, raw_of
+from sample_records import MEMORY
 
 from hpcai.inputfile import Case
 from hpcai.networks import build

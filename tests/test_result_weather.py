@@ -7,8 +7,8 @@ import h5py
 import pytest
 from alterations import verified
 from examples.training import rebuilt, stored
-from made_weather import mixed_result
 from report_readers import assert_parsers_read_it, assert_tells
+from result_with_weather import mixed_result
 from small_run import WEATHER, golden_weather, weather_run
 
 from hpcai.formulas import eligibility, score

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from shares import IN_TURNS, of_turn
+from sampled_parameters import IN_TURNS, of_turn
 from small_run import failing_run, golden, live_run, rebuilt
 
 from hpcai.record import schema

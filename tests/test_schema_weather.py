@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from made_weather import mixed
-from shares import IN_TURNS, of_turn
+from result_with_weather import mixed
+from sampled_parameters import IN_TURNS, of_turn
 from small_run import golden_weather, weather_run
 from test_schema import OPEN, VALIDATOR, altered, objects
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from fake_machine import MPIRUN, Machine
 from launch import ROOT, wait_until
-from pretended_machine import MPIRUN, Machine
 
 DRIVER = Path("/proc/driver/nvidia/version")
 TESTED_TORCH = next(

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_rows import ENVIRONMENT, raw_of
-from made_records import MEMORY
 from msgspec.structs import replace
+from sample_kernel_rows import ENVIRONMENT, raw_of
+from sample_records import MEMORY
 from test_workload_kernels import SMALL, an_element, few_calls, measured, spoiled
 
 from hpcai.kernels import conv2d, gemm

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from alterations import holder, leaves, other_values, put, verified
-from shares import IN_TURNS, of_turn
+from sampled_parameters import IN_TURNS, of_turn
 from small_run import GOLDEN, failing_run, golden, live_run, rebuilt, renewed
 
 from hpcai.record.loading import load

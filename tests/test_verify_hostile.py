@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from alterations import found_in, leaves, places, put, verified
-from shares import IN_TURNS, of_turn
+from sampled_parameters import IN_TURNS, of_turn
 from small_run import GOLDEN, golden, renewed
 
 from hpcai.errors import InputError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from alterations import Where, found_in, holder, leaves, places, put, verified
 from jsonschema import Draft202012Validator
-from shares import IN_TURNS, of_turn
+from sampled_parameters import IN_TURNS, of_turn
 from small_run import rebuilt, renewed
 from synthetic_search import searched, with_ensemble
 

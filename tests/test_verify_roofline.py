@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from alterations import leaves, put, verified
-from made_tables import with_tables
+from result_with_tables import with_tables
 from small_run import rebuilt, renewed
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from alterations import Where, leaves, other_values, put, verified
 from jsonschema import Draft202012Validator
-from made_tables import result_with_tables, tables_alone, with_tables
+from result_with_tables import result_with_tables, tables_alone, with_tables
 from small_run import GOLDEN, rebuilt, renewed
 
 from hpcai.errors import HpcaiError

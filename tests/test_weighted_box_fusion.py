@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_detections import drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_detections import drawn
 
 from hpcai.detections.boxes import areas, iou
 from hpcai.detections.weighted_box_fusion import fused

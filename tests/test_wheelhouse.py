@@ -9,8 +9,8 @@ from zipfile import ZipFile
 
 import pytest
 from checkout import copy_checkout
+from fake_machine import MPIRUN, Machine
 from launch import ROOT
-from pretended_machine import MPIRUN, Machine
 
 sys.path.append(str(ROOT / "contrib"))
 import wheelhouse

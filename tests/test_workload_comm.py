@@ -6,8 +6,8 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from made_records import MEMORY, environment, plain
 from msgspec import convert
+from sample_records import MEMORY, environment, plain
 
 from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK, SCOPES
 from hpcai.inputfile import Case

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_rows import case_of
-from made_records import MEMORY, environment, plain
 from msgspec import convert
+from sample_kernel_rows import case_of
+from sample_records import MEMORY, environment, plain
 
 from hpcai.inputfile import Case
 from hpcai.results.claim import Subject, violated

@@ -60,7 +60,7 @@ DEVICE void wait_for_phase(u32 barrier, u32 parity)
     host::wait_until(phase_ended, &barrier_of(barrier), parity, "a phase");
 }
 
-// How this host describes a tensor where a driver has a form of its own; tests/on_host.py fills it in.
+// How this host describes a tensor where a driver has a form of its own; tests/cuda_on_host.py fills it in.
 struct HostMap {
     u64 address;
     u32 rank, element_bytes;

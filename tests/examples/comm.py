@@ -1,7 +1,7 @@
 """Tables of `[comm]`."""
 
-from made_records import MEMORY, TELEMETRY, with_fields
-from measured_collectives import CLUSTER, NODE, single_node, two_nodes
+from sample_collectives import CLUSTER, NODE, single_node, two_nodes
+from sample_records import MEMORY, TELEMETRY, with_fields
 
 from hpcai.inputfile import Case
 from hpcai.record.machine import Environment

@@ -1,7 +1,7 @@
 """Tables of `[kernels]`."""
 
-from kernel_rows import ENVIRONMENT, case_of, raw_of
-from made_records import MEMORY, TELEMETRY
+from sample_kernel_rows import ENVIRONMENT, case_of, raw_of
+from sample_records import MEMORY, TELEMETRY
 
 from hpcai.inputfile import Case
 from hpcai.results.claim import Subject

@@ -1,6 +1,6 @@
 """Tests of `[nas]`."""
 
-from made_records import altered
+from sample_records import altered
 from synthetic_search import searched
 
 from hpcai.record.loading import result_of

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from made_records import plain
 from msgspec import convert
+from sample_records import plain
 from small_run import GOLDEN, WEATHER
 
 from hpcai.claims.kernel_choice_claims import batch_norms

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from made_records import environment
 from msgspec import convert
+from sample_records import environment
 
 from hpcai.inputfile import Case
 from hpcai.opcount.ceilings import ceilings

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from made_records import environment
 from msgspec import convert
+from sample_records import environment
 
 from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK, SCOPES, CollectiveName, elements, same_as, size
 from hpcai.inputfile import Case

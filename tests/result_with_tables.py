@@ -4,10 +4,10 @@ import json
 from functools import cache
 from typing import Any
 
-import kernel_rows
-import measured_collectives as collectives
-from made_records import MEMORY, altered
+import sample_collectives as collectives
+import sample_kernel_rows
 from msgspec import structs
+from sample_records import MEMORY, altered
 from small_run import INPUT, golden
 
 from hpcai.comm.grid_coordinates import grids_of, groups_of, idle_ranks, listed_grids
@@ -40,7 +40,7 @@ def result_with_tables(trained: bool = True) -> Result:
     ranks = tuple(structs.replace(rank, groups=tuple(groups_of(rank.rank, grids))) for rank in stored.ranks)
     environment = structs.replace(stored.environment, **listed)
     made = structs.replace(without_tests(stored), input=input_of(problem), environment=environment, ranks=ranks)
-    made, _ = enter(made, kernels, Measured(kernel_rows.raw_of(kernels, 512, 1024), MEMORY))
+    made, _ = enter(made, kernels, Measured(sample_kernel_rows.raw_of(kernels, 512, 1024), MEMORY))
     measured = collectives.raw_of(comm, {"world": 2}, SKIPPED, lambda nbytes: 1e-5 + 1e-9 * nbytes)
     made, _ = enter(made, comm, Measured(measured, MEMORY))
     for case, test in zip(others, stored.tests, strict=False):
