@@ -4,29 +4,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples.training import stored
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from small_run import cases_of, golden
-from test_result_roofline import computing, network, reduced
+from msgspec.structs import replace
+from small_run import golden
+from test_result_roofline import after, computing, network, reduced
 
-from hpcai import result as results
-from hpcai.inputfile import Case
+from hpcai.record.loading import result_of
+from hpcai.record.result import Result
 from hpcai.report import plots, rooflines
-from hpcai.result import kernels
+from hpcai.results.measured import Measured
+from hpcai.workloads.ensemble.checks import build
 
-Json = dict[str, Any]
+
+def without_kernels() -> Result:
+    """The stored result."""
+    return result_of(golden())
 
 
-def measured(copies: int = 1) -> Json:
+def measured(copies: int = 1) -> Result:
     """The stored result as if kernels had been measured before its tests, each of which stands there some times."""
-    result, table = golden(), computing()
-    result["tables"] = [table]
-    result["kernels"] = kernels.rows(Case(1, "kernels", {}), table["raw"])
-    pairs = [*zip(cases_of(result), result["tests"], strict=True)] * copies
-    tables = [table, network(reduced(seconds=3.0))]
-    tests = [results.judge(case, test["raw"], [], tables) for case, test in pairs]
-    result["tests"] = [{**test, "index": index} for index, test in enumerate(tests, 2)]
-    return result
+    kernels = computing()
+    before = after(kernels, network(reduced(seconds=3.0)))
+    subjects = stored("ensemble") * copies
+    tests = [build(each.case, Measured(each.entry.raw, each.entry.memory), before) for each in subjects]
+    numbered = tuple(replace(test, index=index) for index, test in enumerate(tests, 2))
+    return replace(without_kernels(), tables=tuple(kernels.tables), kernels=tuple(kernels.kernels), tests=numbered)
 
 
 def drawn(*runs: rooflines.Run) -> Any:
@@ -42,29 +46,29 @@ def by_label(axes: Any, word: str) -> Any:
 
 
 def test_the_picture_is_drawn_beside_the_others(tmp_path: Path) -> None:
-    made = plots.draw([measured(), golden()], tmp_path)
+    made = plots.draw([measured(), without_kernels()], tmp_path)
     assert [path.name for path in made] == ["learning.png", "scaling.png", "phases.png", "roofline.png"]
     assert (tmp_path / "roofline.png").stat().st_size > 20_000
 
 
 def test_kernels_alone_are_a_picture(tmp_path: Path) -> None:
-    assert [path.name for path in plots.draw([{**measured(), "tests": []}], tmp_path)] == ["roofline.png"]
+    assert [path.name for path in plots.draw([replace(measured(), tests=())], tmp_path)] == ["roofline.png"]
 
 
 def test_without_kernels_there_is_none(tmp_path: Path) -> None:
-    assert rooflines.drawable([("", golden())]) == []
+    assert rooflines.drawable([("", without_kernels())]) == []
 
 
 def test_tests_and_kernels_lie_where_they_were_measured() -> None:
     result = measured()
     axes = drawn(("", result))
-    placed = [test["scores"]["roofline"] for test in result["tests"]]
-    expected = [[found["intensity"]["memory"], found["rate"] / 1e9] for found in placed]
+    placed = [test.scores.roofline for test in result.tests]
+    expected = [[found.intensity.memory, found.rate / 1e9] for found in placed]
     assert by_label(axes, "training").get_offsets().tolist() == expected
-    rows = [row for row in result["kernels"] if row["provider"] == "vendor" and row["of"] != "ceiling"]
-    assert by_label(axes, "vendor").get_offsets().tolist() == [[row["intensity"], row["gflops"]] for row in rows]
+    rows = [row for row in result.kernels if row.provider == "vendor" and row.of != "ceiling"]
+    assert by_label(axes, "vendor").get_offsets().tolist() == [[row.intensity, row.gflops] for row in rows]
     bars = [marks.get_offsets().tolist() for marks in axes.collections if marks.get_label().startswith("_")]
-    assert bars == [[[found["intensity"]["memory"], found["ceilings"]["attainable"] / 1e9]] for found in placed]
+    assert bars == [[[found.intensity.memory, found.ceilings.attainable / 1e9]] for found in placed]
 
 
 def test_levels_begin_at_the_slope_of_the_memory() -> None:
@@ -76,8 +80,9 @@ def test_levels_begin_at_the_slope_of_the_memory() -> None:
 
 
 def test_what_was_not_measured_is_not_drawn() -> None:
-    result = measured()
-    result["tables"][0]["ceilings"] |= {"fma_peak": None, "gemm": None, "triad": None}
+    (table,) = measured().tables
+    ceilings = replace(table.ceilings, fma_peak=None, gemm=None, triad=None)
+    result = replace(measured(), tables=(replace(table, ceilings=ceilings),))
     assert len(drawn(("", result)).get_lines()) == 1
 
 
