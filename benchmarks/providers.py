@@ -51,12 +51,12 @@ def seconds(training: Any, module: Any, batch: Any, optimiser: Any, steps: int) 
 
 
 def measure(case: str, rounds: int) -> None:
-    """Print the ratios of a case, and how much of the network auto has given to our kernels."""
+    """Print the ratios of a case, and how much of the network auto has given to custom kernels."""
     from interleaved import CPU, WORLD, built
 
     from hpcai.machine import device as devices
     from hpcai.preflight.kernel_choice import choose
-    from hpcai.result import choice
+    from hpcai.results.kernel_choice import custom_share
     from hpcai.train.optimisers import build_optimiser
     from hpcai.train.providers import use_custom
 
@@ -74,15 +74,16 @@ def measure(case: str, rounds: int) -> None:
     players = {name: (each, (x, y), build_optimiser(rule, each, rate)) for name, each in modules.items()}
     steps = max(1, round(BLOCK / min(seconds(training, *player, 1)[0] for player in players.values())))
     taken = [{name: seconds(training, *player, steps) for name, player in players.items()} for _ in range(rounds)]
-    shares = choice.ours({"choice": found.measured})["kernels_ours"]
+    share = custom_share(found.measured)
+    assert share is not None, "what was measured has a share"
     vendors = statistics.median(each["vendor"][0] for each in taken)
     print(f"{case}: vendor {vendors:.4f} s a step, {rounds} rounds of {steps}")
     for name, (kind, words) in product(("custom", "auto"), enumerate(("the clock", "processor time"))):
         ratios = [each["vendor"][kind] / each[name][kind] for each in taken]
         spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
         print(f"  {name:<6} / vendor by {words}: {statistics.median(ratios):.3f} ({spread})")
-    ours = f"{shares['directions']:.2f} of the products, {shares['normalisations']:.2f} of the batch norms"
-    print(f"  auto: {ours} by our kernels", flush=True)
+    custom = f"{share.directions:.2f} of the products, {share.normalisations:.2f} of the batch norms"
+    print(f"  auto: {custom} by custom kernels", flush=True)
 
 
 def main() -> int:

@@ -23,9 +23,6 @@ from shared_jobs import RANKS, REPORTS, SharedJobs
 # For other ranks that fail as well to say so, before the first of them ends the job.
 FLUSH_SECONDS = 1.0
 INSIDE = REPORTS in os.environ
-# These still import the modules that records replaced: they cannot be collected, and check nothing now.
-OLD = Path(__file__).parent / "read_old_results.txt"
-collect_ignore = OLD.read_text("utf-8").split() if OLD.exists() else []
 NEEDS_GPU = re.compile(r"NO (\d+ )?GPUs?: ")  # begins the reason why a test is skipped without one
 STARTED = pytest.StashKey[float]()
 JOBS = pytest.StashKey[SharedJobs]()
@@ -63,10 +60,6 @@ def compute_alone() -> None:
         import torch
 
     torch.set_num_threads(1)
-
-
-def pytest_report_header() -> str:
-    return f"NOT RUN, THEY READ RESULTS OF BEFORE RECORDS: {' '.join(collect_ignore)}"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

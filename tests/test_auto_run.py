@@ -3,18 +3,20 @@
 import re
 from copy import deepcopy
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import verified
+from examples.training import subjects_of, violated_claims
 from launch import mpirun
+from msgspec import ValidationError
 from small_run import INPUT, WEATHER, Run, bench, rebuilt
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse
+from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.preflight import case_checks
-from hpcai.result import choice
+from hpcai.record.loading import result_of
+from hpcai.results import kernel_choice
 from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: AUTO KERNELS NOT RUN")
@@ -39,70 +41,86 @@ def test_it_is_told_measured_and_verified(workload: str) -> None:
     made = run(workload)
     (test,) = made.result["tests"]
     assert test["tv"][6] == "A"
-    found = test["raw"]["choice"]
+    found = test["raw"]["preparation"]["kernel_choice"]
     assert found["rounds"] > 1 and {entry["kernel"] for entry in found["products"]} == {"conv2d", "gemm"}
-    shares = test["scores"]["kernels_ours"]
-    for name, share in (("products of the layers", "directions"), ("batch norms", "normalisations")):
-        (line,) = re.findall(rf"{name} by our kernels, share= +([\d.]+)\n", made.job.stdout)
+    shares = test["scores"]["custom_share"]
+    for name, share in (("products", "directions"), ("batch norms", "normalisations")):
+        (line,) = re.findall(rf"{name} by custom kernels, share= +([\d.]+)\n", made.job.stdout)
         assert float(line) == pytest.approx(shares[share], abs=1e-6)
-    assert "throughput by these kernels, of the vendor's=" in made.job.stdout
-    assert "phase choice, s=" in made.job.stdout
+    assert "throughput by custom kernels / by the vendor's=" in made.job.stdout
+    assert "phase kernel choice, s=" in made.job.stdout
     assert list(verify.differences(made.folder / "result.json")) == []
 
 
-def altered(workload: str, tmp_path: Path, alter: Any) -> list[str]:
-    """What is found when a choice was altered, and all that follows from it made anew."""
+def altered(workload: str, alter: Any) -> list[str]:
+    """The claims that a test violates whose choice was altered, which fails when all that follows is made again."""
     result = deepcopy(run(workload).result)
-    raw = result["tests"][0]["raw"]
-    alter(raw, raw["choice"])
-    return verified(rebuilt(result), tmp_path)
+    alter_entry(result["tests"][0], alter)
+    assert rebuilt(result)["tests"][0]["verdict"] == "FAILED"
+    (subject,) = subjects_of(result_of(run(workload).result))
+    return violated_claims(subject, lambda entry: alter_entry(entry, alter))
+
+
+def alter_entry(entry: Json, alter: Any) -> None:
+    alter(entry["raw"], entry["raw"]["preparation"]["kernel_choice"])
 
 
 def toggled(entry: Json) -> None:
-    entry["ours"] = [] if entry["ours"] else ["forward"]
+    entry["custom"] = [] if entry["custom"] else ["forward"]
 
 
 def outrun(entry: Json) -> None:
     """The others were faster."""
     for passed in ("forward", "backward"):
-        entry[passed][choice.VENDOR if entry["ours"] else choice.CUSTOM] = 1e-9
+        entry[passed][VENDOR if entry["custom"] else CUSTOM] = 1e-9
 
 
 @pytest.mark.parametrize(
     ("alter", "claim"),
     [
-        (lambda raw, found: toggled(found["products"][1]), "what the timings say"),
-        (lambda raw, found: outrun(found["products"][1]), "what the timings say"),
+        (lambda raw, found: toggled(found["products"][1]), "as the timings say"),
+        (lambda raw, found: outrun(found["products"][1]), "as the timings say"),
         (lambda raw, found: found["products"].pop(), "the products of the network"),
         (lambda raw, found: found["products"].append(found["products"][0]), "the products of the network"),
         (lambda raw, found: found["products"][1].update(layers=7), "the products of the network"),
         (lambda raw, found: found["products"][0].update(shape="n8 c1"), "the products of the network"),
-        (lambda raw, found: found["products"][0]["backward"].update(vendor=-1.0), "seconds > 0"),
-        (lambda raw, found: found.update(rounds=10**9), "within its phase"),
-        (lambda raw, found: raw["phases"].pop("choice"), "if, and only if"),
-        (lambda raw, found: raw.pop("choice"), "if, and only if"),
+        (lambda raw, found: raw["phases"].update(kernel_choice=None), "if, and only if"),
+        (lambda raw, found: raw["preparation"].update(kernel_choice=None), "if, and only if"),
     ],
 )
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_an_altered_choice_is_found_out(workload: str, alter: Any, claim: str, tmp_path: Path) -> None:
-    assert any(claim in line for line in altered(workload, tmp_path, alter))
+def test_an_altered_choice_is_found_out(workload: str, alter: Any, claim: str) -> None:
+    assert any(claim in line for line in altered(workload, alter))
 
 
-def test_so_is_one_of_batch_norms(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [-1.0, 0.0])
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_seconds_that_are_not_positive_are_refused(workload: str, seconds: float) -> None:
+    (subject,) = subjects_of(result_of(run(workload).result))
+
+    def alter(entry: Json) -> None:
+        alter_entry(entry, lambda raw, found: found["products"][0]["backward"].update(vendor=seconds))
+
+    with pytest.raises(ValidationError, match=r"kernel_choice\.products\[0\]\.backward\.vendor"):
+        violated_claims(subject, alter)
+
+
+def test_so_is_one_of_batch_norms() -> None:
     def invented(raw: Json, found: Json) -> None:
-        entry = {"shape": "n8 c999 h1 w1", "layers": 1, "vendor": 1e-3, "custom": 1e-3, "ours": False}
+        entry = {"shape": "n8 c999 h1 w1", "layers": 1, "vendor": 1e-3, "custom": 1e-3, "chosen": False}
         found["normalisations"].append(entry)
 
     def whole(raw: Json, found: Json) -> None:
         found["whole"] = {"vendor": 1e-3, "chosen": 1e-3} if found["whole"] is None else None
 
-    assert any("batch norms of the network" in line for line in altered("ensemble", tmp_path, invented))
-    assert any("a whole step where something is ours" in line for line in altered("ensemble", tmp_path, whole))
+    assert any("batch norms of the network" in line for line in altered("ensemble", invented))
+    assert any("a whole step where something is custom" in line for line in altered("ensemble", whole))
 
 
 def test_the_choice_is_the_rules() -> None:
-    for entry in run("ensemble").result["tests"][0]["raw"]["choice"]["products"]:
-        assert entry["ours"] == choice.chosen(entry)
+    (subject,) = subjects_of(result_of(run("ensemble").result))
+    for product in subject.entry.raw.preparation.kernel_choice.products:
+        assert product.custom == kernel_choice.chosen(product.forward, product.backward)
 
 
 def test_a_search_has_no_choice_and_compiled_networks_neither() -> None:

@@ -5,21 +5,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples.training import rebuilt, subjects_of, violated_claims
 from fault_runs import FAULTY, OPERATIONS, Run
-from hpcai.report.precision import OF_BYTES
-from hpcai.result.judge import tv
-from hpcai.result.precision import emulated
 from job_folder import START, listing, prepared
 from launch import BENCH, mpirun, run_job
-from small_run import cases_of
+from made_records import plain
+from msgspec import ValidationError
+from msgspec.structs import replace
 
-from hpcai import result as results
-from hpcai.record import check_declarations as declared
-from hpcai.report import consistency, verify
+from hpcai.inputfile import Case
+from hpcai.record.check_declarations import WRONG
+from hpcai.record.entry import Row
+from hpcai.record.loading import result_of
+from hpcai.record.preflight import PrecisionProbe
+from hpcai.report.rows import INT8
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Subject
+from hpcai.results.gains import emulated
+from hpcai.results.measured import Before, Measured
+from hpcai.results.row import tv
+from hpcai.verification import verify
+from hpcai.workloads.ensemble.checks import build
+from hpcai.workloads.ensemble.record import EnsembleRow
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: PRECISIONS NOT RUN")
 
-Json = dict[str, Any]
 PRECISIONS = ("fp32", "fp16", "bf16", "pure16", "int8")
 ROUNDED = "max|C-LR|/(8*sqrt(N)*u*sqrt((LoL)(RoR))+v*|LR|)"
 ONE_MODEL = ["GROUPS=1", "DEGREE=2"]
@@ -50,7 +60,7 @@ def test_all_precisions_pass(sweep: Run) -> None:
     assert sweep.job.returncode == 0, sweep.job.stdout
     assert [set(row.values()) for row in sweep.rows] == [{"PASSED"}] * 5
     assert [ROUNDED in row for row in sweep.rows] == [False, True, True, True, False]
-    assert [declared.WRONG.name in row for row in sweep.rows] == [False] * 4 + [True]
+    assert [WRONG.name in row for row in sweep.rows] == [False] * 4 + [True]
     assert [test["tv"] for test in sweep.result["tests"]] == [f"WR11{letter}1V4" for letter in "SHBPI"]
     assert [test["status"] for test in sweep.result["tests"]] == ["UNOFFICIAL"] * 4 + ["INVALID"]
 
@@ -59,23 +69,28 @@ def test_fewer_than_16_bits_are_not_valid_and_the_row_says_so(sweep: Run) -> Non
     reason = "precision 8 bits, official at least 16"
     assert sweep.result["tests"][4]["reasons"][0] == reason
     assert printed(sweep, 4, "Status  : ").startswith(f"INVALID; {reason}; ")
-    assert printed(sweep, 4, "Precision: int8, ").endswith(OF_BYTES)
+    assert printed(sweep, 4, "Precision: int8, ").endswith(INT8)
     assert sweep.result["summary"]["valid"] == "INVALID"
     assert "Final Summary::HPCAI result is INVALID; precision 8 bits" in sweep.job.stdout
 
 
 def test_each_row_says_what_the_probe_found(sweep: Run) -> None:
     for index, test in enumerate(sweep.result["tests"]):
-        line, probe = printed(sweep, index, "Precision: "), test["raw"].get("probe")
-        assert ("probe" in test["phases"]) == (probe is not None) == (index > 0)
+        line, probe = printed(sweep, index, "Precision: "), test["raw"]["preparation"]["probe"]
+        assert (test["phases"]["probe"] is not None) == (probe is not None) == (index > 0)
         if probe is None:
             assert line == "fp32"
             continue
         kind = "emulated" if probe["converted"] or probe["seconds"] > probe["fp32_seconds"] else "native"
         ratio = probe["fp32_seconds"] / probe["seconds"]
-        assert line.startswith(f"{PRECISIONS[index]}, {kind} ({ratio:.2f} of fp32 in a probe")
-        assert line.removesuffix(OF_BYTES).endswith("; convolutions in fp32 from and to 16 bits)") == probe["converted"]
-        assert float(printed(sweep, index, "speed of the precision in a probe, of fp32=")) == pytest.approx(ratio)
+        assert line.startswith(f"{PRECISIONS[index]}, {kind} ({ratio:.2f} of the speed of fp32 in a probe")
+        assert line.removesuffix(INT8).endswith("; convolutions in fp32 from and to 16 bits)") == probe["converted"]
+        assert float(printed(sweep, index, "speed of the precision in a probe / of fp32=")) == pytest.approx(ratio)
+
+
+def correct(test: Any) -> int:
+    """Validation samples that the ensemble classified correctly."""
+    return int(test["raw"]["ensemble"]["correct"])
 
 
 def test_speed_up_and_quality_are_those_against_the_first_case(sweep: Run) -> None:
@@ -85,21 +100,30 @@ def test_speed_up_and_quality_are_those_against_the_first_case(sweep: Run) -> No
     for index, test in enumerate(others, start=1):
         speedup, difference = (float(printed(sweep, index, name)) for name in names)
         assert speedup == pytest.approx(test["gflops"] / first["gflops"], abs=1e-6)
-        assert difference == pytest.approx((test["raw"]["correct"] - first["raw"]["correct"]) / 50, abs=1e-6)
+        assert difference == pytest.approx((correct(test) - correct(first)) / 50, abs=1e-6)
+
+
+def subject(sweep: Run, index: int) -> Subject:
+    """A test of the sweep."""
+    return subjects_of(result_of(sweep.result))[index]
+
+
+def row_of(case: Case, raw: Any, memory: Any, before: list[Row]) -> EnsembleRow:
+    return build(case, Measured(raw, memory), Before(before))
 
 
 def test_only_tests_that_are_alike_otherwise_are_compared(sweep: Run) -> None:
-    first, second = sweep.result["tests"][:2]
-    case = cases_of(sweep.result)[1]
-    other = {**first, "settings": {**first["settings"], "BATCH": 16}}
-    ours = {**first, "settings": {**first["settings"], "KERNELS": "custom"}}
-    idle = {**first, "scores": {**first["scores"], "flops": 0.0}}
+    first, second = subject(sweep, 0).entry, subject(sweep, 1)
+    other = replace(first, settings={**first.settings, "BATCH": 16})
+    custom = replace(first, settings={**first.settings, "KERNELS": "custom"})
+    idle = replace(first, scores=replace(first.scores, flops=0.0))
+    measured = (second.case, second.entry.raw, second.entry.memory)
     for earlier, expected in (
-        ([first], True), ([other, first], True), ([ours], True), ([other], False), ([idle], False), ([], False)
-    ):
-        scores = results.judge(case, second["raw"], earlier)["scores"]
-        assert (scores["speedup"] is not None) == (scores["quality_difference"] is not None) == expected
-    assert results.judge(case, second["raw"], [idle])["scores"]["efficiency"] == 1.0
+        ([first], True), ([other, first], True), ([custom], True), ([other], False), ([idle], False), ([], False)
+    ):  # fmt: skip
+        scores = row_of(*measured, earlier).scores
+        assert (scores.speedup is not None) == (scores.quality_difference is not None) == expected
+    assert row_of(*measured, [idle]).scores.efficiency == 1.0
 
 
 @pytest.mark.parametrize("name", ["sweep", pytest.param("overflow", marks=pytest.mark.slow)])
@@ -112,16 +136,16 @@ def test_the_result_can_be_verified(name: str, request: pytest.FixtureRequest, t
 @pytest.mark.slow
 def test_a_skipped_step_earns_nothing(overflow: Run) -> None:
     test = overflow.result["tests"][0]
-    raw, operations = test["raw"], test["operations"]
+    work, operations = test["raw"]["work"], test["operations"]
     assert test["verdict"] == "PASSED" and set(overflow.rows[0].values()) == {"PASSED"}
-    steps, samples = raw["skipped_steps"], raw["skipped_samples"]
-    assert 1 <= steps < raw["steps"] == 5 and samples == 16 * steps
-    assert test["n"] == raw["samples"] == 76 - samples
+    steps, samples = work["skipped_steps"], work["skipped_samples"]
+    assert 1 <= steps < work["steps"] == 5 and samples == 16 * steps
+    assert test["n"] == work["samples"] == 76 - samples
     assert operations["credited"] == (76 - samples) * operations["per_sample"]
     assert operations["credited"] + operations["skipped"] == operations["executed"]
     assert test["gflops"] == pytest.approx(operations["credited"] / test["seconds"] / 1e9)
     assert printed(overflow, 0, "Steps   :").startswith(
-        f" 5 in all, {steps} left out after overflow with {samples} samples, "
+        f" 5 in all, {steps} skipped after overflow with {samples} samples, "
     )
 
 
@@ -132,51 +156,56 @@ def test_a_skipped_step_that_is_credited_fails(overflow: Run) -> None:
     assert overflow.result["tests"][1]["n"] == 76
 
 
-def altered(sweep: Run, index: int, **raw: Any) -> set[str]:
-    """The claims that a test breaks with other raw measurements, its samples those that skipped ones leave."""
-    test = sweep.result["tests"][index]["raw"]
-    found: Json = {**test, **{key: value for key, value in raw.items() if value is not None}}
-    found["samples"] = 76 - found["skipped_samples"]
-    for key in [key for key, value in raw.items() if value is None]:
-        del found[key]
-    return set(consistency.contradictions(cases_of(sweep.result)[index], found))
+def altered(sweep: Run, index: int, **fields: Any) -> set[str]:
+    """The claims that a test violates with other raw measurements, its samples those that skipped ones leave."""
+    test = subject(sweep, index)
+    skipped = fields.get("work__skipped_samples", test.entry.raw.work.skipped_samples)
+    places = {f"raw.{name.replace('__', '.')}": plain(value) for name, value in fields.items()}
+    places |= {"raw.work.samples": 76 - skipped}
+    return set(violated_claims(test, *(changed(*each) for each in places.items())))
+
+
+def skipping(sweep: Run, index: int, steps: int, samples: int) -> set[str]:
+    """The claims that a test violates with so many skipped steps and samples."""
+    return altered(sweep, index, work__skipped_steps=steps, work__skipped_samples=samples)
 
 
 def test_claims_of_a_precision(sweep: Run) -> None:
-    probe = sweep.result["tests"][1]["raw"]["probe"]
-    assert altered(sweep, 1) == altered(sweep, 1, skipped_steps=1, skipped_samples=16) == set()
+    test = subject(sweep, 1)
+    probe = test.entry.raw.preparation.probe
+    assert altered(sweep, 1) == skipping(sweep, 1, 1, 16) == set()
     wanted = "probe if, and only if, PRECISION is not fp32"
-    assert wanted in altered(sweep, 0, probe=probe)
-    assert altered(sweep, 1, probe=None) == {wanted}
-    assert altered(sweep, 1, probe={**probe, "seconds": 0.0}) == {"probe: seconds > 0"}
-    assert altered(sweep, 1, probe={**probe, "seconds": 100.0}) == {"probe: within its phase"}
-    memory = sweep.result["tests"][1]["raw"]["memory"]
-    one_alone = "probe: converted where the first rank converts"
-    assert altered(sweep, 1, probe={**probe, "converted": False}, memory={**memory, "converted": True}) == {one_alone}
-    assert altered(sweep, 1, skipped_steps=1, skipped_samples=17) == {"skipped_samples: those of skipped_steps"}
-    assert altered(sweep, 1, skipped_steps=6, skipped_samples=16) == {"skipped_steps <= steps"}
-    assert altered(sweep, 2, skipped_steps=1, skipped_samples=16) == {"skipped_steps: in fp16 only"}
+    assert wanted in altered(sweep, 0, preparation__probe=probe)
+    assert altered(sweep, 1, preparation__probe=None) == {wanted}
+    with pytest.raises(ValidationError, match=r"raw\.preparation\.probe\.seconds"):
+        altered(sweep, 1, preparation__probe__seconds=0.0)
+    converting = changed("memory.data.converted", True), changed("raw.preparation.probe.converted", False)
+    assert set(violated_claims(test, *converting)) == {"probe: converted where the ranks convert"}
+    assert skipping(sweep, 1, 1, 17) == {"skipped_samples: those of skipped_steps"}
+    assert skipping(sweep, 1, 6, 16) == {"skipped_steps <= steps"}
+    assert skipping(sweep, 2, 1, 16) == {"skipped_steps: in fp16 only"}
 
 
 def test_wrong_elements_are_counted_in_int8_and_nowhere_else(sweep: Run) -> None:
-    residuals, of_bytes = (sweep.result["tests"][index]["raw"]["residuals"] for index in (1, 4))
+    of_bytes = subject(sweep, 4)
+    found = of_bytes.entry.raw.preparation.residuals.wrong
     counted = "wrong elements: counted in int8 only"
     assert altered(sweep, 4) == set()
-    assert altered(sweep, 1, residuals={**residuals, "wrong": of_bytes["wrong"]}) == {counted}
-    assert altered(sweep, 4, residuals={name: of_bytes[name] for name in ("scaled", "elementwise")}) == {counted}
-    raw = sweep.result["tests"][4]["raw"]
-    wrong = {**raw, "residuals": {**of_bytes, "wrong": {**of_bytes["wrong"], "value": 1}}}
-    judged = results.judge(cases_of(sweep.result)[4], wrong, [])
-    assert judged["verdict"] == "FAILED"
-    assert [check["name"] for check in judged["checks"] if check["verdict"] == "FAILED"] == [declared.WRONG.name]
+    assert altered(sweep, 1, preparation__residuals__wrong=found) == {counted}
+    assert altered(sweep, 4, preparation__residuals__wrong=None) == {counted}
+    one = rebuilt(of_bytes, changed("raw.preparation.residuals.wrong", plain(replace(found, value=1)))).entry
+    assert one.verdict == "FAILED"
+    assert [check.name for check in one.checks if check.verdict == "FAILED"] == [WRONG.name]
 
 
 def test_letters_and_what_is_emulated(sweep: Run) -> None:
-    settings = dict(cases_of(sweep.result)[0].settings)
-    assert [tv({**settings, "PRECISION": name})[4] for name in (*PRECISIONS, "tf32")] == [*"SHBPIT"]
+    case = subject(sweep, 0).case
+    named = [Case(1, case.workload, {**case.settings, "PRECISION": name}) for name in (*PRECISIONS, "tf32")]
+    assert [tv(each)[4] for each in named] == [*"SHBPIT"]
     for fp32, seconds, converted, expected in ((2, 1, False, False), (1, 2, False, True), (2, 1, True, True)):
-        assert emulated({"probe": {"fp32_seconds": fp32, "seconds": seconds, "converted": converted}}) is expected
-    assert not emulated({})
+        probe = PrecisionProbe(fp32_seconds=float(fp32), seconds=float(seconds), converted=converted)
+        assert emulated(probe) is expected
+    assert not emulated(None)
 
 
 def test_what_the_device_lacks_is_refused_before_anything_runs(tmp_path: Path) -> None:
