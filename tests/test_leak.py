@@ -62,7 +62,7 @@ def test_report_tells_the_dataset_and_its_ceiling(run: Run) -> None:
     dataset = run.result["tests"][0]["raw"]["dataset"]
     told = f"\nCeiling : {dataset['ceiling']:.6f}, standard error {dataset['ceiling_error']:.6f}; the sha256 is of"
     assert told in run.job.stdout
-    assert f"\nData    : generated-10x8, 640 + 1000 samples, sha256 {dataset['fingerprint']}\n" in run.job.stdout
+    assert f"\nData    : generated-10x8, 640 + 1000 images, sha256 {dataset['fingerprint']}\n" in run.job.stdout
     sound = run.result["tests"][0]
     assert (sound["status"], sound["reasons"][0]) == ("UNOFFICIAL", "dataset generated-10x8, official imagenet")
 

@@ -20,10 +20,12 @@ from small_run import Json, renewed
 from toy_workload.claims import CLAIMS
 from toy_workload.record import ToyRow
 
+from hpcai.errors import InputError
 from hpcai.inputfile import Case
 from hpcai.record.machine import Environment
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject, violated
+from hpcai.workloads import registry
 from hpcai.workloads.registry import FURTHER, workloads
 
 INPUT = """\
@@ -168,6 +170,19 @@ def test_plan_schema_and_input(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "POINTS: 0 is out of range; allowed: a whole number from 1 to 1073741824" in refused.stderr
     assert "GOAL: 5 is out of range; allowed: a number above 0, up to 4" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("packages", "reason"),
+    [
+        ("toy_workload,no_such_package", "HPCAI_WORKLOADS: no_such_package cannot be imported: No module named"),
+        ("toy_workload,toy_workload", "HPCAI_WORKLOADS: two workloads have the same section or digit of T/V"),
+    ],
+)
+def test_packages_that_cannot_be_added_are_refused(packages: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FURTHER, packages)
+    with pytest.raises(InputError, match=reason):
+        registry._packages.__wrapped__()
 
 
 def entries(result: Json) -> Iterator[tuple[Json, Environment]]:

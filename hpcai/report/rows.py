@@ -12,7 +12,7 @@ from hpcai.record.training import Replay
 from hpcai.report.text import NAME_WIDTH, score
 from hpcai.results.gains import emulated, precision_speed
 from hpcai.results.row import graph_of
-from hpcai.workloads.registry import quality_of
+from hpcai.workloads.registry import quality_of, workload
 
 LINE = "=" * 80
 DASHES = "-" * 80
@@ -44,9 +44,9 @@ def check_lines(test: Row) -> Iterator[str]:
     yield f"{name:>{NAME_WIDTH}}= {share:16.7f} ...... {reached}"
 
 
-def data_notes(data: Dataset, sharding: str, staging: Staging | None, covered: str) -> Iterator[str]:
+def data_notes(section: str, data: Dataset, sharding: str, staging: Staging | None, covered: str) -> Iterator[str]:
     """Notes on dataset and sharding; `covered`: what the fingerprint of generated data covers."""
-    samples = f"{data.training_samples} + {data.validation_samples} samples"
+    samples = f"{data.training_samples} + {data.validation_samples} {workload(section).unit}"
     yield f"Data    : {data.name}, {samples}, sha256 {data.fingerprint}"
     if data.ceiling is not None:
         best = f"{data.ceiling:.6f}, standard error {data.ceiling_error or 0.0:.6f}"

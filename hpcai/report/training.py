@@ -40,7 +40,7 @@ def _measured(test: TrainingRow) -> Iterator[str]:
 def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
     raw = test.raw
     before = raw.preparation
-    yield from data_notes(raw.dataset, before.sharding, raw.staging, covered)
+    yield from data_notes(test.workload, raw.dataset, before.sharding, raw.staging, covered)
     yield network_note(test, raw.dataset)
     yield f"Executed: {_execution(raw.execution)}"
     yield precision_note(str(test.settings["PRECISION"]), before.probe)

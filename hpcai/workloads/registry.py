@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from hpcai.errors import InputError
+
 if TYPE_CHECKING:  # imported late: the declarations import the module of KEYs, which imports this one
     from hpcai.workloads.workload import Quality, Workload
 
@@ -24,8 +26,19 @@ FURTHER = "HPCAI_WORKLOADS"  # environment variable with further packages, separ
 def _packages() -> dict[str, ModuleType]:
     """The package of each workload by the name of its section."""
     further = filter(None, os.environ.get(FURTHER, "").split(","))
-    modules = [import_module(package) for package in (*PACKAGES, *further)]
-    return {module.WORKLOAD.name: module for module in modules}
+    modules = [*map(import_module, PACKAGES), *map(_imported, further)]
+    found = {module.WORKLOAD.name: module for module in modules}
+    digits = [module.WORKLOAD.digit for module in modules if module.WORKLOAD.digit]
+    if len(found) < len(modules) or len({*digits}) < len(digits):
+        raise InputError(f"{FURTHER}: two workloads have the same section or digit of T/V; allowed: different ones")
+    return found
+
+
+def _imported(package: str) -> ModuleType:
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise InputError(f"{FURTHER}: {package} cannot be imported: {error}; allowed: packages on PYTHONPATH") from None
 
 
 def workloads() -> "tuple[Workload, ...]":

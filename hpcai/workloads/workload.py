@@ -60,13 +60,14 @@ class Workload:
     """A section of the input, its digit of T/V, and what its tests are called and ranked by.
 
     digit: of T/V; 0 for a workload that makes a table and no row. rows: of such a workload the list of the result that
-    has the table's rows. unit: what samples are called. ranked_by: the score that lists order by. figures: of the best
-    row, in the summary. repeated: the scores whose spread over repetitions is printed. columns: of a row,
-    by name, what they mean of this workload where that is something else. trains: whether its tests train
-    networks on a dataset. compiles: whether its tests always need compiled kernels.
+    has the table's rows. unit: what samples are called. ranked_by: the score that lists order by; by the quality in its
+    direction, by others the larger first. figures: of the best row, in the summary. repeated: the scores whose spread
+    over repetitions is printed. columns: by name, columns of a row whose meaning differs in this workload. trains:
+    whether its tests train networks on a dataset. compiles: whether its tests always need compiled kernels.
 
-    The folder of the workload has the modules record, checks, claims, lines, plan and measure; the registry imports
-    each when it is asked for, so that a result is verified without torch.
+    The folder of the workload has the modules record, checks, claims, lines, plan and measure and, where they are
+    needed, data, preflight, files and plots (CONTRIBUTING.md). The registry imports each when it is asked for, so that
+    a result is verified without torch.
     """
 
     section: SectionDeclaration

@@ -49,8 +49,8 @@ def _measured(test: SearchRow) -> Iterator[str]:
 
 
 def _notes(test: SearchRow) -> Iterator[str]:
-    raw, scores = test.raw, test.scores
-    yield from data_notes(raw.dataset, raw.sharding, raw.staging, "the formula and 64 samples of each split")
+    raw, scores, covered = test.raw, test.scores, "the formula and 64 samples of each split"
+    yield from data_notes(test.workload, raw.dataset, raw.sharding, raw.staging, covered)
     yield network_note(test, raw.dataset, "a search that began with ")
     ends = ", ".join(f"{count} {end}" for end, count in scores.ends.items() if count)
     yield (
