@@ -115,6 +115,19 @@ def test_readme_is_short_and_shows_lines_that_are_printed() -> None:
     assert len(names) > 10 and len(shown.splitlines()) == 25 and len(readme.splitlines()) <= 150
 
 
+@pytest.mark.parametrize("report", ["report.txt", "weather/report.txt"])
+def test_every_printed_line_of_a_row_is_on_the_page(report: str) -> None:
+    text = (ROOT / "tests" / "golden" / report).read_text("utf-8")
+    names = {name.strip() for name in re.findall(r"^(.*\S)= +(?:\d+\.\d{7}|n/a)", text, re.MULTILINE)}
+    page = PAGES[0].replace("\\|", "|")
+    assert len(names) > 60 and not {name for name in names if f"`{generic(name)}`" not in page}
+
+
+def generic(name: str) -> str:
+    """A printed name as the page has it, whatever the quality is called and whichever class it is of."""
+    return re.sub(r"(overlap of 0\.5, ).+", r"\1CLASS", re.sub(r"^quality\(\w+\)", "quality(NAME)", name))
+
+
 def test_the_command_renews_pages(tmp_path) -> None:
     copies = [tmp_path / path.name for path in PATHS]
     for copy, page in zip(copies, PAGES, strict=True):

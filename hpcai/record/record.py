@@ -1,7 +1,7 @@
 """Typed records: the declaration of a field is its type, bounds, unit, printed label and sentence in docs/METRICS.md.
 
 From it follow the JSON schema (hpcai.record.schema), the strict loader (hpcai.record.loading), the columns of the CSV
-files, the printed lines (hpcai.report.lines) and the tables of docs/METRICS.md (hpcai.record.reference).
+files, the printed lines (hpcai.report.lines) and the tables of the documents (hpcai.record.reference).
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ def about(
 ) -> Meta:
     """Metadata of a field, besides its type.
 
-    description: its sentence in docs/METRICS.md. unit: of the stored value, SI without prefix. label: of its printed
+    description: its sentence in docs/METRICS.md or docs/RESULT.md. unit: of the stored value, SI without prefix. label: of its printed
     line, which shows value / scale, or `absent` where the value is None (empty: no line then). A field without a label
     is not printed by itself. csv: whether a score is a column of result.csv.
     """
