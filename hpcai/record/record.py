@@ -33,7 +33,7 @@ def about(
 ) -> Meta:
     """Metadata of a field, besides its type.
 
-    description: its sentence in docs/METRICS.md or docs/RESULT.md. unit: of the stored value, SI without prefix. label: of its printed
+    description: its sentence in the documents. unit: of the stored value, SI without prefix. label: of its printed
     line, which shows value / scale, or `absent` where the value is None (empty: no line then). A field without a label
     is not printed by itself. csv: whether a score is a column of result.csv.
     """
