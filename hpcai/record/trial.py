@@ -20,7 +20,7 @@ End = Literal[Completed, "time", Failed]
 Operation = Literal["initial", MorphismKind]
 COMPLETED: tuple[str, ...] = get_args(Completed)
 FAILED: tuple[str, ...] = get_args(Failed)
-ENDS: tuple[str, ...] = get_args(End)
+ENDS: tuple[End, ...] = get_args(End)
 
 
 class Hyperparameters(Record):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.record import Count, Record, about
+from hpcai.record.trial import End
 
 
 class SearchShares(Record, kw_only=True):
@@ -143,7 +144,7 @@ class SearchScores(Record, kw_only=True):
         float, about("busy time of the coordinator / duration", label="coordinator, busy share of the search")
     ]
     series: Annotated[tuple[ScorePoint, ...], about("the score over time")]
-    ends: Annotated[dict[str, Count], about("trials by how they ended")]
+    ends: Annotated[dict[End, Count], about("trials by how they ended")]
     failed_trials: Annotated[Count, about("trials that failed")]
     precision_speed: Annotated[
         float | None,
