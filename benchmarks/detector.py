@@ -146,7 +146,7 @@ def main() -> None:
     options = parser.parse_args()
     every = sorted(os.sched_getaffinity(0))
     devices.prepare(CPU, 1)
-    memory.keep_freed()
+    memory.retain_freed_memory()
     for case in options.cases:
         network, *sizes = case.split(":")
         rows, batch, cores = map(int, sizes)

@@ -19,7 +19,7 @@ from hpcai import networks
 from hpcai.clock import Phases, now
 from hpcai.comm.grid import split
 from hpcai.comm.shutdown import Shutdown
-from hpcai.comm.world import patient_barrier
+from hpcai.comm.world import sleeping_barrier
 from hpcai.data.image_dataset import ArraySplit, Dataset
 from hpcai.data.image_loader import Loader
 from hpcai.inputfile import parse
@@ -137,9 +137,9 @@ class Match:
             players = [OURS, *self._contenders()]
             first = turn % len(players)  # nobody always has the same one before him
             for name in players[first:] + players[:first]:
-                patient_barrier(WORLD)
+                sleeping_barrier(WORLD)
                 yield from self._timed(name, self.loops.get(name))
-            patient_barrier(WORLD)
+            sleeping_barrier(WORLD)
             if self.alone and WORLD.rank == 0:
                 yield from self._timed(f"{OURS} alone", None)
 

@@ -94,7 +94,7 @@ def _check(options: cli.Options) -> int:
     ranks = options.ranks or launcher.declared_size(os.environ)
     problem = _parsed(options, ranks)
     if launcher.environment_rank(os.environ) == 0:
-        memory.collect_later()
+        memory.suspend_collection()
         from hpcai.plan import planner
         from hpcai.report import plan
 
@@ -130,8 +130,8 @@ def _benchmark(options: cli.Options) -> int:
     from hpcai.comm import world as worlds
     from hpcai.inputfile import parse
 
-    memory.collect_later()
-    signals.listen(rank_watch.silence)
+    memory.suspend_collection()
+    signals.record_signals(rank_watch.silence)
     worlds.abort_on_early_exit()
     try:
         world = worlds.join()

@@ -12,7 +12,7 @@ from hpcai import __version__, clock
 from hpcai.comm.device_selection import select_device
 from hpcai.comm.grid_coordinates import Grid, grids_of, groups_of, idle_ranks, listed_grids
 from hpcai.comm.shutdown import Shutdown
-from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, together
+from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, on_all_ranks
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
 from hpcai.machine import inventory, memory
@@ -44,7 +44,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     usage = Usage(cases, world, device)
     agreed(world.comm, lambda: check(cases, device))
     checks = device.type == "cuda" or world.node.rank == 0
-    together(world.comm, lambda: check_rank(cases, device) if checks else None)
+    on_all_ranks(world.comm, lambda: check_rank(cases, device) if checks else None)
     usage.refuse()
     survey(cases, world.comm)  # may take hours, so everything that can be refused is refused before
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))

@@ -33,13 +33,13 @@ class Prepared(NamedTuple):
 
     Operands are on the device, the result's memory is allocated and, where the library allows, poisoned: filled with
     values that no product has. `call` computes it once and may return before the device is done; `result` returns the
-    last result on the host, in the reference's layout; `spoil` poisons it again. `variant` is the name of the variant
-    if there are several. The algorithm may exceed the error of direct sums by the factor `slack`.
+    last result on the host, in the reference's layout; `poison_result` poisons it again. `variant` is the name of the
+    variant if there are several. The algorithm may exceed the error of direct sums by the factor `slack`.
     """
 
     call: Callable[[], Any]
     result: Callable[[], Any]
-    spoil: Callable[[], Any]
+    poison_result: Callable[[], Any]
     variant: str = ""
     slack: float = 1.0
 

@@ -84,12 +84,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    keep_loaded()
+    resume_collection()
     if mpirun() and not session.config.option.collectonly:
         session.config.stash[JOBS] = SharedJobs([item for item in session.items if launches(item)])
 
 
-def keep_loaded() -> None:
+def resume_collection() -> None:
     """Let collections pass over what is loaded, as the program does: each takes 0.2 s, and some tests ask for many."""
     gc.collect()
     gc.freeze()
@@ -139,7 +139,7 @@ class Rank:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         if not self.had_torch and "torch" in sys.modules:
             self.had_torch = True
-            keep_loaded()
+            resume_collection()
         self.report(nodeid)
         self.world.Barrier()  # nobody begins another test that this one's failure would end
 

@@ -104,6 +104,6 @@ def test_on_a_gpu_every_number_is_right(provider: str) -> None:
     for module, data in ((triad, triad.Vectors(b, c)), (copy, b)):
         shape = module.Shape(len(b))
         for way in backend(module.SPEC, provider, "cuda").prepare(shape, "ceiling", data, "cuda:0", 1):
-            way.spoil()
+            way.poison_result()
             way.call()
             assert verify.residual(module.SPEC, shape, "ceiling", "fp64", data, way) < 0.5

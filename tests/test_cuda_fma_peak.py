@@ -120,6 +120,6 @@ def test_a_type_that_a_gpu_lacks_is_unavailable_and_says_why() -> None:
 def test_on_a_gpu_every_way_is_exact(dtype: str) -> None:
     shape = cupy_gpu.shape(dtype, 2**14, "cuda:0", 1)
     for way in cupy_gpu.prepare(shape, "ceiling", dtype, "cuda:0", 1):
-        way.spoil()
+        way.poison_result()
         way.call()
         assert (way.result() == shape.steps).all(), way.variant

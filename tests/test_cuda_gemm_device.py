@@ -55,7 +55,7 @@ def test_every_type_is_right_and_the_same_in_every_run(
     assert verify.residual(gemm.SPEC, shape, direction, dtype, data, way) <= (0 if dtype == "int8" else 1)
     before = way.result().tobytes()
     for _ in range(3):
-        way.spoil()
+        way.poison_result()
         way.call()
         assert way.result().tobytes() == before
 

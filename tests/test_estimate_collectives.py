@@ -58,7 +58,7 @@ def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     shutdown = Shutdown(world.comm, 0.0)
     if world.size != 2 or not memory.reset_peak():
         return
-    memory.keep_freed()
+    memory.retain_freed_memory()
     measure.run(Case(1, "comm", settings(1, 2, 1024)), world, CPU, lambda text, share: None, shutdown)
     largest = 2**24
     memory.release_unused()

@@ -97,7 +97,7 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
     few_calls(monkeypatch)
     monkeypatch.setattr(ceiling_tasks, "triad_length", lambda rank: 2**16)
     monkeypatch.setattr(plan, "triad_length", lambda rank: 2**16)
-    memory.keep_freed()
+    memory.retain_freed_memory()
     cpu = torch.device("cpu")
     with ranks() as (world, shutdown):
         if not memory.reset_peak():

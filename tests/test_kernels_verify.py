@@ -35,7 +35,7 @@ def limit(dtype: str) -> float:
 def computed(spec: Any, shape: Any, direction: str, data: Any, provider: str = "custom") -> Prepared:
     found = backend(spec, provider, "cpu").prepare(shape, direction, data, "cpu", 2)[0]
     found.call()
-    return Prepared(found.call, lambda: found.result().copy(), found.spoil)
+    return Prepared(found.call, lambda: found.result().copy(), found.poison_result)
 
 
 @pytest.mark.parametrize("provider", ["custom", "vendor"])
@@ -76,7 +76,7 @@ def test_planted_faults_are_seen(spec: Any, shape: Any, dtype: str, fault: Calla
             fault(flat.reshape(flat.shape[0], -1))
             return flat
 
-        value = verify.residual(spec, shape, direction, dtype, data, Prepared(clean.call, changed, clean.spoil))
+        value = verify.residual(spec, shape, direction, dtype, data, Prepared(clean.call, changed, clean.poison_result))
         assert value > limit(dtype), direction
 
 
@@ -151,4 +151,9 @@ def test_a_triad_that_forgets_an_element_is_seen(provider: str) -> None:
     assert 0 <= verify.residual(triad.SPEC, shape, "ceiling", "fp64", data, found) <= 0.5
     a = found.result()
     a[-1] *= 1 + 1e-12
-    assert verify.residual(triad.SPEC, shape, "ceiling", "fp64", data, Prepared(found.call, lambda: a, found.spoil)) > 1
+    assert (
+        verify.residual(
+            triad.SPEC, shape, "ceiling", "fp64", data, Prepared(found.call, lambda: a, found.poison_result)
+        )
+        > 1
+    )

@@ -49,7 +49,7 @@ def group(folder: Path, limit: str, used: int, inactive: int, version: int = 2) 
     ],
 )
 def test_a_lack_of_memory_is_told_from_a_wrong_use_of_it(error: Exception, short: bool) -> None:
-    assert memory.was_short(error) is short
+    assert memory.is_out_of_memory(error) is short
 
 
 def test_collections_wait_until_the_libraries_are_loaded_and_pass_over_them_from_then_on() -> None:

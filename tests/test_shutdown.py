@@ -158,12 +158,12 @@ def test_what_a_run_had_done_when_it_ended_cannot_be_altered(tmp_path: Path) -> 
 TWICE = """
 import os, signal, time
 from hpcai.machine import signals
-signals.listen()
+signals.record_signals()
 signals.SAME = 0.2
 for pause, number in ((0.0, signal.SIGUSR1), (0.3, signal.SIGTERM), (0.05, signal.SIGTERM), (0.3, signal.SIGTERM)):
     time.sleep(pause)
     os.kill(os.getpid(), number)
-    print(signals.caught(), flush=True)
+    print(signals.received_signal(), flush=True)
 """
 
 

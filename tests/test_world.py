@@ -65,7 +65,7 @@ def test_early_ranks_sleep_until_the_last_one_comes(tmp_path: Path, monkeypatch:
     if world.rank == late:
         time.sleep(0.5)
         sign.touch()
-    worlds.patient_barrier(world.comm)
+    worlds.sleeping_barrier(world.comm)
     assert sign.exists()
     # all the while: some 250 times, unless there is but one rank
     assert len(sleeps) > 25 or world.rank == late

@@ -48,7 +48,7 @@ def _converts(subject: Subject) -> bool:
     return data is not None and data.converted
 
 
-def _converted_where_told(subject: Subject) -> bool:
+def _converted_where_reported(subject: Subject) -> bool:
     probe = subject.entry.raw.preparation.probe
     if probe is None:
         return True
@@ -97,7 +97,7 @@ PRECISION = (
     ),
     Claim(
         "probe: converted where the ranks convert",
-        _converted_where_told,
+        _converted_where_reported,
         changed("memory.data.converted", True),
         PROBED,
     ),

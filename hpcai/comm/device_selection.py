@@ -3,7 +3,7 @@
 import torch
 from mpi4py import MPI
 
-from hpcai.comm.world import World, gather_all, together
+from hpcai.comm.world import World, gather_all, on_all_ranks
 from hpcai.errors import LaunchError
 from hpcai.machine import device as devices
 from hpcai.machine import gpu_assignment
@@ -15,14 +15,14 @@ def select_device(world: World) -> torch.device:
     Refused on every rank if only some ranks see GPUs, if two ranks would share a GPU, or if a GPU cannot be used.
     """
     seen: list[str] = []
-    together(world.comm, lambda: seen.extend(devices.visible()))
+    on_all_ranks(world.comm, lambda: seen.extend(devices.visible()))
     if not world.comm.allreduce(len(seen), MPI.MAX):
         return torch.device("cpu")
-    together(world.comm, lambda: _refuse_without(seen))
+    on_all_ranks(world.comm, lambda: _refuse_without(seen))
     ranks, every = zip(*gather_all(world.node, [world.rank, seen]), strict=True)
-    together(world.comm, lambda: gpu_assignment.refuse_sharing(ranks, every))
+    on_all_ranks(world.comm, lambda: gpu_assignment.refuse_sharing(ranks, every))
     taken: list[torch.device] = []
-    together(world.comm, lambda: taken.append(devices.take(gpu_assignment.numbers(every)[world.node.rank])))
+    on_all_ranks(world.comm, lambda: taken.append(devices.take(gpu_assignment.numbers(every)[world.node.rank])))
     return taken[0]
 
 

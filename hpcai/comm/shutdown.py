@@ -66,7 +66,7 @@ class Shutdown:
         self._comm.Free()
 
     def _signal(self) -> str:
-        name = signals.caught()
+        name = signals.received_signal()
         return f"{name} on rank {self._comm.rank}" if name else ""
 
     def _overdue(self) -> str:

@@ -102,14 +102,16 @@ def gather_listed(world: World, message: Any) -> list[Any]:
     return messages
 
 
-def patient_barrier(comm: MPI.Comm, pause: float = 0.002) -> None:
+def sleeping_barrier(comm: MPI.Comm, pause: float = 0.002) -> None:
     """Barrier in which early ranks sleep: idle ranks must not take processor time from those that are measured."""
     request = comm.Ibarrier()
     while not request.Test():
         sleep(pause)
 
 
-def together(comm: MPI.Comm, work: Callable[[], None], barrier: Callable[[MPI.Comm], None] = patient_barrier) -> None:
+def on_all_ranks(
+    comm: MPI.Comm, work: Callable[[], None], barrier: Callable[[MPI.Comm], None] = sleeping_barrier
+) -> None:
     """Run `work` on every rank; Refused on all ranks if it fails on one, with the lowest rank's error. Collective.
 
     Ranks that have finished wait in `barrier` for the others.

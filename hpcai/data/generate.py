@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, world: "World") -> int:
-    from hpcai.comm.world import together
+    from hpcai.comm.world import on_all_ranks
 
     years = range(options.first, options.first + options.years)
 
@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace, world: "World") -> int:
         for year in years[world.rank :: world.size]:
             write(files, year)
 
-    together(world.comm, work)
+    on_all_ranks(world.comm, work)
     if world.rank == 0:
         print(f"hpcai: {options.folder}: {options.years} years from {options.first}, {options.frames} frames each")
     return 0

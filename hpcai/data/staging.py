@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from hpcai import clock
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
-from hpcai.comm.world import World, agreed, gather_all, together
+from hpcai.comm.world import World, agreed, gather_all, on_all_ranks
 from hpcai.data import catalog, dataset_paths, node_copies
 from hpcai.data.bootstrap import Mask, sampler
 from hpcai.data.image_dataset import Dataset
@@ -67,7 +67,7 @@ def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) ->
         for step in ("claim", "divide", "check_space", "fill", "open"):
             if step == "open" and shutdown.agreed(world.comm):
                 break
-            together(world.comm, getattr(share, step, _nothing), shutdown.barrier)
+            on_all_ranks(world.comm, getattr(share, step, _nothing), shutdown.barrier)
         yield StagedDataset(share.dataset, share.measured()) if share else None
     except BaseException:
         if share:

@@ -141,13 +141,13 @@ def reset_peak(proc: Path = PROC) -> bool:
     return True
 
 
-def was_short(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error reports a lack of memory (not an illegal access)."""
     message = str(error).lower()
     return isinstance(error, MemoryError) or any(words in message for words in SHORT)
 
 
-def keep_freed() -> None:
+def retain_freed_memory() -> None:
     """Make malloc keep freed memory and take large blocks from its heap, so that a step causes no page faults.
 
     By default glibc maps and unmaps large blocks each time: every step pays for every page (docs/TUNING.md).
@@ -158,12 +158,12 @@ def keep_freed() -> None:
         library.mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
-def collect_later() -> None:
-    """Suspend garbage collection while libraries load, until `keep_loaded`: it takes 0.4 s and finds nothing."""
+def suspend_collection() -> None:
+    """Suspend garbage collection while libraries load, until `resume_collection`: it takes 0.4 s and finds nothing."""
     gc.disable()
 
 
-def keep_loaded() -> None:
+def resume_collection() -> None:
     """Resume garbage collection without the loaded objects, which would cost 0.2 s a collection, inside timings too."""
     gc.freeze()
     gc.enable()

@@ -17,7 +17,7 @@ _caught: dict[str, float] = {}
 _listeners: list[Callable[[], None]] = []
 
 
-def listen(*listeners: Callable[[], None]) -> None:
+def record_signals(*listeners: Callable[[], None]) -> None:
     """Record these signals from now on instead of ending; idempotent. Main thread only.
 
     `listeners` are called at each signal.
@@ -27,7 +27,7 @@ def listen(*listeners: Callable[[], None]) -> None:
         signal.signal(number, _note)
 
 
-def caught() -> str:
+def received_signal() -> str:
     """Name of the first signal received; empty if there was none."""
     return next(iter(_caught), "")
 

@@ -27,7 +27,7 @@ def explained_shortage(case: Case) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not memory.was_short(error):
+        if not memory.is_out_of_memory(error):
             raise
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         cure = requirements(case.workload).cure(case)

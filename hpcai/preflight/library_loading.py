@@ -32,7 +32,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     One step of a tiny network on tiny images, through the parts that every training uses; what each workload needs
     besides; tiny products by custom kernels, unless a plan need not wait until they are `compiled`.
     """
-    memory.keep_freed()
+    memory.retain_freed_memory()
     trained = [case for case in cases if case.trains]
     for (_, spec), case in {(case.workload, case["DATASET"]): case for case in trained}.items():
         source_of(case).load(spec)
@@ -41,13 +41,13 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     if trained:
         _train(trained[0], device)
         check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
-    memory.keep_loaded()  # before compilation, which leaves hundreds of MiB of garbage
+    memory.resume_collection()  # before compilation, which leaves hundreds of MiB of garbage
     if compiled and any(map(_is_int8, trained)):
         check_layer(conv2d.Shape(1, MANY, SIDE, SIDE, 1, (3, 3)), str(device), 1, arithmetic=INT8)
     for section in dict.fromkeys(case.workload for case in cases):
         preconditions(section).load(device, compiled)
     memory.release_unused()
-    memory.keep_loaded()
+    memory.resume_collection()
     return memory.resident()
 
 

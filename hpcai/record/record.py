@@ -91,10 +91,10 @@ def fields(kind: type[Record]) -> tuple[Field, ...]:
     parent = next((base for base in kind.__mro__[1:] if issubclass(base, Record) and base is not Record), None)
     before = {field.name: field for field in fields(parent)} if parent else {}
     found = (_field(name, hints[name]) for name in kind.__struct_fields__)
-    return tuple(_said(field, before.get(field.name)) for field in found)
+    return tuple(_inherited(field, before.get(field.name)) for field in found)
 
 
-def _said(field: Field, before: Field | None) -> Field:
+def _inherited(field: Field, before: Field | None) -> Field:
     return replace(before, record=field.record, several=field.several) if before and not field.description else field
 
 

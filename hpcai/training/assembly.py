@@ -109,7 +109,7 @@ def has_room(module: Network, batch: int, graph: Graph, device: torch.device) ->
         x = torch.zeros(batch, *graph.shapes[graph.layers[0].name], device=device)
         module(x.to(memory_format=torch.channels_last)).sum().backward()
     except (RuntimeError, MemoryError) as error:
-        if not memory.was_short(error):
+        if not memory.is_out_of_memory(error):
             raise
         return False
     finally:

@@ -63,8 +63,8 @@ class _Call:
         self.last = self.compute()
 
     def prepared(self) -> Prepared:
-        return Prepared(self, lambda: self.last.cpu().numpy(), self.spoil, self.layout, self.slack)
+        return Prepared(self, lambda: self.last.cpu().numpy(), self.poison_result, self.layout, self.slack)
 
-    def spoil(self) -> None:
+    def poison_result(self) -> None:
         """Fill the result with NaN, so that a call that computes nothing is detected."""
         self.last.fill_(poison("float32"))

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.comm.world import World, broadcast, patient_barrier
+from hpcai.comm.world import World, broadcast, sleeping_barrier
 from hpcai.data.dataset_paths import INDEX
 from hpcai.data.image_shards import IMAGE_BYTES, TRAIN, VALIDATION, Entry, Index, index_text
 from hpcai.data.pack.check import intact
@@ -37,7 +37,7 @@ def pack(options: Options, world: World) -> int:
         progress = Progress(options.target, [planned[number].file for number in missing], world.rank)
         for number in missing[world.rank :: world.size]:
             write(options.target, planned[number], progress.count_sample)
-        patient_barrier(world.comm)
+        sleeping_barrier(world.comm)
         return int(broadcast(world.comm, _close(options, planned) if world.rank == 0 else None))
 
 

@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from hpcai.comm.world import World, agreed, together
+from hpcai.comm.world import World, agreed, on_all_ranks
 from hpcai.data.image_shards import FORMAT, IMAGE_BYTES, SIDE, TRAIN, VALIDATION, shard_name
 from hpcai.data.order import EpochOrder
 from hpcai.data.philox import Integers
@@ -142,7 +142,7 @@ def _scanned(name: str, folder: Path, present: list[str], classes: tuple[str, ..
         for label in present[world.rank :: world.size]:
             own[label] = _listed(folder / label)
 
-    together(world.comm, list_own)
+    on_all_ranks(world.comm, list_own)
     every: dict[str, list[Listed]] = {}
     for part in world.comm.allgather(own):
         every.update(part)

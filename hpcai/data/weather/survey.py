@@ -61,9 +61,9 @@ def _by_all(comm: "MPI.Comm | None", work: Callable[[], None], own: dict[Unit, F
     if comm is None:
         work()
         return own
-    from hpcai.comm.world import together
+    from hpcai.comm.world import on_all_ranks
 
-    together(comm, work)
+    on_all_ranks(comm, work)
     return {unit: found for part in comm.allgather(own) for unit, found in part.items()}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcai.comm import world as worlds
-from hpcai.comm.world import World, agreed, together
+from hpcai.comm.world import World, agreed, on_all_ranks
 from hpcai.data.dataset_paths import WEATHER_INDEX
 from hpcai.data.image_shards import SPLITS, TRAIN, VALIDATION, check_frame, opened
 from hpcai.data.pack.check import print_differences
@@ -23,7 +23,7 @@ def pack(source: Path, target: Path, shard_bytes: int, world: World) -> int:
     """Make or complete a packed set; the exit code, the same on every rank. Collective."""
     worlds.bind_to_processors(world)
     found: list[list[Part]] = []
-    together(world.comm, lambda: found.extend(parts(source)))
+    on_all_ranks(world.comm, lambda: found.extend(parts(source)))
     train, validation = found
     planned = _planned(train, validation, shard_bytes, world)
     with claimed(target, world):
@@ -34,7 +34,7 @@ def pack(source: Path, target: Path, shard_bytes: int, world: World) -> int:
             for number in missing[world.rank :: world.size]:
                 write(target, planned[number], progress.count_sample)
 
-        together(world.comm, work)
+        on_all_ranks(world.comm, work)
         return int(agreed(world.comm, lambda: _close(source, target, planned)))
 
 

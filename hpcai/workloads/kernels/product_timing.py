@@ -81,7 +81,7 @@ def measured(task: Task, team: MeasuringRanks) -> tuple[list[MeasuredKernel], li
             variant = variants[provider] = _fastest(found, team)
             variant.call()
             residuals[provider] = _residual(task, variant, data, team)
-            variant.spoil()
+            variant.poison_result()
     seconds = block_timing.seconds(
         {provider: variant.call for provider, variant in variants.items()}, team.comm, team.device
     )
