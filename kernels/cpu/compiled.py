@@ -28,7 +28,7 @@ DAMAGED = (
 
 _settings: Any = numba.config
 if _settings.DISABLE_JIT:
-    raise ImportError("NUMBA_DISABLE_JIT is set, and our kernels are nothing before they are compiled")
+    raise ImportError("NUMBA_DISABLE_JIT is set, but the custom kernels must be compiled")
 
 
 def compiled(function: F) -> F:

@@ -28,7 +28,7 @@ template <class Engine, class A, class B, int STAGES> struct Pipeline {
         }
         for (int line = 0; line < lines; ++line) {
             wait_for_copies<STAGES - 2>();
-            sync_block();  // all have their part of this line, and nobody uses the one before
+            sync_block();  // all copied their part of this line, and no thread uses the line before
             const int next = line + STAGES - 1;
             if (next < lines) load(next % STAGES, first + next * STEPS);
             commit_copies();

@@ -89,7 +89,7 @@ def refusal(device: torch.device) -> str:
         _kernel("roi_align", boxes)
     except (Unavailable, RuntimeError) as error:
         reason = str(error).strip().split("\n")[0]
-        return f"[weather] on a {device.type} device needs our own kernels: {reason}; allowed: CuPy installed, or CPUs"
+        return f"[weather] on a {device.type} device needs custom kernels: {reason}; allowed: CuPy installed, or CPUs"
     return ""
 
 

@@ -26,22 +26,22 @@ STEPS = 2**20  # steps of a sum: some milliseconds, and exact in fp32
 DRAWN = 2**16  # distinct numbers in the vectors
 
 
-def ceilings(team: MeasuringRanks, rank: Rank) -> Iterator[Task]:
+def ceilings(measuring: MeasuringRanks, rank: Rank) -> Iterator[Task]:
     """Measurements of the FMA peak of each type, then of memory; the same on every rank. Collective."""
     for ceiling in every_ceiling(rank.accelerated):
-        yield _peak(ceiling, team) if ceiling.kernel == FMA_PEAK.name else _of_vectors(ceiling, team, rank)
+        yield _peak(ceiling, measuring) if ceiling.kernel == FMA_PEAK.name else _of_vectors(ceiling, measuring, rank)
 
 
-def _peak(ceiling: Ceiling, team: MeasuringRanks) -> Task:
+def _peak(ceiling: Ceiling, measuring: MeasuringRanks) -> Task:
     shape = PeakShape(0, 0)  # no backend reports its own
     with suppress(Unavailable):  # reported by its preparation
-        module = peak_provider(team.device.type)
-        shape = module.shape(ceiling.dtype, STEPS, str(team.device), team.threads)
+        module = peak_provider(measuring.device.type)
+        shape = module.shape(ceiling.dtype, STEPS, str(measuring.device), measuring.threads)
     return _task(FMA_PEAK, shape, f"sums{shape.sums} steps{shape.steps}", ceiling, lambda: ceiling.dtype)
 
 
-def _of_vectors(ceiling: Ceiling, team: MeasuringRanks, rank: Rank) -> Task:
-    length = team.least(triad_length(rank))
+def _of_vectors(ceiling: Ceiling, measuring: MeasuringRanks, rank: Rank) -> Task:
+    length = measuring.least(triad_length(rank))
     if ceiling.kernel == COPY.name:
         return _task(COPY, CopyShape(length), f"length{length}", ceiling, lambda: _vectors(length).b)
     return _task(TRIAD, TriadShape(length), f"length{length}", ceiling, lambda: _vectors(length))

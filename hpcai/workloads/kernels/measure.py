@@ -56,45 +56,45 @@ def _same_threads(world: World) -> Iterator[int]:
 
 
 def _measure(
-    case: Case, team: MeasuringRanks, world: World, progress: Progress, shutdown: Shutdown
+    case: Case, measuring: MeasuringRanks, world: World, progress: Progress, shutdown: Shutdown
 ) -> KernelsRaw | Stopped:
     rows: list[MeasuredKernel] = []
     missing: list[MissingKernel] = []
     stopped = False
-    for task, share in _tasks(case, team, facts(world, team), rows):
+    for task, share in _tasks(case, measuring, facts(world, measuring), rows):
         if stopped := shutdown.agreed(world.comm):
             break
         names = task.names
         progress(f"{names.kernel} {names.direction} {names.shape} {names.dtype}", share)
         memory.release_unused()  # memory freed by a product would be too fragmented for the next
-        found, lacking = measured(task, team)
+        found, lacking = measured(task, measuring)
         rows += found
         missing += [each for each in lacking if each not in missing]
-    raw = KernelsRaw(threads=team.threads, ranks=world.size, missing=tuple(missing), rows=tuple(rows))
+    raw = KernelsRaw(threads=measuring.threads, ranks=world.size, missing=tuple(missing), rows=tuple(rows))
     return Stopped(raw) if stopped else raw
 
 
-def facts(world: World, team: MeasuringRanks) -> Rank:
+def facts(world: World, measuring: MeasuringRanks) -> Rank:
     """Resources of this rank for the plan: an equal part of its node, or a GPU."""
-    free = limit_of_rank(team.device, world.node.size).nbytes
-    return Rank(team.threads, free, world.node.size, caches.last_level(), team.device.type == "cuda")
+    free = limit_of_rank(measuring.device, world.node.size).nbytes
+    return Rank(measuring.threads, free, world.node.size, caches.last_level(), measuring.device.type == "cuda")
 
 
 def _tasks(
-    case: Case, team: MeasuringRanks, rank: Rank, rows: Sequence[MeasuredKernel]
+    case: Case, measuring: MeasuringRanks, rank: Rank, rows: Sequence[MeasuredKernel]
 ) -> Iterator[tuple[Task, float]]:
     """Measurements in order: ceilings, then the products of the input; each with the share done before it.
 
     `rows` grows: by the ceilings in it the sizes of `auto` are chosen.
     """
-    first = list(ceilings(team, rank))
+    first = list(ceilings(measuring, rank))
     asked_for = requested(case.settings)
     yield from ((task, number / (len(first) + len(asked_for))) for number, task in enumerate(first))
     if automatic(case.settings):
-        sizes = _sizes(team, rank, rows)
+        sizes = _sizes(measuring, rank, rows)
         more = squares(sizes, types_of_squares(case.settings))
         asked_for += [product for product in more if product not in asked_for]
-    operands = _Operands(team.seed)
+    operands = _Operands(measuring.seed)
     for number, product in enumerate(asked_for, len(first)):
         yield task_of(product, operands), number / (len(first) + len(asked_for))
 
@@ -115,19 +115,21 @@ class _Operands:
         return self._data
 
 
-def _sizes(team: MeasuringRanks, rank: Rank, rows: Sequence[MeasuredKernel]) -> list[int]:
+def _sizes(measuring: MeasuringRanks, rank: Rank, rows: Sequence[MeasuredKernel]) -> list[int]:
     """Sides of automatic squares that fit all ranks: by the FMA peak or, without one, a vendor product."""
-    flops = peak(rows, "fp64") or _vendor_rate(team)
-    found: list[int] = team.least(automatic_sizes(rank, flops))  # shorter lists compare as less
+    flops = peak(rows, "fp64") or _vendor_rate(measuring)
+    found: list[int] = measuring.least(automatic_sizes(rank, flops))  # shorter lists compare as less
     return found
 
 
-def _vendor_rate(team: MeasuringRanks) -> float:
+def _vendor_rate(measuring: MeasuringRanks) -> float:
     """FLOP/s of a square product in fp64 by the vendor. Collective."""
     shape = gemm.Shape(TRIED_SIDE, TRIED_SIDE, TRIED_SIDE)
-    data = drawn(shape, "fp64", team.seed)
-    (way,) = backend(gemm.SPEC, VENDOR, team.device.type).prepare(shape, INPUT_GRADIENT, data, str(team.device), 1)
-    return gemm.operations(shape) / block_timing.seconds({VENDOR: way.call}, team.comm, team.device)[VENDOR]
+    data = drawn(shape, "fp64", measuring.seed)
+    (way,) = backend(gemm.SPEC, VENDOR, measuring.device.type).prepare(
+        shape, INPUT_GRADIENT, data, str(measuring.device), 1
+    )
+    return gemm.operations(shape) / block_timing.seconds({VENDOR: way.call}, measuring.comm, measuring.device)[VENDOR]
 
 
 def task_of(product: Product, operands: Callable[[Any, str, tuple[str, ...]], Any]) -> Task:

@@ -66,35 +66,35 @@ class Task:
     providers: tuple[str, ...]
 
 
-def measured(task: Task, team: MeasuringRanks) -> tuple[list[MeasuredKernel], list[MissingKernel]]:
+def measured(task: Task, measuring: MeasuringRanks) -> tuple[list[MeasuredKernel], list[MissingKernel]]:
     """A row for each provider available on all ranks, and reasons for the missing ones. Collective."""
     data = task.data()
     variants: dict[str, Prepared] = {}
     missing: list[MissingKernel] = []
     residuals: dict[str, float] = {}
     for provider in task.providers:
-        found, why = _prepared(task, provider, data, team)
+        found, why = _prepared(task, provider, data, measuring)
         if why:
             names = {"kernel": task.names.kernel, "dtype": task.names.dtype}
             missing.append(convert({**names, "provider": provider, "why": why}, MissingKernel))
         else:
-            variant = variants[provider] = _fastest(found, team)
+            variant = variants[provider] = _fastest(found, measuring)
             variant.call()
-            residuals[provider] = _residual(task, variant, data, team)
+            residuals[provider] = _residual(task, variant, data, measuring)
             variant.poison_result()
     seconds = block_timing.seconds(
-        {provider: variant.call for provider, variant in variants.items()}, team.comm, team.device
+        {provider: variant.call for provider, variant in variants.items()}, measuring.comm, measuring.device
     )
     for provider, variant in variants.items():  # a kernel might compute correctly only while it is checked
-        residuals[provider] = max(residuals[provider], _residual(task, variant, data, team))
+        residuals[provider] = max(residuals[provider], _residual(task, variant, data, measuring))
     rows = [
-        _row(task, provider, variant, team, seconds[provider], residuals[provider])
+        _row(task, provider, variant, measuring, seconds[provider], residuals[provider])
         for provider, variant in variants.items()
     ]
     return rows, missing
 
 
-def _prepared(task: Task, provider: str, data: Any, team: MeasuringRanks) -> tuple[list[Prepared], str]:
+def _prepared(task: Task, provider: str, data: Any, measuring: MeasuringRanks) -> tuple[list[Prepared], str]:
     """The variants of a provider, and the reason if it is unavailable on some rank. Collective.
 
     The same on every rank.
@@ -102,45 +102,45 @@ def _prepared(task: Task, provider: str, data: Any, team: MeasuringRanks) -> tup
     found: list[Prepared] = []
     why = ""
     try:
-        found = _variants(task, provider, data, team)
+        found = _variants(task, provider, data, measuring)
     except Unavailable as reason:
         why = " ".join(str(reason).split()) or type(reason).__name__
-    return found, team.largest(why)
+    return found, measuring.largest(why)
 
 
-def _variants(task: Task, provider: str, data: Any, team: MeasuringRanks) -> list[Prepared]:
+def _variants(task: Task, provider: str, data: Any, measuring: MeasuringRanks) -> list[Prepared]:
     """The variants of a provider on this rank. Unavailable as the provider says, and on CPUs for GPU-only types.
 
     Those would be computed in fp32 there, and pass for what they are not.
     """
     dtype = task.names.dtype
-    if DTYPES[dtype].on_gpus and team.device.type == "cpu":
+    if DTYPES[dtype].on_gpus and measuring.device.type == "cpu":
         raise Unavailable(f"{dtype} is measured on GPUs; this is a CPU")
-    module = backend(task.spec, provider, team.device.type)
-    return module.prepare(task.shape, task.direction, data, str(team.device), team.threads)
+    module = backend(task.spec, provider, measuring.device.type)
+    return module.prepare(task.shape, task.direction, data, str(measuring.device), measuring.threads)
 
 
-def _fastest(variants: list[Prepared], team: MeasuringRanks) -> Prepared:
+def _fastest(variants: list[Prepared], measuring: MeasuringRanks) -> Prepared:
     """The variant with the least time on the slowest rank, in a short trial; the same on every rank. Collective."""
     if len(variants) == 1:
         return variants[0]
     calls = {str(number): variant.call for number, variant in enumerate(variants)}
-    taken = block_timing.seconds(calls, team.comm, team.device, TRIAL, rounds=1)
+    taken = block_timing.seconds(calls, measuring.comm, measuring.device, TRIAL, rounds=1)
     return variants[int(min(taken, key=lambda number: taken[number]))]
 
 
-def _residual(task: Task, variant: Prepared, data: Any, team: MeasuringRanks) -> float:
+def _residual(task: Task, variant: Prepared, data: Any, measuring: MeasuringRanks) -> float:
     """The largest residual of the last result over all ranks. Collective."""
-    clock.synchronise(team.device)
-    own = verify.residual(task.spec, task.shape, task.direction, task.names.dtype, data, variant, team.seed)
-    return float(team.largest(min(own, LARGEST)))
+    clock.synchronise(measuring.device)
+    own = verify.residual(task.spec, task.shape, task.direction, task.names.dtype, data, variant, measuring.seed)
+    return float(measuring.largest(min(own, LARGEST)))
 
 
 def _row(
-    task: Task, provider: str, variant: Prepared, team: MeasuringRanks, seconds: float, residual: float
+    task: Task, provider: str, variant: Prepared, measuring: MeasuringRanks, seconds: float, residual: float
 ) -> MeasuredKernel:
     measured = {
-        "threads": team.threads,
+        "threads": measuring.threads,
         "provider": provider,
         "variant": variant.variant,
         "operations": task.spec.operations(task.shape),
