@@ -9,9 +9,9 @@ from examples.training import rebuilt, subjects_of, violated_claims
 from fault_runs import FAULTY, OPERATIONS, Run
 from job_folder import START, listing, prepared
 from launch import BENCH, mpirun, run_job
-from made_records import plain
 from msgspec import ValidationError
 from msgspec.structs import replace
+from sample_records import plain
 
 from hpcai.inputfile import Case
 from hpcai.record.check_declarations import WRONG
