@@ -20,7 +20,8 @@ from hpcai.results.assembly import broken_off, enter, failed_by
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
 
-WRITING_SHARE = 0.01  # largest share of the run's time spent on writing files between tests
+WRITING_SHARE = 0.01  # largest share of the run's time spent on writing files between tests, after the first ones
+WRITTEN_AT_ONCE = 16  # tests; what has ended is kept, however short the tests are, if a rank is killed
 
 
 class Recorder:
@@ -57,7 +58,7 @@ class Recorder:
             for claim in failed_by(case, entry, self.result.environment):
                 print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
             _print(block(self.result, entry))
-            if clock.now() >= self._due:
+            if case.index <= WRITTEN_AT_ONCE or clock.now() >= self._due:
                 self._keep()
 
     def _keep(self) -> None:
