@@ -10,6 +10,7 @@ import pytest
 import rectangles
 import torch
 from mpi4py import MPI
+from msgspec import structs
 from tiny import CPU, GRAPH, bits, training
 from tiny import alone as group_alone
 
@@ -22,6 +23,7 @@ from hpcai.preflight import kernel_choice, residuals
 from hpcai.preflight.kernel_choice import Chosen, choose
 from hpcai.preflight.layer_products import products as products_of
 from hpcai.preflight.layer_sites import survey
+from hpcai.record.preflight import WholeStep
 from hpcai.train.loop import Training
 from hpcai.train.providers import Choice, use_custom, use_vendor
 
@@ -52,8 +54,8 @@ def always(*arguments: Any) -> bool:
     return True
 
 
-def ours(found: Chosen) -> list[set[str]]:
-    return [set(entry["ours"]) for entry in found.measured["products"]]
+def custom(found: Chosen) -> list[set[str]]:
+    return [set(entry.custom) for entry in found.measured.products]
 
 
 def chosen(trained: Training) -> Chosen:
@@ -68,15 +70,16 @@ def test_what_is_timed_are_the_products_of_the_network_and_the_training_is_left_
     assert bits(trained.state.module.state_dict()) == before
     assert not any("forward" in each for each in forwards)
     assert all(parameter.grad is None for parameter in trained.state.module.parameters())
-    for entry in found.measured["products"]:
-        assert min(entry["forward"].values()) > 0 < min(entry["backward"].values())
+    for entry in found.measured.products:
+        passes = (structs.asdict(entry.forward), structs.asdict(entry.backward))
+        assert all(seconds > 0 for times in passes for seconds in times.values() if seconds is not None)
 
 
 def test_where_ours_are_slow_nothing_is_ours_and_no_layer_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(group_alone())
     with slow(monkeypatch, on_cpu, "convolve", always), slow(monkeypatch, on_cpu, "multiply", always):
         found = chosen(trained)
-    assert ours(found) == [set()] * 4 and not any(found.products.values())
+    assert custom(found) == [set()] * 4 and not any(found.products.values())
     module: Any = trained.state.module
     use_custom(module, found.choice)
     assert not any("forward" in vars(part) for part in module.modules())
@@ -91,7 +94,7 @@ def test_where_the_vendors_are_slow_ours_are_chosen(direction: str, monkeypatch:
         vendors = torch.nn.Conv2d, "_conv_forward"
         with slow(monkeypatch, *vendors, always), slow(monkeypatch, products, "by_torch", always):
             found = chosen(trained)
-        assert all(FORWARD in mine for mine in ours(found)[:3])
+        assert all(FORWARD in mine for mine in custom(found)[:3])
         return
     other = {INPUT_GRADIENT: WEIGHT_GRADIENT, WEIGHT_GRADIENT: INPUT_GRADIENT}[direction]
 
@@ -112,14 +115,14 @@ def test_where_the_vendors_are_slow_ours_are_chosen(direction: str, monkeypatch:
         slow(monkeypatch, products, "gradients_by_torch", lambda *given: all(given[-1])),
     ):
         found = chosen(trained)
-    assert all(direction in mine and other not in mine for mine in ours(found)[1:3])
+    assert all(direction in mine and other not in mine for mine in custom(found)[1:3])
 
 
 def test_a_choice_that_makes_the_step_slower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_choice, "_whole", lambda *given: {"vendor": 1.0, "chosen": 1.01})
+    monkeypatch.setattr(kernel_choice, "_whole", lambda *given: WholeStep(vendor=1.0, chosen=1.01))
     with slow(monkeypatch, torch.nn.Conv2d, "_conv_forward", always):
         found = chosen(training(group_alone()))
-    assert any(ours(found))
+    assert any(custom(found))
     assert not any(found.products.values())
     assert not found.choice.products and not found.choice.normalisations
 
@@ -136,7 +139,7 @@ def test_layers_of_a_detector_are_those_of_its_graph() -> None:
 
 def test_a_small_set_is_repeated_to_a_full_batch() -> None:
     found = chosen(training(group_alone(), samples=5))
-    assert [entry["shape"].split()[0] for entry in found.measured["products"]] == ["n8", "n8", "n8", "m8"]
+    assert [entry.shape.split()[0] for entry in found.measured.products] == ["n8", "n8", "n8", "m8"]
 
 
 @pytest.mark.parallel(2)
@@ -146,7 +149,7 @@ def test_all_ranks_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     with slow(monkeypatch, on_cpu, "convolve", lambda *given: world.rank == 1):
         found = choose(training(group_alone()), world, CPU)
     assert world.allgather(found.measured) == [found.measured] * 2
-    assert ours(found)[:3] == [set()] * 3
+    assert custom(found)[:3] == [set()] * 3
 
 
 def module_of(choice: Choice | None = None) -> Any:
