@@ -5,13 +5,19 @@ from pathlib import Path
 
 from launch import ROOT
 
-MADE_AGAIN = (".git", ".venv", "results", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
+MADE_AGAIN = (".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 
 
 def copy_checkout(target: Path) -> Path:
     """The sources alone, with their times; returns `target`."""
-    shutil.copytree(ROOT, target, symlinks=True, ignore=shutil.ignore_patterns(*MADE_AGAIN))
+    shutil.copytree(ROOT, target, symlinks=True, ignore=_made_again)
     return target
+
+
+def _made_again(folder: str, names: list[str]) -> set[str]:
+    """Names in a folder that are no sources; results of runs are in the top folder only."""
+    results = {"results"} if Path(folder) == ROOT else set()
+    return results | shutil.ignore_patterns(*MADE_AGAIN)(folder, names)
 
 
 def copy_kernels(target: Path) -> Path:
