@@ -151,7 +151,7 @@ PAGES = """
 import resource
 from hpcai.machine import memory
 if {kept}:
-    memory.keep_freed()
+    memory.retain_freed_memory()
 def step():
     b"x" * (40 << 20)
 step()
