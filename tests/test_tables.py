@@ -83,7 +83,7 @@ def test_the_summary_names_the_ceilings() -> None:
 def test_rows_of_tables_have_a_file(member: str) -> None:
     rows = list(csv.DictReader(io.StringIO((both().folder / f"{member}.csv").read_text("utf-8"))))
     stored = both().result[member]
-    assert len(rows) == len(stored) > 4 and list(rows[0]) == list(stored[0])
+    assert len(rows) == len(stored) > 4 and {*rows[0]} == {*stored[0]} and next(iter(rows[0])) == "test"
     for row, other in zip(rows, stored, strict=True):
         assert float(row["seconds"]) == other["seconds"] and row["verdict"] == other["verdict"] == "PASSED"
         assert int(row["test"]) == other["test"]
