@@ -45,7 +45,7 @@ PLANTED_IN = {
             "mma.cuh",
             {"lane % 8, 2 * step + half": "0, 2 * step + half"},
         ),
-        Fault("no barrier before a stage is used", "pipeline.cuh", {"sync_block();  // all have": "// all have"}),
+        Fault("no barrier before a stage is used", "pipeline.cuh", {"sync_block();  // all copied": "// all copied"}),
         Fault(
             "copies not committed",
             "pipeline.cuh",
