@@ -75,8 +75,9 @@ def candidates(type: str, engine: str, target: Target, piece: int = 16) -> tuple
     `piece`: aligned bytes of an operand that can be copied at once.
     """
     tiles = {WGMMA: WARPGROUP_TILES, MMA: WARP_TILES, SIMT: LANE_TILES.get(type, ())}[engine]
-    loaded_singly = engine == MMA and piece < LEAST_COPY  # by instructions that need registers
-    return _fitting(type, (tile for tile in tiles if not (loaded_singly and _large(tile))), target)
+    if engine == MMA and piece < LEAST_COPY:  # elements are loaded one by one, which takes registers
+        tiles = tuple(tile for tile in tiles if not _large(tile, 1024 * piece))
+    return _fitting(type, tiles, target)
 
 
 def _fitting(type: str, tiles: Iterable[Tile], target: Target) -> tuple[Tile, ...]:
@@ -104,9 +105,9 @@ def gathering(type: str, direction: str, engine: str, target: Target, boxes: boo
     return _fitting(type, kept, target)
 
 
-def _large(tile: Tile) -> bool:
-    """Whether the part of a tile of a warp exceeds the registers."""
-    return tile.rows * tile.columns // (tile.down * tile.across) > 2048
+def _large(tile: Tile, most: int = 2048) -> bool:
+    """Whether a warp computes more than `most` elements of a tile, and would exceed its registers."""
+    return tile.rows * tile.columns // (tile.down * tile.across) > most
 
 
 def with_split_k(tile: Tile, rows: int, columns: int, lines: int, processors: int) -> Iterator[Tile]:
