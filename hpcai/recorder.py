@@ -20,8 +20,9 @@ from hpcai.results.assembly import broken_off, enter, failed_by
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
 
-WRITING_SHARE = 0.01  # largest share of the run's time spent on writing files between tests, after the first ones
-WRITTEN_AT_ONCE = 16  # tests; what has ended is kept, however short the tests are, if a rank is killed
+# Time for writing files between tests: a fixed part, so that short tests are kept as well if a rank is killed, and a
+# share of the run's time. Each writing is of all tests: without a bound a sweep would take time quadratic in its tests.
+WRITING_SECONDS, WRITING_SHARE = 2.0, 0.01
 
 
 class Recorder:
@@ -31,7 +32,7 @@ class Recorder:
         self.writes = world.rank == 0
         self.result = head
         self.planned = planned
-        self._due = 0.0
+        self._begun, self._written_seconds = clock.now(), 0.0
         if self.writes:
             self.line = ProgressLine(sys.stderr, planned)
             self._folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
@@ -58,14 +59,13 @@ class Recorder:
             for claim in failed_by(case, entry, self.result.environment):
                 print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
             _print(block(self.result, entry))
-            if case.index <= WRITTEN_AT_ONCE or clock.now() >= self._due:
+            if self._written_seconds <= WRITING_SECONDS + WRITING_SHARE * (clock.now() - self._begun):
                 self._keep()
 
     def _keep(self) -> None:
-        """Write the files; the next writing waits until its share of the run's time is kept."""
         begun = clock.now()
         files.write(self._folder, sealed(self.result, self.planned))
-        self._due = clock.now() + (clock.now() - begun) / WRITING_SHARE
+        self._written_seconds += clock.now() - begun
 
     def close(self) -> int:
         """Write the files and print the end of the report; the exit code."""

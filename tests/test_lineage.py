@@ -2,13 +2,14 @@
 
 import pytest
 import trial_records
-from msgspec import to_builtins
+from synthetic_search import searched
 
 from hpcai.errors import InputError
 from hpcai.networks import build
 from hpcai.networks.lineage import lineage, morphed
 from hpcai.networks.morphism import Deepen, Morphism, Skip, Widen
-from hpcai.record.trial import Trial, trials_of
+from hpcai.record.loading import result_of
+from hpcai.record.trial import Trial
 
 INITIAL = build("resnet8", (8, 8), 1, 10)
 WIDER = Widen("stage1_block1_conv1", 24)
@@ -49,8 +50,9 @@ def test_what_cannot_be(trials: list[Trial], why: str) -> None:
 
 
 def test_an_unknown_morphism_of_a_result_is_refused_by_name() -> None:
-    raw = [to_builtins(trial(1, None, WIDER))]
-    assert trials_of(raw) == (trial(1, None, WIDER),)
-    raw[0]["morphisms"] = ({"operation": "shrink"},)
+    result = searched()
+    result_of(result)
+    trials = next(test for test in result["tests"] if test["workload"] == "nas")["raw"]["trials"]
+    next(trial for trial in trials if trial["morphisms"])["morphisms"] = [{"operation": "shrink"}]
     with pytest.raises(InputError, match="shrink"):
-        trials_of(raw)
+        result_of(result)

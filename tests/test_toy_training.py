@@ -4,16 +4,15 @@ It shares stages, scores, checks and claims with [ensemble]: all of them must ho
 """
 
 import json
-import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from launch import BENCH, ROOT, Finished, mpirun, run_job
 from small_run import Json, renewed
+from toy_runs import results_of, with_workload
 
 from hpcai.results.alterations import changed
-from hpcai.workloads.registry import FURTHER
 
 INPUT = """\
 Errors
@@ -35,23 +34,13 @@ resnet8    NETWORK
 """
 
 
-def hpcai(folder: Path, *arguments: str | Path, ranks: int | None = None) -> Finished:
-    """The program with the workload, in that folder."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    return run_job([BENCH, *arguments], ranks, folder, env={FURTHER: "toy_training", "PYTHONPATH": path})
+hpcai = partial(with_workload, "toy_training")
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that a run on two ranks left."""
-    if mpirun() is None:
-        pytest.skip("NO mpirun: MPI TEST NOT RUN")
-    folder = tmp_path_factory.mktemp("errors")
-    (folder / "input.dat").write_text(INPUT)
-    job = hpcai(folder, ranks=2)
-    assert job.returncode == 0, job.stderr
-    (made,) = (folder / "results").iterdir()
-    return made
+    return results_of("toy_training", INPUT, tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture

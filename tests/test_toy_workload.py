@@ -5,18 +5,19 @@ No product file knows of it. Its quality is an error, of which smaller is better
 
 import csv
 import json
-import os
 from collections.abc import Iterator
+from functools import partial
 from math import pi
 from pathlib import Path
 from typing import Any
 
 import h5py
 import pytest
-from launch import BENCH, ROOT, Finished, mpirun, run_job
+from launch import BENCH, ROOT, run_job
 from msgspec import convert
 from report_readers import LOOSE_ROW, ROW
 from small_run import Json, renewed
+from toy_runs import results_of, with_workload
 from toy_workload.claims import CLAIMS
 from toy_workload.record import ToyRow
 
@@ -42,24 +43,13 @@ toy        OUTPUT
 POINTS = (2000, 2 * 2**16)
 
 
-def hpcai(folder: Path, *arguments: str | Path, ranks: int | None = None) -> Finished:
-    """The program with the toy, in that folder."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    return run_job([BENCH, *arguments], ranks, folder, env={FURTHER: "toy_workload", "PYTHONPATH": path})
+hpcai = partial(with_workload, "toy_workload")
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that a run on two ranks left."""
-    if mpirun() is None:
-        pytest.skip("NO mpirun: MPI TEST NOT RUN")
-    folder = tmp_path_factory.mktemp("toy")
-    (folder / "input.dat").write_text(INPUT)
-    job = hpcai(folder, ranks=2)
-    assert job.returncode == 0, job.stderr
-    (made,) = (folder / "results").iterdir()
-    assert (made / "report.txt").read_text("utf-8") == job.stdout
-    return made
+    return results_of("toy_workload", INPUT, tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture

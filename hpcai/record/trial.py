@@ -4,12 +4,10 @@ Times are in seconds from the beginning of the search. Operations and samples ar
 seconds of training, validation and warm-up are those of the group's first rank.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from msgspec import Meta, ValidationError, convert
+from msgspec import Meta
 
-from hpcai.errors import InputError
 from hpcai.networks.morphism import KernelSize, Morphism, MorphismKind
 from hpcai.record.record import Count, NonNegative, Positive, Record, Seconds, about
 
@@ -99,11 +97,3 @@ class Trial(Record):
     def accuracy(self) -> float:
         """The best validation accuracy; 0 if the trial was never validated."""
         return max(self.accuracies, default=0.0)
-
-
-def trials_of(raw: Sequence[dict[str, Any]]) -> tuple[Trial, ...]:
-    """The trials of a result file. InputError names the field of a trial that is not as declared."""
-    try:
-        return convert(raw, tuple[Trial, ...])
-    except ValidationError as error:
-        raise InputError(f"not the trials of a search: {error}") from None

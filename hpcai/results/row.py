@@ -1,19 +1,62 @@
-"""Parts of all of HPL's rows: T/V, operations by rule `model`, verdict of the checks."""
+"""The row of a test in HPL's layout, and its parts: T/V, operations by rule `model`, verdict of the checks."""
 
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from hpcai import networks, opcount
+from hpcai.formulas.eligibility import Eligibility
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.record.dataset import Dataset
-from hpcai.record.entry import Check, Operations
+from hpcai.record.entry import Check, Operations, Row
 from hpcai.record.record import Verdict
+from hpcai.results.measured import Measured
 from hpcai.workloads.registry import workload
 
 RULE = "model"  # counting rule of FLOPS
+Entry = TypeVar("Entry", bound=Row)
+
+
+def row(
+    kind: type[Entry],
+    case: Case,
+    measured: Measured,
+    *,
+    n: int,
+    nb: int,
+    seconds: float,
+    operations: Operations,
+    checks: tuple[Check, ...],
+    scores: Any,
+    eligible: Eligibility,
+    **others: Any,
+) -> Entry:
+    """The entry of a test with a row; `scores` have `flops`; `others`: the fields that only this workload has."""
+    return kind(
+        index=case.index,
+        workload=case.workload,
+        settings=dict(case.settings),
+        memory=measured.memory,
+        telemetry=measured.telemetry,
+        raw=measured.raw,
+        verdict=verdict(checks),
+        tv=tv(case),
+        n=n,
+        nb=nb,
+        p=case["GROUPS"],
+        q=case["DEGREE"],
+        seconds=seconds,
+        gflops=scores.flops / 1e9,
+        operations=operations,
+        checks=checks,
+        scores=scores,
+        status=eligible.status,
+        reasons=eligible.reasons,
+        **others,
+    )
 
 
 def tv(case: Case) -> str:

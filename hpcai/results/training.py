@@ -12,7 +12,7 @@ from hpcai.record.training_scores import TrainingScores
 from hpcai.results.checks import training_checks
 from hpcai.results.measured import Measured
 from hpcai.results.qualities import Qualities
-from hpcai.results.row import operations, per_sample, tv, verdict
+from hpcai.results.row import operations, per_sample, row, verdict
 
 Entry = TypeVar("Entry", bound=TrainingRow)
 
@@ -40,29 +40,18 @@ def training_row(
     """The entry of a test; `rules` are the workload's official rules."""
     raw: TrainingRaw = measured.raw
     checks = training_checks(case, raw, counted, quality)
-    passed = verdict(checks)
-    eligible = official(case, raw, passed, rules)
-    return kind(
-        index=case.index,
-        workload=case.workload,
-        settings=dict(case.settings),
-        memory=measured.memory,
-        telemetry=measured.telemetry,
-        raw=raw,
-        verdict=passed,
-        tv=tv(case),
+    return row(
+        kind,
+        case,
+        measured,
         n=raw.work.samples,
         nb=case["BATCH"],
-        p=case["GROUPS"],
-        q=case["DEGREE"],
         seconds=raw.phases.training,
-        gflops=scores.flops / 1e9,
         operations=counted,
         checks=checks,
         scores=scores,
+        eligible=official(case, raw, verdict(checks), rules),
         phases=raw.phases,
-        status=eligible.status,
-        reasons=eligible.reasons,
     )
 
 

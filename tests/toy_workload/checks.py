@@ -9,7 +9,7 @@ from hpcai.inputfile import Case
 from hpcai.record.check_declarations import CheckDeclaration
 from hpcai.record.entry import Check, Operations
 from hpcai.results.measured import Before, Measured
-from hpcai.results.row import RULE, tv, verdict
+from hpcai.results.row import RULE, row, verdict
 from hpcai.workloads.registry import quality_of
 from toy_workload.record import ToyRaw, ToyRow, ToyScores
 
@@ -27,28 +27,18 @@ def hits_of(case: Case, rank: int) -> int:
 def build(case: Case, measured: Measured, before: Before) -> ToyRow:
     """The entry of a test."""
     raw: ToyRaw = measured.raw
-    operations, scores, checks = _operations(raw), _scores(case, raw), _checks(raw)
-    passed = verdict(checks)
-    audit = eligibility.without_rules(passed == "PASSED")
-    return ToyRow(
-        index=case.index,
-        settings=dict(case.settings),
-        memory=measured.memory,
-        telemetry=measured.telemetry,
-        raw=raw,
-        verdict=passed,
-        tv=tv(case),
+    checks = _checks(raw)
+    return row(
+        ToyRow,
+        case,
+        measured,
         n=raw.points,
         nb=case["POINTS"],
-        p=case["GROUPS"],
-        q=case["DEGREE"],
         seconds=raw.seconds,
-        gflops=scores.flops / 1e9,
-        operations=operations,
+        operations=_operations(raw),
         checks=checks,
-        scores=scores,
-        status=audit.status,
-        reasons=audit.reasons,
+        scores=_scores(case, raw),
+        eligible=eligibility.without_rules(verdict(checks) == "PASSED"),
     )
 
 

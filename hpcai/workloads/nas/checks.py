@@ -16,7 +16,7 @@ from hpcai.record.record import Verdict
 from hpcai.record.trial import CurveEntry, Trial
 from hpcai.results.checks import compared, leak, replayed, residuals
 from hpcai.results.measured import Before, Measured
-from hpcai.results.row import tv, verdict
+from hpcai.results.row import row, verdict
 from hpcai.workloads.nas import QUALITY
 from hpcai.workloads.nas.credits import SampleOperations, counted, credited, credits_of, operations
 from hpcai.workloads.nas.record import SearchRaw, SearchRow, TrialRow
@@ -53,29 +53,19 @@ def build(case: Case, measured: Measured, before: Before) -> SearchRow:
     credits = credits_of(raw.trials, each)
     scores = search_scores(case, measured, rate, counts.credited, credits, before)
     checks = tuple(search_checks(case, raw, {key: count.model for key, count in each.items()}, counts.per_sample))
-    passed = verdict(checks)
-    eligible = official(case, raw, scores, passed)
-    return SearchRow(
-        index=case.index,
-        settings=dict(case.settings),
-        memory=measured.memory,
-        telemetry=measured.telemetry,
-        raw=raw,
-        verdict=passed,
-        tv=tv(case),
+    return row(
+        SearchRow,
+        case,
+        measured,
         n=raw.work.samples,
         nb=case["BATCH"],
-        p=case["GROUPS"],
-        q=case["DEGREE"],
         seconds=seconds,
-        gflops=rate / 1e9,
         operations=counts,
         checks=checks,
         scores=scores,
+        eligible=official(case, raw, scores, verdict(checks)),
         phases=raw.phases,
         trials=tuple(_trial(trial, each[trial.id]) for trial in raw.trials),
-        status=eligible.status,
-        reasons=eligible.reasons,
     )
 
 
