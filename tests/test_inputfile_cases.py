@@ -7,8 +7,9 @@ from sample_input import SMALL, ensemble
 from synthetic_search import SEARCH
 
 from hpcai.errors import InputError
-from hpcai.inputfile import parse
-from hpcai.inputfile.keys import keys_of
+from hpcai.inputfile import Case, parse
+from hpcai.inputfile.cases import _KeyValue
+from hpcai.inputfile.keys import all_keys, keys_of
 
 
 def test_grids_are_outermost_and_the_last_key_is_fastest() -> None:
@@ -29,6 +30,19 @@ def test_a_case_has_every_setting() -> None:
     assert set(case.settings) == {key.name for section in ("", "ensemble") for key in keys_of(section)}
     assert case.workload == "ensemble"
     assert case["OUTPUT"] == "run7"
+
+
+def test_attributes_are_the_values_of_the_keys_that_sections_share() -> None:
+    case = parse(SMALL).cases(2)[0]
+    names = [name for name, each in vars(Case).items() if isinstance(each, _KeyValue)]
+    shared = {key.name for key in all_keys() if len(key.sections) != 1}
+    assert len(names) > 20 and {name.upper() for name in names} <= shared
+    assert [getattr(case, name) for name in names] == [case[name.upper()] for name in names]
+
+
+def test_a_key_that_the_section_lacks_is_no_attribute_of_the_case() -> None:
+    with pytest.raises(KeyError, match="BATCH"):
+        Case(1, "comm", {"SIZES": (4,)}).batch  # noqa: B018, reading it is what raises
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, product
 from os.path import expanduser
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from hpcai.errors import InputError
 from hpcai.inputfile.key import Key, Setting, Value
@@ -14,6 +14,21 @@ from hpcai.workloads import registry
 _GRID = ("GROUPS", "DEGREE")
 FILE = "file:"
 SEEDS = 2**63  # seeds of repetitions wrap around
+T = TypeVar("T", int, float, str)
+
+
+class _KeyValue(Generic[T]):
+    """The value of the KEY that has the attribute's name in capitals; KeyError in a section without the KEY."""
+
+    def __init__(self, meaning: str) -> None:
+        self.__doc__ = meaning
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._key = name.upper()
+
+    def __get__(self, case: "Case", owner: type) -> T:
+        value: T = case[self._key]
+        return value
 
 
 @dataclass(frozen=True)
@@ -21,6 +36,7 @@ class Case:
     """One test: the settings of the run and one value of every KEY of the section, the grid resolved.
 
     A KEY that is listed has all its values, as a tuple. A section without a grid runs on all ranks at once.
+    KEYs of the run and of several sections are attributes as well; the KEYs of one section are looked up by name.
 
     SEED is the test's own: the input's and `repetition`, which counts from 0 to REPEAT - 1.
     """
@@ -29,6 +45,31 @@ class Case:
     workload: str
     settings: Mapping[str, Setting]
     repetition: int = 0
+
+    # No annotations, which would make them fields.
+    seed = _KeyValue[int]("master seed of the test's random numbers")
+    residual = _KeyValue[float]("largest scaled residual that passes")
+    timelimit = _KeyValue[float]("seconds after which the run stops; 0 = no limit")
+    dataset = _KeyValue[str]("name of the dataset, followed by the path of its files if it has one")
+    network = _KeyValue[str]("name of the base model, or of the initial network of a search")
+    variant = _KeyValue[str]("version of the bottleneck block, which says where its stride is")
+    resolution = _KeyValue[int]("pixels a side of an image; 0 = the dataset's own")
+    classes = _KeyValue[int]("classes of generated data; 0 = the dataset's own")
+    samples = _KeyValue[int]("number of training samples; 0 = all of the dataset")
+    groups = _KeyValue[int]("P: models trained at once")
+    degree = _KeyValue[int]("Q: ranks that train one model")
+    mapping = _KeyValue[str]("order of the ranks in the grid: row or column")
+    batch = _KeyValue[int]("NB: samples per rank and step")
+    epochs = _KeyValue[int]("passes over the training samples; of a trial the maximum")
+    precision = _KeyValue[str]("name of the arithmetic of the training; where PRECISION is listed, look it up by name")
+    wire = _KeyValue[str]("name of the type in which gradients are sent")
+    parallel = _KeyValue[str]("how a group divides the training of its model")
+    allreduce = _KeyValue[str]("name of the algorithm of the all-reduce of gradients")
+    kernels = _KeyValue[str]("who computes the layers: vendor, custom, auto or file:PATH")
+    stage = _KeyValue[str]("whether the data are copied to each node: none, local, or keep to leave the copy there")
+    sampler = _KeyValue[str]("how the bootstrap samples are drawn: multinomial or poisson")
+    target = _KeyValue[float]("quality target; 0 = the dataset's own")
+    penalty = _KeyValue[float]("exponent n of Valid FLOPS")
 
     def __getitem__(self, key: str) -> Any:
         """The value of a KEY: int, float or str as declared; a tuple for a listed KEY."""
@@ -52,12 +93,12 @@ class Case:
     @property
     def all_custom(self) -> bool:
         """Whether all layers use custom kernels, or site kernels in their place."""
-        return self.settings["KERNELS"] == "custom" or bool(self.kernels_file)
+        return self.kernels == "custom" or bool(self.kernels_file)
 
     @property
     def data_settings(self) -> Mapping[str, Setting]:
         """The settings with the input's own SEED: generated data are the same in all repetitions."""
-        return {**self.settings, "SEED": (self["SEED"] - self.repetition) % SEEDS}
+        return {**self.settings, "SEED": (self.seed - self.repetition) % SEEDS}
 
 
 def file_of(value: Setting) -> str:
