@@ -126,7 +126,7 @@ def _first(subject: Subject) -> tuple[float, int]:
 
 def _number(subject: Subject) -> bool:
     first = int(_first(subject)[1] > 0)
-    return bool(first <= _models(subject).reached <= subject.case["GROUPS"] - 1 + first)
+    return first <= _models(subject).reached <= subject.case.groups - 1 + first
 
 
 def _epochs(subject: Subject) -> bool:
@@ -147,4 +147,4 @@ def _one_model(subject: Subject) -> bool:
     models = _models(subject)
     sums = (models.reached_seconds_sum, models.reached_epochs_sum)
     longest = (models.reached_seconds_max, models.reached_epochs_max)
-    return subject.case["GROUPS"] > 1 or _first(subject) == sums == longest
+    return subject.case.groups > 1 or _first(subject) == sums == longest

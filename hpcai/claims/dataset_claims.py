@@ -31,12 +31,12 @@ def described(known: Known, where: str = "raw.", generated: str = "") -> tuple[C
     return (
         Claim(
             "training_samples = SAMPLES",
-            lambda subject: subject.case["SAMPLES"] in (0, dataset_of(subject).training_samples),
+            lambda subject: subject.case.samples in (0, dataset_of(subject).training_samples),
             changed(f"{where}dataset.training_samples", 7),
         ),
         Claim(
             "classes = CLASSES",
-            lambda subject: subject.case["CLASSES"] in (0, dataset_of(subject).classes),
+            lambda subject: subject.case.classes in (0, dataset_of(subject).classes),
             changed(f"{where}dataset.classes", 77),
             example=generated,
         ),
@@ -58,7 +58,7 @@ def target_claim(target: Callable[[Case], float]) -> Claim:
     """The target quality; `target` is the dataset's own."""
 
     def holds(subject: Subject) -> bool:
-        wanted = float(subject.case["TARGET"]) or target(subject.case)
+        wanted = subject.case.target or target(subject.case)
         return isclose(subject.entry.raw.target, wanted, abs_tol=ROUNDING)
 
     return Claim("target: TARGET, or the dataset's own", holds, changed("raw.target", 0.04))

@@ -23,7 +23,7 @@ Holds = Callable[[Case, Dataset], bool]
 
 def known(case: Case) -> tuple[Dataset, float] | None:
     """Description and target of a dataset that is the same everywhere; None for others."""
-    if case["DATASET"] not in SAME_EVERYWHERE:
+    if case.dataset not in SAME_EVERYWHERE:
         return None
     return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
 
@@ -64,7 +64,7 @@ def _of_kind(kind: str, holds: Holds) -> Callable[[Subject], bool]:
     """A claim about datasets of one kind; it holds for all others."""
 
     def check(subject: Subject) -> bool:
-        spec = subject.case["DATASET"]
+        spec = subject.case.dataset
         of_kind = spec not in SAME_EVERYWHERE and spec.partition(":")[0] == kind
         return not of_kind or holds(subject.case, dataset_of(subject))
 
@@ -79,11 +79,11 @@ def _fashion_shape(case: Case, data: Dataset) -> bool:
 def _fashion_name(case: Case, data: Dataset) -> bool:
     """The published dataset, or one with another fingerprint and name; a part has its own fingerprint."""
     either = (fashion_mnist.name(fashion_mnist.PUBLISHED), fashion_mnist.name(""))
-    return data.name in (either if case["SAMPLES"] else (fashion_mnist.name(data.fingerprint),))
+    return data.name in (either if case.samples else (fashion_mnist.name(data.fingerprint),))
 
 
 def _fashion_part(case: Case, data: Dataset) -> bool:
-    return not case["SAMPLES"] or fashion_mnist.name(data.fingerprint) == fashion_mnist.name("")
+    return not case.samples or fashion_mnist.name(data.fingerprint) == fashion_mnist.name("")
 
 
 def _fashion_size(case: Case, data: Dataset) -> bool:
@@ -105,13 +105,13 @@ def _packed_size(case: Case, data: Dataset) -> bool:
 def _full(case: Case, data: Dataset, kind: str) -> bool:
     """Whether it has the samples of the full dataset, or SAMPLES training samples and all validation samples."""
     train, validation = FULL[kind].values()
-    whole = data.training_samples <= train if case["SAMPLES"] else data.training_samples == train
+    whole = data.training_samples <= train if case.samples else data.training_samples == train
     return bool(whole and data.validation_samples == validation)
 
 
 def _target(case: Case) -> float:
     found = known(case)
-    return found[1] if found else TARGETS[case["DATASET"].partition(":")[0]]
+    return found[1] if found else TARGETS[case.dataset.partition(":")[0]]
 
 
 IMAGE_DATA = (*image_data(), target_claim(_target))

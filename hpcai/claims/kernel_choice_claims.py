@@ -22,7 +22,7 @@ CHOSEN = "auto"  # the example
 def _chosen(case: Case, raw: TrainingRaw) -> bool:
     """A choice and its phase: both or none."""
     choice, phase = raw.preparation.kernel_choice, raw.phases.kernel_choice
-    return (choice is not None) == (phase is not None) == (case["KERNELS"] == rule.AUTO)
+    return (choice is not None) == (phase is not None) == (case.kernels == rule.AUTO)
 
 
 def _products(case: Case, raw: TrainingRaw) -> bool:
@@ -33,7 +33,7 @@ def _products(case: Case, raw: TrainingRaw) -> bool:
         (product.kernel, product.shape, product.backward.input_gradient is not None): product.layers
         for product in choice.products
     }
-    return found == layers_of(graph_of(case, raw.dataset), case["BATCH"]) and len(found) == len(choice.products)
+    return found == layers_of(graph_of(case, raw.dataset), case.batch) and len(found) == len(choice.products)
 
 
 def _norms(case: Case, raw: TrainingRaw) -> bool:
@@ -41,7 +41,7 @@ def _norms(case: Case, raw: TrainingRaw) -> bool:
     if choice is None:
         return True
     found = {norm.shape: norm.layers for norm in choice.normalisations}
-    return found.items() <= batch_norms(graph_of(case, raw.dataset), case["BATCH"]).items()
+    return found.items() <= batch_norms(graph_of(case, raw.dataset), case.batch).items()
 
 
 def batch_norms(graph: Graph, batch: int) -> Mapping[str, int]:

@@ -74,7 +74,7 @@ def violated_run_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
 
 
 def _caused(cause: str, case: Case, ranks: int) -> bool:
-    limit = case["TIMELIMIT"]
+    limit = case.timelimit
     if signal := re.fullmatch(rf"(?:{SIGNALS}) on rank (0|[1-9][0-9]{{0,9}})", cause):
         return int(signal[1]) < ranks
     return bool(limit > 0 and cause == f"TIMELIMIT of {limit:g} s")

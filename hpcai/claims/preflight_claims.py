@@ -29,17 +29,17 @@ def _prepared(subject: Subject) -> Any:
 def _probed(subject: Subject) -> bool:
     """Whether the probe and its phase are both there, or neither."""
     probe, phase = _prepared(subject).probe, subject.entry.raw.phases.probe
-    return (probe is None) == (phase is None) == (subject.case["PRECISION"] == "fp32")
+    return (probe is None) == (phase is None) == (subject.case.precision == "fp32")
 
 
 def _wrong_elements(subject: Subject) -> bool:
     counted = _prepared(subject).residuals.wrong is not None
-    return counted == PRECISIONS[subject.case["PRECISION"]].quantised
+    return counted == PRECISIONS[subject.case.precision].quantised
 
 
 def _skipped_samples(case: Case, raw: TrainingRaw) -> bool:
-    steps, ranks = raw.work.skipped_steps, case["DEGREE"]
-    return bool(steps * ranks <= raw.work.skipped_samples <= steps * ranks * case["BATCH"])
+    steps, ranks = raw.work.skipped_steps, case.degree
+    return steps * ranks <= raw.work.skipped_samples <= steps * ranks * case.batch
 
 
 def _converts(subject: Subject) -> bool:
@@ -77,7 +77,7 @@ PRECISION = (
     *precision_claims(PREPARATION),
     Claim(
         "skipped_steps: in fp16 only",
-        of_raw(lambda case, raw: raw.work.skipped_steps == 0 or PRECISIONS[case["PRECISION"]].scaled),
+        of_raw(lambda case, raw: raw.work.skipped_steps == 0 or PRECISIONS[case.precision].scaled),
         changed("raw.work.skipped_steps", 1),
     ),
     Claim(
@@ -92,7 +92,7 @@ PRECISION = (
     ),
     Claim(
         "memory.data: converted products of 16 bits only",
-        lambda subject: PRECISIONS[subject.case["PRECISION"]].rounded or not _converts(subject),
+        lambda subject: PRECISIONS[subject.case.precision].rounded or not _converts(subject),
         changed("memory.data.converted", True),
     ),
     Claim(
@@ -113,7 +113,7 @@ PRECISION = (
 def _compared(subject: Subject) -> bool:
     """Whether the comparison and its phase are both there, or neither."""
     comparison, phase = _prepared(subject).vendor_comparison, subject.entry.raw.phases.vendor_comparison
-    return (comparison is None) == (phase is None) == (subject.case["KERNELS"] == VENDOR)
+    return (comparison is None) == (phase is None) == (subject.case.kernels == VENDOR)
 
 
 def _comparison(subject: Subject) -> VendorComparison | None:
@@ -171,7 +171,7 @@ def kernels_claims(where: str, classifies: bool) -> tuple[Claim, ...]:
 
 def _staged(subject: Subject) -> bool:
     raw = subject.entry.raw
-    return (raw.staging is None) == (raw.phases.staging is None) == (subject.case["STAGE"] == "none")
+    return (raw.staging is None) == (raw.phases.staging is None) == (subject.case.stage == "none")
 
 
 def _copy(subject: Subject) -> Staging | None:
@@ -181,7 +181,7 @@ def _copy(subject: Subject) -> Staging | None:
 
 def _kept(subject: Subject) -> bool:
     copy = _copy(subject)
-    return copy is None or copy.kept == (subject.case["STAGE"] == "keep")
+    return copy is None or copy.kept == (subject.case.stage == "keep")
 
 
 def _reused(subject: Subject) -> bool:
@@ -190,7 +190,7 @@ def _reused(subject: Subject) -> bool:
 
 
 def _nodes(subject: Subject) -> bool:
-    copy, ranks = _copy(subject), subject.case["GROUPS"] * subject.case["DEGREE"]
+    copy, ranks = _copy(subject), subject.case.groups * subject.case.degree
     return copy is None or bool(1 <= copy.nodes <= min(ranks, subject.environment.nodes))
 
 
@@ -201,7 +201,7 @@ def _seconds(subject: Subject) -> bool:
 
 def _same_on_every_node(subject: Subject) -> bool:
     copy = _copy(subject)
-    return copy is None or subject.case["GROUPS"] > 1 or (copy.bytes + copy.reused_bytes) % copy.nodes == 0
+    return copy is None or subject.case.groups > 1 or (copy.bytes + copy.reused_bytes) % copy.nodes == 0
 
 
 STAGE = (

@@ -10,7 +10,7 @@ from hpcai.train.recipe import Recipe
 
 def shards_of(case: Case, samples: int) -> tuple[Shard, ...]:
     """The shard of each model's first rank; its other ranks have equally large shards."""
-    return _shards(case["SAMPLER"], samples, case["SEED"], case["GROUPS"], case["DEGREE"], case["BATCH"])
+    return _shards(case.sampler, samples, case.seed, case.groups, case.degree, case.batch)
 
 
 @lru_cache(maxsize=4)
@@ -21,13 +21,13 @@ def _shards(sampling: str, samples: int, seed: int, models: int, degree: int, ba
 
 def trained(case: Case, shards: tuple[Shard, ...]) -> int:
     """Samples in all epochs of all models."""
-    return sum(shard.samples for shard in shards) * int(case["DEGREE"]) * int(case["EPOCHS"])
+    return sum(shard.samples for shard in shards) * case.degree * case.epochs
 
 
 def left_out(case: Case, samples: int) -> int:
     """Training samples on which some model does not train."""
-    models = case["GROUPS"]
-    samplers = (sampler(case["SAMPLER"], samples, case["SEED"], model, models) for model in range(models))
+    models = case.groups
+    samplers = (sampler(case.sampler, samples, case.seed, model, models) for model in range(models))
     in_all_bags = next(samplers).in_bag(0, samples)
     for each in samplers:
         if not in_all_bags.any():

@@ -27,7 +27,7 @@ def _samples(subject: Subject) -> int:
 
 
 def _steps(subject: Subject) -> bool:
-    whole = subject.case["EPOCHS"] * sum(shard.steps for shard in _shards(subject))
+    whole = subject.case.epochs * sum(shard.steps for shard in _shards(subject))
     return bool(_stopped(subject).steps <= whole)
 
 
@@ -40,15 +40,15 @@ def _of_the_steps(subject: Subject) -> bool:
 
 def _full(case: Case, steps: int) -> int:
     """Samples of `steps` steps if all batches were full."""
-    return steps * int(case["BATCH"]) * int(case["DEGREE"])
+    return steps * case.batch * case.degree
 
 
 def _least(case: Case, shards: tuple[Shard, ...], steps: int) -> int:
     """Fewest samples of `steps` steps, with as many last batches of an epoch as possible."""
     # samples missing from the last batch of an epoch
     missing = [shard.steps * shard.batch - shard.samples for shard in shards]
-    ends = [min(case["EPOCHS"], steps // shard.steps) for shard in shards]
-    return _full(case, steps) - sum(end * lack for end, lack in zip(ends, missing, strict=True)) * int(case["DEGREE"])
+    ends = [min(case.epochs, steps // shard.steps) for shard in shards]
+    return _full(case, steps) - sum(end * lack for end, lack in zip(ends, missing, strict=True)) * case.degree
 
 
 def _executed(subject: Subject) -> bool:
@@ -68,7 +68,7 @@ def stopped_work() -> tuple[Claim, ...]:
         Claim("samples + skipped_samples, of the steps", _of_the_steps, changed("samples", 1)),
         Claim(
             "samples skipped in fp16 only",
-            lambda subject: _stopped(subject).skipped_samples == 0 or PRECISIONS[subject.case["PRECISION"]].scaled,
+            lambda subject: _stopped(subject).skipped_samples == 0 or PRECISIONS[subject.case.precision].scaled,
             changed("skipped_samples", 1),
         ),
         Claim("executed_operations, of the samples", _executed, changed("executed_operations", 1)),
@@ -93,7 +93,7 @@ def _asked(subject: Subject) -> bool:
 
 def _trained(subject: Subject) -> bool:
     last = max(_epochs(subject), default=0)
-    return bool(last <= subject.case["EPOCHS"] and last * _shards(subject)[0].steps <= _stopped(subject).steps)
+    return last <= subject.case.epochs and last * _shards(subject)[0].steps <= _stopped(subject).steps
 
 
 def stopped_curve() -> tuple[Claim, ...]:

@@ -25,7 +25,7 @@ def _shards(case: Case, raw: TrainingRaw) -> tuple[Shard, ...]:
 
 def _steps(case: Case, raw: TrainingRaw) -> list[int]:
     """Optimiser steps of each model."""
-    return [shard.steps * case["EPOCHS"] for shard in _shards(case, raw)]
+    return [shard.steps * case.epochs for shard in _shards(case, raw)]
 
 
 WORK = (
@@ -68,12 +68,12 @@ WORK = (
     ),
     Claim(
         "replay: one step in each epoch of each model",
-        of_raw(lambda case, raw: raw.replay.steps == case["GROUPS"] * case["EPOCHS"]),
+        of_raw(lambda case, raw: raw.replay.steps == case.groups * case.epochs),
         changed("raw.replay.steps", 1),
     ),
     Claim(
         "validation_passes = GROUPS x evaluated epochs",
-        of_raw(lambda case, raw: raw.work.validation_passes == case["GROUPS"] * len(evaluated(case))),
+        of_raw(lambda case, raw: raw.work.validation_passes == case.groups * len(evaluated(case))),
         changed("raw.work.validation_passes", 1),
     ),
     Claim(
@@ -109,13 +109,13 @@ SAMPLES_IN_MEMORY = Claim(
 
 
 def _between_nodes(case: Case, models: Models) -> bool:
-    return models.between_nodes <= (case["GROUPS"] if case["DEGREE"] > 1 else 0)
+    return models.between_nodes <= (case.groups if case.degree > 1 else 0)
 
 
 RANKS = (
     Claim(
         "backend is none if, and only if, DEGREE = 1",
-        of_raw(lambda case, raw: (raw.backend == "none") == (case["DEGREE"] == 1)),
+        of_raw(lambda case, raw: (raw.backend == "none") == (case.degree == 1)),
         changed("raw.backend", "gloo"),
     ),
     Claim(
@@ -137,17 +137,17 @@ RANKS = (
     ),
     Claim(
         "buckets if, and only if, DEGREE > 1",
-        of_raw(lambda case, raw: (raw.execution.buckets > 0) == (case["DEGREE"] > 1)),
+        of_raw(lambda case, raw: (raw.execution.buckets > 0) == (case.degree > 1)),
         changed("raw.execution.buckets", 3),
     ),
     Claim(
         "one rank of a model does not communicate",
-        of_raw(lambda case, raw: case["DEGREE"] > 1 or raw.phases.exposed_communication == 0),
+        of_raw(lambda case, raw: case.degree > 1 or raw.phases.exposed_communication == 0),
         changed("raw.phases.exposed_communication", 0.001),
     ),
     Claim(
         "busy_seconds: slowest_rank is active",
-        of_raw(lambda case, raw: raw.busy_seconds.slowest_rank < case["GROUPS"] * case["DEGREE"]),
+        of_raw(lambda case, raw: raw.busy_seconds.slowest_rank < case.groups * case.degree),
         changed("raw.busy_seconds.slowest_rank", 2),
     ),
     Claim(

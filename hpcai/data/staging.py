@@ -58,7 +58,7 @@ def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) ->
     measured, the same on all active ranks: bytes copied to all nodes, reused_bytes (of existing copies), seconds of the
     slowest rank, nodes, kept. Refused on all ranks if a node lacks space, or if its copy differs from the original.
     """
-    if case["STAGE"] == "none":
+    if case.stage == "none":
         yield None
         return
     original = convert(agreed(world.comm, lambda: asdict(_original(case))), Original)
@@ -88,8 +88,8 @@ def _opened(case: Case, samples: int, copied: Path | None = None) -> Dataset | W
 
 
 def _original(case: Case) -> Original:
-    dataset = _opened(case, case["SAMPLES"])
-    whole = _opened(case, 0).fingerprint if catalog.files(case["DATASET"]) else ""
+    dataset = _opened(case, case.samples)
+    whole = _opened(case, 0).fingerprint if catalog.files(case.dataset) else ""
     return Original(dataset.fingerprint, len(dataset.train), whole)
 
 
@@ -99,7 +99,7 @@ class _NodeShare:
     def __init__(self, case: Case, group: Group, original: Original, shutdown: Shutdown) -> None:
         self.case, self.group, self.shutdown = case, group, shutdown
         self.original = original
-        self.keep = case["STAGE"] == "keep"
+        self.keep = case.stage == "keep"
         self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
         self.copy: node_copies.Copy | None = None  # on the node's first rank, which holds the lock
         self.place: Path | None = None
@@ -115,8 +115,8 @@ class _NodeShare:
         if self.original.whole and self.node.rank == 0:
             self.copy = node_copies.claim(self.original.whole, self.keep)
             self.place = self.copy.place
-            spec = self.case["DATASET"]
-            needed = catalog.files(spec, self.case["SAMPLES"], self._trained(members))
+            spec = self.case.dataset
+            needed = catalog.files(spec, self.case.samples, self._trained(members))
             self.needed = node_copies.files_below(dataset_paths.locate(spec), needed)
             self.others = node_copies.files_below(dataset_paths.locate(spec), {*catalog.files(spec)} - {*needed})
 
@@ -137,7 +137,7 @@ class _NodeShare:
         samples = self.original.samples
         needed = np.zeros(samples, np.bool_)
         for member in members:
-            needed |= sampler(self.case["SAMPLER"], samples, self.case["SEED"], member, models).in_bag(0, samples)
+            needed |= sampler(self.case.sampler, samples, self.case.seed, member, models).in_bag(0, samples)
         return needed
 
     def check_space(self) -> None:
@@ -163,10 +163,10 @@ class _NodeShare:
             return
         if self.copy:
             self.copy.filled()
-        original = dataset_paths.locate(self.case["DATASET"])
+        original = dataset_paths.locate(self.case.dataset)
         files = self.place / "files"
         copied = files if original.is_dir() else files / original.name
-        self.dataset = _opened(self.case, self.case["SAMPLES"], copied)
+        self.dataset = _opened(self.case, self.case.samples, copied)
         found, expected = self.dataset.fingerprint, self.original.fingerprint
         if found != expected:
             raise DataError(f"the copy {copied} holds data of SHA-256 {found}; allowed: {expected}, as {original}")

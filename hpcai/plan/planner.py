@@ -147,7 +147,7 @@ def plan(problem: Problem, ranks: int) -> Plan:
 
 def _ranks_per_core(case: Case, here: int, processors: int) -> float:
     """Number of ranks of a test that share a core, with `here` ranks on the node; idle ranks take no time."""
-    active = case["GROUPS"] * case["DEGREE"] if "GROUPS" in case.settings else here
+    active = case.groups * case.degree if "GROUPS" in case.settings else here
     return max(1.0, min(here, active) / processors)
 
 

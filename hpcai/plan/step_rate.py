@@ -36,15 +36,15 @@ def seconds(
 ) -> dict[str, float]:
     """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor."""
     per_image = count(graph, "model").total
-    batch = min(case["BATCH"], max(2, PROBED_OPERATIONS // per_image))  # within the planned memory
-    of_network = probe(graph, batch, rule_of(case.settings), case["PRECISION"], device)
+    batch = min(case.batch, max(2, PROBED_OPERATIONS // per_image))  # within the planned memory
+    of_network = probe(graph, batch, rule_of(case.settings), case.precision, device)
     making = _generation_seconds(case, dataset)
     rates = replace(
         of_network,
         training=of_network.training + making,
         validation=of_network.validation + making,
         once=clock.since_process_start() if case.index == 1 else 0.0,
-        residuals=_residual_seconds(graph, case["BATCH"], device) / (case["GROUPS"] * case["DEGREE"]),
+        residuals=_residual_seconds(graph, case.batch, device) / (case.groups * case.degree),
     )
     found = estimate.seconds(rates, case.settings, shard.steps, len(dataset.train), len(dataset.validation))
     return {phase: taken * crowd for phase, taken in found.items()}
@@ -52,7 +52,7 @@ def seconds(
 
 def _generation_seconds(case: Case, dataset: Dataset | Weather) -> float:
     """Seconds to generate a frame of generated weather; 0 for other data."""
-    if not isinstance(dataset, Weather) or case["DATASET"] != GENERATED:
+    if not isinstance(dataset, Weather) or case.dataset != GENERATED:
         return 0.0
     frames = np.arange(MADE)
     return _fastest(lambda: dataset.train.frames(frames), torch.device("cpu")) / MADE

@@ -33,12 +33,12 @@ PURPOSES = {
 
 def facts(case: Case, dataset: Dataset | Weather, device: torch.device) -> Facts:
     """Properties of a training, besides its settings and network, on which its memory depends."""
-    copies = 1 if case["STAGE"] == "none" else 2  # indexes of a staged copy and of the files themselves
+    copies = 1 if case.stage == "none" else 2  # indexes of a staged copy and of the files themselves
     return Facts(
         data_bytes=copies * (dataset.train.nbytes + dataset.validation.nbytes),
         samples=len(dataset.train),
         image_bytes=dataset.sample_bytes,
-        converted=converts(device.type, PRECISIONS[case["PRECISION"]].arithmetic),
+        converted=converts(device.type, PRECISIONS[case.precision].arithmetic),
         accelerated=device.type == "cuda",
     )
 
@@ -57,18 +57,18 @@ def training_seconds(case: Case, device: torch.device, rank: Rank, crowd: float)
 
 def first_shard(case: Case) -> Shard:
     """The first rank's share of the samples."""
-    return Shard(len(opened(case).train), 0, case["DEGREE"], case["BATCH"])
+    return Shard(len(opened(case).train), 0, case.degree, case.batch)
 
 
 def smaller_batch(case: Case) -> str:
     """The change that reduces memory."""
-    return f"a smaller BATCH than {case['BATCH']} needs less"
+    return f"a smaller BATCH than {case.batch} needs less"
 
 
 TRAINING = Requirements(
     training_memory,
     training_seconds,
     smaller_batch,
-    lambda case: first_shard(case).steps * int(case["EPOCHS"]),
+    lambda case: first_shard(case).steps * case.epochs,
     PURPOSES,
 )

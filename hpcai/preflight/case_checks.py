@@ -46,15 +46,15 @@ def _check(case: Case, device: torch.device) -> None:
 
 def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
     graph = network(case, dataset)
-    Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
+    Shard(len(dataset.train), 0, case.degree, case.batch)
     if reason := _refused_here(case, device):
         raise InputError(reason)
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
-    least = LEAST_POISSON * case["DEGREE"]
-    if case["GROUPS"] > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:
+    least = LEAST_POISSON * case.degree
+    if case.groups > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:
         raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
-    if case["BATCH"] * smallest < 2:
-        raise InputError(f"BATCH 1 with maps of one pixel ({case['NETWORK']}): batch norm needs two values a channel")
+    if case.batch * smallest < 2:
+        raise InputError(f"BATCH 1 with maps of one pixel ({case.network}): batch norm needs two values a channel")
 
 
 def check_rank(cases: Sequence[Case], device: torch.device) -> None:
@@ -72,9 +72,9 @@ def _refused_here(case: Case, device: torch.device) -> str:
 def _refused_training(case: Case, device: torch.device) -> str:
     how = str(case.settings.get("COMPILE", "off"))
     return (
-        compilers.refusal(how, case["DEGREE"], device.type == "cuda")
-        or _refused_choice(case["KERNELS"], how, case["PRECISION"])
-        or precision.refusal(case["PRECISION"], device)
+        compilers.refusal(how, case.degree, device.type == "cuda")
+        or _refused_choice(case.kernels, how, case.precision)
+        or precision.refusal(case.precision, device)
         or site_kernels.refusal(case)
         or preconditions(case.workload).refusal(case, device)
     )

@@ -34,10 +34,10 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     """
     memory.retain_freed_memory()
     trained = [case for case in cases if case.trains]
-    for (_, spec), case in {(case.workload, case["DATASET"]): case for case in trained}.items():
+    for (_, spec), case in {(case.workload, case.dataset): case for case in trained}.items():
         source_of(case).load(spec)
     if device.type == "cpu" and trained:
-        _normalise(any(case["DATASET"].startswith("imagenet:") for case in trained))
+        _normalise(any(case.dataset.startswith("imagenet:") for case in trained))
     if trained:
         _train(trained[0], device)
         check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)

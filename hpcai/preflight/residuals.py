@@ -47,14 +47,14 @@ def checks_before(
     Collective over all active ranks. `communication` averages the gradients of the training. `chosen` are the custom
     directions where they were chosen product by product.
     """
-    comm, precision = group.active, case["PRECISION"]
+    comm, precision = group.active, case.precision
     wrong = comm.allreduce(wrong_sums(group, device, communication, sum(graph.parameters.values())))
     with phases.measure("residuals"):
         custom = _no_directions if chosen is None else chosen.__getitem__
         if case.all_custom:
             custom = _all_directions
         arithmetic = PRECISIONS[precision].arithmetic
-        found = worst_residuals(graph, case["BATCH"], comm, device, case["SEED"], arithmetic, custom)
+        found = worst_residuals(graph, case.batch, comm, device, case.seed, arithmetic, custom)
     memory.release_unused()  # memory of the residuals' products
     return Checked(wrong, found, _probed(graph, precision, comm, device, phases))
 

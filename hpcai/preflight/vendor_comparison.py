@@ -111,7 +111,7 @@ def compare_with_vendor(
 
     `assemble` builds a new training of the graph's network.
     """
-    if case["KERNELS"] == VENDOR:
+    if case.kernels == VENDOR:
         return None
     with phases.measure("vendor_comparison"):
         found = _comparison(case, graph, assemble(), comm, device)
@@ -125,7 +125,7 @@ def _comparison(case: Case, graph: Graph, training: Training, comm: MPI.Comm, de
     The training is left as it was.
     """
     ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
-    losses, evaluated = _losses(training, (x[:SAMPLES], y[:SAMPLES]), case["PRECISION"], comm)
+    losses, evaluated = _losses(training, (x[:SAMPLES], y[:SAMPLES]), case.precision, comm)
     gradient, statistics = _layers(case, graph, training, (x, y), comm)
     custom_seconds, vendor_seconds = _pass_seconds(training, (x, y), comm, device)
     return VendorComparison(
@@ -171,7 +171,7 @@ def _layers(
     case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm
 ) -> tuple[ComparedLayer, ComparedLayer]:
     """The layer whose gradients deviate most from the vendor's, and the layer whose statistics do."""
-    precision = case["PRECISION"]
+    precision = case.precision
     vendor = _Trial(_by_vendor(training), training).layer_vectors(batch)
     custom = _Trial(_copied(training), training).layer_vectors(batch)
     altered = [each.layer_vectors(batch) for each in _altered_trials(training, precision, DRAWS_OF_LAYERS)]

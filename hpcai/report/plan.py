@@ -59,7 +59,7 @@ def _lines(name: str, planned: Plan) -> Iterator[str]:
 def _row(index: int, test: PlannedTest, ranks: int) -> str:
     settings = test.case.settings
     batch, groups, degree = (settings.get(name, NONE) for name in ("BATCH", "GROUPS", "DEGREE"))
-    idle = NONE if groups == NONE else ranks - test.case["GROUPS"] * test.case["DEGREE"]
+    idle = NONE if groups == NONE else ranks - test.case.groups * test.case.degree
     steps = NONE if test.steps is None else test.steps
     seconds = LACKING if test.lack else f"{test.seconds:.1f}"
     network, precision, kernels = _trained(test.case)
@@ -73,7 +73,7 @@ def _trained(case: Case) -> tuple[str, str, str]:
     """Network, precision and provider; of tests that do not train only the section."""
     if "NETWORK" not in case.settings:
         return f"[{case.workload}]", NONE, NONE
-    return case["NETWORK"], case["PRECISION"], case["KERNELS"].partition(":")[0]
+    return case.network, case.precision, case.kernels.partition(":")[0]
 
 
 def _by_purpose(tests: Sequence[PlannedTest], baseline: int) -> Iterator[str]:

@@ -37,8 +37,8 @@ def training_checks(case: Case, raw: TrainingRaw, operations: Operations, qualit
 
 def residuals(case: Case, found: Residuals) -> Iterator[Check]:
     """Checks of the residuals of the provider's products at the layer shapes."""
-    rounded = PRECISIONS[case["PRECISION"]].rounded
-    yield declared.RESIDUAL.of(found.scaled.value, case["RESIDUAL"])
+    rounded = PRECISIONS[case.precision].rounded
+    yield declared.RESIDUAL.of(found.scaled.value, case.residual)
     yield (declared.ROUNDED_ELEMENTWISE if rounded else declared.ELEMENTWISE).of(found.elementwise.value)
     if found.wrong is not None:
         yield declared.WRONG.of(found.wrong.value)
@@ -50,7 +50,7 @@ def compared(case: Case, dataset: Dataset, found: VendorComparison | None) -> It
         return
     pixels = vendor_comparison.pixels(case, graph_of(case, dataset), found.statistics.where)
     yield declared.LOSS.of(vendor_comparison.loss_share(found))
-    yield declared.GRADIENT.of(vendor_comparison.gradient_share(found.gradient, case["PRECISION"]))
+    yield declared.GRADIENT.of(vendor_comparison.gradient_share(found.gradient, case.precision))
     yield declared.STATISTICS.of(vendor_comparison.statistics_share(found.statistics, pixels))
 
 

@@ -16,7 +16,7 @@ def efficiency(case: Case, rate: float, before: Sequence[Row]) -> float:
     first = next(comparable_tests(case, before, GRID), None)
     if first is None:
         return 1.0
-    return score.efficiency(rate, case["GROUPS"] * case["DEGREE"], first.scores.flops, first.p * first.q)
+    return score.efficiency(rate, case.groups * case.degree, first.scores.flops, first.p * first.q)
 
 
 def speedup(case: Case, rate: float, before: Sequence[Row]) -> float | None:

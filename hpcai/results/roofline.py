@@ -43,10 +43,10 @@ def under_roofline(case: Case, dataset: Dataset, backend: str, rate: float, befo
     """Roofline of a test with rate `rate` in FLOPS, whose gradients are averaged by `backend`."""
     graph = graph_of(case, dataset)
     gradients, sent = _all_reduced(case, graph)
-    step = traffic.step(graph, case["BATCH"], case["PRECISION"], rule_of(case.settings))
-    source, measured = _kernels(before.kernels, PRECISIONS[case["PRECISION"]].product)
+    step = traffic.step(graph, case.batch, case.precision, rule_of(case.settings))
+    source, measured = _kernels(before.kernels, PRECISIONS[case.precision].product)
     reduced = _all_reduce(case, backend, gradients, before)
-    return placed(rate / (case["GROUPS"] * case["DEGREE"]), step, sent, source, measured, reduced)
+    return placed(rate / (case.groups * case.degree), step, sent, source, measured, reduced)
 
 
 def placed(
@@ -114,7 +114,7 @@ def _all_reduce(case: Case, backend: str, gradients: int, before: Before) -> All
     searched: list[tuple[GroupScope, int]] = [("group", test) for test in own]
     searched += [("world", test) for test in (*own, *tables)]
     for scope, test in searched:
-        wanted = (test, scope, backend, case["DEGREE"], "all_reduce", "PASSED")
+        wanted = (test, scope, backend, case.degree, "all_reduce", "PASSED")
         sound = [row for row in before.collectives if _of(row) == wanted]
         if sound:
             row = min(sound, key=lambda row: (abs(log(row.nbytes / gradients)), row.nbytes))
@@ -129,8 +129,8 @@ def _of(row: CollectiveRow) -> tuple[int, str, str, int, str, str]:
 
 def _all_reduced(case: Case, graph: Graph) -> tuple[int, float]:
     """Bytes of a step's gradients on the wire, and those that a rank sends to sum them."""
-    gradients = traffic.gradient_bytes(graph, WIRES[case["WIRE"]].nbytes)
-    return gradients, REDUCTIONS[case["ALLREDUCE"]]().bytes_sent(gradients, case["DEGREE"])
+    gradients = traffic.gradient_bytes(graph, WIRES[case.wire].nbytes)
+    return gradients, REDUCTIONS[case.allreduce]().bytes_sent(gradients, case.degree)
 
 
 def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:
@@ -138,7 +138,7 @@ def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:
 
     Models have different numbers of steps under some samplers: the mean counts.
     """
-    models, ranks = case["GROUPS"], case["DEGREE"]
+    models, ranks = case.groups, case.degree
     between = raw.models.between_nodes if ranks > 1 else 0
     within = models - between if ranks > 1 else 0
     _, sent = _all_reduced(case, graph_of(case, raw.dataset))

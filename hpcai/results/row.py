@@ -46,8 +46,8 @@ def row(
         tv=tv(case),
         n=n,
         nb=nb,
-        p=case["GROUPS"],
-        q=case["DEGREE"],
+        p=case.groups,
+        q=case.degree,
         seconds=seconds,
         gflops=scores.flops / 1e9,
         operations=operations,
@@ -61,14 +61,14 @@ def row(
 
 def tv(case: Case) -> str:
     """The eight characters of T/V (docs/METRICS.md); 0 and N for a test without training."""
-    order = {"row": "R", "column": "C"}[case["MAPPING"]]
+    order = {"row": "R", "column": "C"}[case.mapping]
     if not case.trains:
         return f"W{order}{workload(case.workload).digit}0N0N0"
-    reduction = 0 if case["DEGREE"] == 1 else REDUCTIONS[case["ALLREDUCE"]].digit
-    precision = PRECISIONS[case["PRECISION"]].letter
-    mode = {"data": 1}[case["PARALLEL"]]
-    kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[case["KERNELS"].partition(":")[0]]
-    wire = WIRES[case["WIRE"]].nbytes
+    reduction = 0 if case.degree == 1 else REDUCTIONS[case.allreduce].digit
+    precision = PRECISIONS[case.precision].letter
+    mode = {"data": 1}[case.parallel]
+    kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[case.kernels.partition(":")[0]]
+    wire = WIRES[case.wire].nbytes
     return f"W{order}{workload(case.workload).digit}{reduction}{precision}{mode}{kernels}{wire}"
 
 

@@ -24,10 +24,10 @@ def training_scores(
     raw: TrainingRaw = measured.raw
     of = quality_of(case.workload)
     rate = score.flops(counted.credited, raw.phases.training)
-    all_reached = raw.models.reached == case["GROUPS"]
+    all_reached = raw.models.reached == case.groups
     return TrainingScores(
         flops=rate,
-        valid_flops=score.valid_flops(rate, of.share_of_target(quality.quality, raw.target), case["PENALTY"]),
+        valid_flops=score.valid_flops(rate, of.share_of_target(quality.quality, raw.target), case.penalty),
         quality=quality.quality,
         target=raw.target,
         reached=of.reached(quality.quality, raw.target),

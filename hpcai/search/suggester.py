@@ -32,9 +32,9 @@ class Suggester:
         """`folder` holds the weights of trials that can become parents."""
         self.rejected = 0
         self._case, self._worker, self._memory, self._folder = case, worker, memory, folder
-        self._history = TrialHistory(initial, case["SEED"])
+        self._history = TrialHistory(initial, case.seed)
         self._limits = Limits(case["DEPTH"], case["PARAMETERS"], lambda graph: memory.fits(graph, self._batches[0]))
-        batch = case["BATCH"]
+        batch = case.batch
         self._batches = sorted({max(2, batch // 2), batch, 2 * batch})
         self._observations: list[tpe.Observation] = []
         self._proposed: list[Proposal] = []
@@ -54,7 +54,7 @@ class Suggester:
         if attempt:
             self._history.tried.update(proposal.network for proposal in self._proposed)
         case = self._case
-        seed = seed_of(case["SEED"] + attempt, Purpose.PROPOSALS, number(round_, self._worker, case["GROUPS"]))
+        seed = seed_of(case.seed + attempt, Purpose.PROPOSALS, number(round_, self._worker, case.groups))
         strategy, parents, first = case["STRATEGY"], self._parents(), self._worker == 0
         selection = propose(strategy, self._history, parents, self._limits, seed, first)
         self.rejected += selection.rejected
@@ -71,7 +71,7 @@ class Suggester:
     def _hyperparameters(self, round_: int, seed: int) -> Hyperparameters:
         """Batch and kernel size; in the rounds of the warm-up the input's batch and the smallest kernel."""
         if warms_up(round_):
-            return Hyperparameters(batch=self._case["BATCH"], kernel=KERNEL_SIZES[0])
+            return Hyperparameters(batch=self._case.batch, kernel=KERNEL_SIZES[0])
         observations = self._observations if self._case["STRATEGY"] == BAYES else []
         chosen = tpe.suggest({"batch": self._batches, "kernel": KERNEL_SIZES}, observations, seed)
         return Hyperparameters(batch=chosen["batch"], kernel=_kernel_size(chosen["kernel"]))

@@ -51,8 +51,8 @@ def same_data(dataset: Data, comm: MPI.Comm) -> Data:
 def model_training(case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
     """The training of this rank's model, ready to warm up. Collective over the group."""
     member = group.coordinates.group
-    module = build(graph, seed_of(case["SEED"], Purpose.WEIGHTS, member))
-    draws = sampler(case["SAMPLER"], len(dataset.train), case["SEED"], member, group.groups)
+    module = build(graph, seed_of(case.seed, Purpose.WEIGHTS, member))
+    draws = sampler(case.sampler, len(dataset.train), case.seed, member, group.groups)
     placed(module, case, device)
     return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings))
 
@@ -61,7 +61,7 @@ def initial_training(
     case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph
 ) -> Training:
     """The training of the initial network of a search, on all samples. Collective over the group."""
-    module = placed(build(graph, seed_of(case["SEED"], Purpose.WEIGHTS, 0)), case, device)
+    module = placed(build(graph, seed_of(case.seed, Purpose.WEIGHTS, 0)), case, device)
     draws = Whole(len(dataset.train))
     return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings), losses=True)
 
@@ -81,7 +81,7 @@ def trial_training(
     module.load_state_dict(child.state)
     recipe = Recipe.of({**case.settings, "BATCH": plan.hyperparameters.batch})
     draws = Whole(len(dataset.train))
-    replayed_epoch = draw_replayed_epoch(plan, case["SEED"])
+    replayed_epoch = draw_replayed_epoch(plan, case.seed)
     return training_of(
         case, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, replayed_epoch=replayed_epoch
     )
@@ -97,7 +97,7 @@ def placed(module: Module, case: Case, device: torch.device) -> Module:
     """The module on the device, in the memory format and precision of the training."""
     module.to(device)
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in torch's type stubs
-    precisions.apply(case["PRECISION"], module, device)
+    precisions.apply(case.precision, module, device)
     if case.all_custom:
         use_custom(module)
     return module
@@ -132,17 +132,17 @@ def training_of(
 ) -> Training:
     """The training of a module that is on its device. Collective over the group."""
     coordinates, compiled = group.coordinates, str(case.settings.get("COMPILE", "off"))
-    state = training_state(module, recipe, case["PRECISION"], device)
+    state = training_state(module, recipe, case.precision, device)
     loaders = [
-        Loader(half, device, dataset.mean, dataset.std, case["RESOLUTION"], batch=recipe.batch, crops=dataset.crops)
+        Loader(half, device, dataset.mean, dataset.std, case.resolution, batch=recipe.batch, crops=dataset.crops)
         for half in (dataset.train, dataset.validation)
     ]
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation = Validation(loaders[1], evaluated, device, losses)
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
     execution = build_execution(compiled, module, group, device, communication_of(case.settings, group, device))
-    known = rounding_allowance(case["PRECISION"], case["KERNELS"], compiled == "torch")
+    known = rounding_allowance(case.precision, case.kernels, compiled == "torch")
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
-        *(group, case["SEED"], known, warmup_steps, replayed_epoch),
+        *(group, case.seed, known, warmup_steps, replayed_epoch),
     )

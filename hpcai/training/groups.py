@@ -42,14 +42,14 @@ def in_groups(
     measure: Callable[[ActiveGroup], Raw],
 ) -> Raw | None:
     """What `measure` returns in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
-    group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
+    group = split(world.comm, case.groups, case.degree, case.mapping)
     node = world.node.bcast(world.rank)  # rank of its first member
     measured: Raw | None = None
     with staged(case, group, world, shutdown) as copy:
         if group is not None:
             with (
                 process_group(group, world.host, device) as backend,
-                precisions.switched(case["PRECISION"]),
+                precisions.switched(case.precision),
                 site_kernels.installed_for(case),
             ):
                 site = agreed_site_kernels(case, group.active)

@@ -95,7 +95,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         with self.phases.measure("set_up"):
             opened = copy and copy.dataset
             self.dataset: Any = same_data(opened or task.open(case, self.group), self.group.active)
-            self.target: float = case["TARGET"] or self.dataset.target
+            self.target: float = case.target or self.dataset.target
             self.graph = network(case, self.dataset)
             self.trained = task.assemble(case, self.group, device, self.dataset, self.graph)
 
@@ -115,7 +115,7 @@ class _Stages(Generic[Entry, Together, Raw]):
 
     def prepare(self) -> Preparation:
         """Everything before the clock: preflight checks, kernel choice, warm-up of every shape."""
-        choice, custom = self._choice() if self.case["KERNELS"] == AUTO else (None, None)
+        choice, custom = self._choice() if self.case.kernels == AUTO else (None, None)
         group, trained = self.group, self.trained
         checked = checks_before(
             self.case, group, self.device, self.graph, self.phases, trained.execution.communication, custom
@@ -186,7 +186,7 @@ class _Stages(Generic[Entry, Together, Raw]):
 
     def _progress(self, progress: Progress) -> tuple[str, float]:
         """Progress of the model: as text, and as a share of its steps."""
-        epochs, steps, curve = self.case["EPOCHS"], self.trained.shard.steps, self._curve()
+        epochs, steps, curve = self.case.epochs, self.trained.shard.steps, self._curve()
         quality = f", {self.task.quality(curve[-1], len(self.dataset.validation))}" if curve else ""
         return f"epoch {min(progress.epoch + 1, epochs)} of {epochs}{quality}", progress.steps / (epochs * steps)
 

@@ -20,7 +20,7 @@ def build(case: Case, measured: Measured, before: Before) -> ErrorsRow:
 
 def qualities(case: Case, raw: ErrorsRaw) -> Qualities:
     """Shares of wrong samples."""
-    samples, models, together, members = raw.dataset.validation_samples, case["GROUPS"], raw.ensemble, raw.members
+    samples, models, together, members = raw.dataset.validation_samples, case.groups, raw.ensemble, raw.members
     return Qualities(
         quality=1 - together.correct / samples,
         member_mean=members.sum / (models * samples),

@@ -20,7 +20,7 @@ ERRORS = CheckDeclaration("error of pi: standard errors", "error of pi / its sta
 
 def hits_of(case: Case, rank: int) -> int:
     """Points of a rank of the grid that lie within the quarter circle; a function of SEED alone."""
-    draws = np.random.Generator(np.random.Philox(key=[case["SEED"], rank])).random((2, case["POINTS"]))
+    draws = np.random.Generator(np.random.Philox(key=[case.seed, rank])).random((2, case["POINTS"]))
     return int(((draws**2).sum(0) <= 1).sum())
 
 

@@ -9,12 +9,12 @@ from toy_workload.checks import hits_of
 
 def _points(subject: Subject) -> bool:
     case = subject.case
-    return bool(subject.entry.raw.points == case["GROUPS"] * case["DEGREE"] * case["POINTS"])
+    return bool(subject.entry.raw.points == case.groups * case.degree * case["POINTS"])
 
 
 def _hits(subject: Subject) -> bool:
     case = subject.case
-    groups, ranks = case["GROUPS"], case["DEGREE"]
+    groups, ranks = case.groups, case.degree
     drawn = [sum(hits_of(case, group * ranks + member) for member in range(ranks)) for group in range(groups)]
     return list(subject.entry.raw.hits) == drawn
 

@@ -40,7 +40,7 @@ def _raw(subject: Subject) -> CommRaw:
 
 def _grid(case: Case) -> dict[ScopeName, int]:
     """Ranks of a communicator by scope, where the process grid determines them."""
-    return {"world": case["GROUPS"] * case["DEGREE"], "group": case["DEGREE"], "across": case["GROUPS"]}
+    return {"world": case.groups * case.degree, "group": case.degree, "across": case.groups}
 
 
 def _ranks(raw: CommRaw) -> dict[ScopeName, set[int]]:

@@ -39,7 +39,7 @@ def run(
     took part.
     """
     node = world.node.bcast(world.rank)
-    group = split(world.comm, case["GROUPS"], case["DEGREE"], case["MAPPING"])
+    group = split(world.comm, case.groups, case.degree, case.mapping)
     measured: CommRaw | Stopped | None = None
     if group is not None:
         measured = _measure(case, group, node, world.host, device, progress, shutdown)

@@ -21,7 +21,7 @@ def build(case: Case, measured: Measured, before: Before) -> EnsembleRow:
 
 def qualities(case: Case, raw: EnsembleRaw) -> Qualities:
     """Top-1: the share of samples classified correctly."""
-    samples, models, together = raw.dataset.validation_samples, case["GROUPS"], raw.ensemble
+    samples, models, together = raw.dataset.validation_samples, case.groups, raw.ensemble
     return Qualities(
         quality=together.correct / samples,
         member_mean=raw.members.sum / (models * samples),

@@ -27,19 +27,19 @@ def _of_raw(holds: Callable[[Case, EnsembleRaw], bool]) -> Callable[[Subject], b
 
 def _agreeing_pairs(case: Case, raw: EnsembleRaw) -> bool:
     """Two models agree on at most all samples minus the difference of their correct samples."""
-    spread = (case["GROUPS"] - 1) * (raw.members.max - raw.members.min)
-    return raw.ensemble.agreeing_pairs <= comb(case["GROUPS"], 2) * raw.dataset.validation_samples - spread
+    spread = (case.groups - 1) * (raw.members.max - raw.members.min)
+    return raw.ensemble.agreeing_pairs <= comb(case.groups, 2) * raw.dataset.validation_samples - spread
 
 
 def _sum(case: Case, raw: EnsembleRaw) -> bool:
-    members, others = raw.members, case["GROUPS"] - 1
+    members, others = raw.members, case.groups - 1
     return bool(others * members.min + members.max <= members.sum <= members.min + others * members.max)
 
 
 def _together(case: Case, raw: EnsembleRaw) -> bool:
     """Two evaluations of the same samples: softmax outputs can tie where the logits do not, on few samples."""
     near = 1 + raw.dataset.validation_samples // 1000
-    return case["GROUPS"] > 1 or abs(raw.ensemble.correct - raw.curve[-1].correct) <= near
+    return case.groups > 1 or abs(raw.ensemble.correct - raw.curve[-1].correct) <= near
 
 
 def _best(raw: EnsembleRaw) -> int:
@@ -94,7 +94,7 @@ MODELS = (
     ),
     Claim(
         "one model: its best is the curve's",
-        _of_raw(lambda case, raw: case["GROUPS"] > 1 or raw.members.best == _best(raw)),
+        _of_raw(lambda case, raw: case.groups > 1 or raw.members.best == _best(raw)),
         changed("raw.members.best", 400),
         ONE_MODEL,
     ),
@@ -103,7 +103,7 @@ MODELS = (
 
 
 def _packed(case: Case) -> bool:
-    return str(case["DATASET"]).startswith(f"{PACKED}:")
+    return case.dataset.startswith(f"{PACKED}:")
 
 
 def _image(subject: Subject) -> bool:
@@ -119,10 +119,10 @@ def _whole(subject: Subject) -> bool:
     case, data, used = subject.case, subject.entry.raw.dataset, subject.entry.memory.data
     if used is None:
         return False
-    samples, copies = data.training_samples + data.validation_samples, 1 if case["STAGE"] == "none" else 2
+    samples, copies = data.training_samples + data.validation_samples, 1 if case.stage == "none" else 2
     if _packed(case):
         whole = copies * PACKED_SAMPLE * samples
-        return bool(used.data_bytes >= whole if case["SAMPLES"] else used.data_bytes == whole)
+        return used.data_bytes >= whole if case.samples else used.data_bytes == whole
     return used.data_bytes in (0, copies * samples * (used.image_bytes + LABEL))
 
 

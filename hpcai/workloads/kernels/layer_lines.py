@@ -44,7 +44,7 @@ class RankRoofline(NamedTuple):
 
 def layers(case: Case, name: str, rows: Sequence[KernelRow], dtype: str = "fp32") -> Iterator[str]:
     """Lines of one network of a table in one type, from the rows of the table."""
-    batch, resolution = case["BATCH"], case["RESOLUTION"]
+    batch, resolution = case.batch, case.resolution
     found = ceilings(rows, dtype)
     bounds = RankRoofline(found.fma_peak, found.triad) if found.fma_peak and found.triad else None
     inside = "" if dtype == "fp32" else f" in {dtype}"

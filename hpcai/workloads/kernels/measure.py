@@ -40,7 +40,7 @@ def run(
     On a shutdown it stops before the next product and returns the rows so far.
     """
     with _same_threads(world) as threads:
-        return _measure(case, MeasuringRanks(world.comm, device, threads, case["SEED"]), world, progress, shutdown)
+        return _measure(case, MeasuringRanks(world.comm, device, threads, case.seed), world, progress, shutdown)
 
 
 @contextmanager

@@ -165,6 +165,6 @@ PURPOSES = {
 REQUIREMENTS = Requirements(
     memory=lambda case, device, rank: kernels_memory(case.settings, rank),
     seconds=lambda case, device, rank, ranks: shared(kernels_seconds(case.settings, rank), ranks),
-    cure=lambda case: f"other SHAPES, or a smaller BATCH than {case['BATCH']}, need less",
+    cure=lambda case: f"other SHAPES, or a smaller BATCH than {case.batch}, need less",
     purposes=PURPOSES,
 )

@@ -58,7 +58,7 @@ def build(case: Case, measured: Measured, before: Before) -> SearchRow:
         case,
         measured,
         n=raw.work.samples,
-        nb=case["BATCH"],
+        nb=case.batch,
         seconds=seconds,
         operations=counts,
         checks=checks,
@@ -121,7 +121,7 @@ def lost_or_doubled(case: Case, raw: SearchRaw) -> int:
     numbers = Counter(trial.id for trial in raw.trials)
     doubled = len(raw.trials) - len(numbers)
     strange = sum(
-        trial.id != number(trial.round, trial.worker, case["GROUPS"]) or trial.worker >= case["GROUPS"]
+        trial.id != number(trial.round, trial.worker, case.groups) or trial.worker >= case.groups
         for trial in raw.trials
     )
     return abs(raw.granted - len(raw.trials)) + doubled + strange
@@ -157,17 +157,17 @@ def official(case: Case, raw: SearchRaw, scores: SearchScores, passed: Verdict) 
     return eligibility.search_eligibility(
         {
             "dataset": raw.dataset.name,
-            "original": case["SAMPLES"] == 0,
+            "original": case.samples == 0,
             "samples": raw.dataset.training_samples,
-            "epochs": case["EPOCHS"],
-            "network": case["NETWORK"],
-            "variant": case["VARIANT"],
+            "epochs": case.epochs,
+            "network": case.network,
+            "variant": case.variant,
             "strategy": case["STRATEGY"],
             "weights": case["INITIAL"],
             "replay": case["REPLAY"],
             "seconds": raw.seconds,
             "error": 1 - scores.quality,
-            "bits": PRECISIONS[case["PRECISION"]].bits,
+            "bits": PRECISIONS[case.precision].bits,
             "passed": passed == "PASSED",
             "completed": True,
         }

@@ -40,7 +40,7 @@ def parent_is_known(search: Search, trial: Trial) -> bool:
 
 
 def batch(search: Search, trial: Trial) -> bool:
-    usual = search.case["BATCH"]
+    usual = search.case.batch
     least = max(2, usual // 2)  # where memory is short, also in warm-up rounds
     sizes = {least, usual} if trial_schedule.warms_up(trial.round) else {least, usual, 2 * usual}
     return replayed(search.case) or trial.hyperparameters.batch in sizes

@@ -14,7 +14,7 @@ ROUNDED = 1e-3  # share of a loss: outputs are rounded before the loss is comput
 
 
 def planned(search: Search, trial: Trial) -> bool:
-    return trial.planned_epochs == trial_schedule.planned_epochs(trial.round, search.case["EPOCHS"])
+    return trial.planned_epochs == trial_schedule.planned_epochs(trial.round, search.case.epochs)
 
 
 def epochs(search: Search, trial: Trial) -> bool:
@@ -60,7 +60,7 @@ def losses(search: Search, trial: Trial) -> bool:
 
 def exact(search: Search, trial: Trial) -> bool:
     """Whether the samples and steps of a trial follow from its shard."""
-    return trial.end not in UNKNOWN and not PRECISIONS[search.case["PRECISION"]].scaled
+    return trial.end not in UNKNOWN and not PRECISIONS[search.case.precision].scaled
 
 
 def samples(search: Search, trial: Trial) -> bool:

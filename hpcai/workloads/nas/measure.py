@@ -87,7 +87,7 @@ class _Search:
         world: World,
     ) -> None:
         self.case, self.active, self.device, self.folder = case, active, device, folder
-        self.seed, self.group, copy = case["SEED"], active.group, active.copy
+        self.seed, self.group, copy = case.seed, active.group, active.copy
         self.report, self.shutdown = report, shutdown
         self.phases = clock.Phases(device)
         if copy is not None:
@@ -138,7 +138,7 @@ class _Search:
         """A few training samples, normalised, on the host."""
         data, case = self.dataset, self.case
         count = min(IMAGES, len(data.train))
-        loader = Loader(data.train, self.device, data.mean, data.std, case["RESOLUTION"], batch=count, crops=data.crops)
+        loader = Loader(data.train, self.device, data.mean, data.std, case.resolution, batch=count, crops=data.crops)
         (batch,) = loader([np.arange(count)])
         return batch.x.cpu().float().contiguous()
 
@@ -158,7 +158,7 @@ class _Search:
             self.memory,
             case["DURATION"],
             case["ROUNDS"],
-            case["EPOCHS"],
+            case.epochs,
         )
 
     def _leader(self, thread: ThreadPoolExecutor, builder: ChildBuilder, now: Callable[[], float]) -> GroupLeader:
@@ -171,7 +171,7 @@ class _Search:
         suggester = Suggester(case, worker, self.initial, self.memory, self.folder)
 
         def limits(round_: int) -> tuple[int, int]:
-            epochs = trial_schedule.planned_epochs(round_, case["EPOCHS"])
+            epochs = trial_schedule.planned_epochs(round_, case.epochs)
             return epochs, trial_schedule.patience(round_, case["PATIENCE"])
 
         return GroupLeader(TrialRequest(transport, suggester, builder, thread, worker, limits), transport)
@@ -179,7 +179,7 @@ class _Search:
     def _coordinator(self) -> Coordinator:
         case = self.case
         lag = case["LAG"] if case["REPLAY"] == "rounds" else None
-        rules = SearchRules(case["GROUPS"], case["TRIALS"], case["ROUNDS"], lag, self._recorded())
+        rules = SearchRules(case.groups, case["TRIALS"], case["ROUNDS"], lag, self._recorded())
         return Coordinator(rules, self._record)
 
     def _record(self, result: Result, lines: Sequence[bytes]) -> None:
@@ -194,7 +194,7 @@ class _Search:
         if self.shutdown.poll():
             return self.shutdown.cause
         served = self.leader and self.leader.coordinator
-        started = served and served.coordinator.counts.granted >= self.case["GROUPS"]
+        started = served and served.coordinator.counts.granted >= self.case.groups
         if started and 0 < self.case["DURATION"] <= seconds:
             return "duration"
         return "converged" if self.convergence and self.convergence.reached(seconds) else ""
@@ -202,7 +202,7 @@ class _Search:
     def _recorded(self) -> dict[int, RecordedTrial] | None:
         """The trials of a recorded search by number, if they are to be run again."""
         recording = self.case.recording
-        return read_recorded_trials(Path(recording), self.case["GROUPS"]) if recording else None
+        return read_recorded_trials(Path(recording), self.case.groups) if recording else None
 
     def _wait_for_all(self, shutdown: Shutdown) -> None:
         """Wait until all groups are done; rank 0 answers them."""

@@ -25,12 +25,12 @@ def _search_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
 def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
     """The search's time limit, or the time of its trials or rounds with the initial network if that is shorter."""
     dataset = opened(case)
-    rates = probe(network(case, dataset), case["BATCH"], rule_of(case.settings), case["PRECISION"], device)
+    rates = probe(network(case, dataset), case.batch, rule_of(case.settings), case.precision, device)
     epoch = rates.training * len(dataset.train) + rates.validation * len(dataset.validation)
-    seconds = crowd * (epoch / case["DEGREE"] + rates.update * first_shard(case).steps)
-    of_trials = ceil(case["TRIALS"] / case["GROUPS"])
+    seconds = crowd * (epoch / case.degree + rates.update * first_shard(case).steps)
+    of_trials = ceil(case["TRIALS"] / case.groups)
     rounds_ = [limit for limit in (case["ROUNDS"], of_trials) if limit]
-    limits = [planned_in_all(min(rounds_), case["EPOCHS"]) * seconds] if rounds_ else []
+    limits = [planned_in_all(min(rounds_), case.epochs) * seconds] if rounds_ else []
     return {"search": min([*limits, *filter(None, [case["DURATION"]])], default=0.0)}
 
 

@@ -36,5 +36,5 @@ def prepared(
     checks = checks_before(case, group, device, initial, phases, communication_of(case.settings, group, device))
     first = partial(initial_training, case, group, device, dataset, initial)
     compared = compare_with_vendor(case, initial, first, group.active, device, phases)
-    shard = Shard(len(dataset.train), 0, case["DEGREE"], case["BATCH"])
-    return Prepared(description(dataset), case["TARGET"] or dataset.target, shard.rule, checks, compared)
+    shard = Shard(len(dataset.train), 0, case.degree, case.batch)
+    return Prepared(description(dataset), case.target or dataset.target, shard.rule, checks, compared)

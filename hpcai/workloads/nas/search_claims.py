@@ -32,14 +32,14 @@ def replayed(case: Case) -> bool:
 
 def by_worker(case: Case, raw: SearchMeasured) -> dict[int, list[Trial]]:
     """The trials of each group of the grid, in their order."""
-    found: dict[int, list[Trial]] = {worker: [] for worker in range(case["GROUPS"])}
+    found: dict[int, list[Trial]] = {worker: [] for worker in range(case.groups)}
     for trial in raw.trials:
         found.setdefault(trial.worker, []).append(trial)
     return found
 
 
 def _numbered(subject: Subject) -> bool:
-    groups = subject.case["GROUPS"]
+    groups = subject.case.groups
     trials = measured(subject).trials
     return all(each.worker < groups and each.id == number(each.round, each.worker, groups) for each in trials)
 
@@ -99,16 +99,16 @@ def sums(where: str) -> tuple[Claim, ...]:
 def _retired(subject: Subject) -> bool:
     raw = measured(subject)
     lost = sum(trial.end == "lost" for trial in raw.trials)
-    return raw.retired_groups == lost < subject.case["GROUPS"]
+    return raw.retired_groups == lost < subject.case.groups
 
 
 def _sharding(subject: Subject) -> bool:
     case, raw = subject.case, measured(subject)
-    return raw.sharding == Shard(raw.dataset.training_samples, 0, case["DEGREE"], case["BATCH"]).rule
+    return raw.sharding == Shard(raw.dataset.training_samples, 0, case.degree, case.batch).rule
 
 
 def _skipped(subject: Subject) -> bool:
-    return measured(subject).work.skipped_samples == 0 or PRECISIONS[subject.case["PRECISION"]].scaled
+    return measured(subject).work.skipped_samples == 0 or PRECISIONS[subject.case.precision].scaled
 
 
 def _limits(subject: Subject) -> bool:
@@ -128,7 +128,7 @@ def _requests(subject: Subject) -> bool:
 
 def _between_nodes(subject: Subject) -> bool:
     case, apart = subject.case, measured(subject).work.between_nodes
-    return apart <= (case["GROUPS"] if case["DEGREE"] > 1 else 0) and (apart == 0 or subject.environment.nodes > 1)
+    return apart <= (case.groups if case.degree > 1 else 0) and (apart == 0 or subject.environment.nodes > 1)
 
 
 SEARCH = (
@@ -137,7 +137,7 @@ SEARCH = (
     Claim("sharding, by BATCH", _sharding, changed("raw.sharding", "in turns")),
     Claim(
         "backend is none if, and only if, DEGREE = 1",
-        lambda subject: (subject.entry.raw.backend == "none") == (subject.case["DEGREE"] == 1),
+        lambda subject: (subject.entry.raw.backend == "none") == (subject.case.degree == 1),
         changed("raw.backend", "gloo"),
     ),
     Claim("work.skipped_samples: in fp16 only", _skipped, changed("raw.work.skipped_samples", 7)),

@@ -27,7 +27,7 @@ class Search:
 
     def shard(self, trial: Trial) -> Shard:
         """The samples that each rank of a trial's group trains on in an epoch."""
-        return Shard(self.raw.dataset.training_samples, 0, self.case["DEGREE"], trial.hyperparameters.batch)
+        return Shard(self.raw.dataset.training_samples, 0, self.case.degree, trial.hyperparameters.batch)
 
 
 def search_of(subject: Subject) -> Search:

@@ -36,7 +36,7 @@ def weather_scores(case: Case, raw: WeatherRaw, scores: TrainingScores) -> Weath
 
 def qualities(case: Case, raw: WeatherRaw) -> Qualities:
     """Mean average precision at an overlap of 0.5; for the ceiling, each true box counts as a binomial trial."""
-    models, together = case["GROUPS"], raw.ensemble
+    models, together = case.groups, raw.ensemble
     return Qualities(
         quality=mean_precision(together.precision),
         member_mean=raw.members.sum / models,
@@ -60,7 +60,7 @@ def loading_scores(case: Case, raw: WeatherRaw) -> LoadingScores:
     Reading and decompressing are summed over the threads of a rank, so they may exceed 1.
     """
     found, training = raw.loading, raw.phases.training
-    all_ranks = case["GROUPS"] * case["DEGREE"] * training
+    all_ranks = case.groups * case.degree * training
     reads = found.bytes_read > 0
     return LoadingScores(
         read_rate=found.bytes_read / training if reads else None,

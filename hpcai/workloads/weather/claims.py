@@ -48,7 +48,7 @@ def _bag(case: Case, raw: WeatherRaw) -> bool:
 
 
 def _agreement(case: Case, raw: WeatherRaw) -> bool:
-    most = pairs(case["GROUPS"]) * raw.dataset.validation_samples
+    most = pairs(case.groups) * raw.dataset.validation_samples
     return bool(0 <= raw.ensemble.agreement <= most * (1 + ROUNDING))
 
 
@@ -106,14 +106,14 @@ def _qualities(raw: WeatherRaw) -> list[float]:
 
 
 def _sum(case: Case, raw: WeatherRaw) -> bool:
-    members, others = raw.members, case["GROUPS"] - 1
+    members, others = raw.members, case.groups - 1
     least, most = others * members.min + members.max, members.min + others * members.max
-    return bool(least - ROUNDING * case["GROUPS"] <= members.sum <= most + ROUNDING * case["GROUPS"])
+    return least - ROUNDING * case.groups <= members.sum <= most + ROUNDING * case.groups
 
 
 def _is_the_model(case: Case, raw: WeatherRaw) -> bool:
     quality = mean_precision(raw.ensemble.precision)
-    return case["GROUPS"] > 1 or isclose(quality, _qualities(raw)[-1], abs_tol=NEAR)
+    return case.groups > 1 or isclose(quality, _qualities(raw)[-1], abs_tol=NEAR)
 
 
 MODELS = (
@@ -135,7 +135,7 @@ MODELS = (
     Claim("members.sum: between min and max of so many models", _of_raw(_sum), changed("raw.members.sum", 0.5)),
     Claim(
         "one model: its best is the curve's",
-        _of_raw(lambda case, raw: case["GROUPS"] > 1 or raw.members.best == max(_qualities(raw))),
+        _of_raw(lambda case, raw: case.groups > 1 or raw.members.best == max(_qualities(raw))),
         changed("raw.members.best", 0.5),
         ONE_MODEL,
     ),

@@ -19,7 +19,7 @@ FILES = "files"  # example that reads packed frames
 
 def known(case: Case) -> tuple[Dataset, float] | None:
     """Description and target of generated fields, which do not depend on the machine; None for others."""
-    if case["DATASET"] != GENERATED:
+    if case.dataset != GENERATED:
         return None
     return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
 
@@ -49,7 +49,7 @@ def weather_data(where: str = "raw.") -> tuple[Claim, ...]:
         ),
         Claim(
             "dataset: the grid's own RESOLUTION",
-            _in_files(lambda case, data: case["RESOLUTION"] in (0, data.shape[1])),
+            _in_files(lambda case, data: case.resolution in (0, data.shape[1])),
             changed(f"{where}dataset.shape", [16, 96, 144]),
             FILES,
         ),
@@ -58,7 +58,7 @@ def weather_data(where: str = "raw.") -> tuple[Claim, ...]:
 
 def _in_files(holds: Callable[[Case, Dataset], bool]) -> Callable[[Subject], bool]:
     """A claim about fields in files; it holds for generated ones."""
-    return lambda subject: subject.case["DATASET"] == GENERATED or holds(subject.case, dataset_of(subject))
+    return lambda subject: subject.case.dataset == GENERATED or holds(subject.case, dataset_of(subject))
 
 
 def _named(case: Case, data: Dataset) -> bool:

@@ -105,7 +105,7 @@ def _same(one: float | None, other: float | None) -> bool:
 
 def _true_boxes(case: Case, found: detections_file.DetectionTables, about: detections_file.Metadata) -> Iterator[str]:
     """Whether the true boxes of generated frames follow from the formula, and metadata match."""
-    if case["DATASET"] != GENERATED:
+    if case.dataset != GENERATED:
         if about.classes != tuple(range(len(CLASSES))) or about.moments is not None:
             yield "other classes than the published ones, or moments of frames that were not generated"
         return

@@ -21,7 +21,7 @@ def _of_raw(holds: Callable[[Case, WeatherRaw], bool]) -> Callable[[Subject], bo
 
 def _generated(case: Case, raw: WeatherRaw) -> bool:
     found = raw.loading
-    return case["DATASET"] != GENERATED or found.bytes_read == found.read_seconds == found.decompress_seconds == 0
+    return case.dataset != GENERATED or found.bytes_read == found.read_seconds == found.decompress_seconds == 0
 
 
 def _seconds(case: Case, raw: WeatherRaw) -> bool:
@@ -46,7 +46,7 @@ def _frames_read(subject: Subject) -> bool:
 def _frame_bytes(subject: Subject) -> bool:
     """fp32 as generated and published, or 16 bits as packed."""
     values, data = _values(subject.entry.raw.dataset), subject.entry.memory.data
-    packed = subject.case["DATASET"] != GENERATED
+    packed = subject.case.dataset != GENERATED
     return data is not None and data.image_bytes in ((4 * values, 2 * values) if packed else (4 * values,))
 
 
@@ -55,9 +55,9 @@ def _boxes(subject: Subject) -> bool:
     data, dataset = subject.entry.memory.data, subject.entry.raw.dataset
     if data is None:
         return False
-    copies = 1 if subject.case["STAGE"] == "none" else 2
+    copies = 1 if subject.case.stage == "none" else 2
     boxes = copies * BOX_BYTES * (dataset.training_samples + dataset.validation_samples)
-    return bool(data.data_bytes == boxes if subject.case["DATASET"] == GENERATED else data.data_bytes >= boxes)
+    return data.data_bytes == boxes if subject.case.dataset == GENERATED else data.data_bytes >= boxes
 
 
 LOADING = (

@@ -118,10 +118,10 @@ class Detection:
 
 def model_training(case: Case, group: Group, device: torch.device, dataset: Weather, graph: Graph) -> Training:
     """The training of this rank's detector, ready to warm up. Collective over the group."""
-    coordinates, recipe, seed = group.coordinates, Recipe.of(case.settings), case["SEED"]
+    coordinates, recipe, seed = group.coordinates, Recipe.of(case.settings), case.seed
     module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, coordinates.group)), case, device)
-    draws = sampler(case["SAMPLER"], len(dataset.train), seed, coordinates.group, group.groups)
-    state = training_state(module, recipe, case["PRECISION"], device)
+    draws = sampler(case.sampler, len(dataset.train), seed, coordinates.group, group.groups)
+    state = training_state(module, recipe, case.precision, device)
     loaders: list[Any] = [
         Loader(dataset, half, device, batch=recipe.batch) for half in (dataset.train, dataset.validation)
     ]
@@ -130,7 +130,7 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Weat
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
     execution = build_execution("off", module, group, device, communication_of(case.settings, group, device))
     known, objective = (
-        rounding_allowance(case["PRECISION"], case["KERNELS"]),
+        rounding_allowance(case.precision, case.kernels),
         objectives.Detection(seed, coordinates.group),
     )
     return Training(

@@ -21,7 +21,7 @@ def _check(case: Case, dataset: Weather) -> None:
 
 def _has_boxes(case: Case, dataset: Weather) -> bool:
     """Whether the dataset has boxes to detect; generated frames always have."""
-    if not catalog.is_weather(case["DATASET"]):
+    if not catalog.is_weather(case.dataset):
         return True
     return bool((dataset.validation.boxes(np.arange(len(dataset.validation)))[:, :, 4] != UNUSED).any())
 
