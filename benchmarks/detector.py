@@ -82,7 +82,7 @@ class Match:
         self.case = parse(values, ranks=1).cases(1, 0)[0]
         self.rounds, self.batch = rounds, batch
         self.data = open_weather("generated", 2 * batch, classes=2, resolution=rows)
-        self.graph = networks.for_data(self.case.settings, self.data.shape, 2)
+        self.graph = networks.for_data(self.case, self.data.shape, 2)
         self.module = build(self.graph, 0).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.batches = list(Loader(self.data, self.data.train, CPU, batch=batch)(np.arange(2 * batch).reshape(2, -1)))
         self.steps = 1

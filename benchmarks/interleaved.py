@@ -103,7 +103,7 @@ def built(network: str, pixels: int, batch: int, steps: int) -> Training:
         for samples in (steps * batch, 2 * batch)
     ]
     dataset = Dataset("random", "memory", shape, CLASSES[network], half, half, 1.0, "0" * 64, *halves)
-    graph = networks.for_data(case.settings, shape, CLASSES[network])
+    graph = networks.for_data(case, shape, CLASSES[network])
     training = assembly.model_training(case, group, CPU, dataset, graph)
     # the bootstrap of a pair has as many draws as there are samples; alone it is the whole set
     assert training.shard.steps == steps

@@ -27,6 +27,7 @@ from hpcai.data.image_dataset import Dataset  # noqa: E402
 from hpcai.data.image_loader import Loader  # noqa: E402
 from hpcai.data.order import EpochOrder, Shard  # noqa: E402
 from hpcai.data.pack.__main__ import main as pack  # noqa: E402
+from hpcai.inputfile import Case  # noqa: E402
 from hpcai.machine import device as devices  # noqa: E402
 from hpcai.machine.affinity import own_cpus  # noqa: E402
 from hpcai.machine.inventory import processor, versions  # noqa: E402
@@ -52,7 +53,7 @@ class Training:
 
     def __init__(self, data: Dataset, options: argparse.Namespace, device: torch.device) -> None:
         settings = {"RESOLUTION": options.resolution, "NETWORK": options.network, "VARIANT": "v1.5"}
-        graph = networks.for_data(settings, data.shape, data.classes)
+        graph = networks.for_data(Case(1, "ensemble", settings), data.shape, data.classes)
         self.device, self.options, self.epoch = device, options, 0
         self.module = build(graph, 1).to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimiser = torch.optim.SGD(self.module.parameters(), 1e-3, fused=True)

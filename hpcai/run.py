@@ -102,7 +102,7 @@ def _cases(problem: Problem, world: World, count: int) -> list[Case]:
 
 def _head(problem: Problem, cases: list[Case], world: World, placement: Placement, device: torch.device) -> Result:
     """The result before its first test: sums over all ranks, and the first ranks by name. Collective."""
-    grids = grids_of(case.settings for case in cases)
+    grids = grids_of(cases)
     listed = gather_listed(world, plain(_rank(world, placement, device, grids)))
     environment = Environment(
         **asdict(inventory.inventory(_mpi_library(), devices.name(device), devices.libraries(device))),

@@ -35,7 +35,7 @@ def result_with_tables(trained: bool = True) -> Result:
     input_text = INPUT.read_text("utf-8").replace("[ensemble]", SECTIONS)
     problem = parse(input_text if trained else input_text.partition("[ensemble]")[0], name="input.dat")
     kernels, comm, *others = cases = problem.cases(2)
-    grids = grids_of(case.settings for case in cases)
+    grids = grids_of(cases)
     listed = {"grids": listed_grids(grids), "idle": idle_ranks(grids, 2)}
     ranks = tuple(structs.replace(rank, groups=tuple(groups_of(rank.rank, grids))) for rank in stored.ranks)
     environment = structs.replace(stored.environment, **listed)

@@ -40,7 +40,7 @@ def not_the_first(measured: Measured) -> Measured:
 def result_of(problem: Problem, measurements: list[Measured]) -> Result:
     """The result of a problem on two ranks of the stored machine."""
     stored, cases = load(GOLDEN / "result.json"), problem.cases(2)
-    grids = grids_of(case.settings for case in cases)
+    grids = grids_of(cases)
     environment = replace(stored.environment, grids=listed_grids(grids), idle=idle_ranks(grids, 2))
     ranks = tuple(replace(rank, groups=tuple(groups_of(rank.rank, grids))) for rank in stored.ranks)
     made = replace(stored, input=input_of(problem), environment=environment, ranks=ranks, tests=())

@@ -27,7 +27,7 @@ def case_of(*shapes: str, batch: int = 4, types: tuple[str, ...] = ("fp32",)) ->
 
 def raw_of(case: Case, *automatic: int, accelerated: bool = False) -> KernelsRaw:
     """Custom takes a microsecond for each 1000 operations, the vendor 1.5; with the ceilings of a CPU or of GPUs."""
-    products = [*requested(case.settings), *squares(automatic, types_of_squares(case.settings))]
+    products = [*requested(case), *squares(automatic, types_of_squares(case))]
     rows = [measured(product, provider) for product in products for provider in ("custom", "vendor")]
     return KernelsRaw(threads=1, ranks=2, missing=(ABSENT,), rows=(*ceiling_rows(accelerated), *rows))
 

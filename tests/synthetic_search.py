@@ -91,7 +91,7 @@ def with_ensemble() -> Json:
 def result_of(problem: Problem, raws: Sequence[Any]) -> Json:
     """A result of these raw measurements, one for each case, on the machine of the stored one."""
     stored, cases = result_record(golden()), problem.cases(2)
-    grids = grids_of(case.settings for case in cases)
+    grids = grids_of(cases)
     ranks = tuple(replace(rank, groups=tuple(groups_of(rank.rank, grids))) for rank in stored.ranks)
     environment = replace(stored.environment, grids=listed_grids(grids), idle=idle_ranks(grids, 2))
     made = replace(without_tests(stored), input=input_of(problem), environment=environment, ranks=ranks)
@@ -174,7 +174,7 @@ def _judged(epoch: int, clock: float, correct: int, steps: int, shard: Shard, da
 
 def _operations(case: Case, data: Json, trials: Sequence[Json]) -> None:
     """What the hooks would have counted, in the place of the samples."""
-    initial = networks.for_data(case.settings, data["shape"], data["classes"])
+    initial = networks.for_data(case, data["shape"], data["classes"])
     graphs = lineage(initial, convert(trials, tuple[Trial, ...]))
     for trial in trials:
         trial["executed_operations"] *= opcount.count(graphs[trial["id"]], "model").total

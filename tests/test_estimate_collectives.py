@@ -1,7 +1,5 @@
 """What a test of collectives will need: the plan against what real ranks use."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -14,8 +12,8 @@ HOST, GPU = Rank(threads=1, free=2**34), Rank(threads=1, free=2**34, accelerated
 MIB = 2**20
 
 
-def settings(groups: int, degree: int, *sizes: int) -> dict[str, Any]:
-    return {"GROUPS": groups, "DEGREE": degree, "SIZES": sizes, "MAPPING": "row"}
+def case_of(groups: int, degree: int, *sizes: int) -> Case:
+    return Case(1, "comm", {"GROUPS": groups, "DEGREE": degree, "SIZES": sizes, "MAPPING": "row"})
 
 
 def test_numbers_of_the_plan_are_those_of_the_measuring() -> None:
@@ -30,19 +28,19 @@ def test_numbers_of_the_plan_are_those_of_the_measuring() -> None:
 
 
 def test_memory_grows_with_the_largest_size_only() -> None:
-    small, large = comm_memory(settings(1, 2, 1024), HOST), comm_memory(settings(1, 2, 1024, 2**28), HOST)
-    assert comm_memory(settings(4, 8, 2**28, 2**20, 2**20), HOST) == large
+    small, large = comm_memory(case_of(1, 2, 1024), HOST), comm_memory(case_of(1, 2, 1024, 2**28), HOST)
+    assert comm_memory(case_of(4, 8, 2**28, 2**20, 2**20), HOST) == large
     assert large["buffers"] == 3 * 2**28 and 2**28 < large["backend"] < 4 * 2**28
     assert sum(small.values()) < 50 * MIB
-    assert list(comm_memory(settings(1, 1, 2**28), HOST)) == ["other"]
-    assert comm_memory(settings(1, 2, 2**28), GPU)["backend"] == 256 * MIB
+    assert list(comm_memory(case_of(1, 1, 2**28), HOST)) == ["other"]
+    assert comm_memory(case_of(1, 2, 2**28), GPU)["backend"] == 256 * MIB
 
 
 def test_seconds_count_the_scopes_that_differ() -> None:
-    world = comm_seconds(settings(1, 4, 1024, 2**20))["collectives"]
-    assert comm_seconds(settings(4, 1, 1024, 2**20))["collectives"] == world
-    assert comm_seconds(settings(2, 2, 1024, 2**20))["collectives"] == pytest.approx(3 * world)
-    assert comm_seconds(settings(1, 1, 1024))["collectives"] == 0
+    world = comm_seconds(case_of(1, 4, 1024, 2**20))["collectives"]
+    assert comm_seconds(case_of(4, 1, 1024, 2**20))["collectives"] == world
+    assert comm_seconds(case_of(2, 2, 1024, 2**20))["collectives"] == pytest.approx(3 * world)
+    assert comm_seconds(case_of(1, 1, 1024))["collectives"] == 0
     assert world > 2 * 4 * 2 * TIMED
 
 
@@ -59,11 +57,11 @@ def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
     if world.size != 2 or not memory.reset_peak():
         return
     memory.retain_freed_memory()
-    measure.run(Case(1, "comm", settings(1, 2, 1024)), world, CPU, lambda text, share: None, shutdown)
+    measure.run(case_of(1, 2, 1024), world, CPU, lambda text, share: None, shutdown)
     largest = 2**24
     memory.release_unused()
     before = memory.resident()
-    measure.run(Case(1, "comm", settings(1, 2, largest)), world, CPU, lambda text, share: None, shutdown)
-    planned = sum(comm_memory(settings(1, 2, largest), HOST).values())
+    measure.run(case_of(1, 2, largest), world, CPU, lambda text, share: None, shutdown)
+    planned = sum(comm_memory(case_of(1, 2, largest), HOST).values())
     assert 0.5 * planned < memory.peak() - before < planned
     shutdown.close()

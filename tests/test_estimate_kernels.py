@@ -52,12 +52,12 @@ def test_caches_of_a_node_are_counted_once(tmp_path: Path) -> None:
 
 
 def test_plans_are_of_the_product_that_needs_most() -> None:
-    few, many = (kernels_memory(case_of(*shapes).settings, RANK) for shapes in (["64"], ["64", "2048"]))
+    few, many = (kernels_memory(case_of(*shapes), RANK) for shapes in (["64"], ["64", "2048"]))
     assert sum(few.values()) < sum(many.values())
     assert many["operands"] == 2 * 8 * 2048**2 and many["results"] == 2 * 8 * 2048**2
-    automatic = kernels_memory(case_of("auto").settings, RANK)
+    automatic = kernels_memory(case_of("auto"), RANK)
     assert automatic == many
-    on_gpu = kernels_memory(case_of("2048").settings, Rank(1, 2**28, accelerated=True))
+    on_gpu = kernels_memory(case_of("2048"), Rank(1, 2**28, accelerated=True))
     # Each provider has operands of its own there, and a result.
     assert (on_gpu["operands"], on_gpu["results"]) == (2 * 2 * 8 * 2048**2, 2 * 8 * 2048**2)
     assert "check" not in on_gpu and on_gpu["caches"] == MOST_CACHED
@@ -70,16 +70,16 @@ def test_types_of_tensor_cores_are_planned_where_they_are_computed() -> None:
     for product, share in ((halves, 0.5), (whole, 1.0)):
         assert plan.needs(product, gpu)["operands"] == share * plan.needs(whole, gpu)["operands"]
     assert plan.needs(halves, RANK)["operands"] == plan.needs(whole, RANK)["operands"], "drawn in fp32"
-    named = case_of("resnet8", types=("fp32", "bf16")).settings
-    plain = case_of("resnet8").settings
+    named = case_of("resnet8", types=("fp32", "bf16"))
+    plain = case_of("resnet8")
     assert kernels_seconds(named, RANK) == kernels_seconds(plain, RANK)
     assert kernels_seconds(named, gpu)["checks"] == pytest.approx(2 * kernels_seconds(plain, gpu)["checks"])
     assert kernels_seconds(plain, gpu)["ceilings"] > kernels_seconds(plain, RANK)["ceilings"]
 
 
 def test_seconds_grow_with_the_work() -> None:
-    assert sum(kernels_seconds(case_of("64").settings, RANK).values()) < 4
-    one, two = (kernels_seconds(case_of("4096").settings, Rank(threads, 2**40))["kernels"] for threads in (1, 2))
+    assert sum(kernels_seconds(case_of("64"), RANK).values()) < 4
+    one, two = (kernels_seconds(case_of("4096"), Rank(threads, 2**40))["kernels"] for threads in (1, 2))
     assert 1.5 < one / two <= 2.1
 
 
@@ -108,12 +108,12 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
             base = memory.resident()
             measure.run(case, world, cpu, lambda *words: None, shutdown)
             used, rank = memory.peak() - base, measure.facts(world, MeasuringRanks(world.comm, cpu, 1, 1))
-            planned = sum(kernels_memory(case.settings, rank).values())
+            planned = sum(kernels_memory(case, rank).values())
             if case["SHAPES"][0] != "33":  # the first has everything loaded
                 assert used <= planned <= 1.4 * used + CONSTANT, (case["SHAPES"], used / MIB, planned / MIB)
 
 
 def test_networks_are_planned_at_their_batch() -> None:
-    plans = [sum(kernels_memory(case_of("resnet18", batch=batch).settings, RANK).values()) for batch in (8, 32)]
+    plans = [sum(kernels_memory(case_of("resnet18", batch=batch), RANK).values()) for batch in (8, 32)]
     assert plans[0] < plans[1]
     assert len({product.shape for product in of_network("resnet18", 8)}) > 10

@@ -152,7 +152,7 @@ def test_text() -> None:
 def test_every_purpose_has_a_meaning() -> None:
     texts = TABLES.replace("64", "4096"), TABLES, SEARCH
     tests = [*plans(problem(), 2), *(test for text in texts for test in plans(parse(text), 2))]
-    on_gpu = kernels_memory(parse(TABLES).cases(2)[0].settings, Rank(1, 2**34, accelerated=True))
+    on_gpu = kernels_memory(parse(TABLES).cases(2)[0], Rank(1, 2**34, accelerated=True))
     tests.append(replace(plans(parse(TABLES), 2)[0], memory=on_gpu))
     found = {(test.case.workload, purpose) for test in tests for purpose in test.memory if purpose != "earlier tables"}
     assert any("earlier tables" in test.memory for test in tests) and {*planner.PURPOSES} == {"earlier tables"}

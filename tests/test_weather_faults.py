@@ -112,7 +112,7 @@ def data(case: Case) -> Weather:
 def trained(case: Case, data: Weather, fault: AbstractContextManager[Any]) -> Training:
     """A training that has come to its end, put together as the workload does it."""
     with fault:
-        graph = networks.for_data(case.settings, data.shape, len(data.classes))
+        graph = networks.for_data(case, data.shape, len(data.classes))
         training = measure.model_training(case, alone(), CPU, data, graph)
         training.run(Phases(CPU), unending())
     return training
@@ -153,7 +153,7 @@ def test_a_wrong_training_stays_below_half_of_the_target(
 @pytest.mark.slow
 def test_a_frozen_proposal_network_stays_below_half_of_the_target(case: Case, data: Weather) -> None:
     training = trained(case, data, proposals_frozen())
-    graph = networks.for_data(case.settings, data.shape, len(data.classes))
+    graph = networks.for_data(case, data.shape, len(data.classes))
     fresh = measure.model_training(case, alone(), CPU, data, graph).state.module
     module = training.state.module
     assert all(map(torch.equal, proposing(module), proposing(fresh))) and len(proposing(module)) == 6

@@ -115,7 +115,7 @@ def test_one_rank_is_enough_and_trials_end_it() -> None:
 def parameters_of_the_first(**settings: Any) -> int:
     from hpcai import networks
 
-    return sum(networks.for_data(search_case(**settings).settings, (3, 8, 8), 4).parameters.values())
+    return sum(networks.for_data(search_case(**settings), (3, 8, 8), 4).parameters.values())
 
 
 @pytest.mark.parallel(2)
@@ -125,7 +125,7 @@ def test_networks_keep_to_the_limits() -> None:
     most = parameters_of_the_first(GROUPS=size()) + 3000
     run = searched(GROUPS=size(), ROUNDS=4, EPOCHS=1, PARAMETERS=most)
     if rank() == 0:
-        initial = networks.for_data(run.case.settings, run.raw.dataset.shape, 4)
+        initial = networks.for_data(run.case, run.raw.dataset.shape, 4)
         found = [sum(graph.parameters.values()) for graph in lineage(initial, run.trials).values()]
         assert len({*found}) > 1 and max(found) <= most
         assert run.raw.proposals.rejected > 0

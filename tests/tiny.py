@@ -14,6 +14,7 @@ from hpcai.data.bootstrap import sampler
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.image_loader import Loader
 from hpcai.data.order import Shard, ValidationShard
+from hpcai.inputfile import Case
 from hpcai.models.module import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
@@ -112,7 +113,7 @@ def training(
 
 def communication(group: Group, reduction: str = "flat", wire: str = "fp32") -> Communication:
     """What averages the gradients of the group."""
-    return communication_of({"ALLREDUCE": reduction, "WIRE": wire}, group, CPU)
+    return communication_of(Case(1, "ensemble", {"ALLREDUCE": reduction, "WIRE": wire}), group, CPU)
 
 
 def loader(pixels: ArraySplit, batch: int) -> Loader:

@@ -27,7 +27,7 @@ def violated_machine_claims(result: Result, cases: Sequence[Case]) -> Iterator[s
 
 
 def _ranks(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case]) -> dict[str, bool]:
-    size, grids = environment.ranks, grids_of(case.settings for case in cases)
+    size, grids = environment.ranks, grids_of(cases)
     expected = (listed_grids(grids), idle_ranks(grids, size))
     return {
         "environment: the grids of the tests, and their idle ranks": (environment.grids, environment.idle) == expected,

@@ -1,8 +1,9 @@
 """Coordinates of the ranks in a process grid (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from hpcai.inputfile import Case
 
 Grid = tuple[int, int, str]  # groups, degree, mapping
 
@@ -27,10 +28,10 @@ def coordinates(rank: int, groups: int, degree: int, mapping: str) -> Coordinate
     return Coordinates(rank % groups, rank // groups)
 
 
-def grids_of(cases: Iterable[Mapping[str, Any]]) -> list[Grid]:
+def grids_of(cases: Iterable[Case]) -> list[Grid]:
     """The distinct grids of the cases, in order of first use; cases without a grid are skipped."""
-    gridded = (case for case in cases if "GROUPS" in case)
-    return list(dict.fromkeys((case["GROUPS"], case["DEGREE"], case["MAPPING"]) for case in gridded))
+    gridded = (case for case in cases if "GROUPS" in case.settings)
+    return list(dict.fromkeys((case.groups, case.degree, case.mapping) for case in gridded))
 
 
 def groups_of(rank: int, grids: Sequence[Grid]) -> list[int | None]:

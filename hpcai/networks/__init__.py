@@ -1,10 +1,10 @@
 """Networks by name, as layer graphs: pure data for counting, estimating, editing and building."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
 
 from hpcai.errors import InputError
+from hpcai.inputfile import Case
 from hpcai.networks.faster_rcnn import DETECTORS, faster_rcnn
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Pair
@@ -35,11 +35,11 @@ def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v
     return resnet(ARCHITECTURES[name], image, channels, classes, variant)
 
 
-def for_data(settings: Mapping[str, Any], shape: Sequence[int], classes: int) -> Graph:
-    """Graph that a case of the input, by its KEYs, trains on images of `shape` (C, H, W); the same on every rank."""
-    side = 0 if settings["NETWORK"] in DETECTING else settings["RESOLUTION"]  # detectors take fields as they are
+def for_data(case: Case, shape: Sequence[int], classes: int) -> Graph:
+    """Graph that a case of the input trains on images of `shape` (C, H, W); the same on every rank."""
+    side = 0 if case.network in DETECTING else case.resolution  # detectors take fields as they are
     image = (side, side) if side else (shape[1], shape[2])
-    return build(settings["NETWORK"], image, shape[0], classes, settings["VARIANT"])
+    return build(case.network, image, shape[0], classes, case.variant)
 
 
 def _check_choice(what: str, value: str, allowed: Sequence[str]) -> None:

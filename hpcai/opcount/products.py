@@ -4,13 +4,14 @@ Operations and bytes are counted from the shapes alone, so that a result can be 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hpcai import networks
 from hpcai.errors import InputError
 from hpcai.formulas.precision import OF_LAYERS
+from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, gemm
 from hpcai.kernels.layers import SPECS, LayerShape, spec_of
 from hpcai.kernels.spec import DIRECTIONS, DTYPES, FORWARD, INPUT_GRADIENT
@@ -65,26 +66,26 @@ class Product(NamedTuple):
         return prod(self.layer.result(self.computed))
 
 
-def requested(settings: Mapping[str, Any]) -> list[Product]:
-    """The products that the settings ask for, in the order of SHAPES, then of PRECISION; without squares of `auto`."""
+def requested(case: Case) -> list[Product]:
+    """The products that a case asks for, in the order of SHAPES, then of PRECISION; without squares of `auto`."""
     found: dict[Product, None] = {}
-    for value in map(str, settings["SHAPES"]):
+    for value in map(str, case["SHAPES"]):
         if value.isdecimal():
-            found |= dict.fromkeys(squares([int(value)], types_of_squares(settings)))
+            found |= dict.fromkeys(squares([int(value)], types_of_squares(case)))
         elif value != AUTO:
-            for dtype in settings["PRECISION"]:
-                found |= dict.fromkeys(of_network(value, settings["BATCH"], settings["RESOLUTION"], dtype))
+            for dtype in case["PRECISION"]:
+                found |= dict.fromkeys(of_network(value, case.batch, case.resolution, dtype))
     return list(found)
 
 
-def automatic(settings: Mapping[str, Any]) -> bool:
+def automatic(case: Case) -> bool:
     """Whether automatic square sizes are requested."""
-    return AUTO in map(str, settings["SHAPES"])
+    return AUTO in map(str, case["SHAPES"])
 
 
-def types_of_squares(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def types_of_squares(case: Case) -> tuple[str, ...]:
     """The types of square products."""
-    return tuple(dict.fromkeys([*settings["PRECISION"], *OF_SQUARES]))
+    return tuple(dict.fromkeys([*case["PRECISION"], *OF_SQUARES]))
 
 
 def squares(sizes: Iterable[int], types: Sequence[str] = tuple(DTYPES)) -> list[Product]:

@@ -104,4 +104,4 @@ def survey(cases: Sequence[Case], comm: "MPI.Comm") -> None:
 
 def network(case: Case, dataset: Any) -> Graph:
     """The layer graph that a case trains on a dataset."""
-    return networks.for_data(case.settings, dataset.shape, dataset.number_of_classes)
+    return networks.for_data(case, dataset.shape, dataset.number_of_classes)

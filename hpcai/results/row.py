@@ -74,7 +74,7 @@ def tv(case: Case) -> str:
 
 def graph_of(case: Case, dataset: Dataset) -> Graph:
     """The network of a case for its data."""
-    return networks.for_data(case.settings, dataset.shape, dataset.classes)
+    return networks.for_data(case, dataset.shape, dataset.classes)
 
 
 def per_sample(case: Case, dataset: Dataset) -> int:

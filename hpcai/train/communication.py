@@ -1,8 +1,7 @@
 """Gradient averaging over a group: bucketed all-reduce overlapped with the backward pass, and its exposed time."""
 
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch.distributed import GradBucket
@@ -16,6 +15,7 @@ from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.reductions.reduction import Reduction
 from hpcai.gradients.wires import WIRES
 from hpcai.gradients.wires.wire import Wire
+from hpcai.inputfile import Case
 
 
 class ExposedTimer(Protocol):
@@ -145,7 +145,7 @@ class Communication:
         self._exposed.end()
 
 
-def communication_of(settings: Mapping[str, Any], group: Group, device: torch.device) -> Communication:
-    """The gradient averaging that a case's settings ask for."""
-    wire, reduction = WIRES[settings["WIRE"]], REDUCTIONS[settings["ALLREDUCE"]]
+def communication_of(case: Case, group: Group, device: torch.device) -> Communication:
+    """The gradient averaging that a case asks for."""
+    wire, reduction = WIRES[case.wire], REDUCTIONS[case.allreduce]
     return Communication(group.degree, device, wire(), reduction())

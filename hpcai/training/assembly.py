@@ -140,7 +140,7 @@ def training_of(
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation = Validation(loaders[1], evaluated, device, losses)
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = build_execution(compiled, module, group, device, communication_of(case.settings, group, device))
+    execution = build_execution(compiled, module, group, device, communication_of(case, group, device))
     known = rounding_allowance(case.precision, case.kernels, compiled == "torch")
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),

@@ -1,13 +1,11 @@
 """Memory and time estimates of a case of `[comm]`."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from hpcai.comm.buffers import POOL
 from hpcai.comm.test_pattern import MOST_ELEMENTS
 from hpcai.estimate import Rank
 from hpcai.estimate.memory import NCCL
 from hpcai.formulas.collectives import COLLECTIVES
+from hpcai.inputfile import Case
 from hpcai.plan.requirements import Requirements, shared
 
 MIB = 2**20
@@ -24,21 +22,21 @@ AROUND = 0.04  # seconds of a row: trials, barriers, polls for shutdown
 SECONDS_PER_BYTE = 4e-9  # of a row: filled, sent three times and checked, in host memory
 
 
-def comm_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
+def comm_memory(case: Case, rank: Rank) -> dict[str, int]:
     """Peak bytes of one rank by purpose, without the baseline of the process; on a GPU its bytes."""
-    alone, largest = settings["GROUPS"] * settings["DEGREE"] == 1, max(settings["SIZES"])
+    alone, largest = case.groups * case.degree == 1, max(case["SIZES"])
     if alone:
         return {"other": NETWORKED}
     copies = NCCL if rank.accelerated else round(COPIES * largest)
     return {"buffers": POOL * largest, "backend": copies, "checks": PATTERNS + COMPARED, "other": NETWORKED}
 
 
-def comm_seconds(settings: Mapping[str, Any]) -> dict[str, float]:
+def comm_seconds(case: Case) -> dict[str, float]:
     """Approximate seconds of a case on one node with a processor for each rank."""
-    grid = (settings["GROUPS"], settings["DEGREE"])
+    grid = (case.groups, case.degree)
     scopes = 3 if min(grid) > 1 else int(max(grid) > 1)
     rows = scopes * BACKENDS * len(COLLECTIVES)
-    each = sum(TIMED + AROUND + SECONDS_PER_BYTE * size for size in settings["SIZES"])
+    each = sum(TIMED + AROUND + SECONDS_PER_BYTE * size for size in case["SIZES"])
     return {"collectives": rows * each}
 
 
@@ -49,8 +47,8 @@ PURPOSES = {
     "other": "small objects",
 }
 REQUIREMENTS = Requirements(
-    memory=lambda case, device, rank: comm_memory(case.settings, rank),
-    seconds=lambda case, device, rank, ranks: shared(comm_seconds(case.settings), ranks),
+    memory=lambda case, device, rank: comm_memory(case, rank),
+    seconds=lambda case, device, rank, ranks: shared(comm_seconds(case), ranks),
     cure=lambda case: "smaller SIZES need less",
     purposes=PURPOSES,
 )

@@ -65,9 +65,9 @@ def _raw(subject: Subject) -> KernelsRaw:
 
 def _requested(case: Case, rows: Sequence[MeasuredKernel]) -> list[ProductCounts]:
     """Every product of the input; of `auto` squares of the sizes in the rows."""
-    products = requested(case.settings)
-    if automatic(case.settings):
-        more = squares(_sizes(rows), types_of_squares(case.settings))
+    products = requested(case)
+    if automatic(case):
+        more = squares(_sizes(rows), types_of_squares(case))
         products += [each for each in more if each not in products]
     return [_counted(product) for product in products]
 
@@ -144,9 +144,9 @@ def _verification(row: MeasuredKernel) -> str:
 
 def _doubled(subject: Subject) -> bool:
     """Whether the automatic squares have no gap: each size doubles the one before."""
-    if not automatic(subject.case.settings):
+    if not automatic(subject.case):
         return True
-    named = {product.layer.batch for product in requested(subject.case.settings) if product.direction == PRODUCT}
+    named = {product.layer.batch for product in requested(subject.case) if product.direction == PRODUCT}
     own = [size for size in _sizes(_raw(subject).rows) if size not in named]
     doubles = {SMALLEST_AUTOMATIC * 2**step for step in range(20)}
     smaller = (size // 2 for size in own if size > SMALLEST_AUTOMATIC)

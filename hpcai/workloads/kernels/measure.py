@@ -88,11 +88,11 @@ def _tasks(
     `rows` grows: by the ceilings in it the sizes of `auto` are chosen.
     """
     first = list(ceilings(measuring, rank))
-    asked_for = requested(case.settings)
+    asked_for = requested(case)
     yield from ((task, number / (len(first) + len(asked_for))) for number, task in enumerate(first))
-    if automatic(case.settings):
+    if automatic(case):
         sizes = _sizes(measuring, rank, rows)
-        more = squares(sizes, types_of_squares(case.settings))
+        more = squares(sizes, types_of_squares(case))
         asked_for += [product for product in more if product not in asked_for]
     operands = _Operands(measuring.seed)
     for number, product in enumerate(asked_for, len(first)):

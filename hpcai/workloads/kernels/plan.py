@@ -1,10 +1,9 @@
 """Memory and time estimates of a case of `[kernels]`, and the automatic sizes."""
 
-from collections.abc import Mapping
 from math import prod
-from typing import Any
 
 from hpcai.estimate import Rank
+from hpcai.inputfile import Case
 from hpcai.kernels import conv2d
 from hpcai.kernels.conv2d.reference import BLOCK_ELEMENTS as CONVOLUTION_BLOCK
 from hpcai.kernels.layers import SPECS
@@ -64,21 +63,21 @@ def _fits(side: int, rank: Rank, flops: float) -> bool:
     return needed <= rank.free // QUARTER and 2.0 * side**3 <= LONGEST * flops
 
 
-def kernels_memory(settings: Mapping[str, Any], rank: Rank) -> dict[str, int]:
+def kernels_memory(case: Case, rank: Rank) -> dict[str, int]:
     """Bytes of one rank by purpose for the product that needs most, without the baseline of the process.
 
     On a GPU, bytes of the GPU. Their sum is needed at the same time.
     """
     operands, results = (count * FP64_BYTES * triad_length(rank) for count in TRIAD_VECTORS[rank.accelerated])
     vectors = {"operands": operands, "results": results}
-    every = [vectors, *(needs(product, rank) for product in _products(settings, rank))]
+    every = [vectors, *(needs(product, rank) for product in _products(case, rank))]
     largest = max(every, key=lambda needed: sum(needed.values()))
     return {**largest, **({"caches": CACHED} if rank.accelerated else {"small objects": SMALL_OBJECTS})}
 
 
-def kernels_seconds(settings: Mapping[str, Any], rank: Rank) -> dict[str, float]:
+def kernels_seconds(case: Case, rank: Rank) -> dict[str, float]:
     """Seconds of a case on ranks like this one, by phase; with compiled kernels on disk."""
-    every = _products(settings, rank)
+    every = _products(case, rank)
     products = [product for product in every if rank.accelerated or not DTYPES[product.dtype].on_gpus]
     speed = SPEED[rank.accelerated] * (1 if rank.accelerated else rank.threads)
     taken = [product.operations / speed for product in products]
@@ -87,11 +86,11 @@ def kernels_seconds(settings: Mapping[str, Any], rank: Rank) -> dict[str, float]
     return {"ceilings": CEILING_SECONDS[rank.accelerated], "checks": checks, "kernels": blocks}
 
 
-def _products(settings: Mapping[str, Any], rank: Rank) -> list[Product]:
-    found = requested(settings)
-    if automatic(settings):
+def _products(case: Case, rank: Rank) -> list[Product]:
+    found = requested(case)
+    if automatic(case):
         flops = FASTEST_FP64[rank.accelerated] * (1 if rank.accelerated else rank.threads)
-        more = squares(automatic_sizes(rank, flops), types_of_squares(settings))
+        more = squares(automatic_sizes(rank, flops), types_of_squares(case))
         found += [product for product in more if product not in found]
     return found
 
@@ -163,8 +162,8 @@ PURPOSES = {
     "check": "the check of a result in float64",
 }
 REQUIREMENTS = Requirements(
-    memory=lambda case, device, rank: kernels_memory(case.settings, rank),
-    seconds=lambda case, device, rank, ranks: shared(kernels_seconds(case.settings, rank), ranks),
+    memory=lambda case, device, rank: kernels_memory(case, rank),
+    seconds=lambda case, device, rank, ranks: shared(kernels_seconds(case, rank), ranks),
     cure=lambda case: f"other SHAPES, or a smaller BATCH than {case.batch}, need less",
     purposes=PURPOSES,
 )

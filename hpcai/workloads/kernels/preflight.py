@@ -18,7 +18,7 @@ from hpcai.preflight.preconditions import Preconditions
 
 
 def _check(case: Case, dataset: Any) -> None:
-    products.requested(case.settings)  # builds the networks
+    products.requested(case)  # builds the networks
 
 
 def _load(device: torch.device, compiled: bool) -> None:

@@ -33,7 +33,7 @@ def prepared(
     case: Case, group: Group, device: torch.device, dataset: Dataset, initial: Graph, phases: Phases
 ) -> Prepared:
     """Check collectives, provider and precision, and compare kernels. Collective over the active ranks."""
-    checks = checks_before(case, group, device, initial, phases, communication_of(case.settings, group, device))
+    checks = checks_before(case, group, device, initial, phases, communication_of(case, group, device))
     first = partial(initial_training, case, group, device, dataset, initial)
     compared = compare_with_vendor(case, initial, first, group.active, device, phases)
     shard = Shard(len(dataset.train), 0, case.degree, case.batch)

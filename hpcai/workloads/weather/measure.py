@@ -128,7 +128,7 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Weat
     evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
     validation: Any = DetectionValidation(loaders[1], evaluated, len(dataset.classes))
     shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = build_execution("off", module, group, device, communication_of(case.settings, group, device))
+    execution = build_execution("off", module, group, device, communication_of(case, group, device))
     known, objective = (
         rounding_allowance(case.precision, case.kernels),
         objectives.Detection(seed, coordinates.group),
