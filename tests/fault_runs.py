@@ -2,11 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from idx_files import FILES, idx
 from launch import ROOT, Finished, run_job
 
@@ -120,6 +123,42 @@ def sweep(
     """One job with all faults: those of one model on two ranks, then those of two models."""
     assert len(in_a_group) == len(in_an_ensemble)  # the sweep has as many learning rates for one grid as for the other
     return kind(folder, [FAULTY, ",".join([*in_a_group, *in_an_ensemble])], [*settings], len(in_a_group))
+
+
+class Sweeps:
+    """The faults of a file in two jobs: the first so many of each grid, and the others, which are slow."""
+
+    def __init__(self, in_a_group: FoundBy, in_an_ensemble: FoundBy, first: int, *settings: str) -> None:
+        grids = (in_a_group, in_an_ensemble)
+        self.parts = [[part(grid, 0, first) for grid in grids], [part(grid, first, None) for grid in grids]]
+        self.settings = settings
+
+    def cases(self) -> list[Any]:
+        """Parameters of a test: the part, the place of a fault in it, its name, and the checks that FAIL."""
+        return [
+            pytest.param(
+                number, index, fault, checks, id=f"{grid}-{fault}", marks=[pytest.mark.slow] * number
+            )
+            for number, grids in enumerate(self.parts)
+            for index, (grid, fault, checks) in enumerate(
+                (grid, fault, checks)
+                for grid, faults in zip(("group", "ensemble"), grids, strict=True)
+                for fault, checks in faults.items()
+            )
+        ]
+
+    def runs(self, factory: pytest.TempPathFactory) -> Callable[[int], Run]:
+        """The run of a part, started when it is first asked for."""
+        return cache(lambda number: sweep(factory.mktemp("faulty"), *self.parts[number], *self.settings))
+
+    def number(self, fault: str) -> int:
+        """The test, from 1, of a fault of the first part."""
+        return [*self.parts[0][0], *self.parts[0][1]].index(fault) + 1
+
+
+def part(faults: FoundBy, first: int, end: int | None) -> FoundBy:
+    """Faults from the first one to before the end."""
+    return dict(islice(faults.items(), first, end))
 
 
 def holds(run: Run, index: int, expected: set[str], perhaps: Set[str] = frozenset()) -> None:

@@ -1,21 +1,32 @@
-"""Of what takes long a share in every run of the tests, the rest by `make test-slow`."""
+"""A sample of the parameters of a test for `make test`; the others are slow, for `make test-slow`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 import pytest
 
 T = TypeVar("T")
 TURNS = 4
-LATER = [pytest.param(turn, marks=pytest.mark.slow) for turn in range(1, TURNS)]
-IN_TURNS = pytest.mark.parametrize("turn", [0, *LATER])
+
+
+def one_in(step: int, cases: Iterable[Any]) -> list[Any]:
+    """Every `step`-th case from the first one on is fast."""
+    return [_slow(case) if index % step else case for index, case in enumerate(cases)]
+
+
+def fast(chosen: Collection[Any], cases: Iterable[Any]) -> list[Any]:
+    """The chosen cases are fast."""
+    return [case if case in chosen else _slow(case) for case in cases]
+
+
+def _slow(case: Any) -> Any:
+    return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=SLOW)
 
 
 def of_turn(every: Iterable[T], turn: int) -> list[T]:
-    """Those of all that it is the turn of."""
+    """The cases of one turn."""
     return [*every][turn::TURNS]
 
 
-def every_other(cases: Iterable[Sequence[Any]]) -> list[Any]:
-    """The cases of which every second one is slow."""
-    return [pytest.param(*case, marks=[pytest.mark.slow] * (index % 2)) for index, case in enumerate(cases)]
+SLOW = pytest.mark.slow
+IN_TURNS = pytest.mark.parametrize("turn", one_in(TURNS, range(TURNS)))

@@ -149,6 +149,7 @@ def test_ranks_are_bound_and_thread_pools_sized_before_torch_is_imported() -> No
     _check_threads(placement.threads)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parallel(1)
 def test_one_rank_takes_the_whole_node() -> None:

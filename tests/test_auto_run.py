@@ -19,7 +19,7 @@ from hpcai.record.loading import result_of
 from hpcai.results import kernel_choice
 from hpcai.verification import verify
 
-pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: AUTO KERNELS NOT RUN")
+pytestmark = [pytest.mark.skipif(mpirun() is None, reason="NO mpirun: AUTO KERNELS NOT RUN"), pytest.mark.slow]
 
 Json = dict[str, Any]
 RUNS = {

@@ -206,6 +206,7 @@ def test_results_are_named_by_output_and_utc_time() -> None:
     assert live_run().folder.name[7:23] >= re.sub("[-:]", "", result["date"])[:15]
 
 
+@pytest.mark.slow
 def test_settings_of_the_command_line_are_kept_with_the_result() -> None:
     given = failing_run().result["input"]
     assert "EPOCHS=3" in given["overrides"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conv2d_on_host import Case, Convolved, check, run_all
+from sampled_parameters import fast
 
 from hpcai.kernels.conv2d import Shape
 from hpcai.kernels.conv2d.cuda.padding import Convolution, padding_copies, temporaries
@@ -38,22 +39,22 @@ ALL = [("fp32", LANES, LAYERS), ("bf16", WARPS, LAYERS), ("bf16", SHARING, LAYER
 SOME = [("fp64", LANES, (STEM, GROUPED)), ("fp16", WARPS, (PLAIN, GROUPED)), ("tf32", WARPS, (STEM, PADDED))]
 SOME += [("fp16", TAKING_TURNS, (STEM, LARGE))]
 BYTES = [("int8", WARPS, (GROUPED, STEM)), ("int8", TAKING_TURNS, (PLAIN, PADDED)), ("tf32", SHARING, (GROUPED, LARGE))]
-PRODUCTS: list[Any] = [(*each, direction) for direction in DIRECTIONS for each in ALL]
-PRODUCTS += [(*each, FORWARD) for each in SOME + BYTES]
-# The gradients of what follows the road of another type are for `make test-slow`.
-PRODUCTS += [
-    pytest.param(*each, direction, marks=pytest.mark.slow)
-    for direction in (INPUT_GRADIENT, WEIGHT_GRADIENT) for each in SOME
-]
+PRODUCTS: list[Any] = [(*each, direction) for direction in DIRECTIONS for each in ALL + SOME]
+PRODUCTS += [(*each, FORWARD) for each in BYTES]
+# Each engine and each direction once; all pairs of them take minutes.
+FAST = [(*each, direction) for each, direction in zip(ALL, DIRECTIONS, strict=True)]
 
 
 @pytest.mark.parametrize(
-    ("type", "tile", "shapes", "direction"), PRODUCTS, ids=lambda value: getattr(value, "engine", str(value)[:20])
+    ("type", "tile", "shapes", "direction"),
+    fast(FAST, PRODUCTS),
+    ids=lambda value: getattr(value, "engine", str(value)[:20]),
 )
 def test_every_direction_of_every_engine_and_type(type: str, tile: Tile, shapes: Any, direction: str) -> None:
     check(Case(type, direction, tile, shape) for shape in shapes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processors", [2, 9])
 def test_tiles_of_warpgroups_and_their_tasks(processors: int) -> None:
     """More tasks than blocks, and fewer; consumers that share or take turns; blocks that share what is not gathered."""
@@ -73,6 +74,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 def test_steps_in_parts_that_are_added_up_afterwards() -> None:
     check(PARTS)
     assert [len(Convolved(case).launches) for case in PARTS] == [2, 2, 4, 2, 2]

@@ -25,6 +25,7 @@ from gemm_on_host import (
     Product,
     drawn,
 )
+from sampled_parameters import fast
 
 from hpcai.kernels.cuda.program import Program
 from hpcai.kernels.cuda.tiling import BY_ROWS, KINDS, WGMMA, Operand, Tile
@@ -81,13 +82,11 @@ def check(cases: Iterable[Case]) -> None:
             product.run(schedule)
 
 
-# Types that take the road of another one are for `make test-slow`.
-ALIKE = ("SIMT fp64", "MMA fp16", "WGMMA fp16")
+# The other types are computed by the same code as one of these.
+FAST = ("SIMT fp32", "MMA bf16", "WGMMA bf16")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE), id=name) for name in ENGINES]
-)
+@pytest.mark.parametrize("name", fast(FAST, ENGINES))
 def test_every_layout_of_an_engine_and_a_type(name: str) -> None:
     check(ENGINES[name])
 
@@ -119,6 +118,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 def test_steps_in_parts_that_are_added_up_afterwards() -> None:
     check(PARTS)
     assert [len(Product(case).launches) for case in PARTS] == [2, 2, 3, 2, 2]

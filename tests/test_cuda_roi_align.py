@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cuda_on_host import SCHEDULES, planted, run
 from roi_align_cases import CASES, OWN, Case, check_backward, check_forward
+from sampled_parameters import one_in
 
 from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.roi_align import cupy_gpu
@@ -45,7 +46,7 @@ FAULTS += [
 ]
 
 
-@pytest.mark.parametrize(("kernel", "right", "wrong", "place"), FAULTS)
+@pytest.mark.parametrize(("kernel", "right", "wrong", "place"), one_in(4, FAULTS))
 def test_a_fault_of_the_cuda_kernels_is_seen(
     kernel: tuple[Any, ...], right: str, wrong: str, place: int, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def _frozen(module: Any) -> None:
         parameter.requires_grad_(not name.startswith("proposals_"))
 
 
+@pytest.mark.slow
 def test_it_learns_rectangles_and_less_where_something_is_wrong() -> None:
     x, targets = fields(160, 1)
     unseen = fields(32, 2)

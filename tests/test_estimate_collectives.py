@@ -44,6 +44,7 @@ def test_seconds_count_the_scopes_that_differ() -> None:
     assert world > 2 * 4 * 2 * TIMED
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parallel(2)
 def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled_parameters import one_in
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -55,7 +56,7 @@ def threads(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize("added", [False, True], ids=["alone", "added"])
 @pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", one_in(2, [torch.float32, torch.float64]), ids=str)
 @pytest.mark.parametrize("name", LAYERS)
 @torch.inference_mode()
 def test_it_is_one_after_the_other_bit_by_bit(
@@ -74,6 +75,7 @@ def test_it_is_one_after_the_other_bit_by_bit(
     assert found.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.slow  # kernels of fp64 are compiled
 @pytest.mark.parametrize("name", LAYERS)
 @torch.inference_mode()
 def test_it_is_what_the_definition_says(name: str) -> None:

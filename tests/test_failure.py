@@ -87,13 +87,14 @@ def test_exception_on_one_rank_ends_the_job_and_is_told(
     died_unannounced(job)
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "how", "settings"),
     [
         (2, 1, "training 2", "exit-0", GROUP),
-        pytest.param(2, 0, "loading 6", "exit-5", MODELS, marks=pytest.mark.slow),
-        pytest.param(4, 2, "waiting 2", "exit-0", GROUP, marks=pytest.mark.slow),
+        (2, 0, "loading 6", "exit-5", MODELS),
+        (4, 2, "waiting 2", "exit-0", GROUP),
     ],
 )
 def test_exit_on_one_rank_ends_the_job_and_is_told(
@@ -116,7 +117,7 @@ def test_exit_on_one_rank_ends_the_job_and_is_told(
         pytest.param(2, 0, "voting 1", "abort", MODELS, marks=pytest.mark.slow),
         pytest.param(4, 1, "training 2", "kill", GROUP, marks=pytest.mark.slow),
         pytest.param(4, 3, "waiting 2", "abort", GROUP, marks=pytest.mark.slow),
-        (4, 3, "voting 1", "segmentation-fault", BOTH),
+        pytest.param(4, 3, "voting 1", "segmentation-fault", BOTH, marks=pytest.mark.slow),
     ],
 )
 def test_sudden_end_of_one_rank_ends_the_job(
@@ -127,6 +128,7 @@ def test_sudden_end_of_one_rank_ends_the_job(
     died_unannounced(job, rank)
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_job_ends_even_if_nobody_reads_what_the_rank_prints(folder: Path) -> None:
     broken_off(failing_job(folder, 2, "1 voting 1 raise-without-output", MODELS), folder)
@@ -163,6 +165,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_epoch_that_lacks_a_batch_ends_the_job(folder: Path) -> None:
     job = run_job(["-c", BATCH_LOST], 2, folder, START)
@@ -170,6 +173,7 @@ def test_epoch_that_lacks_a_batch_ends_the_job(folder: Path) -> None:
     assert job.returncode == 3 and "cannot go on: epoch 1 ended after 3 of 4 steps" in job.stderr
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_batch_that_one_rank_lacks_in_the_vote_of_the_ensemble_ends_the_job(folder: Path) -> None:
     faulty = [FAULTY, "batch_lost_by_the_ensemble", "--set", *MODELS.split()]
@@ -180,6 +184,7 @@ def test_batch_that_one_rank_lacks_in_the_vote_of_the_ensemble_ends_the_job(fold
     died_unannounced(job)
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_other_data_at_the_same_path_ends_the_job(folder: Path) -> None:
     other = folder / "elsewhere"

@@ -4,6 +4,7 @@ The other checks of the row stay PASSED, so a fault is also told from others.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,89 +24,93 @@ from fault_runs import (
     SUMS,
     VALIDATION,
     Run,
+    Sweeps,
     holds,
-    sweep,
 )
 from launch import BENCH, mpirun
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 
-# One model on two ranks: fault, and the checks that fail.
+# One model on two ranks: fault, and the checks that fail. The first of each grid have one of each check.
 IN_A_GROUP = {
     "none": set(),
     "contribution_dropped": {SUMS, DEVIATION, LOST},
-    "first_element_lost": {SUMS, SAME},
-    "last_element_lost": {SUMS, SAME},
-    "mpi_sum_wrong": {SUMS},
     "parameter_off_by_one_bit": {SAME, CHANGED},
-    "gradients_not_averaged": {SAME, DEVIATION, LOST},
-    "statistics_not_averaged": {SAME},
     "step_left_out": {OPERATIONS},
-    "step_without_backward": {OPERATIONS},
-    "step_on_half_a_batch": {OPERATIONS},
-    "layer_skipped": {OPERATIONS},
     "batch_delivered_twice": {VALIDATION},
     "product_not_a_number": {RESIDUAL, ELEMENTWISE, LOSS},
     "batch_of_another_size": {CLAIMS},
+    "first_element_lost": {SUMS, SAME},
+    "last_element_lost": {SUMS, SAME},
+    "mpi_sum_wrong": {SUMS},
+    "gradients_not_averaged": {SAME, DEVIATION, LOST},
+    "statistics_not_averaged": {SAME},
+    "step_without_backward": {OPERATIONS},
+    "step_on_half_a_batch": {OPERATIONS},
+    "layer_skipped": {OPERATIONS},
 }
 # Two models, one rank each.
 IN_AN_ENSEMBLE = {
     "none": set(),
     "step_left_out_by_one_model": {OPERATIONS},
-    "last_batch_credited_in_full": {OPERATIONS},
     "model_diverges": {LOSS},
     "sample_evaluated_twice": {VALIDATION},
+    "element_of_product_wrong": {ELEMENTWISE},
+    "models_identical": {APART},
+    "model_trained_on_all_samples": {CLAIMS},
+    "last_batch_credited_in_full": {OPERATIONS},
     "batch_not_asked_for": {VALIDATION},
     "batch_lost": {VALIDATION},
     "batch_delivered_twice": {VALIDATION},
     "sample_evaluated_twice_by_the_ensemble": {VALIDATION},
     "batch_delivered_twice_to_the_ensemble": {VALIDATION},
-    "element_of_product_wrong": {ELEMENTWISE},
     "product_wrong": {RESIDUAL, ELEMENTWISE},
     "element_of_weight_gradient_lost": {RESIDUAL, ELEMENTWISE},
-    "models_identical": {APART},
-    "model_trained_on_all_samples": {CLAIMS},
 }
-FAULTS = [*IN_A_GROUP, *IN_AN_ENSEMBLE]
 PERHAPS = {"first_element_lost": {DEVIATION, LOST}, "last_element_lost": {DEVIATION, LOST}}  # by its size
-FOUND_BY = [*IN_A_GROUP.values(), *IN_AN_ENSEMBLE.values()]
+SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 7)
 
 
 @pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return sweep(tmp_path_factory.mktemp("faulty"), IN_A_GROUP, IN_AN_ENSEMBLE)
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
+    return SWEEPS.runs(tmp_path_factory)
 
 
-@pytest.mark.parametrize("index", range(len(FAULTS)), ids=lambda index: f"{index + 1}-{FAULTS[index]}")
-def test_fault_is_found_by_its_check_and_no_other(faulty: Run, index: int) -> None:
-    holds(faulty, index, FOUND_BY[index], PERHAPS.get(FAULTS[index], frozenset()))
+@pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())
+def test_fault_is_found_by_its_check_and_no_other(
+    faulty: Callable[[int], Run], part: int, index: int, fault: str, checks: set[str]
+) -> None:
+    holds(faulty(part), index, checks, PERHAPS.get(fault, frozenset()))
 
 
-def test_run_with_faults_counts_them_and_exits_with_1(faulty: Run) -> None:
-    failed = sum(map(bool, FOUND_BY))
-    assert faulty.job.returncode == 1
-    assert f"Finished {len(FAULTS):6d} tests with the following results:\n" in faulty.job.stdout
-    assert f"\n         {len(FAULTS) - failed:6d} tests completed and passed residual checks,\n" in faulty.job.stdout
-    assert f"\n         {failed:6d} tests completed and failed residual checks,\n" in faulty.job.stdout
-    final = next(line for line in faulty.job.stdout.splitlines() if line.startswith("Final Summary::"))
+def test_run_with_faults_counts_them_and_exits_with_1(faulty: Callable[[int], Run]) -> None:
+    job, found_by = faulty(0).job, [checks for grid in SWEEPS.parts[0] for checks in grid.values()]
+    failed = sum(map(bool, found_by))
+    assert job.returncode == 1
+    assert f"Finished {len(found_by):6d} tests with the following results:\n" in job.stdout
+    assert f"\n         {len(found_by) - failed:6d} tests completed and passed residual checks,\n" in job.stdout
+    assert f"\n         {failed:6d} tests completed and failed residual checks,\n" in job.stdout
+    final = next(line for line in job.stdout.splitlines() if line.startswith("Final Summary::"))
     assert "INVALID" in final and "checks FAILED" in final
-    assert not faulty.job.leftovers
+    assert not job.leftovers
 
 
-def test_each_claim_that_does_not_hold_is_named(faulty: Run) -> None:
-    named = re.findall(r"^hpcai: test (\d+): does not hold: (.+)$", faulty.job.stderr, re.MULTILINE)
+def test_each_claim_that_does_not_hold_is_named(faulty: Callable[[int], Run]) -> None:
+    named = re.findall(r"^hpcai: test (\d+): does not hold: (.+)$", faulty(0).job.stderr, re.MULTILINE)
     by_claims = ("batch_of_another_size", "model_trained_on_all_samples")
-    batch, samples = (str(FAULTS.index(fault) + 1) for fault in by_claims)
+    batch, samples = (str(SWEEPS.number(fault)) for fault in by_claims)
     assert {test for test, _ in named} == {batch, samples}
     assert (batch, "steps = EPOCHS x the steps of all models") in named
     assert [claim for test, claim in named if test == samples] == ["bag_evaluated: what the samplers left out"]
 
 
 def test_every_check_has_a_fault() -> None:
-    of_ranks = {SAMPLES, DEVIATION, LOST}  # test_rank_faults.py
-    assert set().union(*FOUND_BY) | of_ranks == CHECKS | {APART}
+    for grids in (SWEEPS.parts[0], [IN_A_GROUP, IN_AN_ENSEMBLE]):
+        found = set().union(*(checks for grid in grids for checks in grid.values()))
+        assert found | {SAMPLES} == CHECKS | {APART}  # of SAMPLES: test_rank_faults.py
 
 
+@pytest.mark.slow
 def test_the_same_input_without_a_fault_passes(tmp_path: Path) -> None:
     run = Run(tmp_path, [BENCH], ["LEARNRATE=0.05"])
     assert run.job.returncode == 0, run.job.stdout
@@ -114,6 +119,7 @@ def test_the_same_input_without_a_fault_passes(tmp_path: Path) -> None:
     assert "Final Summary::HPCAI result is UNOFFICIAL" in run.job.stdout
 
 
+@pytest.mark.slow
 def test_one_test_that_diverges_fails_and_the_others_still_run(tmp_path: Path) -> None:
     run = Run(tmp_path, [BENCH], ["LEARNRATE=0.05,1e9,0.06", "EPOCHS=2"])
     assert run.job.returncode == 1
@@ -127,6 +133,7 @@ def test_one_test_that_diverges_fails_and_the_others_still_run(tmp_path: Path) -
     assert "does not hold" not in run.job.stderr
 
 
+@pytest.mark.slow
 def test_divergence_in_the_last_step_is_seen(tmp_path: Path) -> None:
     run = Run(tmp_path, [BENCH], ["LEARNRATE=1e30", "SAMPLES=16", "SCHEDULE=constant", "GROUPS=1", "DEGREE=2"])
     assert run.job.returncode == 1

@@ -65,6 +65,7 @@ def test_evaluation_computes_all_convolutions_with_what_follows(name: str, made:
     assert torch.equal(own(images(torch.float64)), right) and len(made) == convolutions(own)
 
 
+@pytest.mark.slow
 def test_with_gradients_or_in_training_they_are_computed_one_after_the_other(made: list[Shape]) -> None:
     own = network()
     use_custom(own)

@@ -8,7 +8,7 @@ from small_run import rebuilt
 
 from hpcai.verification import verify
 
-pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
+pytestmark = [pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED"), pytest.mark.slow]
 
 # One model on two ranks: fault, and the checks that fail.
 IN_A_GROUP = {

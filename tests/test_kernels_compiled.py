@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from checkout import copy_kernels
+from sampled_parameters import one_in
 
 PROGRAM = """
 import numpy as np
@@ -80,7 +81,7 @@ def test_copies_share_what_was_compiled_wherever_they_lie(tmp_path: Path) -> Non
 LATER = [pytest.param(damage, marks=pytest.mark.slow) for damage in (lambda data: b"", lambda data: b"nothing")]
 
 
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("kind", one_in(2, ["nbi", "nbc"]))
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], *LATER])
 def test_what_is_damaged_is_compiled_anew(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)

@@ -10,6 +10,7 @@ import torch
 from cuda_on_host import SCHEDULES, planted, run
 from hypothesis import given
 from hypothesis import strategies as st
+from sampled_parameters import one_in
 
 from hpcai.kernels import nms
 from hpcai.kernels.cuda.program import Program
@@ -103,7 +104,7 @@ FAULTS += [
 ]
 
 
-@pytest.mark.parametrize(("program", "right", "wrong", "place"), FAULTS)
+@pytest.mark.parametrize(("program", "right", "wrong", "place"), one_in(3, FAULTS))
 def test_a_fault_of_the_cuda_kernels_is_seen(
     program: Program, right: str, wrong: str, place: int, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_threads_are_those_of_torch() -> None:
     assert threads() == alone == [str(int(alone[0])), "1", "False"]
 
 
+@pytest.mark.slow
 def test_without_openmp_one_thread_runs_all_iterations() -> None:
     assert openmp_functions(["/nowhere/libgomp.so", "libm.so.6"]) is SERIAL
     assert len(parallel.NAMES) == len(SERIAL)

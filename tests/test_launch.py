@@ -77,6 +77,7 @@ def inner(folder: Path, *options: str) -> Finished:
     return run_job(arguments, None, folder, env={"PYTHONPATH": ""})
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_verdicts_of_ranks_become_the_tests_verdict(tmp_path: Path) -> None:
     (tmp_path / "test_inner.py").write_text(INNER_TESTS)
@@ -152,6 +153,7 @@ def noted(folder: Path, name: str) -> list[list[str]]:
     return [path.read_text().split() for path in sorted(folder.glob(f"{name}-*"))]
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_tests_of_all_files_share_a_job_until_one_fails(tmp_path: Path) -> None:
     write_sharing_tests(tmp_path)
@@ -167,6 +169,7 @@ def test_tests_of_all_files_share_a_job_until_one_fails(tmp_path: Path) -> None:
     assert not {*sum(noted(tmp_path, "alone"), [])} & {*first[0], *first[1], *fails[0], *fails[1], *last[0], *last[1]}
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_tests_that_the_projects_options_exclude_run_on_ranks_when_asked_for(tmp_path: Path) -> None:
     write_sharing_tests(tmp_path)

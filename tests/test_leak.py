@@ -49,6 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(tmp_path_factory.mktemp("leak"))
 
 
+@pytest.mark.slow
 def test_leak_is_found_by_its_check_and_no_other(run: Run) -> None:
     sound, leaking = run.result["tests"]
     assert {check["verdict"] for check in sound["checks"]} == {sound["verdict"]} == {"PASSED"}

@@ -52,6 +52,7 @@ def test_a_lack_of_memory_is_told_from_a_wrong_use_of_it(error: Exception, short
     assert memory.is_out_of_memory(error) is short
 
 
+@pytest.mark.slow
 def test_collections_wait_until_the_libraries_are_loaded_and_pass_over_them_from_then_on() -> None:
     planned = f"""import gc
 from hpcai import main
@@ -179,6 +180,7 @@ def test_a_child_is_no_part_of_the_job() -> None:
     assert left == {"PATH": "/bin"}
 
 
+@pytest.mark.slow
 def test_a_test_that_cannot_fit_is_refused_on_all_ranks_before_it_runs(tmp_path: Path) -> None:
     folder = prepared(tmp_path)
     before = listing(folder)
@@ -189,6 +191,7 @@ def test_a_test_that_cannot_fit_is_refused_on_all_ranks_before_it_runs(tmp_path:
     assert listing(folder) == before
 
 
+@pytest.mark.slow
 def test_check_prints_the_refusal_beside_the_tests_that_fit(tmp_path: Path) -> None:
     job = run_job([BENCH, "--check", "--set", "BATCH=32,2000000", "DEGREE=1", "GROUPS=1"], None, prepared(tmp_path))
     assert job.returncode == 2

@@ -221,6 +221,7 @@ def test_operators_are_seen_whatever_the_network_is_compiled_to(way: str) -> Non
     assert execution.replica is replica and not pieces
 
 
+@pytest.mark.slow
 def test_it_is_quiet() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KINETO")}
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])

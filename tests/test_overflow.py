@@ -98,6 +98,7 @@ for precision in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 def test_training_goes_on_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
     whole = {}
     for precision in SHORT:

@@ -77,6 +77,7 @@ def installed(sources: Path) -> Path:
     return sources / "installed"
 
 
+@pytest.mark.slow
 def test_installed_beside_another_kernels(installed: Path, tmp_path: Path) -> None:
     files = imported(installed, tmp_path)
     assert [file.relative_to(installed).as_posix() for file in files] == [
@@ -136,6 +137,7 @@ def type_errors(folder: Path, program: Path) -> dict[int, str]:
     return {int(line.split(":")[1]): line.rpartition("[")[2].rstrip("]") for line in lines}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["checkout", "installed"])
 def test_wrong_types_are_errors_across_the_seam(where: str, installed: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(CALLS)

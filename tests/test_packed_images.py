@@ -184,6 +184,7 @@ def problem(folder, data, network, epochs):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
 def test_the_program_trains_on_a_packed_set(tmp_path):
     done = run_job([BENCH], 2, problem(tmp_path, packed_set(), "resnet18", 1))
@@ -203,6 +204,7 @@ def open_shards(pid):
     return 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
 def test_a_shard_that_is_cut_while_training_ends_the_run_with_its_name(tmp_path):
     data = copy_of_set(tmp_path / "set")

@@ -56,6 +56,7 @@ def printed(run: Run, index: int, start: str) -> str:
     return line.removeprefix(start)
 
 
+@pytest.mark.slow
 def test_all_precisions_pass(sweep: Run) -> None:
     assert sweep.job.returncode == 0, sweep.job.stdout
     assert [set(row.values()) for row in sweep.rows] == [{"PASSED"}] * 5

@@ -50,8 +50,11 @@ def is_here(path):
 
 # The others are run as a document has them.
 @pytest.mark.parametrize("name", [
-    "kernels", "generated", "imagenet", "aiperf", "extremeweather",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("fashion-full", "search", "weather")),
+    "kernels",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("generated", "imagenet", "aiperf", "extremeweather", "fashion-full", "search", "weather")
+    ),
 ])
 def test_problems_can_be_planned_where_their_data_are(name):
     path = ROOT / "inputs" / f"{name}.dat"

@@ -89,7 +89,9 @@ def codes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     [
         (["DEGREE=5"], ["DEGREE"]),
         (["NETWORK=resnet9", "EPOCHS=0.5"], ["NETWORK", "resnet9", "EPOCHS", "0.5"]),
-        (["BATCH=63", "DEGREE=3", "SAMPLES=3"], ["3 training samples for 3 ranks"]),
+        pytest.param(
+            ["BATCH=63", "DEGREE=3", "SAMPLES=3"], ["3 training samples for 3 ranks"], marks=pytest.mark.slow
+        ),
         (["DATASET=fashion:nowhere"], ["nowhere"]),
     ],
     ids=lambda value: value[0],
@@ -119,6 +121,7 @@ def test_damaged_data_are_refused_by_all_ranks(folder: Path, codes: Path) -> Non
     assert str(labels) in refused(job, folder, before)[0]
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_result_folder_that_cannot_be_made_ends_the_job_with_its_path(folder: Path) -> None:
     (folder / "results").write_text("not a folder")
@@ -138,6 +141,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.skipif(not shutil.which("g++"), reason="NO g++: COMPILERS NOT COMPARED")
 @pytest.mark.skipif(not [*Distribution.discover(name="mpich")], reason="NO mpich WHEEL: NODES CANNOT BE PRETENDED")

@@ -198,6 +198,7 @@ with process_group(group, "here", torch.device("cpu")) as backend:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
 def test_two_jobs_on_one_machine_do_not_clash(tmp_path: Path) -> None:
     fixed = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

@@ -99,6 +99,7 @@ def test_table_tells_what_was_not_reached() -> None:
     assert [words[-1] for words in flops] == ["50.0000"] * 2
 
 
+@pytest.mark.slow
 def test_a_repeated_run(tmp_path: Path) -> None:
     golden_input = Path(__file__).parent / "golden" / "input.dat"
     changes = ["REPEAT=2", "GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=96"]

@@ -57,6 +57,7 @@ def test_real_results() -> None:
     assert failing_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None
 
 
+@pytest.mark.slow
 def test_every_field_is_needed_and_no_other_is_allowed() -> None:
     result = golden()
     del result["tests"][1]

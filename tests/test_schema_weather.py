@@ -35,6 +35,7 @@ def test_a_real_result_in_which_a_model_diverged() -> None:
     assert weather_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None
 
 
+@pytest.mark.slow
 def test_every_field_is_needed_and_no_other_is_allowed() -> None:
     assert OF_TEST.is_valid(stored())
     for path, fields in objects(stored()):
@@ -47,6 +48,7 @@ def test_every_field_is_needed_and_no_other_is_allowed() -> None:
             assert OF_TEST.is_valid(other) == bool(path and path[-1] in OPEN), (path, field)
 
 
+@pytest.mark.slow
 @IN_TURNS
 def test_every_field_has_its_type(turn: int) -> None:
     for path, fields in of_turn(objects(stored()), turn):

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import pytest
+from sampled_parameters import one_in
 
 from hpcai import networks
 from hpcai.networks import morphism
@@ -116,7 +117,7 @@ def test_workers_begin_with_different_networks(strategy: str) -> None:
     assert all(len(candidates[0].morphisms) == 1 for candidates in begun)
 
 
-@STRATEGIES
+@pytest.mark.parametrize("strategy", one_in(2, ["bayes", "random"]))
 def test_all_operations_are_reached_whatever_the_worker(strategy: str) -> None:
     history, _ = searched(strategy, 6, 5)
     for worker in range(8):
@@ -212,6 +213,7 @@ def test_the_colder_the_less_is_expanded_that_promises_less(hottest: float, monk
     assert (least < 14) == (hottest <= 1)
 
 
+@pytest.mark.slow
 def test_what_is_better_is_found_sooner_than_by_chance() -> None:
     best = {
         strategy: median(

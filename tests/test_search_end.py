@@ -43,13 +43,15 @@ def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path
     assert max(trial.round for trial in trials if trial.worker == 1) <= 4
 
 
-@pytest.mark.parametrize(("rank", "place"), [(0, "noting"), pytest.param(1, "keeping", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("rank", "place"), [(0, "noting"), (1, "keeping")])
 def test_what_cannot_be_noted_ends_the_search_and_is_no_fault_of_a_trial(tmp_path: Path, rank: int, place: str) -> None:
     job = failing(tmp_path, "raise", rank, place, 3)
     assert job.returncode == 3 and "leaves the search" not in job.stderr
     assert f"rank {rank} on" in job.stderr and "a fault of this rank" in job.stderr
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_rank_ends_the_search_with_its_trials(tmp_path: Path) -> None:
     job = failing(tmp_path, "terminate")
     assert job.returncode == 3 and "by SIGTERM on rank 1." in job.stdout

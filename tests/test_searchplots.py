@@ -19,7 +19,7 @@ Json = dict[str, Any]
 @pytest.mark.parametrize(
     ("result", "names"),
     [
-        (searched(), ["scaling.png", "score.png", "tree.png"]),
+        pytest.param(searched(), ["scaling.png", "score.png", "tree.png"], marks=pytest.mark.slow),
         (with_ensemble(), ["learning.png", "phases.png", "scaling.png", "score.png", "tree.png"]),
     ],
     ids=["alone", "ensembles"],

@@ -92,7 +92,7 @@ def ended(job: Finished) -> None:
         (2, 1, "training 2", GROUP, "training"),
         pytest.param(2, 1, "loading 9", MODELS, "training", marks=pytest.mark.slow),
         pytest.param(2, 1, "validating 1", MODELS, "training", marks=pytest.mark.slow),
-        (2, 0, "voting 1", MODELS, "ensemble"),
+        pytest.param(2, 0, "voting 1", MODELS, "ensemble", marks=pytest.mark.slow),
         pytest.param(4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "preparation", marks=pytest.mark.slow),
         pytest.param(4, 1, "training 3", f"{BOTH} EPOCHS=100000", "training", marks=pytest.mark.slow),
     ],
@@ -136,6 +136,7 @@ def rows(folder: Path) -> int:
     return len(table.read_text().splitlines()) - 1
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_time_limit_ends_the_run(tmp_path: Path) -> None:
     job = run_job([BENCH, "--set", "EPOCHS=100000", "TIMELIMIT=0.01"], 2, prepared(tmp_path), START)
@@ -144,6 +145,7 @@ def test_time_limit_ends_the_run(tmp_path: Path) -> None:
     assert broken(tmp_path)["broken_off"]["raw"] is None
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_what_a_run_had_done_when_it_ended_cannot_be_altered(tmp_path: Path) -> None:
     arguments = [FAILING, "1", "training", "3", "terminate"]

@@ -75,6 +75,7 @@ def test_right_kernels_pass_and_wrong_ones_fail(run: CustomRun) -> None:
     assert {RESIDUAL, ELEMENTWISE, LOSS} == failed - {GRADIENT}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: OWN KERNELS NOT RUN")
 def test_kernels_that_are_lazy_once_the_clock_runs_are_found(tmp_path: Path) -> None:
     """Whatever is held against the vendor's before is right."""

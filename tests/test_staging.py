@@ -116,6 +116,7 @@ def test_measurements_that_cannot_be_are_found() -> None:
     assert wrong("local", {"bytes": 7}) == ["staging: one model needs the same bytes on every node"]
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_data_are_copied_once_a_node_and_kept_when_asked(local: Path, tmp_path: Path) -> None:
     finished = job(tmp_path, [BENCH], "STAGE=none,local,keep,keep", ranks=3)
@@ -149,8 +150,9 @@ def test_copy_that_cannot_be_had_ends_the_job_in_one_line(local: Path, tmp_path:
     assert listing(local) == ["lock"]
 
 
+@pytest.mark.slow
 @needs_mpirun
-@pytest.mark.parametrize(("how", "left"), [pytest.param("raise", False, marks=pytest.mark.slow), ("kill", True)])
+@pytest.mark.parametrize(("how", "left"), [("raise", False), ("kill", True)])
 def test_job_that_breaks_off_leaves_at_most_what_the_next_one_removes(
     local: Path, tmp_path: Path, how: str, left: bool
 ) -> None:

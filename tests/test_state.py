@@ -213,6 +213,7 @@ print(unreadable, steps)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_while_writing_leaves_a_state_that_can_be_read(tmp_path: Path) -> None:
     unreadable, steps = map(int, python(KILLED, tmp_path / "state", "atomically").split())
     assert unreadable == 0 and steps > 0

@@ -174,6 +174,7 @@ def test_the_slowest_rank_speaks_for_all() -> None:
     assert step_times.spread(1.5, "same", world).slowest_rank == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NO SLOW RANK PLANTED")
 def test_a_slow_rank_is_named_whether_others_wait_for_it_or_not(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(TWO_GRIDS)

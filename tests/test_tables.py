@@ -12,6 +12,7 @@ import pytest
 from job_folder import END, START
 from launch import BENCH, ROOT, Finished, mpirun, run_job, start_job, wait_until
 from report_readers import assert_parsers_read_it, assert_tells
+from sampled_parameters import one_in
 from small_run import Run, bench
 
 from hpcai.record.loading import result_of
@@ -52,6 +53,7 @@ def sound(run: Run) -> None:
     assert verify.differences(run.folder / "result.json") == []
 
 
+@pytest.mark.slow
 def test_tables_and_rows_are_told_in_the_order_of_the_file() -> None:
     run = both()
     sound(run)
@@ -95,7 +97,8 @@ def test_ranks_stay_within_the_memory_planned() -> None:
         assert used["baseline_bytes"] < used["peak_bytes"] <= 1.02 * used["planned_bytes"], table["workload"]
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(None, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [None, 3])
 def test_a_run_of_tables_alone_ranks_nothing(ranks: int | None, tmp_path: Path) -> None:
     """On one rank no collective is possible; of three one is idle."""
     grid = "1 GROUPS\n1 DEGREE\n" if ranks is None else "1 GROUPS\n2 DEGREE\n"
@@ -110,7 +113,7 @@ def test_a_run_of_tables_alone_ranks_nothing(ranks: int | None, tmp_path: Path) 
 
 
 @needs_mpirun
-@pytest.mark.parametrize(("what", "section"), [("product", KERNELS), ("element", COMM)])
+@pytest.mark.parametrize(("what", "section"), one_in(2, [("product", KERNELS), ("element", COMM)]))
 def test_a_wrong_number_fails_the_table_and_the_result(what: str, section: str, tmp_path: Path) -> None:
     job = run_job([JOBS / "wrong_table.py", what, written(tmp_path, section)], 2, tmp_path, START, ONE_THREAD)
     assert job.returncode == 1, job.stderr
@@ -131,12 +134,13 @@ def broken(folder: Path, job: Finished, ended: int, planned: int) -> Json:
     return dict(json.loads(path.read_text("utf-8")))
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("place", "section"),
     [
         ("multiplying 3", KERNELS),
-        pytest.param("communicating 11", COMM, marks=pytest.mark.slow),
+        ("communicating 11", COMM),
     ],  # the first has 8 rows
 )
 def test_a_signal_ends_a_table_before_its_next_row(place: str, section: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from fault_runs import DEVIATION, FAULTY, LOST, Run
 from launch import mpirun
+from sampled_parameters import one_in
 from test_replay import Tensors, gradients, ran
 from tiny import CPU, alone, training, unending
 
@@ -36,7 +37,7 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("rate", [1e-3, 0.05, 3.0])
+@pytest.mark.parametrize("rate", one_in(3, [0.05, 1e-3, 3.0]))
 @pytest.mark.parametrize("momentum", [0.0, 0.875])
 @pytest.mark.parametrize("precision", ["fp32", "pure16"])
 def test_an_update_is_told_from_its_rounding(precision: str, momentum: float, rate: float) -> None:

@@ -56,6 +56,7 @@ def test_nonsense_in_any_place_is_caught(tmp_path: Path, turn: int) -> None:
         assert result == golden() or found_in(tmp_path / "result.json"), path
 
 
+@pytest.mark.slow
 def test_a_number_beyond_all_numbers_is_caught(tmp_path: Path) -> None:
     for path, value in leaves(golden()):
         if isinstance(value, float):

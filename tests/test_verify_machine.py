@@ -92,6 +92,7 @@ def test_nccl_needs_gpus() -> None:
     assert "backend: nccl with GPUs only" in violated_claims(stored("ensemble")[1], changed("raw.backend", "nccl"))
 
 
+@pytest.mark.slow
 def test_an_emulated_precision_cannot_be_called_native() -> None:
     """With idle ranks; what the probe says is held against what the memory of the same test says."""
     changes = ["PRECISION=fp16", "GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=32", "BATCH=8"]

@@ -28,6 +28,7 @@ def test_made_tables_are_the_ceilings() -> None:
     assert (group["kernels"]["test"], group["all_reduce"]["test"], group["all_reduce"]["scope"]) == (1, 2, "world")
 
 
+@pytest.mark.slow
 def test_every_altered_number_is_found(tmp_path: Path) -> None:
     for path, value in placed():
         for other in _others(value):

@@ -67,6 +67,7 @@ def test_sound_tables_with_their_files(tmp_path: Path) -> None:
     Draft202012Validator(schema()).validate(with_tables())
 
 
+@pytest.mark.slow
 def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
     """What was measured is altered by the next test, by a better forger."""
     derived = [(path, value) for path, value in representatives(tables_alone()) if not measured(path)]

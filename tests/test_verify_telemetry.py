@@ -62,6 +62,7 @@ def broken(result: Json) -> list[str]:
     return [claim.text for claim in ROW_TELEMETRY if not claim.holds(Subject(case, entry, found.environment))]
 
 
+@pytest.mark.slow
 def test_every_workload_is_sampled() -> None:
     result = sampled().result
     assert sampled().job.returncode == 0

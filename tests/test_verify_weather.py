@@ -62,6 +62,7 @@ def test_a_real_result_of_a_model_that_diverged_and_of_one_that_has_not() -> Non
     assert verify.differences(run.folder / "result.json") == []
 
 
+@pytest.mark.slow
 def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
     """Of what pictures have not: all else is altered in a result of theirs."""
     own = [each for each in leaves(golden_weather()) if {*each[0]} & OWN]

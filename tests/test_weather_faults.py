@@ -130,6 +130,7 @@ def quality(training: Training) -> float:
     return found
 
 
+@pytest.mark.slow
 def test_a_right_training_reaches_the_target(right: Training, data: Weather) -> None:
     assert quality(right) >= data.target
 

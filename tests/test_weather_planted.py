@@ -64,12 +64,14 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return sweep(tmp_path_factory.mktemp("faulty"), IN_A_GROUP, IN_AN_ENSEMBLE, kind=WeatherRun)
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize("index", range(len(FAULTS)), ids=lambda index: f"{index + 1}-{FAULTS[index]}")
 def test_fault_is_found_by_its_check_and_no_other(faulty: Run, index: int) -> None:
     holds(faulty, index, FOUND_BY[index])
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_run_with_faults_exits_with_1(faulty: Run) -> None:
     assert (faulty.job.returncode, faulty.job.leftovers) == (1, [])

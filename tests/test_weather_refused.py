@@ -44,6 +44,7 @@ def refused(folder: Path, *settings: str, ranks: int = 2, code: int = 2) -> str:
     return job.stderr
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_grids_and_classes_that_cannot_be_made_are_refused_with_each_reason(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(MADE)
@@ -65,6 +66,7 @@ def test_a_validation_year_without_boxes_is_refused(years: Path) -> None:
         assert re.search(r"no validation frame of .*years.* has boxes; allowed: frames with boxes", text)
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_published_fields_are_read_to_run_but_not_to_plan(years: Path) -> None:
     """Not a number in the fields hurts only who reads them."""

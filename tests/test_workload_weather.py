@@ -78,6 +78,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
         return Run(folder, FILES, 2, datasets, "GROUPS=2", "STAGE=local")
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize("made", ["grids", "files"])
 def test_result_is_of_the_schema_and_verified_and_read_by_parsers(made: str, request: pytest.FixtureRequest) -> None:
