@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from launch import BENCH, Finished, mpirun, run_job
+from sampled_parameters import one_in
 from small_run import INPUT, bench, failing_run, live_run
 
 from hpcai import __version__, cli
@@ -143,6 +144,7 @@ def test_check_plans_for_the_ranks_that_are_named(tmp_path: Path) -> None:
     assert left_in(tmp_path) == ["input.dat"]
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_check_plans_for_the_ranks_it_was_started_with(tmp_path: Path) -> None:
     finished = run(tmp_path, str(small(tmp_path)), "--plan", ranks=3)
@@ -166,7 +168,7 @@ def test_a_missing_input_names_the_folder_and_the_cure(tmp_path: Path) -> None:
 
 
 @needs_mpirun
-@pytest.mark.parametrize("option", ["GROUPS=3", "BACH=1", "SAMPLES=6001"])
+@pytest.mark.parametrize("option", one_in(3, ["BACH=1", "GROUPS=3", "SAMPLES=6001"]))
 def test_a_bad_input_is_refused_once_for_all_ranks(tmp_path: Path, option: str) -> None:
     small(tmp_path)
     said = refused(run(tmp_path, "--set", option, ranks=2), tmp_path)
@@ -215,6 +217,7 @@ def test_settings_of_the_command_line_are_kept_with_the_result() -> None:
     assert "\nCommand line: --set EPOCHS=3\n" in failing_run().job.stdout
 
 
+@pytest.mark.slow
 def test_a_failed_test_is_exit_code_1() -> None:
     assert failing_run().job.returncode == 1
     assert failing_run().job.stdout.endswith("End of Tests.\n" + "=" * 80 + "\n")

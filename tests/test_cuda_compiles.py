@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from cuda_sources import ARCHITECTURES, device_target, faults
+from sampled_parameters import fast
 
 from hpcai.kernels.cuda.architecture import PTX, Target
 from hpcai.kernels.cuda.compiler import Compiled, compile_all
@@ -49,7 +50,7 @@ def assert_clean(programs: list[Program], target: Target) -> list[Compiled]:
     return made
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", fast(["sm_90a"], ARCHITECTURES))
 def test_each_type_and_engine_compiles_without_local_memory(architecture: str) -> None:
     target = device_target(architecture)
     programs = cupy_gpu.programs(target)

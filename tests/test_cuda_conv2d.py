@@ -98,6 +98,7 @@ def test_what_is_done_to_sums(type: str, tile: Tile, shape: Shape) -> None:
     check(Case(type, FORWARD, tile, shape, **way) for way in WAYS)
 
 
+@pytest.mark.slow
 def test_weights_are_brought_by_boxes_where_a_line_is_of_one_tap() -> None:
     """Filters of a group that are whole lines, or are not: the same gradient either way."""
     for filters, boxed in ((64, 1), (128, 1), (72, 0)):
@@ -129,6 +130,7 @@ def test_a_sum_that_is_no_number_stays_so_through_relu() -> None:
     assert np.isnan(layer.expected[0]).sum() == 1
 
 
+@pytest.mark.slow
 def test_numbers_beyond_tf32_are_rounded_by_every_engine_alike() -> None:
     """Rounded as they are taken, after they were gathered and on their way by boxes: not cut off."""
     results = []

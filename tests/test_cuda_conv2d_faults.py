@@ -146,6 +146,7 @@ def test_a_wrong_divisor_is_seen(wrong: Callable[[Any], Any], monkeypatch: pytes
         run_all(layer)
 
 
+@pytest.mark.slow
 def test_the_same_layers_are_right_without_faults() -> None:
     layers = [Convolved(case) for case in PLANTED]
     cuda_on_host.build_all(launch.program for layer in layers for launch in layer.launches)

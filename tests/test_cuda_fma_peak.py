@@ -8,7 +8,7 @@ import pytest
 import torch
 from cuda_on_host import SCHEDULES, planted, run
 from cuda_sources import ARCHITECTURES, device_target, faults
-from sampled_parameters import one_in
+from sampled_parameters import fast, one_in
 
 from hpcai.kernels import fma_peak, verify
 from hpcai.kernels.arrays import poison
@@ -89,7 +89,7 @@ def test_operands_are_as_random_ones_and_their_sums_known(dtype: str) -> None:
     assert torch.from_numpy(stored.view(np.uint8).copy()).view(kind).to(torch.int64).tolist() == column.tolist()
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", fast(["sm_90a"], ARCHITECTURES))
 def test_all_of_it_stays_in_registers(architecture: str) -> None:
     target = device_target(architecture)
     for program in cupy_gpu.programs(target):

@@ -91,6 +91,7 @@ def test_every_layout_of_an_engine_and_a_type(name: str) -> None:
     check(ENGINES[name])
 
 
+@pytest.mark.slow
 def test_sizes_that_fill_tiles_and_sizes_of_almost_nothing() -> None:
     """The same programs as above: whole tiles, one element, one row, nothing to sum up, and more tiles than blocks."""
     lying = [*ENGINES["SIMT fp32"][:1], *ENGINES["MMA bf16"][:1], *ENGINES["WGMMA fp16"][:1]]

@@ -197,6 +197,7 @@ def test_program_names_the_damaged_file(tmp_path: Path, ranks: int | None, optio
     assert file.name in program_says(tmp_path, ROOT / "bench.py", "fashion:set", ranks, *options)
 
 
+@pytest.mark.slow
 def test_program_names_its_own_damaged_file(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     for name in ("hpcai", "kernels"):

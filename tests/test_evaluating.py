@@ -177,6 +177,7 @@ def test_on_a_gpu_it_is_what_the_definition_says(name: str, dtype: torch.dtype) 
     assert ((found.double() - exact).abs() <= 16 * unit * (1 + exact.abs().max())).all()
 
 
+@pytest.mark.slow
 def test_a_lost_sum_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     genuine = epilogue.batch_norm
     monkeypatch.setattr(epilogue, "batch_norm", lambda one, table, channels, _, relu: genuine(

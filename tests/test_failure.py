@@ -134,6 +134,7 @@ def test_job_ends_even_if_nobody_reads_what_the_rank_prints(folder: Path) -> Non
     broken_off(failing_job(folder, 2, "1 voting 1 raise-without-output", MODELS), folder)
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_tests_before_the_failure_are_kept(folder: Path) -> None:
     job = failing_job(folder, 2, "0 voting 2 kill", f"{MODELS} LEARNRATE=0.1,0.2,0.3")

@@ -5,10 +5,12 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from checkout import copy_kernels
+from launch import ROOT
 from sampled_parameters import one_in
 
 PROGRAM = """
@@ -96,3 +98,42 @@ def test_without_room_it_is_not_kept(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     assert ran(folder, no_room) == ["2.0", "0"]
     assert ran(folder) == ["2.0", "0"]
+
+
+def test_processes_that_need_the_same_code_at_once_compile_it_once(tmp_path: Path) -> None:
+    folder = copy_kernels(tmp_path)
+    with ThreadPoolExecutor(3) as pool:
+        ended = [pool.submit(ran, folder) for _ in range(3)]
+    assert sorted(each.result() for each in ended) == [["2.0", "0"], ["2.0", "1"], ["2.0", "1"]]
+
+
+HELD = """
+import sys
+from hpcai.kernels.cpu import compile_lock
+lock = compile_lock.CompileLock("a function")
+compile_lock.MOST_WAITS = int(sys.argv[1])
+print(lock.acquire(), lock._held, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_nobody_waits_forever_and_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    def process(waits: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", HELD, str(waits)],
+            cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    with process(1) as first, process(2) as second:
+        assert first.stdout and second.stdout and first.stdin and second.stdin
+        assert sorted([first.stdout.readline(), second.stdout.readline()]) == ["False False\n", "False True\n"]
+        first.kill()
+        second.kill()
+    with process(1) as third:
+        assert third.communicate("")[0] == "False True\n"
+
+
+def test_where_no_file_can_be_locked_each_process_compiles(tmp_path: Path) -> None:
+    assert ran(copy_kernels(tmp_path), TMPDIR=str(tmp_path), before=no_room)[0] == "2.0"

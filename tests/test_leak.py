@@ -59,6 +59,7 @@ def test_leak_is_found_by_its_check_and_no_other(run: Run) -> None:
     assert leaking["scores"]["quality"] > 0.95 > leaking["raw"]["dataset"]["ceiling"] > sound["scores"]["quality"]
 
 
+@pytest.mark.slow
 def test_report_tells_the_dataset_and_its_ceiling(run: Run) -> None:
     dataset = run.result["tests"][0]["raw"]["dataset"]
     told = f"\nCeiling : {dataset['ceiling']:.6f}, standard error {dataset['ceiling_error']:.6f}; the sha256 is of"
@@ -68,6 +69,7 @@ def test_report_tells_the_dataset_and_its_ceiling(run: Run) -> None:
     assert (sound["status"], sound["reasons"][0]) == ("UNOFFICIAL", "dataset generated-10x8, official imagenet")
 
 
+@pytest.mark.slow
 def test_result_is_of_the_schema_and_verified(run: Run) -> None:
     Draft202012Validator(schema.schema()).validate(run.result)
     assert list(verify.differences(run.file)) == []
@@ -89,6 +91,7 @@ def forgeries() -> dict[str, Callable[[Json], Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", forgeries())
 def test_forged_dataset_is_found(run: Run, tmp_path: Path, what: str) -> None:
     forged = json.loads(json.dumps(run.result))

@@ -65,6 +65,7 @@ print(gc.isenabled(), len(gc.get_objects()) < made / 10, gc.get_stats()[2]["coll
     assert not finished.stderr
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_ends_the_job_with_what_needs_less(tmp_path: Path) -> None:
     job = run_job([ROOT / "tests/jobs/no_memory.py", INPUT], 2, tmp_path)
     assert job.returncode == 3 and "Traceback" not in job.stderr and not job.leftovers

@@ -87,6 +87,7 @@ def test_installed_beside_another_kernels(installed: Path, tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.slow
 def test_editable_beside_another_kernels(sources: Path, tmp_path: Path) -> None:
     pip_install("--prefix", tmp_path, "--editable", sources / "checkout")
     pip_install("--prefix", tmp_path, sources / "stranger")

@@ -66,6 +66,7 @@ def test_all_precisions_pass(sweep: Run) -> None:
     assert [test["status"] for test in sweep.result["tests"]] == ["UNOFFICIAL"] * 4 + ["INVALID"]
 
 
+@pytest.mark.slow
 def test_fewer_than_16_bits_are_not_valid_and_the_row_says_so(sweep: Run) -> None:
     reason = "precision 8 bits, official at least 16"
     assert sweep.result["tests"][4]["reasons"][0] == reason
@@ -75,6 +76,7 @@ def test_fewer_than_16_bits_are_not_valid_and_the_row_says_so(sweep: Run) -> Non
     assert "Final Summary::HPCAI result is INVALID; precision 8 bits" in sweep.job.stdout
 
 
+@pytest.mark.slow
 def test_each_row_says_what_the_probe_found(sweep: Run) -> None:
     for index, test in enumerate(sweep.result["tests"]):
         line, probe = printed(sweep, index, "Precision: "), test["raw"]["preparation"]["probe"]
@@ -94,6 +96,7 @@ def correct(test: Any) -> int:
     return int(test["raw"]["ensemble"]["correct"])
 
 
+@pytest.mark.slow
 def test_speed_up_and_quality_are_those_against_the_first_case(sweep: Run) -> None:
     first, *others = sweep.result["tests"]
     names = ("speed-up over the sweep's first case=", "quality difference to the sweep's first case=")
@@ -113,6 +116,7 @@ def row_of(case: Case, raw: Any, memory: Any, before: list[Row]) -> EnsembleRow:
     return build(case, Measured(raw, memory), Before(before))
 
 
+@pytest.mark.slow
 def test_only_tests_that_are_alike_otherwise_are_compared(sweep: Run) -> None:
     first, second = subject(sweep, 0).entry, subject(sweep, 1)
     other = replace(first, settings={**first.settings, "BATCH": 16})
@@ -171,6 +175,7 @@ def skipping(sweep: Run, index: int, steps: int, samples: int) -> set[str]:
     return altered(sweep, index, work__skipped_steps=steps, work__skipped_samples=samples)
 
 
+@pytest.mark.slow
 def test_claims_of_a_precision(sweep: Run) -> None:
     test = subject(sweep, 1)
     probe = test.entry.raw.preparation.probe
@@ -187,6 +192,7 @@ def test_claims_of_a_precision(sweep: Run) -> None:
     assert skipping(sweep, 2, 1, 16) == {"skipped_steps: in fp16 only"}
 
 
+@pytest.mark.slow
 def test_wrong_elements_are_counted_in_int8_and_nowhere_else(sweep: Run) -> None:
     of_bytes = subject(sweep, 4)
     found = of_bytes.entry.raw.preparation.residuals.wrong
@@ -199,6 +205,7 @@ def test_wrong_elements_are_counted_in_int8_and_nowhere_else(sweep: Run) -> None
     assert [check.name for check in one.checks if check.verdict == "FAILED"] == [WRONG.name]
 
 
+@pytest.mark.slow
 def test_letters_and_what_is_emulated(sweep: Run) -> None:
     case = subject(sweep, 0).case
     named = [Case(1, case.workload, {**case.settings, "PRECISION": name}) for name in (*PRECISIONS, "tf32")]

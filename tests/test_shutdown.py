@@ -84,17 +84,18 @@ def ended(job: Finished) -> None:
     assert "died without a message" not in job.stderr
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "settings", "where"),
     [
-        pytest.param(2, 0, "set-up 1", GROUP, "preparation", marks=pytest.mark.slow),
+        (2, 0, "set-up 1", GROUP, "preparation"),
         (2, 1, "training 2", GROUP, "training"),
-        pytest.param(2, 1, "loading 9", MODELS, "training", marks=pytest.mark.slow),
-        pytest.param(2, 1, "validating 1", MODELS, "training", marks=pytest.mark.slow),
-        pytest.param(2, 0, "voting 1", MODELS, "ensemble", marks=pytest.mark.slow),
-        pytest.param(4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "preparation", marks=pytest.mark.slow),
-        pytest.param(4, 1, "training 3", f"{BOTH} EPOCHS=100000", "training", marks=pytest.mark.slow),
+        (2, 1, "loading 9", MODELS, "training"),
+        (2, 1, "validating 1", MODELS, "training"),
+        (2, 0, "voting 1", MODELS, "ensemble"),
+        (4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "preparation"),
+        (4, 1, "training 3", f"{BOTH} EPOCHS=100000", "training"),
     ],
 )
 def test_signal_to_one_rank_ends_the_run_wherever_it_is(

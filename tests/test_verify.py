@@ -128,13 +128,14 @@ def test_another_option_is_caught(tmp_path: Path) -> None:
     )
 
 
+@IN_TURNS
 @pytest.mark.parametrize("name", ["report.txt", "result.csv"])
-def test_an_edited_file_beside_it_is_caught(tmp_path: Path, name: str) -> None:
+def test_an_edited_file_beside_it_is_caught(tmp_path: Path, name: str, turn: int) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     whole = (tmp_path / name).read_bytes()
     lines = whole.splitlines(keepends=True)
     edits = [whole + b"\n", whole[:-1], whole.replace(b"\n", b"\r\n"), b"", b"\xff" + whole, *_edited(lines)]
-    for edit in edits:
+    for edit in of_turn(edits, turn):
         (tmp_path / name).write_bytes(edit)
         (found,) = verify.differences(tmp_path / "result.json")
         assert found.startswith(f"{name}, line ")

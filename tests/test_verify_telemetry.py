@@ -77,6 +77,7 @@ def test_every_workload_is_sampled() -> None:
     assert holder(result, (*TEST, "telemetry"))["telemetry"]["series"][-1][0] + 0.25 >= training
 
 
+@pytest.mark.slow
 def test_the_report_tells_of_both() -> None:
     result, told = sampled().result, sampled().job.stdout
     lines = [line for line in told.splitlines() if line.startswith("Telemetry: ")]

@@ -162,6 +162,7 @@ def test_a_frozen_proposal_network_stays_below_half_of_the_target(case: Case, da
     assert quality(training) < data.target / 2
 
 
+@pytest.mark.slow
 def test_a_right_training_judged_on_shifted_channels_stays_below_half(right: Training, data: Weather) -> None:
     loader: Any = right.validation.loader
 

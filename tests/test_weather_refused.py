@@ -79,6 +79,7 @@ def test_published_fields_are_read_to_run_but_not_to_plan(years: Path) -> None:
     assert f"{LAST}: PRECT of frame 0 is not finite; allowed: finite fields" in told
 
 
+@pytest.mark.slow
 def test_generated_weather_is_planned_without_mpi(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(MADE)
     planned = run_job([BENCH, "--check", "--ranks", "2", "--set", "GROUPS=2"], None, tmp_path)

@@ -10,6 +10,7 @@ import pytest
 from msgspec import convert
 from sample_kernel_rows import case_of
 from sample_records import MEMORY, environment, plain
+from sampled_parameters import one_in
 
 from hpcai.inputfile import Case
 from hpcai.results.claim import Subject, violated
@@ -152,7 +153,7 @@ def _computing_once(way: Any, left: float | None) -> Callable[[], None]:
 
 
 @pytest.mark.parallel(2)
-@pytest.mark.parametrize("left", [None, 0.0], ids=["nothing", "zeros"])
+@pytest.mark.parametrize("left", one_in(2, [0.0, None]), ids=["zeros", "nothing"])
 def test_kernels_that_compute_only_while_they_are_watched_fail(
     monkeypatch: pytest.MonkeyPatch, left: float | None
 ) -> None:
@@ -197,6 +198,7 @@ def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPat
     assert verdict(rows(case, raw)) == "PASSED"
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_types_of_tensor_cores_are_not_measured_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)

@@ -59,6 +59,7 @@ def test_a_search_is_recorded_and_passes() -> None:
     assert 0 < entry.scores.idle_share < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_with_replay_of_rounds_only_the_seed_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"GROUPS": size(), "REPLAY": "rounds", "ROUNDS": 6, "EPOCHS": 1}
@@ -92,6 +93,7 @@ def test_a_recorded_search_is_run_again(tmp_path: Path) -> None:
         assert second.entry.verdict == "PASSED", verdicts(second.entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(3)
 def test_a_group_of_two_searches_while_one_rank_idles() -> None:
     settings = {"GROUPS": 1, "DEGREE": max(1, size() - 1), "MAPPING": "column"}

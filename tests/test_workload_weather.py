@@ -91,6 +91,7 @@ def test_result_is_of_the_schema_and_verified_and_read_by_parsers(made: str, req
     assert {test["status"] for test in run.tests} == {"UNOFFICIAL"}
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_rows_say_how_each_was_made(grids: Run) -> None:
     assert [test["tv"] for test in grids.tests] == ["WR20S1V4", "WC20S1V4", "WR21S1V4", "WC21S1V4"]
@@ -100,6 +101,7 @@ def test_rows_say_how_each_was_made(grids: Run) -> None:
     assert dataset == {"name": "generated-weather-2x48", "shape": [16, 48, 72], "classes": 2}
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_report_tells_the_precision(grids: Run) -> None:
     for test, block in zip(grids.tests, grids.job.stdout.split("\nT/V                N")[1:], strict=True):
@@ -114,6 +116,7 @@ def test_report_tells_the_precision(grids: Run) -> None:
         assert scores["target"] == 0.8
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_the_same_seed_finds_the_same(grids: Run) -> None:
     for one, other in (grids.tests[:2], grids.tests[2:]):
@@ -122,6 +125,7 @@ def test_the_same_seed_finds_the_same(grids: Run) -> None:
     assert len({test["raw"]["ensemble"]["sha256"] for test in grids.tests}) == 2
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_the_ensemble_of_one_is_its_model(grids: Run) -> None:
     for test in grids.tests[2:]:
@@ -132,6 +136,7 @@ def test_the_ensemble_of_one_is_its_model(grids: Run) -> None:
         assert test["raw"]["ensemble"]["bag_evaluated"] > 0 and test["scores"]["disagreement"] > 0
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_what_was_found_lies_beside_the_result(grids: Run) -> None:
     names = [detection_tables.name(index) for index in range(1, 5)]
@@ -144,6 +149,7 @@ def test_what_was_found_lies_beside_the_result(grids: Run) -> None:
         assert about.classes == EASIEST and about.moments is not None
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_copies_of_files_are_trained_on_and_removed(files: Run) -> None:
     for test, folder in zip(files.tests, ("years", "set"), strict=True):
@@ -154,6 +160,7 @@ def test_copies_of_files_are_trained_on_and_removed(files: Run) -> None:
     assert not [*files.folder.parents[1].glob("hpcai-*/*/files")]
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_bytes_of_files_are_accounted(files: Run) -> None:
     """Each block of published files is read once by a model at most; packed frames, each time they are drawn."""

@@ -15,6 +15,7 @@ from numba.core.caching import _CacheLocator as CacheLocator
 
 from ..code_cache import HERE
 from ..code_cache import folder as cache_folder
+from .compile_lock import CompileLock
 
 _njit: Any = njit
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +40,7 @@ def compiled(function: F) -> F:
     dispatcher = _njit(nogil=True)(function)
     if _folder(_home(function.__code__.co_filename)) is not None:
         dispatcher._cache = _Cache(function)
+        dispatcher.compile = dispatcher._cache.releasing(dispatcher.compile)
     return cast(F, dispatcher)
 
 
@@ -72,11 +74,36 @@ class _Code(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Cache that recompiles damaged entries and skips entries it cannot write; neither ends a run."""
+    """Cache that recompiles damaged entries and skips entries it cannot write; neither ends a run.
+
+    One process of a node at a time compiles a function.
+    """
 
     _impl_class = _Code
 
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._lock = CompileLock(f"{self.cache_path} {self._impl.filename_base}")
+
+    def releasing(self, compile_overload: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Numba's method that loads or compiles a signature; afterwards the lock is released."""
+
+        def compile_and_release(sig: Any) -> Any:
+            try:
+                return compile_overload(sig)
+            finally:
+                self._lock.release()
+
+        return compile_and_release
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code on disk; None, with the lock acquired, if it must be compiled."""
+        found = self._load(sig, target_context)
+        if found is None and self._lock.acquire():
+            found = self._load(sig, target_context)
+        return found
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
         except DAMAGED:
