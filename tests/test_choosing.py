@@ -128,6 +128,7 @@ def test_a_choice_that_makes_the_step_slower_is_dropped(monkeypatch: pytest.Monk
     assert not found.choice.products and not found.choice.normalisations
 
 
+@pytest.mark.slow
 def test_layers_of_a_detector_are_those_of_its_graph() -> None:
     """Its heads are called at several levels, and for regions."""
     module, (x, targets) = rectangles.detector(), rectangles.fields(3, 0)

@@ -43,7 +43,7 @@ def residual(dtype: str, shape: fma_peak.Shape, sums: Any) -> float:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize(("dtype", "engine"), one_in(3, WAYS))
+@pytest.mark.parametrize(("dtype", "engine"), one_in(5, WAYS))
 def test_every_sum_takes_every_step(dtype: str, engine: str, schedule: str) -> None:
     launch, shape, sums = made(dtype, engine, iterations=2)
     assert residual(dtype, shape, sums) > 1
@@ -66,7 +66,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("what", "dtype", "engine", "right", "wrong"), one_in(4, FAULTS))
+@pytest.mark.parametrize(("what", "dtype", "engine", "right", "wrong"), one_in(8, FAULTS))
 def test_a_fault_is_seen(what: str, dtype: str, engine: str, right: str, wrong: str, tmp_path: Path) -> None:
     library, seen = planted(made(dtype, engine, iterations=3)[0].program, tmp_path, right, wrong), []
     for schedule in SCHEDULES:

@@ -55,6 +55,7 @@ def alike(one: "Training", other: "Training") -> bool:
     return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_a_compiled_group_trains_alike_and_is_counted_truly() -> None:
     from mpi4py import MPI

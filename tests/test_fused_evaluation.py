@@ -54,6 +54,7 @@ def convolutions(of: Network) -> int:
     return sum(isinstance(a.layer.op, Conv) and isinstance(b.layer.op, BatchNorm) for a, b in following)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(3, ["resnet14", "resnet18", "resnet50"]))
 @torch.inference_mode()
 def test_evaluation_computes_all_convolutions_with_what_follows(name: str, made: list[Shape]) -> None:

@@ -131,7 +131,7 @@ def test_damaged_files(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    one_in(6, [
+    one_in(7, [
         "a\n" * 500_000,
         "one\ntwo\n" + "momentun epoch bath\n" * 50_000,
         "one\ntwo\n" + "momentun " * 100_000 + "SEED",

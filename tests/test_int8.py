@@ -29,6 +29,8 @@ from hpcai.train.providers import use_custom, use_vendor
 from hpcai.workloads.ensemble import checks
 from hpcai.workloads.kernels import checks as tables
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 
@@ -52,7 +54,6 @@ def test_every_product_of_a_picture_network_and_of_a_detector_is_of_bytes() -> N
         assert layers(module) and all(map(quantised.is_quantised, layers(module)))
 
 
-@pytest.mark.slow
 def test_kernels_custom_changes_whose_gradients_and_nothing_forward() -> None:
     module = build(networks.build("resnet8", (20, 20), 3, 10), 1)
     precision.apply("int8", module, CPU)

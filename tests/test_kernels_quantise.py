@@ -75,6 +75,7 @@ def test_the_largest_becomes_127_ties_go_to_even_and_what_is_tiny_is_nothing() -
         assert (q == (HIGHEST if scale else 0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 64, 100, 331])
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_leaves_no_finite_result(size: int, wrong: float) -> None:

@@ -17,6 +17,8 @@ from hpcai.kernels.quantise.reference import seen
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 
+pytestmark = pytest.mark.slow
+
 Shape = conv2d.Shape
 LAYERS = [
     Shape(2, 8, 7, 6, 18, (3, 3), (1, 1), (1, 1)),

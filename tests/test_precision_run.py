@@ -131,7 +131,8 @@ def test_only_tests_that_are_alike_otherwise_are_compared(sweep: Run) -> None:
     assert row_of(*measured, [idle]).scores.efficiency == 1.0
 
 
-@pytest.mark.parametrize("name", ["sweep", pytest.param("overflow", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sweep", "overflow"])
 def test_the_result_can_be_verified(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps(request.getfixturevalue(name).result))

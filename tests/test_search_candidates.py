@@ -117,6 +117,7 @@ def test_workers_begin_with_different_networks(strategy: str) -> None:
     assert all(len(candidates[0].morphisms) == 1 for candidates in begun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", one_in(2, ["bayes", "random"]))
 def test_all_operations_are_reached_whatever_the_worker(strategy: str) -> None:
     history, _ = searched(strategy, 6, 5)

@@ -120,6 +120,7 @@ def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> No
     assert trained.step_times.statistics().p95 >= 0.05
 
 
+@pytest.mark.slow
 def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
     trained, pixels = training(alone(), epochs=2), pictures(20, 1)
     trained.loader = loader(SlowPictures(pixels.pixels, pixels.classes), 8)

@@ -48,6 +48,7 @@ def test_it_is_found_by_its_file() -> None:
     assert backend(gemm.SPEC, PLAIN, "cpu").prepare.__module__ == "hpcai.kernels.gemm.plain"
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_it_is_measured_and_verified_and_has_rows_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)
@@ -63,6 +64,7 @@ def test_it_is_measured_and_verified_and_has_rows_as_the_others(monkeypatch: pyt
     assert list(faster(found, "convolution")) == [CUSTOM, VENDOR, PLAIN]
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_a_wrong_one_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)

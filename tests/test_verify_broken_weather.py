@@ -65,6 +65,7 @@ def test_weather_has_no_curve_of_images_and_images_none_of_weather() -> None:
         result_of(images)
 
 
+@pytest.mark.slow
 def test_nonsense_in_any_place_is_caught(tmp_path: Path) -> None:
     for index, path in enumerate(places(golden_weather()["tests"][0], ("tests", 0))):
         result = put(golden_weather(), path, NONSENSE[index % len(NONSENSE)])

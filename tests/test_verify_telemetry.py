@@ -107,6 +107,7 @@ def test_telemetry_0_samples_nothing() -> None:
     assert "telemetry: only where TELEMETRY > 0" in broken(forged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [TABLE, TEST], ids=["table", "test"])
 def test_no_number_can_be_altered_alone(where: Where, tmp_path: Path) -> None:
     """Nor can a number become n/a, or n/a a number."""

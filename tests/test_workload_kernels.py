@@ -10,7 +10,6 @@ import pytest
 from msgspec import convert
 from sample_kernel_rows import case_of
 from sample_records import MEMORY, environment, plain
-from sampled_parameters import one_in
 
 from hpcai.inputfile import Case
 from hpcai.results.claim import Subject, violated
@@ -127,48 +126,6 @@ def test_wrong_kernels_fail_and_the_others_are_measured(monkeypatch: pytest.Monk
     assert {row.residual for row in found if (row.dtype, row.provider) == ("int8", "custom")} == {1}
     assert verdict(found) == "FAILED"
     assert ceilings(found).fma_peak is None
-
-
-def watched(left: float | None, prepare: Callable[..., Any]) -> Callable[..., Any]:
-    """A backend that computes once, and then leaves this or nothing new."""
-
-    def prepared(*arguments: Any) -> Any:
-        return [way._replace(call=_computing_once(way, left)) for way in prepare(*arguments)]
-
-    return prepared
-
-
-def _computing_once(way: Any, left: float | None) -> Callable[[], None]:
-    calls = 0
-
-    def call() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            way.call()
-        elif left is not None:
-            way.result()[...] = left
-
-    return call
-
-
-@pytest.mark.parallel(2)
-@pytest.mark.parametrize("left", one_in(2, [0.0, None]), ids=["zeros", "nothing"])
-def test_kernels_that_compute_only_while_they_are_watched_fail(
-    monkeypatch: pytest.MonkeyPatch, left: float | None
-) -> None:
-    from hpcai.kernels.conv2d import numba_cpu as conv2d
-    from hpcai.kernels.fma_peak import numba_cpu as fma_peak
-    from hpcai.kernels.gemm import numba_cpu as gemm
-    from hpcai.kernels.gemm import vendor
-    from hpcai.kernels.triad import numba_cpu as triad
-
-    few_calls(monkeypatch)
-    for module in (conv2d, fma_peak, gemm, triad, vendor):
-        monkeypatch.setattr(module, "prepare", watched(left, module.prepare))
-    found = rows(SMALL, measured(SMALL))
-    passed = {(row.kernel, row.provider) for row in found if row.verdict == "PASSED"}
-    assert passed == {("conv2d", "vendor"), ("triad", "vendor")}
 
 
 @pytest.mark.parallel(2)

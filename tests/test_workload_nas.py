@@ -75,6 +75,7 @@ def test_with_replay_of_rounds_only_the_seed_counts(monkeypatch: pytest.MonkeyPa
     assert all(each.batch in (4, 8, 16) and each.kernel in (3, 5, 7) for each in given)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_a_recorded_search_is_run_again(tmp_path: Path) -> None:
     from mpi4py import MPI
@@ -145,6 +146,7 @@ def test_where_nothing_is_left_to_try_the_search_ends(replay: str) -> None:
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_fresh_weights_and_random_networks_are_an_alternative() -> None:
     run = searched(GROUPS=size(), INITIAL="fresh", STRATEGY="random")
@@ -153,6 +155,7 @@ def test_fresh_weights_and_random_networks_are_an_alternative() -> None:
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(1)
 def test_time_cuts_a_trial_whose_steps_are_credited() -> None:
     run = searched(GROUPS=size(), ROUNDS=0, DURATION=3, EPOCHS=400, SAMPLES=4096)
