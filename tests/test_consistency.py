@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from alterations import Where, leaves, put, verified
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import failing_run, golden, live_run, rebuilt
 
 from hpcai.errors import HpcaiError
@@ -58,9 +58,9 @@ def passes(result: Json, folder: Path) -> bool:
     return made["summary"]["failed"] == 0 and not verified(made, folder)
 
 
-@IN_TURNS
-def test_most_numbers_cannot_be_altered_alone(tmp_path: Path, turn: int) -> None:
-    for path, value in of_turn(measured_numbers(golden()), turn):
+@IN_PARTS
+def test_most_numbers_cannot_be_altered_alone(tmp_path: Path, part: int) -> None:
+    for path, value in of_part(measured_numbers(golden()), part):
         for other in (value + 1, value - 1, value * 2 + 1) if name_of(path) not in UNPROVEN else ():
             assert not passes(put(golden(), path, other), tmp_path), f"{path}: {value} -> {other}"
 

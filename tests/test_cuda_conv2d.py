@@ -18,7 +18,7 @@ from hpcai.kernels.cuda.tiling import MMA, SIMT, WGMMA, Tile
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 LANES, WARPS = Tile(SIMT, 64, 64, 3), Tile(MMA, 64, 64, 3)
-SHARING, TAKING_TURNS = Tile(WGMMA, 128, 64, 4), Tile(WGMMA, 64, 64, 4, ping_pong=True)
+SHARING, PING_PONG = Tile(WGMMA, 128, 64, 4), Tile(WGMMA, 64, 64, 4, ping_pong=True)
 TALL, PAIRED = Tile(WGMMA, 256, 64, 3), Tile(WGMMA, 128, 128, 3, cluster=2)
 PAIRED_TURNS = Tile(WGMMA, 64, 128, 4, cluster=2, ping_pong=True)
 
@@ -37,8 +37,8 @@ LAYERS = (PLAIN, STEM, POINTS, GROUPED, SEPARATE, PADDED, APART, SINGLE)
 # Every direction of every engine and type; what does not depend on the type is tried with one of them.
 ALL = [("fp32", LANES, LAYERS), ("bf16", WARPS, LAYERS), ("bf16", SHARING, LAYERS)]
 SOME = [("fp64", LANES, (STEM, GROUPED)), ("fp16", WARPS, (PLAIN, GROUPED)), ("tf32", WARPS, (STEM, PADDED))]
-SOME += [("fp16", TAKING_TURNS, (STEM, LARGE))]
-BYTES = [("int8", WARPS, (GROUPED, STEM)), ("int8", TAKING_TURNS, (PLAIN, PADDED)), ("tf32", SHARING, (GROUPED, LARGE))]
+SOME += [("fp16", PING_PONG, (STEM, LARGE))]
+BYTES = [("int8", WARPS, (GROUPED, STEM)), ("int8", PING_PONG, (PLAIN, PADDED)), ("tf32", SHARING, (GROUPED, LARGE))]
 PRODUCTS: list[Any] = [(*each, direction) for direction in DIRECTIONS for each in ALL + SOME]
 PRODUCTS += [(*each, FORWARD) for each in BYTES]
 # Each engine and each direction once; all pairs of them take minutes.

@@ -15,9 +15,9 @@ from gemm_on_host import (
     LANES,
     LAYOUTS,
     PAIRED,
+    PING_PONG,
     ROWS,
     SHARING,
-    TAKING_TURNS,
     WARPS,
     WIDE_WARPS,
     Case,
@@ -33,7 +33,7 @@ from hpcai.kernels.gemm.cuda.launches import definitions, transpose_launch
 
 TALL = Tile(WGMMA, 256, 64, 2)
 SQUARE_PAIRED = Tile(WGMMA, 128, 128, 2, cluster=2)
-PAIRED_TURNS = replace(TAKING_TURNS, cluster=2)
+PAIRED_TURNS = replace(PING_PONG, cluster=2)
 
 
 def lines(type: str, count: int) -> int:
@@ -66,10 +66,10 @@ ENGINES = {
     "MMA fp16": by_layout(copied, "fp16", (WARPS, 2), (WARPS, 16), (WIDE_WARPS, 16), (WARPS, 16)),
     "MMA tf32": by_layout(copied, "tf32", (WARPS, 16), (WARPS, 8), (WARPS, 4), (WARPS, 16)),
     "MMA int8": by_layout(copied, "int8", (WIDE_WARPS, 16), (WARPS, 2), (WARPS, 1), (WARPS, 1)),
-    "WGMMA bf16": by_layout(boxed, "bf16", (PAIRED,), (TAKING_TURNS,), (SHARING,), (SQUARE_PAIRED,)),
-    "WGMMA fp16": by_layout(boxed, "fp16", (TAKING_TURNS,), (SQUARE_PAIRED,), (TALL,), (TAKING_TURNS,)),
+    "WGMMA bf16": by_layout(boxed, "bf16", (PAIRED,), (PING_PONG,), (SHARING,), (SQUARE_PAIRED,)),
+    "WGMMA fp16": by_layout(boxed, "fp16", (PING_PONG,), (SQUARE_PAIRED,), (TALL,), (PING_PONG,)),
     "WGMMA tf32": by_layout(boxed, "tf32", *[(PAIRED_TURNS,)] * 4),
-    "WGMMA int8": by_layout(boxed, "int8", *[(TAKING_TURNS,)] * 4),
+    "WGMMA int8": by_layout(boxed, "int8", *[(PING_PONG,)] * 4),
 }
 
 
@@ -112,7 +112,7 @@ def test_sums_of_nothing_are_zero_and_empty_results_need_no_kernel(case: Case) -
 PARTS = [
     boxed("bf16", replace(SHARING, parts=3)),
     boxed("bf16", replace(SHARING, parts=5), given=("bias", "added"), relu=True),
-    boxed("int8", replace(TAKING_TURNS, parts=3), (ROWS, COLUMNS)),
+    boxed("int8", replace(PING_PONG, parts=3), (ROWS, COLUMNS)),
     copied("fp16", replace(WARPS, parts=2), unit=2, given=("scale",)),
     copied("fp32", replace(LANES, parts=4), (ROWS, COLUMNS), 8),
 ]

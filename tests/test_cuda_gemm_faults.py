@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import cuda_on_host
 import pytest
-from gemm_on_host import COLUMNS, LANES, PAIRED, ROWS, SHARING, TAKING_TURNS, WARPS, Case, Product
+from gemm_on_host import COLUMNS, LANES, PAIRED, PING_PONG, ROWS, SHARING, WARPS, Case, Product
 from launch import ROOT
 from sampled_parameters import one_in
 
@@ -21,7 +21,7 @@ TRANSPOSED = replace(LINED, layouts=(COLUMNS, COLUMNS))
 SHARES = Case("bf16", SHARING, 301, 73, 5 * 64 + 3, processors=2)
 PAIRS = replace(SHARES, tile=PAIRED, processors=4)
 TURNED_PAIRS = replace(PAIRS, tile=replace(PAIRED, columns=128), layouts=(COLUMNS, COLUMNS))
-TURNS = replace(SHARES, tile=TAKING_TURNS)
+TURNS = replace(SHARES, tile=PING_PONG)
 SHORT_TURNS = replace(TURNS, steps=60)
 BYTES = Case("int8", WARPS, 130, 70, 300, layouts=(ROWS, COLUMNS))
 IN_PARTS = replace(SHARES, tile=replace(SHARING, parts=2))

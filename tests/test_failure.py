@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_folder import END, START, prepared, unlike, write_pictures
+from job_folder import END, START, prepared, unlike, write_images
 from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAILURES NOT TESTED")
@@ -188,8 +188,8 @@ def test_batch_that_one_rank_lacks_in_the_vote_of_the_ensemble_ends_the_job(fold
 @needs_mpirun
 def test_other_data_at_the_same_path_ends_the_job(folder: Path) -> None:
     other = folder / "elsewhere"
-    write_pictures(other, 1)
+    write_images(other, 1)
     job = run_job(unlike("-wdir", str(other)), 1, folder, START)
     broken_off(job, folder)
     assert job.returncode == 3
-    assert f"rank 1 on {socket.gethostname()} cannot go on: {other / 'pictures'} holds data of SHA-256" in job.stderr
+    assert f"rank 1 on {socket.gethostname()} cannot go on: {other / 'images'} holds data of SHA-256" in job.stderr

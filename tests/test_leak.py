@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: LEAKS NOT P
 
 Json = dict[str, Any]
 INPUT = """\
-Generated pictures, the smallest there are
+Generated images, the smallest possible
 The second test shows its labels
 [ensemble]
 generated   DATASET
@@ -38,7 +38,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         (folder / "input.dat").write_text(INPUT)
-        self.job = run_job([ROOT / "tests" / "jobs" / "faulty.py", "none,labels_in_the_pictures"], 2, folder)
+        self.job = run_job([ROOT / "tests" / "jobs" / "faulty.py", "none,labels_in_the_images"], 2, folder)
         assert "End of Tests." in self.job.stdout, self.job.stdout + self.job.stderr
         self.file = next(folder.glob("results/*/result.json"))
         self.result: Json = json.loads(self.file.read_text())
@@ -61,8 +61,8 @@ def test_leak_is_found_by_its_check_and_no_other(run: Run) -> None:
 
 def test_report_tells_the_dataset_and_its_ceiling(run: Run) -> None:
     dataset = run.result["tests"][0]["raw"]["dataset"]
-    told = f"\nCeiling : {dataset['ceiling']:.6f}, standard error {dataset['ceiling_error']:.6f}; the sha256 is of"
-    assert told in run.job.stdout
+    printed = f"\nCeiling : {dataset['ceiling']:.6f}, standard error {dataset['ceiling_error']:.6f}; the sha256 is of"
+    assert printed in run.job.stdout
     assert f"\nData    : generated-10x8, 640 + 1000 images, sha256 {dataset['fingerprint']}\n" in run.job.stdout
     sound = run.result["tests"][0]
     assert (sound["status"], sound["reasons"][0]) == ("UNOFFICIAL", "dataset generated-10x8, official imagenet")

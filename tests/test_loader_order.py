@@ -7,7 +7,7 @@ import pytest
 import torch
 from test_weather_loader import Memory, loader
 from tiny import loader as loader_of
-from tiny import pictures
+from tiny import random_images
 from weather_files import write_year
 
 from hpcai.data.bootstrap import Multinomial, Whole
@@ -30,7 +30,7 @@ def test_pictures_and_fields_that_are_made_are_taken_in_any_order() -> None:
     draws = Multinomial(60, 3, 1)
     expected = list(EpochOrder(60, 7, 2)(np.arange(60)))
     data = open_generated(60, 2, 48)
-    for load in (loader_of(pictures(60, 1), 8), Loader(data, data.train, CPU, batch=8), loader(Memory())):
+    for load in (loader_of(random_images(60, 1), 8), Loader(data, data.train, CPU, batch=8), loader(Memory())):
         assert order_of(load, draws) == expected == order_of(load, draws, ranks=3)
         assert order_of(load, draws, epoch=3) != expected
 
@@ -48,7 +48,7 @@ def test_published_fields_are_taken_block_by_block(tmp_path: Any, ranks: int) ->
 
 
 def test_of_pictures_nothing_is_measured_and_of_fields_what_loading_took() -> None:
-    assert loader_of(pictures(20, 1), 8).measured() == {}
+    assert loader_of(random_images(20, 1), 8).measured() == {}
     split = Memory()
     load = loader(split, depth=0)
     assert load.measured() == dict.fromkeys(load.measured(), 0)

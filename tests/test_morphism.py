@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 from msgspec import ValidationError, convert, json, to_builtins
-from random_graphs import CLOSE, chain, deviation, drawn, output, pictures, trained_a_little
+from random_graphs import CLOSE, chain, deviation, drawn, output, random_images, trained_a_little
 from sampled_parameters import one_in
 
 from hpcai import networks
@@ -27,7 +27,7 @@ def test_each_of_up_to_20_morphs_of_random_graphs_preserves_the_function(seed: i
     kinds = set()
     first = None
     for change, parent, state, child, weights in chain(seed, 20):
-        x = pictures(parent)
+        x = random_images(parent)
         before = output(parent, state, x)
         first = before if first is None else first
         after = output(child, weights, x)
@@ -41,7 +41,7 @@ def test_each_of_up_to_20_morphs_of_random_graphs_preserves_the_function(seed: i
 @pytest.mark.parametrize("kind", [*morphism.KINDS])
 def test_residual_networks_keep_their_function(name: str, kind: str) -> None:
     graph = networks.build(name, (32, 32), 3, 10, "v1")
-    state, x = trained_a_little(graph, 1), pictures(graph, 2)
+    state, x = trained_a_little(graph, 1), random_images(graph, 2)
     before, dice = output(graph, state, x), random.Random(3)
     for seed in range(2):
         change = drawn(graph, kind, dice)
@@ -61,7 +61,7 @@ def test_weights_that_a_morph_does_not_touch_are_the_parents() -> None:
 
 def test_a_wrong_weight_is_seen() -> None:
     graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
-    state, x, change = trained_a_little(graph, 1), pictures(graph), Widen("stem_conv", 20)
+    state, x, change = trained_a_little(graph, 1), random_images(graph), Widen("stem_conv", 20)
     wrong = inherit(graph, change, state, {}, 1)
     wrong["dense.weight"] = wrong["dense.weight"].clone()
     wrong["dense.weight"][0, 0] *= 1 + 1e-6

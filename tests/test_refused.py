@@ -114,7 +114,7 @@ def test_missing_input_and_wrong_options_are_refused_by_all_ranks(folder: Path, 
 @pytest.mark.slow  # as test_data_damage.py has it of other files
 @needs_mpirun
 def test_damaged_data_are_refused_by_all_ranks(folder: Path, codes: Path) -> None:
-    (labels,) = (folder / "pictures").glob("train-labels*")
+    (labels,) = (folder / "images").glob("train-labels*")
     labels.write_bytes(gzip.compress(labels.read_bytes()))
     before = listing(folder)
     job = run_job(["-c", CODES], 3, folder, START, {"CODES": str(codes)})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from report_readers import ROW, assert_parsers_read_it, assert_tells
+from report_readers import ROW, assert_parsers_read_it, assert_report_matches
 from small_run import GOLDEN, failing_run, golden, live_run, rebuilt
 
 from hpcai.inputfile import parse
@@ -39,7 +39,7 @@ def test_table_of_the_stored_result() -> None:
 
 def test_stored_report_is_readable() -> None:
     report = (GOLDEN / "report.txt").read_text("utf-8")
-    assert_tells(report, golden())
+    assert_report_matches(report, golden())
     assert_parsers_read_it(report, golden())
     passed = sum(check["verdict"] == "PASSED" for test in golden()["tests"] for check in test["checks"])
     assert (report.count("PASSED"), report.count("FAILED")) == (passed, 0)
@@ -69,7 +69,7 @@ def test_report_of_a_real_run_is_the_stored_one_but_for_times_and_machine() -> N
 def test_real_reports_tell_what_the_json_says() -> None:
     for run in (live_run(), failing_run()):
         report = (run.folder / "report.txt").read_text("utf-8")
-        assert_tells(report, run.result)
+        assert_report_matches(report, run.result)
         assert_parsers_read_it(report, run.result)
         assert run.job.stdout == report
 
@@ -168,7 +168,7 @@ def test_a_broken_off_run_has_no_end(ended: int) -> None:
     report = files.report(result_of(partial))
     assert report.endswith(f"\nBROKEN OFF after {ended} of 2 tests.\n")
     assert_parsers_read_it(report, partial)
-    assert_tells(report, partial)
+    assert_report_matches(report, partial)
     assert f"result is INVALID; run broken off after {ended} of 2 tests" in report
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from report_readers import HEADER, assert_parsers_read_it, assert_tells
+from report_readers import HEADER, assert_parsers_read_it, assert_report_matches
 from small_run import golden, rebuilt
 
 from hpcai.errors import InputError
@@ -54,7 +54,7 @@ HOSTILE = [
 def test_headers_and_names_cannot_pass_for_results(text: str) -> None:
     for result in (told_by((text, text)), told_by(("a", "b"), host=text)):
         assert_parsers_read_it(files.report(result_of(result)), result)
-        assert_tells(files.report(result_of(result)), result)
+        assert_report_matches(files.report(result_of(result)), result)
 
 
 @given(

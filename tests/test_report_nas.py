@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import convert
-from report_readers import assert_parsers_read_it, assert_tells, printed
+from report_readers import assert_parsers_read_it, assert_report_matches, printed
 from small_run import golden
 from synthetic_search import searched, with_ensemble
 
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 def test_report_tells_what_the_json_says(result: Json) -> None:
     report = files.report(result_of(result))
     if not result["summary"]["repeatability"]:
-        assert_tells(report, result)
+        assert_report_matches(report, result)
     assert_parsers_read_it(report, result)
 
 

@@ -7,7 +7,7 @@ import h5py
 import pytest
 from alterations import verified
 from examples.training import rebuilt, stored
-from report_readers import assert_parsers_read_it, assert_tells
+from report_readers import assert_parsers_read_it, assert_report_matches
 from result_with_weather import mixed_result
 from small_run import WEATHER, golden_weather, weather_run
 
@@ -158,7 +158,7 @@ def test_weather_has_a_best_row_of_its_own_behind_ensembles(tmp_path: Path) -> N
     assert (weather.index, weather.quality, weather.gflops) == (own.index, own.scores.quality, own.gflops)
     assert weather.figures == {"valid_gflops": own.scores.valid_flops / 1e9}
     report = files.report(result)
-    assert_tells(report, plain(result))
+    assert_report_matches(report, plain(result))
     assert_parsers_read_it(report, plain(result))
     assert verified(plain(result), tmp_path) == []
 
@@ -174,14 +174,14 @@ def test_the_stored_report_and_table() -> None:
     report = (WEATHER / "report.txt").read_text("utf-8")
     texts = files.texts(result)
     assert texts["report.txt"] == report and texts["result.csv"] == (WEATHER / "result.csv").read_text("utf-8")
-    assert_tells(report, golden_weather())
+    assert_report_matches(report, golden_weather())
     assert_parsers_read_it(report, golden_weather())
 
 
 def test_a_real_report_tells_what_the_json_says() -> None:
     run = weather_run()
     report = (run.folder / "report.txt").read_text("utf-8")
-    assert_tells(report, run.result)
+    assert_report_matches(report, run.result)
     assert_parsers_read_it(report, run.result)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import failing_run, golden, live_run, rebuilt
 
 from hpcai.record import schema
@@ -71,12 +71,12 @@ def test_every_field_is_needed_and_no_other_is_allowed() -> None:
             assert VALIDATOR.is_valid(other) == bool(path and path[-1] in OPEN), (path, field)
 
 
-@IN_TURNS
-def test_every_field_has_its_type(turn: int) -> None:
+@IN_PARTS
+def test_every_field_has_its_type(part: int) -> None:
     result, number = golden(), ("1", True)
     wrong = {int: number, float: number, str: (1, None), bool: (1, None), list: ({}, 1), dict: ([], 1)}
     del result["tests"][1]
-    for path, fields in of_turn(objects(result), turn):
+    for path, fields in of_part(objects(result), part):
         for field, value in fields.items():
             for other_value in wrong.get(type(value), (True, {})):  # null stands for a number that there is none of
                 other, found = altered(result, path)

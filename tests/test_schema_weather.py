@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from result_with_weather import mixed
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import golden_weather, weather_run
 from test_schema import OPEN, VALIDATOR, altered, objects
 
@@ -49,9 +49,9 @@ def test_every_field_is_needed_and_no_other_is_allowed() -> None:
 
 
 @pytest.mark.slow
-@IN_TURNS
-def test_every_field_has_its_type(turn: int) -> None:
-    for path, fields in of_turn(objects(stored()), turn):
+@IN_PARTS
+def test_every_field_has_its_type(part: int) -> None:
+    for path, fields in of_part(objects(stored()), part):
         for field, value in fields.items():
             for wrong in WRONG.get(type(value), (True, {})):
                 other, found = altered(stored(), path)

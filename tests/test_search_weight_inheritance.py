@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from random_graphs import drawn, output, pictures, trained_a_little
+from random_graphs import drawn, output, random_images, trained_a_little
 from sampled_parameters import one_in
 from torch import Tensor, nn
 
@@ -34,7 +34,7 @@ def trained() -> tuple[Graph, State, Tensor, Tensor]:
     """A small network that has learnt something, in training mode, and what it learnt from."""
     graph = networks.build("resnet8", (10, 10), 1, 3, "v1")
     network = build(graph, 1).double()
-    x, y = pictures(graph, 24), torch.arange(24) % 3
+    x, y = random_images(graph, 24), torch.arange(24) % 3
     x += y.reshape(-1, 1, 1, 1)
     optimiser = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
     for _ in range(30):

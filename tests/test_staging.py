@@ -124,7 +124,7 @@ def test_data_are_copied_once_a_node_and_kept_when_asked(local: Path, tmp_path: 
     (path,) = tmp_path.glob("results/*/result.json")
     none, *tests = json.loads(path.read_text())["tests"]
     assert none["raw"]["staging"] is None and none["phases"]["staging"] is None
-    nbytes = sum(file.stat().st_size for file in (tmp_path / "pictures").iterdir())
+    nbytes = sum(file.stat().st_size for file in (tmp_path / "images").iterdir())
     found = [test["raw"]["staging"] for test in tests]
     assert [copy["bytes"] for copy in found] == [nbytes, nbytes, 0]
     assert [copy["reused_bytes"] for copy in found] == [0, 0, nbytes]
@@ -140,7 +140,7 @@ def test_data_are_copied_once_a_node_and_kept_when_asked(local: Path, tmp_path: 
     ("fault", "words"),
     [
         pytest.param("full", r"staging needs \d+ bytes in .*local/hpcai-\d+, 1000 are free", marks=pytest.mark.slow),
-        ("spoiled_later", r"the copy .*/files holds data of SHA-256 \w+; allowed: \w+, as .*pictures"),
+        ("spoiled_later", r"the copy .*/files holds data of SHA-256 \w+; allowed: \w+, as .*images"),
     ],
 )
 def test_copy_that_cannot_be_had_ends_the_job_in_one_line(local: Path, tmp_path: Path, fault: str, words: str) -> None:

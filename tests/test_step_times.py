@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from launch import ROOT, mpirun, run_job
-from tiny import CPU, alone, loader, pictures, training, unending
+from tiny import CPU, alone, loader, random_images, training, unending
 
 from hpcai.clock import Phases
 from hpcai.data.image_dataset import ArraySplit, Pixels
@@ -89,11 +89,11 @@ def test_statistics_of_any_epochs(moments: list[list[float]]) -> None:
 
 def test_every_step_of_a_training_is_timed_and_no_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     trained, phases = training(alone(), epochs=4, evaluate_every=1), Phases(CPU)
-    judge = trained.validation.run
+    validate = trained.validation.run
 
     def slowly(*arguments: Any) -> ValidationResult:
         sleep(0.05)
-        return judge(*arguments)
+        return validate(*arguments)
 
     monkeypatch.setattr(trained.validation, "run", slowly)
     trained.warm_up()
@@ -121,7 +121,7 @@ def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
-    trained, pixels = training(alone(), epochs=2), pictures(20, 1)
+    trained, pixels = training(alone(), epochs=2), random_images(20, 1)
     trained.loader = loader(SlowPictures(pixels.pixels, pixels.classes), 8)
     trained.run(Phases(CPU), unending())
     progress = trained.state.progress
@@ -165,8 +165,8 @@ def test_the_slowest_rank_speaks_for_all() -> None:
     world = MPI.COMM_WORLD
     for slow in range(world.size):
         own = StepSeconds(count=world.rank, mean=9.0 - world.rank, median=2.0 + (world.rank == slow), p95=4.0)
-        told = step_times.of_slowest(own, world)
-        assert told == StepSeconds(count=slow, mean=9.0 - slow, median=3.0, p95=4.0)
+        reported = step_times.of_slowest(own, world)
+        assert reported == StepSeconds(count=slow, mean=9.0 - slow, median=3.0, p95=4.0)
         busy = step_times.spread(1.0 + (world.rank == slow), f"host{world.rank}", world)
         least, mean = (1.0 if world.size > 1 else 2.0), pytest.approx((world.size + 1) / world.size)
         assert (busy.min, busy.mean, busy.max) == (least, mean, 2.0)

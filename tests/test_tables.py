@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from job_folder import END, START
 from launch import BENCH, ROOT, Finished, mpirun, run_job, start_job, wait_until
-from report_readers import assert_parsers_read_it, assert_tells
+from report_readers import assert_parsers_read_it, assert_report_matches
 from sampled_parameters import one_in
 from small_run import Run, bench
 
@@ -48,7 +48,7 @@ def sound(run: Run) -> None:
     """Report and files say what the result says, parsers of HPL find its rows only, and it is verified."""
     assert run.job.returncode == 0, run.job.stderr
     assert run.job.stdout == files.report(result_of(run.result)) == (run.folder / "report.txt").read_text("utf-8")
-    assert_tells(run.job.stdout, run.result)
+    assert_report_matches(run.job.stdout, run.result)
     assert_parsers_read_it(run.job.stdout, run.result)
     assert verify.differences(run.folder / "result.json") == []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from alterations import holder, leaves, other_values, put, verified
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import GOLDEN, failing_run, golden, live_run, rebuilt, renewed
 
 from hpcai.record.loading import load
@@ -37,9 +37,9 @@ def test_layout_of_the_file_does_not_matter(tmp_path: Path) -> None:
     assert verify.differences(tmp_path / "result.json") == []
 
 
-@IN_TURNS
-def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path, turn: int) -> None:
-    for path, value in of_turn(leaves(golden()), turn):
+@IN_PARTS
+def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path, part: int) -> None:
+    for path, value in of_part(leaves(golden()), part):
         for other in other_values(value):
             result = golden()
             put(result, path, other)
@@ -47,11 +47,11 @@ def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path, tur
             assert verified(result, tmp_path), f"{path}: {value} -> {other}"
 
 
-@IN_TURNS
-def test_neighbours_that_change_places_are_caught(tmp_path: Path, turn: int) -> None:
+@IN_PARTS
+def test_neighbours_that_change_places_are_caught(tmp_path: Path, part: int) -> None:
     result = golden()
     numbers = [(path, value) for path, value in leaves(result) if type(value) in (int, float)]
-    for (one, first), (other, second) in of_turn(pairwise(numbers), turn):
+    for (one, first), (other, second) in of_part(pairwise(numbers), part):
         if (first, type(first)) != (second, type(second)):
             altered = golden()
             put(altered, one, second)
@@ -68,9 +68,9 @@ def test_a_number_of_another_type_is_caught(tmp_path: Path, kind: Callable[[int]
             assert verified(renewed(result), tmp_path), path
 
 
-@IN_TURNS
-def test_fields_added_or_taken_away_are_caught(tmp_path: Path, turn: int) -> None:
-    for path, _ in of_turn(leaves(golden()), turn):
+@IN_PARTS
+def test_fields_added_or_taken_away_are_caught(tmp_path: Path, part: int) -> None:
+    for path, _ in of_part(leaves(golden()), part):
         if isinstance(path[-1], str):
             result = golden()
             put(result, (*path[:-1], "unheard of"), "nothing")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from alterations import found_in, leaves, places, put, verified
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import GOLDEN, golden, renewed
 
 from hpcai.errors import InputError
@@ -46,10 +46,10 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 NONSENSE = (None, [], {}, "x", "1", -1, 0, 10**400, 1e308, True, [[]], "\ud800", [0] * 3)
 
 
-@IN_TURNS
-def test_nonsense_in_any_place_is_caught(tmp_path: Path, turn: int) -> None:
+@IN_PARTS
+def test_nonsense_in_any_place_is_caught(tmp_path: Path, part: int) -> None:
     """Every object, list and number replaced by something it cannot be: named, never a crash."""
-    for index, path in of_turn(enumerate(places(golden())), turn):
+    for index, path in of_part(enumerate(places(golden())), part):
         result = golden()
         put(result, path, NONSENSE[index % len(NONSENSE)])
         (tmp_path / "result.json").write_text(json.dumps(result), "utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from alterations import Where, found_in, holder, leaves, places, put, verified
 from jsonschema import Draft202012Validator
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import rebuilt, renewed
 from synthetic_search import searched, with_ensemble
 
@@ -68,9 +68,9 @@ def derived() -> Iterator[tuple[Where, Any]]:
             yield path, value
 
 
-@IN_TURNS
-def test_what_is_derived_cannot_be_altered(tmp_path: Path, turn: int) -> None:
-    for path, value in of_turn(random.Random(1).sample([*derived()], 150), turn):
+@IN_PARTS
+def test_what_is_derived_cannot_be_altered(tmp_path: Path, part: int) -> None:
+    for path, value in of_part(random.Random(1).sample([*derived()], 150), part):
         for other in ("x", value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else 0):
             result = put(searched(), path, other)
             assert verified(renewed(result), tmp_path), (path, other)
@@ -84,10 +84,10 @@ def measured_numbers() -> Iterator[tuple[Where, Any, str]]:
                 yield path, value, name
 
 
-@IN_TURNS
-def test_most_measured_numbers_cannot_be_altered_alone(tmp_path: Path, turn: int) -> None:
+@IN_PARTS
+def test_most_measured_numbers_cannot_be_altered_alone(tmp_path: Path, part: int) -> None:
     """Though all that follows from them is made anew."""
-    for path, value, name in of_turn(measured_numbers(), turn):
+    for path, value, name in of_part(measured_numbers(), part):
         for other in (value + 1, value * 2 + 1):
             try:
                 result = rebuilt(put(searched(), path, other))
@@ -153,11 +153,11 @@ def test_the_loader_refuses_what_the_schema_refuses() -> None:
     assert found == {True, False}
 
 
-@IN_TURNS
-def test_every_field_is_needed_and_no_other_is_allowed(tmp_path: Path, turn: int) -> None:
+@IN_PARTS
+def test_every_field_is_needed_and_no_other_is_allowed(tmp_path: Path, part: int) -> None:
     result = searched()
     every = [*places(result["tests"][0], ("tests", 0)), *places(result["summary"]["best"], ("summary", "best"))]
-    for path in of_turn(every, turn):
+    for path in of_part(every, part):
         if not isinstance(path[-1], str):
             continue
         other = copy.deepcopy(result)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from alterations import places, put, verified
 from jsonschema import Draft202012Validator
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import failing_run, golden, live_run, renewed
 
 from hpcai.errors import InputError
@@ -25,12 +25,12 @@ def test_real_results_have_their_types() -> None:
         VALIDATOR.validate(result)
 
 
-@IN_TURNS
-def test_what_jsonschema_refuses_is_refused(turn: int) -> None:
+@IN_PARTS
+def test_what_jsonschema_refuses_is_refused(part: int) -> None:
     result = golden()
     del result["tests"][1]
     found = set()
-    for index, path in enumerate(of_turn(places(result), turn)):
+    for index, path in enumerate(of_part(places(result), part)):
         other = put(copy.deepcopy(result), path, VALUES[index % len(VALUES)])
         legal = VALIDATOR.is_valid(other)
         found.add(legal)
