@@ -1,4 +1,4 @@
-"""Results of which one raw number is altered and all else made anew: most are refused, by a claim or by their type."""
+"""Results with one altered raw number and all else computed again: most are refused, by a claim or by their type."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,8 @@ from hpcai.verification import verify
 
 Json = dict[str, Any]
 
-# What may be altered, to some extent, by one who makes the fingerprint and the digest anew: no other number says it.
+# Numbers that can be altered to some extent if fingerprint and digest are computed again: no other number
+# # depends on them.
 SECONDS = {
     "start_up", "set_up", "residuals", "warm_up", "training", "data_wait", "validation", "ensemble",
     "exposed_communication", "profile", "replay",
@@ -37,7 +38,7 @@ UNPROVEN = {
 
 
 def measured_numbers(result: Json) -> Iterator[tuple[Where, Any]]:
-    """Every number that was measured of a test, and where it is; of telemetry others tests see to it."""
+    """Every measured number of a test, with its path; telemetry has tests of its own."""
     for index, test in enumerate(result["tests"]):
         for part in ("raw", "memory"):
             for path, value in leaves(test[part], ("tests", index, part)):
@@ -50,7 +51,7 @@ def name_of(path: Where) -> str:
 
 
 def passes(result: Json, folder: Path) -> bool:
-    """Whether a result, all that follows made anew, is PASSED and verified."""
+    """Whether a result, all derived values computed again, is PASSED and verified."""
     try:
         made = rebuilt(result)
     except (HpcaiError, ArithmeticError, ValueError, TypeError):
@@ -73,7 +74,7 @@ def test_quality_of_a_single_model_cannot_be_altered_alone(tmp_path: Path, chang
     assert not passes(put(golden(), path, value + change), tmp_path)
 
 
-def test_real_tests_break_no_claim() -> None:
+def test_real_tests_violate_no_claim() -> None:
     """Bags of Poisson draws, mapping by column, a last batch that is dropped, epochs without validation."""
     for run in (live_run(), failing_run()):
         assert any(test["verdict"] == "PASSED" for test in run.result["tests"])
@@ -90,7 +91,7 @@ def test_a_failed_test_may_contradict_itself(tmp_path: Path) -> None:
 
 
 def test_a_contradiction_fails_the_test(tmp_path: Path) -> None:
-    """The run checks its own claims; so a result that is made anew cannot say PASSED."""
+    """The run checks its own claims; so a result computed again cannot be PASSED."""
     result = golden()
     result["tests"][1]["raw"]["work"]["steps"] = 9
     made = rebuilt(result)
