@@ -51,7 +51,7 @@ def test_lower_scores_agree_less(seed: int, share: float) -> None:
     assert agreement(a, b) < 1 or not a[:, SCORE].any()
 
 
-def test_frames_without_detections() -> None:
+def test_frames_without_detections_agree_with_each_other_alone() -> None:
     something = rows((0, 0, 4, 4, 0.5, 1))
     assert agreement(NONE, NONE) == 1.0
     assert agreement(something, NONE) == agreement(NONE, something) == 0.0
