@@ -29,6 +29,5 @@ def device_target(architecture: str) -> Target:
 def faults(made: Compiled) -> list[str]:
     """Defects of compiled machine code: warnings, spilled registers, an unknown number of registers."""
     spilled = [f"{name} spills {usage.spilled} bytes" for name, usage in made.usage.items() if usage.spilled]
-    known = made.usage and all(usage.registers for usage in made.usage.values())
-    unknown = [] if known else ["no registers are reported"]
+    unknown = [] if made.usage and all(usage.registers for usage in made.usage.values()) else ["no registers listed"]
     return [*made.complaints, *spilled, *unknown]

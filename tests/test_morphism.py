@@ -1,4 +1,4 @@
-"""Morphisms change graphs and weights and leave functions alone."""
+"""Morphisms change graphs and weights and preserve functions."""
 
 import random
 
@@ -59,7 +59,7 @@ def test_weights_that_a_morph_does_not_touch_are_the_parents() -> None:
             assert weights[name].sum() == pytest.approx(float(state[name].sum()))
 
 
-def test_a_wrong_weight_is_seen() -> None:
+def test_a_wrong_weight_is_detected() -> None:
     graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
     state, x, change = trained_a_little(graph, 1), random_images(graph), Widen("stem_conv", 20)
     wrong = inherit(graph, change, state, {}, 1)
@@ -97,7 +97,7 @@ def test_an_unknown_kind_of_morphism_is_refused_by_name() -> None:
     ],
     ids=str,
 )
-def test_a_morphism_in_json_that_is_none_is_refused(written: dict[str, object]) -> None:
+def test_an_invalid_morphism_in_json_is_refused(written: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         convert(written, Morphism)
 
@@ -121,7 +121,7 @@ def test_a_morphism_in_json_that_is_none_is_refused(written: dict[str, object]) 
     ],
     ids=str,
 )
-def test_what_is_not_legal_says_so(change: Morphism) -> None:
+def test_an_illegal_morphism_is_reported(change: Morphism) -> None:
     with pytest.raises(InputError, match=change.operation):
         change.apply(networks.build("resnet8", (16, 16), 1, 10, "v1"))
 
@@ -132,7 +132,7 @@ def test_a_grouped_convolution_is_not_widened() -> None:
     assert not spaces(graph)
 
 
-def test_upstream_is_what_a_layer_needs() -> None:
+def test_upstream_contains_the_layers_that_a_layer_needs() -> None:
     graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
     part = upstream(graph, "stage2_block1_shortcut_norm")
     assert part.layers[-1].name == "stage2_block1_shortcut_norm"
