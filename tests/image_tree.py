@@ -51,7 +51,7 @@ def odd_images() -> dict[str, Callable[[Path], None]]:
         "alpha.png": lambda path: rgb.convert("RGBA").save(path),
         "bits.png": lambda path: rgb.convert("1").save(path),
         "really_a_png.JPEG": lambda path: rgb.save(path, "PNG"),
-        "turned.JPEG": lambda path: rgb.save(path, "JPEG", exif=exif),
+        "rotated.JPEG": lambda path: rgb.save(path, "JPEG", exif=exif),
         "broken_exif.JPEG": lambda path: rgb.save(path, "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff"),
         "long.JPEG": lambda path: rgb.resize((900, 20)).save(path, "JPEG"),
         "one_pixel.png": lambda path: rgb.resize((1, 1)).save(path),
