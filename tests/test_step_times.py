@@ -1,4 +1,4 @@
-"""Step times and busy times: what they are of, that they cost a training nothing, and that they name the slowest."""
+"""Step times and busy times: their definitions, that measuring does not affect a training, and the slowest rank."""
 
 import json
 import tracemalloc
@@ -42,8 +42,8 @@ fashion     DATASET
 """
 
 
-class SlowPictures(ArraySplit):
-    """Pictures that take far more time than a step."""
+class SlowImages(ArraySplit):
+    """Images that take far more time than a step."""
 
     def images(self, indices: Integers) -> Pixels:
         sleep(0.3)
@@ -63,13 +63,13 @@ def times_of(moments: list[list[float]], patch: pytest.MonkeyPatch) -> StepTimes
     return times
 
 
-def test_a_step_lasts_from_the_end_of_the_one_before_and_epochs_stand_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_lasts_from_the_end_of_the_previous_one_within_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     times = times_of([[1.0, 1.5, 3.0], [100.0, 101.0], [200.0, 203.0, 203.25]], monkeypatch)
     assert times.statistics() == StepSeconds(count=5, mean=1.25, median=1.0, p95=3.0)
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1, 1), (2, 2), (19, 19), (20, 19), (21, 20), (40, 38), (100, 95)])
-def test_the_percentile_is_a_step_that_was(monkeypatch: pytest.MonkeyPatch, count: int, rank: int) -> None:
+def test_the_percentile_is_the_time_of_a_real_step(monkeypatch: pytest.MonkeyPatch, count: int, rank: int) -> None:
     lasting = np.random.default_rng(count).permutation(np.arange(1, count + 1))
     statistics = times_of([[0.0, *np.cumsum(lasting).tolist()]], monkeypatch).statistics()
     assert statistics == StepSeconds(count=count, mean=(count + 1) / 2, median=(count + 1) / 2, p95=rank)
@@ -105,7 +105,7 @@ def test_every_step_of_a_training_is_timed_and_no_validation(monkeypatch: pytest
     assert 0 < statistics.median <= statistics.p95 <= training_seconds
 
 
-def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_step_appears_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(alone(), epochs=3)
     step = trained._step
 
@@ -120,9 +120,9 @@ def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> No
     assert trained.step_times.statistics().p95 >= 0.05
 
 
-def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
+def test_slow_loading_is_part_of_a_step_and_not_of_the_busy_time() -> None:
     trained, pixels = training(alone(), epochs=2), random_images(20, 1)
-    trained.loader = loader(SlowPictures(pixels.pixels, pixels.classes), 8)
+    trained.loader = loader(SlowImages(pixels.pixels, pixels.classes), 8)
     trained.run(Phases(CPU), unending())
     progress = trained.state.progress
     assert trained.step_times.statistics().mean >= 0.1
@@ -130,7 +130,7 @@ def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
     assert 0 < step_times.busy_seconds(progress) <= progress.training_seconds - progress.data_wait_seconds
 
 
-def test_an_epoch_that_was_interrupted_leaves_only_whole_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_epoch_leaves_only_complete_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(alone(), epochs=2)
     monkeypatch.setattr(Training, "_rate", lambda self, step: 1 / (step - 1))
     with pytest.raises(ZeroDivisionError):
@@ -138,11 +138,11 @@ def test_an_epoch_that_was_interrupted_leaves_only_whole_ones(monkeypatch: pytes
     monkeypatch.setattr(Training, "_rate", lambda self, step: 0.1)
     trained.run(Phases(CPU), unending())
     assert trained.state.progress.steps == 6
-    assert trained.step_times.statistics().count == 5  # the sixth was of the interrupted epoch
+    assert trained.step_times.statistics().count == 5  # the sixth step was in the interrupted epoch
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_marks_take_no_memory_and_move_forward(device: str) -> None:
+def test_marks_allocate_no_memory_and_move_forward(device: str) -> None:
     times = StepTimes(torch.device(device), 1000)
     times.begin()
     tracemalloc.start()
@@ -159,7 +159,7 @@ def test_marks_take_no_memory_and_move_forward(device: str) -> None:
 
 
 @pytest.mark.parallel(3)
-def test_the_slowest_rank_speaks_for_all() -> None:
+def test_the_slowest_ranks_times_are_reported_by_all() -> None:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
