@@ -1,4 +1,4 @@
-"""Verification of a search: what follows from its trials passes, anything altered does not, and nothing is a crash."""
+"""Verification of a search: sound ones pass, altered ones do not, and nothing causes a crash."""
 
 import copy
 import json
@@ -24,10 +24,10 @@ Json = dict[str, Any]
 
 VALIDATOR = Draft202012Validator(schema())
 SEARCH = Draft202012Validator({"$ref": "#/$defs/SearchRow", "$defs": schema()["$defs"]})
-UNHOLDABLE = (10**400, "\ud800")  # which JSON allows, but no double or no UTF-8 can hold
+UNHOLDABLE = (10**400, "\ud800")  # allowed by JSON, but beyond a double or invalid UTF-8
 NONSENSE = (None, [], {}, "x", "1", -1, 0, 1e308, True, [[]], [0] * 3, *UNHOLDABLE)
 
-# What may be altered, to some extent, by one who makes all else anew: no other number says it.
+# Numbers that can be altered to some extent if all else is computed again: no other number depends on them.
 UNPROVEN = {
     "raw.residuals.scaled.value", "raw.residuals.elementwise.value", "raw.replay.steps", "raw.replay.deviation.value",
     "raw.replay.lost.value", "raw.duplicates", "raw.trials.nbytes", "raw.trials.planned_bytes", "raw.trials.given",
@@ -39,18 +39,18 @@ UNPROVEN = {
     "memory.planned_bytes", "memory.data.data_bytes", "memory.data.image_bytes",
 }  # fmt: skip
 
-OPTIONAL = {  # which the loader allows to be left out, but verification does not
+OPTIONAL = {  # fields that the loader allows to be missing, but verification does not
     "data", "ceiling", "ceiling_error", "wrong", "start_up", "staging", "probe", "vendor_comparison", "site_kernels",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("made", [searched, with_ensemble])
-def test_it_is_verified_and_has_the_types_of_the_schema(made: Any, tmp_path: Path) -> None:
+def test_a_search_is_verified_and_has_the_types_of_the_schema(made: Any, tmp_path: Path) -> None:
     assert verified(made(), tmp_path) == []
     VALIDATOR.validate(made())
 
 
-def test_files_beside_it_are_compared(tmp_path: Path) -> None:
+def test_files_of_the_run_are_compared(tmp_path: Path) -> None:
     files.write(tmp_path, result_of(searched()))
     names = ["report.txt", "result.csv", "result.json", "series.h5", "trials.csv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
@@ -62,14 +62,14 @@ def test_files_beside_it_are_compared(tmp_path: Path) -> None:
 
 
 def derived() -> Iterator[tuple[Where, Any]]:
-    """What is made from the raw measurements."""
+    """Values derived from the raw measurements."""
     for path, value in leaves(searched()):
         if path[0] in ("tests", "summary") and not {"raw", "memory"} & {*path}:
             yield path, value
 
 
 @IN_PARTS
-def test_what_is_derived_cannot_be_altered(tmp_path: Path, part: int) -> None:
+def test_derived_values_cannot_be_altered(tmp_path: Path, part: int) -> None:
     for path, value in of_part(random.Random(1).sample([*derived()], 150), part):
         for other in ("x", value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else 0):
             result = put(searched(), path, other)
@@ -86,7 +86,7 @@ def measured_numbers() -> Iterator[tuple[Where, Any, str]]:
 
 @IN_PARTS
 def test_most_measured_numbers_cannot_be_altered_alone(tmp_path: Path, part: int) -> None:
-    """Though all that follows from them is made anew."""
+    """Even if all values that follow from them are computed again."""
     for path, value, name in of_part(measured_numbers(), part):
         for other in (value + 1, value * 2 + 1):
             try:
@@ -124,7 +124,7 @@ def test_hostile_trials_are_refused_in_lines(place: Where, value: Any, fault: st
     assert any(fault in line for line in found), found[:3]
 
 
-def test_nonsense_in_any_place_is_caught(tmp_path: Path) -> None:
+def test_nonsense_in_any_place_is_detected(tmp_path: Path) -> None:
     every = [*places(searched())]
     for index, path in enumerate(random.Random(2).sample(every, 300)):
         result = put(searched(), path, NONSENSE[index % len(NONSENSE)])
@@ -141,7 +141,7 @@ def refused(result: Json) -> bool:
     return False
 
 
-def test_the_loader_refuses_what_the_schema_refuses() -> None:
+def test_the_loader_refuses_all_that_the_schema_refuses() -> None:
     draw, found = random.Random(3), set()
     for path in draw.sample([*places(searched()["tests"][0], ("tests", 0))], 200):
         value = draw.choice([value for value in NONSENSE if value != 1e308])
@@ -154,7 +154,7 @@ def test_the_loader_refuses_what_the_schema_refuses() -> None:
 
 
 @IN_PARTS
-def test_every_field_is_needed_and_no_other_is_allowed(tmp_path: Path, part: int) -> None:
+def test_every_field_is_required_and_no_other_is_allowed(tmp_path: Path, part: int) -> None:
     result = searched()
     every = [*places(result["tests"][0], ("tests", 0)), *places(result["summary"]["best"], ("summary", "best"))]
     for path in of_part(every, part):

@@ -1,4 +1,4 @@
-"""The types of a result: what the loader refuses comes first, and names the place; the schema allows no less."""
+"""The types of a result: the loader's refusal comes first, and names the place; the schema is not less strict."""
 
 import copy
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_real_results_have_their_types() -> None:
 
 
 @IN_PARTS
-def test_what_jsonschema_refuses_is_refused(part: int) -> None:
+def test_values_that_jsonschema_refuses_are_refused(part: int) -> None:
     result = golden()
     del result["tests"][1]
     found = set()
@@ -55,7 +55,7 @@ def test_what_jsonschema_refuses_is_refused(part: int) -> None:
         ((*RAW, "x" * 1000), 1, "tests[0].raw: "),
     ],
 )
-def test_wrong_types_are_caught_though_the_digest_is_new(
+def test_wrong_types_with_a_new_digest_are_detected(
     place: tuple[Any, ...], value: Any, fault: str, tmp_path: Path
 ) -> None:
     found = verified(renewed(put(golden(), place, value)), tmp_path)
