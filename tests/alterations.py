@@ -37,14 +37,14 @@ def holder(document: Any, path: Where) -> Any:
 
 
 def verified(result: Json, folder: Path) -> list[str]:
-    """What verification finds in a result on disk."""
+    """The findings of the verification of a result on disk."""
     path = folder / "result.json"
     path.write_text(json.dumps(result, ensure_ascii=False), "utf-8")
     return found_in(path)
 
 
 def found_in(path: Path) -> list[str]:
-    """What verification finds in a file, also in one that is no result."""
+    """The findings of the verification of a file, also of one that is no result."""
     try:
         return verify.differences(path)
     except InputError as error:

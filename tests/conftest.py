@@ -100,7 +100,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not launches(pyfuncitem):
         return None
     if mpirun() is None:
-        pytest.skip(f"NO mpirun beside {sys.executable} or on the PATH: MPI TEST NOT RUN")
+        pytest.skip(f"NO mpirun next to {sys.executable} or on the PATH: MPI TEST NOT RUN")
     pyfuncitem.config.stash[JOBS].launched(pyfuncitem).evaluate(pyfuncitem.nodeid)
     return True
 

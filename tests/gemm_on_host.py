@@ -170,7 +170,7 @@ class Product:
             assert np.array_equal(each.memory, each.before), f"{name} has changed"
         self.result.check_surroundings("the result")
         self.workspace.check_surroundings("the workspace")
-        assert self.error() <= 1, f"{self.case}, {schedule}: {self.error()} of what is allowed"
+        assert self.error() <= 1, f"{self.case}, {schedule}: {self.error()} times the limit"
 
     def error(self) -> float:
         """The largest error relative to its limit; of integers the number of wrong elements."""

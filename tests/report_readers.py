@@ -55,7 +55,7 @@ def training_named(test: Json) -> Json:
     entry: Any = entry_of(test)
     own = [name for name, _ in labelled(entry.scores)]
     values = dict(labelled(entry.scores))
-    assert len(values) == len(own), "a label stands twice"
+    assert len(values) == len(own), "a label occurs twice"
     values |= weather_report_reader.classes_named(test) if "class_precision" in test["scores"] else {}
     values |= machine_named(test)
     for record in (entry.raw.step_seconds, entry.raw.busy_seconds, entry.phases):
@@ -87,7 +87,7 @@ def read_tests(report: str) -> list[tuple[list[str], Lines]]:
         row, *lines = part[: part.index("\n\n")].split("\n")
         found = [line for line in map(LINE.match, lines) if line]
         tests.append((row.split(), {line["name"]: (line["value"], line["verdict"]) for line in found}))
-        assert len(tests[-1][1]) == len(found), "a name stands twice"
+        assert len(tests[-1][1]) == len(found), "a name occurs twice"
     return tests
 
 

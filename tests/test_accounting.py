@@ -29,7 +29,7 @@ def epoch(draws: Sampler, rank: int, ranks: int, batch: int, start: int = 0, num
 
 
 def differs(group: Group, draws: Sampler, batch: int, delivered: Batches, start: int = 0) -> bool:
-    """The verdict on what was delivered to the group."""
+    """The verdict on the samples that were delivered to the group."""
     account = SampleAccount(draws, group, batch, lambda number: EpochOrder(draws.size, SEED, number))
     for _ in range(2):  # indices noted before an epoch begins do not count
         account.begin()

@@ -116,7 +116,7 @@ def violations(paths: list[Path], rule: Callable[[Path], object]) -> list[str]:
 def test_every_module_has_its_group() -> None:
     strangers = {name for name in MODULES if "." in name and group_of(name) not in LEVELS}
     assert not strangers, f"enter in GROUPS of {Path(__file__).name}, after thinking: {sorted(strangers)}"
-    assert len(LEVELS) == sum(map(len, GROUPS)), "a module stands in two groups"
+    assert len(LEVELS) == sum(map(len, GROUPS)), "a module is in two groups"
 
 
 def test_imports_are_found_anywhere_in_a_file() -> None:

@@ -61,7 +61,7 @@ OF_ALL: list[tuple[str, Alteration]] = [
     ("granted = trials", put("granted", 8)),
     ("granted = trials", only(0)),
     ("replay: steps of the trials", put("replay.steps", 1000)),
-    ("sharding, by BATCH", put("sharding", "by turns")),
+    ("sharding, by BATCH", put("sharding", "alternately")),
     ("backend is none if, and only if, DEGREE = 1", put("backend", "gloo")),
     ("work.between_nodes: of several ranks on several nodes", put("work.between_nodes", 1)),
     ("work.skipped_samples: in fp16 only", put("work.skipped_samples", 1)),
