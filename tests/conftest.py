@@ -111,7 +111,7 @@ def launches(item: pytest.Item) -> bool:
 
 
 class Rank:
-    """Inside the job: reports the verdict of this rank, and takes the job down if it failed."""
+    """Inside the job: reports the verdict of this rank, and ends the job if it failed."""
 
     def __init__(self) -> None:
         from mpi4py import MPI

@@ -28,7 +28,7 @@ def row(
     seconds: float = 1e-3,
     wrong: int = 0,
 ) -> MeasuredCollective:
-    """One row; `nbytes` as asked for."""
+    """One row; `nbytes` as requested."""
     count = elements(collective, nbytes, ranks)
     found = {
         "collective": collective,

@@ -104,7 +104,7 @@ def searched(**settings: Any) -> SearchRun:
 
 
 def verdicts(entry: SearchRow) -> dict[str, str]:
-    """Of each check, by its name."""
+    """The verdict of each check, by its name."""
     return {check.name: check.verdict for check in entry.checks}
 
 

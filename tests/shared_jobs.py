@@ -87,7 +87,7 @@ class SharedJobs:
     def _launch(self, batch: Sequence[pytest.Item]) -> Launched:
         """Run tests in sequence in one job, until one fails or takes longer than the time limit."""
         ranks, timeout = asked(batch[0])
-        # Only just before the end: what it reads of running threads may end the process by a segmentation fault.
+        # Only just before the end: reading the stacks of running threads may cause a segmentation fault.
         hung = f"faulthandler_timeout={max(timeout - 10.0, 0.5 * timeout)}"
         # -m: the tests are chosen already, and some of them by a mark that the project's own options exclude.
         arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, "-m", ""]

@@ -199,7 +199,7 @@ class Search:
         assert answer.id == number(worker.round, worker.index, len(self.workers))
 
     def _starts(self, worker: Worker) -> None:
-        """The parent's weights are read; if they are gone, another trial is asked for."""
+        """The parent's weights are read; if they were removed, another trial is requested."""
         trial, worker.next, worker.chooses = worker.next, None, False
         assert trial
         if trial["parent"] is None or trial["parent"] in self.files:

@@ -62,7 +62,7 @@ def test_gradients_are_the_mean_over_the_ranks_also_in_16_bits() -> None:
         for kind, unit in ((torch.float32, 0.0), (torch.bfloat16, 2.0**-8)):
             module, network, communication = replica(group, kind)
             alone = [backward(module, images(rank, kind)) for rank in range(group.degree)]
-            for _ in range(2):  # torch arranges the buckets anew after the first
+            for _ in range(2):  # torch rearranges the buckets after the first
                 found = backward(network, images(group.coordinates.member, kind))
             for name, gradient in zip(alone[0], found.values(), strict=True):
                 parts = torch.stack([own[name].double() for own in alone])

@@ -69,7 +69,7 @@ def gradients(module: torch.nn.Module, at: Parameters, batch: Any, smoothing: fl
 
 
 def worst(history: History, steps: list[list[Any]], fault: str = "") -> float:
-    """Largest ratio of the difference between the group's step and the sequence's to what rounding allows.
+    """Largest ratio of the difference between the group's step and the sequence's to the limit from rounding.
 
     A step: v' = m v + (g + d w), w' = w - r v', where g is the mean of Q gradients. From the same w the group rounds
     once in dividing and Q - 1 times in adding them: Q u mean|g| to first order. The optimiser's operations on v add

@@ -160,7 +160,7 @@ def test_named_files_exist(document: Path) -> None:
     vanished = {word for word in re.findall(r"`([^`\s]+)`", text) if is_vanished(word)}
     links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link}
     vanished |= {link for link in links if link and not (document.parent / link).exists()}
-    assert not vanished, f"{document.relative_to(ROOT)} names what is not there: {sorted(vanished)}"
+    assert not vanished, f"{document.relative_to(ROOT)} names missing files: {sorted(vanished)}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

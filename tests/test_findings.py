@@ -49,7 +49,7 @@ def test_the_file_does_not_depend_on_the_division_of_the_frames() -> None:
 
 
 class Shutdown:
-    """A run that is to end."""
+    """A run that was asked to end."""
 
     def agreed(self, comm: Any) -> bool:
         return True

@@ -86,7 +86,7 @@ def by_cuda(name: str, schedule: str, faulty: dict[str, ctypes.CDLL] | None = No
     return found
 
 
-LAUNCHED = [name for name, case in CASES.items() if case[1].size and case[4]]  # as cupy_gpu.py has it
+LAUNCHED = [name for name, case in CASES.items() if case[1].size and case[4]]  # as in cupy_gpu.py
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -1,4 +1,4 @@
-"""The tests' own launcher: a test that cannot fail on ranks would hide every fault behind it."""
+"""The tests' own launcher: a test has to fail if one of its ranks fails, else it would detect no fault."""
 
 import mmap
 import os

@@ -77,7 +77,7 @@ def broken(folder: Path) -> Any:
 
 
 def ended(job: Finished) -> None:
-    """The job ended by itself, in good order, with the code that says broken off."""
+    """The job ended by itself, in good order, with the exit code of runs that were broken off."""
     assert job.returncode == HpcaiError.exit_code == 3, job.stderr
     assert job.leftovers == []
     assert "Traceback" not in job.stderr and "End of Tests." not in job.stdout

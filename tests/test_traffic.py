@@ -96,7 +96,7 @@ def convolutions() -> Iterator[tuple[int, int, int, int, int, bool]]:
 
 
 def resnet50_bytes(batch: int) -> float:
-    """Of a step in fp32, by the kinds of layer and not layer by layer; in numbers of 4 bytes until the last line."""
+    """Bytes of an fp32 step, by kinds of layer and not layer by layer; in numbers of 4 bytes until the last line."""
     layers = list(convolutions())
     weights = sum(i * o * k * k for i, o, k, _, _, _ in layers)
     sources = sum(i * before**2 for i, _, _, before, _, _ in layers)
