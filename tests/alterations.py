@@ -15,7 +15,7 @@ Where = tuple[Key, ...]
 
 
 def leaves(value: Any, path: Where = ()) -> Iterator[tuple[Where, Any]]:
-    """Every number, text, truth value and null in a JSON value, and where it is."""
+    """Every number, text, truth value and null in a JSON value, with its path."""
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(part, (*path, key))
@@ -30,21 +30,21 @@ def put(document: Any, path: Where, value: Any) -> Any:
 
 
 def holder(document: Any, path: Where) -> Any:
-    """The object or list that a path ends in."""
+    """The object or list that holds the value at a path."""
     for key in path[:-1]:
         document = document[key]
     return document
 
 
 def verified(result: Json, folder: Path) -> list[str]:
-    """What verification finds in a result on disk."""
+    """The findings of the verification of a result on disk."""
     path = folder / "result.json"
     path.write_text(json.dumps(result, ensure_ascii=False), "utf-8")
     return found_in(path)
 
 
 def found_in(path: Path) -> list[str]:
-    """What verification finds in a file, be it that it is no result."""
+    """The findings of the verification of a file, also of one that is no result."""
     try:
         return verify.differences(path)
     except InputError as error:
@@ -52,7 +52,7 @@ def found_in(path: Path) -> list[str]:
 
 
 def places(value: Any, path: Where = ()) -> Iterator[Where]:
-    """Where every part of a JSON value is, the value itself excepted."""
+    """The paths of all parts of a JSON value, except the value itself."""
     for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield (*path, key)
         yield from places(part, (*path, key))

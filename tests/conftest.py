@@ -20,10 +20,10 @@ import pytest
 from launch import mpirun, sweep_shared_memory
 from shared_jobs import RANKS, REPORTS, SharedJobs
 
-# For other ranks that fail as well to say so, before the first of them ends the job.
+# Time in which other failing ranks can report, before the first of them ends the job.
 FLUSH_SECONDS = 1.0
 INSIDE = REPORTS in os.environ
-NEEDS_GPU = re.compile(r"NO (\d+ )?GPUs?: ")  # begins the reason why a test is skipped without one
+NEEDS_GPU = re.compile(r"NO (\d+ )?GPUs?: ")  # the reason of a skipped test begins with it
 STARTED = pytest.StashKey[float]()
 JOBS = pytest.StashKey[SharedJobs]()
 
@@ -46,15 +46,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def keep_bytecode() -> None:
-    """Let this process and its jobs keep compiled modules, even where the environment says otherwise."""
+    """Let this process and its jobs keep compiled modules, even where the environment forbids it."""
     # Each of over a hundred processes would compile some hundred modules: a second or two.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
 
 
 def compute_alone() -> None:
-    """One thread in the runner's own process; ranks are to choose theirs before they import torch."""
-    # Networks of tests are so small that threads wait for one another: seconds where others use the processors as well.
+    """One thread in the runner's own process; ranks choose their number of threads before they import torch."""
+    # Networks of tests are so small that threads mostly wait for one another: seconds on busy processors.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENBLAS_NUM_THREADS", "1")  # read by NumPy's library when it is loaded
         import torch
@@ -77,7 +77,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if launches(item):
-            item.fixturenames = []  # made where the test runs: on the ranks
+            item.fixturenames = []  # created where the test runs: on the ranks
         if any(NEEDS_GPU.match(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")):
             item.add_marker("gpu")
     items.sort(key=launches)
@@ -90,7 +90,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def resume_collection() -> None:
-    """Let collections pass over what is loaded, as the program does: each takes 0.2 s, and some tests ask for many."""
+    """Exempt loaded objects from garbage collection, as the program does: each collection takes 0.2 s."""
     gc.collect()
     gc.freeze()
 
@@ -100,18 +100,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not launches(pyfuncitem):
         return None
     if mpirun() is None:
-        pytest.skip(f"NO mpirun beside {sys.executable} or on the PATH: MPI TEST NOT RUN")
+        pytest.skip(f"NO mpirun next to {sys.executable} or on the PATH: MPI TEST NOT RUN")
     pyfuncitem.config.stash[JOBS].launched(pyfuncitem).evaluate(pyfuncitem.nodeid)
     return True
 
 
 def launches(item: pytest.Item) -> bool:
-    """Whether the test is to be launched again, on ranks."""
+    """Whether the test has to be launched again, on ranks."""
     return not INSIDE and item.get_closest_marker("parallel") is not None
 
 
 class Rank:
-    """Inside the job: reports the verdict of this rank, and takes the job down if it failed."""
+    """Inside the job: reports the verdict of this rank, and ends the job if it failed."""
 
     def __init__(self) -> None:
         from mpi4py import MPI
@@ -128,12 +128,12 @@ class Rank:
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
         if report.failed or (report.when == "setup" and report.skipped) or report.when == "call":
-            self.told = {"verdict": report.outcome, "text": text_of(report)}
+            self.outcome = {"verdict": report.outcome, "text": text_of(report)}
         if report.failed:
             self.report(report.nodeid)
             time.sleep(FLUSH_SECONDS)
             self.world.Abort(1)
-            os._exit(1)  # it may return before the signal that ends this rank as well comes
+            os._exit(1)  # it may return before the signal arrives that ends this rank as well
         return report
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -141,18 +141,18 @@ class Rank:
             self.had_torch = True
             resume_collection()
         self.report(nodeid)
-        self.world.Barrier()  # nobody begins another test that this one's failure would end
+        self.world.Barrier()  # no rank begins another test that this failure would end
 
     def report(self, test: str) -> None:
-        """Say what this rank found."""
+        """Write this rank's outcome of a test."""
         path = Path(os.environ[REPORTS]) / f"{self.count:03d}-{self.world.rank:03d}.json"
-        path.with_suffix(".part").write_text(json.dumps({"test": test, "rank": self.world.rank, **self.told}))
+        path.with_suffix(".part").write_text(json.dumps({"test": test, "rank": self.world.rank, **self.outcome}))
         path.with_suffix(".part").rename(path)
         self.count += 1
 
 
 def text_of(report: pytest.TestReport) -> str:
-    """Why a test failed, with what it printed, or why it was skipped."""
+    """Why a test failed, with its output, or why it was skipped."""
     if report.skipped and isinstance(report.longrepr, tuple):
         return report.longrepr[2].removeprefix("Skipped: ")
     return "\n".join([report.longreprtext, *(f"{title}\n{text}" for title, text in report.sections)])

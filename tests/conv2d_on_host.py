@@ -1,4 +1,4 @@
-"""Convolutions by kernels/conv2d/cuda/conv2d.cu, run on the host; checks the result and all memory around it."""
+"""Convolutions by kernels/conv2d/cuda/conv2d.cu, run on the host; the result and all memory around it are checked."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 import cuda_on_host
 import numpy as np
 import torch
-from gemm_on_host import STORED, Guarded, drawn, judged, poisoned, values_of
+from gemm_on_host import STORED, Guarded, drawn, error_ratio, poisoned, values_of
 
 from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32
 from hpcai.kernels.conv2d import Shape
@@ -19,12 +19,12 @@ from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.cuda.tiling import Result, Tile
 from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, fp32_tolerance
 
-LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes that bring the channels to the end, and back
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # permutations of the axes that move the channels to the end, and back
 
 
 @dataclass(frozen=True)
 class Case:
-    """A direction of a layer, and what is done to its sums: names of what is given, factor and ReLU."""
+    """A direction of a layer, and the epilogue of its sums: names of further operands, factor and ReLU."""
 
     type: str
     direction: str
@@ -67,11 +67,11 @@ class Convolved:
 
     @property
     def readable(self) -> list[tuple[int, int]]:
-        """From the first element of each operand to its last one; and what operands are copied to."""
+        """From the first to the last element of each operand; and the copies that are made of operands."""
         return [each.bounds for each in (*self.operands.values(), self.workspace) if each.numbers.size]
 
     def run(self, schedule: str, changed: Mapping[str, Any] | None = None) -> None:
-        """Compute it under a schedule, kernels `changed` by other libraries; AssertionError if it is not right."""
+        """Compute the case under a schedule, kernels `changed` by other libraries; AssertionError if it is wrong."""
         self.result.memory[:] = self.result.before
         self.workspace.memory[:] = self.workspace.before
         for launch in self.launches:
@@ -80,16 +80,16 @@ class Convolved:
             assert np.array_equal(each.memory, each.before), f"{name} has changed"
         self.result.check_surroundings("the result")
         self.workspace.check_surroundings("the workspace")
-        assert self.error() <= 1, f"{self.case}, {schedule}: {self.error()} of what is allowed"
+        assert self.error() <= 1, f"{self.case}, {schedule}: {self.error()} times the limit"
 
     def error(self) -> float:
-        """The worst element over what is allowed to it; of whole numbers how many are wrong."""
+        """The largest error relative to its limit; of integers the number of wrong elements."""
         found = values_of(self.result.numbers.reshape(self.size), self.task.kind.result)
-        return judged(found, *self.expected, exactly=self.case.type == "int8")
+        return error_ratio(found, *self.expected, exactly=self.case.type == "int8")
 
     @cached_property
     def expected(self) -> tuple[Any, Any]:
-        """In float64, and by how much each element may differ: verify.py, and the rounding of what is done to sums."""
+        """In float64, and the limit of each element: by verify.py, and the rounding of the epilogue."""
         case, dtype = self.case, DTYPES[self.case.type]
         sums = self._convolved(lambda values: values)
         root = np.sqrt(np.maximum(self._convolved(np.square), 0.0))
@@ -109,12 +109,12 @@ class Convolved:
         return self.task.kind.result if name == "added" else "float32"
 
     def _convolved(self, function: Any) -> Any:
-        """The convolution of the operands' values in float64, channels last, after a function of them."""
+        """The convolution of `function` of the operands' values in float64, channels last."""
         shape, sizes = self.case.shape, {"x": self.case.shape.x, "w": self.case.shape.w, "g": self.case.shape.y}
 
         def tensor(name: str) -> torch.Tensor:
-            lies = [sizes[name][axis] for axis in LAST]
-            values = values_of(self.operands[name].numbers, self.task.kind.operand).reshape(lies)
+            stored_sizes = [sizes[name][axis] for axis in LAST]
+            values = values_of(self.operands[name].numbers, self.task.kind.operand).reshape(stored_sizes)
             return torch.from_numpy(function(values).transpose(FIRST))
 
         one, other = (tensor(name) for name in OPERANDS[self.case.direction])
@@ -129,7 +129,7 @@ class Convolved:
 
 
 def check(cases: Iterable[Case]) -> None:
-    """Each is right under every schedule."""
+    """Each case is right under every schedule."""
     layers = [Convolved(case) for case in cases]
     cuda_on_host.build_all(launch.program for layer in layers for launch in layer.launches)
     for layer in layers:

@@ -8,7 +8,7 @@ struct Index {
 static Index blockIdx, blockDim, threadIdx;
 #include KERNEL
 
-extern "C" void crop_on_host(const unsigned char *pictures, const int *boxes, unsigned char *out, int n, int height,
+extern "C" void crop_on_host(const unsigned char *images, const int *boxes, unsigned char *out, int n, int height,
                              int width, int side)
 {
     blockDim = {128, 1, 1};
@@ -16,5 +16,5 @@ extern "C" void crop_on_host(const unsigned char *pictures, const int *boxes, un
         for (blockIdx.y = 0; blockIdx.y < side; ++blockIdx.y)
             for (blockIdx.x = 0; blockIdx.x * blockDim.x < side; ++blockIdx.x)
                 for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x)
-                    crop(pictures, boxes, out, height, width, side);
+                    crop(images, boxes, out, height, width, side);
 }

@@ -1,4 +1,4 @@
-// Kernels for tests of how ours are compiled and launched; no part of the program.
+// Kernels for tests of compilation and launches; not part of the program.
 
 struct alignas(64) Map {
     unsigned char bytes[128];
@@ -27,7 +27,7 @@ extern "C" __global__ void reverse(int *words, int n)
 
 #ifdef TENSOR_MAPS
 
-// What lies in shared memory after the box at (x, y) was copied there, byte for byte.
+// The contents of shared memory after the box at (x, y) was copied there, byte for byte.
 extern "C" __global__ void copy_box(const __grid_constant__ Map map, unsigned char *out, int nbytes, int x, int y)
 {
     extern __shared__ __align__(1024) unsigned char box[];

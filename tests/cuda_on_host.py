@@ -1,6 +1,6 @@
-"""CUDA kernels run on the host: what is to be launched, by a library that a compiler of C++ makes of the same source.
+"""CUDA kernels run on the host: each launch is executed by a library that a C++ compiler makes of the same source.
 
-tests/cuda_host/ has the bodies of all instructions. Memory of arrays of NumPy stands for that of a GPU.
+tests/cuda_host/ has the bodies of all instructions. NumPy arrays stand for the memory of a GPU.
 """
 
 import atexit
@@ -32,7 +32,7 @@ OFF = ["unused", "sign-compare", "enum-compare", "psabi", "unknown-pragmas"]
 WARNINGS = ["-Wall", "-Werror", *(f"-Wno-{name}" for name in OFF)]
 SHARED = ("fibres", "block")  # sources of tests/cuda_host/ that depend on no kernel
 SCHEDULES = ("round robin", "ascending", "descending")
-ALONE = ("reduce_split_k", "transpose")  # kernels of files whose others run in clusters
+ALONE = ("reduce_split_k", "transpose")  # kernels without clusters in files whose other kernels have some
 MAP = structure(
     *(("address", "u8"), ("rank", "u4"), ("element_bytes", "u4"), ("dims", ("u8", 5)), ("strides", ("u8", 4))),
     *(("box", ("u4", 5)), ("swizzle", "u4"), ("rounded", "u4")),
@@ -53,9 +53,9 @@ def encoded(tiled: Tiled) -> Any:
 def run(
     launch: Launch, schedule: str, library: ctypes.CDLL | None = None, operands: Sequence[tuple[int, int]] = ()
 ) -> None:
-    """Launch a kernel under a schedule; AssertionError with what went wrong.
+    """Launch a kernel under a schedule; AssertionError with the cause if it fails.
 
-    Copies that read outside of the operands, where these are given by addresses of their begins and ends, go wrong.
+    Copies that read outside of the operands, if these are given by addresses of their begins and ends, are failures.
     """
     library = library or built(launch.program, launch.program.path)
     library.allow((ctypes.c_size_t * (2 * len(operands)))(*itertools.chain(*operands)), ctypes.c_size_t(len(operands)))
@@ -69,12 +69,12 @@ def run(
 
 
 def _cluster(program: Program) -> Any:
-    """Blocks of a cluster; kernels that only prepare or finish have none."""
+    """Blocks of a cluster; kernels that only prepare or finish have no cluster."""
     return dict(program.definitions).get("USE_CLUSTER", 1) if program.name not in ALONE else 1
 
 
 def build_all(programs: Iterable[Program]) -> None:
-    """Build kernels of their own sources, as many at a time as there are processors."""
+    """Build kernels from their own sources, as many at a time as there are processors."""
     _ahead()
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         list(pool.map(lambda program: built(program, program.path), {*programs}))
@@ -82,7 +82,7 @@ def build_all(programs: Iterable[Program]) -> None:
 
 @cache
 def built(program: Program, source: Path) -> ctypes.CDLL:
-    """The kernel as a library of the host, from its own source or, of a planted fault, from another one."""
+    """The kernel as a library of the host, from its own source or, for a planted fault, from another one."""
     defined = [f"-D{name}={value}" for name, value in program.definitions]
     defined += [f'-DKERNEL_SOURCE="{source}"', f"-DKERNEL_NAME={program.name}"]
     folders = [f"-I{_ahead()}", f"-I{HERE}", f"-I{source.parent}", f"-I{ROOT / 'kernels' / 'cuda'}"]
@@ -99,21 +99,21 @@ def built(program: Program, source: Path) -> ctypes.CDLL:
 
 
 def planted(program: Program, folder: Path, right: str, wrong: str, place: int = 0) -> ctypes.CDLL:
-    """The kernel with a fault: in the first of its files that has them, the words at that place, counted from 0, are
-    others.
+    """The kernel with a fault: in the first of its files that contain `right`, its occurrence number `place`, counted
+    from 0, is replaced by `wrong`.
     """
     file = next(path for path in sources(program.path) if right in path.read_text())
     before, *after = file.read_text().split(right)
     text = before + "".join((wrong if number == place else right) + part for number, part in enumerate(after))
     assert 0 <= place < len(after), f"{file.name} has not {place + 1} of {right!r}"
-    for path in sources(program.path):  # all of them: what a file includes is looked for beside it
+    for path in sources(program.path):  # all of them: included files are searched in the same folder
         (folder / path.name).write_text(text if path == file else path.read_text())
     return built(program, folder / program.path.name)
 
 
 @cache
 def _ahead() -> Path:
-    """The folder of what all kernels share, compiled in advance: most of what each would take."""
+    """The folder with the precompiled header of all kernels: most of the time that each kernel would take."""
     header = _place() / "common.h"
     header.write_text('#include "block.h"\n')
     _compile("THE HOST", "-x", "c++-header", f"-I{HERE}", header, "-o", f"{header}.gch")

@@ -1,4 +1,4 @@
-"""CUDA sources of our kernels without a GPU: what compiles them for the host, and for devices."""
+"""CUDA sources of the custom kernels without a GPU: compilers for the host, and for devices."""
 
 import shutil
 
@@ -12,12 +12,12 @@ ARCHITECTURES = {"sm_80": (8, 0), "sm_90a": (9, 0), "sm_100": (10, 0)}
 
 
 def host_compiler(kernel: str) -> str:
-    """g++; a failure or a skip without it."""
+    """g++; a failure or a skip if it is missing."""
     return shutil.which("g++") or missing(f"NO g++: {kernel}.cu NOT RUN ON THE HOST")
 
 
 def device_target(architecture: str) -> Target:
-    """The target of that name, one of ARCHITECTURES; a failure or a skip without NVRTC."""
+    """The target of that name, one of ARCHITECTURES; a failure or a skip if NVRTC is missing."""
     try:
         found = target(ARCHITECTURES[architecture], supported())
     except Unavailable as reason:
@@ -27,7 +27,7 @@ def device_target(architecture: str) -> Target:
 
 
 def faults(made: Compiled) -> list[str]:
-    """What is wrong with machine code that is to be fast: warnings, and registers that do not suffice."""
+    """Defects of compiled machine code: warnings, spilled registers, an unknown number of registers."""
     spilled = [f"{name} spills {usage.spilled} bytes" for name, usage in made.usage.items() if usage.spilled]
-    unknown = [] if made.usage and all(usage.registers for usage in made.usage.values()) else ["no registers are told"]
+    unknown = [] if made.usage and all(usage.registers for usage in made.usage.values()) else ["no registers listed"]
     return [*made.complaints, *spilled, *unknown]

@@ -1,4 +1,4 @@
-"""Libraries of a vendor's driver, made for tests: what they export is called by ctypes."""
+"""Libraries of a vendor's driver, made for tests: their exported functions are called by ctypes."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
 def library(source: str, folder: Path, **defined: int) -> str:
-    """The path of a library made from C, with these macros defined; skips where there is no compiler."""
+    """The path of a library compiled from C, with these macros defined; skips if there is no compiler."""
     if COMPILER is None:
         pytest.skip("NO C COMPILER: CALLS OF THE DRIVER NOT TESTED")
     choice = [f"{name}={value}" for name, value in defined.items()]

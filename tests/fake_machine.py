@@ -1,4 +1,4 @@
-"""A pretended machine for tests of the Makefile: stand-ins for Python and mpirun record what they are asked."""
+"""A simulated machine for tests of the Makefile: stand-ins for Python and mpirun record how they are called."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launch import MARK, ROOT
 
-# Behaves as a Python that makes environments; what its pip is asked to install is written to $LOG.
+# Behaves as a Python that makes environments; the arguments of its pip are written to $LOG.
 PYTHON = f"""#!/bin/bash
 case "$*" in
 "-m venv "*) mkdir -p .venv/bin; echo "$*" >.venv/made; cp "$0" .venv/bin/python ;;
@@ -18,7 +18,7 @@ case "$*" in
 esac
 """
 
-# Answers the question for two ranks unless $STRANGER, and shows what else it is asked to start.
+# Answers the question for two ranks unless $STRANGER is set, and prints every other command.
 MPIRUN = """#!/bin/bash
 case "$*" in
 --version) echo "mpirun (${FAMILY:-MPICH}) 1.0" ;;
@@ -29,7 +29,7 @@ esac
 
 
 class Machine:
-    """A checkout's set-up files and the programs of a pretended machine."""
+    """A checkout's set-up files and the programs of a simulated machine."""
 
     def __init__(self, folder: Path) -> None:
         self.checkout = folder / "a checkout"
@@ -47,7 +47,7 @@ class Machine:
         (self.programs / name).chmod(0o755)
 
     def edit_later(self, name: str) -> None:
-        """Date a file of the checkout after the set-up, whatever the resolution of the file system's clock."""
+        """Date a file of the checkout after the set-up, at any resolution of the file system's clock."""
         later = self.stamp.stat().st_mtime + 3600
         os.utime(self.checkout / name, (later, later))
 
@@ -72,15 +72,15 @@ class Machine:
 
     @property
     def stamp(self) -> Path:
-        """What says that the environment is complete."""
+        """The file whose presence marks the environment as complete."""
         return self.checkout / ".venv/.complete"
 
     @property
     def asked(self) -> str:
-        """What pip was asked for."""
+        """The arguments that pip was called with."""
         return self.log.read_text() if self.log.exists() else ""
 
     @property
     def ready(self) -> bool:
-        """Whether the environment counts as complete."""
+        """Whether the environment is considered complete."""
         return self.stamp.exists()

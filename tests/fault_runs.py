@@ -1,4 +1,4 @@
-"""Runs of the real program on small real pictures, a sweep of two grids with a fault in each test."""
+"""Runs of the real program on small real images, a sweep of two grids with a fault in each test."""
 
 import json
 import re
@@ -38,10 +38,10 @@ CHECKS = {
 }  # fmt: skip
 
 INPUT = """\
-Small real pictures, two grids
+Small real images, two grids
 Each learning rate is a test of its own
 [ensemble]
-fashion:pictures  DATASET
+fashion:images    DATASET
 1 2               GROUPS
 2 1               DEGREE
 8                 BATCH      no divisor of either shard: the last batch is a partial one
@@ -69,8 +69,8 @@ generated         DATASET
 FoundBy = Mapping[str, set[str]]  # checks that fail, by fault
 
 
-def write_pictures(folder: Path) -> None:
-    """A few real pictures in files of the published format."""
+def write_images(folder: Path) -> None:
+    """A few real images in files of the published format."""
     dataset = catalog.open_dataset("fashion")
     folder.mkdir()
     for (images, labels), split, n in zip(FILES.values(), (dataset.train, dataset.validation), (76, 50), strict=True):
@@ -80,15 +80,15 @@ def write_pictures(folder: Path) -> None:
 
 
 class Run:
-    """A finished run of an input with so many learning rates: the job, and what it says of each test."""
+    """A finished run of an input with the given number of learning rates: the job, and its verdicts on each test."""
 
     text = INPUT
     names = frozenset(CHECKS)
-    ceiling = "NOT CHECKED"  # of real pictures; test_leak.py has generated ones
+    ceiling = "NOT CHECKED"  # of real images; test_leak.py has generated ones
 
     def __init__(self, folder: Path, program: list[Any], settings: list[str], rates: int = 1) -> None:
         self.folder = folder
-        write_pictures(folder / "pictures")
+        write_images(folder / "images")
         text = self.text.format(rates=" ".join(f"0.{50 + number:03d}" for number in range(rates)))
         (folder / "input.dat").write_text(text)
         self.job: Finished = run_job([*program, "--set", "SEED=1", *settings], 2, folder, timeout=300)
@@ -105,14 +105,14 @@ class Run:
 
 
 class WeatherRun(Run):
-    """The same, of detectors that are trained on generated fields."""
+    """The same, for detectors that are trained on generated fields."""
 
     text = WEATHER
     ceiling = "PASSED"
 
 
 class CustomRun(Run):
-    """Pictures, by our kernels."""
+    """Images, by custom kernels."""
 
     names = frozenset(CHECKS.union(COMPARED))
 
@@ -121,12 +121,12 @@ def sweep(
     folder: Path, in_a_group: FoundBy, in_an_ensemble: FoundBy, *settings: str, kind: type[Run] = Run
 ) -> Run:
     """One job with all faults: those of one model on two ranks, then those of two models."""
-    assert len(in_a_group) == len(in_an_ensemble)  # the sweep has as many learning rates for one grid as for the other
+    assert len(in_a_group) == len(in_an_ensemble)  # the sweep has the same number of learning rates for both grids
     return kind(folder, [FAULTY, ",".join([*in_a_group, *in_an_ensemble])], [*settings], len(in_a_group))
 
 
 class Sweeps:
-    """The faults of a file in two jobs: the first so many of each grid, and the others, which are slow."""
+    """The faults of a file in two jobs: the first `first` of each grid, and the others, which are slow."""
 
     def __init__(self, in_a_group: FoundBy, in_an_ensemble: FoundBy, first: int, *settings: str) -> None:
         grids = (in_a_group, in_an_ensemble)
@@ -148,7 +148,7 @@ class Sweeps:
         ]
 
     def runs(self, factory: pytest.TempPathFactory) -> Callable[[int], Run]:
-        """The run of a part, started when it is first asked for."""
+        """The run of a part, started at its first use."""
         return cache(lambda number: sweep(factory.mktemp("faulty"), *self.parts[number], *self.settings))
 
     def number(self, fault: str) -> int:
@@ -162,12 +162,12 @@ def part(faults: FoundBy, first: int, end: int | None) -> FoundBy:
 
 
 def holds(run: Run, index: int, expected: set[str], perhaps: Set[str] = frozenset()) -> None:
-    """Assert that a test of a run FAILED by these checks and by no other; PASSED if there are none."""
+    """Assert that a test of a run FAILED by these checks and no others; PASSED if there are none."""
     row, test = run.rows[index], run.result["tests"][index]
     assert set(row) == run.names | ({APART} if test["p"] > 1 else set())
     failed = {name for name, verdict in row.items() if verdict == "FAILED"}
     assert failed - perhaps == expected - perhaps
-    unchecked = {CLAIMS} if failed - {CLAIMS} else set()  # of a test that FAILED by another check
+    unchecked = {CLAIMS} if failed - {CLAIMS} else set()  # of a test that FAILED by a different check
     assert {name for name, verdict in row.items() if verdict != "PASSED"} == failed | unchecked
     assert all(row[name] == "NOT CHECKED" for name in unchecked)
     assert {check["name"]: check["verdict"] for check in test["checks"]} == {**row, CEILING: run.ceiling}

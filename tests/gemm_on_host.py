@@ -1,4 +1,4 @@
-"""Matrix products by kernels/gemm/cuda/gemm.cu, run on the host; checks the result and all memory around it."""
+"""Matrix products by kernels/gemm/cuda/gemm.cu, run on the host; the result and all memory around it are checked."""
 
 import math
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from hpcai.kernels.cuda.tiling import BY_COLUMNS, BY_ROWS, KINDS, MMA, SIMT, WGM
 from hpcai.kernels.gemm.cuda.launches import launches, workspace_bytes
 from hpcai.kernels.spec import DTYPES, fp32_tolerance
 
-GUARD, POISON = 4096, 0xFF  # bytes before and behind; NaN in every type of floating point, -1 in whole numbers
+GUARD, POISON = 4096, 0xFF  # bytes before and behind; NaN in every floating-point type, -1 in integers
 ROWS, COLUMNS = BY_ROWS, BY_COLUMNS
 LAYOUTS = [(ROWS, ROWS), (ROWS, COLUMNS), (COLUMNS, ROWS), (COLUMNS, COLUMNS)]
 STORED = {"int32": np.int32, "float32": np.float32, "float64": np.float64, "float16": np.float16, "bfloat16": np.uint16}
 LANES = Tile(SIMT, 64, 64, 3)
 WARPS, WIDE_WARPS = Tile(MMA, 64, 64, 3), Tile(MMA, 64, 128, 3)
 SHARING, PAIRED = Tile(WGMMA, 128, 64, 3), Tile(WGMMA, 128, 64, 3, cluster=2)
-TAKING_TURNS = Tile(WGMMA, 64, 64, 3, ping_pong=True)
+PING_PONG = Tile(WGMMA, 64, 64, 3, ping_pong=True)
 
 
 class Guarded:
-    """Lines of numbers that begin at multiples of so many bytes, and of no more; all around them is poisoned."""
+    """Lines of numbers that begin at multiples of `unit` bytes, and of no more; the memory around them is poisoned."""
 
     def __init__(self, numbers: Any, unit: int = 16) -> None:
         (lines, columns), step = numbers.shape, max(1, unit // numbers.itemsize)
@@ -49,14 +49,14 @@ class Guarded:
         return self.address, int(self.numbers[-1:, -1:].ctypes.data) + self.numbers.itemsize
 
     def check_surroundings(self, what: str) -> None:
-        """Nothing but its numbers has changed."""
+        """Only the numbers themselves have changed."""
         own = self.numbers.copy()
         self.numbers[...] = 0
-        ours, self.memory[:] = self.memory.copy(), self.before
+        written, self.memory[:] = self.memory.copy(), self.before
         self.numbers[...] = 0
-        changed = np.flatnonzero(ours != self.memory)
+        changed = np.flatnonzero(written != self.memory)
         self.numbers[...] = own
-        assert not changed.size, f"{what}: {changed.size} bytes beside it are written, the first {changed[0] - GUARD}"
+        assert not changed.size, f"{what}: {changed.size} bytes outside are written, the first {changed[0] - GUARD}"
 
 
 def poisoned(lines: int, columns: int, kind: Any) -> Any:
@@ -66,12 +66,12 @@ def poisoned(lines: int, columns: int, kind: Any) -> Any:
 
 
 def no_number(numbers: Any) -> Any:
-    """NaN as an array has it; of 16 bits that NumPy has not as its bits."""
+    """NaN in the array's type; for 16-bit types that NumPy lacks, the bits of a NaN."""
     return 0x7FC0 if numbers.dtype == np.uint16 else np.nan
 
 
 def values_of(numbers: Any, dtype: str) -> Any:
-    """Of stored numbers, in float64."""
+    """Stored numbers in float64."""
     if dtype != "bfloat16":
         return numbers.astype(np.float64)
     return (numbers.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
@@ -87,8 +87,8 @@ def drawn(generator: np.random.Generator, size: tuple[int, int], type: str) -> A
     return (values.view(np.uint32) >> 16).astype(np.uint16) if type == "bf16" else values.astype(DTYPES[type].operand)
 
 
-def judged(found: Any, exact: Any, allowed: Any, exactly: bool) -> float:
-    """The worst element over what is allowed to it; or how many are wrong."""
+def error_ratio(found: Any, exact: Any, allowed: Any, exactly: bool) -> float:
+    """The largest error relative to its limit; or the number of wrong elements."""
     if exactly:
         return float(np.count_nonzero(found != exact))
     same = (found == exact) | (np.isnan(found) & np.isnan(exact))
@@ -98,9 +98,9 @@ def judged(found: Any, exact: Any, allowed: Any, exactly: bool) -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """A product, how its operands lie, and what is done to its sums: names of what is given, factor and ReLU.
+    """A product, the layouts of its operands, and the epilogue of its sums: names of further operands, factor and ReLU.
 
-    Lines begin at multiples of `unit` bytes. `broken` names a matrix with an element that is no number.
+    Lines begin at multiples of `unit` bytes. `broken` names a matrix with one element that is NaN.
     """
 
     type: str
@@ -125,19 +125,19 @@ class Product:
         self.a, self.b = (drawn(generator, (rows, case.steps), case.type) for rows in (case.rows, case.columns))
         if case.broken == "A":
             self.a[7, 0] = no_number(self.a)
-        self.lying = [self._lay(a, way) for a, way in zip((self.a, self.b), case.layouts, strict=True)]
+        self.stored = [self._lay(a, way) for a, way in zip((self.a, self.b), case.layouts, strict=True)]
         self.further = {name: self._further(generator, name) for name in case.given}
         self.result = Guarded(poisoned(case.rows, case.columns, STORED[self.kind.result]), case.unit)
-        self.operands = [self._operand(*pair) for pair in zip(self.lying, case.layouts, strict=True)]
+        self.operands = [self._operand(*pair) for pair in zip(self.stored, case.layouts, strict=True)]
         nbytes = workspace_bytes(case.type, *self.operands, case.tile)
         self.workspace = Guarded(poisoned(1, nbytes, np.uint8))
 
     def _lay(self, numbers: Any, layout: int) -> Guarded:
         return Guarded(numbers if layout == ROWS else numbers.T, self.case.unit)
 
-    def _operand(self, lying: Guarded, layout: int) -> Operand:
-        lines, columns = lying.numbers.shape
-        return Operand(lying.address, lying.pitch, lines, columns, layout)
+    def _operand(self, stored: Guarded, layout: int) -> Operand:
+        lines, columns = stored.numbers.shape
+        return Operand(stored.address, stored.pitch, lines, columns, layout)
 
     def _further(self, generator: np.random.Generator, name: str) -> Guarded:
         if name == "added":
@@ -156,29 +156,29 @@ class Product:
 
     @property
     def readable(self) -> list[tuple[int, int]]:
-        """From the first element of each operand to its last one; and what operands are turned to."""
-        return [each.bounds for each in (*self.lying, self.workspace) if each.numbers.size]
+        """From the first to the last element of each operand; and the workspace for transposed operands."""
+        return [each.bounds for each in (*self.stored, self.workspace) if each.numbers.size]
 
     def run(self, schedule: str, changed: str = "", source: Path = Path()) -> None:
-        """Compute it under a schedule, the kernel `changed` by another source; AssertionError if it is not right."""
+        """Compute it under a schedule, the kernel `changed` by another source; AssertionError if it is wrong."""
         self.result.memory[:] = self.result.before
         self.workspace.memory[:] = self.workspace.before
         for launch in self.launches:
             place = source if launch.program.name == changed else launch.program.path
             cuda_on_host.run(launch, schedule, cuda_on_host.built(launch.program, place), self.readable)
-        for name, each in {"A": self.lying[0], "B": self.lying[1], **self.further}.items():
+        for name, each in {"A": self.stored[0], "B": self.stored[1], **self.further}.items():
             assert np.array_equal(each.memory, each.before), f"{name} has changed"
         self.result.check_surroundings("the result")
         self.workspace.check_surroundings("the workspace")
-        assert self.error() <= 1, f"{self.case}, {schedule}: {self.error()} of what is allowed"
+        assert self.error() <= 1, f"{self.case}, {schedule}: {self.error()} times the limit"
 
     def error(self) -> float:
-        """The worst element over what is allowed to it; of whole numbers how many are wrong."""
+        """The largest error relative to its limit; of integers the number of wrong elements."""
         found = values_of(self.result.numbers, self.kind.result)
-        return judged(found, *self.expected(), exactly=self.case.type == "int8")
+        return error_ratio(found, *self.expected(), exactly=self.case.type == "int8")
 
     def expected(self) -> tuple[Any, Any]:
-        """In float64, and by how much each element may differ: verify.py, and the rounding of what is done to sums."""
+        """In float64, and the limit of each element: by verify.py, and the rounding of the epilogue."""
         case, unit = self.case, DTYPES[self.case.type].unit
         left, right = (values_of(each, self.kind.operand) for each in (self.a, self.b))
         further = {name: values_of(each.numbers, self._type_of(name)) for name, each in self.further.items()}

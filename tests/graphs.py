@@ -1,4 +1,4 @@
-"""Random networks, a small one, and images for them, for tests of everything that walks a graph."""
+"""Random networks, a small one, and images for them, for tests of all code that traverses a graph."""
 
 from random import Random
 
@@ -51,7 +51,7 @@ class _Drawing:
                 self.add(MaxPool((2, 3), self.pair(1, 2), (1, 1)), source)
 
     def head(self) -> None:
-        """Every layer nobody reads goes to a dense layer; their sum is the network's output."""
+        """Connects every layer without a reader to a dense layer; their sum is the network's output."""
         read = {name for layer in self.layers for name in layer.inputs}
         loose = [name for name in self.shapes if name not in read]
         branches = [self.add(Dense(6, bias=False), self.add(GlobalPool(), name)) for name in loose]
@@ -60,7 +60,7 @@ class _Drawing:
 
 
 def random_graph(seed: int, grouped: bool = False) -> Graph:
-    """A small network of branches, sums, strides, dilation, non-square windows; what does not fit is drawn anew."""
+    """A small network of branches, sums, strides, dilation, non-square windows; layers that do not fit are redrawn."""
     drawing = _Drawing(Random(seed))
     while len(drawing.layers) < 14:
         try:

@@ -1,4 +1,4 @@
-"""A small class-folder tree of real JPEG and PNG files, among them the odd ones that ImageNet has, and broken ones."""
+"""A small class-folder tree of real JPEG and PNG files, among them unusual ones as in ImageNet, and broken ones."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ RANDOM_SIZES = ((300, 260), (200, 400), (64, 48), (257, 256))
 
 
 def drawing(seed: int, width: int, height: int) -> np.ndarray:
-    """A smooth image of many colours, uint8[height, width, 3]; the seed decides on its hue."""
+    """A smooth image of many colours, uint8[height, width, 3]; its hue depends on the seed."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width] / max(width, height)
     waves = [np.sin(2 * np.pi * (x * a + y * b + c)) for a, b, c in random.uniform(0, 2, (3, 3))]
@@ -19,13 +19,13 @@ def drawing(seed: int, width: int, height: int) -> np.ndarray:
 
 
 def coloured(label: int, seed: int, width: int, height: int) -> Image.Image:
-    """An image whose colour tells its class."""
+    """An image whose colour identifies its class."""
     tint = np.array([(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)])[label % 4]
     return Image.fromarray((drawing(seed, width, height) * 0.3 + tint * 0.7).astype(np.uint8))
 
 
 def make_tree(root: Path, train: int = 6, validation: int = 2, classes: int = 4, val: str = "val") -> Path:
-    """SOURCE/train and SOURCE/val with so many JPEGs in each class."""
+    """SOURCE/train and SOURCE/val with the given number of JPEGs in each class."""
     for split, number in (("train", train), (val, validation)):
         for label, name in enumerate(CLASSES[:classes]):
             folder = root / split / name
@@ -38,7 +38,7 @@ def make_tree(root: Path, train: int = 6, validation: int = 2, classes: int = 4,
 
 
 def odd_images() -> dict[str, Callable[[Path], None]]:
-    """File names, and what writes images of the unusual kinds: all of them can be packed."""
+    """File names, and functions that write images of the unusual kinds: all of them can be packed."""
     rgb = Image.fromarray(drawing(1, 300, 280))
     deep = (drawing(2, 280, 260)[..., 0].astype(np.uint16) << 8) + 77
     exif = Image.Exif()
@@ -51,7 +51,7 @@ def odd_images() -> dict[str, Callable[[Path], None]]:
         "alpha.png": lambda path: rgb.convert("RGBA").save(path),
         "bits.png": lambda path: rgb.convert("1").save(path),
         "really_a_png.JPEG": lambda path: rgb.save(path, "PNG"),
-        "turned.JPEG": lambda path: rgb.save(path, "JPEG", exif=exif),
+        "rotated.JPEG": lambda path: rgb.save(path, "JPEG", exif=exif),
         "broken_exif.JPEG": lambda path: rgb.save(path, "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff"),
         "long.JPEG": lambda path: rgb.resize((900, 20)).save(path, "JPEG"),
         "one_pixel.png": lambda path: rgb.resize((1, 1)).save(path),
@@ -59,7 +59,7 @@ def odd_images() -> dict[str, Callable[[Path], None]]:
 
 
 def broken_images() -> dict[str, Callable[[Path], None]]:
-    """File names, and what writes files that are no images."""
+    """File names, and functions that write files that are no images."""
 
     def truncated(path: Path) -> None:
         coloured(0, 3, 300, 300).save(path, "JPEG")

@@ -1,4 +1,4 @@
-"""Folders that the program is run in, for tests of how it ends, and odd ways to start it there."""
+"""Folders in which the program is run, for tests of how it ends, and unusual ways to start it there."""
 
 import sys
 from os import PathLike
@@ -8,14 +8,14 @@ import numpy as np
 from idx_files import write_set
 from launch import BENCH
 
-START = 90.0  # seconds until a job has come so far
+START = 90.0  # seconds in which a job reaches the awaited state
 END = 30.0  # seconds after which a job that should end by itself is killed
 
 INPUT = """\
-Small made-up pictures
+Small made-up images
 No header in this line either
 [ensemble]
-fashion:pictures  DATASET
+fashion:images    DATASET
 1                 GROUPS
 2                 DEGREE
 8                 BATCH
@@ -25,15 +25,15 @@ fashion:pictures  DATASET
 
 
 def prepared(folder: Path) -> Path:
-    """The folder, with an input and the data that it names."""
-    write_pictures(folder, 0)
+    """The folder, with an input and its data."""
+    write_images(folder, 0)
     (folder / "input.dat").write_text(INPUT)
     return folder
 
 
-def write_pictures(folder: Path, first: int) -> None:
-    """Made-up pictures of classes that begin with `first`."""
-    write_set(folder / "pictures", np.arange(first, first + 64) % 10, np.arange(40) % 10, compressed=False)
+def write_images(folder: Path, first: int) -> None:
+    """Made-up images of classes that begin with `first`."""
+    write_set(folder / "images", np.arange(first, first + 64) % 10, np.arange(40) % 10, compressed=False)
 
 
 def listing(folder: Path) -> list[str]:
@@ -42,5 +42,5 @@ def listing(folder: Path) -> list[str]:
 
 
 def unlike(*settings: str) -> list[str | PathLike[str]]:
-    """What mpirun is to start as a job of one rank, and a second one with settings of its own."""
+    """Arguments of mpirun for a job of one rank, and a second rank with settings of its own."""
     return [BENCH, ":", "-np", "1", *settings, sys.executable, BENCH]

@@ -1,4 +1,4 @@
-"""Frames that show nothing but their number, and detectors that know their answers by heart."""
+"""Frames that contain only their number, and detectors with stored answers."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Numbered:
-    """A half of a set: frames of so many, which boxes they have, and which were read."""
+    """A half of a set: the number of its frames, their boxes, and which frames were read."""
 
     def __init__(self, half: int, frames: int) -> None:
         self.half, self.made = half, drawn(10 + half, frames)
@@ -24,7 +24,7 @@ class Numbered:
         self.read: list[int] = []
 
     def __call__(self, batches: Iterable[Array]) -> Iterator[tuple[torch.Tensor, torch.Tensor, Array]]:
-        """As a loader delivers them, into the same memory each time."""
+        """As a loader delivers them, always into the same memory."""
         y = torch.empty(64, detection_tables.TRUE, 5)
         for indices in batches:
             self.read += indices.tolist()
@@ -33,7 +33,7 @@ class Numbered:
             yield torch.from_numpy(numbers), y[: len(indices)], indices
 
     def answers(self, model: int) -> list[Detections]:
-        """What a model finds in each frame: other scores than the next, and some boxes less."""
+        """The detections of a model in each frame: scores differ from frame to frame, and some boxes are missing."""
         random = np.random.default_rng([model, self.half])
         return [self._answer(random, rows) for rows in self.made.detections]
 
@@ -48,14 +48,14 @@ class Numbered:
         return DetectionValidation(loader, shard, CLASSES)
 
     def precision(self, found: list[Detections], overlap: float = 0.5, of: Array | None = None) -> list[float | None]:
-        """The average precision by definition: all frames, or those, in one place."""
+        """The average precision by definition: all frames, or the frames `of`, evaluated together."""
         frames = np.arange(len(self.truths)) if of is None else of
-        judged = matched(frames.tolist(), found, self.truths[frames], overlap, CLASSES)
-        return [None if np.isnan(value) else float(value) for value in average_precision(judged)]
+        matches = matched(frames.tolist(), found, self.truths[frames], overlap, CLASSES)
+        return [None if np.isnan(value) else float(value) for value in average_precision(matches)]
 
 
 def table(answers: list[Detections]) -> torch.Tensor:
-    """Answers as a detector has them, float32[frames, 100, 6]."""
+    """Answers in the form of a detector's output, float32[frames, 100, 6]."""
     whole = detection_tables.empty(len(answers)).detections
     for rows, own in zip(whole, answers, strict=True):
         rows[: len(own)] = own

@@ -1,4 +1,4 @@
-"""Real MPI jobs for tests: started with mpirun, watched by a mark in the environment, killed whole."""
+"""Real MPI jobs for tests: started with mpirun, identified by a mark in the environment, killed completely."""
 
 import contextlib
 import os
@@ -17,14 +17,14 @@ ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT / "bench.py"
 MARK = "HPCAI_TEST_JOB"
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
-# Left by an outer mpirun, these would make an inner one, or a job without one, believe that it is part of it.
+# Left by an outer mpirun, these would make an inner job, with mpirun or without, part of the outer one.
 LAUNCHER_PREFIXES = ("PMI_", "PMIX_", "HYDI_", "OMPI_COMM_", "OMPI_UNIVERSE_", "PRTE_LAUNCHED", "MPI_LOCAL")
 SEGMENTS = ("mpich_shm_*", "ucx_shm_posix_*", "vader_segment.*")
 GRACE = 2.0
 
 
 class Finished(subprocess.CompletedProcess[str]):
-    """What came of a job; `leftovers` are command lines of its processes that outlived it (killed by now)."""
+    """The outcome of a job; `leftovers` are command lines of its processes that outlived it (killed by now)."""
 
     def __init__(self, job: "Job", returncode: int, seconds: float, leftovers: list[str]) -> None:
         super().__init__(job.arguments, returncode, *job.output())
@@ -62,7 +62,7 @@ class Job:
             file.close()
 
     def output(self) -> tuple[str, str]:
-        """What was written to stdout and stderr until now."""
+        """The output on stdout and stderr until now."""
         texts = []
         for file in self._files:
             file.seek(0)
@@ -71,7 +71,7 @@ class Job:
         return texts[0], texts[1]
 
     def pids(self) -> list[int]:
-        """All living processes of the job: mpirun, its proxies, the ranks and what they started."""
+        """All living processes of the job: mpirun, its proxies, the ranks and their child processes."""
         marked = {pid for pid in map(int, _numbers("/proc")) if environment(pid).get(MARK) == self._mark}
         # The kernel shows no environment of a program that it is still loading, and Popen does not wait for that.
         return sorted(marked | ({self.process.pid} if self.process.poll() is None else set()))
@@ -100,7 +100,7 @@ class Job:
         return Finished(self, returncode, seconds, leftovers)
 
     def wait_while(self, progress: Callable[[], object], timeout: float) -> Finished:
-        """Wait for the end as long as what `progress` tells is something else every `timeout` seconds, else `wait`."""
+        """Wait for the end as long as `progress` changes every `timeout` seconds, else `wait`."""
         known, since = progress(), time.monotonic()
         while self.process.poll() is None and time.monotonic() < since + timeout:
             if (now := progress()) != known:
@@ -120,8 +120,8 @@ class Job:
 
 def mpirun() -> str | None:
     """The mpirun of this Python's environment, else the one on the PATH, else None."""
-    beside = Path(sys.executable).with_name("mpirun")
-    return str(beside) if beside.exists() else shutil.which("mpirun") or shutil.which("mpiexec")
+    own_mpirun = Path(sys.executable).with_name("mpirun")
+    return str(own_mpirun) if own_mpirun.exists() else shutil.which("mpirun") or shutil.which("mpiexec")
 
 
 def start_job(
@@ -132,7 +132,7 @@ def start_job(
 ) -> Job:
     """Start `python *args` on `ranks` ranks, or without mpirun if None; `env` is added to this environment.
 
-    Where there are fewer GPUs than ranks, these are hidden: ranks do not share them.
+    If there are fewer GPUs than ranks, the GPUs are hidden: ranks do not share them.
     """
     launcher = [] if ranks is None else [str(mpirun()), "-np", str(ranks)]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER_PREFIXES)}
@@ -145,15 +145,15 @@ def start_job(
 
 
 def hidden(ranks: int) -> dict[str, str]:
-    """What hides the GPUs of this machine, if it has some but less than one for each rank."""
+    """Variables that hide the GPUs of this machine, if it has some but fewer than ranks."""
     return {"CUDA_VISIBLE_DEVICES": ""} if 0 < _gpus() < ranks else {}
 
 
 @cache
 def _gpus() -> int:
     """GPUs that jobs may use here."""
-    told = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True) if shutil.which("nvidia-smi") else None
-    there = sum(line.startswith("GPU ") for line in told.stdout.splitlines()) if told else 0
+    gpus = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True) if shutil.which("nvidia-smi") else None
+    there = sum(line.startswith("GPU ") for line in gpus.stdout.splitlines()) if gpus else 0
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     return there if named is None else min(there, len(named.split(",")) * bool(named))
 
@@ -181,7 +181,7 @@ def wait_until(condition: Callable[[], object], timeout: float) -> bool:
 
 
 def sweep_shared_memory(since: float) -> None:
-    """Remove segments made after `since` that no process has mapped: jobs that were killed or aborted leave them."""
+    """Remove segments made after `since` that no process has mapped: killed or aborted jobs leave them behind."""
     now = time.time()
     files = [path for pattern in SEGMENTS for path in Path("/dev/shm").glob(pattern)]
     mapped = "".join(_read(int(pid), "maps") for pid in _numbers("/proc"))
@@ -194,13 +194,13 @@ def sweep_shared_memory(since: float) -> None:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """What a process was started with; empty if it is gone or another user's."""
+    """The initial environment of a process; empty if the process is gone or another user's."""
     pairs = (entry.partition("=") for entry in _read(pid, "environ").split("\0"))
     return {name: value for name, _, value in pairs}
 
 
 def command_line(pid: int) -> str:
-    """What a process runs, as `ps` shows it."""
+    """The command of a process, as `ps` prints it."""
     return _read(pid, "cmdline").replace("\0", " ").strip()
 
 

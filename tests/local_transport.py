@@ -1,4 +1,4 @@
-"""A transport and a thread for tests of one leader: messages arrive at once, the thread works when a test says so."""
+"""A transport and a thread for tests of one leader: messages arrive at once, the thread works when a test asks."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from hpcai.search.weights_file import WeightsRemoved
 
 
 class Thread(Executor):
-    """Does what it was given when it is told to."""
+    """Runs the submitted functions when `work` is called."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
@@ -30,7 +30,7 @@ class Thread(Executor):
 
 
 class LocalTransport:
-    """A transport to a coordinator in this process; answers arrive at once, those to other workers nowhere."""
+    """A transport to a coordinator in this process; answers arrive at once, those to other workers are dropped."""
 
     def __init__(self, rules: SearchRules) -> None:
         self.coordinator = Coordinator(rules, lambda result, lines: None)

@@ -1,4 +1,4 @@
-"""What the tests need of a machine: where they are to be complete its absence is a failure, elsewhere a loud skip."""
+"""Requirements of the tests on a machine: without them tests fail where all have to run, elsewhere they are skipped."""
 
 import os
 from typing import NoReturn
@@ -9,7 +9,7 @@ COMPLETE = "HPCAI_TEST_COMPLETE"
 
 
 def missing(what: str) -> NoReturn:
-    """The test cannot be run for want of something that continuous integration has."""
+    """The test cannot run, because something is missing that continuous integration has."""
     said = [name for name in (COMPLETE, "CI") if os.environ.get(name)]
     if said:
         pytest.fail(f"{what}; a failure, for {said[0]} is set", pytrace=False)

@@ -9,12 +9,12 @@ from image_tree import make_tree
 from launch import run_job
 
 SHARD = 5  # images
-_folders = []  # temporary folders go when these objects go, at the end of all tests
+_folders = []  # temporary folders are removed with these objects, at the end of all tests
 
 
 @cache
 def packed_set(train: int = 6, validation: int = 2) -> Path:
-    """A set of 4 classes with so many images each; not to be altered."""
+    """A set of 4 classes with the given number of images each; not to be altered."""
     _folders.append(tempfile.TemporaryDirectory())
     folder = Path(_folders[-1].name)
     tree = make_tree(folder / "tree", train, validation)

@@ -1,4 +1,4 @@
-"""Modules of providers held against their contract by mypy (`make lint`), which checks this file; nothing runs it."""
+"""Modules of providers checked against their contract by mypy (`make lint`); this file is checked, never run."""
 
 from hpcai.kernels import conv2d, copy, fma_peak, gemm, triad
 from hpcai.kernels.conv2d import cupy_gpu as conv2d_gpu

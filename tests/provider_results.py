@@ -1,4 +1,4 @@
-"""Results of a provider's products, by what it prepares."""
+"""Results of a provider's products."""
 
 from collections.abc import Collection
 from typing import Any

@@ -1,4 +1,4 @@
-"""Random frames: true boxes, and what a detector of middling quality finds, with scores of few different values."""
+"""Random frames: true boxes, and detections of medium quality, with scores of few different values."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(seed: int, frames: int = 12, most: int = 15, classes: int = CLASSES) -> Drawn:
-    """Some frames have no true box, some no detection; a class may have no true box, or nothing that is found."""
+    """Some frames have no true box, some no detection; a class may have no true box, or no detection."""
     random = np.random.default_rng(seed)
     pairs = [_frame(random, most, classes) for _ in range(frames)]
     return Drawn([found for found, _ in pairs], [true for _, true in pairs])

@@ -28,7 +28,7 @@ CLOSE = 1e-10  # relative, float64
 
 
 def drawn(graph: Graph, kind: str, dice: random.Random) -> Morphism | None:
-    """A legal morphism of a kind, or none."""
+    """A legal morphism of a kind, or None."""
     if kind == "deepen":
         return Deepen(dice.choice([*nonnegative(graph)]), dice.choice(KERNEL_SIZES))
     if kind == "widen":
@@ -46,7 +46,7 @@ def drawn(graph: Graph, kind: str, dice: random.Random) -> Morphism | None:
 
 
 def some_graph(dice: random.Random) -> Graph:
-    """A random network: blocks with and without branches, pools and strides, one after the other."""
+    """A random network: blocks with and without branches, pools and strides, in sequence."""
     layers = [Layer("image", Input((dice.randint(1, 3), dice.randint(9, 14), dice.randint(9, 14))))]
     channels = dice.randint(2, 5)
 
@@ -76,7 +76,7 @@ def some_graph(dice: random.Random) -> Graph:
 
 
 def trained_a_little(graph: Graph, seed: int) -> State:
-    """Weights whose batch norms have seen something: every value is drawn."""
+    """Weights with batch-norm statistics that are not the initial ones: every value is drawn."""
     generator = torch.Generator().manual_seed(seed)
     state = build(graph, seed).double().state_dict()
     for name, tensor in state.items():
@@ -93,7 +93,7 @@ def output(graph: Graph, state: State, x: Tensor, training: bool = False) -> Ten
     return network.train(training)(x)
 
 
-def pictures(graph: Graph, count: int = 3, seed: int = 1) -> Tensor:
+def random_images(graph: Graph, count: int = 3, seed: int = 1) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(count, *graph.shapes["image"], dtype=torch.float64, generator=generator)
 
@@ -103,7 +103,7 @@ def deviation(one: Tensor, other: Tensor) -> float:
 
 
 def chain(seed: int, length: int) -> Iterator[tuple[Morphism, Graph, State, Graph, State]]:
-    """Morphisms one after the other: each with the parent and the child."""
+    """Morphisms in sequence: each with the parent and the child."""
     dice = random.Random(seed)
     graph = some_graph(dice)
     state = trained_a_little(graph, seed)

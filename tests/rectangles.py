@@ -19,7 +19,7 @@ GRAPH: Graph = network("fasterrcnn8", SIZE, 16, CLASSES)
 def fields(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Noise float32[n, 16, H, W] with a rectangle or two in each, and their rows float32[n, 15, 5].
 
-    A rectangle of class k is bright in channels 3k and 3k + 1. They lie in different halves of a field.
+    A rectangle of class k is bright in channels 3k and 3k + 1. Two rectangles are in different halves of a field.
     """
     random = np.random.default_rng(seed)
     x = random.normal(0, 0.5, (count, 16, *SIZE)).astype(np.float32)
@@ -42,7 +42,7 @@ def detector(seed: int = 1) -> Detector:
 def trained(
     module: Detector, x: torch.Tensor, targets: torch.Tensor, steps: int, batch: int = 16, rate: float = 0.05
 ) -> list[float]:
-    """Train it by SGD on batches in their order; its first loss, of the anchors, at each step."""
+    """Train it by SGD on batches in their order; the anchors' first loss at each step."""
     wanted = [p for p in module.parameters() if p.requires_grad]
     optimiser = torch.optim.SGD(wanted, lr=rate, momentum=0.9, weight_decay=1e-4, fused=True)
     seen = []
@@ -60,7 +60,7 @@ def trained(
 
 
 def found(module: Detector, x: torch.Tensor, targets: torch.Tensor, overlap: float = 0.5) -> float:
-    """Share of the true boxes for which one of the two best detections of their class overlaps so much."""
+    """Share of the true boxes that one of the two best detections of their class overlaps by at least `overlap`."""
     from hpcai.models.detection.boxes import overlaps
 
     module.eval()
@@ -77,7 +77,7 @@ def found(module: Detector, x: torch.Tensor, targets: torch.Tensor, overlap: flo
 
 
 class Fields:
-    """A loader of fields, as the training loop sees it."""
+    """A loader of fields with the training loop's interface."""
 
     wait_seconds = 0.0
 
@@ -88,11 +88,11 @@ class Fields:
         """Fields are used whole."""
 
     def measured(self) -> dict[str, float]:
-        """Nothing is."""
+        """Nothing is measured."""
         return {}
 
     def order(self, sampler: Any, seed: int, epoch: int, ranks: int) -> Any:
-        """As pictures are taken."""
+        """In the same order as images."""
         from hpcai.data.order import EpochOrder
 
         return EpochOrder(sampler.size, seed, epoch)

@@ -1,4 +1,4 @@
-"""Reads a printed report as parsers made for HPL do, and line by line, and compares what it says with the JSON."""
+"""Reads a printed report as parsers made for HPL do, and line by line, and compares it with the JSON."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 Lines = dict[str, tuple[str, str | None]]  # value and verdict by name
 
 ROW = re.compile(r"^W[RC][0-9]{2}[A-Z][0-9][A-Z][0-9]\s+\d+\s+\d+\s+\d+\s+\d+\s+[\d.]+\s+[\d.eE+-]+$")
-# Parsers in use look for no more than this: four integers, a decimal, a number.
+# Parsers in use search for no more than this: four integers, a decimal, a number.
 LOOSE_ROW = re.compile(r"\d+\s+\d+\s+\d+\s+\d+\s+\d*\.\d*\s+[-+.\d]")
 RESIDUAL = re.compile(
     r"^\|\|Ax-b\|\|_oo/\(eps\*\(\|\|A\|\|_oo\*\|\|x\|\|_oo\+\|\|b\|\|_oo\)\*N\)= +([\d.]+) \.{6} (PASSED|FAILED)$"
@@ -33,7 +33,7 @@ HEADER = "T/V                N    NB     P     Q               Time             
 
 
 def labelled(record: Record) -> Iterator[tuple[str, Any]]:
-    """Label and printed value of every field that declares a label, records within it included."""
+    """Label and printed value of every field that declares a label, including records within it."""
     for field in fields(type(record)):
         value = getattr(record, field.name)
         if field.label and (field.absent or value is not None):
@@ -43,38 +43,38 @@ def labelled(record: Record) -> Iterator[tuple[str, Any]]:
 
 
 def machine_named(test: Json) -> Json:
-    """What the report tells of memory and utilisation, by the names it gives that."""
+    """Memory and utilisation of a test, by their names in the report."""
     used, average = test["memory"], (test["telemetry"] or {}).get("average", {})
-    told = dict(labelled(Memory(**{**used, "data": None})))
+    values = dict(labelled(Memory(**{**used, "data": None})))
     names = {"processors": "processors", "GPUs": "gpus"}
-    return told | {f"utilisation of the {words}, average": average.get(name) for words, name in names.items()}
+    return values | {f"utilisation of the {words}, average": average.get(name) for words, name in names.items()}
 
 
 def training_named(test: Json) -> Json:
     """Every line below the checks of a test that trains models together, by its name."""
     entry: Any = entry_of(test)
     own = [name for name, _ in labelled(entry.scores)]
-    told = dict(labelled(entry.scores))
-    assert len(told) == len(own), "a label stands twice"
-    told |= weather_report_reader.classes_named(test) if "class_precision" in test["scores"] else {}
-    told |= machine_named(test)
+    values = dict(labelled(entry.scores))
+    assert len(values) == len(own), "a label occurs twice"
+    values |= weather_report_reader.classes_named(test) if "class_precision" in test["scores"] else {}
+    values |= machine_named(test)
     for record in (entry.raw.step_seconds, entry.raw.busy_seconds, entry.phases):
-        told |= dict(labelled(record))
-    return told
+        values |= dict(labelled(record))
+    return values
 
 
 def search_named(test: Json) -> Json:
     """Every line below the checks of a search, by its name."""
     entry: Any = entry_of(test)
     raw = entry.raw
-    told = dict(labelled(entry.scores))
-    told |= {f"idle time of a group, {name}, s": getattr(raw.group_seconds.idle, name) for name in ("min", "max")}
-    told |= dict(labelled(raw.coordinator)) | dict(labelled(raw.proposals)) | machine_named(test)
-    return told | dict(labelled(entry.phases))
+    values = dict(labelled(entry.scores))
+    values |= {f"idle time of a group, {name}, s": getattr(raw.group_seconds.idle, name) for name in ("min", "max")}
+    values |= dict(labelled(raw.coordinator)) | dict(labelled(raw.proposals)) | machine_named(test)
+    return values | dict(labelled(entry.phases))
 
 
 def printed(text: str, value: float | None, digits: int = 7) -> bool:
-    """Whether a text is a number to its printed precision, or says that there is none."""
+    """Whether a text is a number to its printed precision, or n/a where there is no number."""
     if value is None:
         return text == "not reached" or text.startswith("n/a, ")
     return abs(float(text) - value) <= 0.5000001 * 10**-digits + 1e-15 * abs(value)
@@ -87,12 +87,12 @@ def read_tests(report: str) -> list[tuple[list[str], Lines]]:
         row, *lines = part[: part.index("\n\n")].split("\n")
         found = [line for line in map(LINE.match, lines) if line]
         tests.append((row.split(), {line["name"]: (line["value"], line["verdict"]) for line in found}))
-        assert len(tests[-1][1]) == len(found), "a name stands twice"
+        assert len(tests[-1][1]) == len(found), "a name occurs twice"
     return tests
 
 
-def assert_tells(report: str, result: Json) -> None:
-    """Every row, every line below it and the summary say what the JSON says."""
+def assert_report_matches(report: str, result: Json) -> None:
+    """Every row, every line below it and the summary match the JSON."""
     tests = read_tests(report)
     assert len(tests) == len(result["tests"])
     for (row, lines), test in zip(tests, result["tests"], strict=True):
@@ -121,7 +121,7 @@ def assert_lines(lines: Lines, test: Json) -> None:
 def assert_summary(report: str, result: Json) -> None:
     block = re.search(r"^Begin of Summary section\.\n(.*)^End of Summary section\.$", report, re.DOTALL | re.MULTILINE)
     assert block
-    told = dict(line.split("=", 1) for line in block[1].splitlines())
+    reported = dict(line.split("=", 1) for line in block[1].splitlines())
     summary = result["summary"]
     plain = {name: summary[name] for name in ("valid", "tests", "passed", "failed", "skipped", "fingerprint")}
     plain |= {name: result[name] for name in ("schema", "version")}
@@ -132,10 +132,10 @@ def assert_summary(report: str, result: Json) -> None:
         plain |= {f"{prefix}{name}": value for name, value in values.items()}
     ceilings = {CEILINGS[name]: rate for name, rate in summary["ceilings"].items() if rate is not None}
     plain |= {name: rate / 1e9 for name, rate in ceilings.items()}
-    repeated = {name for name in told if name == "repetitions" or name.startswith("cv_percent_")}
-    assert told.keys() - repeated == plain.keys()
+    repeated = {name for name in reported if name == "repetitions" or name.startswith("cv_percent_")}
+    assert reported.keys() - repeated == plain.keys()
     for name in plain:
-        value, expected = told[name], plain[name]
+        value, expected = reported[name], plain[name]
         assert printed(value, expected) if isinstance(expected, float) else value == str(expected), name
         assert not re.search(r"\d[eE][-+]\d", value)
     counts = [summary[name] for name in ("tests", "passed", "failed", "skipped")]
@@ -147,7 +147,7 @@ def assert_summary(report: str, result: Json) -> None:
 
 
 def assert_parsers_read_it(report: str, result: Json) -> None:
-    """What parsers look for stands where they expect it, and nowhere else."""
+    """The lines that parsers search for are where they expect them, and nowhere else."""
     lines = report.split("\n")
     assert lines == [*report.splitlines(), ""]
     rows = [line for line in lines if ROW.match(line)]

@@ -1,4 +1,4 @@
-"""The stored result, with tables of kernels and collectives before its tests, whose measurements are made up."""
+"""The stored result, with made-up tables of kernels and collectives before its tests."""
 
 import json
 from functools import cache
@@ -44,16 +44,16 @@ def result_with_tables(trained: bool = True) -> Result:
     measured = collectives.raw_of(comm, {"world": 2}, SKIPPED, lambda nbytes: 1e-5 + 1e-9 * nbytes)
     made, _ = enter(made, comm, Measured(measured, MEMORY))
     for case, test in zip(others, stored.tests, strict=False):
-        raw = altered(test.raw, changed("phases.start_up", None))  # which the first case of a run has
+        raw = altered(test.raw, changed("phases.start_up", None))  # which the first case of a run includes
         made, _ = enter(made, case, Measured(raw, test.memory, test.telemetry))
     return sealed(made, len(cases))
 
 
 def with_tables() -> Json:
-    """The made-up result as JSON, to be altered at will."""
+    """The made-up result as JSON, free to be altered."""
     return dict(json.loads(text(result_with_tables())))
 
 
 def tables_alone() -> Json:
-    """The same without a test, to be altered at will."""
+    """The same without a test, free to be altered."""
     return dict(json.loads(text(result_with_tables(trained=False))))

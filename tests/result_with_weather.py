@@ -24,7 +24,7 @@ def section() -> str:
 
 
 def stored_measurements(*, ensembles: bool = True) -> list[Measured]:
-    """What the stored tests measured: ensembles on two grids, and weather on two."""
+    """The measurements of the stored tests: ensembles on two grids, and weather on two."""
     folders = [GOLDEN, WEATHER] if ensembles else [WEATHER]
     tests = [test for folder in folders for test in load(folder / "result.json").tests]
     first, *others = (Measured(test.raw, test.memory, test.telemetry) for test in tests)
@@ -32,7 +32,7 @@ def stored_measurements(*, ensembles: bool = True) -> list[Measured]:
 
 
 def not_the_first(measured: Measured) -> Measured:
-    """The same of a test that is not the first of its run."""
+    """The same for a test that is not the first of its run."""
     phases = replace(measured.raw.phases, start_up=None)
     return Measured(replace(measured.raw, phases=phases), measured.memory, measured.telemetry)
 
@@ -64,5 +64,5 @@ def mixed_result(*, ensembles: bool = True, search: bool = True) -> Result:
 
 
 def mixed(*, ensembles: bool = True, search: bool = True) -> Json:
-    """The same as JSON, to be altered at will."""
+    """The same as JSON, free to be altered."""
     return plain(mixed_result(ensembles=ensembles, search=search))

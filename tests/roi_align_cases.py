@@ -1,4 +1,4 @@
-"""Regions to be pooled by RoIAlign, and how far bins and gradients may be from the reference."""
+"""Regions for RoIAlign, and the allowed deviations of bins and gradients from the reference."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ SCALE = 0.25
 
 
 class Case(NamedTuple):
-    """What both directions are given."""
+    """The inputs of both directions."""
 
     features: Any
     regions: Any
@@ -24,12 +24,12 @@ class Case(NamedTuple):
 
     @property
     def settings(self) -> tuple[int, float, int, int]:
-        """What stands between the arrays."""
+        """The arguments between the arrays."""
         return OWN, self.scale, self.side, self.samples
 
 
 def drawn(size: tuple[int, int, int, int], number: int, side: int = 3, samples: int = 2, seed: int = 0) -> Case:
-    """Regions within and across the edges, far outside, without size, turned round, and as large as the image."""
+    """Regions within and across the edges, far outside, without size, inverted, and as large as the image."""
     random = np.random.default_rng(seed)
     images, height, width, channels = size
     image = np.array([height, width]) / SCALE
@@ -58,14 +58,14 @@ CASES = {
 
 
 def check_forward(found: Any, case: Case) -> None:
-    """Every bin within the tolerance of its sum, and those of other levels as they were."""
+    """Every bin is within the tolerance of its sum, and bins of other levels are unchanged."""
     exact, squares = (np.full(found.shape, np.nan) for _ in range(2))
     squared = case._replace(features=case.features**2)
     reference.forward(case.features, case.regions, case.level, *case.settings, exact)
     reference.forward(squared.features, case.regions, case.level, *case.settings, squares)
     own = case.level == OWN
     assert np.isnan(found[~own]).all() and np.isfinite(found[own]).all()
-    # weights are at most 1: their squares weigh less than they do
+    # weights are at most 1: their squares are smaller
     allowed = roi_align.SPEC.tolerance(4 * case.samples**2) * np.sqrt(squares[own])
     assert (abs(found[own] - exact[own]) <= allowed).all()
 

@@ -1,4 +1,4 @@
-"""Raw measurements of collectives as a sound run would have them, with times by a known model."""
+"""Raw measurements of collectives of a sound run, with times by a known model."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def row(
     seconds: float = 1e-3,
     wrong: int = 0,
 ) -> MeasuredCollective:
-    """One row; `nbytes` as asked for."""
+    """One row; `nbytes` as requested."""
     count = elements(collective, nbytes, ranks)
     found = {
         "collective": collective,
@@ -51,7 +51,7 @@ def raw_of(
     seconds: Callable[[int], float] = lambda nbytes: 1e-3,
     wrong: int = 0,
 ) -> CommRaw:
-    """All that is asked for: `scopes` with the ranks of their communicators, `skipped` with their reasons.
+    """All measurements of a case: `scopes` with the ranks of their communicators, `skipped` with their reasons.
 
     `wrong` elements in the first row.
     """
@@ -68,7 +68,7 @@ def raw_of(
 
 
 def of_rows(*rows: MeasuredCollective) -> CommRaw:
-    """These rows alone."""
+    """Measurements with these rows alone."""
     return CommRaw(rows=rows, skipped=(), unsupported=(), too_small=())
 
 

@@ -14,7 +14,7 @@ fashion        DATASET      fashion | fashion:PATH
 
 
 def ensemble(*lines: str) -> str:
-    """A legal input whose [ensemble] has some lines more."""
+    """A legal input whose [ensemble] has some more lines."""
     given = {line.split("#")[0].split()[-1].upper() for line in lines}
     needed = [line for line in ("fashion DATASET", "1 GROUPS", "1 DEGREE", "32 BATCH") if line.split()[1] not in given]
     return "\n".join(["header one", "header two", "[ensemble]", *needed, *lines])

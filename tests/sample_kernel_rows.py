@@ -1,4 +1,4 @@
-"""Made-up raw measurements of `[kernels]`, as the workload gives them: every product that is asked for, once."""
+"""Made-up raw measurements of `[kernels]` in the workload's format: every requested product once."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def measured(product: Product, provider: str) -> MeasuredKernel:
 
 
 def ceiling_rows(accelerated: bool) -> list[MeasuredKernel]:
-    """Each but the vendor's triad: 8 GFLOP/s of every type, 2.4 GB/s of the triad, 1.6 GB/s of the copy."""
+    """All but the vendor's triad: 8 GFLOP/s of every type, 2.4 GB/s of the triad, 1.6 GB/s of the copy."""
     rows = []
     for kernel, dtype, providers in ceilings(accelerated):
         shape, operations, nbytes = CEILINGS[kernel]

@@ -36,7 +36,7 @@ TELEMETRY = Telemetry(  # of one node without GPUs, in two samples
 
 
 def environment(**changes: Any) -> Environment:
-    """Two ranks on one node without GPUs, but for `changes`."""
+    """Two ranks on one node without GPUs, except for `changes`."""
     found = {
         "ranks": 2,
         "nodes": 1,
@@ -57,14 +57,14 @@ def environment(**changes: Any) -> Environment:
 
 
 def altered(record: R, *alterations: Alteration) -> R:
-    """The record with altered JSON; msgspec.ValidationError where that is no such record."""
+    """The record with altered JSON; msgspec.ValidationError if that is not a valid record."""
     found = plain(record)
     together(*alterations)(found)
     return convert(found, type(record))
 
 
 def plain(value: Any) -> Any:
-    """A record as JSON has it."""
+    """A record as JSON."""
     return json.decode(json.encode(value))
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import pytest
 
 T = TypeVar("T")
-TURNS = 4
+PARTS = 4
 
 
 def one_in(step: int, cases: Iterable[Any]) -> list[Any]:
@@ -23,10 +23,10 @@ def _slow(case: Any) -> Any:
     return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=SLOW)
 
 
-def of_turn(every: Iterable[T], turn: int) -> list[T]:
-    """The cases of one turn."""
-    return [*every][turn::TURNS]
+def of_part(every: Iterable[T], part: int) -> list[T]:
+    """The cases of one part."""
+    return [*every][part::PARTS]
 
 
 SLOW = pytest.mark.slow
-IN_TURNS = pytest.mark.parametrize("turn", one_in(TURNS, range(TURNS)))
+IN_PARTS = pytest.mark.parametrize("part", one_in(PARTS, range(PARTS)))

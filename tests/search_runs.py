@@ -1,4 +1,4 @@
-"""Searches on real ranks, of networks and images that are as small as can be."""
+"""Searches on real ranks, of networks and images as small as possible."""
 
 import tempfile
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ OF_PROCESS = ("nbytes", "planned_bytes")
 
 @dataclass(frozen=True)
 class SearchRun:
-    """A search on this rank: what was measured, None on idle ranks; only on rank 0 its journal, and its weights."""
+    """A search on this rank: its measurements, None on idle ranks; only on rank 0 its journal, and its weights."""
 
     case: Case
     measured: SearchRaw | None
@@ -46,7 +46,7 @@ class SearchRun:
 
     @property
     def raw(self) -> SearchRaw:
-        """What was measured; no idle rank may ask."""
+        """The measurements; not for idle ranks."""
         assert self.measured is not None
         return self.measured
 
@@ -57,7 +57,7 @@ class SearchRun:
 
     @property
     def entry(self) -> SearchRow:
-        """The test as it stands in a result, on rank 0; FAILED also where a claim about searches does not hold."""
+        """The test's entry in a result, on rank 0; FAILED also where a claim about searches is violated."""
         samples = self.case["SAMPLES"]
         data = DataFacts(data_bytes=0, samples=samples, image_bytes=64, converted=False)
         memory = Memory(
@@ -75,14 +75,14 @@ class SearchRun:
 
 
 def search_case(**settings: Any) -> Case:
-    """A case of `[nas]`; what is not given is small."""
+    """A case of `[nas]`; settings that are not given are small."""
     lines = [f"{value} {key}" for key, value in (SETTINGS | settings).items()]
     (case,) = parse("\n".join(["first", "second", "[nas]", *lines]).encode(), (), None).cases(16)
     return case
 
 
 def searched(**settings: Any) -> SearchRun:
-    """A search on all ranks there are. Collective."""
+    """A search on all ranks. Collective."""
     import torch
     from test_workload_kernels import ranks
 
@@ -104,12 +104,12 @@ def searched(**settings: Any) -> SearchRun:
 
 
 def verdicts(entry: SearchRow) -> dict[str, str]:
-    """Of each check, by its name."""
+    """The verdict of each check, by its name."""
     return {check.name: check.verdict for check in entry.checks}
 
 
 def repeatable(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Trials as JSON without what depends on time, or on the process."""
+    """Trials as JSON without the fields that depend on time, or on the process."""
     return [
         {name: value for name, value in trial.items() if name not in (*TIMES, *OF_PROCESS, "curve")}
         | {"curve": [{name: value for name, value in entry.items() if name != "seconds"} for entry in trial["curve"]]}

@@ -1,4 +1,4 @@
-"""The jobs that tests on ranks share: begun in the background, one after the other, and again where a test failed."""
+"""The jobs that tests on ranks share: run in the background one after the other, and again after a failed test."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from launch import Job, start_job
 
 REPORTS = "HPCAI_TEST_REPORTS"
 RANKS = "HPCAI_TEST_RANKS"
-# The first test that calls our kernels compiles them: over a minute on a slow machine.
+# The first test that calls custom kernels compiles them: over a minute on a slow machine.
 TIMEOUT = 300.0
 
 
 class Launched(NamedTuple):
-    """What the ranks of a job reported, each of each test, and how the job ended."""
+    """The reports of a job's ranks on each test, and how the job ended."""
 
     ranks: int
     reports: list[dict[str, Any]]
@@ -36,7 +36,7 @@ class Launched(NamedTuple):
         return len(verdicts) == self.ranks and "failed" not in verdicts
 
     def evaluate(self, test: str) -> None:
-        """Pass only if every rank said that it passed."""
+        """Pass only if every rank reported that it passed."""
         found = self.of(test)
         if not self.whole(test):
             failed = [f"--- rank {each['rank']}\n{each['text']}" for each in found if each["verdict"] == "failed"]
@@ -47,7 +47,7 @@ class Launched(NamedTuple):
 
 
 class SharedJobs:
-    """One job for all tests of so many ranks and such a time limit; one of its own for each that is marked `alone`."""
+    """One job for all tests with the same number of ranks and time limit; one for each test that is marked `alone`."""
 
     def __init__(self, items: Sequence[pytest.Item]) -> None:
         self.items = items
@@ -71,7 +71,7 @@ class SharedJobs:
         return again.result()
 
     def end(self) -> None:
-        """Kill what still runs: nobody waits for it any more."""
+        """Kill the jobs that still run: their reports are not needed any more."""
         self.pool.shutdown(wait=False, cancel_futures=True)
         if self.running:
             self.running.kill()
@@ -85,9 +85,9 @@ class SharedJobs:
         return [each for each in later if asked(each) == asked(item) and not each.get_closest_marker("alone")]
 
     def _launch(self, batch: Sequence[pytest.Item]) -> Launched:
-        """Run tests one after the other in one job, until one fails or takes longer than the time limit."""
+        """Run tests in sequence in one job, until one fails or takes longer than the time limit."""
         ranks, timeout = asked(batch[0])
-        # Only just before the end: what it reads of running threads may end the process by a segmentation fault.
+        # Only just before the end: reading the stacks of running threads may cause a segmentation fault.
         hung = f"faulthandler_timeout={max(timeout - 10.0, 0.5 * timeout)}"
         # -m: the tests are chosen already, and some of them by a mark that the project's own options exclude.
         arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, "-m", ""]
@@ -102,7 +102,7 @@ class SharedJobs:
 
 
 def asked(item: pytest.Item) -> tuple[int, float]:
-    """The number of ranks and the time limit that a test asks for."""
+    """The number of ranks and the time limit of a test."""
     marker = item.get_closest_marker("parallel")
     assert marker
     ranks = item.config.getoption("--ranks") or marker.args[0]

@@ -1,6 +1,6 @@
 """Simulated workers of a search: they drive the real coordinator by encoded messages, in any order of arrival.
 
-What a worker proposes and what its trials reach are functions of the answers that it got; when it acts is random.
+A worker's proposals and the accuracies of its trials are functions of the answers that it got; when it acts is random.
 """
 
 import json
@@ -40,16 +40,16 @@ HYPERPARAMETERS = Hyperparameters(batch=32, kernel=3)
 
 
 def drawn(*what: object) -> float:
-    """From 0 to 1, the same for the same."""
+    """From 0 to 1, the same for the same arguments."""
     return int.from_bytes(sha256(repr(what).encode()).digest()[:6], "big") / 2**48
 
 
 @dataclass
 class Worker:
-    """One leader: what it knows, what it waits for, what it does."""
+    """One leader: its knowledge, what it waits for, and its actions."""
 
     index: int
-    networks: int  # that there are; few of them, and workers want the same
+    networks: int  # all existing ones; if there are few, workers want the same
     round: int = 0
     attempt: int = 0
     known: int = 0
@@ -57,7 +57,7 @@ class Worker:
     proposals: list[Json] = field(default_factory=list)
     next: Json | None = None  # granted
     running: Json | None = None
-    chooses: bool = False  # knows all that it chooses by, and has not read its parent's weights
+    chooses: bool = False  # has received all that its choice depends on, but has not read its parent's weights
     ended: bool = False
     left: bool = False
     answers: list[Any] = field(default_factory=list)  # in order
@@ -68,7 +68,7 @@ class Worker:
         return [trial.id for trial in sorted(parents, key=lambda each: (-each.value, each.id))][:MOST_PARENTS]
 
     def propose(self, files: set[int]) -> list[Json]:
-        """Networks, each with a parent whose weights are there."""
+        """Networks, each with a parent whose weights exist."""
         best = [id_ for id_ in self.best() if id_ in files]
         seed = (self.index, self.round, self.attempt, tuple(best))
         return [
@@ -81,7 +81,7 @@ class Worker:
 
 
 class Search:
-    """A coordinator, its workers and all lines between them; `move` does one thing that can be done."""
+    """A coordinator, its workers and all lines between them; `move` performs one possible action."""
 
     def __init__(self, rules: SearchRules, seed: int = 0, networks: int = 0, retires: int = 0) -> None:
         """`networks`: how many there are, 0 for any number; `retires`: how many workers leave."""
@@ -102,14 +102,14 @@ class Search:
             self._ask(worker, 1)
 
     def run(self, moves: int = 1_000_000) -> "Search":
-        """Until nothing more can be done."""
+        """Until no action is possible."""
         for _ in range(moves):
             if not self.move():
                 return self
         return self
 
     def move(self) -> bool:
-        """Do one thing; False if there is none."""
+        """Perform one action; False if none is possible."""
         possible = [(worker, does) for worker in self.workers for does in self._possible(worker)]
         if not possible:
             return False
@@ -124,7 +124,7 @@ class Search:
 
     @property
     def lost(self) -> set[int]:
-        """Trials that nobody will give back."""
+        """Trials that no worker will return."""
         returned = {trial["id"] for trial in self.history}
         return {id_ for id_ in self.given - returned if (id_ - 1) % len(self.workers) in self._gone}
 
@@ -199,7 +199,7 @@ class Search:
         assert answer.id == number(worker.round, worker.index, len(self.workers))
 
     def _starts(self, worker: Worker) -> None:
-        """The parent's weights are read; if they are gone, another trial is asked for."""
+        """The parent's weights are read; if they were removed, another trial is requested."""
         trial, worker.next, worker.chooses = worker.next, None, False
         assert trial
         if trial["parent"] is None or trial["parent"] in self.files:

@@ -1,4 +1,4 @@
-"""A small real run, made once for all tests of results and reports, and the stored one it is compared with."""
+"""A small real run, made once for all tests of results and reports, and the stored one for comparison."""
 
 import json
 import os
@@ -22,12 +22,12 @@ Json = dict[str, Any]
 GOLDEN = ROOT / "tests" / "golden"
 INPUT = GOLDEN / "input.dat"
 WEATHER = GOLDEN / "weather"
-_folders = []  # temporary folders go when these objects go, at the end of all tests
+_folders = []  # temporary folders are removed with these objects, at the end of all tests
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run left: the finished job, its folder of results, and the result in it."""
+    """The outcome of a run: the finished job, its folder of results, and the result in it."""
 
     job: Finished
     folder: Path
@@ -42,7 +42,7 @@ def live_run() -> Run:
 
 @cache
 def failing_run() -> Run:
-    """A test that diverges, then one that passes, both with what the small problem has not."""
+    """A test that diverges, then one that passes, both with settings that the small problem lacks."""
     changes = ["LEARNRATE=1e30,0.256", "SAMPLES=64", "EPOCHS=3", "EVALUATE=2", "GROUPS=2", "DEGREE=1"]
     changes += ["SAMPLER=poisson", "MAPPING=column"]
     return bench([str(INPUT), "--set", *changes], 2)
@@ -50,7 +50,7 @@ def failing_run() -> Run:
 
 @cache
 def weather_run() -> Run:
-    """Weather: a test that diverges, then one that passes, both with what the stored ones have not."""
+    """Weather: a test that diverges, then one that passes, both with settings that the stored ones lack."""
     changes = ["LEARNRATE=1e30,0.32", "SAMPLES=64", "EPOCHS=1", "GROUPS=2", "DEGREE=1", "SAMPLER=poisson"]
     return bench([str(WEATHER / "input.dat"), "--set", *changes], 2)
 
@@ -76,12 +76,12 @@ def _stored(folder: Path) -> str:
 
 
 def golden() -> Json:
-    """The stored result, to be altered at will."""
+    """The stored result, free to be altered."""
     return dict(json.loads(_stored(GOLDEN)))
 
 
 def golden_weather() -> Json:
-    """The stored result of weather, to be altered at will."""
+    """The stored result of weather, free to be altered."""
     return dict(json.loads(_stored(WEATHER)))
 
 
@@ -91,13 +91,13 @@ def cases_of(result: Json) -> list[Case]:
 
 
 def rebuilt(result: Json) -> Json:
-    """A result with all that is derived made again from its raw measurements: the most that a forger can do.
+    """A result with all derived values computed again from its raw measurements: the most that a forger can do.
 
-    HpcaiError where a record does not allow what stands there.
+    HpcaiError if a record does not allow its values.
     """
     return plain(verify.rebuilt(result_of(result)))
 
 
 def renewed(result: Json) -> Json:
-    """A result with its digest made new."""
+    """A result with a new digest."""
     return {**result, "digest": digest(result)}

@@ -1,4 +1,4 @@
-"""Training steps watched for what would make a GPU wait: operations and methods that need a number from it."""
+"""Training steps watched for synchronisation: operations and methods that need a number from the GPU."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from hpcai.train.loop import Training
 
-# On a GPU the size of what they return has to be known first; and what torch.tensor makes is copied there.
+# On a GPU the size of their result has to be known first; and the result of torch.tensor is copied there.
 SIZED = ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount", "repeat_interleave")
 WAITING_OPERATIONS = ("_local_scalar_dense", "item", "equal", "is_nonzero", "lift_fresh", "index by flags", *SIZED)
 WAITING_METHODS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__")
 
 
 class Operations(TorchDispatchMode):
-    """Notes the name of every operation that torch executes, those of the backward pass as well."""
+    """Records the name of every operation that torch executes, including those of the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Operations(TorchDispatchMode):
 
     @property
     def waits(self) -> list[str]:
-        """Those for which somebody would have to wait for a GPU."""
+        """The recorded operations that wait for a GPU."""
         return [name for name in self.names if name in WAITING_OPERATIONS]
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,13 +55,13 @@ def epochs_watched(patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     patch.setattr(Training, "_epoch", watched)
     yield waits
-    assert counts[0] > 100  # they were seen at all
-    assert len(set(counts[1:])) <= 1  # and do not become more
+    assert counts[0] > 100  # they were recorded at all
+    assert len(set(counts[1:])) <= 1  # and their number does not grow
 
 
 def noting(method: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
     def noted(self: torch.Tensor, *arguments: Any) -> Any:
-        calls.extend([method.__name__] * (current_thread() is main_thread()))  # the one that loads has no device
+        calls.extend([method.__name__] * (current_thread() is main_thread()))  # the loading thread has no device
         return method(self, *arguments)
 
     return noted

@@ -59,7 +59,7 @@ PLANS: Sequence[tuple[int, int, int | None, list[Json], tuple[int, int], list[in
     (1, 4, 6, [BRANCH], (32, 3), [800], "memory"),
     (0, 5, 7, [LAST], (16, 5), [900, 1300], "time"),
 )
-STEP, JUDGE, WARM, PAUSE = 0.04, 0.25, 0.05, 0.01  # seconds
+STEP, VALIDATE, WARM, PAUSE = 0.04, 0.25, 0.05, 0.01  # seconds
 
 
 @cache
@@ -73,7 +73,7 @@ def _headers() -> str:
 
 
 def searched(*settings: str, run: str = "") -> Json:
-    """A result with a search, to be altered at will; lines of settings take the place of those of a KEY."""
+    """A result with a search, free to be altered; lines of settings replace those of the same KEY."""
     lines = SEARCH.splitlines()
     for setting in settings:
         lines = [line for line in lines if line.split()[-1] != setting.split()[-1]] + [setting]
@@ -81,7 +81,7 @@ def searched(*settings: str, run: str = "") -> Json:
 
 
 def with_ensemble() -> Json:
-    """The stored result with a search behind its tests, to be altered at will."""
+    """The stored result with a search behind its tests, free to be altered."""
     stored = result_record(golden())
     problem = parse(INPUT.read_text("utf-8") + "\n" + SEARCH, name="input.dat")
     (case,) = [case for case in problem.cases(2) if case.workload == "nas"]
@@ -108,7 +108,7 @@ def entry_of_search(*settings: str) -> SearchRow:
 
 
 def raw_of(case: Case) -> SearchRaw:
-    """What the workload would measure of a search by the plans above."""
+    """The measurements that the workload would make of a search by the plans above."""
     data = golden()["tests"][0]["raw"]["dataset"]
     trials, free = list[Json](), [0.0, 0.0]
     for plan in PLANS:
@@ -126,8 +126,8 @@ def _trial(case: Case, data: Json, plan: Any, given: float) -> Json:
     for epoch, correct in enumerate(right, start=1):
         cut = end in ("time", "diverged", "memory") and epoch == len(right)
         steps = shard.steps // 2 if cut else shard.steps
-        clock += STEP * steps + JUDGE * (not cut)
-        curve.append(_judged(epoch, clock, correct, steps, shard, data, cut))
+        clock += STEP * steps + VALIDATE * (not cut)
+        curve.append(_validated(epoch, clock, correct, steps, shard, data, cut))
     if end == "diverged":
         curve[-1]["loss"] = None
     trained = sum(entry["samples"] for entry in curve)
@@ -148,7 +148,7 @@ def _trial(case: Case, data: Json, plan: Any, given: float) -> Json:
         "executed_operations": trained,
         "curve": curve,
         "training_seconds": STEP * steps,
-        "validation_seconds": JUDGE * sum(entry["correct"] is not None for entry in curve),
+        "validation_seconds": VALIDATE * sum(entry["correct"] is not None for entry in curve),
         "warmup_seconds": WARM,
         "deviation": 1e-13 * bool(morphisms),
         "nbytes": 50 * 2**20,
@@ -157,7 +157,7 @@ def _trial(case: Case, data: Json, plan: Any, given: float) -> Json:
     }
 
 
-def _judged(epoch: int, clock: float, correct: int, steps: int, shard: Shard, data: Json, cut: bool) -> Json:
+def _validated(epoch: int, clock: float, correct: int, steps: int, shard: Shard, data: Json, cut: bool) -> Json:
     counted = 0 if cut else data["validation_samples"]
     return {
         "epoch": epoch,
@@ -173,7 +173,7 @@ def _judged(epoch: int, clock: float, correct: int, steps: int, shard: Shard, da
 
 
 def _operations(case: Case, data: Json, trials: Sequence[Json]) -> None:
-    """What the hooks would have counted, in the place of the samples."""
+    """The counts that the hooks would have made, of the given numbers of samples."""
     initial = networks.for_data(case, data["shape"], data["classes"])
     graphs = lineage(initial, convert(trials, tuple[Trial, ...]))
     for trial in trials:
@@ -232,7 +232,7 @@ def _least_mean_most(parts: Sequence[float]) -> Json:
 
 
 def put(place: str, value: Any) -> Change:
-    """Another value at a place of the raw measurements; numbers are places in lists."""
+    """Replace a value of the raw measurements; numbers in the path are places in lists."""
 
     def change(raw: Json) -> None:
         *path, last = [int(key) if key.isdigit() else key for key in place.split(".")]

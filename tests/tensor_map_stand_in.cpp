@@ -1,5 +1,4 @@
-// In place of the driver, where there is none: has its signature, by the documentation, and notes down what it is
-// given.
+// Replaces the driver if there is none: has its documented signature, and records its arguments.
 
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-"""The account of an epoch's samples: silent if a group took its own, however divided; it finds each that is not."""
+"""The account of an epoch's samples: it accepts a group's own samples in any division, and detects all others."""
 
 from dataclasses import replace
 from itertools import product
@@ -23,15 +23,15 @@ def drawing(kind: str, samples: int) -> Sampler:
 
 
 def epoch(draws: Sampler, rank: int, ranks: int, batch: int, start: int = 0, number: int = EPOCH) -> Batches:
-    """What the loader delivers to one rank."""
+    """The batches that the loader delivers to one rank."""
     order = EpochOrder(draws.size, SEED, number)
     return list(training_indices(Shard(draws.size, rank, ranks, batch), order, draws, start))
 
 
 def differs(group: Group, draws: Sampler, batch: int, delivered: Batches, start: int = 0) -> bool:
-    """The verdict on what was delivered to the group."""
+    """The verdict on the samples that were delivered to the group."""
     account = SampleAccount(draws, group, batch, lambda number: EpochOrder(draws.size, SEED, number))
-    for _ in range(2):  # what was noted before an epoch begins does not count
+    for _ in range(2):  # indices noted before an epoch begins do not count
         account.begin()
         for indices in delivered:
             account.note(indices)
@@ -45,7 +45,7 @@ def world() -> Group:
 
 
 @pytest.mark.parallel(3)
-def test_what_a_group_is_due_is_accepted() -> None:
+def test_the_right_samples_of_a_group_are_accepted() -> None:
     group = world()
     for kind, samples, batch, start in product(SAMPLERS, (300, 301, 70_001), (7, 32), (0, 1, 3)):
         draws = drawing(kind, samples)
@@ -58,7 +58,7 @@ def lost(batches: Batches) -> Batches:
 
 
 def twice(batches: Batches) -> Batches:
-    """A sample in place of another."""
+    """One sample replaces another."""
     batches[1][2] = batches[0][0]
     return batches
 
@@ -68,13 +68,13 @@ def more(batches: Batches) -> Batches:
 
 
 def exchanged(batches: Batches) -> Batches:
-    """The same sum of indices."""
+    """Other indices with the same sum."""
     batches[0][:2] += [1, -1]
     return batches
 
 
 @pytest.mark.parallel(3)
-def test_other_samples_on_one_rank_are_found() -> None:
+def test_other_samples_on_one_rank_are_detected() -> None:
     group, wrong = world(), MPI.COMM_WORLD.size - 1
     for kind in SAMPLERS:
         draws = drawing(kind, 300)
@@ -87,15 +87,15 @@ def test_other_samples_on_one_rank_are_found() -> None:
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
-def test_another_epoch_is_found_where_samples_are_left_out(kind: str) -> None:
+def test_another_epoch_is_detected_where_each_epoch_drops_other_samples(kind: str) -> None:
     group = replace(world(), degree=1, coordinates=Coordinates(0, 0), model=MPI.COMM_SELF)
     draws = drawing(kind, 250)
-    batch = draws.size - 1  # the last batch would be of one: it is dropped, another one in each epoch
+    batch = draws.size - 1  # the last batch would have one sample: it is dropped, a different one in each epoch
     assert not differs(group, draws, batch, epoch(draws, 0, 1, batch))
     assert differs(group, draws, batch, epoch(draws, 0, 1, batch, number=EPOCH + 1))
 
 
-def test_an_account_costs_no_more_memory_than_its_indices() -> None:
+def test_an_account_allocates_no_memory_while_indices_are_noted() -> None:
     account = SampleAccount(drawing("whole", 10_000), world(), 32, lambda number: EpochOrder(10_000, SEED, number))
     before = account._delivered.ctypes.data
     for _ in range(400):

@@ -1,4 +1,4 @@
-"""Processors and threads: shared out over synthetic nodes, and really applied to the ranks of a job."""
+"""Processors and threads: divided over synthetic nodes, and really applied to the ranks of a job."""
 
 import os
 from collections import Counter
@@ -26,7 +26,7 @@ def placements(sets: list[Cpus], quota: int | None = None) -> list[Placement]:
 
 
 @pytest.mark.usefixtures("siblings")
-def test_whole_cores_are_shared_out_and_get_one_thread_each() -> None:
+def test_whole_cores_are_divided_and_get_one_thread_each() -> None:
     node = tuple(range(16))
     found = placements([node] * 3)
     assert [placement.cpus for placement in found] == [(0, 8, 1, 9), (2, 10, 3, 11, 4, 12), (5, 13, 6, 14, 7, 15)]
@@ -35,7 +35,7 @@ def test_whole_cores_are_shared_out_and_get_one_thread_each() -> None:
 
 
 @pytest.mark.usefixtures("siblings")
-def test_ranks_that_the_launcher_has_bound_stay_where_they_are() -> None:
+def test_ranks_bound_by_the_launcher_keep_their_processors() -> None:
     bound = [(0, 8), (1, 9), (2, 3, 10, 11)]
     found = placements(bound)
     assert [set(placement.cpus) for placement in found] == [set(cpus) for cpus in bound]
@@ -71,7 +71,7 @@ def test_a_quota_limits_threads_not_processors(quota: int | None, threads: int) 
 
 
 @given(count=st.integers(1, 40), ranks=st.integers(1, 50), wide=st.booleans())
-def test_equal_sets_are_divided_without_rest(count: int, ranks: int, wide: bool) -> None:
+def test_equal_sets_are_divided_completely(count: int, ranks: int, wide: bool) -> None:
     units = [(core, core + count) if wide else (core,) for core in range(count)]
     slices = [divide(units, ranks, index) for index in range(ranks)]
     taken = Counter(cpu for cpus in slices for cpu in cpus)
@@ -84,7 +84,7 @@ def test_equal_sets_are_divided_without_rest(count: int, ranks: int, wide: bool)
 
 
 @given(st.lists(st.frozensets(st.integers(0, 11), min_size=1), min_size=1, max_size=8), st.none() | st.integers(1, 8))
-def test_whatever_the_launcher_gave_a_rank_keeps_to_it(sets: list[frozenset[int]], quota: int | None) -> None:
+def test_a_rank_stays_within_the_processors_of_the_launcher(sets: list[frozenset[int]], quota: int | None) -> None:
     given_sets = [tuple(sorted(cpus)) for cpus in sets]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(affinity, "core_of", lambda cpu: cpu % 6)
@@ -120,7 +120,7 @@ def test_a_quota_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
 
 
 @given(st.sets(st.integers(0, 60)))
-def test_ranges_name_exactly_the_numbers(numbers: set[int]) -> None:
+def test_ranges_contain_exactly_the_numbers(numbers: set[int]) -> None:
     parts = [list(map(int, part.split("-"))) for part in ranges(list(numbers)).split(",") if part]
     named = [number for part in parts for number in range(part[0], part[-1] + 1)]
     assert named == sorted(numbers)

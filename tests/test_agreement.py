@@ -1,4 +1,4 @@
-"""How far two detectors agree on a frame: exactly 1 with themselves, 0 where nothing is shared."""
+"""The agreement of two detectors on a frame: exactly 1 for identical detections, 0 without common ones."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def rows(*found: tuple[float, ...]) -> Any:
 
 
 def frame(seed: int) -> Any:
-    """What a detector finds in a frame, with scores of any kind; some rows twice."""
+    """Detections in a frame, with arbitrary scores; some rows twice."""
     random = np.random.default_rng(seed)
     found = drawn(seed, 1).detections[0].copy()
     found[:, SCORE] = random.random(len(found), np.float32)
@@ -27,7 +27,7 @@ def frame(seed: int) -> Any:
 
 
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
-def test_it_is_a_share_and_neither_order_matters(one: int, other: int) -> None:
+def test_agreement_is_a_share_and_does_not_depend_on_the_orders_of_rows(one: int, other: int) -> None:
     a, b = frame(one), frame(other)
     found, random = agreement(a, b), np.random.default_rng(one)
     assert 0 <= found <= 1 + 1e-12
@@ -36,22 +36,22 @@ def test_it_is_a_share_and_neither_order_matters(one: int, other: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_who_finds_the_same_agrees_by_exactly_one(seed: int) -> None:
-    """Also where boxes have no area: nothing else would be found to be the same model."""
+def test_identical_detections_agree_by_exactly_one(seed: int) -> None:
+    """Also if boxes have no area: identical models are detected by this value alone."""
     a = frame(seed)
     a[:1, 2:4] = a[:1, :2]
     assert agreement(a, np.random.default_rng(seed).permutation(a)) == 1.0
 
 
 @given(st.integers(0, 2**32), st.floats(0.001, 0.4))
-def test_whoever_is_less_sure_agrees_less(seed: int, share: float) -> None:
+def test_lower_scores_agree_less(seed: int, share: float) -> None:
     a = frame(seed)
     b = a.copy()
     b[:, SCORE] *= np.float32(1 - share)
     assert agreement(a, b) < 1 or not a[:, SCORE].any()
 
 
-def test_nothing_against_nothing_and_against_something() -> None:
+def test_frames_without_detections_agree_with_each_other_alone() -> None:
     something = rows((0, 0, 4, 4, 0.5, 1))
     assert agreement(NONE, NONE) == 1.0
     assert agreement(something, NONE) == agreement(NONE, something) == 0.0
@@ -69,11 +69,11 @@ def test_nothing_against_nothing_and_against_something() -> None:
         ((8, 8, 12, 12, 0.5, 1), 0.0),
     ],
 )
-def test_of_one_box(b: tuple[float, ...], shared: float) -> None:
+def test_agreement_of_one_box(b: tuple[float, ...], shared: float) -> None:
     assert agreement(rows((0, 0, 4, 4, 0.5, 1)), rows(b)) == pytest.approx(shared, abs=1e-6)
 
 
-def test_a_box_has_one_partner_the_nearest() -> None:
+def test_each_box_is_matched_once_with_the_nearest() -> None:
     one = rows((0, 0, 4, 4, 0.5, 1))
     two = rows((0, 0, 4, 3, 0.9, 1), (0, 0, 4, 4, 0.5, 1))
     assert agreement(one, two) == agreement(two, one) == pytest.approx(2 * 0.5 / 1.9)

@@ -1,4 +1,4 @@
-"""The shape of the code: imports point one way, and what may stand only in one place stands only there."""
+"""The structure of the code: directions of imports, and constructs that are allowed in one place only."""
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,7 @@ GROUPS = (
 LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}
 CLOCKS = ("perf_counter", "monotonic", "process_time", "clock_gettime", "thread_time", "time", "timeit")
 GPU_LIBRARIES = ("cupy", "cupyx", "cuda", "pynvml", "triton", "pycuda", "numba.cuda")
-# What finds out whether there is a GPU, or chooses one; other uses of torch.cuda act on a device that is given.
+# Functions that search for a GPU or choose one; other uses of torch.cuda act on a given device.
 GPU_QUESTIONS = ("is_available", "device_count", "set_device", "current_device", "get_device_properties")
 KERNEL_FILES = {"__init__.py", "reference.py", "numba_cpu.py", "cupy_gpu.py", "vendor.py"}
 EMPTY_NAMES = ("utils", "util", "misc", "common", "helpers")
@@ -45,7 +45,7 @@ STAGES = [
     *(ROOT / "hpcai" / name for name in ("estimate/seconds.py", "record/phases.py", "record/training.py")),
 ]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-CPP = (".cu", ".cuh", ".h", ".cpp")  # which the linter does not look at
+CPP = (".cu", ".cuh", ".h", ".cpp")  # which the linter does not check
 CPLUSPLUS = sorted(path for folder in ("kernels", "tests") for path in (ROOT / folder).rglob("*") if path.suffix in CPP)
 
 
@@ -60,14 +60,14 @@ MODULES = {name_of(path): path for path in [*HPCAI, *KERNELS]}
 
 
 def known(name: str) -> str:
-    """The module of this project that a dotted name lies in, or the name itself."""
+    """The module of this project that a dotted name belongs to, or the name itself."""
     parts = name.split(".")
     prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((prefix for prefix in prefixes if prefix in MODULES), name)
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Names of all modules imported anywhere in a file, late imports and those for type checkers as well."""
+    """Names of all modules imported anywhere in a file, including late imports and those for type checkers."""
     package = name_of(path).split(".")[: None if path.name == "__init__.py" else -1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -81,7 +81,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def attributes(path: Path) -> Iterator[str]:
-    """Dotted names used in a file, as far as they are written out."""
+    """Dotted names used in a file, as far as they are written literally."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute):
             yield ast.unparse(node)
@@ -99,27 +99,27 @@ def group_of(name: str) -> str:
 
 
 def level(name: str) -> int:
-    """Level of the group of a module of hpcai; the bare package, which has the version, stands above all."""
+    """Level of the group of a module of hpcai; the bare package, which has the version, is above all."""
     return LEVELS[group_of(name)] if "." in name else -1
 
 
-def lies_in(name: str, packages: Iterable[str]) -> bool:
-    """Whether a dotted name is one of these packages or lies in one."""
+def is_within(name: str, packages: Iterable[str]) -> bool:
+    """Whether a dotted name is one of these packages or within one."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
 def violations(paths: list[Path], rule: Callable[[Path], object]) -> list[str]:
-    """What the rule finds wrong, by file."""
+    """Violations of the rule, by file."""
     return [f"{path.relative_to(ROOT)}: {found}" for path in paths if (found := rule(path))]
 
 
 def test_every_module_has_its_group() -> None:
     strangers = {name for name in MODULES if "." in name and group_of(name) not in LEVELS}
     assert not strangers, f"enter in GROUPS of {Path(__file__).name}, after thinking: {sorted(strangers)}"
-    assert len(LEVELS) == sum(map(len, GROUPS)), "a module stands in two groups"
+    assert len(LEVELS) == sum(map(len, GROUPS)), "a module is in two groups"
 
 
-def test_imports_are_seen_wherever_they_stand() -> None:
+def test_imports_are_found_anywhere_in_a_file() -> None:
     assert "torch" in imports(ROOT / "hpcai/clock.py")
     assert "hpcai.kernels.spec" in imports(ROOT / "kernels/gemm/__init__.py")
     assert "hpcai.kernels.gemm" in imports(ROOT / "kernels/gemm/reference.py")
@@ -127,7 +127,7 @@ def test_imports_are_seen_wherever_they_stand() -> None:
     assert "hpcai.main" in imports(ROOT / "bench.py")
 
 
-def test_imports_point_to_groups_above() -> None:
+def test_imports_are_from_groups_above() -> None:
     def below(path: Path) -> list[str]:
         return [name for name in imports(path) if name in MODULES and level(name) > level(name_of(path))]
 
@@ -136,15 +136,15 @@ def test_imports_point_to_groups_above() -> None:
 
 def test_kernels_import_nothing_of_hpcai() -> None:
     def above(path: Path) -> list[str]:
-        foreign = (name for name in imports(path) if lies_in(name, ["hpcai"]))
-        return [name for name in foreign if not lies_in(name, ["hpcai.kernels"])]
+        foreign = (name for name in imports(path) if is_within(name, ["hpcai"]))
+        return [name for name in foreign if not is_within(name, ["hpcai.kernels"])]
 
     assert not violations(KERNELS, above)
 
 
 def test_no_cycles() -> None:
     edges = {name: {other for other in imports(path) if other in MODULES} - {name} for name, path in MODULES.items()}
-    # `from package import module` inside the package reads the module, not what the package's __init__ gathers.
+    # `from package import module` inside the package reads the module, not the names in the package's __init__.
     for name, targets in edges.items():
         targets -= {other for other in targets if name.startswith(f"{other}.")}
     try:
@@ -153,8 +153,8 @@ def test_no_cycles() -> None:
         pytest.fail(f"import cycle: {' <- '.join(error.args[1])}", pytrace=False)
 
 
-def test_only_its_own_folder_names_a_section() -> None:
-    """Everything else asks the workload's declaration, so that a new workload changes nothing outside of its folder."""
+def test_a_section_is_named_only_in_its_own_folder() -> None:
+    """All other code uses the workload's declaration, so that a new workload changes nothing outside of its folder."""
 
     def others(path: Path) -> set[str]:
         own = {path.parent.name} if path.parent.parent == WORKLOADS else set()
@@ -173,13 +173,13 @@ def test_one_clock() -> None:
     assert not violations(others, lambda path: readings & {*imports(path), *attributes(path)})
 
 
-def test_gpu_libraries_only_in_their_backend() -> None:
+def test_gpu_libraries_are_imported_only_in_their_backend() -> None:
     backend = [path for path in KERNELS if path.name == "cupy_gpu.py" or path.parent == ROOT / "kernels/cuda"]
     others = [path for path in [*HPCAI, *KERNELS] if path not in backend]
-    assert not violations(others, lambda path: [name for name in imports(path) if lies_in(name, GPU_LIBRARIES)])
+    assert not violations(others, lambda path: [name for name in imports(path) if is_within(name, GPU_LIBRARIES)])
 
 
-def test_one_place_asks_for_a_gpu() -> None:
+def test_gpus_are_searched_for_in_one_place() -> None:
     questions = {f"torch.cuda.{question}" for question in GPU_QUESTIONS}
     others = [path for path in [*HPCAI, *KERNELS] if path != ROOT / "hpcai/machine/device.py"]
     assert not violations(others, lambda path: questions & {*imports(path), *attributes(path)})
@@ -208,12 +208,12 @@ def test_no_line_of_cplusplus_is_too_long(tmp_path: Path) -> None:
     assert not long, f"more than {MOST_IN_LINE} characters: {long}"
 
 
-def test_no_module_is_named_after_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     assert not [path for path in [*HPCAI, *KERNELS, *TESTS] if path.stem in EMPTY_NAMES]
 
 
 def test_kernel_folders_have_the_same_files() -> None:
-    """A kernel's folder has its reference and a file a backend; longer algorithms lie in cpu/ and cuda/ below it."""
+    """A kernel's folder has its reference and a file per backend; longer algorithms are in cpu/ and cuda/ below it."""
     shared = {ROOT / "kernels", *(ROOT / "kernels" / name for name in ("cpu", "cuda", "operators"))}
     folders = {path.parent for path in KERNELS if path.parent.parent == ROOT / "kernels"} - shared
     names = {folder.name: {path.name for path in folder.glob("*.py")} for folder in folders}
@@ -228,6 +228,6 @@ def test_shared_kernel_code_imports_no_kernel() -> None:
     own = [f"hpcai.kernels.{name}" for name in ("cpu", "cuda", "spec", "code_cache", "providers")]
 
     def above(path: Path) -> list[str]:
-        return [name for name in imports(path) if lies_in(name, ["hpcai.kernels"]) and not lies_in(name, own)]
+        return [name for name in imports(path) if is_within(name, ["hpcai.kernels"]) and not is_within(name, own)]
 
     assert not violations(shared, above)

@@ -1,15 +1,15 @@
-"""Modules that need no torch, no MPI and no compiler: those of hpcai/ and what of kernels/ they may import."""
+"""Modules that need no torch, MPI or compiler: those of hpcai/ and the modules of kernels/ that they may import."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 from launch import ROOT
-from test_architecture import MODULES, imports, level, lies_in, violations
+from test_architecture import MODULES, imports, is_within, level, violations
 
 PURE_LEVELS = (1, 2)
 NOT_PURE = ("torch", "mpi4py", "numba", "cupy")
-# What of kernels/ needs NumPy alone: these modules, and of each kernel its package and its reference.
+# Modules of kernels/ that need NumPy alone: these, and the package and the reference of each kernel.
 PURE_KERNELS = ("arithmetic", "arrays", "layers", "providers", "residual", "spec", "verify")
 NO_KERNELS = ("cpu", "cuda", "operators")  # folders of kernels/ that serve several kernels
 
@@ -23,15 +23,15 @@ def is_pure_kernel(name: str) -> bool:
 
 
 def pure_modules() -> list[str]:
-    """Names of all pure modules, those of kernels/ as well."""
+    """Names of all pure modules, including those of kernels/."""
     pure = [name for name in MODULES if level(name) in PURE_LEVELS and not name.endswith("__main__")]
-    return pure + [name for name in MODULES if lies_in(name, ["hpcai.kernels"]) and is_pure_kernel(name)]
+    return pure + [name for name in MODULES if is_within(name, ["hpcai.kernels"]) and is_pure_kernel(name)]
 
 
 def test_pure_modules_import_no_torch_and_no_mpi() -> None:
     def impure(path: Path) -> list[str]:
-        kernels = [name for name in imports(path) if lies_in(name, ["hpcai.kernels"]) and not is_pure_kernel(name)]
-        return [*kernels, *(name for name in imports(path) if lies_in(name, NOT_PURE))]
+        kernels = [name for name in imports(path) if is_within(name, ["hpcai.kernels"]) and not is_pure_kernel(name)]
+        return [*kernels, *(name for name in imports(path) if is_within(name, NOT_PURE))]
 
     assert not violations([MODULES[name] for name in pure_modules()], impure)
     assert impure(ROOT / "hpcai/train/providers.py") and impure(ROOT / "kernels/gemm/vendor.py")
@@ -50,13 +50,13 @@ def test_results_are_verified_without_compilers_torch_and_mpi() -> None:
 
 
 def test_a_plan_is_made_without_mpi() -> None:
-    """Of a launcher's ranks one plans, and the others are gone: whoever started MPI would wait for them."""
+    """One of a launcher's ranks plans, and the others end: a rank that had started MPI would wait for them."""
     program = "import sys, hpcai.plan.planner; print(*sys.modules)"
     finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "torch" in finished.stdout.split() and "mpi4py" not in finished.stdout.split()
 
 
-def test_every_pure_module_can_be_the_first_that_is_imported() -> None:
+def test_every_pure_module_can_be_imported_first() -> None:
     program = (
         "import importlib, sys\n"
         f"for name in {pure_modules()}:\n"

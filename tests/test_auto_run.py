@@ -1,4 +1,4 @@
-"""Real runs with `auto KERNELS`: what they print, what follows from it, and what altered results are found out by."""
+"""Real runs with `auto KERNELS`: printed lines, derived values, and altered results that are detected."""
 
 import re
 from copy import deepcopy
@@ -37,7 +37,7 @@ def run(workload: str) -> Run:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_it_is_told_measured_and_verified(workload: str) -> None:
+def test_the_choice_is_reported_measured_and_verified(workload: str) -> None:
     made = run(workload)
     (test,) = made.result["tests"]
     assert test["tv"][6] == "A"
@@ -53,7 +53,7 @@ def test_it_is_told_measured_and_verified(workload: str) -> None:
 
 
 def altered(workload: str, alter: Any) -> list[str]:
-    """The claims that a test violates whose choice was altered, which fails when all that follows is made again."""
+    """The claims that a test violates after its choice was altered; computed again, the test is FAILED."""
     result = deepcopy(run(workload).result)
     alter_entry(result["tests"][0], alter)
     assert rebuilt(result)["tests"][0]["verdict"] == "FAILED"
@@ -70,7 +70,7 @@ def toggled(entry: Json) -> None:
 
 
 def outrun(entry: Json) -> None:
-    """The others were faster."""
+    """The kernels that were not chosen are faster."""
     for passed in ("forward", "backward"):
         entry[passed][VENDOR if entry["custom"] else CUSTOM] = 1e-9
 
@@ -89,7 +89,7 @@ def outrun(entry: Json) -> None:
     ],
 )
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_an_altered_choice_is_found_out(workload: str, alter: Any, claim: str) -> None:
+def test_an_altered_choice_is_detected(workload: str, alter: Any, claim: str) -> None:
     assert any(claim in line for line in altered(workload, alter))
 
 
@@ -105,7 +105,7 @@ def test_seconds_that_are_not_positive_are_refused(workload: str, seconds: float
         violated_claims(subject, alter)
 
 
-def test_so_is_one_of_batch_norms() -> None:
+def test_an_altered_choice_of_batch_norms_is_detected() -> None:
     def invented(raw: Json, found: Json) -> None:
         entry = {"shape": "n8 c999 h1 w1", "layers": 1, "vendor": 1e-3, "custom": 1e-3, "chosen": False}
         found["normalisations"].append(entry)
@@ -117,13 +117,13 @@ def test_so_is_one_of_batch_norms() -> None:
     assert any("a whole step where something is custom" in line for line in altered("ensemble", whole))
 
 
-def test_the_choice_is_the_rules() -> None:
+def test_the_choice_follows_the_rule() -> None:
     (subject,) = subjects_of(result_of(run("ensemble").result))
     for product in subject.entry.raw.preparation.kernel_choice.products:
         assert product.custom == kernel_choice.chosen(product.forward, product.backward)
 
 
-def test_a_search_has_no_choice_and_compiled_networks_neither() -> None:
+def test_auto_is_refused_for_searches_and_compiled_networks() -> None:
     text = "a header\nanother\n[{}]\nfashion DATASET\nauto KERNELS\n1 GROUPS\n1 DEGREE\n8 BATCH\n{}"
     with pytest.raises(InputError, match=r"auto.*allowed: vendor \| custom"):
         parse(text.format("nas", ""), ranks=1)

@@ -1,4 +1,4 @@
-"""Where the ranks of a model lie decides whether its gradients travel within or between nodes."""
+"""The nodes of a model's ranks decide whether its gradients are sent within or between nodes."""
 
 import pytest
 from examples.training import stored, violated_claims
@@ -25,7 +25,7 @@ def counted(groups: int, degree: int, mapping: str, node: int) -> int | None:
 
 @pytest.mark.parallel(4)
 def test_models_with_ranks_on_several_nodes_are_counted() -> None:
-    """Nodes of two ranks, made up: by row a model of two has a node of its own, by column each has both."""
+    """Simulated nodes of two ranks: by row a model of two has a node of its own, by column each model has both."""
     rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
     node, pairs = rank // 2, size // 2
     idle = rank >= 2 * pairs
@@ -38,12 +38,12 @@ def test_models_with_ranks_on_several_nodes_are_counted() -> None:
 
 
 @pytest.mark.parametrize(("index", "models"), [(0, 1), (1, 2)])
-def test_a_number_that_cannot_be(index: int, models: int) -> None:
+def test_an_impossible_number_of_models_is_refused(index: int, models: int) -> None:
     found = violated_claims(stored("ensemble")[index], changed("raw.models.between_nodes", models))
     assert "models.between_nodes: models of several ranks, at most all" in found
 
 
-def test_one_node_has_nothing_between() -> None:
+def test_one_node_has_no_models_between_nodes() -> None:
     apart = changed("raw.models.between_nodes", 1)
     test = stored("ensemble")[1]
     assert violated_claims(test, apart) == [ONE_NODE]

@@ -1,4 +1,4 @@
-"""The draws of an epoch, block by block: each of them once, whatever the sampler, in the order of the blocks."""
+"""The draws of an epoch, block by block: each of them once, for any sampler, in the order of the blocks."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ def begins_of(sizes: list[int]) -> Any:
 
 
 def blocks_of(frames: Any, begins: Any) -> Any:
-    """Which block each frame lies in."""
+    """The block of each frame."""
     return np.searchsorted(begins, frames, side="right") - 1
 
 
-def stays(blocks: Any) -> int:
-    """How many runs of frames of one block there are."""
+def runs_of(blocks: Any) -> int:
+    """The number of runs of frames of one block."""
     return 1 + int(np.count_nonzero(np.diff(blocks)))
 
 
@@ -39,12 +39,12 @@ def stays(blocks: Any) -> int:
     st.integers(1, 5),
     st.integers(0, 3),
 )
-def test_a_bijection_in_which_each_rank_goes_through_its_blocks(
+def test_the_order_is_a_bijection_in_which_each_rank_reads_block_by_block(
     sizes: list[int], kind: str, ranks: int, epoch: int
 ) -> None:
     begins = begins_of(sizes)
     draws = SAMPLERS[kind](int(begins[-1]))
-    if draws.size == 0:  # of few frames Poisson may draw none
+    if draws.size == 0:  # Poisson may draw no sample of few frames
         return
     order = Blockwise(draws, begins, 7, epoch, ranks)
     whole = order(np.arange(draws.size))
@@ -53,13 +53,13 @@ def test_a_bijection_in_which_each_rank_goes_through_its_blocks(
     blocks, cuts = blocks_of(draws.draw(whole), begins), 0
     for rank in range(ranks):
         own = blocks[: draws.size // ranks * ranks][rank::ranks]
-        cuts += stays(own) if len(own) else 0
-        assert stays(own) == len(np.unique(own)) or not len(own)  # no block is come back to
-    assert cuts <= len(np.unique(blocks)) + ranks - 1  # and a block is read again only where a cut falls into it
+        cuts += runs_of(own) if len(own) else 0
+        assert runs_of(own) == len(np.unique(own)) or not len(own)  # no block is read a second time
+    assert cuts <= len(np.unique(blocks)) + ranks - 1  # and a block is read by two ranks only if a cut falls into it
 
 
 @pytest.mark.parametrize("kind", SAMPLERS)
-def test_epochs_seeds_and_positions(kind: str) -> None:
+def test_orders_differ_between_epochs_and_seeds_and_depend_on_positions_alone(kind: str) -> None:
     begins = begins_of([8] * 25)
     draws = SAMPLERS[kind](200)
     orders = [Blockwise(draws, begins, seed, epoch) for seed, epoch in ((1, 0), (1, 1), (2, 0))]
@@ -71,17 +71,17 @@ def test_epochs_seeds_and_positions(kind: str) -> None:
     assert np.array_equal(orders[0](mixed[:100].reshape(4, 25)), whole[0][mixed[:100]].reshape(4, 25))
 
 
-def test_frames_of_a_block_are_mixed_and_so_are_the_blocks() -> None:
+def test_frames_within_blocks_and_blocks_are_shuffled() -> None:
     begins = begins_of([50] * 20)
     frames = Blockwise(Whole(1000), begins, 3, 0)(np.arange(1000))
     blocks = blocks_of(frames, begins)[::50]
     assert sorted(blocks) == list(range(20)) and np.abs(np.diff(blocks)).mean() > 3
-    assert np.abs(np.diff(frames[:50])).mean() > 8  # 17 where they are mixed, 1 where not
+    assert np.abs(np.diff(frames[:50])).mean() > 8  # 17 if they are shuffled, 1 if not
 
 
 @pytest.mark.parametrize("kind", ["multinomial", "poisson"])
 def test_ranks_train_on_the_draws_of_their_model(kind: str) -> None:
-    """All of the ranks' steps together are the draws of the model, some of which come more than once."""
+    """All steps of the ranks together are the draws of the model, some of which occur more than once."""
     begins, ranks = begins_of([7] * 30), 3
     draws = sampler(kind, 210, 9, 1, 2)
     order = Blockwise(draws, begins, 9, 4, ranks)

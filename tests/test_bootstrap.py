@@ -1,4 +1,4 @@
-"""Bootstrap samples: how many, which, and that they are functions of their arguments alone."""
+"""Bootstrap samples: their sizes and samples, which are functions of their arguments alone."""
 
 from fractions import Fraction
 from math import factorial
@@ -18,7 +18,7 @@ def draws(sample):
     return sample.draw(np.arange(sample.size))
 
 
-def test_a_single_model_sees_the_whole_set_once():
+def test_a_single_model_is_trained_on_each_sample_once():
     whole = sampler("multinomial", 10, seed=1, member=0, members=1)
     assert isinstance(whole, Whole)
     assert draws(whole).tolist() == list(range(10))
@@ -34,14 +34,14 @@ def test_bootstraps_begin_at_two_models(name, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_distinct_share(kind):
+def test_the_share_of_distinct_samples(kind):
     """Deviation of the share over samples: at most sqrt(0.632 * 0.368 / N) = 0.0015."""
     assert abs(len(np.unique(draws(kind(N, 1, 0)))) / N - SHARE) < 0.006
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [2, 3, 63, 64, 65, 1000, 70_001])
-def test_in_bag_are_the_samples_drawn(kind, n):
+def test_in_bag_contains_the_drawn_samples(kind, n):
     sample = kind(n, 5, 3)
     counts = np.bincount(draws(sample), minlength=n)
     assert len(counts) == n == sample.samples
@@ -69,7 +69,7 @@ def test_members_and_seeds_differ(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_count_is_as_frequent_as_poisson_has_it(kind):
+def test_counts_have_the_poisson_distribution(kind):
     seen = np.bincount(np.bincount(draws(kind(N, 9, 4)), minlength=N), minlength=6)[:6]
     expected = np.array([N / np.e / factorial(count) for count in range(6)])
     assert ((seen - expected) ** 2 / expected).sum() < 30  # about 5 degrees of freedom

@@ -1,4 +1,4 @@
-"""A search in which the run was broken off: what is reported and claimed of it, and that alterations are found."""
+"""A search in which the run was broken off: its report and claims, and detected alterations."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ CAUSE = "SIGTERM on rank 1"
 
 
 def stopped(trials: int) -> StoppedSearch:
-    """What was measured of the made-up search, had the run been broken off after some of its trials."""
+    """Measurements of the made-up search, if the run had been broken off after some of its trials."""
     raw = entry_of_search().raw
     found = StoppedSearch(**{name: getattr(raw, name) for name in SearchMeasured.__struct_fields__})
     first = raw.trials[:trials]
@@ -44,7 +44,7 @@ def broken_off(raw: StoppedSearch | None) -> Json:
 
 
 @pytest.mark.parametrize("trials", [0, 1, 4])
-def test_it_is_verified_and_reported(trials: int, tmp_path: Path) -> None:
+def test_a_broken_off_search_is_verified_and_reported(trials: int, tmp_path: Path) -> None:
     result = broken_off(stopped(trials))
     assert verified(result, tmp_path) == []
     report = files.report(result_of(result))
@@ -56,7 +56,7 @@ def test_it_is_verified_and_reported(trials: int, tmp_path: Path) -> None:
     assert (found["gflops"] is None) == (trials == 0)
 
 
-def test_operations_are_those_of_the_trials_networks() -> None:
+def test_the_rate_counts_the_operations_of_the_trials_networks() -> None:
     found = broken_off(stopped(4))["broken_off"]
     executed = found["raw"]["work"]["executed_operations"]
     assert found["gflops"] * 1e9 * found["raw"]["seconds"] == pytest.approx(executed)
@@ -76,12 +76,12 @@ def test_operations_are_those_of_the_trials_networks() -> None:
         (("dataset", "training_samples"), 100, "training_samples = SAMPLES"),
     ],
 )
-def test_each_claim_can_be_broken(place: Where, value: Any, claim: str, tmp_path: Path) -> None:
+def test_each_claim_can_be_violated(place: Where, value: Any, claim: str, tmp_path: Path) -> None:
     result = rebuilt(put(broken_off(stopped(4)), ("broken_off", "raw", *place), value))
     assert f"broken_off: {claim}" in verified(result, tmp_path)
 
 
-def test_a_search_that_had_not_begun(tmp_path: Path) -> None:
+def test_a_search_broken_off_before_its_begin_is_verified(tmp_path: Path) -> None:
     result = broken_off(None)
     found = result["broken_off"]
     assert (found["tv"], found["n"], found["gflops"], found["raw"]) == ("WR30S1V4", 0, None, None)

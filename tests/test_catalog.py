@@ -1,4 +1,4 @@
-"""Datasets by name: found, opened once, balanced, and refused with what is allowed."""
+"""Datasets by name: found, opened once, balanced, and refused with the allowed names."""
 
 import subprocess
 import sys
@@ -44,11 +44,11 @@ def test_splits_of_the_shipped_subset_share_no_image():
     assert not train & validation
 
 
-def test_read_once():
+def test_a_dataset_is_read_once():
     assert catalog.open_dataset("fashion") is catalog.open_dataset("fashion")
 
 
-def test_checking_reads_nothing_and_imports_nothing_heavy():
+def test_checking_a_dataset_reads_nothing_and_imports_nothing_heavy():
     program = (
         "import sys; from hpcai.data import catalog; catalog.check('fashion');"
         "print([name for name in ('numpy', 'torch', 'h5py') if name in sys.modules])"
@@ -72,13 +72,13 @@ def test_a_set_by_path(tmp_path, monkeypatch, compressed, below):
     assert np.array_equal(data.validation.labels(np.arange(20)), VALIDATION)
 
 
-def test_full_set_where_debian_puts_it(folder, monkeypatch):
+def test_the_full_set_is_found_in_debians_folder(folder, monkeypatch):
     monkeypatch.setattr(dataset_paths, "DEBIAN", folder)
     assert catalog.open_dataset("fashion:full").source == str(folder)
 
 
 @pytest.mark.parametrize("verb", [catalog.check, catalog.open_dataset])
-def test_missing_full_set_tells_the_cure(tmp_path, monkeypatch, verb):
+def test_a_missing_full_set_is_refused_with_the_remedy(tmp_path, monkeypatch, verb):
     monkeypatch.setattr(dataset_paths, "DEBIAN", tmp_path / "absent")
     with pytest.raises(DataError, match="absent is not a folder") as refused:
         verb("fashion:full")
@@ -94,7 +94,7 @@ def test_unknown_dataset(verb, spec):
 
 
 @pytest.mark.parametrize("verb", [catalog.check, catalog.open_dataset])
-def test_incomplete_folder_names_what_it_lacks(folder, verb):
+def test_an_incomplete_folder_is_refused_with_the_missing_files(folder, verb):
     (folder / "t10k-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(DataError, match=r"set lacks t10k-labels-idx1-ubyte; allowed: a folder with"):
         verb(f"fashion:{folder}")
@@ -130,8 +130,8 @@ def test_number_of_samples_out_of_range(samples):
 
 
 @pytest.mark.parametrize("kind", ["fashion", "imagenet", "extremeweather"])
-def test_folders_that_may_not_be_searched(tmp_path, kind):
-    """By a user who is not root: root may search all."""
+def test_folders_without_permission_are_refused(tmp_path, kind):
+    """For a user who is not root: root may search all folders."""
     (tmp_path / "set" / "inner").mkdir(parents=True)
     (tmp_path / "set").chmod(0)
     program = (
@@ -147,6 +147,6 @@ def test_folders_that_may_not_be_searched(tmp_path, kind):
     assert done.stdout.endswith(": Permission denied; allowed: folders that may be searched\n")
 
 
-def test_a_home_that_nobody_knows():
+def test_an_unknown_home_is_refused():
     with pytest.raises(DataError, match="dataset fashion:~nobody_has_it/x: .* allowed: ~ or ~USER"):
         catalog.check("fashion:~nobody_has_it/x")

@@ -1,4 +1,4 @@
-"""The ceiling of generated images: against Bayes' rule written out, against closed forms, and the score it gives."""
+"""The ceiling of generated images: against Bayes' rule written out, against closed forms, and its check."""
 
 import math
 from itertools import product
@@ -23,15 +23,15 @@ def formula(classes=6, symbols=5, grid=2, shifts=2, corrupted=0.5, relabelled=0.
 
 
 def likelihood(made, seen, code):
-    """Of the symbols seen, int64[grid, grid], summed over all shifts that may have been."""
+    """Likelihood of the symbols `seen`, int64[grid, grid], summed over all possible shifts."""
     wrong = made.corrupted / 2**32 / made.symbols
     right = 1 - made.corrupted / 2**32 + wrong
-    turned = (np.roll(code, (-down, -right_), (0, 1)) for down, right_ in product(range(made.shifts), repeat=2))
-    return sum(math.exp(np.log(np.where(seen == cells, right, wrong)).sum()) for cells in turned)
+    shifted = (np.roll(code, (-down, -right_), (0, 1)) for down, right_ in product(range(made.shifts), repeat=2))
+    return sum(math.exp(np.log(np.where(seen == cells, right, wrong)).sum()) for cells in shifted)
 
 
 def bayes(made, count):
-    """Probability that Bayes' rule gives its choice, and whether it is right, for each trial."""
+    """Probability that Bayes' rule gives its choice, and whether the choice is right, for each trial."""
     square = (made.grid, made.grid)
     codes = [reference.code(made, number).reshape(square) for number in range(made.classes)]
     for trial in range(count):
@@ -42,7 +42,7 @@ def bayes(made, count):
 
 
 @pytest.mark.parametrize("shifts", [1, 2])
-def test_ceiling_is_that_of_bayes_rule(monkeypatch, shifts):
+def test_the_ceiling_is_the_accuracy_of_bayes_rule(monkeypatch, shifts):
     monkeypatch.setattr("hpcai.data.ceiling._MOST", 600)
     made = formula(shifts=shifts, grid=2)
     assert trials(made) == 600
@@ -50,7 +50,7 @@ def test_ceiling_is_that_of_bayes_rule(monkeypatch, shifts):
     found = ceiling(made)
     assert found.quality == pytest.approx(probabilities.mean(), abs=1e-12)
     assert found.error == pytest.approx(probabilities.std() / math.sqrt(600), abs=1e-12)
-    assert abs(hits.mean() - found.quality) < 4 * math.sqrt(0.25 / 600)  # it is right as often as it says
+    assert abs(hits.mean() - found.quality) < 4 * math.sqrt(0.25 / 600)  # as often as its probability says
 
 
 def test_ceiling_without_any_signal_is_a_guess():
@@ -62,12 +62,12 @@ def test_ceiling_without_noise_counts_distinct_codes():
     assert ceiling(formula(classes=4, symbols=64, corrupted=0.0, shifts=1)) == (1.0, 0.0)
     made = formula(classes=300, symbols=2, corrupted=0.0, shifts=1)
     codes = {tuple(reference.code(made, number)) for number in range(300)}
-    # trials take the classes in turn, not in equal numbers
+    # trials alternate between the classes; their numbers are not equal
     assert ceiling(made).quality == pytest.approx(len(codes) / 300, rel=0.02)
 
 
 @pytest.mark.parametrize("classes", [2, 10, 1000])
-def test_label_noise(classes):
+def test_label_noise_lowers_the_ceiling(classes):
     kept, share = 0.75, 1 / classes
     clean, noisy = (ceiling(formula(classes=classes, relabelled=eta)) for eta in (0.0, 0.25))
     a = clean.quality
@@ -75,14 +75,14 @@ def test_label_noise(classes):
     assert noisy.error == pytest.approx(kept * clean.error)
 
 
-def test_shifts_and_noise_lower_it():
+def test_shifts_and_noise_lower_the_ceiling():
     values = [
         ceiling(formula(corrupted=noise, shifts=shifts)).quality for shifts, noise in ((1, 0.3), (2, 0.3), (2, 0.6))
     ]
     assert values == sorted(values, reverse=True) and values[0] - values[2] > 0.1
 
 
-def test_points_of_the_design():
+def test_ceilings_of_the_designed_sizes():
     small, large = ceiling(formula_of(10, 32, 1)), ceiling(formula_of(1000, 224, 1))
     assert small.quality == pytest.approx(0.82, abs=1e-3)
     assert 0.79 < large.quality < 0.83 and large.error < 0.004
@@ -110,6 +110,6 @@ def test_quality_above_the_ceiling_fails(correct, best_member, verdict):
     assert (found.verdict, found.limit) == (verdict, 5)
 
 
-def test_nobody_knows_the_ceiling_of_real_data():
+def test_real_data_have_no_ceiling():
     found = leak(TOP_1, stored("ensemble")[0].entry.raw.dataset, 1.0, 2000)
     assert (found.verdict, found.value) == ("NOT CHECKED", None)

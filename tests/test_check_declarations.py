@@ -1,4 +1,4 @@
-"""Declared checks: a value and a limit give the verdict, and what is not a number never passes."""
+"""Declared checks: a value and a limit give the verdict, and a value that is not a number never passes."""
 
 import math
 
@@ -9,11 +9,11 @@ from hpcai.record.entry import Check
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 16.000001])
-def test_a_check_that_does_not_hold(value: float) -> None:
+def test_a_value_beyond_the_limit_fails(value: float) -> None:
     assert RESIDUAL.of(value, 16.0).verdict == "FAILED"
 
 
-def test_a_check_at_its_limit_holds() -> None:
+def test_a_value_at_the_limit_passes() -> None:
     assert RESIDUAL.of(16.0, 16.0) == Check(name=RESIDUAL.name, value=16.0, limit=16.0, verdict="PASSED")
     assert RESIDUAL.of(-math.inf, 16.0).verdict == "PASSED"
 
@@ -27,10 +27,10 @@ def test_a_limit_that_must_be_exceeded() -> None:
     assert [DISAGREEMENT.of(value).verdict for value in (0.0, math.nan, 1e-9)] == ["FAILED", "FAILED", "PASSED"]
 
 
-def test_a_check_of_nothing() -> None:
+def test_a_check_without_a_value_is_not_checked() -> None:
     assert CEILING.not_checked() == Check(name=CEILING.name, value=None, limit=5.0, verdict="NOT CHECKED")
 
 
-def test_checks_have_names_of_their_own() -> None:
+def test_checks_have_different_names() -> None:
     names = [check.name for check in TRAINING_CHECKS]
     assert len({*names}) == len(names)

@@ -1,4 +1,4 @@
-"""Layers timed within steps of a network: the slower kernels are not chosen, whichever these are."""
+"""Layers timed within steps of a network: the slower kernels are never chosen."""
 
 import time
 from collections import Counter
@@ -39,7 +39,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def slow(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, wanted: Callable[..., bool]) -> Iterator[None]:
-    """While the block runs, calls of `owner.name` that are wanted take a nap more."""
+    """While the block runs, calls of `owner.name` for which `wanted` is true sleep additionally."""
     true = getattr(owner, name)
 
     def napping(*arguments: Any) -> Any:
@@ -63,7 +63,7 @@ def chosen(trained: Training) -> Chosen:
     return choose(trained, MPI.COMM_SELF, CPU)
 
 
-def test_what_is_timed_are_the_products_of_the_network_and_the_training_is_left_as_it_was() -> None:
+def test_the_networks_products_are_timed_without_touching_the_training() -> None:
     trained = training(group_alone())
     before, forwards = bits(trained.state.module.state_dict()), [vars(part) for part in trained.state.module.modules()]
     found = chosen(trained)
@@ -76,7 +76,7 @@ def test_what_is_timed_are_the_products_of_the_network_and_the_training_is_left_
         assert all(seconds > 0 for times in passes for seconds in times.values() if seconds is not None)
 
 
-def test_where_ours_are_slow_nothing_is_ours_and_no_layer_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_custom_kernels_are_not_chosen_and_no_layer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(group_alone())
     with slow(monkeypatch, on_cpu, "convolve", always), slow(monkeypatch, on_cpu, "multiply", always):
         found = chosen(trained)
@@ -88,14 +88,14 @@ def test_where_ours_are_slow_nothing_is_ours_and_no_layer_is_touched(monkeypatch
 
 
 @pytest.mark.parametrize("direction", one_in(3, DIRECTIONS))
-def test_where_the_vendors_are_slow_ours_are_chosen(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By themselves and from our operators. Of the gradients one kernel of ours is slow: then the other one is ours."""
+def test_custom_kernels_are_chosen_if_the_vendors_are_slow(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In both operators. If one of the custom gradients is slow, only the other one is chosen."""
     trained = training(group_alone())
     if direction == FORWARD:
         vendors = torch.nn.Conv2d, "_conv_forward"
         with slow(monkeypatch, *vendors, always), slow(monkeypatch, products, "by_torch", always):
             found = chosen(trained)
-        assert all(FORWARD in mine for mine in custom(found)[:3])
+        assert all(FORWARD in directions for directions in custom(found)[:3])
         return
     other = {INPUT_GRADIENT: WEIGHT_GRADIENT, WEIGHT_GRADIENT: INPUT_GRADIENT}[direction]
 
@@ -116,7 +116,7 @@ def test_where_the_vendors_are_slow_ours_are_chosen(direction: str, monkeypatch:
         slow(monkeypatch, products, "gradients_by_torch", lambda *given: all(given[-1])),
     ):
         found = chosen(trained)
-    assert all(direction in mine and other not in mine for mine in custom(found)[1:3])
+    assert all(direction in directions and other not in directions for directions in custom(found)[1:3])
 
 
 def test_a_choice_that_makes_the_step_slower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_a_choice_that_makes_the_step_slower_is_dropped(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_layers_of_a_detector_are_those_of_its_graph() -> None:
+def test_a_detectors_surveyed_layers_are_those_of_its_graph() -> None:
     """Its heads are called at several levels, and for regions."""
     module, (x, targets) = rectangles.detector(), rectangles.fields(3, 0)
     places = survey(module, lambda: module(x, targets, 0).sum().backward())
@@ -146,7 +146,7 @@ def test_a_small_set_is_repeated_to_a_full_batch() -> None:
 
 @pytest.mark.parallel(2)
 def test_all_ranks_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our kernels are slow on one rank: so they are nobody's."""
+    """Custom kernels that are slow on one rank are chosen on no rank."""
     world = MPI.COMM_WORLD
     with slow(monkeypatch, on_cpu, "convolve", lambda *given: world.rank == 1):
         found = choose(training(group_alone()), world, CPU)
@@ -160,12 +160,12 @@ def module_of(choice: Choice | None = None) -> Any:
     return module
 
 
-def test_only_what_is_chosen_is_ours_for_inputs_of_that_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_chosen_products_are_custom_for_inputs_of_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     true = products._convolved
     monkeypatch.setattr(products, "_convolved", lambda way, *rest: made.append((way, rest[2].x)) or true(way, *rest))
-    mine = {"stem": {(2, 6, 7): {WEIGHT_GRADIENT}}, "branch": {(4, 1, 1): set(DIRECTIONS)}}
-    module = module_of(Choice(mine, {"stem_norm"}))
+    chosen_products = {"stem": {(2, 6, 7): {WEIGHT_GRADIENT}}, "branch": {(4, 1, 1): set(DIRECTIONS)}}
+    module = module_of(Choice(chosen_products, {"stem_norm"}))
     assert "forward" not in vars(module.get_submodule("narrow"))
     module(torch.randn(3, 2, 6, 7)).sum().backward()
     assert made == [(WEIGHT_GRADIENT, (3, 2, 6, 7))]
@@ -178,8 +178,8 @@ def test_only_what_is_chosen_is_ours_for_inputs_of_that_size(monkeypatch: pytest
     assert len(made) == 1
 
 
-def test_residuals_are_of_the_kernels_that_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our weight gradient drops a number: that is seen where it is chosen, and only there."""
+def test_residuals_are_measured_of_the_chosen_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The custom weight gradient loses an element: this is detected where it is chosen, and only there."""
     true = on_cpu.convolve
 
     def faulty(direction: str, one: Any, other: Any, result: Any, shape: Any) -> None:
@@ -188,7 +188,9 @@ def test_residuals_are_of_the_kernels_that_are_chosen(monkeypatch: pytest.Monkey
             result[0, 0, 0, 0] = 0
 
     monkeypatch.setattr(on_cpu, "convolve", faulty)
-    for mine, seen in (({FORWARD, INPUT_GRADIENT}, False), ({WEIGHT_GRADIENT}, True), ((), False)):
-        worst = residuals.worst_residuals(GRAPH, 8, MPI.COMM_SELF, CPU, 1, custom=lambda product, mine=mine: mine)
-        assert (worst.elementwise.value > 1) == seen
-        assert not seen or "weight_gradient" in worst.elementwise.where
+    for chosen_ways, wrong in (({FORWARD, INPUT_GRADIENT}, False), ({WEIGHT_GRADIENT}, True), ((), False)):
+        worst = residuals.worst_residuals(
+            GRAPH, 8, MPI.COMM_SELF, CPU, 1, custom=lambda product, chosen_ways=chosen_ways: chosen_ways
+        )
+        assert (worst.elementwise.value > 1) == wrong
+        assert not wrong or "weight_gradient" in worst.elementwise.where

@@ -1,4 +1,4 @@
-"""Claims about searches: the examples fulfil all of them, and each counterexample breaks the claim that it is for."""
+"""Claims about searches: the examples fulfil all of them, and each counterexample violates its claim."""
 
 import pytest
 from examples import nas
@@ -13,7 +13,7 @@ KINDS: dict[str, tuple[Claims, dict[str, Subject]]] = {
     "ended": (claims.CLAIMS, nas.EXAMPLES),
     "stopped": (claims.STOPPED_CLAIMS, nas.STOPPED_EXAMPLES),
 }
-PLAYED = ("hpcai.workloads.nas", "hpcai.claims.preflight_claims")  # others that workloads share are played with theirs
+PLAYED = ("hpcai.workloads.nas", "hpcai.claims.preflight_claims")  # claims that workloads share are tested with theirs
 ONE_MODEL = "staging: one model needs the same bytes on every node"  # the made-up search has two groups
 ALL = [
     (kind, claim)
@@ -36,13 +36,13 @@ def altered(claim: Claim, subject: Subject) -> Subject:
 
 
 @pytest.mark.parametrize(("kind", "claim"), ALL, ids=[f"{kind} {claim.text}".replace(" ", "-") for kind, claim in ALL])
-def test_each_claim_is_broken_by_its_counterexample(kind: str, claim: Claim) -> None:
+def test_each_claim_is_violated_by_its_counterexample(kind: str, claim: Claim) -> None:
     groups, examples = KINDS[kind]
     example = examples.get(claim.example) or examples[""]
     assert claim.text in violated(groups, altered(claim, example))
 
 
 @pytest.mark.parametrize(("kind", "example"), [(kind, name) for kind, (_, some) in KINDS.items() for name in some])
-def test_examples_break_no_claim(kind: str, example: str) -> None:
+def test_examples_violate_no_claim(kind: str, example: str) -> None:
     groups, examples = KINDS[kind]
     assert list(violated(groups, examples[example])) == []

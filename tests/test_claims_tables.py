@@ -1,4 +1,4 @@
-"""Claims about tables: the examples fulfil all of them, and each counterexample breaks the claim that it is for."""
+"""Claims about tables: the examples fulfil all of them, and each counterexample violates its claim."""
 
 import pytest
 from examples import comm, kernels
@@ -17,7 +17,7 @@ def claims_of(workload: str) -> Claims:
 
 
 def altered(claim: Claim, subject: Subject) -> Subject:
-    """The subject with the counterexample's alteration, which its record must allow."""
+    """The subject with the counterexample's alteration, which its record allows."""
     return Subject(subject.case, altered_record(subject.entry, claim.counterexample), subject.environment)
 
 
@@ -27,13 +27,13 @@ ALL = [(name, claim) for name in EXAMPLES for group in claims_of(name) for claim
 @pytest.mark.parametrize(
     ("workload", "claim"), ALL, ids=[f"{name}: {claim.text}".replace(" ", "-") for name, claim in ALL]
 )
-def test_each_claim_is_broken_by_its_counterexample(workload: str, claim: Claim) -> None:
+def test_each_claim_is_violated_by_its_counterexample(workload: str, claim: Claim) -> None:
     subject = EXAMPLES[workload][claim.example]
     assert claim.text in violated(claims_of(workload), altered(claim, subject))
 
 
 @pytest.mark.parametrize(("workload", "example"), [(name, key) for name, some in EXAMPLES.items() for key in some])
-def test_examples_break_no_claim(workload: str, example: str) -> None:
+def test_examples_violate_no_claim(workload: str, example: str) -> None:
     subject = EXAMPLES[workload][example]
     assert list(violated(claims_of(workload), subject)) == []
     assert subject.entry.verdict == "PASSED"

@@ -1,4 +1,4 @@
-"""Claims about trainings: the examples fulfil all of them, and each counterexample breaks the claim that it is for."""
+"""Claims about trainings: the examples fulfil all of them, and each counterexample violates its claim."""
 
 import pytest
 from examples import ensemble, weather
@@ -22,7 +22,7 @@ def claims_of(which: Which) -> Claims:
 
 
 def altered(claim: Claim, subject: Subject) -> Subject:
-    """The subject with the counterexample's alteration, which its record must allow."""
+    """The subject with the counterexample's alteration, which its record allows."""
     return Subject(subject.case, altered_record(subject.entry, claim.counterexample), subject.environment)
 
 
@@ -32,13 +32,13 @@ ALL = [(which, claim) for which in EXAMPLES for group in claims_of(which) for cl
 @pytest.mark.parametrize(
     ("which", "claim"), ALL, ids=[f"{name} {kind}: {claim.text}".replace(" ", "-") for (name, kind), claim in ALL]
 )
-def test_each_claim_is_broken_by_its_counterexample(which: Which, claim: Claim) -> None:
+def test_each_claim_is_violated_by_its_counterexample(which: Which, claim: Claim) -> None:
     subject = EXAMPLES[which][claim.example]
     assert claim.text in violated(claims_of(which), altered(claim, subject))
 
 
 @pytest.mark.parametrize(("which", "example"), [(which, key) for which, some in EXAMPLES.items() for key in some])
-def test_examples_break_no_claim(which: Which, example: str) -> None:
+def test_examples_violate_no_claim(which: Which, example: str) -> None:
     subject = EXAMPLES[which][example]
     assert list(violated(claims_of(which), subject)) == []
     if which[1] == "CLAIMS":

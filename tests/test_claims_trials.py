@@ -1,4 +1,4 @@
-"""Altered searches: claims about all trials and about each trial are broken in several ways; sound ones break none."""
+"""Altered searches violate claims about all trials and about one trial in several ways; sound ones violate none."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def violated(alteration: Alteration, example: str = "", **settings: Any) -> list[str]:
-    """The claims that a made-up search violates whose measurements and settings are altered."""
+    """The claims that a made-up search violates after its measurements and settings were altered."""
     subject = EXAMPLES[example]
     case = Case(subject.case.index, subject.case.workload, {**subject.case.settings, **settings})
     return violated_claims(case, altered(subject.entry, alteration), subject.environment)
@@ -47,7 +47,7 @@ def only(count: int) -> Alteration:
     return of_raw(lambda raw: raw.update(trials=raw["trials"][:count], granted=count))
 
 
-def test_a_sound_search_breaks_no_claim() -> None:
+def test_a_sound_search_violates_no_claim() -> None:
     assert violated(unaltered) == []
 
 
@@ -61,7 +61,7 @@ OF_ALL: list[tuple[str, Alteration]] = [
     ("granted = trials", put("granted", 8)),
     ("granted = trials", only(0)),
     ("replay: steps of the trials", put("replay.steps", 1000)),
-    ("sharding, by BATCH", put("sharding", "by turns")),
+    ("sharding, by BATCH", put("sharding", "alternately")),
     ("backend is none if, and only if, DEGREE = 1", put("backend", "gloo")),
     ("work.between_nodes: of several ranks on several nodes", put("work.between_nodes", 1)),
     ("work.skipped_samples: in fp16 only", put("work.skipped_samples", 1)),
@@ -110,7 +110,7 @@ OF_ALL: list[tuple[str, Alteration]] = [
 
 
 @pytest.mark.parametrize(("claim", "alteration"), OF_ALL)
-def test_each_claim_on_all_trials_can_be_broken(claim: str, alteration: Alteration) -> None:
+def test_each_claim_about_all_trials_can_be_violated(claim: str, alteration: Alteration) -> None:
     assert claim in violated(alteration)
 
 
@@ -156,7 +156,7 @@ OF_EACH: list[tuple[str, Alteration]] = [
 
 
 @pytest.mark.parametrize(("claim", "alteration"), OF_EACH)
-def test_each_claim_on_a_trial_can_be_broken(claim: str, alteration: Alteration) -> None:
+def test_each_claim_about_a_trial_can_be_violated(claim: str, alteration: Alteration) -> None:
     assert claim in violated(alteration)
 
 
@@ -167,7 +167,7 @@ REFUSED = ("residuals.scaled.value", "replay.lost.value", "trials.6.curve.1.loss
     ("path", "value"),
     [*((f"raw.{path}", -1) for path in REFUSED), ("memory.baseline_bytes", 0), ("memory.peak_bytes", 0)],
 )
-def test_what_records_refuse(path: str, value: int) -> None:
+def test_values_that_records_refuse(path: str, value: int) -> None:
     with pytest.raises(ValidationError):
         violated(changed(path, value))
 
@@ -189,7 +189,7 @@ def test_what_records_refuse(path: str, value: int) -> None:
         ("site_kernels if, and only if, KERNELS names a file", "KERNELS", "file:kernels.py"),
     ],
 )
-def test_limits_of_the_input(claim: str, key: str, value: Any) -> None:
+def test_limits_of_the_input_can_be_violated(claim: str, key: str, value: Any) -> None:
     assert claim in violated(unaltered, **{key: value})
 
 
@@ -202,8 +202,8 @@ def test_a_limit_ends_a_search_when_it_is_reached() -> None:
         assert ("ended_by: a limit that was reached" in found) == (value in (6, 10)), limits
 
 
-def test_patience() -> None:
-    """Of the first round 6 epochs: after 7 without a smaller loss it must have ended, and after fewer not."""
+def test_a_trial_ends_when_its_patience_is_exhausted() -> None:
+    """6 epochs of patience in the first round: after 7 without a smaller loss it must have ended, after fewer not."""
 
     def stale(epochs: int, end: str) -> Alteration:
         def change(raw: Json) -> None:
@@ -220,14 +220,14 @@ def test_patience() -> None:
     assert found(6, "patience") == found(9, "patience") == ["trials: ended by PATIENCE when it says"]
 
 
-def test_a_group_that_died_reports_what_it_had_done() -> None:
+def test_a_group_that_died_has_the_trials_it_returned() -> None:
     died = together(put("trials.7.end", "lost"), put("retired_groups", 1))
     assert violated(died) == []
     reported = together(died, put("group_seconds.training.mean", 2.1))
     assert violated(reported) == ["group_seconds: sums over the trials, and the rest"]
 
 
-def test_where_memory_is_short_a_smaller_batch_is_tried_in_any_round() -> None:
+def test_a_smaller_batch_is_allowed_in_any_round_if_memory_is_short() -> None:
     searched_sizes = "trials: batch sizes that are searched"
     assert searched_sizes not in violated(put("trials.4.hyperparameters.batch", 16))
     for least, wrong in ((2, False), (1, True)):
@@ -235,7 +235,7 @@ def test_where_memory_is_short_a_smaller_batch_is_tried_in_any_round() -> None:
         assert (searched_sizes in violated(sizes, BATCH=3)) == wrong
 
 
-def test_choices_of_a_recorded_search_are_those_of_the_record() -> None:
+def test_a_replayed_search_has_the_choices_of_its_record() -> None:
     other = put("trials.4.hyperparameters.kernel", 7)
     assert violated(other, REPLAY="file:history.jsonl", DEPTH=3) == []
     assert violated(other, DEPTH=3) != []

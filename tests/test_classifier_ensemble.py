@@ -1,4 +1,4 @@
-"""The ensemble's evaluation, against one that has everything in one place."""
+"""The ensemble's evaluation, compared with an evaluation of all outputs in one place."""
 
 from dataclasses import replace
 from itertools import cycle, islice
@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 
 class Watched:
-    """A communicator that notes the blocks given to Reduce and who received them."""
+    """A communicator that records the blocks given to Reduce and their receivers."""
 
     def __init__(self, comm: Any) -> None:
         self.comm, self.rank = comm, comm.rank
@@ -40,7 +40,7 @@ class Watched:
 
 
 def logits(group: int, half: int, n: int) -> Array:
-    """What model `group` answers; the same on every rank that asks."""
+    """The outputs of model `group`; the same on every rank."""
     return np.random.default_rng([group, half, n]).standard_normal((n, CLASSES)).astype(np.float32)
 
 
@@ -64,14 +64,14 @@ def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.S
 
 
 @pytest.mark.parallel(4)
-def test_evaluation_equals_that_of_one_who_has_everything() -> None:
+def test_evaluation_equals_that_of_all_outputs_in_one_place() -> None:
     from mpi4py import MPI
 
     world, random = MPI.COMM_WORLD, np.random.default_rng(1)
     shapes = [(p, q) for p in range(1, world.size + 1) for q in range(1, world.size // p + 1)]
-    for turn, (groups, degree) in enumerate(shapes):
-        kind, mapping = ("multinomial", "poisson")[turn % 2], ("row", "column")[turn // 2 % 2]
-        # so many blocks that the ranks take turns unevenly, the last block smaller, some ranks with a block less
+    for number, (groups, degree) in enumerate(shapes):
+        kind, mapping = ("multinomial", "poisson")[number % 2], ("row", "column")[number // 2 % 2]
+        # numbers of blocks that do not divide evenly, the last block smaller, some ranks with one block fewer
         validation, training, batch = 13 * degree + 1, 11 * degree + degree // 2, 4
         halves = [Numbered(half, random.integers(0, CLASSES, n)) for half, n in enumerate((validation, training))]
         group = split(world, groups, degree, mapping)
@@ -88,7 +88,7 @@ def test_evaluation_equals_that_of_one_who_has_everything() -> None:
         assert found == in_one_place(groups, halves, samplers), (groups, degree, kind)
         assert group.active.allgather(found) == [found] * groups * degree
         assert model.training
-        # no rank holds more than a block, and they take turns in holding one
+        # no rank holds more than one block, and ranks alternate in receiving one
         assert max(watched.sizes) <= 2 * batch * CLASSES
         assert watched.roots == [block % groups for block in _blocks(evaluated.shard, training, groups)]
         assert sorted(group.model.allreduce(halves[0].read)) == list(range(validation))
@@ -118,7 +118,7 @@ def _check_repeated(group: Group) -> None:
 
 
 def _check_blown(group: Group) -> None:
-    """One model whose outputs are no numbers keeps nobody waiting."""
+    """One model whose outputs are not numbers does not stop the others."""
     n = 9
     halves = [Numbered(half, np.zeros(n, np.int64)) for half in (0, 1)]
     model = Table(*2 * [np.full((n, CLASSES), np.nan if group.coordinates.group == 0 else 1.0, np.float32)])
@@ -129,22 +129,22 @@ def _check_blown(group: Group) -> None:
     assert found.validation_miscounted == 0
 
 
-@pytest.mark.parametrize(("delivered", "told"), [(2, "too few"), (4, "too many")])
+@pytest.mark.parametrize(("delivered", "message"), [(2, "too few"), (4, "too many")])
 @pytest.mark.parametrize("half", [0, 1])
-def test_a_rank_with_another_number_of_batches_does_not_go_on(half: int, delivered: int, told: str) -> None:
+def test_a_wrong_number_of_batches_is_refused(half: int, delivered: int, message: str) -> None:
     groups = replace(alone(), groups=2, across=Peer())
     halves = [Numbered(number, np.zeros(12, np.int64)) for number in (0, 1)]
-    loaders: list[Any] = [pictures.loader(4) for pictures in halves]
+    loaders: list[Any] = [images.loader(4) for images in halves]
     whole = loaders[half]
     loaders[half] = lambda indices: islice(cycle(whole(indices)), delivered)
     evaluated = Validation(loaders[0], ValidationShard(12, 0, 1, 4), CPU)
     draws = bootstrap.sampler("multinomial", 12, SEED, 0, 2)
-    with pytest.raises(DataError, match=f"{told} batches to evaluate together; allowed: 3"):
+    with pytest.raises(DataError, match=f"{message} batches to evaluate together; allowed: 3"):
         evaluate(Table(*2 * [logits(0, 0, 12)]), groups, evaluated, loaders[1], draws, unending())
 
 
 class Peer:
-    """Stands for the ranks of other models, which answer what this one does."""
+    """Stands for the ranks of other models, whose values equal those of this rank."""
 
     rank = 0
 

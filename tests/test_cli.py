@@ -1,4 +1,4 @@
-"""The command line: what it accepts, what it writes where, and with which exit code it ends."""
+"""The command line: accepted options, written files, and exit codes."""
 
 import json
 import os
@@ -48,13 +48,13 @@ def left_in(folder: Path) -> list[str]:
         ("--set SEED=2 --set GROUPS=1,2 DEGREE=1,1 my.dat", ("my.dat", ("SEED=2", "GROUPS=1,2", "DEGREE=1,1"))),
     ],
 )
-def test_input_and_settings(arguments: str, expected: tuple[str, tuple[str, ...]]) -> None:
+def test_input_and_settings_are_parsed(arguments: str, expected: tuple[str, tuple[str, ...]]) -> None:
     options = cli.parse(arguments.split())
     assert (options.input, options.overrides) == expected
     assert not (options.plan or options.write_input or options.schema or options.verify or options.ranks)
 
 
-def test_actions() -> None:
+def test_actions_are_parsed() -> None:
     for name in ("--plan", "--check"):  # the second is its former name
         planned = cli.parse([name, "--ranks", "100000"])
         assert planned.plan and planned.ranks == 100_000
@@ -82,7 +82,7 @@ def test_actions() -> None:
         "--check --ranks",
     ],
 )
-def test_bad_options(arguments: str) -> None:
+def test_bad_options_are_refused(arguments: str) -> None:
     with pytest.raises(InputError, match=r"^command line: ") as refused:
         cli.parse(arguments.split())
     assert refused.value.exit_code == 2 and "\n" not in str(refused.value)
@@ -98,7 +98,7 @@ def test_help_loads_neither_numpy_nor_torch_nor_mpi(tmp_path: Path) -> None:
     assert left_in(tmp_path) == []
 
 
-def test_help_names_every_option(tmp_path: Path) -> None:
+def test_help_lists_every_option(tmp_path: Path) -> None:
     text = run(tmp_path, "--help").stdout
     for option in ("--set", "--plan", "--ranks", "--write-input", "--verify", "--schema", "--version", "INPUT"):
         assert option in text
@@ -123,13 +123,13 @@ def test_write_input_writes_the_shipped_problem_once(tmp_path: Path) -> None:
 
 
 @needs_mpirun
-def test_write_input_on_ranks_writes_and_speaks_once(tmp_path: Path) -> None:
+def test_write_input_on_ranks_writes_and_prints_once(tmp_path: Path) -> None:
     finished = run(tmp_path, "--write-input", ranks=2)
     assert finished.returncode == 0 and finished.stdout.count("wrote") == 1
     assert (tmp_path / "input.dat").read_text("utf-8") == shipped_text()
 
 
-def test_check_plans_for_the_ranks_that_are_named(tmp_path: Path) -> None:
+def test_check_plans_for_the_ranks_of_the_option(tmp_path: Path) -> None:
     small(tmp_path)
     finished = run(tmp_path, "--plan", "--ranks", "100000", "--set", "GROUPS=0,1", "ensemble.BATCH=16,32")
     assert (finished.returncode, finished.stderr) == (0, "")
@@ -154,14 +154,14 @@ def test_check_plans_for_the_ranks_it_was_started_with(tmp_path: Path) -> None:
 
 
 def refused(finished: Finished, folder: Path) -> str:
-    """What a refusal says: exit code 2, nothing on stdout, no traceback, nothing written."""
+    """The message of a refusal: exit code 2, nothing on stdout, no traceback, nothing written."""
     assert (finished.returncode, finished.stdout) == (2, ""), finished.stderr
     assert finished.stderr.startswith("hpcai: ") and "Traceback" not in finished.stderr
     assert left_in(folder) in ([], ["input.dat"])
     return finished.stderr
 
 
-def test_a_missing_input_names_the_folder_and_the_cure(tmp_path: Path) -> None:
+def test_a_missing_input_is_refused_with_the_folder_and_the_remedy(tmp_path: Path) -> None:
     for arguments in ([], ["--check"]):
         said = refused(run(tmp_path, *arguments), tmp_path)
         assert "input.dat" in said and str(tmp_path) in said and "--write-input" in said
@@ -175,7 +175,7 @@ def test_a_bad_input_is_refused_once_for_all_ranks(tmp_path: Path, option: str) 
     assert said.count("hpcai: ") == 1
 
 
-def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(INPUT.read_text().replace("32 ", "x ").replace("200 ", "1.5 "))
     said = refused(run(tmp_path, "--check", "--ranks", "1", "--set", "EPOCHS=0"), tmp_path)
     for what in ("line 8", "1.5", "line 11", "--set EPOCHS=0", "GROUPS 2 x DEGREE 1 needs 2 ranks"):
@@ -185,11 +185,11 @@ def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--nonsense"], ["--set", "SEED"], ["--verify", "nowhere.json"], ["--ranks", "2"]]
 )
-def test_bad_command_lines(tmp_path: Path, arguments: list[str]) -> None:
+def test_bad_command_lines_are_refused(tmp_path: Path, arguments: list[str]) -> None:
     refused(run(tmp_path, *arguments), tmp_path)
 
 
-def test_words_of_all_scripts_whatever_the_terminal_is_set_to(tmp_path: Path) -> None:
+def test_text_of_all_scripts_is_printed_under_any_locale(tmp_path: Path) -> None:
     finished = run_job([BENCH, "--check", "\u6f22.dat"], None, tmp_path, env={"PYTHONIOENCODING": "ascii"})
     assert "cannot read \u6f22.dat" in refused(finished, tmp_path)
 
@@ -224,7 +224,7 @@ def test_a_failed_test_is_exit_code_1() -> None:
 
 
 def test_one_rank_without_mpirun() -> None:
-    """On one processor: threads that wait for each other are slow where others compute as well."""
+    """On one processor: threads that wait for each other are slow on busy processors."""
     changes = ["GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=64", "RESIDUAL=1e-9"]
     run = bench([str(INPUT), "--set", *changes], None, cpus={min(os.sched_getaffinity(0))})
     (test,) = run.result["tests"]

@@ -1,4 +1,4 @@
-"""The clock: phases add up between synchronised moments; the age of a process is true."""
+"""The clock: phases add up between synchronised moments; the age of a process is right."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def test_phases_add_up_and_synchronise_before_the_clock_is_read(monkeypatch: pyt
     assert log == [CPU, "read", "work", CPU, "read"] * 3
 
 
-def test_phases_can_go_on_from_credited_seconds() -> None:
+def test_phases_continue_from_credited_seconds() -> None:
     phases = clock.Phases(CPU)
     phases.seconds["training"] = 100.0
     with phases.measure("training"):
@@ -62,7 +62,7 @@ print(first, second, end - begin)
 """
 
 
-def test_age_of_a_process_lies_within_the_time_that_it_was_seen_running() -> None:
+def test_the_age_of_a_process_is_within_its_observed_running_time() -> None:
     tick = 0.011  # the system keeps a process's start to 0.01 s
     begin = time.perf_counter()
     finished = subprocess.run([sys.executable, "-c", AGE], capture_output=True, text=True, check=True)

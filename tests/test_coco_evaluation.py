@@ -1,4 +1,4 @@
-"""Average precision: that of COCO's own evaluation on random frames, and by hand."""
+"""Average precision: equal to COCO's own evaluation on random frames, and computed by hand."""
 
 import contextlib
 import io
@@ -16,15 +16,15 @@ NOTHING = np.empty((0, 6), np.float32)
 
 
 def averages(made: Drawn, overlap: float, classes: int = CLASSES) -> Any:
-    return average_precision(judged(made, overlap, classes))
+    return average_precision(evaluated(made, overlap, classes))
 
 
-def judged(made: Drawn, overlap: float = 0.5, classes: int = CLASSES) -> Matches:
+def evaluated(made: Drawn, overlap: float = 0.5, classes: int = CLASSES) -> Matches:
     return matched(range(len(made.truths)), made.detections, made.truths, overlap, classes)
 
 
 def of_frames(*frames: tuple[list[list[float]], list[list[int]]]) -> Drawn:
-    """From lists of detections and of true boxes."""
+    """Made from lists of detections and of true boxes."""
     return Drawn(
         [np.array(found, np.float32).reshape(-1, 6) for found, _ in frames],
         [np.array(true, np.int32).reshape(-1, 5) for _, true in frames],
@@ -71,16 +71,16 @@ def by_coco(made: Drawn, overlap: float) -> Any:
 
 @pytest.mark.parametrize("overlap", [0.5, 0.1, 0.75, 1.0])
 @pytest.mark.parametrize("seed", range(8))
-def test_it_is_that_of_cocos_evaluation(seed: int, overlap: float) -> None:
+def test_average_precision_is_that_of_cocos_evaluation(seed: int, overlap: float) -> None:
     made = drawn(seed, frames=4 + 4 * seed, classes=CLASSES - seed % 2)
-    ours, theirs = averages(made, overlap), by_coco(made, overlap)
-    assert np.isnan(ours[-1]) == bool(seed % 2)
-    np.testing.assert_allclose(ours, theirs, atol=1e-6, rtol=0)
-    assert np.isclose(mean_average_precision(ours), np.nanmean(theirs), atol=1e-6, rtol=0)
+    computed, expected = averages(made, overlap), by_coco(made, overlap)
+    assert np.isnan(computed[-1]) == bool(seed % 2)
+    np.testing.assert_allclose(computed, expected, atol=1e-6, rtol=0)
+    assert np.isclose(mean_average_precision(computed), np.nanmean(expected), atol=1e-6, rtol=0)
 
 
-def test_random_frames_tell_evaluations_apart() -> None:
-    """Else the comparison above would show little."""
+def test_random_frames_have_different_precisions() -> None:
+    """Otherwise the comparison above would show little."""
     values = [averages(drawn(seed), overlap) for seed in range(4) for overlap in (0.1, 0.5)]
     assert len({float(value) for each in values for value in each}) > 20
     assert 0.1 < np.mean(values) < 0.9
@@ -102,14 +102,14 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_random_frames_show_faults(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_of_the_evaluation_change_random_precisions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [drawn(seed) for seed in range(8)]
     right = [averages(each, 0.5) for each in made]
     monkeypatch.setattr(coco_evaluation, *FAULTS[name])
     assert not np.allclose([averages(each, 0.5) for each in made], right, atol=1e-6, equal_nan=True)
 
 
-def test_by_hand() -> None:
+def test_average_precision_by_hand() -> None:
     """Hit, miss, hit of three true boxes: precision 1 up to recall 1/3, 2/3 up to 2/3, then 0."""
     unit, far = [0, 0, 4, 4], [20, 20, 24, 24]
     made = of_frames(
@@ -123,18 +123,18 @@ def test_by_hand() -> None:
 
 def test_a_true_box_is_hit_once_by_the_highest_score() -> None:
     unit = [0, 0, 4, 4]
-    rows = judged(of_frames(([[*unit, 0.3, 1], [0, 0, 4, 3, 0.9, 1], [*unit, 0.8, 0]], [[*unit, 1]])), 0.5, 2).rows
+    rows = evaluated(of_frames(([[*unit, 0.3, 1], [0, 0, 4, 3, 0.9, 1], [*unit, 0.8, 0]], [[*unit, 1]])), 0.5, 2).rows
     assert rows["hit"].tolist() == [1, 0, 0] and rows["score"].tolist() == pytest.approx([0.9, 0.8, 0.3])
 
 
-def test_of_a_frame_a_hundred_detections_count() -> None:
+def test_the_hundred_best_detections_of_a_frame_count() -> None:
     false = [[20, 20, 24, 24, 0.5, 1]] * MOST
     true = ([0, 0, 4, 4, 0.4, 0], [0, 0, 4, 4, 0])
     assert averages(of_frames(([*false[1:], true[0]], [true[1]])), 0.5, 2)[0] == 1.0
     assert averages(of_frames(([*false, true[0]], [true[1]])), 0.5, 2)[0] == 0.0
 
 
-def test_frames_with_nothing() -> None:
+def test_frames_without_boxes_or_detections() -> None:
     empty = of_frames(([], []), ([], [[-1] * 5]))
     assert np.isnan(averages(empty, 0.5)).all() and np.isnan(mean_average_precision(averages(empty, 0.5)))
     missed = of_frames(([], [[0, 0, 4, 4, 2]]))
@@ -143,7 +143,7 @@ def test_frames_with_nothing() -> None:
 
 
 def test_the_order_of_the_rows_does_not_matter() -> None:
-    whole = judged(drawn(3, 30))
+    whole = evaluated(drawn(3, 30))
     random = np.random.default_rng(1)
     for _ in range(5):
         shuffled = Matches(random.permutation(whole.rows), whole.truths)
@@ -153,10 +153,10 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
 @pytest.mark.parametrize("made", [of_frames(([[0, 0, 4, 4, 1, 4]], [])), of_frames(([], [[0, 0, 4, 4, 4]]))])
 def test_unknown_classes_are_refused(made: Drawn) -> None:
     with pytest.raises(ValueError, match="frame 0: a class is none of 0 to 3"):
-        judged(made)
+        evaluated(made)
 
 
-def test_half_open_boxes() -> None:
+def test_boxes_are_half_open() -> None:
     boxes = np.array([[0, 0, 4, 4], [0, 2, 4, 6], [4, 0, 8, 4], [1, 1, 1, 5], [4, 4, 0, 0]])
     assert areas(boxes).tolist() == [16, 16, 16, 0, 0]
     assert iou(boxes, boxes)[0].tolist() == [1, 8 / 24, 0, 0, 0] and iou(boxes, boxes)[3, 3] == 0

@@ -1,4 +1,4 @@
-"""The numbers that collectives carry: exact when summed, different wherever they stand, and every wrong one counted."""
+"""The numbers that collectives carry: exact sums, different at every position, and every wrong one counted."""
 
 import numpy as np
 import pytest
@@ -13,44 +13,44 @@ from hpcai.formulas.collectives import COLLECTIVES, elements
 CPU = torch.device("cpu")
 
 
-def numbers(turn: int, start: int, count: int, factor: int = 1, different: int = BLOCK) -> torch.Tensor:
+def numbers(variant: int, start: int, count: int, factor: int = 1, different: int = BLOCK) -> torch.Tensor:
     vectors = torch.full((1, count), UNWRITTEN)
-    Pattern(turn, factor, different, CPU).fill(vectors, start)
+    Pattern(variant, factor, different, CPU).fill(vectors, start)
     return vectors[0]
 
 
-@pytest.mark.parametrize("turn", range(VARIANTS))
-def test_sums_of_weights_are_known_in_closed_form(turn: int) -> None:
+@pytest.mark.parametrize("variant", range(VARIANTS))
+def test_sums_of_weights_are_known_in_closed_form(variant: int) -> None:
     total = 0
     for ranks in range(400):
-        assert total_weight(ranks, turn) == total
-        total += weight(ranks, turn)
+        assert total_weight(ranks, variant) == total
+        total += weight(ranks, variant)
 
 
-def test_both_turns_tell_49_ranks_apart() -> None:
-    assert len({tuple(weight(rank, turn) for turn in range(VARIANTS)) for rank in range(49)}) == 49
-    assert min(weight(rank, turn) for rank in range(1000) for turn in range(VARIANTS)) > 0
+def test_weights_of_both_variants_identify_49_ranks() -> None:
+    assert len({tuple(weight(rank, variant) for variant in range(VARIANTS)) for rank in range(49)}) == 49
+    assert min(weight(rank, variant) for rank in range(1000) for variant in range(VARIANTS)) > 0
 
 
 @given(st.integers(1, 10**7))
-def test_no_sum_exceeds_what_fp32_holds(ranks: int) -> None:
-    largest = values(ranks) * max(total_weight(ranks, turn) for turn in range(VARIANTS))
+def test_no_sum_exceeds_the_exact_range_of_fp32(ranks: int) -> None:
+    largest = values(ranks) * max(total_weight(ranks, variant) for variant in range(VARIANTS))
     assert largest < EXACT or values(ranks) == 1
     assert values(ranks) > 1 or ranks > 10**6
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7, 50, 100])
-@pytest.mark.parametrize("turn", range(VARIANTS))
-def test_contributions_add_up_exactly_in_any_order(ranks: int, turn: int) -> None:
+@pytest.mark.parametrize("variant", range(VARIANTS))
+def test_contributions_add_up_exactly_in_any_order(ranks: int, variant: int) -> None:
     start, count = 3 * BLOCK - 100, BLOCK + 300
     total = torch.zeros(count)
     for rank in reversed(range(ranks)):
-        total += numbers(turn, start, count, weight(rank, turn), values(ranks))
-    assert torch.equal(total, numbers(turn, start, count, total_weight(ranks, turn), values(ranks)))
+        total += numbers(variant, start, count, weight(rank, variant), values(ranks))
+    assert torch.equal(total, numbers(variant, start, count, total_weight(ranks, variant), values(ranks)))
     assert total.min() > 0 and total.max() < EXACT
 
 
-def test_no_two_positions_are_alike_in_both_turns() -> None:
+def test_no_two_positions_are_equal_in_both_variants() -> None:
     count = 4 * BLOCK + 7
     both = numbers(0, 0, count).to(torch.int64) * 2**20 + numbers(1, 0, count).to(torch.int64)
     assert len(np.unique(both.numpy())) == count
@@ -61,17 +61,17 @@ def test_no_two_positions_are_alike_in_both_turns() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 3 * BLOCK), st.integers(1, 70 * BLOCK), st.integers(0, 1))
-def test_any_part_is_as_in_the_whole(start: int, count: int, turn: int) -> None:
-    whole = numbers(turn, 0, 73 * BLOCK)
+def test_any_part_equals_the_same_part_of_the_whole(start: int, count: int, variant: int) -> None:
+    whole = numbers(variant, 0, 73 * BLOCK)
     part = whole[start : start + count]
-    pattern = Pattern(turn, 1, BLOCK, CPU)
+    pattern = Pattern(variant, 1, BLOCK, CPU)
     vectors = torch.full((2, len(part)), UNWRITTEN)
     pattern.fill(vectors, start)
     assert torch.equal(vectors, part.expand(2, -1))
     assert pattern.wrong(vectors, start) == 0
 
 
-def test_every_wrong_element_is_counted_whatever_it_is() -> None:
+def test_every_wrong_element_is_counted_whatever_its_value() -> None:
     pattern = Pattern(1, 3, BLOCK, CPU)
     vectors = torch.empty(5, 2 * BLOCK + 9)
     pattern.fill(vectors, 40)

@@ -1,4 +1,4 @@
-"""Collectives of gloo and MPI on real ranks: right as they are, and every planted fault is found, before or after."""
+"""Collectives of gloo and MPI on real ranks: right without faults, and every planted fault is detected."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hpcai.comm.collectives import Backend
 
 Call = Callable[[], Any]
-Spoil = Callable[[Call, torch.Tensor, torch.Tensor, bool], Call]  # `here`: on the one rank that is at fault
+Spoil = Callable[[Call, torch.Tensor, torch.Tensor, bool], Call]  # `here`: on the one faulty rank
 
 CPU = torch.device("cpu")
 COUNTS = (2, 501)
@@ -81,7 +81,7 @@ def rows_of(
 def rows_under(
     bench: "CollectiveTimer", collective: CollectiveName, fault: Spoil, at: int, counts: tuple[int, ...] = COUNTS
 ) -> "list[TimedCollective]":
-    """The rows while rank `at` is at fault."""
+    """The rows while rank `at` is faulty."""
     from mpi4py import MPI
 
     kind, here = type(bench._backend), MPI.COMM_WORLD.rank == at
@@ -104,7 +104,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parallel(3)
-def test_every_fault_is_found_in_every_collective_of_both_backends() -> None:
+def test_every_fault_is_detected_in_every_collective_of_both_backends() -> None:
     from mpi4py import MPI
 
     from hpcai.comm.rendezvous import torch_world
@@ -115,7 +115,7 @@ def test_every_fault_is_found_in_every_collective_of_both_backends() -> None:
     with torch_world(world, "gloo", "here", CPU):
         for bench in benches(world.size):
             for collective in COLLECTIVES:
-                at = 0 if collective == "broadcast" else world.size - 1  # where what is sent counts
+                at = 0 if collective == "broadcast" else world.size - 1  # a rank whose sent data count
                 assert [row.wrong for row in rows_of(bench, collective)] == [0, 0]
                 for name, fault in FAULTS.items():
                     found = rows_under(bench, collective, fault, at)
@@ -136,7 +136,7 @@ def _check_another_root(of_torch: "CollectiveTimer", of_mpi: "CollectiveTimer", 
 
 
 @pytest.mark.parallel(2)
-def test_each_call_and_each_block_is_checked_and_what_a_backend_lacks_is_told() -> None:
+def test_each_call_and_block_is_checked_and_missing_collectives_are_reported() -> None:
     from mpi4py import MPI
 
     from hpcai.comm.rendezvous import torch_world

@@ -1,4 +1,4 @@
-"""Gradients averaged bucket by bucket: to the right numbers, while others are still computed, and timed."""
+"""Gradients averaged bucket by bucket: the right mean, overlapped with the backward pass, and timed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hpcai.train.communication import Communication
 
 SMALL = 0.0002  # MiB: some hundred bytes
-Replica = tuple[torch.nn.Module, torch.nn.Module, "Communication"]  # the module itself, its replica, what averages
+Replica = tuple[torch.nn.Module, torch.nn.Module, "Communication"]  # module, replica, averaging
 
 
 @contextmanager
@@ -56,13 +56,13 @@ def backward(network: torch.nn.Module, x: torch.Tensor) -> dict[str, torch.Tenso
 
 
 @pytest.mark.parallel(3)
-def test_gradients_are_the_mean_over_the_ranks_also_those_of_16_bits() -> None:
-    """Divided, then added: Q roundings at most of fp32; of a 16-bit mean one more, to 16 bits, wherever it is added."""
+def test_gradients_are_the_mean_over_the_ranks_also_in_16_bits() -> None:
+    """Divided, then added: at most Q roundings of fp32; for a 16-bit mean one more, to 16 bits."""
     with grouped() as group:
         for kind, unit in ((torch.float32, 0.0), (torch.bfloat16, 2.0**-8)):
             module, network, communication = replica(group, kind)
             alone = [backward(module, images(rank, kind)) for rank in range(group.degree)]
-            for _ in range(2):  # torch arranges the buckets anew after the first
+            for _ in range(2):  # torch rearranges the buckets after the first
                 found = backward(network, images(group.coordinates.member, kind))
             for name, gradient in zip(alone[0], found.values(), strict=True):
                 parts = torch.stack([own[name].double() for own in alone])
@@ -73,7 +73,7 @@ def test_gradients_are_the_mean_over_the_ranks_also_those_of_16_bits() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_gradients_of_two_ranks_are_bit_for_bit_those_of_torchs_own_path() -> None:
+def test_gradients_of_two_ranks_equal_those_of_torchs_ddp_bit_for_bit() -> None:
     from copy import deepcopy
 
     from torch.nn.parallel import DistributedDataParallel
@@ -85,12 +85,12 @@ def test_gradients_of_two_ranks_are_bit_for_bit_those_of_torchs_own_path() -> No
         names = {name.removeprefix("module."): gradient for name, gradient in expected.items()}
         for name, gradient in found.items():
             same = torch.equal(gradient, names[name.removeprefix("module.")])
-            assert same or group.degree > 2  # the division of two is exact, and so is the order of the sum
+            assert same or group.degree > 2  # the division by two is exact, and so is the sum in any order
 
 
 @pytest.mark.parallel(2)
-def test_groups_come_and_go() -> None:
-    """Replicas are dropped at once after their last step, when gloo's threads may still have some of it."""
+def test_groups_can_be_created_and_freed_repeatedly() -> None:
+    """Replicas are freed right after their last step, while gloo's threads may still use parts of it."""
 
     def train() -> None:
         with grouped() as group:
@@ -102,7 +102,7 @@ def test_groups_come_and_go() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_the_first_buckets_are_sent_before_the_last_gradients_are_there() -> None:
+def test_the_first_buckets_are_sent_before_the_last_gradients_are_computed() -> None:
     with grouped() as group:
         module, network, communication = replica(group)
         backward(network, images(0))
@@ -122,7 +122,7 @@ def test_the_first_buckets_are_sent_before_the_last_gradients_are_there() -> Non
             assert log[-2:] == ["bucket", "end"]
 
 
-def test_exposed_is_what_lies_between_the_last_bucket_and_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exposed_time_is_that_between_the_last_bucket_and_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.train import communication
 
     readings = iter([1.0, 2.0, 5.0, 10.0, 10.5])
@@ -131,7 +131,7 @@ def test_exposed_is_what_lies_between_the_last_bucket_and_the_end(monkeypatch: p
     exposed.begin()
     exposed.begin()
     exposed.end()
-    exposed.end()  # a backward pass that handed nothing over
+    exposed.end()  # a backward pass without a bucket
     assert exposed.seconds == 3.0
     exposed.begin()
     exposed.end()
@@ -139,7 +139,7 @@ def test_exposed_is_what_lies_between_the_last_bucket_and_the_end(monkeypatch: p
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS EXPOSED COMMUNICATION NOT TIMED")
-def test_exposed_on_a_gpu_is_timed_by_its_own_events() -> None:
+def test_exposed_time_on_a_gpu_is_measured_by_its_events() -> None:
     from hpcai.train.communication import CudaExposedTimer
 
     device = torch.device("cuda", torch.cuda.current_device())

@@ -1,4 +1,4 @@
-"""Results of which one raw number is altered and all else made anew: most are refused, by a claim or by their type."""
+"""Results with one altered raw number and all else computed again: most are refused, by a claim or by their type."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from alterations import Where, leaves, put, verified
-from sampled_parameters import IN_TURNS, of_turn, one_in
+from sampled_parameters import IN_PARTS, of_part, one_in
 from small_run import Run, failing_run, golden, live_run, rebuilt
 
 from hpcai.errors import HpcaiError
@@ -17,7 +17,8 @@ from hpcai.verification import verify
 
 Json = dict[str, Any]
 
-# What may be altered, to some extent, by one who makes the fingerprint and the digest anew: no other number says it.
+# Numbers that can be altered to some extent if fingerprint and digest are computed again: no other number
+# # depends on them.
 SECONDS = {
     "start_up", "set_up", "residuals", "warm_up", "training", "data_wait", "validation", "ensemble",
     "exposed_communication", "profile", "replay",
@@ -37,7 +38,7 @@ UNPROVEN = {
 
 
 def measured_numbers(result: Json) -> Iterator[tuple[Where, Any]]:
-    """Every number that was measured of a test, and where it is; of telemetry others tests see to it."""
+    """Every measured number of a test, with its path; telemetry has tests of its own."""
     for index, test in enumerate(result["tests"]):
         for part in ("raw", "memory"):
             for path, value in leaves(test[part], ("tests", index, part)):
@@ -50,7 +51,7 @@ def name_of(path: Where) -> str:
 
 
 def passes(result: Json, folder: Path) -> bool:
-    """Whether a result, all that follows made anew, is PASSED and verified."""
+    """Whether a result, all derived values computed again, is PASSED and verified."""
     try:
         made = rebuilt(result)
     except (HpcaiError, ArithmeticError, ValueError, TypeError):
@@ -58,9 +59,9 @@ def passes(result: Json, folder: Path) -> bool:
     return made["summary"]["failed"] == 0 and not verified(made, folder)
 
 
-@IN_TURNS
-def test_most_numbers_cannot_be_altered_alone(tmp_path: Path, turn: int) -> None:
-    for path, value in of_turn(measured_numbers(golden()), turn):
+@IN_PARTS
+def test_most_numbers_cannot_be_altered_alone(tmp_path: Path, part: int) -> None:
+    for path, value in of_part(measured_numbers(golden()), part):
         for other in (value + 1, value - 1, value * 2 + 1) if name_of(path) not in UNPROVEN else ():
             assert not passes(put(golden(), path, other), tmp_path), f"{path}: {value} -> {other}"
 
@@ -74,7 +75,7 @@ def test_quality_of_a_single_model_cannot_be_altered_alone(tmp_path: Path, chang
 
 
 @pytest.mark.parametrize("run", one_in(2, [live_run, failing_run]))
-def test_real_tests_break_no_claim(run: Callable[[], Run]) -> None:
+def test_real_tests_violate_no_claim(run: Callable[[], Run]) -> None:
     """Bags of Poisson draws, mapping by column, a last batch that is dropped, epochs without validation."""
     result = run().result
     assert any(test["verdict"] == "PASSED" for test in result["tests"])
@@ -91,7 +92,7 @@ def test_a_failed_test_may_contradict_itself(tmp_path: Path) -> None:
 
 
 def test_a_contradiction_fails_the_test(tmp_path: Path) -> None:
-    """The run checks its own claims; so a result that is made anew cannot say PASSED."""
+    """The run checks its own claims; so a result computed again cannot be PASSED."""
     result = golden()
     result["tests"][1]["raw"]["work"]["steps"] = 9
     made = rebuilt(result)

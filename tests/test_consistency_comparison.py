@@ -1,4 +1,4 @@
-"""Vendor comparisons in rows of ensembles and weather: forged ones are refused, deviations fail a row."""
+"""Comparisons with the vendor in rows of ensembles and weather: forged ones are refused, deviations fail a row."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +36,7 @@ def compared(measured: Measured, classifies: bool) -> Measured:
 
 
 def custom(kernels: str = CUSTOM) -> Json:
-    """An ensemble on two grids and weather on two, by custom kernels; to be altered at will."""
+    """An ensemble on two grids and weather on two, by custom kernels; free to be altered."""
     weather = section().replace("[weather]\n", f"[weather]\n{kernels}")
     problem = parse("\n".join([INPUT.read_text("utf-8") + kernels, weather]), name="input.dat")
     measurements = [compared(each, index < 2) for index, each in enumerate(stored_measurements())]
@@ -52,7 +52,7 @@ def test_rows_by_custom_kernels_are_verified(tmp_path: Path) -> None:
 
 
 def altered(index: int, change: Callable[[Json], object]) -> Json:
-    """All that follows is made anew after a change of raw measurements; HpcaiError where a record refuses them."""
+    """All derived values are computed again after a change of raw measurements; HpcaiError if a record refuses them."""
     result = custom()
     change(result["tests"][index]["raw"])
     return rebuilt(result)
@@ -82,7 +82,7 @@ def _no_rounding(what: str, raw: Json) -> None:
 
 
 def _evaluated(raw: Json) -> None:
-    """As a row of the other kind would have it."""
+    """As in a row of the other workload."""
     there = _comparison(raw)["evaluated"]
     _comparison(raw)["evaluated"] = None if there else COMPARISON["evaluated"]
 
@@ -109,7 +109,7 @@ def test_forged_measurements_are_refused(index: int, name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("index", ROWS)
-def test_numbers_that_are_changed_alone_do_not_follow(index: int, tmp_path: Path) -> None:
+def test_derived_numbers_changed_alone_are_refused(index: int, tmp_path: Path) -> None:
     def found(change: Callable[[Json], object]) -> str:
         result = custom()
         change(result["tests"][index])
@@ -151,7 +151,7 @@ def test_a_deviation_in_evaluation_fails_a_row() -> None:
     assert len(failed) == 1 and failed[0].startswith("loss deviation from vendor")
 
 
-def test_the_report_says_where_and_how_fast() -> None:
+def test_the_report_names_the_place_of_the_deviation_and_the_speed() -> None:
     text = files.report(loaded(custom()))
     where = "largest deviation of gradients in stem_conv, of statistics in stem_norm"
     assert text.count(f"Vendor comparison: {where}") == len(ROWS)

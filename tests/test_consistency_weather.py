@@ -1,4 +1,4 @@
-"""The same of weather, without its detections: of some numbers only these tell more."""
+"""The same for weather without its detections, which alone determine some of the numbers."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from small_run import golden_weather
 from test_consistency import UNPROVEN as UNPROVEN_OF_IMAGES
 from test_consistency import measured_numbers, name_of, passes
 
-# Of these some say no more than others, and all but the last follow from the detections.
+# Some of these are determined by others, and all but the last follow from the detections.
 UNPROVEN = UNPROVEN_OF_IMAGES | {
     "raw.ensemble.precision", "raw.ensemble.loose_precision", "raw.ensemble.true_boxes", "raw.curve.average_precision",
     "raw.ensemble.bag_precision", "raw.ensemble.agreement", "raw.members.sum", "raw.members.min", "raw.members.max",
@@ -23,7 +23,7 @@ def test_most_numbers_cannot_be_altered_alone(tmp_path: Path) -> None:
             assert not passes(put(golden_weather(), path, other), tmp_path), f"{path}: {value} -> {other}"
 
 
-def test_what_is_unproven_is_bounded(tmp_path: Path) -> None:
+def test_unproven_numbers_are_bounded(tmp_path: Path) -> None:
     bounded = {"precision", "loose_precision", "average_precision", "bag_precision", "agreement"}
     for path, value in measured_numbers(golden_weather()):
         if bounded & {*path}:

@@ -1,4 +1,4 @@
-"""Which code a GPU gets, from the oldest to those that are not there yet."""
+"""The code that a GPU gets, from the oldest to future ones."""
 
 import pytest
 
@@ -22,7 +22,7 @@ KNOWN = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)  # to NVRTC 13.0
         ((13, 0), "compute_121", "ptx", False, True),
     ],
 )
-def test_a_gpu_gets_its_own_code_or_what_the_driver_can_translate(
+def test_a_gpu_gets_its_own_code_or_ptx_that_the_driver_can_translate(
     capability: tuple[int, int], name: str, kind: str, wgmma: bool, tensor_cores: bool
 ) -> None:
     found = target(capability, KNOWN)
@@ -31,13 +31,13 @@ def test_a_gpu_gets_its_own_code_or_what_the_driver_can_translate(
     assert (found.has_wgmma, found.has_tensor_cores) == (wgmma, tensor_cores)
 
 
-def test_code_can_do_what_its_compiler_knows() -> None:
+def test_code_has_the_instructions_that_its_compiler_knows() -> None:
     before_hopper = target((9, 0), (70, 75, 80, 86))
     assert before_hopper == Target("compute_86", "ptx", (8, 6))
     assert before_hopper.has_tensor_cores and not before_hopper.has_wgmma
     assert not target((8, 0), (70, 75)).has_tensor_cores
 
 
-def test_a_gpu_older_than_the_compiler_is_told_with_both() -> None:
+def test_a_gpu_too_old_for_the_compiler_is_unavailable_with_both_capabilities() -> None:
     with pytest.raises(Unavailable, match=r"capability 7\.0; NVRTC compiles for 7\.5 and newer"):
         target((7, 0), KNOWN)

@@ -1,4 +1,4 @@
-"""CUDA C++ is compiled without a GPU, says what is wrong with it, and is kept until anything changes."""
+"""CUDA C++ is compiled without a GPU, errors are reported, and code is cached until any of its sources changes."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(1024) crowded(const float *x, float
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, where machine code is kept."""
+    """An empty folder for machine code."""
     monkeypatch.setenv(compiler.PLACE, str(tmp_path / "cache"))
     return tmp_path / "cache" / "cuda"
 
@@ -48,7 +48,7 @@ def hopper() -> Target:
 
 
 def program(folder: Path, text: str, *definitions: tuple[str, int | str], name: str = "made.cu") -> Program:
-    """A file outside of the tree."""
+    """A program whose file is outside of the tree."""
     (folder / name).write_text(text)
     return Program(str(folder / name), "twice", definitions)
 
@@ -64,7 +64,7 @@ def test_every_kernel_compiles_without_warnings_and_without_spilling(kernel: str
         assert not faults(made), f"{each} for {architecture}"
 
 
-def test_a_gpu_that_is_not_known_yet_gets_ptx(tmp_path: Path, cache: Path) -> None:
+def test_a_gpu_newer_than_the_compiler_gets_ptx(tmp_path: Path, cache: Path) -> None:
     device_target("sm_80")
     newest = max(supported())
     made = compiled(program(tmp_path, CLEAN), target((99, 0), supported()))
@@ -72,23 +72,23 @@ def test_a_gpu_that_is_not_known_yet_gets_ptx(tmp_path: Path, cache: Path) -> No
 
 
 def test_definitions_and_headers_are_found(tmp_path: Path, cache: Path, hopper: Target) -> None:
-    (tmp_path / "beside.cuh").write_text('#include "deeper.cuh"\n')
+    (tmp_path / "nearby.cuh").write_text('#include "deeper.cuh"\n')
     (tmp_path / "deeper.cuh").write_text("#define NAME twice\n")
-    text = '#include "beside.cuh"\n' + CLEAN.replace("twice", "NAME").replace("2.0f", "FACTOR")
+    text = '#include "nearby.cuh"\n' + CLEAN.replace("twice", "NAME").replace("2.0f", "FACTOR")
     made = compiled(program(tmp_path, text, ("FACTOR", "3.0f")), hopper)
     assert [*made.usage] == ["twice"] and 0 < made.usage["twice"].registers < 32
     with pytest.raises(CompileError, match='identifier "FACTOR" is undefined'):
         compiled(program(tmp_path, text), hopper)
 
 
-def test_a_product_joins_a_sum_only_where_it_may(tmp_path: Path, cache: Path, hopper: Target) -> None:
+def test_products_and_sums_are_fused_only_if_allowed(tmp_path: Path, cache: Path, hopper: Target) -> None:
     text = 'extern "C" __global__ void twice(float *x) { x[0] = x[1] * x[2] + x[3]; }\n'
     joined = program(tmp_path, text)
     apart = Program(joined.source, "twice", fused_multiply_add=False)
     assert len({compiled(each, hopper).image for each in (joined, apart)}) == 2
 
 
-def test_a_mistake_is_told_with_file_line_and_target(tmp_path: Path, cache: Path, hopper: Target) -> None:
+def test_a_compile_error_is_reported_with_file_line_and_target(tmp_path: Path, cache: Path, hopper: Target) -> None:
     with pytest.raises(CompileError) as error:
         compiled(program(tmp_path, "\n\n__device__ int f() { return SIZE + absent; }\n", ("SIZE", 4)), hopper)
     assert "made.cu SIZE=4 for sm_90a: NVRTC_ERROR_COMPILATION" in str(error.value)
@@ -96,17 +96,17 @@ def test_a_mistake_is_told_with_file_line_and_target(tmp_path: Path, cache: Path
     assert not [*cache.iterdir()]
 
 
-def test_warnings_and_spilled_registers_are_noticed(tmp_path: Path, cache: Path, hopper: Target) -> None:
+def test_warnings_and_spilled_registers_are_detected(tmp_path: Path, cache: Path, hopper: Target) -> None:
     unused = "__device__ int f() { int unused; return 1; }\n"
     found = [faults(compiled(program(tmp_path, text), hopper)) for text in (CLEAN, unused + CLEAN, SPILLING)]
     assert found[0] == []
     assert len(found[1]) == 1 and 'warning #177-D: variable "unused" was declared' in found[1][0]
     assert len(found[2]) == 1 and "crowded spills " in found[2][0]
     lost = "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized"
-    assert lost in faults(Compiled(b"", lost)) and "no registers are told" in faults(Compiled(b"", ""))
+    assert lost in faults(Compiled(b"", lost)) and "no registers listed" in faults(Compiled(b"", ""))
 
 
-def test_what_was_compiled_is_used_again(
+def test_compiled_code_is_reused(
     tmp_path: Path, cache: Path, hopper: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = compiled(program(tmp_path, CLEAN), hopper)
@@ -120,7 +120,7 @@ def test_what_was_compiled_is_used_again(
     "damage",
     [lambda data: b"", lambda data: data[:-1], lambda data: data[:40] + b"?" + data[41:], lambda data: data[:32]],
 )
-def test_a_damaged_entry_is_compiled_anew(
+def test_damaged_code_is_compiled_again(
     tmp_path: Path, cache: Path, hopper: Target, damage: Callable[[bytes], bytes]
 ) -> None:
     first = compiled(program(tmp_path, CLEAN), hopper)
@@ -143,7 +143,7 @@ print(len(compiled(Program(sys.argv[1], "twice"), target((9, 0), supported())).i
 
 
 @pytest.mark.parametrize("place", ["cache", "file"])
-def test_without_room_or_folder_it_is_not_kept(tmp_path: Path, hopper: Target, place: str) -> None:
+def test_code_is_used_but_not_kept_without_room_or_folder(tmp_path: Path, hopper: Target, place: str) -> None:
     (tmp_path / "file").write_text("")
     where = {**os.environ, compiler.PLACE: str(tmp_path / place)}
     command = [sys.executable, "-c", NOWHERE, program(tmp_path, CLEAN).source]
@@ -151,7 +151,7 @@ def test_without_room_or_folder_it_is_not_kept(tmp_path: Path, hopper: Target, p
     assert not [*tmp_path.rglob("cuda/*")]
 
 
-def test_whatever_the_code_follows_from_changes_its_digest(tmp_path: Path) -> None:
+def test_the_digest_depends_on_all_sources_and_options(tmp_path: Path) -> None:
     (tmp_path / "inner.cuh").write_text("// one\n")
     (tmp_path / "outer.cuh").write_text('#include "inner.cuh"\n')
     text = '#include "outer.cuh"\n#  include "outer.cuh"\n#include "absent.cuh"\n'
@@ -174,16 +174,16 @@ def test_without_its_library_the_compiler_is_unavailable(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("folder", "absent"), one_in(2, [("cuda", {"cupy", "torch", "numba"}), ("*", {"cupy"})]))
-def test_what_is_not_computed_on_a_gpu_loads_no_cupy(folder: str, absent: set[str]) -> None:
+def test_modules_for_cpus_load_no_cupy(folder: str, absent: set[str]) -> None:
     files = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "kernels").glob(f"{folder}/*.py")]
     names = ", ".join(f"hpcai.{'.'.join(path.parts).removesuffix('.__init__')}" for path in files)
-    told = subprocess.check_output([sys.executable, "-c", f"import sys, {names}; print(*sys.modules)"], cwd=ROOT)
-    assert not absent & {*told.decode().split()}
+    modules = subprocess.check_output([sys.executable, "-c", f"import sys, {names}; print(*sys.modules)"], cwd=ROOT)
+    assert not absent & {*modules.decode().split()}
 
 
 @pytest.mark.parametrize("variable", ["CI", "HPCAI_TEST_COMPLETE", ""])
-def test_a_missing_compiler_fails_only_where_the_tests_are_to_be_complete(variable: str) -> None:
-    assert shutil.which("g++") or variable != "CI"  # what continuous integration has to have
+def test_a_missing_compiler_fails_only_where_all_tests_have_to_run(variable: str) -> None:
+    assert shutil.which("g++") or variable != "CI"  # continuous integration has to have it
     program = "import sys; sys.modules['cupy.cuda'] = None; import cuda_sources; cuda_sources.device_target('sm_80')"
     others = {name: value for name, value in os.environ.items() if name not in ("CI", "HPCAI_TEST_COMPLETE")}
     set_to = {variable: "1"} if variable else {}

@@ -1,4 +1,4 @@
-"""All that GEMM may choose compiles for every architecture, within the registers that there are."""
+"""All GEMM kernels that may be chosen compile for every architecture, within the available registers."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -21,15 +21,15 @@ WORKERS = 2
 
 
 def program(type: str, tile: Tile, layouts: tuple[int, int], piece: int = 16, whole: bool = True) -> Program:
-    """Of operands whose lines begin at multiples of `piece` bytes; `whole`: steps are not cut into parts."""
+    """For operands whose lines begin at multiples of `piece` bytes; `whole`: steps are not divided into parts."""
     kind = KINDS[type]
-    lying = [Operand(piece, 16, 16, 16, layout) for layout in layouts]
-    a, b = (k_major_copy(kind, each) if needs_transpose(kind, tile.engine, each) else each for each in lying)
+    operands = [Operand(piece, 16, 16, 16, layout) for layout in layouts]
+    a, b = (k_major_copy(kind, each) if needs_transpose(kind, tile.engine, each) else each for each in operands)
     return Program(SOURCE, "gemm", definitions(kind, a, b, tile, kind.name if whole else kind.sums))
 
 
 def choices(type: str, engine: str, target: Target) -> Iterator[Program]:
-    """Each tile in each layout; the largest one also in parts, and the largest of those for the smallest pieces."""
+    """Each tile in each layout; the largest tile also in parts, and the largest for the smallest pieces."""
     tiles, piece = candidates(type, engine, target), KINDS[type].operand_bytes
     for layouts in LAYOUTS:
         yield from (program(type, tile, layouts) for tile in tiles)
@@ -60,7 +60,7 @@ def test_each_type_and_engine_compiles_without_local_memory(architecture: str) -
     assert found == {(KINDS[type].name, engine) for type in KINDS for engine in engines(type, target, boxes=True)}
 
 
-def test_hopper_is_told_to_multiply_by_warpgroups() -> None:
+def test_code_for_hopper_multiplies_by_warpgroups() -> None:
     hopper = device_target("sm_90a")
     programs = [each for each in cupy_gpu.programs(hopper) if "USE_WGMMA" in dict(each.definitions)]
     ptx = compile_all(programs, replace(hopper, name="compute_90a", kind=PTX), WORKERS)
@@ -72,7 +72,7 @@ def test_hopper_is_told_to_multiply_by_warpgroups() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("type", "engine"), CHOICES)
-def test_all_that_may_be_chosen_compiles(type: str, engine: str, architecture: str) -> None:
+def test_all_kernels_that_may_be_chosen_compile(type: str, engine: str, architecture: str) -> None:
     target = device_target(architecture)
     if engine in engines(type, target, boxes=True):
         assert_clean([*dict.fromkeys(choices(type, engine, target))], target)

@@ -1,6 +1,6 @@
 """Convolutions for GPUs, run on the host: every engine, type and direction, under three schedules, against float64.
 
-Memory around operands and results is poisoned: what is read there makes results NaN, and what is written is seen.
+Memory around operands and results is poisoned: reading it makes results NaN, and writing to it is detected.
 """
 
 from dataclasses import replace
@@ -18,27 +18,27 @@ from hpcai.kernels.cuda.tiling import MMA, SIMT, WGMMA, Tile
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 LANES, WARPS = Tile(SIMT, 64, 64, 3), Tile(MMA, 64, 64, 3)
-SHARING, TAKING_TURNS = Tile(WGMMA, 128, 64, 4), Tile(WGMMA, 64, 64, 4, ping_pong=True)
+SHARING, PING_PONG = Tile(WGMMA, 128, 64, 4), Tile(WGMMA, 64, 64, 4, ping_pong=True)
 TALL, PAIRED = Tile(WGMMA, 256, 64, 3), Tile(WGMMA, 128, 128, 3, cluster=2)
-PAIRED_TURNS = Tile(WGMMA, 64, 128, 4, cluster=2, ping_pong=True)
+PAIRED_PING_PONG = Tile(WGMMA, 64, 128, 4, cluster=2, ping_pong=True)
 
 PLAIN = Shape(2, 16, 9, 10, 24, (3, 3), (1, 1), (1, 1))
 STEM = Shape(1, 3, 13, 12, 20, (7, 7), (2, 2), (3, 3))
-POINTS = Shape(1, 32, 8, 7, 16, (1, 1), (2, 2))  # pixels that no output sees
+POINTS = Shape(1, 32, 8, 7, 16, (1, 1), (2, 2))  # pixels that no output reads
 GROUPED = Shape(2, 6, 8, 9, 9, (3, 2), (3, 2), (2, 1), (2, 1), 3)
 SEPARATE = Shape(1, 5, 7, 6, 5, (3, 3), (1, 1), (1, 1), (1, 1), 5)
-PADDED = Shape(2, 8, 5, 4, 8, (3, 3), (2, 1), (4, 5))  # outputs that see nothing
+PADDED = Shape(2, 8, 5, 4, 8, (3, 3), (2, 1), (4, 5))  # outputs that read padding only
 APART = Shape(1, 8, 11, 10, 8, (2, 2), (3, 4))  # pixels between windows
 SINGLE = Shape(1, 1, 1, 1, 1, (2, 2), (1, 1), (1, 1))
 LARGE = Shape(2, 64, 9, 10, 136, (3, 3), (1, 1), (1, 1))
 HALVES = Shape(2, 10, 9, 10, 24, (3, 2), (1, 1), (1, 1), (1, 1), 2)
 LAYERS = (PLAIN, STEM, POINTS, GROUPED, SEPARATE, PADDED, APART, SINGLE)
 
-# Every direction of every engine and type; what does not depend on the type is tried with one of them.
+# Every direction of every engine and type; features that do not depend on the type are tried with one type.
 ALL = [("fp32", LANES, LAYERS), ("bf16", WARPS, LAYERS), ("bf16", SHARING, LAYERS)]
 SOME = [("fp64", LANES, (STEM, GROUPED)), ("fp16", WARPS, (PLAIN, GROUPED)), ("tf32", WARPS, (STEM, PADDED))]
-SOME += [("fp16", TAKING_TURNS, (STEM, LARGE))]
-BYTES = [("int8", WARPS, (GROUPED, STEM)), ("int8", TAKING_TURNS, (PLAIN, PADDED)), ("tf32", SHARING, (GROUPED, LARGE))]
+SOME += [("fp16", PING_PONG, (STEM, LARGE))]
+BYTES = [("int8", WARPS, (GROUPED, STEM)), ("int8", PING_PONG, (PLAIN, PADDED)), ("tf32", SHARING, (GROUPED, LARGE))]
 PRODUCTS: list[Any] = [(*each, direction) for direction in DIRECTIONS for each in ALL + SOME]
 PRODUCTS += [(*each, FORWARD) for each in BYTES]
 # Each engine and each direction once; all pairs of them take minutes.
@@ -57,10 +57,10 @@ def test_every_direction_of_every_engine_and_type(type: str, tile: Tile, shapes:
 @pytest.mark.slow
 @pytest.mark.parametrize("processors", [2, 9])
 def test_tiles_of_warpgroups_and_their_tasks(processors: int) -> None:
-    """More tasks than blocks, and fewer; consumers that share or take turns; blocks that share what is not gathered."""
+    """More tasks than blocks, and fewer; consumers that share or alternate; blocks that share ungathered operands."""
     wide, more = replace(LARGE, channels=24, filters=128), replace(LARGE, batch=3, filters=64)
-    tiles = [(TALL, FORWARD, wide), (PAIRED, FORWARD, wide), (PAIRED_TURNS, FORWARD, more)]
-    tiles += [(TALL, INPUT_GRADIENT, more), (PAIRED, INPUT_GRADIENT, more), (PAIRED_TURNS, INPUT_GRADIENT, wide)]
+    tiles = [(TALL, FORWARD, wide), (PAIRED, FORWARD, wide), (PAIRED_PING_PONG, FORWARD, more)]
+    tiles += [(TALL, INPUT_GRADIENT, more), (PAIRED, INPUT_GRADIENT, more), (PAIRED_PING_PONG, INPUT_GRADIENT, wide)]
     tiles += [(replace(TALL, rows=64, columns=256, ping_pong=True), WEIGHT_GRADIENT, LARGE)]
     check(Case("bf16", direction, tile, shape, processors=processors) for tile, direction, shape in tiles)
 
@@ -75,11 +75,11 @@ PARTS = [
 
 
 @pytest.mark.slow
-def test_steps_in_parts_that_are_added_up_afterwards() -> None:
+def test_split_sums_are_added_up_afterwards() -> None:
     check(PARTS)
     assert [len(Convolved(case).launches) for case in PARTS] == [2, 2, 4, 2, 2]
     phases = Convolved(Case("fp32", INPUT_GRADIENT, replace(LANES, parts=2), POINTS))
-    assert len(phases.launches) == 1  # phases are never cut
+    assert len(phases.launches) == 1  # phases are never split
     assert temporaries(phases.task, phases.case.tile)[-1] == 0
 
 
@@ -94,13 +94,13 @@ WAYS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("type", "tile", "shape"), [("fp32", LANES, GROUPED), ("bf16", WARPS, PLAIN), ("bf16", SHARING, GROUPED)]
 )
-def test_what_is_done_to_sums(type: str, tile: Tile, shape: Shape) -> None:
+def test_every_epilogue_is_right(type: str, tile: Tile, shape: Shape) -> None:
     check(Case(type, FORWARD, tile, shape, **way) for way in WAYS)
 
 
 @pytest.mark.slow
-def test_weights_are_brought_by_boxes_where_a_line_is_of_one_tap() -> None:
-    """Filters of a group that are whole lines, or are not: the same gradient either way."""
+def test_weights_are_copied_in_boxes_if_a_line_belongs_to_one_tap() -> None:
+    """Filters of a group that are whole lines, or are not: the gradient is the same in both cases."""
     for filters, boxed in ((64, 1), (128, 1), (72, 0)):
         case = Case("bf16", INPUT_GRADIENT, SHARING, replace(GROUPED, filters=2 * filters, channels=32, groups=2))
         definitions = dict(Convolved(case).launches[-1].program.definitions)
@@ -108,7 +108,7 @@ def test_weights_are_brought_by_boxes_where_a_line_is_of_one_tap() -> None:
         check([case])
 
 
-def test_only_what_has_to_be_is_copied_before() -> None:
+def test_operands_are_copied_before_only_if_necessary() -> None:
     def copied(direction: str, shape: Shape, type: str = "bf16") -> list[tuple[str, int, int]]:
         task = Convolution(type, direction, layer_of(shape))
         return [(each.array, each.narrow, each.wide) for each in padding_copies(task)]
@@ -122,7 +122,7 @@ def test_only_what_has_to_be_is_copied_before() -> None:
     assert copied(FORWARD, GROUPED) == [("x", 2, 8), ("w", 2, 8)]
 
 
-def test_a_sum_that_is_no_number_stays_so_through_relu() -> None:
+def test_relu_preserves_nan() -> None:
     layer = Convolved(Case("bf16", FORWARD, WARPS, PLAIN, ("added",), relu=True))
     layer.further["added"].numbers[0, 77] = 0x7FC0
     layer.further["added"].before = layer.further["added"].memory.copy()
@@ -132,7 +132,7 @@ def test_a_sum_that_is_no_number_stays_so_through_relu() -> None:
 
 @pytest.mark.slow
 def test_numbers_beyond_tf32_are_rounded_by_every_engine_alike() -> None:
-    """Rounded as they are taken, after they were gathered and on their way by boxes: not cut off."""
+    """Rounded as they are loaded, after gathering and while copied in boxes: not truncated."""
     results = []
     for tile in (WARPS, SHARING):
         layer = Convolved(Case("tf32", FORWARD, tile, replace(PLAIN, channels=8)))

@@ -1,4 +1,4 @@
-"""Faults planted into convolutions for GPUs: each is seen by at least one of the schedules that they run under."""
+"""Faults planted into convolutions for GPUs: each is detected under at least one of the schedules."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 
 class Fault(NamedTuple):
-    """What is wrong, with what words instead of which, at which place where there are several, in which kernel."""
+    """The name of a fault, the text that is replaced by another, which of its occurrences, and in which kernel."""
 
     name: str
     right: str
@@ -53,12 +53,12 @@ PLANTED: dict[Case, list[Fault]] = {
         Fault("lines of another lane", "LINES + lane / VECTORS", "LINES + lane % LINES"),
         Fault("another group's image", "blockIdx.y * p.group_of_image", "0"),
         Fault("another group's weights", "+ group * p.group_of_other", "+ 0 * group"),
-        Fault("what is padded is not zero", "if (i < left) found.values", "found.values", kernel="widen"),
+        Fault("padding is not zero", "if (i < left) found.values", "found.values", kernel="widen"),
     ],
-    SEES_WORDS: [Fault("a line too little is filled", "p.vectors)", "p.vectors - 9)", kernel="widen")],
+    SEES_WORDS: [Fault("one line is not filled", "p.vectors)", "p.vectors - 9)", kernel="widen")],
     SPREADS: [
         Fault("all phases are the first one", "p.phases[blockIdx.z]", "p.phases[0]", place=1),
-        Fault("a phase's pixels lie elsewhere", "return phase.first + pixel.image", "return pixel.image"),
+        Fault("the first pixel of a phase is ignored", "return phase.first + pixel.image", "return pixel.image"),
     ],
     WEIGHS: [
         Fault("an image too many", "quotient(number, geometry.of_image);", "0;"),
@@ -66,9 +66,9 @@ PLANTED: dict[Case, list[Fault]] = {
     ],
     SENDS: [
         Fault("writes are not published", "if (COPIED) fence_async_proxy();", ""),
-        Fault("handed over before it has landed", "wait_for_copies<BEHIND>();", ""),
+        Fault("published before the copies are complete", "wait_for_copies<BEHIND>();", ""),
         Fault(
-            "a stage is brought while it is used",
+            "a stage is loaded while it is used",
             "wait_for_phase(buffers.empty(ring.stage), ring.parity);\n                work",
             "work",
         ),
@@ -78,7 +78,7 @@ PLANTED: dict[Case, list[Fault]] = {
             "wgmma_wait<1>();\n            if (line > 0) release(buffers.empty(before));",
             "if (line > 0) release(buffers.empty(before));\n            wgmma_wait<1>();",
         ),
-        Fault("who sends is not counted", "WARPGROUP + USE_TMA", "WARPGROUP"),
+        Fault("the sending thread is not counted", "WARPGROUP + USE_TMA", "WARPGROUP"),
         Fault("another stage's place", "buffers.b(stage); }\n#endif", "buffers.b(0); }\n#endif"),
     ],
     SENDS_BACK: [
@@ -86,7 +86,7 @@ PLANTED: dict[Case, list[Fault]] = {
         Fault("filters of the first line", "p.other.lines + weight.filter", "p.other.lines"),
     ],
     PAIRS: [
-        Fault("a share lies elsewhere", "tile + share * SHARE * LINE", "tile"),
+        Fault("all shares have the place of the first", "tile + share * SHARE * LINE", "tile"),
         Fault("a block ends too early", "CLUSTER > 1 && stage < STAGES", "false && stage < STAGES"),
         Fault("both blocks have the same rows", "(t.down * CLUSTER + rank)", "(t.down * CLUSTER)"),
     ],
@@ -105,7 +105,7 @@ FAULTS = [(case, fault) for case, faults in PLANTED.items() for fault in faults]
 
 @pytest.fixture(scope="module")
 def libraries(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Of each fault that is to be tried, its kernel: they are built on all processors meanwhile."""
+    """The kernel with each fault to be tested; all are built in parallel."""
 
     def build(case: Case, fault: Fault) -> Any:
         program = next(each.program for each in Convolved(case).launches if each.program.name == fault.kernel)
@@ -121,24 +121,24 @@ def libraries(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 @pytest.mark.parametrize(
     ("case", "fault"), one_in(8, FAULTS), ids=lambda given: given.name if isinstance(given, Fault) else ""
 )
-def test_a_planted_fault_is_seen(case: Case, fault: Fault, libraries: dict[str, Any]) -> None:
+def test_a_planted_fault_is_detected(case: Case, fault: Fault, libraries: dict[str, Any]) -> None:
     layer, library = Convolved(case), libraries[fault.name].result()
     with pytest.raises(AssertionError) as seen:
         run_all(layer, {fault.kernel: library})
     print(fault.name, seen.value)
 
 
-def a_factor_one_less(divisor: geometry.Divisor) -> geometry.Divisor:
+def with_factor_one_less(divisor: geometry.Divisor) -> geometry.Divisor:
     return divisor._replace(factor=max(0, divisor.factor - 1))
 
 
-def a_shift_more(divisor: geometry.Divisor) -> geometry.Divisor:
+def with_larger_shift(divisor: geometry.Divisor) -> geometry.Divisor:
     return divisor._replace(shift=divisor.shift + 1)
 
 
-@pytest.mark.parametrize("wrong", [a_factor_one_less, a_shift_more])
-def test_a_wrong_divisor_is_seen(wrong: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, right = Convolved(SPREADS if wrong is a_shift_more else SEES_WORDS), geometry.divisor
+@pytest.mark.parametrize("wrong", [with_factor_one_less, with_larger_shift])
+def test_a_wrong_divisor_is_detected(wrong: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, right = Convolved(SPREADS if wrong is with_larger_shift else SEES_WORDS), geometry.divisor
     run_all(layer)
     for module in (geometry, padding):
         monkeypatch.setattr(module, "divisor", lambda number: wrong(right(number)))

@@ -26,7 +26,7 @@ LENGTHS = (0, 1, 2, 3, 511, 4095, 4096, 4097, 20_011)
 
 
 def made(kernel: str, kind: str, length: int) -> tuple[Launch, Any, Any]:
-    """A launch on two multiprocessors, what it reads, and what it fills with one number behind it."""
+    """A launch on two multiprocessors, its input, and its output, filled with one number and one element longer."""
     generator = np.random.default_rng(length)
     b, c = (aligned(generator.standard_normal(length).astype(kind)) for _ in range(2))
     a = poisoned((length + 1,), kind)
@@ -37,7 +37,7 @@ def made(kernel: str, kind: str, length: int) -> tuple[Launch, Any, Any]:
 
 
 def residual(kernel: str, kind: str, data: Any, a: Any) -> float:
-    """Of all but the last number, which is to stay as it was."""
+    """Of all but the last number, which has to keep its value."""
     module = {"triad": triad, "copy": copy}[kernel]
     found = Prepared(lambda: None, lambda: a[:-1], lambda: None)
     return verify.residual(module.SPEC, module.Shape(len(a) - 1), "ceiling", NAMES[kind], data, found)
@@ -46,7 +46,7 @@ def residual(kernel: str, kind: str, data: Any, a: Any) -> float:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("kind", NAMES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_every_number_is_made_and_nothing_else(kernel: str, kind: str, schedule: str) -> None:
+def test_exactly_the_required_numbers_are_written(kernel: str, kind: str, schedule: str) -> None:
     for length in LENGTHS:
         launch, data, a = made(kernel, kind, length)
         run(launch, schedule)
@@ -65,7 +65,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("what", "right", "wrong"), one_in(3, FAULTS))
-def test_a_fault_is_seen(what: str, right: str, wrong: str, tmp_path: Path) -> None:
+def test_a_fault_is_detected(what: str, right: str, wrong: str, tmp_path: Path) -> None:
     launch, data, a = made("triad", "float64", 20_011)
     run(launch, SCHEDULES[0], planted(launch.program, tmp_path, right, wrong))
     assert not residual("triad", "float64", data, a) < 1, what
@@ -73,19 +73,19 @@ def test_a_fault_is_seen(what: str, right: str, wrong: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_all_of_it_stays_in_registers(kernel: str, architecture: str) -> None:
+def test_no_kernel_spills_registers(kernel: str, architecture: str) -> None:
     target = device_target(architecture)
     for program in stream.programs(kernel, target):
         made = compiled(program, target)
         assert not faults(made) and all(usage.stack == 0 for usage in made.usage.values()), f"{program}"
 
 
-def test_a_gpu_is_filled_where_there_is_enough() -> None:
+def test_enough_elements_fill_a_gpu() -> None:
     grids = [triad_gpu.launch(16, 16, 16, "float64", length, 132).grid for length in (0, 1, 512, 513, 2**27)]
     assert grids == [(blocks, 1, 1) for blocks in (1, 1, 1, 2, 528)]
 
 
-def test_a_copy_is_counted_by_its_bytes_and_held_to_the_bit() -> None:
+def test_a_copy_is_counted_by_its_bytes_and_compared_bit_by_bit() -> None:
     assert copy.nbytes(copy.Shape(10)) == 160 and copy.operations(copy.Shape(10)) == 0
     b = np.random.default_rng(1).standard_normal(300_001)
     (way,) = vendor.prepare(copy.Shape(len(b)), "ceiling", b, "cpu", 1)

@@ -1,4 +1,4 @@
-"""The multiply-adds of a GPU without one: run on the host, in every type and order; compiled, and nothing left out."""
+"""The multiply-adds of a GPU without one: run on the host, in every type and schedule; compiled without omissions."""
 
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,11 @@ from hpcai.kernels.providers import Unavailable
 AMPERE, HOPPER = Target("sm_80", CUBIN, (8, 0)), Target("sm_90a", CUBIN, (9, 0))
 WAYS = [(dtype, engine) for dtype in KINDS for engine in sorted({*engines(dtype, AMPERE), *engines(dtype, HOPPER)})]
 TENSOR_CORES = [dtype for dtype in KINDS if dtype != "fp32"]
-PARTS_OF = {**dict.fromkeys(TENSOR_CORES, 4), "fp64": 2}  # products of tensor cores in a iteration
+PARTS_OF = {**dict.fromkeys(TENSOR_CORES, 4), "fp64": 2}  # products of tensor cores in an iteration
 
 
 def made(dtype: str, engine: str, iterations: int, blocks: int = 2) -> tuple[Launch, fma_peak.Shape, Any]:
-    """A launch of a few iterations, and the sums that it fills."""
+    """A launch of a few iterations, and the array of its sums."""
     shape = fma_peak.Shape(
         cupy_gpu.filling(dtype, 0, blocks).sums, iterations * cupy_gpu.iteration_steps(dtype, engine)
     )
@@ -44,7 +44,7 @@ def residual(dtype: str, shape: fma_peak.Shape, sums: Any) -> float:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("dtype", "engine"), one_in(5, WAYS))
-def test_every_sum_takes_every_step(dtype: str, engine: str, schedule: str) -> None:
+def test_every_sum_has_every_step(dtype: str, engine: str, schedule: str) -> None:
     launch, shape, sums = made(dtype, engine, iterations=2)
     assert residual(dtype, shape, sums) > 1
     run(launch, schedule)
@@ -67,7 +67,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("what", "dtype", "engine", "right", "wrong"), one_in(8, FAULTS))
-def test_a_fault_is_seen(what: str, dtype: str, engine: str, right: str, wrong: str, tmp_path: Path) -> None:
+def test_a_fault_is_detected(what: str, dtype: str, engine: str, right: str, wrong: str, tmp_path: Path) -> None:
     library, seen = planted(made(dtype, engine, iterations=3)[0].program, tmp_path, right, wrong), []
     for schedule in SCHEDULES:
         launch, shape, sums = made(dtype, engine, iterations=3)
@@ -77,7 +77,7 @@ def test_a_fault_is_seen(what: str, dtype: str, engine: str, right: str, wrong: 
 
 
 @pytest.mark.parametrize("dtype", TENSOR_CORES)
-def test_operands_are_as_random_ones_and_their_sums_known(dtype: str) -> None:
+def test_operands_look_random_and_have_known_sums(dtype: str) -> None:
     rows, column = cupy_gpu.operands(dtype)
     steps = cupy_gpu.iteration_steps(dtype, MMA)
     assert rows.shape == (2, steps) and ((rows * column).sum(1) == steps * fma_peak.TERM).all()
@@ -90,7 +90,7 @@ def test_operands_are_as_random_ones_and_their_sums_known(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", fast(["sm_90a"], ARCHITECTURES))
-def test_all_of_it_stays_in_registers(architecture: str) -> None:
+def test_no_kernel_spills_registers(architecture: str) -> None:
     target = device_target(architecture)
     for program in cupy_gpu.programs(target):
         made = compiled(program, target)
@@ -106,7 +106,7 @@ def test_a_gpu_is_filled_and_sums_stay_exact() -> None:
             assert cupy_gpu.launch(dtype, engine, shape, 0).grid == (132, 1, 1)
 
 
-def test_a_type_that_a_gpu_lacks_is_unavailable_and_says_why() -> None:
+def test_a_type_that_a_gpu_lacks_is_unavailable_with_the_reason() -> None:
     turing = Target("sm_75", CUBIN, (7, 5))
     assert engines("fp32", turing) == engines("fp64", turing) == (SIMT,)
     for dtype in ("bf16", "fp16", "tf32", "int8"):
@@ -118,7 +118,7 @@ def test_a_type_that_a_gpu_lacks_is_unavailable_and_says_why() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS CEILINGS ARE NOT MEASURED")
 @pytest.mark.parametrize("dtype", KINDS)
-def test_on_a_gpu_every_way_is_exact(dtype: str) -> None:
+def test_every_engine_is_exact_on_a_gpu(dtype: str) -> None:
     shape = cupy_gpu.shape(dtype, 2**14, "cuda:0", 1)
     for way in cupy_gpu.prepare(shape, "ceiling", dtype, "cuda:0", 1):
         way.poison_result()

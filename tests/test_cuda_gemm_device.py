@@ -1,4 +1,4 @@
-"""Our GEMM on a GPU: every type and layout, the same to the bit in each run, on the caller's stream without waiting."""
+"""The custom GEMM on a GPU: every type and layout, bitwise repeatable, on the caller's stream without waiting."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ge
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
-    """The tile is that of the rule: to measure others is slow, and a test of its own."""
+    """The tile is chosen by the rule: measuring tiles is slow, and has a test of its own."""
     monkeypatch.setenv(tuning.SWITCH, tuning.OFF)
     monkeypatch.setattr(choice, "_chosen", {})
     cupy_gpu.plan.cache_clear()
@@ -62,7 +62,7 @@ def test_every_type_is_right_and_the_same_in_every_run(
 
 @NEEDS_GPU
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "int8"])
-def test_the_vendors_products_are_held_against_the_same_limits(dtype: str, device: torch.device) -> None:
+def test_the_vendors_products_are_within_the_same_limits(dtype: str, device: torch.device) -> None:
     allowed, shape = torch.backends.cuda.matmul.allow_tf32, gemm.Shape(256, 4096, 512)
     for direction in DIRECTIONS:
         data, way = prepared(dtype, shape, direction, VENDOR)
@@ -90,7 +90,7 @@ def product(type: str, *given: Tensor, **more: Any) -> Tensor:
 
 @NEEDS_GPU
 @pytest.mark.parametrize("type", KINDS)
-def test_matrices_may_lie_anywhere(type: str, device: torch.device) -> None:
+def test_matrices_may_have_any_layout(type: str, device: torch.device) -> None:
     a, b = random(133, 96, type, device), random(96, 77, type, device)
     wanted = product(type, a, b)
     exact = a.double() @ b.double()
@@ -103,14 +103,14 @@ def test_matrices_may_lie_anywhere(type: str, device: torch.device) -> None:
 
 @NEEDS_GPU
 @pytest.mark.parametrize("type", KINDS)
-def test_results_may_lie_anywhere_and_nothing_else_is_written(type: str, device: torch.device) -> None:
+def test_results_may_have_any_layout_and_nothing_else_is_written(type: str, device: torch.device) -> None:
     a, b = random(133, 96, type, device), random(96, 77, type, device)
     wanted = product(type, a, b)
     places = {"rows": (slice(3, 136), slice(5, 82)), "gaps": (slice(3, 136), slice(5, 159, 2))}
     for place_of_it in places.values():
-        for turned in (False, True):
+        for transposed in (False, True):
             whole = torch.full((200, 200), 99, dtype=wanted.dtype, device=device)
-            c = (whole.t() if turned else whole)[place_of_it]
+            c = (whole.t() if transposed else whole)[place_of_it]
             cupy_gpu.gemm(a, b, c, type)
             assert torch.allclose(c.double(), wanted.double(), rtol=1e-2, atol=1e-3)
             c.fill_(99)
@@ -120,7 +120,7 @@ def test_results_may_lie_anywhere_and_nothing_else_is_written(type: str, device:
 @NEEDS_GPU
 @pytest.mark.parametrize("type", [type for type in KINDS if type != "int8"])
 @pytest.mark.parametrize("size", [(133, 77, 96), (64, 48, 20000)], ids=str)
-def test_what_is_done_to_sums(type: str, size: tuple[int, int, int], device: torch.device) -> None:
+def test_every_epilogue_is_right(type: str, size: tuple[int, int, int], device: torch.device) -> None:
     m, n, k = size
     a, b = random(m, k, type, device), random(k, n, type, device)
     bias, scale = torch.randn(n, device=device), torch.randn(n, device=device)
@@ -149,7 +149,7 @@ def test_empty_matrices(type: str, device: torch.device) -> None:
 
 
 @NEEDS_GPU
-def test_it_is_put_on_the_current_stream_and_not_waited_for(device: torch.device) -> None:
+def test_gemm_is_queued_on_the_current_stream_without_waiting(device: torch.device) -> None:
     a, b, c = (torch.randn(512, 512, device=device) for _ in range(3))
     cupy_gpu.gemm(a, b, c, "fp32")
     wanted, stream = c.clone(), torch.cuda.Stream(device)
@@ -164,7 +164,7 @@ def test_it_is_put_on_the_current_stream_and_not_waited_for(device: torch.device
 
 
 @NEEDS_GPU
-def test_it_is_captured_in_graphs_with_its_workspace(device: torch.device) -> None:
+def test_gemm_is_captured_in_graphs_with_its_workspace(device: torch.device) -> None:
     a, b = torch.randn(64, 30000, device=device), torch.randn(30000, 64, device=device)
     wanted = product("fp32", a, b)
     graph, c = torch.cuda.CUDAGraph(), torch.empty_like(wanted)

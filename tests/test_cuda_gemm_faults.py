@@ -1,4 +1,4 @@
-"""Faults planted into GEMM for GPUs: each is seen by at least one of the schedules under which it runs on the host."""
+"""Faults planted into GEMM for GPUs: each is detected under at least one of the schedules on the host."""
 
 import os
 import shutil
@@ -10,26 +10,26 @@ from typing import Any, NamedTuple
 
 import cuda_on_host
 import pytest
-from gemm_on_host import COLUMNS, LANES, PAIRED, ROWS, SHARING, TAKING_TURNS, WARPS, Case, Product
+from gemm_on_host import COLUMNS, LANES, PAIRED, PING_PONG, ROWS, SHARING, WARPS, Case, Product
 from launch import ROOT
 from sampled_parameters import one_in
 
 HEADERS = ROOT / "kernels" / "cuda"
 PLAIN = Case("bf16", WARPS, 130, 70, 5 * 64 + 2, unit=4)
-LINED = Case("fp32", LANES, 132, 72, 3 * 32 + 4)  # its last line is where results are brought to
+LINED = Case("fp32", LANES, 132, 72, 3 * 32 + 4)  # results are staged in its last line
 TRANSPOSED = replace(LINED, layouts=(COLUMNS, COLUMNS))
 SHARES = Case("bf16", SHARING, 301, 73, 5 * 64 + 3, processors=2)
 PAIRS = replace(SHARES, tile=PAIRED, processors=4)
-TURNED_PAIRS = replace(PAIRS, tile=replace(PAIRED, columns=128), layouts=(COLUMNS, COLUMNS))
-TURNS = replace(SHARES, tile=TAKING_TURNS)
-SHORT_TURNS = replace(TURNS, steps=60)
+TRANSPOSED_PAIRS = replace(PAIRS, tile=replace(PAIRED, columns=128), layouts=(COLUMNS, COLUMNS))
+ALTERNATING = replace(SHARES, tile=PING_PONG)
+SHORT_ALTERNATING = replace(ALTERNATING, steps=60)
 BYTES = Case("int8", WARPS, 130, 70, 300, layouts=(ROWS, COLUMNS))
 IN_PARTS = replace(SHARES, tile=replace(SHARING, parts=2))
 LINED_IN_PARTS = replace(LINED, tile=replace(LANES, parts=3))
 
 
 class Fault(NamedTuple):
-    """What is wrong, in which file, and which texts are replaced by which."""
+    """The name of a fault, its file, and the texts that are replaced by others."""
 
     name: str
     file: str
@@ -41,7 +41,7 @@ PLANTED_IN = {
         Fault("rows of a fragment", "mma.cuh", {"row + 8 * rows + lane % 8": "row + 8 * half + lane % 8"}),
         Fault("half of a fragment", "mma.cuh", {"right[j / 2][j % 2 * 2 + 1]": "right[j / 2][j % 2 * 2]"}),
         Fault(
-            "tensor cores take what is not swapped",
+            "tensor cores ignore the swizzle",
             "mma.cuh",
             {"lane % 8, 2 * step + half": "0, 2 * step + half"},
         ),
@@ -64,7 +64,7 @@ PLANTED_IN = {
         Fault("a tile is left out", "rasterization.cuh", {"% of_band % rows": "% of_band % rows / 2 * 2"}),
     ],
     LINED: [
-        Fault("a lane takes what is not swapped", "simt.cuh", {"(swapped ^ (line % VECTORS * VECTOR))": "swapped"}),
+        Fault("a lane ignores the swizzle", "simt.cuh", {"(swapped ^ (line % VECTORS * VECTOR))": "swapped"}),
         Fault(
             "no barrier before results",
             "pipeline.cuh",
@@ -91,7 +91,7 @@ PLANTED_IN = {
     ],
     replace(PLAIN, relu=True, broken="A"): [
         Fault(
-            "what is no number is lost",
+            "NaN is lost",
             "epilogue.cuh",
             {"value < 0 ? Sum(0) : value": "!(value > 0) ? Sum(0) : value"},
         ),
@@ -110,7 +110,7 @@ PLANTED_IN = {
             "gemm.cu",
             {"wait_for_phase(buffers.empty(ring.stage), ring.parity);\n            arrive": "arrive"},
         ),
-        Fault("the producer waits for ever", "gemm.cu", {"RingPosition ring = {0, 1};": "RingPosition ring = {0, 0};"}),
+        Fault("the producer waits forever", "gemm.cu", {"RingPosition ring = {0, 1};": "RingPosition ring = {0, 0};"}),
         Fault(
             "a stage is given back too early",
             "warp_specialized.cuh",
@@ -126,7 +126,7 @@ PLANTED_IN = {
         ),
         Fault("fewer bytes are expected", "gemm.cu", {"(full, Buffers::STAGE)": "(full, Buffers::STAGE / 2)"}),
         Fault(
-            "registers nobody gave", "gemm.cu", {"decrease_registers<Registers<40>": "decrease_registers<Registers<56>"}
+            "unavailable registers", "gemm.cu", {"decrease_registers<Registers<40>": "decrease_registers<Registers<56>"}
         ),
         Fault(
             "registers by part of a warpgroup",
@@ -141,20 +141,20 @@ PLANTED_IN = {
             {"tma_load_multicast((1 << USE_CLUSTER) - 1,": "tma_load_multicast(1 << rank,"},
         ),
         Fault(
-            "only the own block is told", "warp_specialized.cuh", {"arrive_remote(empty, thread);": "arrive(empty);"}
+            "only its own block is freed", "warp_specialized.cuh", {"arrive_remote(empty, thread);": "arrive(empty);"}
         ),
         Fault("barriers are not waited for", "gemm.cu", {"    sync_cluster();\n    else": "    ;\n    else"}),
-        Fault("a block ends before it is told", "gemm.cu", {"USE_CLUSTER > 1 && stage < USE": "false && stage < USE"}),
+        Fault("a block ends without notice", "gemm.cu", {"USE_CLUSTER > 1 && stage < USE": "false && stage < USE"}),
     ],
-    TURNED_PAIRS: [
-        Fault("a block taken for a distance", "wgmma.cuh", {"address & 0x3ffff": "address"}),
+    TRANSPOSED_PAIRS: [
+        Fault("the block in an address is not masked", "wgmma.cuh", {"address & 0x3ffff": "address"}),
     ],
-    TURNS: [
-        Fault("consumers do not take turns", "warp_specialized.cuh", {"if (PING_PONG) wait": "if (false) wait"}),
+    ALTERNATING: [
+        Fault("consumers do not alternate", "warp_specialized.cuh", {"if (PING_PONG) wait": "if (false) wait"}),
     ],
-    SHORT_TURNS: [
+    SHORT_ALTERNATING: [
         Fault(
-            "a late warp misses its turn",
+            "a late warp misses its signal",
             "warp_specialized.cuh",
             {
                 "WARPGROUP / 32);": "1);",
@@ -185,7 +185,7 @@ OTHERWISE = {"a part is added twice": "reduce_split_k", **{fault.name: "transpos
 
 
 def planted(fault: Fault, folder: Path) -> Path:
-    """The source with all that it includes, and the fault in it."""
+    """The source with all files that it includes, and the fault in it."""
     for path in [*HEADERS.glob("*.cuh"), *(ROOT / "kernels/gemm/cuda").glob("*.cu*")]:
         shutil.copy(path, folder)
     text = (folder / fault.file).read_text()
@@ -198,7 +198,7 @@ def planted(fault: Fault, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Of each fault that is to be tried, where its source is: they are built on all processors meanwhile."""
+    """The source with each fault to be tested; all are built in parallel."""
 
     def build(case: Case, fault: Fault) -> Path:
         source = planted(fault, tmp_path_factory.mktemp("fault"))
@@ -217,7 +217,7 @@ def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize(
     ("case", "fault"), one_in(8, PLANTED), ids=lambda given: given.name if isinstance(given, Fault) else ""
 )
-def test_a_planted_fault_is_seen(case: Case, fault: Fault, sources: dict[str, Any]) -> None:
+def test_a_planted_fault_is_detected(case: Case, fault: Fault, sources: dict[str, Any]) -> None:
     product, source = Product(case), sources[fault.name].result()
     with pytest.raises(AssertionError):
         run_all(product, OTHERWISE.get(fault.name, "gemm"), source)
@@ -232,6 +232,6 @@ def test_the_same_products_are_right_without_faults() -> None:
 
 
 def run_all(product: Product, *changed: Any) -> None:
-    """Under one schedule after the other, until one shows that something is wrong."""
+    """Under all schedules in sequence, until one fails."""
     for schedule in cuda_on_host.SCHEDULES:
         product.run(schedule, *changed)

@@ -1,4 +1,4 @@
-"""Products of torch's tensors: where these lie, and what is copied or turned; the host stands for the GPU."""
+"""Products of torch's tensors: their layouts, copies and transposed operands; the host replaces the GPU."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,7 +18,7 @@ from hpcai.kernels.gemm import cupy_gpu
 from hpcai.kernels.gemm.cuda.tensors import ProductTensors, TensorLayout, check, layout_of, operand, row_pitch
 
 WHOLE = torch.arange(40 * 50.0).reshape(40, 50)
-LYING = {
+LAYOUTS_OF = {
     "by rows": (WHOLE, BY_ROWS, 50),
     "by columns": (WHOLE.t(), BY_COLUMNS, 50),
     "a part by rows": (WHOLE[3:20, 5:21], BY_ROWS, 50),
@@ -33,9 +33,9 @@ LYING = {
 }
 
 
-@pytest.mark.parametrize("name", LYING)
-def test_where_a_matrix_lies(name: str) -> None:
-    tensor, layout, pitch = LYING[name]
+@pytest.mark.parametrize("name", LAYOUTS_OF)
+def test_the_layout_of_a_matrix_is_recognised(name: str) -> None:
+    tensor, layout, pitch = LAYOUTS_OF[name]
     found = operand(layout_of(tensor), 4)
     assert found is not None and (found.layout, found.pitch) == (layout, pitch)
     lines = tensor.as_strided((found.lines, found.columns), (found.pitch, 1))
@@ -43,7 +43,7 @@ def test_where_a_matrix_lies(name: str) -> None:
     assert (found.rows, found.steps) == tensor.shape
 
 
-def test_what_is_in_no_piece_has_to_be_copied() -> None:
+def test_matrices_with_gaps_in_both_directions_have_to_be_copied() -> None:
     assert operand(layout_of(WHOLE[:, ::2]), 4) is None and operand(layout_of(WHOLE[:, ::2].t()), 4) is None
     assert row_pitch(layout_of(WHOLE[::3, 2:]), 4) == 150 and row_pitch(layout_of(WHOLE[1:2]), 4) == 52
     for other in (WHOLE.t(), WHOLE[:, ::2], WHOLE[:1].expand(40, 50)):
@@ -72,13 +72,13 @@ UNFIT = [
 ]
 
 
-@pytest.mark.parametrize(("type", "given", "told"), UNFIT)
-def test_what_does_not_fit_is_told(type: str, given: ProductTensors, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+@pytest.mark.parametrize(("type", "given", "message"), UNFIT)
+def test_unsuitable_tensors_are_refused_with_the_reason(type: str, given: ProductTensors, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         check(type, given)
 
 
-def test_what_fits() -> None:
+def test_suitable_tensors_are_accepted() -> None:
     check("bf16", ProductTensors(A, B, C, BIAS, BIAS, C), changed=True)
     check("int8", BYTES)
     with pytest.raises(ValueError, match="the bare sums"):
@@ -89,7 +89,7 @@ def test_what_fits() -> None:
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[Launch]:
-    """The host stands for a GPU: all kernels of this file are run by it, and told."""
+    """The host replaces the GPU: all kernels of this file run on it, and are recorded."""
     ran: list[Launch] = []
 
     def ready(launch: Launch, device: torch.device) -> Callable[[], None]:
@@ -125,7 +125,7 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_operands_may_lie_anywhere(way: str, launched: list[Launch]) -> None:
+def test_operands_may_have_any_layout(way: str, launched: list[Launch]) -> None:
     a, b, c = random(68, 36), random(36, 72), torch.full((68, 72), torch.nan)
     cupy_gpu.gemm(WAYS[way](a), WAYS[way](b), c, "fp32")
     assert torch.allclose(c, a @ b, atol=1e-4) and len(launched) == 1
@@ -133,7 +133,7 @@ def test_operands_may_lie_anywhere(way: str, launched: list[Launch]) -> None:
 
 @pytest.mark.parametrize("gaps", [1, 2])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_results_may_lie_anywhere(transposed: bool, gaps: int, launched: list[Launch]) -> None:
+def test_results_may_have_any_layout(transposed: bool, gaps: int, launched: list[Launch]) -> None:
     a, b, whole = random(68, 36), random(36, 72), torch.full((200, 200), 99.0)
     c = (whole.t() if transposed else whole)[3:71, 5 : 5 + 72 * gaps : gaps]
     cupy_gpu.gemm(a, b, c, "fp32", added=c, relu=True)
@@ -142,7 +142,7 @@ def test_results_may_lie_anywhere(transposed: bool, gaps: int, launched: list[La
     assert (whole == 99).all()
 
 
-def test_what_is_done_to_sums_is_brought_where_the_result_lies(launched: list[Launch]) -> None:
+def test_epilogue_operands_are_copied_to_the_layout_of_the_result(launched: list[Launch]) -> None:
     a, b = random(68, 36), random(36, 72)
     bias, scale, added = torch.randn(72).double(), torch.randn(144)[::2], torch.randn(72, 68).t()
     for place_of_it in (torch.empty(68, 72), torch.empty(72, 68).t()):

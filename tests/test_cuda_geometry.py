@@ -1,4 +1,4 @@
-"""Which pixels and taps convolutions for GPUs are made of, against counting them one by one."""
+"""The pixels and taps of convolutions for GPUs, compared with a count one by one."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ NUMBERS = st.integers(0, 2**31 - 1)
 
 
 def quotient(number: int, by: Any) -> int:
-    """As kernels/cuda/types.cuh computes it, in words of 32 bits."""
+    """As kernels/cuda/types.cuh computes it, in 32-bit words."""
     assert 0 <= by.factor < 2**32 and 0 <= by.shift < 32
     return number * by.factor >> 32 >> by.shift if by.factor else number
 
@@ -39,14 +39,14 @@ def quotient(number: int, by: Any) -> int:
 @example(2**31 - 2, 2**31 - 1)
 @example(2**31 - 1, 1)
 @example(2**31 - 1, 3)
-def test_quotients_by_a_product_are_exact(number: int, by: int) -> None:
+def test_quotients_by_multiplication_are_exact(number: int, by: int) -> None:
     made = divisor(by)
     for near in {number, number // by * by, number // by * by - 1, min(number // by * by + by - 1, 2**31 - 1)}:
         assert near < 0 or quotient(near, made) == near // by
 
 
 @given(st.integers(0, 2**24), st.integers(2, 2**12))
-def test_a_factor_that_is_one_less_is_seen(number: int, by: int) -> None:
+def test_a_factor_that_is_one_less_gives_wrong_quotients(number: int, by: int) -> None:
     made, multiple = divisor(by), (number // by + 1) * by
     wrong = made._replace(factor=made.factor - 1)
     assert quotient(multiple, made) == multiple // by
@@ -55,7 +55,7 @@ def test_a_factor_that_is_one_less_is_seen(number: int, by: int) -> None:
 
 @st.composite
 def axes(draw: Any) -> Axis:
-    """Any side of a convolution: stride beyond the window, padding beyond it, taps that see nothing."""
+    """Any axis of a convolution: stride beyond the window, padding beyond it, taps that read padding only."""
     size, kernel = draw(st.integers(1, 20)), draw(st.integers(1, 7))
     stride, padding, dilation = draw(st.integers(1, 5)), draw(st.integers(0, 9)), draw(st.integers(1, 4))
     result = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
@@ -64,14 +64,14 @@ def axes(draw: Any) -> Axis:
 
 
 def meetings(axis: Axis) -> Counter[tuple[int, int, int]]:
-    """Every pixel of the input with every pixel of the result and the tap by which they meet, one by one."""
+    """Every pixel of the input with every pixel of the result and the tap that connects them, one by one."""
     pairs = product(range(axis.result), range(axis.kernel))
     seen = ((pixel * axis.stride - axis.padding + tap * axis.dilation, pixel, tap) for pixel, tap in pairs)
     return Counter(each for each in seen if 0 <= each[0] < axis.size)
 
 
 def seen_by(reach: Reach, size: int) -> Iterator[tuple[int, int, int]]:
-    """Pixel of the result, pixel of the source of that size and tap, as geometry.cuh counts them."""
+    """Pixel of the result, pixel of the source of that size and tap, counted like geometry.cuh."""
     for number, tap in product(range(reach.pixels), range(reach.taps)):
         source = number * reach.step + reach.start + tap * reach.tap
         if 0 <= source < size:
@@ -79,7 +79,7 @@ def seen_by(reach: Reach, size: int) -> Iterator[tuple[int, int, int]]:
 
 
 @given(axes())
-def test_forward_reaches_are_those_of_the_window(axis: Axis) -> None:
+def test_forward_reaches_cover_the_window(axis: Axis) -> None:
     found = Counter((source, pixel, tap) for pixel, source, tap in seen_by(forward_reach(axis), axis.size))
     assert found == meetings(axis)
 
@@ -90,11 +90,11 @@ def test_gradients_reach_every_pixel_by_every_tap_once(axis: Axis) -> None:
     found = Counter(each for reach in reaches for each in seen_by(reach, axis.result))
     assert found == meetings(axis)
     pixels = [reach.first + number * reach.stride for reach in reaches for number in range(reach.pixels)]
-    assert sorted(pixels) == [*range(axis.size)]  # also those that no tap reaches: their gradient is 0
+    assert sorted(pixels) == [*range(axis.size)]  # also pixels that no tap reaches: their gradient is 0
 
 
 @given(axes())
-def test_a_phase_that_begins_elsewhere_is_seen(axis: Axis) -> None:
+def test_a_phase_with_a_wrong_start_gives_other_pixels(axis: Axis) -> None:
     reaches = list(gradient_reaches(axis))
     assume(axis.result > 1 and all(reach.taps for reach in reaches))
     wrong = [reach._replace(start=reach.start + 1) for reach in reaches]
@@ -103,7 +103,7 @@ def test_a_phase_that_begins_elsewhere_is_seen(axis: Axis) -> None:
 
 
 @given(axes(), axes())
-def test_what_kernels_are_told_are_pixels_taps_and_weights(down: Axis, across: Axis) -> None:
+def test_kernel_parameters_describe_pixels_taps_and_weights(down: Axis, across: Axis) -> None:
     layer = ConvolutionLayer(3, 8, 16, 2, down, across)
     pixels = steps = 0
     for one, other in phase_reaches(layer):
@@ -133,10 +133,10 @@ BEYOND = 2**14  # of geometry.cuh
 @example((LARGEST, LARGEST), (-LARGEST, -LARGEST), (-LARGEST, LARGEST))
 @example((LARGEST, LARGEST), (LARGEST, -LARGEST), (LARGEST, LARGEST))
 @example((1, 1), (LARGEST, LARGEST), (-LARGEST, -LARGEST))
-def test_coordinates_share_a_word(
+def test_both_coordinates_are_checked_in_one_word(
     size: tuple[int, int], window: tuple[int, int], tap: tuple[int, int]
 ) -> None:
-    """What geometry.cuh compares at once: whatever is allowed, no half of a word reaches the sign of the other one."""
+    """As geometry.cuh compares them at once: for allowed values, no half of a word changes the sign of the other."""
     last, within = both(size[0] - 1, size[1] - 1), [0 <= w + t < s for s, w, t in zip(size, window, tap, strict=True)]
     assert inside(last, both(*window) + both(*tap)) == all(within)
     assert not inside(last, both(*window) + both(BEYOND, tap[1]))
@@ -158,7 +158,7 @@ def inside(last: int, place: int) -> bool:
 PLAIN = ConvolutionLayer(2, 8, 8, 1, Axis(20, 20, 3, 1, 1, 1), Axis(20, 20, 3, 1, 1, 1))
 
 
-def test_what_cannot_be_counted_is_refused_with_numbers() -> None:
+def test_sizes_beyond_the_counters_are_refused_with_numbers() -> None:
     check(PLAIN)
     largest = Axis(LARGEST, LARGEST - 2, 3, 1, 0, 1)
     check(replace(PLAIN, down=largest, across=Axis(1, 1, 1, 1, 0, 1)))

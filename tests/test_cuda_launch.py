@@ -1,4 +1,4 @@
-"""What is launched is data that can be looked at anywhere; on a GPU it runs in the order of torch's streams."""
+"""Launches are data that can be inspected without a GPU; on a GPU they run in the order of torch's streams."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ MADE = structure(
 
 
 @pytest.mark.parametrize("moved", [0, 1])
-def test_structs_are_laid_out_as_the_compiler_does(tmp_path: Path, moved: int) -> None:
+def test_structs_have_the_compilers_layout(tmp_path: Path, moved: int) -> None:
     names = MADE.names or ()
     places = [MADE.fields[name][1] for name in names] + [MADE.itemsize + moved]
     (tmp_path / "layout.cpp").write_text(LAYOUT % tuple(places))
@@ -49,7 +49,7 @@ def test_structs_are_laid_out_as_the_compiler_does(tmp_path: Path, moved: int) -
     assert (ended.returncode == 0) == (not moved), ended.stderr
 
 
-def test_structs_are_filled_and_lie_where_tensor_maps_may() -> None:
+def test_structs_are_filled_and_aligned_for_tensor_maps() -> None:
     values = {"pairs": [(7, 2.5), (8, 3.5)], "sizes": (1, 2, 3), "second": (4, np.arange(128))}
     for struct in [parameters(MADE, **values) for _ in range(5)]:
         assert struct.shape == (1,) and struct.ctypes.data % 64 == 0
@@ -61,7 +61,7 @@ def test_structs_are_filled_and_lie_where_tensor_maps_may() -> None:
 
 
 @pytest.mark.parametrize("wrong", [3, 2.5, None, np.zeros(2), torch.zeros(1)])
-def test_arguments_have_the_size_that_they_look_like(wrong: Any) -> None:
+def test_arguments_of_the_wrong_size_are_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"cuda_launches.cu: argument 1 is <class .*allowed: NumPy scalar, struct"):
         Launch(ADD_SCALED, (1, 1, 1), 32, 0, (np.int32(3), wrong))
 
@@ -84,7 +84,7 @@ def scaled(x: torch.Tensor, y: torch.Tensor, factor: float, first: int = 0) -> L
     return Launch(ADD_SCALED, (-(-len(x) // 256), 1, 1), 256, 0, given)
 
 
-def test_tensors_of_which_only_addresses_are_known_are_kept() -> None:
+def test_tensors_are_kept_alive_while_a_launch_has_their_addresses() -> None:
     tensor, called = torch.zeros(3), []
     alive, call = weakref.ref(tensor), keeping(lambda: called.append(1), tensor)
     del tensor
@@ -95,23 +95,23 @@ def test_tensors_of_which_only_addresses_are_known_are_kept() -> None:
 
 
 @NEEDS_GPU
-def test_it_runs_on_torchs_memory_in_the_order_of_its_stream(device: torch.device) -> None:
+def test_a_kernel_runs_on_torchs_memory_in_the_order_of_its_stream(device: torch.device) -> None:
     x, y = torch.arange(1000.0, device=device), torch.zeros(1000, device=device)
-    enqueue(scaled(x, y, 0), device)  # to load a kernel may wait
+    enqueue(scaled(x, y, 0), device)  # loading a kernel may wait
     stream = torch.cuda.Stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):
         torch.cuda._sleep(10**8)
         y.fill_(1)
         enqueue(scaled(x, y, 2, first=10), device)
-        assert not stream.query()  # it was not waited for
+        assert not stream.query()  # the call did not wait
         enqueue(scaled(x, y, 3), device)
     stream.synchronize()
     assert torch.equal(y, 1 + 3 * x + torch.where(x < 10, 0, 2 * x))
 
 
 @NEEDS_GPU
-def test_it_is_loaded_once_and_can_be_made_ready(device: torch.device) -> None:
+def test_a_kernel_is_loaded_once_and_can_be_prepared(device: torch.device) -> None:
     x, y = torch.ones(300, device=device), torch.zeros(300, device=device)
     again = ready(scaled(x, y, 1), device)
     loaded = launching._module.cache_info().misses
@@ -133,7 +133,7 @@ def test_shared_memory_above_48_kib_is_permitted(device: torch.device, nbytes: i
 
 
 @NEEDS_GPU
-def test_it_is_captured_in_graphs(device: torch.device) -> None:
+def test_a_launch_is_captured_in_graphs(device: torch.device) -> None:
     x, y = torch.ones(300, device=device), torch.zeros(300, device=device)
     enqueue(scaled(x, y, 1), device)
     graph = torch.cuda.CUDAGraph()
@@ -145,7 +145,7 @@ def test_it_is_captured_in_graphs(device: torch.device) -> None:
 
 
 @NEEDS_GPU
-def test_a_product_is_joined_with_a_sum_only_where_it_may(device: torch.device) -> None:
+def test_products_and_sums_are_fused_only_if_allowed(device: torch.device) -> None:
     x, y = torch.full((1,), 1 + 2**-12, device=device), torch.full((1,), -1 - 2**-11, device=device)
     for joined, expected in ((True, 2**-24), (False, 0.0)):
         program = Program(SOURCE, "add_scaled", fused_multiply_add=joined)

@@ -1,4 +1,4 @@
-"""RoIAlign of a GPU without one: its kernels run on the host in every order, and faults of theirs are seen."""
+"""RoIAlign of a GPU without one: its kernels run on the host under every schedule, and their faults are detected."""
 
 import ctypes
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from sampled_parameters import one_in
 from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.roi_align import cupy_gpu
 
-THREADS = 2 * cupy_gpu.GROUP  # fewer than on a GPU, so that channels and regions take several turns
+THREADS = 2 * cupy_gpu.GROUP  # fewer than on a GPU, so that channels and regions take several iterations
 
 
 def by_cuda(made: Callable[..., Launch], case: Case, schedule: str, library: ctypes.CDLL | None = None) -> Any:
-    """What a kernel makes of a case, run on the host."""
+    """The result of a kernel, run on the host."""
     into = np.zeros_like(case.features) if made == cupy_gpu.spreading else np.full_like(case.gradient, np.nan)
     given = case.gradient if made == cupy_gpu.spreading else case.features
     memory = (given, case.regions, case.level, into)
@@ -30,7 +30,7 @@ def by_cuda(made: Callable[..., Launch], case: Case, schedule: str, library: cty
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("no ")])
-def test_the_cuda_kernels_run_on_the_host_hold_to_the_reference(name: str, schedule: str) -> None:
+def test_the_cuda_kernels_on_the_host_agree_with_the_reference(name: str, schedule: str) -> None:
     check_forward(by_cuda(cupy_gpu.pooling, CASES[name], schedule), CASES[name])
     check_backward(by_cuda(cupy_gpu.spreading, CASES[name], schedule), CASES[name])
 
@@ -47,7 +47,7 @@ FAULTS += [
 
 
 @pytest.mark.parametrize(("kernel", "right", "wrong", "place"), one_in(4, FAULTS))
-def test_a_fault_of_the_cuda_kernels_is_seen(
+def test_a_fault_of_the_cuda_kernels_is_detected(
     kernel: tuple[Any, ...], right: str, wrong: str, place: int, tmp_path: Path
 ) -> None:
     program, made, check = kernel

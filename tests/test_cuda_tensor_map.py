@@ -1,4 +1,4 @@
-"""Tensor maps are refused where the accelerator could not follow them, handed to the driver, and copy what they say."""
+"""Tensor maps are refused if the accelerator cannot process them, passed to the driver, and copy what they describe."""
 
 import ctypes
 import itertools
@@ -45,12 +45,12 @@ SOUND = Tiled(4096, "bfloat16", (1000, 77, 5), (2000, 2000 * 77), (64, 128, 1), 
         ({"box": (72, 128, 1)}, "144 bytes along the innermost dimension of the box, more than are swizzled"),
     ],
 )
-def test_what_the_accelerator_cannot_do_is_refused(change: dict[str, Any], why: str) -> None:
+def test_maps_beyond_the_accelerators_limits_are_refused(change: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=f"{why}.*: Tiled"):
         replace(SOUND, **change)
 
 
-def test_the_limits_themselves_are_allowed() -> None:
+def test_maps_at_the_limits_are_allowed() -> None:
     assert (SOUND.inner, SOUND.nbytes) == (128, 128 * 128)
     assert replace(SOUND, box=(256, 256, 1), swizzle=0).inner == 512
     assert replace(SOUND, swizzle=64, box=(32, 256, 2)).nbytes == 64 * 512
@@ -67,7 +67,7 @@ GIVEN = structure(
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A library in place of the driver's, which machines without a GPU lack."""
+    """A library that replaces the driver's, which machines without a GPU lack."""
     library = tmp_path / "stand_in.so"
     subprocess.run([host_compiler("tensor map"), "-shared", "-fPIC", "-o", library, STAND_IN], check=True)
     monkeypatch.setattr(tensor_map, "LIBRARY", str(library))
@@ -77,7 +77,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_driver_is_given_every_field(stand_in: Any) -> None:
-    for _ in range(5):  # wherever its memory happens to lie
+    for _ in range(5):  # at any address of its memory
         assert encoded(SOUND).tolist() == [7] * 128
     given = np.frombuffer((ctypes.c_uint8 * GIVEN.itemsize).in_dll(stand_in, "seen"), GIVEN)[0]
     assert (given["type"], given["rank"], given["address"]) == (9, 3, 4096)
@@ -90,12 +90,12 @@ def test_the_driver_is_given_every_field(stand_in: Any) -> None:
     assert given["options"].tolist() == [0, 1, 3, 0]
 
 
-def test_what_the_driver_refuses_is_told_with_its_name_and_the_map(stand_in: Any) -> None:
+def test_a_refusal_of_the_driver_is_reported_with_its_name_and_the_map(stand_in: Any) -> None:
     with pytest.raises(OSError, match=r"EncodeTiled: CUDA_ERROR_OF_A_KIND \(700\): Tiled\(address=32, .*128"):
         encoded(replace(SOUND, address=32))
 
 
-def test_without_a_driver_that_knows_them_they_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensor_maps_are_unavailable_without_a_driver_that_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for library in ("libnowhere.so.1", None):  # None: this process itself, which has no such function
         monkeypatch.setattr(tensor_map, "LIBRARY", library)
         tensor_map._library.cache_clear()
@@ -105,7 +105,7 @@ def test_without_a_driver_that_knows_them_they_are_unavailable(monkeypatch: pyte
 
 
 def swizzled(offset: int, span: int) -> int:
-    """Where a byte of a box lies in shared memory (PTX ISA, swizzling modes)."""
+    """The place of a box's byte in shared memory (PTX ISA, swizzling modes)."""
     return offset ^ (((offset >> 7) & (span // 16 - 1)) << 4) if span else offset
 
 
@@ -150,7 +150,7 @@ def test_a_box_is_copied(kind: str, box: tuple[int, int], swizzle: int, corner: 
 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: NO DRIVER REFUSES A MAP")
-def test_the_driver_itself_refuses_what_is_not_aligned() -> None:
+def test_the_driver_itself_refuses_unaligned_maps() -> None:
     torch.cuda.init()
     wrong = replace(SOUND)
     object.__setattr__(wrong, "address", 4104)

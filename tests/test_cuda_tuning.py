@@ -1,4 +1,4 @@
-"""What was measured once is kept: damaged, foreign and unwritable files end nothing, and ranks may write at once."""
+"""Measured tiles are kept: damaged, foreign and unwritable files cause no errors, and ranks may write at once."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Measuring:
-    """Seconds of tiles, and how often they were asked for."""
+    """Seconds of tiles, and the number of measurements."""
 
     def __init__(self, *seconds: float) -> None:
         self.seconds, self.times = dict(zip(TILES, seconds, strict=False)), 0
@@ -63,7 +63,7 @@ def test_without_choice_file_or_measurement_the_first_is_taken(file: Path, monke
     assert tuning.chosen("a product", TILES, None, measuring) == TILES[0]
     assert tuning.chosen("a product", TILES[:1], file, measuring) == TILES[0]
     assert measuring.times == 0
-    assert tuning.chosen("a product", TILES, file, Measuring()) == TILES[0]  # no memory, say
+    assert tuning.chosen("a product", TILES, file, Measuring()) == TILES[0]  # such as lack of memory
     assert not file.exists()
     monkeypatch.setenv(tuning.SWITCH, "off")
     assert tuning.file_of(GPU, SOURCE) is None
@@ -72,9 +72,9 @@ def test_without_choice_file_or_measurement_the_first_is_taken(file: Path, monke
         tuning.file_of(GPU, SOURCE)
 
 
-def test_without_a_place_nothing_is_measured(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_measured_without_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("")
-    monkeypatch.setenv(PLACE, str(file))  # which is no folder
+    monkeypatch.setenv(PLACE, str(file))  # which is not a folder
     assert tuning.file_of(GPU, SOURCE) is None
 
 
@@ -87,19 +87,19 @@ DAMAGED += ["9" * 5000, "[" * 10**6]
 
 
 @pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
-def test_what_is_damaged_is_measured_again(file: Path, text: str) -> None:
+def test_tiles_of_a_damaged_file_are_measured_again(file: Path, text: str) -> None:
     file.write_bytes(text.encode("latin-1"))
     assert tuning.chosen("a product", TILES, file, Measuring(3.0, 1.0, 2.0)) == TILES[1]
     assert tuning.chosen("a product", TILES, file, Measuring()) == TILES[1]
 
 
-def test_tiles_that_are_no_candidates_any_more_are_measured_again(file: Path) -> None:
+def test_stored_tiles_that_are_no_longer_candidates_are_measured_again(file: Path) -> None:
     tuning.chosen("a product", TILES, file, Measuring(3.0, 2.0, 1.0))
     assert tuning.chosen("a product", TILES[:2], file, Measuring(3.0, 2.0)) == TILES[1]
     assert tuning.chosen("a product", TILES, file, Measuring()) == TILES[1]
 
 
-def test_a_file_is_of_one_device_and_of_the_sources(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_valid_for_one_device_and_the_current_sources(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     others = [replace(GPU, name="Other"), replace(GPU, processors=66), replace(GPU, cache=1)]
     others.append(replace(GPU, target=Target("sm_80", CUBIN, (8, 0))))
     places = {file, *(tuning.file_of(gpu, SOURCE) for gpu in others), tuning.file_of(GPU, "crop/crop.cu")}
@@ -108,15 +108,15 @@ def test_a_file_is_of_one_device_and_of_the_sources(file: Path, monkeypatch: pyt
     assert tuning.file_of(GPU, SOURCE) != file
 
 
-def test_who_measures_at_the_same_time_takes_what_another_has_written(file: Path) -> None:
+def test_a_concurrent_measurement_adopts_the_tile_written_first(file: Path) -> None:
     def late() -> dict[Tile, float]:
-        tuning.chosen("a product", TILES, file, Measuring(3.0, 2.0, 1.0))  # another rank, meanwhile
+        tuning.chosen("a product", TILES, file, Measuring(3.0, 2.0, 1.0))  # another rank, at the same time
         return Measuring(1.0, 2.0, 3.0)()
 
     assert tuning.chosen("a product", TILES, file, late) == TILES[2]
 
 
-def test_many_writers_leave_a_whole_file(file: Path) -> None:
+def test_many_writers_leave_a_complete_file(file: Path) -> None:
     def write(number: int) -> Tile:
         return tuning.chosen(f"product {number % 20}", TILES, file, Measuring(3.0, 2.0, 1.0))
 
@@ -139,13 +139,13 @@ print(tuning.chosen("a product", tiles, Path(sys.argv[1]), lambda: {tiles[0]: 2.
 
 
 @pytest.mark.parametrize("place", ["no room", "absent folder/file"])
-def test_what_cannot_be_kept_is_used_all_the_same(tmp_path: Path, place: str) -> None:
+def test_a_tile_that_cannot_be_stored_is_used_nevertheless(tmp_path: Path, place: str) -> None:
     command = [sys.executable, "-c", NO_ROOM, str(tmp_path / place)]
     assert subprocess.check_output(command, cwd=ROOT, env={**os.environ}).split() == [b"64"]
     assert not [*tmp_path.iterdir()]
 
 
-def test_faults_of_measuring_are_not_hidden(file: Path) -> None:
+def test_errors_of_the_measurement_are_raised_as_faults(file: Path) -> None:
     def broken() -> dict[Tile, float]:
         raise OSError("an illegal access")
 

@@ -1,7 +1,7 @@
-"""Data files cut off, with flipped bits, emptied, or replaced by what is no file: refused by name, or known as others.
+"""Data files truncated, with flipped bits, emptied, or replaced by other objects: refused by name, or other datasets.
 
-The shipped file is known by its SHA-256, gzip and packed images have checksums. Uncompressed files of the published
-format have none: a flipped pixel makes them another dataset, whose fingerprint and name every result tells.
+The shipped file is identified by its SHA-256, gzip and packed images have checksums. Uncompressed files of the
+published format have none: a flipped pixel makes them another dataset, whose fingerprint and name are in every result.
 """
 
 import os
@@ -34,7 +34,7 @@ def bit_flipped(content: bytes, place: int, bit: int) -> bytes:
 
 
 def flips(content: bytes, count: int, first: int = 0) -> Iterator[bytes]:
-    """The content with one bit flipped, at so many places behind `first`."""
+    """The content with one bit flipped, at `count` places behind `first`."""
     rng = random.Random(count)
     for _ in range(count):
         yield bit_flipped(content, rng.randrange(first, len(content)), rng.randrange(8))
@@ -47,7 +47,7 @@ def cuts(content: bytes, count: int) -> Iterator[bytes]:
 
 
 def refused(read: Callable[[], object], file: Path) -> None:
-    """Assert that reading names the file and says what is allowed, in one line."""
+    """Assert that reading names the file and the allowed content, in one line."""
     with pytest.raises(DataError, match="allowed: ") as caught:
         read()
     assert file.name in str(caught.value)
@@ -55,7 +55,7 @@ def refused(read: Callable[[], object], file: Path) -> None:
 
 
 def read_or_refused(read: Callable[[], str], file: Path) -> str | None:
-    """The fingerprint of what is read, None where it is refused in one line that names the file."""
+    """The fingerprint of the data, or None if they are refused in one line that names the file."""
     try:
         return read()
     except DataError as error:
@@ -80,7 +80,7 @@ def link_to_nothing(file: Path) -> None:
 
 
 def pipe(file: Path) -> None:
-    """Who opens one waits for a writer, for ever."""
+    """A reader that opens one waits forever for a writer."""
     file.unlink()
     os.mkfifo(file)
 
@@ -101,7 +101,7 @@ def shipped(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[".gz", ""], ids=["gzip", "plain"])
 def folder(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Path, str]:
-    """A small made-up set, and how its files' names end."""
+    """A small made-up set, and the suffix of its files."""
     return write_set(tmp_path / "set", np.arange(40) % 10, np.arange(20) % 10, bool(request.param)), request.param
 
 
@@ -114,13 +114,13 @@ def test_shipped_file_with_another_bit_anywhere_is_refused(shipped: Path) -> Non
 
 
 @pytest.mark.parametrize("wreck", [folder_in_its_place, link_to_itself, link_to_nothing, unreadable])
-def test_shipped_file_that_is_none_is_refused(shipped: Path, wreck: Wreck) -> None:
+def test_shipped_file_replaced_by_another_object_is_refused(shipped: Path, wreck: Wreck) -> None:
     wreck(shipped)
     refused(lambda: fashion_mnist.read_shipped(shipped), shipped)
 
 
 @pytest.mark.parametrize("name", [LABELS, IMAGES])
-def test_files_cut_off_are_refused(folder: tuple[Path, str], name: str) -> None:
+def test_truncated_files_are_refused(folder: tuple[Path, str], name: str) -> None:
     path, shutdown = folder
     file = path / (name + shutdown)
     for damaged in cuts(file.read_bytes(), 25):
@@ -136,7 +136,7 @@ def test_a_flipped_bit_is_refused_or_makes_another_dataset(folder: tuple[Path, s
     for damaged in flips(content, 150):
         file.write_bytes(damaged)
         found.append(read_or_refused(lambda: fingerprint(*fashion_mnist.read_folder(path)), file))
-    if shutdown:  # some bits mean nothing: those of the time, of codes that are not used
+    if shutdown:  # some bits have no meaning: those of the time, of unused codes
         assert set(found) == {sound, None}
     else:
         assert sound not in found
@@ -144,13 +144,13 @@ def test_a_flipped_bit_is_refused_or_makes_another_dataset(folder: tuple[Path, s
 
 
 @pytest.mark.parametrize("wreck", WRECKS)
-def test_what_is_no_file_is_refused(folder: tuple[Path, str], wreck: Wreck) -> None:
+def test_objects_that_are_not_files_are_refused(folder: tuple[Path, str], wreck: Wreck) -> None:
     path, shutdown = folder
     wreck(path / (LABELS + shutdown))
     refused(lambda: catalog.open_dataset(f"fashion:{path}"), path / LABELS)
 
 
-def test_index_of_packed_images_with_another_bit_is_refused_or_reads_alike(tmp_path: Path) -> None:
+def test_index_of_packed_images_with_another_bit_is_refused_or_equivalent(tmp_path: Path) -> None:
     folder = copy_of_set(tmp_path / "set")
     index = folder / dataset_paths.INDEX
     content, sound = index.read_bytes(), packed_images.open_packed(folder).fingerprint
@@ -159,7 +159,7 @@ def test_index_of_packed_images_with_another_bit_is_refused_or_reads_alike(tmp_p
         assert read_or_refused(lambda: packed_images.open_packed(folder).fingerprint, index) in (sound, None)
 
 
-def test_shard_with_another_bit_around_its_images_is_refused_before_hdf5_sees_it(tmp_path: Path) -> None:
+def test_shard_with_another_bit_around_its_images_is_refused_before_hdf5_reads_it(tmp_path: Path) -> None:
     folder = copy_of_set(tmp_path / "set")
     shard = folder / "train-00001.h5"
     content = shard.read_bytes()
@@ -176,8 +176,8 @@ def test_shard_with_another_bit_around_its_images_is_refused_before_hdf5_sees_it
 # --- the program
 
 
-def program_says(folder: Path, program: Path, dataset: str, ranks: int | None, *options: str) -> str:
-    """What the program says to a damaged dataset: one line, exit code 2, and nothing is left behind."""
+def refusal_by_program(folder: Path, program: Path, dataset: str, ranks: int | None, *options: str) -> str:
+    """The program's message about a damaged dataset: one line, exit code 2, and nothing written."""
     (folder / "damaged.dat").write_text(INPUT.format(dataset))
     before = sorted(folder.iterdir())
     job = run_job([program, "damaged.dat", *options], ranks, folder)
@@ -194,7 +194,7 @@ def test_program_names_the_damaged_file(tmp_path: Path, ranks: int | None, optio
     write_set(tmp_path / "set", np.arange(40) % 10, np.arange(20) % 10)
     file = tmp_path / "set" / f"{IMAGES}.gz"
     file.write_bytes(bit_flipped(file.read_bytes(), 100, 3))
-    assert file.name in program_says(tmp_path, ROOT / "bench.py", "fashion:set", ranks, *options)
+    assert file.name in refusal_by_program(tmp_path, ROOT / "bench.py", "fashion:set", ranks, *options)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def parameters(training: "Training") -> Parameters:
 
 
 class History:
-    """A training's parameters and rates, step by step: after[s] is what step s made of after[s - 1]."""
+    """A training's parameters and rates, step by step: after[s] is the result of step s from after[s - 1]."""
 
     def __init__(self, training: "Training") -> None:
         self.after = [parameters(training)]
@@ -69,7 +69,7 @@ def gradients(module: torch.nn.Module, at: Parameters, batch: Any, smoothing: fl
 
 
 def worst(history: History, steps: list[list[Any]], fault: str = "") -> float:
-    """Largest ratio of the difference between the group's step and the sequence's to what rounding allows.
+    """Largest ratio of the difference between the group's step and the sequence's to the limit from rounding.
 
     A step: v' = m v + (g + d w), w' = w - r v', where g is the mean of Q gradients. From the same w the group rounds
     once in dividing and Q - 1 times in adding them: Q u mean|g| to first order. The optimiser's operations on v add
@@ -138,7 +138,7 @@ def test_q_ranks_train_as_one_rank_that_runs_their_batches_in_sequence() -> None
 
 
 def _check_statistics(history: History, group: "Group") -> None:
-    """After the last validation: the mean of what the ranks had, to the rounding of Q additions and a division."""
+    """After the last validation: the mean over the ranks' values, to the rounding of Q additions and a division."""
     everyones = group.model.allgather([part.double().numpy() for part in history.statistics])
     buffers = [buffer for buffer in history.training.state.module.buffers() if buffer.is_floating_point()]
     assert len(buffers) == 4
@@ -167,7 +167,7 @@ def _check_loss(history: History, steps: list[list[Any]]) -> None:
 
 
 @pytest.mark.parallel(3)
-def test_what_is_proven_of_replicas_can_be_refuted() -> None:
+def test_faulty_replicas_and_sums_are_detected() -> None:
     from mpi4py import MPI
     from tiny import CPU, GRAPH, SEED
 
@@ -218,7 +218,7 @@ def _check_average(module: torch.nn.Module, group: "Group") -> None:
 
 
 def _check_sums(group: "Group") -> None:
-    """None is wrong, until one rank is lost or repeated, or one element is, in what sums the gradients."""
+    """No sum is wrong, until one rank is lost or repeated, or one element is, in the summing function."""
     from tiny import CPU, communication
 
     from hpcai.gradients.reductions.flat import Flat
@@ -230,7 +230,7 @@ def _check_sums(group: "Group") -> None:
     real = Flat.sum
 
     def altered(change: Any) -> Any:
-        """What the reduction delivers is changed in place."""
+        """The result of the reduction is changed in place."""
         return lambda self, vector, link: real(self, vector, link).then(lambda done: (change(vector), [vector])[1])
 
     faults = {

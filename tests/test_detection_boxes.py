@@ -1,4 +1,4 @@
-"""Boxes, anchors, what they are matched with, and which are sampled: by hand, and against plain loops."""
+"""Boxes, anchors, their matches and samples: by hand, and against plain loops."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def overlap_by_hand(one: Any, other: Any) -> float:
     return height * width / (sum(areas) - height * width)
 
 
-def test_offsets_lead_from_anchors_to_boxes() -> None:
+def test_offsets_are_those_from_anchors_to_boxes() -> None:
     anchors, wanted = boxes(50, 1), boxes(50, 2)
     for scales in ((1.0, 1.0), (10.0, 5.0)):
         found = decode(encode(wanted, anchors, scales), anchors, scales)
@@ -56,7 +56,7 @@ def test_clipped_boxes_stay_in_the_image() -> None:
     assert clipped(given, 40, 64).tolist() == [[0, 2, 40, 64], [0, 64, 10, 64]]
 
 
-def test_anchors_have_their_areas_ratios_and_places() -> None:
+def test_anchors_have_the_right_areas_ratios_and_places() -> None:
     levels = Levels((96, 144), [(24, 36), (12, 18)], (0.5, 1.0, 2.0), 4.0)
     assert levels.strides == [4, 8]
     fine, coarse = levels.anchors(CPU)
@@ -65,7 +65,7 @@ def test_anchors_have_their_areas_ratios_and_places() -> None:
     torch.testing.assert_close(area(coarse), torch.full((648,), 1024.0))
     sides = fine[:3, 2:] - fine[:3, :2]
     torch.testing.assert_close(sides[:, 0] / sides[:, 1], torch.tensor([0.5, 1.0, 2.0]))
-    row, column, ratio = 5, 7, 1  # the last one runs fastest
+    row, column, ratio = 5, 7, 1  # the last one varies fastest
     anchor = fine[(row * 36 + column) * 3 + ratio]
     torch.testing.assert_close(anchor, torch.tensor([22.0 - 8, 30.0 - 8, 22.0 + 8, 30.0 + 8]))
     assert levels.anchors(CPU)[0] is fine
@@ -86,7 +86,7 @@ def test_large_regions_are_read_from_coarse_levels() -> None:
 
 
 def match_by_hand(candidates: Any, true: Any, rule: Any) -> list[tuple[bool, bool]]:
-    """Of each candidate whether it shows a thing, or background."""
+    """For each candidate whether it shows an object, or background."""
     table = [[overlap_by_hand(box, c) for c in candidates] for box in true]
     found = []
     for place in range(len(candidates)):
@@ -114,7 +114,7 @@ def test_matches_against_a_loop(rule: Any) -> None:
     assert (near > 0).all() and (near.min() >= 0.5 if rule is REGIONS else True)
 
 
-def test_an_anchor_shows_the_box_whose_best_it_is_not_the_one_it_overlaps_more() -> None:
+def test_a_boxs_best_anchor_is_matched_with_it_despite_a_larger_overlap() -> None:
     anchors = torch.tensor([[[0.0, 0, 10, 10], [0, 0, 10, 9]]])
     rows = torch.full((1, 15, 5), -1.0)
     rows[0, 0] = torch.tensor([0, 0, 10, 9, 1.0])
@@ -122,13 +122,13 @@ def test_an_anchor_shows_the_box_whose_best_it_is_not_the_one_it_overlaps_more()
     assert match(anchors, truth(rows), ANCHORS).nearest.tolist() == [[1, 0]]
 
 
-def test_nothing_is_matched_where_there_is_nothing() -> None:
+def test_images_without_boxes_match_background_only() -> None:
     found = match(boxes(50, 3).unsqueeze(0), truth(torch.full((2, 15, 5), -1.0)), ANCHORS)
     assert found.background.all() and not found.foreground.any()
 
 
 @pytest.mark.parametrize(("things", "backgrounds"), [(40, 60), (3, 60), (40, 5), (0, 60), (0, 0), (2, 2)])
-def test_a_sample_has_a_share_of_things_and_is_filled_with_background(things: int, backgrounds: int) -> None:
+def test_a_sample_has_a_share_of_objects_and_is_filled_with_background(things: int, backgrounds: int) -> None:
     thing, background = torch.zeros(2, 100, dtype=torch.bool), torch.zeros(2, 100, dtype=torch.bool)
     thing[:, :things], background[:, 100 - backgrounds :] = True, True
     priority = priorities(11, 2, 100, CPU)
@@ -153,7 +153,7 @@ def test_priorities_differ_in_an_image_and_between_images_and_draws() -> None:
     assert torch.bincount(largest.flatten(), minlength=64).max() < 5 * largest.numel() / 64  # no place is preferred
 
 
-def test_what_is_not_there_is_not_sampled() -> None:
+def test_absent_candidates_are_not_sampled() -> None:
     rows = torch.full((1, 15, 5), -1.0)
     rows[0, 0] = torch.tensor([0.0, 0, 20, 20, 2])
     candidates = torch.tensor([[0.0, 0, 20, 20], [0, 0, 20, 19], [40, 40, 60, 60], [41, 40, 60, 60]]).unsqueeze(0)

@@ -1,4 +1,4 @@
-"""Detections as a table and as a file: what is written is what is read, and nothing else is."""
+"""Detections as a table and as a file: exactly the written ones are read."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def found(seed: int, frames: int) -> tuple[detection_tables.DetectionTables, Any
 
 
 @given(st.integers(0, 2**32), st.integers(0, 6))
-def test_what_is_entered_in_any_order_is_there(seed: int, frames: int) -> None:
+def test_the_order_of_entering_frames_does_not_matter(seed: int, frames: int) -> None:
     tables, made = found(seed, frames)
     assert all(map(np.array_equal, detection_tables.used(tables.detections), made.detections))
     assert np.array_equal(tables.boxes, np.array(made.truths, np.int32).reshape(-1, detection_tables.TRUE, 5))
@@ -40,7 +40,7 @@ def test_frames_beyond_the_table_are_left_out() -> None:
 
 @settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.booleans())
-def test_what_is_written_is_read(tmp_path_factory: Any, seed: int, frames: int, generated: bool) -> None:
+def test_written_detections_are_read_back(tmp_path_factory: Any, seed: int, frames: int, generated: bool) -> None:
     tables, path = found(seed, frames)[0], tmp_path_factory.mktemp("stored") / detection_tables.name(3)
     moments = np.full((frames, 2), seed % 1000, np.int32) if generated else None
     detection_tables.write(path, tables, detection_tables.Metadata((1, 2), moments))
@@ -51,8 +51,8 @@ def test_what_is_written_is_read(tmp_path_factory: Any, seed: int, frames: int, 
     assert [each.name for each in path.parent.iterdir()] == ["detections-3.h5"]
 
 
-def test_the_file_says_what_it_has(tmp_path: Path) -> None:
-    """For whoever reads it without this program."""
+def test_the_file_describes_its_contents(tmp_path: Path) -> None:
+    """For readers without this program."""
     detection_tables.write(tmp_path / "x.h5", found(1, 3)[0], detection_tables.Metadata((1, 2), MOMENTS))
     with h5py.File(tmp_path / "x.h5") as file:
         assert {name: (each.shape, each.dtype.str) for name, each in file.items()} == {
@@ -65,7 +65,7 @@ def test_the_file_says_what_it_has(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 2**32), st.data())
-def test_any_other_bit_has_another_digest(seed: int, data: st.DataObject) -> None:
+def test_any_changed_bit_changes_the_digest(seed: int, data: st.DataObject) -> None:
     tables, _ = found(seed, 3)
     before = detection_tables.digest(tables)
     table = data.draw(st.sampled_from(tables)).view(np.uint8).reshape(-1)
@@ -73,14 +73,14 @@ def test_any_other_bit_has_another_digest(seed: int, data: st.DataObject) -> Non
     assert detection_tables.digest(tables) != before
 
 
-def test_another_number_of_frames_is_not_read(tmp_path: Path) -> None:
+def test_a_file_with_another_number_of_frames_is_refused(tmp_path: Path) -> None:
     detection_tables.write(tmp_path / "x.h5", found(1, 3)[0], detection_tables.Metadata((1, 2)))
     for frames in (0, 2, 4):
         with pytest.raises(ValueError, match=rf"detections are float32 \(3, 100, 6\); allowed: float32 \({frames}, "):
             detection_tables.read(tmp_path / "x.h5", frames)
 
 
-def test_a_folder_that_is_gone_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_and_no_file_is_left(tmp_path: Path) -> None:
     with pytest.raises(HpcaiError, match=f"cannot write {tmp_path}/gone/x.h5: No such file or directory"):
         detection_tables.write(tmp_path / "gone" / "x.h5", detection_tables.empty(1), detection_tables.Metadata((1,)))
     (tmp_path / "x.h5").mkdir()

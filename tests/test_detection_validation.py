@@ -1,4 +1,4 @@
-"""A detector judged by its group: the same precision as where everything is in one place."""
+"""A detector evaluated by its group: the same precision as with all frames in one place."""
 
 from itertools import islice
 from typing import Any
@@ -16,7 +16,9 @@ from hpcai.train.detection_validation import not_finite
 from hpcai.train.validation import ValidationResult
 
 
-def judged(frames: Numbered, model: Answers, group: Group, batch: int = 4, rank: int | None = None) -> ValidationResult:
+def evaluated(
+    frames: Numbered, model: Answers, group: Group, batch: int = 4, rank: int | None = None
+) -> ValidationResult:
     member = group.coordinates.member if rank is None else rank
     shard = ValidationShard(len(frames.truths), member, group.degree, batch)
     return frames.validation(shard).run(model, group)
@@ -34,7 +36,7 @@ def test_groups_of_any_size_find_the_precision_of_all_frames() -> None:
                 half = Numbered(0, frames)
                 answers = half.answers(group.coordinates.group)
                 model = Answers(answers).train()
-                found = judged(half, model, group)
+                found = evaluated(half, model, group)
                 precision = tuple(half.precision(answers))
                 expected = ValidationResult(frames, expected_fingerprint(frames), 0, average_precision=precision)
                 assert found == expected, (degree, frames)
@@ -43,7 +45,7 @@ def test_groups_of_any_size_find_the_precision_of_all_frames() -> None:
 
 
 @pytest.mark.parallel(3)
-def test_frames_judged_twice_are_counted() -> None:
+def test_frames_evaluated_twice_are_counted() -> None:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
@@ -51,7 +53,7 @@ def test_frames_judged_twice_are_counted() -> None:
     assert group
     half = Numbered(0, 4 * world.size)
     model = Answers(half.answers(0))
-    twice = judged(half, model, group, rank=0)
+    twice = evaluated(half, model, group, rank=0)
     assert twice.counted == 4 * world.size
     assert (twice.fingerprint == expected_fingerprint(4 * world.size)) == (world.size == 1)
     faulty: Any = repeating(half)
@@ -60,39 +62,39 @@ def test_frames_judged_twice_are_counted() -> None:
     assert validation.run(model, group).fingerprint != expected_fingerprint(4 * world.size)
 
 
-def test_what_is_no_number_is_counted() -> None:
+def test_values_that_are_not_finite_are_counted() -> None:
     half = Numbered(0, 9)
     model = Answers(half.answers(0))
-    assert judged(half, model, alone()).not_finite == 0
-    model.tables[0][:, 99] = torch.tensor([np.nan, np.inf, 0, 0, np.nan, -1])  # of rows that are not used
-    assert judged(half, model, alone()).not_finite == 0
+    assert evaluated(half, model, alone()).not_finite == 0
+    model.tables[0][:, 99] = torch.tensor([np.nan, np.inf, 0, 0, np.nan, -1])  # of unused rows
+    assert evaluated(half, model, alone()).not_finite == 0
     model.tables[0][3, 0, :2], model.tables[0][3, 0, 5] = torch.tensor([np.nan, -np.inf]), 1
-    assert judged(half, model, alone()).not_finite == 2
+    assert evaluated(half, model, alone()).not_finite == 2
     with torch.no_grad():
         model.weight[1] = np.nan
-    assert judged(half, model, alone()).not_finite == 3
+    assert evaluated(half, model, alone()).not_finite == 3
     assert not_finite(model, np.zeros((0, 100, 6), np.float32)) == 1
 
 
-def test_a_detector_without_weights_that_are_numbers_finds_nothing_and_has_diverged() -> None:
+def test_a_detector_with_infinite_weights_finds_nothing_and_has_diverged() -> None:
     half = Numbered(0, 5)
     model = Answers([rows[:0] for rows in half.answers(0)])
     model.weight.data.fill_(np.inf)
-    found = judged(half, model, alone())
+    found = evaluated(half, model, alone())
     assert found.not_finite == 1 and {*found.average_precision} <= {0.0, None}
 
 
-def test_it_stops_between_batches_when_it_is_told_to() -> None:
+def test_validation_stops_between_batches_when_asked() -> None:
     half, asked = Numbered(0, 12), iter([False, True])
     validation = half.validation(ValidationShard(12, 0, 1, 4))
     found = validation.run(Answers(half.answers(0)), alone(), lambda: next(asked))
     assert found.counted == 4
 
 
-def test_warming_up_judges_the_first_and_the_last_batch() -> None:
+def test_warm_up_evaluates_the_first_and_the_last_batch() -> None:
     half = Numbered(0, 10)
     model = Answers(half.answers(0)).train()
     half.validation(ValidationShard(10, 0, 1, 4)).warm_up(model)
     assert half.read == [0, 1, 2, 3, 8, 9] and model.training
-    half.validation(ValidationShard(1, 1, 2, 4)).warm_up(model)  # a rank that has none
+    half.validation(ValidationShard(1, 1, 2, 4)).warm_up(model)  # a rank without frames
     assert list(islice(half.read, 6, None)) == []

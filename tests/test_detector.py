@@ -1,4 +1,4 @@
-"""The detector as a whole: what it computes, that it learns, and that it does not where something is wrong."""
+"""The detector as a whole: its operations, and that it learns, but not if something is wrong."""
 
 from copy import deepcopy
 from typing import Any
@@ -18,7 +18,7 @@ from hpcai.train import precision as precisions
 
 CPU = torch.device("cpu")
 STEPS = 50
-NOBODY = torch.full((2, ROWS, 5), -1.0)
+NO_BOXES = torch.full((2, ROWS, 5), -1.0)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_rule_model_equals_the_counter_of_torch_on_the_real_module(name: str, im
     graph = build(name, image, 16, classes)
     counted, module = count(graph, "model"), build_detector(graph, 0)
     with FlopCounterMode(display=False) as counter:
-        loss = module(torch.randn(2, 16, *image), NOBODY, 0).sum()
+        loss = module(torch.randn(2, 16, *image), NO_BOXES, 0).sum()
         assert counter.get_total_flops() == 2 * counted.forward
         loss.backward()
     assert counter.get_total_flops() == 2 * counted.total
@@ -39,7 +39,7 @@ def test_rule_model_equals_the_counter_of_torch_on_the_real_module(name: str, im
     assert counter.get_total_flops() == 2 * counted.forward
 
 
-def test_what_is_executed_is_counted_with_shared_layers_and_regions() -> None:
+def test_executed_operations_are_counted_with_shared_layers_and_regions() -> None:
     module, (x, targets) = detector(), fields(3, 0)
     executed = Executed(module)
     executed.learn(module, x, targets, 0)
@@ -51,16 +51,16 @@ def test_what_is_executed_is_counted_with_shared_layers_and_regions() -> None:
     assert executed.operations == 2 * 3 * count(GRAPH, "model").total
 
 
-def test_every_parameter_takes_part_even_where_there_is_nothing() -> None:
+def test_every_parameter_has_a_gradient_even_without_boxes() -> None:
     module, (x, _) = detector(), fields(2, 0)
-    losses = module(x, NOBODY, 3)
+    losses = module(x, NO_BOXES, 3)
     assert losses.shape == (4,) and losses.isfinite().all()
     assert losses[1] == losses[3] == 0 < losses[0]
     losses.sum().backward()
     assert not [name for name, p in module.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
 
 
-def test_boxes_without_extent_and_outside_do_no_harm() -> None:
+def test_boxes_without_extent_or_outside_give_finite_losses() -> None:
     module, (x, targets) = detector(), fields(2, 0)
     targets[0, 1] = torch.tensor([5, 5, 5, 9, 0])
     targets[1, 1] = torch.tensor([60, 80, 70, 90, 1])
@@ -82,19 +82,19 @@ def test_detections_are_sorted_clipped_and_padded() -> None:
     assert set(kinds.tolist()) <= set(range(CLASSES))
 
 
-def test_the_same_draw_gives_the_same_losses_and_another_one_others() -> None:
+def test_losses_depend_on_the_draw_alone() -> None:
     module, (x, targets) = detector(), fields(2, 0)
     first, again, other = (module(x, targets, draw) for draw in (7, 7, 8))
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
-def test_nothing_waits_for_the_device() -> None:
+def test_training_and_detection_do_not_wait_for_the_device() -> None:
     module, (x, targets) = detector(), fields(2, 0)
-    module(x, targets, 0)  # anchors and priorities are made once
+    module(x, targets, 0)  # anchors and priorities are created once
     with Operations() as watched:
         module(x, targets, 1).sum().backward()
     assert len(watched.names) > 100
-    assert watched.waits == ["lift_fresh"]  # what the suppression on a CPU returns; on a GPU that is there
+    assert watched.waits == ["lift_fresh"]  # the result of the suppression on a CPU; on a GPU it stays there
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16", "pure16"])
@@ -135,7 +135,7 @@ def _frozen(module: Any) -> None:
 
 
 @pytest.mark.slow
-def test_it_learns_rectangles_and_less_where_something_is_wrong() -> None:
+def test_it_learns_rectangles_and_wrong_variants_learn_less() -> None:
     x, targets = fields(160, 1)
     unseen = fields(32, 2)
     right = detector()

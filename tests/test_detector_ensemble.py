@@ -1,4 +1,4 @@
-"""The ensemble of detectors, evaluated on any grid, against one that has everything in one place."""
+"""The ensemble of detectors, evaluated on any grid, compared with an evaluation in one place."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -48,7 +48,7 @@ def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.S
 def ensemble(
     group: Group, halves: list[Numbered], kind: str = "multinomial", **other: Any
 ) -> tuple[FusedQuality, Fused, Answers]:
-    """What the groups find; `other` instead of the first loader, or of the rank's place in its group."""
+    """The results of the groups; `other` replaces the first loader, or the rank's place in its group."""
     own, frames, training = group.coordinates.group, len(halves[0].truths), len(halves[1].truths)
     sampler = bootstrap.sampler(kind, training, SEED, own, group.groups)
     model = Answers(*(half.answers(own) for half in halves)).train()
@@ -61,15 +61,15 @@ def ensemble(
 
 @pytest.mark.parallel(4)
 @pytest.mark.parametrize("room", [detector_ensemble.MAX_BYTES, 1, 3 * 2400 * 4])
-def test_any_grid_finds_what_one_finds_who_has_everything(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where no more than a frame of all models, or some, are sent at a time."""
+def test_any_grid_finds_the_same_as_an_evaluation_in_one_place(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if at most one frame of all models, or of some, is sent at a time."""
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
     monkeypatch.setattr(detector_ensemble, "MAX_BYTES", room)
     shapes = [(p, q) for p in range(1, world.size + 1) for q in range(1, world.size // p + 1)]
-    for turn, (groups, degree) in enumerate(shapes):
-        kind, mapping = ("multinomial", "poisson")[turn % 2], ("row", "column")[turn // 2 % 2]
+    for number, (groups, degree) in enumerate(shapes):
+        kind, mapping = ("multinomial", "poisson")[number % 2], ("row", "column")[number // 2 % 2]
         halves = [Numbered(0, 7 * degree + 1), Numbered(1, 5 * degree + degree // 2)]
         group = split(world, groups, degree, mapping)
         if group is not None:
@@ -97,8 +97,8 @@ def test_detections_are_those_of_their_frames_with_their_boxes() -> None:
         assert np.array_equal(boxes, half.truths[index])
 
 
-def turned(loader: Any) -> Any:
-    """A loader with a fault: the frames of each batch the other way round, all of them none the less."""
+def frames_reversed(loader: Any) -> Any:
+    """A loader with a fault: the frames of each batch in reverse order, but all of them."""
 
     def faulty(batches: Iterable[Array]) -> Iterator[Any]:
         for x, y, indices in loader(batches):
@@ -124,12 +124,12 @@ def test_frames_that_are_missing_or_mixed_up_are_miscounted() -> None:
             assert miscounted() == 0
             assert (miscounted(rank=0) > 0) == (group.degree > 1)
             assert miscounted(loader=repeating(halves[0]) if first else halves[0]) > 0
-            assert (miscounted(loader=turned(halves[0]) if last else halves[0]) > 0) == (groups > 1)
+            assert (miscounted(loader=frames_reversed(halves[0]) if last else halves[0]) > 0) == (groups > 1)
             group.free()
 
 
 @pytest.mark.parallel(4)
-def test_models_that_are_the_same_do_not_disagree() -> None:
+def test_identical_models_do_not_disagree() -> None:
     from mpi4py import MPI
 
     group = split(MPI.COMM_WORLD, MPI.COMM_WORLD.size, 1, "row")
@@ -143,7 +143,7 @@ def test_models_that_are_the_same_do_not_disagree() -> None:
 
 
 @pytest.mark.parallel(4)
-def test_a_model_whose_outputs_are_no_numbers_keeps_nobody_waiting() -> None:
+def test_a_model_with_outputs_that_are_not_finite_does_not_stop_the_others() -> None:
     from mpi4py import MPI
 
     group = split(MPI.COMM_WORLD, MPI.COMM_WORLD.size, 1, "row")
@@ -161,14 +161,14 @@ def test_a_model_whose_outputs_are_no_numbers_keeps_nobody_waiting() -> None:
 
 
 @pytest.mark.parametrize("models", range(1, 7))
-def test_each_model_is_held_against_its_neighbours(models: int) -> None:
+def test_each_model_is_compared_with_its_neighbours(models: int) -> None:
     whole = [np.full((1, 6), model, np.float32) for model in range(models)]
     met = [tuple(int(rows[0, 0]) for rows in pair) for pair in neighbours(whole)]
     assert len(met) == pairs(models) == len({frozenset(pair) for pair in met})
     assert all(first != second for first, second in met) and {*sum(met, ())} == set(range(models if models > 1 else 0))
 
 
-def test_one_model_has_nobody_to_agree_with() -> None:
+def test_one_model_has_no_agreement() -> None:
     halves = [Numbered(0, 9), Numbered(1, 5)]
     numbers, own, _ = ensemble(replace(alone()), halves)
     assert (numbers.agreement, numbers.bag_evaluated) == (0, 0)

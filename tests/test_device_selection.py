@@ -1,4 +1,4 @@
-"""Every rank gets a GPU of its own, or all are refused together; ranks pretend what they see."""
+"""Every rank gets a GPU of its own, or all are refused together; the GPUs of the ranks are simulated."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from launch import ROOT, mpirun, run_job
 
 
 def taken(patch: pytest.MonkeyPatch, *seen: tuple[str, ...], busy: str = "") -> str:
-    """What this rank takes where rank r sees seen[r], the last ones as the last of them; a busy GPU cannot be used."""
+    """The GPU that this rank takes if rank r sees seen[r], further ranks the last one; a busy GPU cannot be used."""
     import torch
     from mpi4py import MPI
 
@@ -31,7 +31,7 @@ def taken(patch: pytest.MonkeyPatch, *seen: tuple[str, ...], busy: str = "") -> 
 
 
 @pytest.mark.parallel(4)
-def test_every_rank_gets_a_gpu_of_its_own_or_none_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_rank_gets_a_gpu_of_its_own_or_all_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI
 
     from hpcai.errors import Refused
@@ -54,7 +54,7 @@ def test_every_rank_gets_a_gpu_of_its_own_or_none_does(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parallel(2)
-def test_only_ranks_with_whole_gpus_speak_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_ranks_with_whole_gpus_use_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     from mpi4py import MPI
     from torch import distributed

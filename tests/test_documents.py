@@ -1,7 +1,7 @@
 """Commands in the documents work: `sh` blocks are run, in `console` blocks verbs, options and files are looked up.
 
 The copy they are run in has a small input.dat. Verbs of make that would start this test again, or need a network, are
-only asked what they would do.
+run by `make --dry-run` only.
 """
 
 import os
@@ -69,7 +69,7 @@ VARIATIONS = ("docs/RULES.md", "docs/TUNING.md", "docs/WEATHER.md", "inputs/READ
 
 
 def is_variation(block: Block) -> bool:
-    """Whether a block trains what is no part of the first run of README.md."""
+    """Whether a block trains something that is not in the first run of README.md."""
     return str(block).partition(":")[0] in VARIATIONS or "mpirun" in block.text
 
 
@@ -83,13 +83,13 @@ SHOWN = [block for block in BLOCKS if block.language == "console"]
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """For each document a copy of the checkout, in which its blocks are run one after the other."""
+    """A copy of the checkout for each document, in which its blocks are run in sequence."""
     folder = tmp_path_factory.mktemp("documents")
     return cache(lambda document: make_copy(folder / document.relative_to(ROOT)))
 
 
 def make_copy(folder: Path) -> Path:
-    """A copy that uses this Python's environment; beside it a `make` that knows what not to do."""
+    """A copy that uses this Python's environment; with a `make` that excludes some verbs."""
     checkout = copy_checkout(folder / "checkout")
     (checkout / ".venv").symlink_to(sys.prefix)
     (checkout / "input.dat").write_text(SMALL_INPUT)
@@ -101,7 +101,7 @@ def make_copy(folder: Path) -> Path:
 
 
 def run(script: str, folder: Path) -> Finished:
-    """Run a script in the copy as a reader would who has just changed into it."""
+    """Run a script in the copy, like a reader who has just changed into it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     environment = {**inherited, **hidden(MOST_RANKS), "PATH": f"{folder.parent / 'bin'}:{inherited['PATH']}"}
     with Job(["bash", "-euo", "pipefail", "-c", script], folder, environment) as job:
@@ -116,7 +116,7 @@ def test_commands_run(block: Block, scratch: Callable[[Path], Path]) -> None:
     assert not finished.leftovers
 
 
-def test_commands_that_are_only_shown_could_run(scratch: Callable[[Path], Path]) -> None:
+def test_commands_that_are_only_shown_are_valid(scratch: Callable[[Path], Path]) -> None:
     options, checkout = options_of_bench(), scratch(ROOT / "README.md")
     shown = [(block, command) for block in SHOWN for command in commands(block.text)]
     wrong = [f"{block}: {command}" for block, command in shown if not could_run(command, options, checkout)]
@@ -124,7 +124,7 @@ def test_commands_that_are_only_shown_could_run(scratch: Callable[[Path], Path])
 
 
 def could_run(command: str, options: set[str], checkout: Path) -> bool:
-    """Whether make has the verbs, the program the options, and this checkout the files that a command names."""
+    """Whether make has the verbs, the program has the options, and this checkout has the files of a command."""
     words = shlex.split(command, comments=True)
     verbs = words[words.index("make") + 1 :] if "make" in words else []
     programs = [place for place, word in enumerate(words) if word.endswith(("bench.py", "hpcai-bench"))]
@@ -134,20 +134,20 @@ def could_run(command: str, options: set[str], checkout: Path) -> bool:
 
 
 def commands(text: str) -> Iterator[str]:
-    """Commands of a console block: what follows a `$`, or every line if no line begins with one."""
+    """Commands of a console block: the text after each `$`, or every line if no line begins with one."""
     lines = text.replace("\\\n", " ").splitlines()
     prompted = [line[2:] for line in lines if line.startswith("$ ")]
     yield from filter(None, prompted or lines)
 
 
 def options_of_bench() -> set[str]:
-    """Options that the help text has."""
+    """Options in the help text."""
     finished = subprocess.run([sys.executable, "bench.py", "--help"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     return set(re.findall(r"--[a-z][a-z-]*", finished.stdout.decode()))
 
 
 def is_vanished(word: str) -> bool:
-    """Whether a word is a path into a folder of this checkout at which nothing is."""
+    """Whether a word is a path into a folder of this checkout that does not exist."""
     top, slash, _ = word.partition("/")
     inside = bool(slash) and bool(top.strip(".")) and (ROOT / top).is_dir() and top not in (".venv", "results")
     plain = re.fullmatch(r"[\w./-]+", word) is not None
@@ -155,21 +155,21 @@ def is_vanished(word: str) -> bool:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_files_that_are_named_exist(document: Path) -> None:
+def test_named_files_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     vanished = {word for word in re.findall(r"`([^`\s]+)`", text) if is_vanished(word)}
     links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link}
     vanished |= {link for link in links if link and not (document.parent / link).exists()}
-    assert not vanished, f"{document.relative_to(ROOT)} names what is not there: {sorted(vanished)}"
+    assert not vanished, f"{document.relative_to(ROOT)} names missing files: {sorted(vanished)}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_block_says_what_it_is(document: Path) -> None:
+def test_every_block_has_a_known_kind(document: Path) -> None:
     unknown = [str(block) for block in blocks(document) if block.language not in ("sh", "console", "text", "python")]
     assert not unknown, f"sh blocks are run, console blocks looked up, text and python blocks shown: {unknown}"
 
 
-def test_a_wrong_command_is_found(scratch: Callable[[Path], Path]) -> None:
+def test_a_wrong_command_is_detected(scratch: Callable[[Path], Path]) -> None:
     options, checkout = {"--set"}, scratch(ROOT / "README.md")
     assert run("make no-such-verb", checkout).returncode != 0
     assert run("python3 no_such_file.py\ntrue", checkout).returncode != 0

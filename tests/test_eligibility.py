@@ -1,4 +1,4 @@
-"""The verdict VALID, UNOFFICIAL or INVALID: every rule alone, all at once, and the words it uses."""
+"""The verdict VALID, UNOFFICIAL or INVALID: every rule alone, all at once, and the printed reasons."""
 
 import math
 import re
@@ -27,7 +27,7 @@ ELSEWHERE = (
 )
 
 
-def test_official():
+def test_the_official_problem_is_valid():
     assert official(OFFICIAL) == Eligibility("VALID", ())
     assert official(OFFICIAL | {"bits": 16, "penalty": 5.0}) == Eligibility("VALID", ())
 
@@ -43,7 +43,7 @@ def test_official():
         ({"bits": 8}, "precision 8 bits, official at least 16"),
     ],
 )
-def test_a_broken_rule(facts, change, reason):
+def test_each_broken_rule_makes_the_result_invalid(facts, change, reason):
     audit = official(facts | change)
     assert audit.status == "INVALID"
     assert audit.reasons[0] == reason
@@ -63,7 +63,7 @@ def test_official_data_with_other_settings(change, reason):
     assert official(OFFICIAL | change) == Eligibility("INVALID", (reason,))
 
 
-def test_other_data():
+def test_other_data_are_unofficial():
     assert official(SHIPPED) == Eligibility("UNOFFICIAL", ELSEWHERE)
     alike = OFFICIAL | {"dataset": "generated"}
     assert official(alike) == Eligibility("UNOFFICIAL", ("dataset generated, official imagenet",))
@@ -115,7 +115,7 @@ def test_nonsense_is_never_valid(fact, value):
         {"bits": 1e-5, "passed": False, "completed": False},
     ],
 )
-def test_reasons_are_short_plain_and_fixed_point(change):
+def test_reasons_are_short_and_have_fixed_point_numbers(change):
     reasons = official(SHIPPED | change).reasons
     for reason in reasons:
         assert len(reason) < 80
@@ -125,7 +125,7 @@ def test_reasons_are_short_plain_and_fixed_point(change):
         assert ", official " in reason
 
 
-def test_worst_of_a_run():
+def test_the_worst_verdict_counts_for_a_run():
     good, other, bad = official(OFFICIAL), official(SHIPPED), official(SHIPPED | {"passed": False})
     assert worst([good, good]) == good
     assert worst([good, other, other]) == other

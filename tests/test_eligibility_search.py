@@ -26,7 +26,7 @@ OFFICIAL = {
 SMALL = OFFICIAL | {"dataset": "fashion", "samples": 6000, "network": "resnet8", "seconds": 40.0, "epochs": 8}
 
 
-def test_official() -> None:
+def test_the_official_problem_is_valid() -> None:
     assert search_eligibility(OFFICIAL) == Eligibility("VALID", ())
     assert search_eligibility(
         OFFICIAL | {"error": 0.3, "seconds": 3600, "replay": "rounds", "bits": 32}
@@ -41,7 +41,7 @@ def test_official() -> None:
         ({"bits": 8}, "precision 8 bits, official at least 16"),
     ],
 )
-def test_rules_of_every_search(change: dict[str, Any], reason: str) -> None:
+def test_each_rule_of_every_search_can_be_broken(change: dict[str, Any], reason: str) -> None:
     for facts in (OFFICIAL, SMALL):
         audit = search_eligibility(facts | change)
         assert audit.status == "INVALID" and audit.reasons[0] == reason
@@ -62,7 +62,7 @@ def test_rules_of_every_search(change: dict[str, Any], reason: str) -> None:
         ({"replay": "file:/data/history.jsonl"}, "replay of a recorded search, official a search"),
     ],
 )
-def test_rules_that_are_broken_on_the_official_data_alone(change: dict[str, Any], reason: str) -> None:
+def test_rules_that_can_be_broken_on_the_official_data_alone(change: dict[str, Any], reason: str) -> None:
     assert search_eligibility(OFFICIAL | change) == Eligibility("INVALID", (reason,))
     elsewhere = search_eligibility(OFFICIAL | {"dataset": "fashion"} | change)
     assert elsewhere == Eligibility("UNOFFICIAL", ("dataset fashion, official imagenet", reason))

@@ -1,4 +1,4 @@
-"""Estimates of memory and time against what torch really keeps, and against sums done by hand."""
+"""Estimates of memory and time against the memory that torch really uses, and against sums by hand."""
 
 import json
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def torch_saves(graph: Graph) -> int:
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         loss = functional.cross_entropy(module(images), labels)
-    assert loss.requires_grad  # the graph, and all it saved, is still there
+    assert loss.requires_grad  # the graph, and all tensors it saved, still exist
     for own in (images, labels, *module.parameters(), *module.buffers()):
         saved.pop(own.untyped_storage().data_ptr(), None)
     return sum(saved.values())
@@ -51,7 +51,7 @@ def torch_saves(graph: Graph) -> int:
 
 @contextmanager
 def allocations(folder: Path) -> Iterator[list[int]]:
-    """The most bytes that torch held at once in the block, above those it began with."""
+    """The most bytes that torch held at once in the block, above the bytes at its begin."""
     from torch.profiler import ProfilerActivity, profile
 
     found: list[int] = []
@@ -73,7 +73,7 @@ def test_activations_are_what_torch_saves(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize(("name", "side", "batch"), [("resnet8", 28, 16), ("resnet18", 64, 4), ("resnet50", 64, 2)])
-def test_a_step_holds_what_torch_holds_at_its_worst_moment(name: str, side: int, batch: int, tmp_path: Path) -> None:
+def test_the_estimate_of_a_step_is_torchs_highest_memory(name: str, side: int, batch: int, tmp_path: Path) -> None:
     graph = build(name, (side, side), 3, 10)
     module = build_module(graph, 0).to(memory_format=torch.channels_last)
     x = torch.randn(batch, *graph.shapes["image"]).contiguous(memory_format=torch.channels_last)
@@ -84,7 +84,7 @@ def test_a_step_holds_what_torch_holds_at_its_worst_moment(name: str, side: int,
     assert step_bytes(graph, batch, FP32) > 1.01 * saved_bytes(graph, batch, FP32)
 
 
-def test_rows_that_stay() -> None:
+def test_memory_that_lasts_the_whole_training() -> None:
     graph = build("resnet18", (28, 28), 1, 10)
     module = build_module(graph, 0)
     parameters = sum(parameter.nbytes for parameter in module.parameters())
@@ -97,7 +97,7 @@ def test_rows_that_stay() -> None:
     assert rows["samples"] == 8 * 90 + 3 * 8 * 2 * 23
 
 
-def test_what_the_settings_change() -> None:
+def test_settings_change_the_estimate() -> None:
     graph = build("resnet8", (28, 28), 1, 10)
     plain = memory(graph, SETTINGS, FACTS)
     assert memory(graph, {**SETTINGS, "MOMENTUM": 0.0}, FACTS)["optimiser"] == 0
@@ -112,21 +112,21 @@ def test_what_the_settings_change() -> None:
     assert graphs["step"] - on_gpu["step"] == step_bytes(graph, BATCH, Storage())
     grouped = memory(graph, {**SETTINGS, "DEGREE": 2}, replace(FACTS, accelerated=True))
     assert grouped["buckets"] > memory(graph, {**SETTINGS, "DEGREE": 2}, FACTS)["buckets"] + 200 * 2**20
-    picture = 28 * 28
-    assert on_gpu["batches"] == BATCH * (7 * (picture + 8) + 2 * 4 * picture)
+    pixels = 28 * 28
+    assert on_gpu["batches"] == BATCH * (7 * (pixels + 8) + 2 * 4 * pixels)
     assert memory(graph, {**SETTINGS, "DEGREE": 2, "GROUPS": 3}, FACTS)["samples"] == 8 * 45 + 90 + 3 * 8 * 2 * 12
     converted = replace(FACTS, converted=True)
     bf16 = {**SETTINGS, "PRECISION": "bf16"}
     assert memory(graph, bf16, converted)["step"] > 1.3 * memory(graph, bf16, FACTS)["step"]
 
 
-def test_total_is_of_the_training_or_of_the_residuals() -> None:
+def test_the_total_is_the_maximum_of_training_and_residuals() -> None:
     rows = memory(build("resnet8", (28, 28), 1, 10), SETTINGS, FACTS)
     training = {**rows, "residuals": 0, "replay": 0}
     assert total(training) == sum(training.values())
-    judged = {**rows, "residuals": 0, "replay": 10**12}
+    evaluated = {**rows, "residuals": 0, "replay": 10**12}
     left = ("data", "samples", "weights", "replay copies", "other", "optimiser", "buckets", "replay")
-    assert total(judged) == sum(judged[name] for name in left)
+    assert total(evaluated) == sum(evaluated[name] for name in left)
     assert total({**rows, "residuals": 10**12}) == 10**12 + sum(
         rows[name] for name in ("data", "samples", "weights", "replay copies", "other")
     )
@@ -139,7 +139,7 @@ def test_seconds_by_hand() -> None:
     assert found["validation"] == pytest.approx(2 * 30 * 0.01)
     assert found["ensemble"] == pytest.approx(30 * 0.01 + 50 * 0.01 + 3 * 1.5)
     custom = seconds(Rates(0.1, 0.01, 0.5), {**settings, "KERNELS": "custom"}, steps=5, training=100, validation=60)
-    samples = 9 * 4 * min(settings["BATCH"], 8) + 16 * settings["BATCH"]  # of steps beside the vendor's
+    samples = 9 * 4 * min(settings["BATCH"], 8) + 16 * settings["BATCH"]  # of steps compared with the vendor's
     assert custom == {**found, "preparation": pytest.approx(found["preparation"] + samples * 0.1)}
     alone = seconds(Rates(0.1, 0.01, 0.5), {**settings, "GROUPS": 1}, steps=5, training=100, validation=60)
     assert alone["ensemble"] < found["ensemble"]

@@ -1,4 +1,4 @@
-"""What a test of collectives will need: the plan against what real ranks use."""
+"""The estimate for a test of collectives: the plan against the memory and time of real ranks."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ def case_of(groups: int, degree: int, *sizes: int) -> Case:
     return Case(1, "comm", {"GROUPS": groups, "DEGREE": degree, "SIZES": sizes, "MAPPING": "row"})
 
 
-def test_numbers_of_the_plan_are_those_of_the_measuring() -> None:
+def test_the_plan_uses_the_numbers_of_the_measurement() -> None:
     from hpcai.comm import buffers, collective_timing, test_pattern
 
     assert TIMED == collective_timing.SECONDS
@@ -47,7 +47,7 @@ def test_seconds_count_the_scopes_that_differ() -> None:
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parallel(2)
-def test_no_rank_needs_more_than_was_planned_nor_much_less() -> None:
+def test_ranks_need_at_most_the_planned_memory_and_not_much_less() -> None:
     from hpcai.comm import world as worlds
     from hpcai.comm.shutdown import Shutdown
     from hpcai.machine import memory

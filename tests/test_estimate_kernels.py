@@ -1,4 +1,4 @@
-"""What a case of `[kernels]` will need: pure, above what it uses, and not far above."""
+"""The estimate for a case of `[kernels]`: pure, above the real memory, and not far above."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from hpcai.workloads.kernels import plan
 from hpcai.workloads.kernels.plan import automatic_sizes, kernels_memory, kernels_seconds, triad_length
 
 MIB = 2**20
-CONSTANT = plan.PACKED + plan.SMALL_OBJECTS  # which small cases need less of
+CONSTANT = plan.PACKED + plan.SMALL_OBJECTS  # of which small cases need less
 RANK = Rank(threads=1, free=8 * 2**30, ranks=2)
 
 
-def test_sizes_of_auto_end_where_memory_or_a_second_does() -> None:
+def test_sizes_of_auto_are_limited_by_memory_and_a_second() -> None:
     assert automatic_sizes(RANK, 100e9) == [512, 1024, 2048]
     assert automatic_sizes(RANK, 8 * 100e9) == [512, 1024, 2048, 4096]
     assert automatic_sizes(RANK, 1e6) == [512]
@@ -27,7 +27,7 @@ def test_sizes_of_auto_end_where_memory_or_a_second_does() -> None:
     assert largest <= small.free // 4
 
 
-def test_vectors_of_the_triad_are_beyond_the_caches_but_not_beyond_the_memory() -> None:
+def test_vectors_of_the_triad_exceed_the_caches_but_not_the_memory() -> None:
     assert triad_length(Rank(1, 2**40, 1, 2**30)) * 24 == pytest.approx(4 * 2**30, rel=1e-6)
     assert triad_length(Rank(1, 2**40, 8, 2**30)) * 24 * 8 == pytest.approx(4 * 2**30, rel=1e-6)
     assert triad_length(Rank(1, 2**28, 1, 2**30)) * 8 * 4 <= 2**28 // 8
@@ -51,19 +51,19 @@ def test_caches_of_a_node_are_counted_once(tmp_path: Path) -> None:
     assert caches.last_level() >= 2**15
 
 
-def test_plans_are_of_the_product_that_needs_most() -> None:
+def test_the_plan_is_that_of_the_largest_product() -> None:
     few, many = (kernels_memory(case_of(*shapes), RANK) for shapes in (["64"], ["64", "2048"]))
     assert sum(few.values()) < sum(many.values())
     assert many["operands"] == 2 * 8 * 2048**2 and many["results"] == 2 * 8 * 2048**2
     automatic = kernels_memory(case_of("auto"), RANK)
     assert automatic == many
     on_gpu = kernels_memory(case_of("2048"), Rank(1, 2**28, accelerated=True))
-    # Each provider has operands of its own there, and a result.
+    # Each provider has its own operands there, and a result.
     assert (on_gpu["operands"], on_gpu["results"]) == (2 * 2 * 8 * 2048**2, 2 * 8 * 2048**2)
     assert "check" not in on_gpu and on_gpu["caches"] == MOST_CACHED
 
 
-def test_types_of_tensor_cores_are_planned_where_they_are_computed() -> None:
+def test_types_of_tensor_cores_are_planned_on_gpus_alone() -> None:
     gpu = Rank(1, 2**40, accelerated=True)
     (halves,) = of_network("resnet8", 4, dtype="bf16")[:1]
     (whole,) = of_network("resnet8", 4)[:1]
@@ -109,7 +109,7 @@ def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: p
             measure.run(case, world, cpu, lambda *words: None, shutdown)
             used, rank = memory.peak() - base, measure.facts(world, MeasuringRanks(world.comm, cpu, 1, 1))
             planned = sum(kernels_memory(case, rank).values())
-            if case["SHAPES"][0] != "33":  # the first has everything loaded
+            if case["SHAPES"][0] != "33":  # the first loads all libraries
                 assert used <= planned <= 1.4 * used + CONSTANT, (case["SHAPES"], used / MIB, planned / MIB)
 
 

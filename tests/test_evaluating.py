@@ -1,4 +1,4 @@
-"""Convolution, batch norm by known moments, a sum and a ReLU at once: as one after the other, bit by bit."""
+"""Convolution, batch norm by known moments, a sum and a ReLU in one kernel: bitwise equal to separate operations."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -25,11 +25,11 @@ LAYERS = {
     "odd channels": Shape(2, 17, 9, 8, 16, (3, 3), (1, 1), (1, 1)),
     "nothing but borders": Shape(1, 16, 1, 1, 16, (3, 3), (1, 1), (1, 1)),
 }
-ours: Any = torch.ops.hpcai
+custom_ops: Any = torch.ops.hpcai
 
 
 def layers(shape: Shape, dtype: torch.dtype) -> tuple[nn.Conv2d, nn.BatchNorm2d, Tensor, Tensor]:
-    """A convolution and its batch norm in evaluation, pictures, and what is added."""
+    """A convolution and its batch norm in evaluation mode, images, and the added tensor."""
     generator = torch.Generator().manual_seed(4)
     part = nn.Conv2d(shape.channels, shape.filters, shape.kernel, shape.stride, shape.padding, bias=False)
     norm = nn.BatchNorm2d(shape.filters)
@@ -59,7 +59,7 @@ def threads(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.parametrize("dtype", one_in(2, [torch.float32, torch.float64]), ids=str)
 @pytest.mark.parametrize("name", LAYERS)
 @torch.inference_mode()
-def test_it_is_one_after_the_other_bit_by_bit(
+def test_the_fused_kernel_equals_separate_operations_bit_by_bit(
     name: str, dtype: torch.dtype, relu: bool, added: bool, threads: int
 ) -> None:
     part, norm, x, more = layers(LAYERS[name], dtype)
@@ -67,7 +67,7 @@ def test_it_is_one_after_the_other_bit_by_bit(
     found = fused_evaluation.convolution_normalised(part, x, norm, other, relu)
     known = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps)
     y = convolution(x, part.weight, part)
-    right = ours.batch_norm_known(y, other, *known, relu)
+    right = custom_ops.batch_norm_known(y, other, *known, relu)
     if name == "product of many steps" and threads > 1:  # without an epilogue threads share the steps of the sums
         torch.testing.assert_close(found, right, rtol=1e4 * torch.finfo(dtype).eps, atol=1e4 * torch.finfo(dtype).eps)
     else:
@@ -78,22 +78,22 @@ def test_it_is_one_after_the_other_bit_by_bit(
 @pytest.mark.slow  # kernels of fp64 are compiled
 @pytest.mark.parametrize("name", LAYERS)
 @torch.inference_mode()
-def test_it_is_what_the_definition_says(name: str) -> None:
-    """In fp64, by torch's own layers; of which a wrong moment, shift, sum or ReLU is far off."""
+def test_the_fused_kernel_agrees_with_the_definition(name: str) -> None:
+    """In fp64, by torch's own layers; a wrong moment, shift, sum or ReLU would differ by far more."""
     part, norm, x, other = layers(LAYERS[name], torch.float64)
     found = fused_evaluation.convolution_normalised(part, x, norm, other, True)
     torch.testing.assert_close(found, torch.relu(norm(part(x)) + other), rtol=1e-11, atol=1e-11)
 
 
 @torch.inference_mode()
-def test_what_is_no_number_stays_so() -> None:
+def test_nan_is_preserved() -> None:
     part, norm, x, other = layers(LAYERS["tiles that slide"], torch.float32)
     other[0, 5, 3, 2] = float("nan")
     found = fused_evaluation.convolution_normalised(part, x, norm, other, True)
     assert found.isnan().nonzero().tolist() == [[0, 5, 3, 2]]
 
 
-# --- where it applies
+# --- applicability
 
 
 REFUSED: dict[str, Callable[[nn.Conv2d], object]] = {
@@ -106,7 +106,7 @@ REFUSED: dict[str, Callable[[nn.Conv2d], object]] = {
 
 
 @pytest.mark.parametrize("why", [*REFUSED, "gradients", "autocast", "a site's kernel"])
-def test_there_is_no_kernel_for(why: str) -> None:
+def test_the_fused_kernel_does_not_apply(why: str) -> None:
     part, norm, x, _ = layers(LAYERS["tiles that slide"], torch.float32)
     with torch.inference_mode():
         assert fused_evaluation.applies(part, x) and fused_evaluation.fits(norm, x, None)
@@ -127,27 +127,27 @@ def arguments(dtype: torch.dtype = torch.float32) -> list[Any]:
     return [x, part.weight.detach(), other, *vectors, norm.eps, True, part.stride, part.padding, part.dilation, 1]
 
 
-def test_torch_finds_it_well_formed() -> None:
+def test_the_operator_passes_torchs_checks() -> None:
     checks = ("test_schema", "test_faketensor")
-    torch.library.opcheck(ours.convolution_normalised, tuple(arguments()), test_utils=checks)
+    torch.library.opcheck(custom_ops.convolution_normalised, tuple(arguments()), test_utils=checks)
 
 
 @torch.inference_mode()
-def test_its_operations_are_those_of_the_convolution() -> None:
+def test_the_counted_operations_are_those_of_the_convolution() -> None:
     shape = LAYERS["every second pixel"]
     with FlopCounterMode(display=False) as counter:
-        ours.convolution_normalised(*arguments())
+        custom_ops.convolution_normalised(*arguments())
     assert counter.get_total_flops() == 2 * shape.batch * 48 * 8 * 8 * 32 * 9
 
 
 @pytest.mark.parametrize(("place", "value"), [(2, torch.zeros(2, 48, 8, 7)), (3, torch.zeros(47)), (-1, 2)])
-def test_what_does_not_fit_is_refused_with_what_is_allowed(place: int, value: Any) -> None:
+def test_unsuitable_arguments_are_refused_with_the_allowed_ones(place: int, value: Any) -> None:
     given = arguments()
     given[place] = value
     if place == -1:
         given[1] = given[1][:, :16].contiguous()
     with pytest.raises(RuntimeError, match="convolution and batch norm of .*; allowed: "):
-        ours.convolution_normalised(*given)
+        custom_ops.convolution_normalised(*given)
 
 
 @pytest.mark.parametrize("filters", [48, 47])
@@ -159,14 +159,14 @@ def test_moments_of_another_type_and_parts_of_vectors_are_refused(filters: int) 
     known = [each.detach().to(kind) for each in (norm.weight, norm.bias, norm.running_mean, norm.running_var)]
     window = (part.stride, part.padding, part.dilation, 1)
     with torch.inference_mode(), pytest.raises(RuntimeError, match="allowed: of one type, filters in whole vectors"):
-        ours.convolution_normalised(x, part.weight, None, *known, norm.eps, True, *window)
+        custom_ops.convolution_normalised(x, part.weight, None, *known, norm.eps, True, *window)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS EPILOGUE NOT RUN")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", LAYERS)
 @torch.inference_mode()
-def test_on_a_gpu_it_is_what_the_definition_says(name: str, dtype: torch.dtype) -> None:
+def test_on_a_gpu_the_result_agrees_with_the_definition(name: str, dtype: torch.dtype) -> None:
     part, norm, x, other = layers(replace(LAYERS[name], batch=2), torch.float32)
     x, other = (each[:2].to("cuda", dtype) for each in (x, other))
     part, norm = part.to("cuda", dtype), norm.cuda()
@@ -178,10 +178,10 @@ def test_on_a_gpu_it_is_what_the_definition_says(name: str, dtype: torch.dtype) 
 
 
 @pytest.mark.slow
-def test_a_lost_sum_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_sum_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     genuine = epilogue.batch_norm
     monkeypatch.setattr(epilogue, "batch_norm", lambda one, table, channels, _, relu: genuine(
         one, table, channels, None, relu
     ))
     with pytest.raises(AssertionError):
-        test_it_is_what_the_definition_says("tiles that slide")
+        test_the_fused_kernel_agrees_with_the_definition("tiles that slide")

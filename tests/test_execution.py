@@ -1,4 +1,4 @@
-"""How a network is executed: what is compiled trains alike, is compiled before the clock, and is counted truly."""
+"""The execution of a network: compiled networks train alike, are compiled before the clock, and counted right."""
 
 import subprocess
 import sys
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def traced(graph: Any, inputs: Any) -> Any:
-    """A compiler that takes a graph apart and runs it: torch's way to inductor without the C++."""
+    """A compiler that decomposes a graph and runs it: torch's path to inductor without the C++."""
     from torch._dynamo.backends.debugging import aot_eager
 
     return aot_eager(graph, inputs)
 
 
 def ran(group: "Group", how: str, compiler: Callable[..., Any] | None = traced, **changes: Any) -> "Training":
-    """A tiny training after its last epoch, executed in that way."""
+    """A tiny training after its last epoch, executed in the given way."""
     from tiny import CPU, training, unending
 
     from hpcai.clock import Phases
@@ -50,14 +50,14 @@ def per_sample() -> int:
 
 
 def alike(one: "Training", other: "Training") -> bool:
-    """The same weights but for what rounding does in a few steps."""
+    """The same weights except for the rounding of a few steps."""
     pairs = zip(one.state.module.parameters(), other.state.module.parameters(), strict=True)
     return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in pairs)
 
 
 @pytest.mark.slow
 @pytest.mark.parallel(2)
-def test_a_compiled_group_trains_alike_and_is_counted_truly() -> None:
+def test_a_compiled_group_trains_alike_and_its_operations_are_counted() -> None:
     from mpi4py import MPI
     from msgspec.structs import replace
     from tiny import CPU
@@ -76,7 +76,7 @@ def test_a_compiled_group_trains_alike_and_is_counted_truly() -> None:
             assert progress.operations == progress.samples * per_sample()
         found = compiled.execution.measured(group.model)
         assert found.by == "torch.compile" and found.late_graphs == 0 and found.compile_seconds > 0
-        assert found.graphs >= 4  # full and last batch, trained and judged
+        assert found.graphs >= 4  # full and last batch, trained and evaluated
         expected = replace(
             found, by="layer by layer", graphs=0, late_graphs=0, compile_seconds=0.0, trials={}
         )  # as many buckets
@@ -146,7 +146,7 @@ def test_a_layer_that_is_skipped_is_not_credited(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(compilers.obstacle(False)), reason="NO COMPILER: NOTHING COMPILED BY INDUCTOR")
-def test_what_inductor_compiles_trains_alike(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_compiled_by_inductor_train_alike(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tiny import alone
 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
@@ -178,7 +178,7 @@ def test_a_captured_network_has_the_gradients_of_the_plain_one() -> None:
             assert torch.allclose(one.grad, other.grad, rtol=1e-3, atol=1e-4)
 
 
-def test_what_cannot_be_executed_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_executions_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compilers.refusal("off", 4, False) == ""
     assert "needs a GPU" in compilers.refusal("graphs", 1, False)
     assert "DEGREE 2" in compilers.refusal("graphs", 2, True)

@@ -1,4 +1,4 @@
-"""Runs that go wrong end by themselves, soon, with the right exit code, a message, and no process left behind."""
+"""Failing runs end by themselves, soon, with the right exit code, a message, and without remaining processes."""
 
 import json
 import socket
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_folder import END, START, prepared, unlike, write_pictures
+from job_folder import END, START, prepared, unlike, write_images
 from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAILURES NOT TESTED")
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def end_after(job: Job, failure: Path) -> Finished:
-    """How a job ends once the failure has happened; TimeoutExpired if it does not."""
+    """The end of a job after the failure has happened; TimeoutExpired if it does not end."""
     reached = wait_until(lambda: failure.exists() or job.process.poll() is not None, START)
     assert reached and failure.exists(), "".join(job.output())
     return job.wait(END)
@@ -42,7 +42,7 @@ def stored_summary(folder: Path) -> dict[str, Any]:
 
 
 def broken_off(job: Finished, folder: Path, completed: int = 0, planned: int = 1) -> None:
-    """The job ended with an error, left no process, and its report and result say that it was broken off."""
+    """The job ended with an error, left no process, and its report and result state that it was broken off."""
     assert job.returncode != 0
     assert job.leftovers == []
     assert "End of Tests." not in job.stdout
@@ -76,7 +76,7 @@ BOTH = "GROUPS=2 DEGREE=2"
         pytest.param(4, 3, "waiting 2", GROUP, marks=pytest.mark.slow),
     ],
 )
-def test_exception_on_one_rank_ends_the_job_and_is_told(
+def test_exception_on_one_rank_ends_the_job_and_is_reported(
     folder: Path, ranks: int, rank: int, place: str, settings: str
 ) -> None:
     job = failing_job(folder, ranks, f"{rank} {place} raise", settings)
@@ -97,7 +97,7 @@ def test_exception_on_one_rank_ends_the_job_and_is_told(
         (4, 2, "waiting 2", "exit-0", GROUP),
     ],
 )
-def test_exit_on_one_rank_ends_the_job_and_is_told(
+def test_exit_on_one_rank_ends_the_job_and_is_reported(
     folder: Path, ranks: int, rank: int, place: str, how: str, settings: str
 ) -> None:
     job = failing_job(folder, ranks, f"{rank} {place} {how}", settings)
@@ -130,7 +130,7 @@ def test_sudden_end_of_one_rank_ends_the_job(
 
 @pytest.mark.slow
 @needs_mpirun
-def test_job_ends_even_if_nobody_reads_what_the_rank_prints(folder: Path) -> None:
+def test_job_ends_even_if_the_failing_ranks_output_is_not_read(folder: Path) -> None:
     broken_off(failing_job(folder, 2, "1 voting 1 raise-without-output", MODELS), folder)
 
 
@@ -176,7 +176,7 @@ def test_epoch_that_lacks_a_batch_ends_the_job(folder: Path) -> None:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_batch_that_one_rank_lacks_in_the_vote_of_the_ensemble_ends_the_job(folder: Path) -> None:
+def test_ensemble_evaluation_that_lacks_a_batch_on_one_rank_ends_the_job(folder: Path) -> None:
     faulty = [FAULTY, "batch_lost_by_the_ensemble", "--set", *MODELS.split()]
     job = run_job(faulty, 2, folder, START)
     broken_off(job, folder)
@@ -189,8 +189,8 @@ def test_batch_that_one_rank_lacks_in_the_vote_of_the_ensemble_ends_the_job(fold
 @needs_mpirun
 def test_other_data_at_the_same_path_ends_the_job(folder: Path) -> None:
     other = folder / "elsewhere"
-    write_pictures(other, 1)
+    write_images(other, 1)
     job = run_job(unlike("-wdir", str(other)), 1, folder, START)
     broken_off(job, folder)
     assert job.returncode == 3
-    assert f"rank 1 on {socket.gethostname()} cannot go on: {other / 'pictures'} holds data of SHA-256" in job.stderr
+    assert f"rank 1 on {socket.gethostname()} cannot go on: {other / 'images'} holds data of SHA-256" in job.stderr

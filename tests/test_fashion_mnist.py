@@ -1,4 +1,4 @@
-"""Fashion-MNIST's files: what is read, what is refused, and the subset made from them."""
+"""Fashion-MNIST's files: read, refused if damaged, and the subset made from them."""
 
 import gzip
 import os
@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-def test_reads_what_the_files_hold(tmp_path, compressed):
+def test_files_are_read_right(tmp_path, compressed):
     train, validation = read_folder(write_set(tmp_path / "set", TRAIN, VALIDATION, compressed))
     for split, classes in ((train, TRAIN), (validation, VALIDATION)):
         everything = np.arange(len(classes))
@@ -56,7 +56,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("compressed", [True, False])
-def test_refuses_damaged_files_by_name(tmp_path, fault, compressed):
+def test_damaged_files_are_refused_by_name(tmp_path, fault, compressed):
     name, content, allowed = FAULTS[fault]
     folder = write_set(tmp_path / "set", TRAIN, VALIDATION, compressed)
     file = folder / (name + ".gz" * compressed)
@@ -70,7 +70,7 @@ def test_refuses_damaged_files_by_name(tmp_path, fault, compressed):
 @pytest.mark.parametrize(
     "damage", [lambda b: b[:-9], lambda b: b[:40], lambda b: b"PK" + b[2:], lambda b: b[:-6] + b"\0" * 6]
 )
-def test_refuses_broken_compression_by_name(folder, damage):
+def test_broken_compression_is_refused_by_name(folder, damage):
     file = folder / f"{IMAGES}.gz"
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(DataError, match="complete, readable file") as refused:
@@ -79,13 +79,13 @@ def test_refuses_broken_compression_by_name(folder, damage):
 
 
 @pytest.mark.parametrize("name", [name for pair in FILES.values() for name in pair])
-def test_refuses_a_set_with_a_file_missing(folder, name):
+def test_a_set_with_a_missing_file_is_refused(folder, name):
     (folder / f"{name}.gz").unlink()
     with pytest.raises(DataError, match=name):
         read_folder(folder)
 
 
-def test_interleaved_takes_the_classes_in_turn():
+def test_interleaved_samples_cycle_through_the_classes():
     classes = np.array([2, 2, 0, 1, 2, 0, 0, 1, 2])
     assert interleaved(classes).tolist() == [2, 3, 0, 5, 7, 1, 6, 4, 8]
 
@@ -141,13 +141,13 @@ def test_subset_by_command(full_set, tmp_path):
     assert made.stdout.split()[-1] == fingerprint(*read_subset(tmp_path / "subset.h5"))
 
 
-def test_subset_command_says_what_is_missing(tmp_path, capsys):
+def test_subset_command_reports_the_missing_files(tmp_path, capsys):
     assert subset.main([str(tmp_path / "nowhere"), str(tmp_path / "subset.h5")]) == DataError.exit_code
     assert "nowhere is not a folder" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def test_subset_refuses_a_set_with_too_few_of_a_class(folder, tmp_path):
+def test_subset_of_a_set_with_too_few_images_of_a_class_is_refused(folder, tmp_path):
     with pytest.raises(DataError, match="class 0 has 4 images; allowed: at least 600"):
         subset.make(folder, tmp_path / "subset.h5")
 
@@ -168,7 +168,7 @@ def test_unreadable_subset_is_refused(tmp_path, content):
         read_subset(tmp_path / "subset.h5")
 
 
-def test_shipped_subset_tells_its_origin():
+def test_shipped_subset_contains_its_origin():
     with h5py.File(SHIPPED) as file:
         assert file.attrs["sha256"] == SUBSET
         assert "zalandoresearch" in file.attrs["source"]

@@ -1,4 +1,4 @@
-"""Detectors as graphs: sizes against counts by hand, weights that are shared, and who walks such graphs."""
+"""Detectors as graphs: sizes against counts by hand, shared weights, and all functions that traverse such graphs."""
 
 import subprocess
 import sys
@@ -61,7 +61,7 @@ def test_levels_of_odd_sizes_fit_together() -> None:
             assert graph.shapes["pyramid_upsample1"] == graph.shapes["pyramid_lateral1"]
 
 
-def test_numbers_are_part_of_the_network() -> None:
+def test_detection_settings_are_part_of_the_network() -> None:
     sizes = DetectorSizes(regions=8, after=9, before=5, anchors=7, most=3, side=2, ratios=(1.0,))
     graph = faster_rcnn(replace(DETECTORS["fasterrcnn8"], sizes=sizes), (48, 64), 16, 2)
     assert graph.shapes["boxes_align"] == (8, 4 * 32) and graph.shapes["proposals_score1"][0] == 1
@@ -89,12 +89,12 @@ def _changed(layers: Any, name: str, **changes: Any) -> Graph:
         ("pyramid_upsample1", {"op": Upsample((3, 3))}, "is larger than 3 x 3"),
     ],
 )
-def test_what_does_not_fit_is_refused(name: str, changes: Any, words: str) -> None:
+def test_impossible_layers_are_refused(name: str, changes: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         _changed(SMALL.layers, name, **changes)
 
 
-def test_sharing_shows_in_the_digest() -> None:
+def test_shared_weights_change_the_digest() -> None:
     assert digest(_changed(SMALL.layers, "proposals_conv2", shares="")) != digest(SMALL)
 
 
@@ -111,7 +111,7 @@ def test_searches_refuse_detectors() -> None:
         products.graph_of("fasterrcnn8")
 
 
-def test_traffic_of_the_new_kinds_against_a_count_by_hand() -> None:
+def test_traffic_of_detection_layers_against_a_count_by_hand() -> None:
     moved = {layer.name: layer for layer in traffic.step(SMALL, 2).layers}
     assert moved["pyramid_upsample2"].nbytes == (8 * 32 * (12 + 48), 8 * 32 * (12 + 48), 0)  # 3 x 4 to 6 x 8
     table = 8 * (16 * 128 + 16 * 128) + 4 * 128 * 129

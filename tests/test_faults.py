@@ -1,6 +1,6 @@
-"""Faults planted into the real program, one a test of a sweep: each is found by the check that is there for it.
+"""Faults planted into the real program, one a test of a sweep: each is detected by the check for it.
 
-The other checks of the row stay PASSED, so a fault is also told from others.
+The other checks of the row stay PASSED, so each fault is also distinguished from others.
 """
 
 import re
@@ -77,7 +77,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
 
 
 @pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())
-def test_fault_is_found_by_its_check_and_no_other(
+def test_fault_is_detected_by_its_check_and_no_other(
     faulty: Callable[[int], Run], part: int, index: int, fault: str, checks: set[str]
 ) -> None:
     holds(faulty(part), index, checks, PERHAPS.get(fault, frozenset()))
@@ -95,7 +95,7 @@ def test_run_with_faults_counts_them_and_exits_with_1(faulty: Callable[[int], Ru
     assert not job.leftovers
 
 
-def test_each_claim_that_does_not_hold_is_named(faulty: Callable[[int], Run]) -> None:
+def test_each_violated_claim_is_named(faulty: Callable[[int], Run]) -> None:
     named = re.findall(r"^hpcai: test (\d+): does not hold: (.+)$", faulty(0).job.stderr, re.MULTILINE)
     by_claims = ("batch_of_another_size", "model_trained_on_all_samples")
     batch, samples = (str(SWEEPS.number(fault)) for fault in by_claims)
@@ -134,7 +134,7 @@ def test_one_test_that_diverges_fails_and_the_others_still_run(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_divergence_in_the_last_step_is_seen(tmp_path: Path) -> None:
+def test_divergence_in_the_last_step_is_detected(tmp_path: Path) -> None:
     run = Run(tmp_path, [BENCH], ["LEARNRATE=1e30", "SAMPLES=16", "SCHEDULE=constant", "GROUPS=1", "DEGREE=2"])
     assert run.job.returncode == 1
     assert run.rows[0][LOSS] == "FAILED"

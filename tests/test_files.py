@@ -1,4 +1,4 @@
-"""The files of a run: a folder of their own, nothing overwritten, each file replaced whole."""
+"""The files of a run: a folder of their own, nothing overwritten, each file replaced as a whole."""
 
 import csv
 import io
@@ -33,21 +33,21 @@ def test_folders_are_named_by_output_and_time_and_never_used_twice(here: Path) -
     assert sorted(path.name for path in (here / "results").iterdir()) == [name, f"{name}-2", f"{name}-3"]
 
 
-def test_a_file_in_the_way(here: Path) -> None:
+def test_a_file_with_the_folders_name_is_refused(here: Path) -> None:
     (here / "results").write_text("mine")
     with pytest.raises(HpcaiError, match="cannot make the result folder") as refused:
         files.create_folder("run", DATE)
     assert refused.value.exit_code == 3 and (here / "results").read_text() == "mine"
 
 
-def test_the_files(tmp_path: Path) -> None:
+def test_the_files_of_a_run_are_written(tmp_path: Path) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     assert sorted(os.listdir(tmp_path)) == NAMES
     for name in TEXTS:
         assert (tmp_path / name).read_bytes() == (GOLDEN / name).read_bytes(), name
 
 
-def test_files_are_replaced_whole_and_leave_nothing_else(tmp_path: Path) -> None:
+def test_files_are_replaced_as_a_whole_without_temporary_files(tmp_path: Path) -> None:
     partial = golden()
     del partial["tests"][1]
     files.write(tmp_path, result_of(rebuilt(partial)))
@@ -59,12 +59,12 @@ def test_files_are_replaced_whole_and_leave_nothing_else(tmp_path: Path) -> None
     assert sorted(os.listdir(tmp_path)) == NAMES
 
 
-def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+def test_a_removed_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HpcaiError, match=r"cannot write .*report\.txt: No such file"):
         files.write(tmp_path / "gone", load(GOLDEN / "result.json"))
 
 
-def test_text_of_all_scripts_survives(tmp_path: Path) -> None:
+def test_text_of_all_scripts_is_preserved(tmp_path: Path) -> None:
     result = golden()
     result["ranks"][0]["host"] = "n\u0153ud-\u6f22"
     result = rebuilt(result)
@@ -74,7 +74,7 @@ def test_text_of_all_scripts_survives(tmp_path: Path) -> None:
     assert "n\u0153ud-\u6f22".encode() in (tmp_path / "result.json").read_bytes()  # unescaped
 
 
-def test_table_quotes_what_has_commas_and_leaves_empty_what_was_not_reached() -> None:
+def test_table_quotes_commas_and_leaves_unreached_values_empty() -> None:
     result = golden()
     result["tests"][0]["settings"]["DATASET"] = 'fashion:/a,"b"'
     result["tests"][1]["scores"]["time_to_quality"] = None

@@ -1,4 +1,4 @@
-"""What an ensemble has found, brought together and written; and nothing of a run that is to end."""
+"""The detections of an ensemble, collected and written; and not written if the run is to end."""
 
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ ABOUT = detection_tables.Metadata((0, 1, 2, 3))
 
 
 def part(made: Any, frames: list[int]) -> Fused:
-    """What met on a rank."""
+    """The results on a rank."""
     return Fused(frames, [made.detections[k] for k in frames], [made.truths[k] for k in frames])
 
 
 @pytest.mark.parallel(3)
-def test_the_file_is_the_same_whoever_has_which_frames() -> None:
+def test_the_file_does_not_depend_on_the_division_of_the_frames() -> None:
     import tempfile
 
     from mpi4py import MPI
@@ -49,17 +49,17 @@ def test_the_file_is_the_same_whoever_has_which_frames() -> None:
 
 
 class Shutdown:
-    """A run that is to end."""
+    """A run that was asked to end."""
 
     def agreed(self, comm: Any) -> bool:
         return True
 
 
 @pytest.mark.parametrize(("shutdown", "there"), [(Shutdown(), []), (unending(), ["detections-4.h5"])])
-def test_of_a_run_that_is_to_end_nothing_is_written(
+def test_nothing_is_written_if_the_run_is_to_end(
     shutdown: Any, there: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the models have found until then is a part of the frames."""
+    """The detections until then are those of a part of the frames."""
     from test_objective import detecting
 
     trained = detecting(alone(), 8)
@@ -72,8 +72,8 @@ def test_of_a_run_that_is_to_end_nothing_is_written(
 
 
 @given(st.integers(0, 2**32), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_less_overlap_gives_no_less_precision(seed: int, one: float, other: float) -> None:
-    """What the verification counts on."""
+def test_a_smaller_required_overlap_never_lowers_the_precision(seed: int, one: float, other: float) -> None:
+    """The verification relies on it."""
     made, (loose, tight) = drawn(seed, 8), sorted((one, other))
     of = [average_precision(matched(range(8), *made, overlap, CLASSES)) for overlap in (loose, tight)]
     assert (np.nan_to_num(of[0]) >= np.nan_to_num(of[1])).all()

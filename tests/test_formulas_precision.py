@@ -1,4 +1,4 @@
-"""The table of precisions: its rows agree with torch, and one row more is a precision that trains."""
+"""The table of precisions: its rows agree with torch, and one more row is a precision that trains."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from hpcai.kernels.arithmetic import FP32
 from hpcai.kernels.spec import DTYPES
 from hpcai.opcount.products import OF_SQUARES
 
-# A precision that the table lacks, entered before anything reads it.
+# A precision that the table lacks, entered before the table is read.
 MORE = """
 from hpcai.formulas import precision as table
 from hpcai.kernels.spec import FP16
@@ -48,13 +48,13 @@ def test_types_are_those_of_torch(row: Precision) -> None:
         assert row.arithmetic.normal == torch.finfo(stored).smallest_normal
 
 
-def test_letters_are_different_and_every_type_is_measured_somewhere() -> None:
+def test_letters_are_different_and_every_type_has_a_ceiling() -> None:
     assert len({row.letter for row in PRECISIONS.values()}) == len(PRECISIONS)
     assert sorted(OF_LAYERS + OF_SQUARES) == sorted(DTYPES)
     assert OF_SQUARES == ("fp64", "int8") and PRECISIONS["fp32"].arithmetic == FP32
 
 
-def test_one_more_row_is_a_precision() -> None:
+def test_an_added_row_is_a_precision() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", MORE]
     done = subprocess.run(command, cwd=ROOT / "tests", env=environment, capture_output=True, text=True, check=False)

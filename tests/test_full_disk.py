@@ -1,4 +1,4 @@
-"""Results that cannot be written: one line with the place, exit code 3, and what was written before stays whole."""
+"""Results that cannot be written: one line with the path, exit code 3, and earlier results stay complete."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ FULL_DISK = ROOT / "tests" / "jobs" / "full_disk.py"
 
 
 def words(stderr: str) -> list[str]:
-    """What the program says, without the launcher's own words."""
+    """The program's messages, without those of the launcher."""
     return [line for line in stderr.splitlines() if line.startswith("hpcai:") or "Error" in line]
 
 
@@ -34,7 +34,7 @@ def test_earlier_results_stay_when_the_disk_is_full(tmp_path: Path) -> None:
     assert not result["summary"]["complete"]
 
 
-def test_report_that_nobody_takes(tmp_path: Path) -> None:
+def test_a_report_to_a_full_device_ends_the_run(tmp_path: Path) -> None:
     command = [str(mpirun()), "-np", "1", "bash", "-c", f"exec {subprocess.list2cmdline(program())} > /dev/full"]
     finished = subprocess.run(command, cwd=prepared(tmp_path), capture_output=True, text=True, timeout=START)
     assert finished.returncode == 3

@@ -1,4 +1,4 @@
-"""Networks whose convolutions are computed with what follows them in evaluation: where they are ours, no more."""
+"""Convolutions fused with the following operations in evaluation: only where the kernels are custom."""
 
 from copy import deepcopy
 from typing import Any
@@ -25,7 +25,7 @@ SIZE = (20, 20)
 def network(name: str = "resnet18", dtype: torch.dtype = torch.float32) -> Network:
     made = build(networks.build(name, SIZE, 3, 10), 3).to(dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     x = images(dtype)
-    made.train()(x)  # statistics that are not the first ones
+    made.train()(x)  # statistics that are not the initial ones
     trained: Network = made.eval()
     return trained
 
@@ -37,7 +37,7 @@ def images(dtype: torch.dtype = torch.float32) -> Tensor:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Shape]:
-    """Layers that were computed at once with what follows them, in their order."""
+    """Layers that were computed by the fused kernel, in their order."""
     genuine, shapes = products.convolution_normalised, []
 
     def noted(x: Tensor, w: Tensor, *rest: Any) -> Tensor:
@@ -49,7 +49,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Shape]:
 
 
 def convolutions(of: Network) -> int:
-    """Those that a batch norm follows."""
+    """The convolutions that a batch norm follows."""
     following = zip(of.plan, of.plan[1:], strict=False)
     return sum(isinstance(a.layer.op, Conv) and isinstance(b.layer.op, BatchNorm) for a, b in following)
 
@@ -57,7 +57,7 @@ def convolutions(of: Network) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(3, ["resnet14", "resnet18", "resnet50"]))
 @torch.inference_mode()
-def test_evaluation_computes_all_convolutions_with_what_follows(name: str, made: list[Shape]) -> None:
+def test_evaluation_fuses_all_convolutions(name: str, made: list[Shape]) -> None:
     own = network(name, torch.float64)
     right = own(images(torch.float64))
     use_custom(own)
@@ -68,7 +68,7 @@ def test_evaluation_computes_all_convolutions_with_what_follows(name: str, made:
 
 
 @pytest.mark.slow
-def test_with_gradients_or_in_training_they_are_computed_one_after_the_other(made: list[Shape]) -> None:
+def test_convolutions_are_not_fused_with_gradients_or_in_training(made: list[Shape]) -> None:
     own = network()
     use_custom(own)
     own(images()).sum().backward()
@@ -88,19 +88,19 @@ def test_a_deep_copy_computes_with_its_own_layers(made: list[Shape]) -> None:
     assert made
 
 
-@pytest.mark.parametrize("mine", [DIRECTIONS, (WEIGHT_GRADIENT,)], ids=["forward is ours", "it is not"])
-def test_only_convolutions_that_are_ours_wait(mine: tuple[str, ...], made: list[Shape]) -> None:
+@pytest.mark.parametrize("custom_directions", [DIRECTIONS, (WEIGHT_GRADIENT,)], ids=["forward", "weight gradient"])
+def test_only_custom_convolutions_are_deferred(custom_directions: tuple[str, ...], made: list[Shape]) -> None:
     own = network()
     right = own(images())
     places = survey(own, lambda: own(images()))
-    products: Any = {name: {size: mine} for name, size in places.products}
+    products: Any = {name: {size: custom_directions} for name, size in places.products}
     use_custom(own, Choice(products, [step.layer.name for step in own.plan]))
     with torch.inference_mode():
         torch.testing.assert_close(own(images()), right, rtol=1e-4, atol=1e-4)
-    assert len(made) == (convolutions(own) if mine == DIRECTIONS else 0)
+    assert len(made) == (convolutions(own) if custom_directions == DIRECTIONS else 0)
 
 
-def test_batch_norms_that_are_the_vendors_are_not_waited_for(made: list[Shape]) -> None:
+def test_convolutions_are_not_deferred_for_the_vendors_batch_norms(made: list[Shape]) -> None:
     own = network()
     products: Any = {name: {size: DIRECTIONS} for name, size in survey(own, lambda: own(images())).products}
     use_custom(own, Choice(products, ()))
@@ -109,7 +109,7 @@ def test_batch_norms_that_are_the_vendors_are_not_waited_for(made: list[Shape]) 
     assert made == []
 
 
-def test_batch_norms_that_train_and_sums_of_other_types_are_computed_after_it(made: list[Shape]) -> None:
+def test_training_batch_norms_and_sums_of_other_types_are_computed_separately(made: list[Shape]) -> None:
     part, norm, x, other = layers(LAYERS["tiles that slide"], torch.float32)
     with torch.inference_mode():
         right = torch.relu(norm(part(x)).add_(other.double()))

@@ -1,4 +1,4 @@
-"""Batch norm computed with what follows: the same network, its steps at their places, and where there is no kernel."""
+"""Batch norm fused with the following operations: the same network, its steps at their places, missing kernels."""
 
 from copy import deepcopy
 from typing import Any
@@ -23,7 +23,7 @@ GRAPHS = {name: networks.build(name, (20, 20), 3, 10) for name in ("resnet14", "
 
 
 def pair(name: str, dtype: torch.dtype = torch.float64) -> tuple[Network, Network]:
-    """A network in its usual form, and a copy for our kernels."""
+    """A network in its usual form, and a copy for the custom kernels."""
     network = build(GRAPHS[name], 3).to(dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return network, deepcopy(network)
 
@@ -37,7 +37,7 @@ def gradients(network: nn.Module, x: Tensor) -> list[Tensor]:
     return [loss, *torch.autograd.grad(loss, list(network.parameters()))]
 
 
-@pytest.mark.parametrize("take", one_in(2, [fuse, use_custom]), ids=["fused", "all ours"])
+@pytest.mark.parametrize("take", one_in(2, [fuse, use_custom]), ids=["fused", "all custom"])
 @pytest.mark.parametrize("name", one_in(3, GRAPHS))
 def test_a_step_is_the_same(name: str, take: Any) -> None:
     plain, other = pair(name)
@@ -50,11 +50,11 @@ def test_a_step_is_the_same(name: str, take: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
-def test_judging_is_the_same_with_gradients_and_without(name: str) -> None:
+def test_evaluation_is_the_same_with_gradients_and_without(name: str) -> None:
     plain, other = pair(name)
     use_custom(other)
     for network in (plain, other):
-        gradients(network, images())  # statistics that are not the first ones
+        gradients(network, images())  # statistics that are not the initial ones
         network.eval()
     right = plain(images())
     torch.testing.assert_close(other(images()), right)
@@ -62,28 +62,28 @@ def test_judging_is_the_same_with_gradients_and_without(name: str) -> None:
         torch.testing.assert_close(other(images()), right)
 
 
-SPREAD = [4, 512, 3, 3]  # over whose pixels the gradient of their mean is spread, once
+SPREAD = [4, 512, 3, 3]  # the gradient of the mean is spread over their pixels, once
 
 
 def copied(network: Network, x: Tensor) -> list[Any]:
-    """Sizes of the pictures that were copied in a step, whatever their layout."""
-    gradients(network, x)  # what is made once
+    """Sizes of the images that were copied in a step, whatever their layout."""
+    gradients(network, x)  # the first step allocates
     with profile(record_shapes=True) as record:
         gradients(network, x)
     sizes = [event.input_shapes[0] for event in record.events() if event.name == "aten::copy_"]
     return [size for size in sizes if len(size) == 4 and size[0] == len(x)]
 
 
-@pytest.mark.parametrize("take", one_in(2, [fuse, use_custom]), ids=["fused", "all ours"])
+@pytest.mark.parametrize("take", one_in(2, [fuse, use_custom]), ids=["fused", "all custom"])
 def test_the_channels_stay_last_throughout_a_step(take: Any) -> None:
-    """No picture is copied, hence none turned; one whose channels come first is seen."""
+    """No image is copied, hence none transposed; one whose channels come first is detected."""
     _, network = pair("resnet18", torch.float32)
     take(network)
     x = images(torch.float32).contiguous(memory_format=torch.channels_last)
     assert copied(network, x) == [SPREAD]
     name, _, *rest = network.steps[3]
-    turning: Any = lambda x: network.get_submodule(name)(x.contiguous())  # noqa: E731, a step of a network
-    network.steps[3] = (name, turning, *rest)  # type: ignore[assignment]
+    with_channels_first: Any = lambda x: network.get_submodule(name)(x.contiguous())  # noqa: E731, a step of a network
+    network.steps[3] = (name, with_channels_first, *rest)  # type: ignore[assignment]
     assert len(copied(network, x)) > 1
 
 
@@ -96,7 +96,7 @@ def test_a_deep_copy_computes_with_its_own_layers() -> None:
     assert copy(images()).abs().max() == 0 < other(images()).abs().max()
 
 
-def test_groups_take_in_the_sum_and_the_relu_of_what_nobody_else_reads() -> None:
+def test_groups_include_a_sum_and_relu_that_are_the_only_readers() -> None:
     steps = execution_plan(GRAPHS["resnet18"])
     groups = list(fused_groups(steps))
     assert [step for group in groups for step in group] == list(steps)
@@ -107,7 +107,7 @@ def test_groups_take_in_the_sum_and_the_relu_of_what_nobody_else_reads() -> None
     assert (Conv,) in kinds and (Relu,) not in kinds
 
 
-def test_steps_keep_their_places_and_drop_what_is_dead() -> None:
+def test_steps_keep_their_places_and_free_dead_outputs() -> None:
     _, other = pair("resnet18")
     before = [(target, sorted(frees)) for _, _, _, target, frees in other.steps]
     fuse(other)
@@ -118,7 +118,7 @@ def test_steps_keep_their_places_and_drop_what_is_dead() -> None:
 
 
 @pytest.mark.parametrize("case", ["bfloat16", "channels"])
-def test_where_there_is_no_kernel_torch_computes_one_after_the_other(case: str) -> None:
+def test_torch_computes_separate_operations_if_there_is_no_kernel(case: str) -> None:
     dtype = torch.bfloat16 if case == "bfloat16" else torch.float32
     part = nn.BatchNorm2d(lanes(4) + (case == "channels")).to(dtype)
     network, _ = pair("resnet14")

@@ -1,4 +1,4 @@
-"""Generated datasets: the rule that sizes them, the same bytes however they are asked for, what is opened by name."""
+"""Generated datasets: the rule for their sizes, the same bytes in any order of reading, and datasets opened by name."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def test_every_machine_makes_these_bytes(asked, sha256):
     assert opened(*asked).fingerprint == sha256
 
 
-def test_fingerprint_tells_sets_apart():
+def test_fingerprints_of_different_sets_differ():
     sets = [(), (60_001,), (0, 11), (0, 0, 33), (0, 0, 0, 2)]
     assert len({opened(*asked).fingerprint for asked in sets}) == len(sets)
     assert COVERED == 64  # the report says so
@@ -61,7 +61,7 @@ def test_defaults():
         (65536, 1024, 64, 7, 15, 0.1),
     ],
 )
-def test_rule_of_the_formula(classes, resolution, symbols, grid, twentieths, relabelled):
+def test_sizes_of_the_formula(classes, resolution, symbols, grid, twentieths, relabelled):
     made = formula(classes, resolution, 1)
     assert (made.symbols, made.grid, made.shifts, made.synonyms) == (symbols, grid, grid, 2)
     assert made.corrupted == twentieths * 2**32 // 20
@@ -69,13 +69,13 @@ def test_rule_of_the_formula(classes, resolution, symbols, grid, twentieths, rel
 
 
 @pytest.mark.parametrize(
-    ("samples", "judged"), [(2, 1000), (6000, 1000), (60_000, 10_000), (300_000, 50_000), (2**31 - 1, 50_000)]
+    ("samples", "expected"), [(2, 1000), (6000, 1000), (60_000, 10_000), (300_000, 50_000), (2**31 - 1, 50_000)]
 )
-def test_validation_samples(samples, judged):
-    assert validation_samples(samples) == judged == len(opened(samples).validation)
+def test_validation_samples(samples, expected):
+    assert validation_samples(samples) == expected == len(opened(samples).validation)
 
 
-def test_bytes_do_not_depend_on_how_they_are_asked_for():
+def test_bytes_do_not_depend_on_the_order_of_reading():
     train = opened().train
     indices = np.random.default_rng(1).permutation(3000)[:500]
     images, labels = train.images(indices), train.labels(indices)
@@ -100,8 +100,8 @@ def test_any_rank_makes_any_sample():
 
     comm = MPI.COMM_WORLD
     train, indices = opened(seed=9).train, np.arange(120)
-    mine = indices[comm.rank :: comm.size]
-    parts = comm.allgather((train.images(mine), train.labels(mine)))
+    own = indices[comm.rank :: comm.size]
+    parts = comm.allgather((train.images(own), train.labels(own)))
     for rank, (images, labels) in enumerate(parts):
         assert np.array_equal(images, train.images(indices[rank :: comm.size]))
         assert np.array_equal(labels, train.labels(indices[rank :: comm.size]))
@@ -128,7 +128,7 @@ def test_images_are_normalised_by_their_own_mean_and_deviation():
         assert abs(images.std() - STD) < 0.01
 
 
-def test_opening_costs_nothing_until_it_is_asked():
+def test_opening_computes_nothing_until_data_are_read():
     program = (
         "import sys; from hpcai.data import catalog; catalog.check('generated');"
         "assert 'numpy' not in sys.modules; data = catalog.open_dataset('generated');"
@@ -138,7 +138,7 @@ def test_opening_costs_nothing_until_it_is_asked():
     assert done.stdout == "60000 (3, 32, 32) []\n"
 
 
-def test_opened_once():
+def test_a_set_is_opened_once():
     assert opened() is opened()
     assert opened() is not opened(seed=2)
 
@@ -157,7 +157,7 @@ def test_real_data_have_no_ceiling_and_no_generated_name():
 
 
 @pytest.mark.parametrize("classes", [2, 100])
-def test_classes_of_real_data_are_their_own(classes):
+def test_classes_of_real_data_cannot_be_set(classes):
     with pytest.raises(
         DataError, match=rf"{classes} classes of fashion-mnist-subset; allowed: 0 or the 10 that it has"
     ):
@@ -171,9 +171,9 @@ def test_generated_data_are_unofficial():
     assert (found.status, found.reasons) == (UNOFFICIAL, ("dataset generated-10x32, official imagenet",))
 
 
-def test_images_come_from_the_host_where_there_is_no_gpu():
+def test_images_are_made_on_the_host_without_a_gpu():
     assert opened().train.maker(torch.device("cpu")) is None
 
 
-def test_nothing_to_stage():
+def test_generated_data_are_not_staged():
     assert catalog.files("generated") == []

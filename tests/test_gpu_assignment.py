@@ -1,4 +1,4 @@
-"""Which GPU a rank takes, whatever its launcher shows it; and that no two take the same one."""
+"""The GPU that a rank takes, whatever its launcher shows it; no two ranks take the same one."""
 
 from collections.abc import Sequence
 
@@ -17,13 +17,13 @@ ALL = (A, B, C, D)
         ([ALL] * 4, [0, 1, 2, 3]),  # mpirun, or srun --gpus-per-node
         ([ALL] * 2, [0, 1]),
         ([(A,), (B,), (C,), (D,)], [0, 0, 0, 0]),  # srun --gpus-per-task=1, or MIG instances by name
-        ([(A, B), (C, D), (A, B), (C, D)], [0, 0, 1, 1]),  # by socket, ranks dealt to sockets in turn
+        ([(A, B), (C, D), (A, B), (C, D)], [0, 0, 1, 1]),  # by socket, ranks assigned to alternating sockets
         ([(A, B), (A, B), (C, D), (C, D)], [0, 1, 0, 1]),
         ([(B, A), (B, A)], [0, 1]),  # as CUDA_VISIBLE_DEVICES orders them
         ([(A, B), (B,)], [0, 0]),
     ],
 )
-def test_each_rank_takes_one_of_its_own(seen: list[Sequence[str]], taken: list[int]) -> None:
+def test_each_rank_takes_a_gpu_of_its_own(seen: list[Sequence[str]], taken: list[int]) -> None:
     assert numbers(seen) == taken
     refuse_sharing(range(len(seen)), seen)
 

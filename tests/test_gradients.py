@@ -1,4 +1,4 @@
-"""Reductions and wire types: facts, and ones of this file's own that train, are planned, and are found when wrong."""
+"""Reductions and wire types: their properties, and added ones that train, are planned, and are detected when wrong."""
 
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -64,12 +64,12 @@ def test_each_choice_is_a_module_of_its_name(key: str, contract: str) -> None:
     assert all(choices[name] for name in keys_by_name()[key].choices)
 
 
-def test_flat_moves_what_an_all_reduce_has_to() -> None:
+def test_flat_sends_the_minimum_of_an_all_reduce() -> None:
     assert [Flat().bytes_sent(1200, ranks) for ranks in (1, 2, 4)] == [0, 1200, 1800]
     assert Flat().buffer_bytes(1200, 4) == 0
 
 
-def test_a_new_choice_is_in_the_row_and_in_the_plan() -> None:
+def test_an_added_choice_is_in_the_row_and_in_the_plan() -> None:
     settings = dict(next(case for case in parse(shipped_text()).cases(2) if case.workload == "ensemble").settings)
     settings |= {"GROUPS": 1, "DEGREE": 2}
     new = settings | {"ALLREDUCE": "halves", "WIRE": "half"}
@@ -81,7 +81,7 @@ def test_a_new_choice_is_in_the_row_and_in_the_plan() -> None:
 
 
 def trained(reduction: str, fault: bool = False) -> "tuple[Training, int]":
-    """A training of all ranks as one group, by a reduction; and the wrong sums that are found before it."""
+    """A training of all ranks as one group, by a reduction; and the wrong sums that are detected before it."""
     from mpi4py import MPI
     from tiny import CPU, training, unending
 
@@ -109,16 +109,16 @@ def trained(reduction: str, fault: bool = False) -> "tuple[Training, int]":
 
 
 @pytest.mark.parallel(2)
-def test_a_new_reduction_trains_the_same_weights() -> None:
+def test_an_added_reduction_trains_the_same_weights() -> None:
     (flat, _), (halves, wrong) = trained("flat"), trained("halves")
     assert wrong == 0
-    if flat.group.degree <= 2:  # the order of a sum of two is one
+    if flat.group.degree <= 2:  # a sum of two has only one order
         pairs = zip(flat.state.module.parameters(), halves.state.module.parameters(), strict=True)
         assert all(torch.equal(one, other) for one, other in pairs)
 
 
 @pytest.mark.parallel(2)
-def test_a_reduction_that_sums_wrongly_is_found_before_the_clock_and_by_the_replayed_steps() -> None:
+def test_a_wrong_reduction_is_detected_before_the_clock_and_by_replayed_steps() -> None:
     from hpcai.record.check_declarations import TERM_LOST
 
     made, wrong = trained("halves", fault=True)

@@ -1,4 +1,4 @@
-"""The process grid: every rank's seat, and the communicators that real ranks get."""
+"""The process grid: every rank's coordinates, and the communicators of real ranks."""
 
 from itertools import pairwise
 
@@ -12,22 +12,24 @@ SHAPES = [(p, q, mapping) for p in range(1, 9) for q in range(1, 9) for mapping 
 
 
 @pytest.mark.parametrize(
-    ("mapping", "seats"),
+    ("mapping", "places"),
     [
         ("row", [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), None, None]),
         ("column", [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2), None, None]),
     ],
 )
-def test_seats_of_two_groups_of_three_among_eight_ranks(mapping: str, seats: list[tuple[int, int] | None]) -> None:
-    expected = [None if place is None else Coordinates(*place) for place in seats]
+def test_coordinates_of_two_groups_of_three_among_eight_ranks(
+    mapping: str, places: list[tuple[int, int] | None]
+) -> None:
+    expected = [None if place is None else Coordinates(*place) for place in places]
     assert [coordinates(rank, 2, 3, mapping) for rank in range(8)] == expected
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 40), st.sampled_from(["row", "column"]))
-def test_each_seat_is_taken_once_and_the_rest_idles(groups: int, degree: int, idle: int, mapping: str) -> None:
-    seats = [coordinates(rank, groups, degree, mapping) for rank in range(groups * degree + idle)]
-    taken = [place for place in seats if place is not None]
-    assert seats[groups * degree :] == [None] * idle
+def test_each_place_is_taken_once_and_other_ranks_are_idle(groups: int, degree: int, idle: int, mapping: str) -> None:
+    places = [coordinates(rank, groups, degree, mapping) for rank in range(groups * degree + idle)]
+    taken = [place for place in places if place is not None]
+    assert places[groups * degree :] == [None] * idle
     assert sorted((place.group, place.member) for place in taken) == [
         (group, member) for group in range(groups) for member in range(degree)
     ]
@@ -36,12 +38,12 @@ def test_each_seat_is_taken_once_and_the_rest_idles(groups: int, degree: int, id
         members = [place.member for place in taken if place.group == group]
         assert members == sorted(members)
     steps = {1} if mapping == "row" else {groups}
-    ranks = [rank for rank, place in enumerate(seats) if place and place.group == 0]
+    ranks = [rank for rank, place in enumerate(places) if place and place.group == 0]
     assert {later - earlier for earlier, later in pairwise(ranks)} <= steps
 
 
 @pytest.mark.parallel(4)
-def test_communicators_of_every_grid_that_fits() -> None:
+def test_communicators_of_every_possible_grid() -> None:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
@@ -58,12 +60,12 @@ def test_communicators_of_every_grid_that_fits() -> None:
         assert (group.model.rank, group.across.rank) == (group.coordinates.member, group.coordinates.group)
         assert group.leader == (group.model.rank == 0)
         assert group.active.allgather(world.rank) == list(range(groups * degree))
-        seats = [(rank, coordinates(rank, groups, degree, mapping)) for rank in range(groups * degree)]
+        places = [(rank, coordinates(rank, groups, degree, mapping)) for rank in range(groups * degree)]
         assert group.model.allgather(world.rank) == [
-            rank for rank, s in seats if s and s.group == group.coordinates.group
+            rank for rank, s in places if s and s.group == group.coordinates.group
         ]
         assert group.across.allgather(world.rank) == [
-            rank for rank, s in seats if s and s.member == group.coordinates.member
+            rank for rank, s in places if s and s.member == group.coordinates.member
         ]
         group.free()
         assert group.model == group.across == group.active == MPI.COMM_NULL

@@ -1,4 +1,4 @@
-"""The loader: right batches, loaded ahead, waited for, and no thread left behind."""
+"""The loader: right batches, loaded ahead, measured waiting, and no thread left behind."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ BATCHES = [RANDOM.integers(0, 103, size) for size in (16, 16, 16, 16, 16, 3, 1, 
 
 
 class Wrapped:
-    """The split above, behind something that can go wrong with reading."""
+    """The split above, with a function that can fail while reading."""
 
     def __len__(self):
         return len(SPLIT)
@@ -37,14 +37,14 @@ class Wrapped:
 
 
 class SlowSplit(Wrapped):
-    """Takes its time over every batch."""
+    """Takes 0.05 s for every batch."""
 
     def read(self, indices):
         time.sleep(0.05)
 
 
 class CountingSplit(Wrapped):
-    """Tells when it has read so many batches."""
+    """Sets an event when it has read enough batches."""
 
     def __init__(self, enough):
         self.reads, self.enough, self.has_read_enough = 0, enough, threading.Event()
@@ -97,7 +97,7 @@ def test_batches_equal_direct_indexing(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_indices_are_those_of_what_is_delivered_not_of_what_was_asked_for(monkeypatch, device):
+def test_indices_are_those_of_the_delivered_batches_not_of_the_requested_ones(monkeypatch, device):
     ahead = data_loader.Prefetcher
 
     def repeating(items, depth):
@@ -121,7 +121,7 @@ def test_resized_batches_equal_interpolate(device, resolution):
         assert np.array_equal(y.cpu(), indices)
 
 
-def test_own_resolution_is_left_alone():
+def test_images_of_the_right_resolution_are_not_resized():
     square = ArraySplit(SPLIT.pixels[..., :6], SPLIT.classes)
     for (x, *_), (own, *_) in zip(loader(square, resolution=6)(BATCHES), loader(square)(BATCHES), strict=True):
         assert torch.equal(x, own)
@@ -135,7 +135,7 @@ def test_the_images_are_not_changed():
 
 
 @pytest.mark.parametrize("ranks", range(1, 8))
-def test_every_validation_sample_is_seen_once(ranks):
+def test_every_validation_sample_is_loaded_once(ranks):
     seen = [
         y
         for rank in range(ranks)
@@ -144,18 +144,18 @@ def test_every_validation_sample_is_seen_once(ranks):
     assert sorted(torch.cat(seen).tolist()) == list(range(len(SPLIT)))
 
 
-def test_nothing_to_load():
+def test_an_empty_list_of_batches_loads_nothing():
     assert list(loader()([])) == []
 
 
-def test_goes_on_from_any_step():
+def test_loading_continues_from_any_step():
     load = loader()
     rest = [y.tolist() for _, y, _ in load(BATCHES[3:])]
     assert rest == [y.tolist() for _, y, _ in load(BATCHES)][3:]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_loads_ahead_but_not_further_than_asked(depth):
+def test_loading_ahead_is_limited_by_the_depth(depth):
     split = CountingSplit(enough=depth + 1)
     batches = loader(split, depth=depth)(BATCHES)
     next(batches)
@@ -170,13 +170,13 @@ def test_waiting_for_a_slow_split_is_counted():
     assert load.wait_seconds == 0
     assert len(list(load(BATCHES[:4]))) == 4
     first = load.wait_seconds
-    assert first > 0.1  # four times 0.05 s, all of it waited for
+    assert first > 0.1  # four times 0.05 s, all of it waiting
     list(load(BATCHES[:4]))
     assert load.wait_seconds > first + 0.1
 
 
 @pytest.mark.parametrize("error", [OSError("disk gone"), SystemExit(3), KeyboardInterrupt()])
-def test_errors_of_the_thread_surface_with_their_traceback(error):
+def test_errors_of_the_thread_are_raised_with_their_traceback(error):
     received = []
     with pytest.raises(type(error)) as raised:
         received.extend(y for _, y, _ in loader(BrokenSplit(error))([np.arange(4), np.array([1, 99]), np.arange(4)]))
@@ -185,12 +185,12 @@ def test_errors_of_the_thread_surface_with_their_traceback(error):
     assert len(received) == 1
 
 
-def test_a_stop_iteration_in_the_split_does_not_pass_for_the_end():
+def test_a_stop_iteration_in_the_split_is_an_error():
     with pytest.raises(RuntimeError, match="StopIteration"):
         list(loader(BrokenSplit(StopIteration()))([np.array([99])]))
 
 
-def test_errors_of_the_index_arrays_surface():
+def test_errors_of_the_index_arrays_are_raised():
     def indices():
         yield np.arange(4)
         raise LookupError("no more")
@@ -205,7 +205,7 @@ def test_too_large_a_batch_is_refused():
 
 
 @pytest.mark.parametrize("taken", [1, 2, 5])
-def test_leaving_early_ends_the_thread(taken):
+def test_leaving_the_loop_early_ends_the_thread(taken):
     for number, _ in enumerate(loader()(BATCHES), 1):
         if number == taken:
             break

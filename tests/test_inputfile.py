@@ -1,4 +1,4 @@
-"""What input.dat may say, and what is understood: values, defaults, sweeps, cases, echo, record, documents."""
+"""The content of input.dat and its interpretation: values, defaults, sweeps, cases, echo, record, documents."""
 
 import hashlib
 import pickle
@@ -22,7 +22,7 @@ from hpcai.record.problem import Input, input_of, problem_of
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_example_is_understood() -> None:
+def test_the_example_is_parsed() -> None:
     problem = parse(SMALL)
     (section,) = problem.sections
     assert problem.headers == ("HPCAI benchmark input file", "Example Computing Centre, 2 nodes x 2 accelerators")
@@ -59,7 +59,7 @@ def test_the_networks_are_those_that_can_be_built() -> None:
     [("32", 32), ("32.0", 32), ("+32", 32), ("1e3", 1000), ("1E3", 1000), ("2.5e2", 250), ("3200e-2", 32),
      ("64K", 65536), ("1.5K", 1536), ("1M", 1048576), ("1G", 1073741824), ("032", 32), ("32.", 32)],
 )  # fmt: skip
-def test_whole_numbers(written: str, value: int) -> None:
+def test_whole_numbers_are_parsed(written: str, value: int) -> None:
     (read,) = parse(ensemble(f"{written} BATCH")).sections[0].values["BATCH"]
     assert read == value
     assert type(read) is int
@@ -68,7 +68,7 @@ def test_whole_numbers(written: str, value: int) -> None:
 @pytest.mark.parametrize(
     ("written", "value"), [("1", 1.0), (".5", 0.5), ("1e-3", 0.001), ("0.1", 0.1), ("2K", 2048.0), ("1e300", 1e300)]
 )
-def test_reals(written: str, value: float) -> None:
+def test_reals_are_parsed(written: str, value: float) -> None:
     (read,) = parse(ensemble(f"{written} LEARNRATE")).sections[0].values["LEARNRATE"]
     assert read == value
     assert type(read) is float
@@ -90,7 +90,7 @@ def test_seeds_are_exact_to_the_last_bit() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_line_ends_and_byte_order_mark(end: str, mark: str) -> None:
+def test_line_ends_and_a_byte_order_mark_do_not_matter(end: str, mark: str) -> None:
     text = (mark + SMALL.replace("\n", end)).encode()
     problem = parse(text)
     assert problem.sections == parse(SMALL).sections
@@ -98,7 +98,7 @@ def test_line_ends_and_byte_order_mark(end: str, mark: str) -> None:
     assert problem.digest == hashlib.sha256(text).hexdigest()
 
 
-def test_tabs_blanks_case_order_and_comments() -> None:
+def test_tabs_blanks_case_order_and_comments_do_not_matter() -> None:
     text = (
         "# a comment\n\n  Header one # stays\n! another\n\tHeader two\n\n"
         "# 7 SEED\n9\tseed\n[ Ensemble ] # text\n\n1\tdegree\n  1   Groups#comment\n \t\n"
@@ -128,7 +128,7 @@ def test_free_text_is_a_header(header: str) -> None:
     assert parse(SMALL.replace("Example Computing Centre, 2 nodes x 2 accelerators", header)).headers[1] == header
 
 
-def test_a_section_may_stand_twice() -> None:
+def test_a_section_may_occur_twice() -> None:
     second = SMALL[SMALL.index("[ensemble]") :].replace("32 64", "16")
     problem = parse(SMALL + second)
     assert [section.values["BATCH"] for section in problem.sections] == [(32, 64), (16,)]
@@ -136,7 +136,7 @@ def test_a_section_may_stand_twice() -> None:
     assert [case.index for case in problem.cases(2)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_path_may_hold_what_does_not_separate() -> None:
+def test_a_path_may_contain_characters_that_do_not_separate() -> None:
     path = "fashion:/data/a,b=c[1]/é/../x"
     assert parse(ensemble(f"{path} DATASET")).sections[0].values["DATASET"] == (path,)
 
@@ -155,12 +155,12 @@ def test_overrides_replace_and_the_last_one_wins() -> None:
     assert parse(SMALL, ["BATCH=8,16 32"]).sections[0].values["BATCH"] == (8, 16, 32)
 
 
-def test_an_override_gives_what_the_file_lacks() -> None:
+def test_an_override_adds_a_key_that_the_file_lacks() -> None:
     problem = parse("one\ntwo\n[ensemble]\n", ["DATASET=fashion", "GROUPS=1", "DEGREE=1", "BATCH=8"])
     assert problem.cases(1)[0]["BATCH"] == 8
 
 
-def test_datasets_are_asked_for_once_each_and_only_those_in_use() -> None:
+def test_each_dataset_in_use_is_opened_once() -> None:
     asked: list[str] = []
     text = ensemble("fashion fashion:/a fashion DATASET")
     parse(text, check_dataset=asked.append)
@@ -169,7 +169,7 @@ def test_datasets_are_asked_for_once_each_and_only_those_in_use() -> None:
     assert asked[2:] == ["fashion:full"]
 
 
-def test_the_echo_says_everything_and_what_is_a_default() -> None:
+def test_the_echo_contains_all_settings_and_marks_defaults() -> None:
     lines = echo(parse(SMALL))
     assert "run7           OUTPUT" in lines
     assert "1              SEED         (default)" in lines
@@ -180,7 +180,7 @@ def test_the_echo_says_everything_and_what_is_a_default() -> None:
     assert names == [word for line in lines for word in line.split() if word in keys_by_name()]
 
 
-def test_the_echo_is_no_row_of_results() -> None:
+def test_the_echo_has_no_line_like_a_row_of_results() -> None:
     lines = echo(parse(ensemble("1 2 3 4 5 6 BATCH", "1 2 3 4 0.5 1 LEARNRATE")))
     assert "1.0 2.0 3.0 4.0 0.5 1.0 LEARNRATE" in lines
     assert not [line for line in lines if re.search(r"(\d+\s+){4}\d+\.\d+\s+\d", line)]
@@ -221,7 +221,7 @@ def test_the_reference_table_is_up_to_date() -> None:
     assert (ROOT / "docs" / "INPUT.md").read_text() == reference()
 
 
-def test_the_reading_of_an_input_needs_no_heavy_library() -> None:
+def test_reading_an_input_loads_no_heavy_library() -> None:
     program = (
         "import sys, hpcai.inputfile as i; i.echo(i.parse(i.shipped_text()));"
         "print(*{'numpy', 'torch', 'h5py', 'mpi4py'} & set(sys.modules))"

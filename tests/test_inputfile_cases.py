@@ -65,7 +65,7 @@ def test_grids_that_do_not_fit(groups: int, degree: int, ranks: int, accelerator
 
 
 @pytest.mark.parametrize(("text", "name"), [(SMALL, "KERNELS"), ("one\ntwo\n" + SEARCH, "REPLAY")])
-def test_files_that_values_name_are_there(
+def test_files_named_by_values_have_to_exist(
     text: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

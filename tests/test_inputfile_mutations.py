@@ -1,6 +1,6 @@
-"""Thousands of damaged inputs: each is a problem or refused in well-formed lines, never a traceback.
+"""Thousands of damaged inputs: each is parsed or refused in well-formed lines, never a traceback.
 
-The damage is done to the shipped inputs byte by byte, by a generator with a fixed seed: what fails once, fails again.
+The damage is done to the shipped inputs byte by byte, by a generator with a fixed seed: failures are repeatable.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from test_inputfile_random import reads
 from hpcai import main
 from hpcai.inputfile.keys import all_keys
 
-MUTATIONS = 2200  # in all, beside the examples of test_inputfile_random.py
+MUTATIONS = 2200  # in all, in addition to the examples of test_inputfile_random.py
 SHIPPED = [ROOT / "input.dat", *sorted((ROOT / "inputs").glob("*.dat"))]
 WORDS = [
     b"\n", b"\r", b"\r\n", b"\t", b" ", b"[", b"]", b"[ensemble]\n", b"[kernels]\n", b"#", b"!", b"=", b":", b",", b"-",
@@ -68,7 +68,7 @@ def word_put_in(rng: random.Random, text: bytearray) -> bytes:
 
 
 def value_replaced(rng: random.Random, text: bytearray) -> bytes:
-    """A line's first word, which is a value more often than not."""
+    """A line's first word, which is a value in most lines."""
     lines = bytes(text).split(b"\n")
     line = rng.randrange(len(lines))
     lines[line] = rng.choice(WORDS) + lines[line][len(lines[line].split(b" ")[0]) :]
@@ -122,8 +122,8 @@ def test_inputs_damaged_in_several_ways_are_read_or_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_program_refuses_damaged_inputs_in_plain_words(seed: int, tmp_path: Path) -> None:
-    """`--check` in this process: a refusal comes before any plan is made, which would take time and no damage."""
+def test_the_program_refuses_damaged_inputs_with_a_message(seed: int, tmp_path: Path) -> None:
+    """`--check` in this process: a refusal comes before any plan is made, which would only take time."""
     text = next(text for text in map(mutated, range(100 * seed, 100 * seed + 100)) if not reads(text))
     (tmp_path / "input.dat").write_bytes(text)
     with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -133,7 +133,7 @@ def test_the_program_refuses_damaged_inputs_in_plain_words(seed: int, tmp_path: 
     assert "Traceback" not in said.getvalue()
 
 
-def test_the_command_refuses_a_damaged_input_in_plain_words(tmp_path: Path) -> None:
+def test_the_command_refuses_a_damaged_input_with_a_message(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_bytes(b"\xff\xfe" + (ROOT / "input.dat").read_bytes()[::2])
     job = run_job([BENCH, "--check"], None, tmp_path)
     assert (job.returncode, job.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""The reading of inputs nobody wrote: random, damaged and hostile ones; and the round trip through the echo."""
+"""The parsing of random, damaged and hostile inputs; and the round trip through the echo."""
 
 import re
 import string
@@ -21,7 +21,7 @@ PATHS = st.text(st.sampled_from(string.ascii_letters + string.digits + "/._-,:=Ã
 
 
 def reads(text: str | bytes, *overrides: str) -> bool:
-    """Whether an input is legal; any error but InputError passes through."""
+    """Whether an input is legal; any error except InputError is raised."""
     try:
         problem = parse(text, overrides, ranks=4)
     except InputError as error:
@@ -34,7 +34,7 @@ def reads(text: str | bytes, *overrides: str) -> bool:
 
 
 def value_of(key: Key) -> st.SearchStrategy[Value]:
-    """Any legal value of a KEY; of REPEAT one that the tests of a file are not too many with."""
+    """Any legal value of a KEY; small values of REPEAT, so that a file has not too many tests."""
     if key.name == "REPEAT":
         return st.integers(1, 12)
     if key.kind == "choice":
@@ -57,14 +57,14 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
 
 
 def values_of(key: Key, count: int) -> st.SearchStrategy[tuple[Value, ...]]:
-    """So many legal values, as far as they fit a line."""
+    """The given number of legal values, as far as they fit on a line."""
     lists = st.lists(value_of(key), min_size=count, max_size=count).map(tuple)
     return lists.filter(lambda values: len(words_for(key, values)) <= MOST_COLUMNS)
 
 
 @st.composite
 def blocks(draw: st.DrawFn, section: str) -> list[str]:
-    """The lines of the run or a section in any order, some KEYs left out, and not too many tests."""
+    """The lines of the run or a section in any order, some KEYs omitted, and not too many tests."""
     grids, swept = draw(st.integers(1, 20)), draw(st.sampled_from([key.name for key in all_keys() if key.sweep]))
     lines = []
     for key in keys_of(section):
@@ -91,7 +91,7 @@ def inputs(draw: st.DrawFn) -> str:
 
 @settings(FEW, max_examples=60)
 @given(inputs())
-def test_the_echo_reads_as_the_problem(text: str) -> None:
+def test_the_echo_is_parsed_as_the_same_problem(text: str) -> None:
     problem = parse(text)
     lines = echo(problem)
     again = parse("\n".join([*problem.headers, *lines]))
@@ -105,13 +105,13 @@ def test_the_echo_reads_as_the_problem(text: str) -> None:
 
 @FEW
 @given(st.binary(max_size=400))
-def test_random_bytes(data: bytes) -> None:
+def test_random_bytes_are_parsed_or_refused(data: bytes) -> None:
     reads(data)
 
 
 @FEW
 @given(st.text(max_size=400), st.lists(st.text(max_size=30), max_size=3))
-def test_random_text(text: str, options: list[str]) -> None:
+def test_random_text_is_parsed_or_refused(text: str, options: list[str]) -> None:
     reads(text)
     reads(text, *options)
     reads(SHIPPED, *(f"{key.name}={option}" for key, option in zip(all_keys()[:3], options, strict=False)))
@@ -119,7 +119,7 @@ def test_random_text(text: str, options: list[str]) -> None:
 
 @FEW
 @given(st.data())
-def test_damaged_files(data: st.DataObject) -> None:
+def test_damaged_files_are_parsed_or_refused(data: st.DataObject) -> None:
     text = bytearray(SHIPPED)
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(text)))
@@ -147,13 +147,13 @@ def test_damaged_files(data: st.DataObject) -> None:
     ]),
     ids=range(12),
 )
-def test_hostile_megabytes_are_refused_in_few_words(text: str) -> None:
+def test_hostile_megabytes_are_refused_in_a_short_message(text: str) -> None:
     assert not reads(text)
     with pytest.raises(InputError) as caught:
         parse(text)
     assert len(str(caught.value)) < 100_000
 
 
-def test_a_hostile_option_is_refused_in_few_words() -> None:
+def test_a_hostile_option_is_refused_in_a_short_message() -> None:
     assert not reads(SHIPPED, "BATCH=" + "1 " * 500_000)
     assert not reads(SHIPPED, "x" * 1_000_000 + "=1", "." * 1_000_000, "DATASET=fashion:" + "y" * 1_000_000)

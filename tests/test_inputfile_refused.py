@@ -1,4 +1,4 @@
-"""What input.dat may not say: each is refused with its line, the line itself and what is allowed, all at once."""
+"""Illegal input.dat files: each is refused with its line number, the line itself and the allowed values, together."""
 
 import pytest
 from test_inputfile import SMALL, ensemble
@@ -8,7 +8,7 @@ from hpcai.inputfile import parse
 
 
 def refusal(text: str | bytes, *overrides: str, ranks: int | None = None) -> str:
-    """The message that an illegal input gets."""
+    """The message about an illegal input."""
     with pytest.raises(InputError) as caught:
         parse(text, overrides, ranks)
     assert caught.value.exit_code == 2
@@ -76,7 +76,7 @@ WITHOUT = {key: "\n".join(line for line in SMALL.splitlines() if key not in line
         ("[ensemble]", "[ensemble] needs a line with DATASET; allowed: fashion | fashion:full | fashion:PATH"),
     ],
 )
-def test_a_line_is_refused(line: str, says: str) -> None:
+def test_an_illegal_line_is_refused(line: str, says: str) -> None:
     message = refusal(SMALL + line + "\n")
     assert f"line 11: {line[:100].strip()}".replace("\u00a0", "\\xa0") in message
     assert says in message
@@ -97,7 +97,7 @@ def test_a_line_is_refused(line: str, says: str) -> None:
         ("32#64 BATCH", "no word of this line is a KEY"),
     ],
 )
-def test_a_required_setting_is_refused(line: str, says: str) -> None:
+def test_an_illegal_required_setting_is_refused(line: str, says: str) -> None:
     assert says in refusal(ensemble(line))
 
 
@@ -109,7 +109,7 @@ def test_a_folder_that_is_no_plain_name_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("key", WITHOUT)
-def test_a_required_key_is_missed(key: str) -> None:
+def test_a_missing_required_key_is_refused(key: str) -> None:
     message = refusal(WITHOUT[key])
     assert "line 5: [ensemble]" in message
     assert f"[ensemble] needs a line with {key}; allowed: " in message
@@ -127,20 +127,20 @@ def test_a_key_of_a_section_is_refused_before_it(line: str) -> None:
     [(["hpcai OUTPUT name"], 1), (["a header", "1 SEED"], 2), (["a header", "1 seed"], 2), (["[ensemble]"], 1),
      (["a", "[ensemble] text"], 2), (["[ensembel] text"], 1), (["[kernels] # x"], 1), (["16.0\tResidual"], 1)],
 )  # fmt: skip
-def test_a_missing_header_is_noticed(first: list[str], line: int) -> None:
+def test_a_missing_header_is_detected(first: list[str], line: int) -> None:
     message = refusal("\n".join(first + SMALL.splitlines()[4:]))
     assert f"line {line}: " in message
     assert "two header lines of free text must come first; this is already a setting" in message
 
 
-def test_files_with_next_to_nothing() -> None:
+def test_nearly_empty_files_are_refused() -> None:
     assert "it ends after 0 of two header lines" in refusal("")
     assert "it ends after 1 of two header lines" in refusal("\n# only a comment\n\n")
     assert "it ends after 1 of two header lines" in refusal("one")
     assert "it has no section" in refusal("one\ntwo\n3 SEED\n")
 
 
-def test_encodings_that_are_not_utf8() -> None:
+def test_encodings_that_are_not_utf8_are_refused() -> None:
     assert "line 2: Universit\\udce9" in (message := refusal(SMALL.replace("Example", "Université").encode("latin-1")))
     assert "column 10 holds a byte that is not UTF-8 0xE9" in message
     assert "it is binary" in refusal(SMALL.encode("utf-16"))
@@ -158,7 +158,7 @@ def test_control_characters_are_refused_anywhere(bad: str, where: str) -> None:
     assert "control character" in refusal(SMALL + f"# a comment {bad}")
 
 
-def test_grids_larger_than_the_job() -> None:
+def test_grids_larger_than_the_job_are_refused() -> None:
     assert "line 7: 2 1            GROUPS" in (message := refusal(SMALL, ranks=1))
     assert "GROUPS 2 x DEGREE 1 needs 2 ranks; allowed: up to 1, as many as there are: mpirun -np N starts N" in message
     assert "GROUPS 1 x DEGREE 2 needs 2 ranks" in message
@@ -166,14 +166,14 @@ def test_grids_larger_than_the_job() -> None:
     assert "GROUPS 4 x DEGREE 0 needs 4 ranks" in refusal(ensemble("4 GROUPS", "0 DEGREE"), ranks=3)
 
 
-def test_too_many_tests() -> None:
+def test_too_many_tests_are_refused() -> None:
     twenty = " ".join(str(n) for n in range(1, 21))
     sweep = [f"{twenty} {key}" for key in ("BATCH", "EPOCHS", "WARMUP")]
     assert len(parse(ensemble(*sweep)).cases(1)) == 8000
     assert "it asks for 16000 tests; allowed: 10000" in refusal(ensemble(*sweep, "0 1 DECAY"))
 
 
-def test_a_dataset_that_is_not_there() -> None:
+def test_a_missing_dataset_is_refused() -> None:
     def missing(spec: str) -> None:
         raise DataError(f"{spec} is not there")
 
@@ -209,18 +209,18 @@ def test_a_dataset_that_is_not_there() -> None:
         ("DATASET=fashion:/a\nb", "holds a blank"),
     ],
 )
-def test_an_override_is_refused(option: str, says: str) -> None:
+def test_an_illegal_override_is_refused(option: str, says: str) -> None:
     message = refusal(SMALL, option)
     assert "\n  --set " in message
     assert says in message
     assert message.isprintable() or all(line.isprintable() for line in message.split("\n"))
 
 
-def test_an_override_for_a_section_the_file_lacks() -> None:
+def test_an_override_for_a_missing_section_is_refused() -> None:
     assert "no section of the file has EPOCHS; allowed: where there is [ensemble]" in refusal("a\nb\n", "EPOCHS=3")
 
 
-def test_all_errors_are_told_at_once_and_in_order() -> None:
+def test_all_errors_are_reported_at_once_and_in_order() -> None:
     text = "one\ntwo\n0 RESIDUAL\n[ensemble]\nfashion DATASET\nx y BATCH\n2 GROUP\n1 DEGREE\n9 NETWORK\n"
     message = refusal(text, "EPOCHS=0", "MOMENTUN=1")
     assert message.startswith("input.dat: 7 errors, nothing was run\n")
@@ -236,6 +236,6 @@ def test_a_misspelt_section_hides_no_error_and_invents_none() -> None:
     assert message.startswith("input.dat: 2 errors")
 
 
-def test_the_name_of_the_file_is_told() -> None:
+def test_the_name_of_the_file_is_reported() -> None:
     with pytest.raises(InputError, match=r"^my\.dat: 1 error, nothing was run\n  line 11: x\n"):
         parse(SMALL + "x\n", name="my.dat")

@@ -1,4 +1,4 @@
-"""Sections that make tables: what belongs to one test, defaults of their own, and what of it is refused."""
+"""Sections of tables: lists that belong to one test, their own defaults, and refused values."""
 
 
 import pytest
@@ -20,7 +20,7 @@ def refusal(text: str, ranks: int | None = None, *options: str) -> str:
     return str(caught.value)
 
 
-def test_sections_of_tables_need_no_line() -> None:
+def test_sections_of_tables_may_be_empty() -> None:
     kernels, comm = parse(HEADERS + "[kernels]\n[comm]").cases(4)
     assert (kernels.index, kernels.workload, comm.index, comm.workload) == (1, "kernels", 2, "comm")
     assert {key: kernels[key] for key in ("SHAPES", "BATCH", "RESOLUTION")} == {
@@ -48,7 +48,7 @@ def test_cases_are_counted_over_all_sections_in_the_order_of_the_file() -> None:
     assert [case["SEED"] for case in cases[-2:]] == [1, 2]
 
 
-def test_the_echo_reads_the_same_and_writes_bytes_in_units() -> None:
+def test_the_echo_is_parsed_as_the_same_and_has_bytes_in_units() -> None:
     problem = parse(HEADERS + "[kernels]\nresnet8 64 SHAPES\n[comm]\n1000 1536 4K 3M 1024M SIZES\n")
     lines = echo(problem)
     assert "1000 1536 4K 3M 1G SIZES" in lines and "resnet8 64     SHAPES" in lines
@@ -56,7 +56,7 @@ def test_the_echo_reads_the_same_and_writes_bytes_in_units() -> None:
     assert parse(HEADERS + "\n".join(lines)).cases(3) == problem.cases(3)
 
 
-def test_the_shipped_problem_has_them() -> None:
+def test_the_shipped_problem_has_tables() -> None:
     text = shipped_text()
     names = [section.name for section in parse(text).sections]
     assert names == ["kernels", "comm", "ensemble", "ensemble", "weather", "nas"]
@@ -72,7 +72,7 @@ def test_the_record_is_json_and_gives_the_same_cases() -> None:
     assert record["sections"][1]["keys"]["GROUPS"] == {"values": [0], "default": True}
 
 
-def test_the_command_line_sets_the_section_it_names() -> None:
+def test_the_command_line_changes_only_the_named_section() -> None:
     problem = parse(SMALL + "[kernels]\n[comm]\n", ["kernels.BATCH=4,8", "comm.SIZES=64K 1M", "SHAPES=3,auto"])
     values = {section.name: section.values for section in problem.sections}
     assert values["kernels"]["BATCH"] == (4, 8) and values["ensemble"]["BATCH"] == (32, 64)
@@ -99,17 +99,17 @@ def test_the_command_line_sets_the_section_it_names() -> None:
         ("[kernel]\n", ["[kernel] is unknown (kernel looks like kernels); allowed: [kernels] [comm] [ensemble]"]),
     ],
 )  # fmt: skip
-def test_what_is_refused(text: str, reasons: list[str]) -> None:
-    told = refusal(text, 3)
-    assert all(reason in told for reason in reasons), told
+def test_illegal_tables_are_refused(text: str, reasons: list[str]) -> None:
+    message = refusal(text, 3)
+    assert all(reason in message for reason in reasons), message
 
 
-def test_all_errors_are_told_at_once() -> None:
-    told = refusal("[kernels]\n0 SHAPES\n[comm]\n3 SIZES\n9 GROUPS\nup MAPPING", 2)
-    assert "4 errors" in told and all(f"line {number}:" in told for number in (4, 6, 7, 8))
+def test_all_errors_are_reported_at_once() -> None:
+    message = refusal("[kernels]\n0 SHAPES\n[comm]\n3 SIZES\n9 GROUPS\nup MAPPING", 2)
+    assert "4 errors" in message and all(f"line {number}:" in message for number in (4, 6, 7, 8))
 
 
-def test_lists_do_not_count_as_many_tests() -> None:
+def test_a_list_counts_as_one_test() -> None:
     many = " ".join(str(n) for n in range(1, 21))
     rest = "1000 REPEAT\n[kernels]\n" + f"{many} SHAPES\n1 2 3 4 5 6 7 8 9 10 BATCH\n"
     assert len(parse(HEADERS + rest).cases(1)) == 10_000

@@ -1,4 +1,4 @@
-"""Sections that have other values of a KEY: what [weather] takes, and options that are for some sections only."""
+"""Sections with different values of a KEY: values of [weather], and options that apply to some sections only."""
 
 import pytest
 from sample_input import SMALL
@@ -13,7 +13,7 @@ BOTH = SMALL + WEATHER
 
 
 def settings(text: str, *options: str) -> dict[str, dict[str, set[object]]]:
-    """The values that the cases of each section have, by KEY."""
+    """The values of the cases of each section, by KEY."""
     found: dict[str, dict[str, set[object]]] = {}
     for case in parse(text, options).cases(2):
         for name, value in case.settings.items():
@@ -21,7 +21,7 @@ def settings(text: str, *options: str) -> dict[str, dict[str, set[object]]]:
     return found
 
 
-def test_each_key_is_as_its_section_has_it() -> None:
+def test_each_key_has_the_values_of_its_section() -> None:
     for key in all_keys():
         assert {*key.own} <= {*key.sections}, key.name
         for section in key.sections:
@@ -32,7 +32,7 @@ def test_each_key_is_as_its_section_has_it() -> None:
                 assert not own.choices or str(value) in own.choices, (key.name, section)
 
 
-def test_detectors_are_for_weather_and_classifiers_for_the_others() -> None:
+def test_weather_takes_detectors_and_other_sections_classifiers() -> None:
     network = keys_by_name()["NETWORK"]
     assert sorted(network.of("weather").choices) == sorted(DETECTING)
     assert sorted(network.of("nas").choices) == sorted(NAMES)
@@ -48,13 +48,13 @@ def test_weather_has_defaults_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("option", ["NETWORK=fasterrcnn18", "network = fasterrcnn18", "weather.NETWORK=fasterrcnn18"])
-def test_an_option_is_for_the_sections_that_have_its_value(option: str) -> None:
+def test_an_option_applies_to_the_sections_that_allow_its_value(option: str) -> None:
     before, after = settings(BOTH), settings(BOTH, option)
     assert after["weather"]["NETWORK"] == {"fasterrcnn18"}
     assert after["ensemble"] == before["ensemble"]
 
 
-def test_options_that_some_sections_take_add_up() -> None:
+def test_options_for_different_sections_are_combined() -> None:
     found = settings(BOTH, "NETWORK=fasterrcnn18", "NETWORK=resnet14", "EPOCHS=7", "weather.EPOCHS=9")
     assert (found["weather"]["NETWORK"], found["ensemble"]["NETWORK"]) == ({"fasterrcnn18"}, {"resnet14"})
     assert (found["weather"]["EPOCHS"], found["ensemble"]["EPOCHS"]) == ({9}, {7})
@@ -74,12 +74,12 @@ def test_options_that_some_sections_take_add_up() -> None:
         ("DATASET=extremeweather:", ["allowed: generated |", "allowed: fashion |"]),
     ],
 )
-def test_what_no_section_takes_is_refused_with_what_each_would(option: str, words: list[str]) -> None:
+def test_values_that_no_section_allows_are_refused_with_the_allowed_ones_of_each(option: str, words: list[str]) -> None:
     refused = refusal(BOTH, option)
     assert f"--set {option}" in refused and all(refused.count(word) == 1 for word in words), refused
 
 
-def test_what_is_replaced_is_echoed_and_read_again() -> None:
+def test_replaced_settings_are_echoed_and_parsed_again() -> None:
     problem = parse(BOTH, ["NETWORK=fasterrcnn18"])
     assert problem.overrides == ("NETWORK=fasterrcnn18",)
     assert settings(problem.text, *problem.overrides) == settings(BOTH, "NETWORK=fasterrcnn18")

@@ -1,4 +1,4 @@
-"""What PRECISION int8 means to networks, plans and ceilings: whose layers, bytes moved, memory, and what is refused."""
+"""PRECISION int8 in networks, plans and ceilings: quantised layers, bytes moved, memory, and refused settings."""
 
 from math import prod
 from typing import Any
@@ -44,7 +44,7 @@ def gradients(module: nn.Module) -> list[Any]:
     return [loss, *torch.autograd.grad(loss, list(module.parameters()))]
 
 
-def test_every_product_of_a_picture_network_and_of_a_detector_is_of_bytes() -> None:
+def test_every_product_of_a_classifier_and_of_a_detector_is_quantised() -> None:
     for module in (
         build(networks.build("resnet8", (20, 20), 3, 10), 1),
         built(networks.build("fasterrcnn8", (48, 72), 16, 2), 1),
@@ -54,7 +54,7 @@ def test_every_product_of_a_picture_network_and_of_a_detector_is_of_bytes() -> N
         assert layers(module) and all(map(quantised.is_quantised, layers(module)))
 
 
-def test_kernels_custom_changes_whose_gradients_and_nothing_forward() -> None:
+def test_kernels_custom_changes_the_gradients_alone() -> None:
     module = build(networks.build("resnet8", (20, 20), 3, 10), 1)
     precision.apply("int8", module, CPU)
     vendors = gradients(module)
@@ -72,7 +72,7 @@ def quantised_directions() -> tuple[str, ...]:
     return "input_gradient", "weight_gradient"
 
 
-def test_forward_products_make_bytes_and_read_them() -> None:
+def test_the_traffic_of_forward_products_includes_quantised_copies() -> None:
     """2 bytes more for each number of x and of w; gradients and the update as in fp32."""
     plain, rounded = (
         {layer.name: layer.nbytes for layer in traffic.step(SMALL, 2, name).layers} for name in ("fp32", "int8")
@@ -86,7 +86,7 @@ def test_forward_products_make_bytes_and_read_them() -> None:
     assert traffic.step(SMALL, 2, "int8").update == traffic.step(SMALL, 2).update
 
 
-def test_a_step_needs_room_for_a_rounded_map_and_the_checks_for_each_sum() -> None:
+def test_memory_of_a_step_includes_a_rounded_map_and_of_checks_each_sum() -> None:
     graph = networks.build("resnet8", (28, 28), 1, 10)
     plain, rounded = (memory(graph, {**SETTINGS, "PRECISION": name}, FACTS) for name in ("fp32", "int8"))
     largest = 4 * BATCH * 16 * 28 * 28
@@ -97,7 +97,7 @@ def test_a_step_needs_room_for_a_rounded_map_and_the_checks_for_each_sum() -> No
 
 
 @pytest.mark.parametrize("squares", [True, False])
-def test_it_is_never_compared_with_ceilings_of_fp32(squares: bool) -> None:
+def test_int8_is_never_compared_with_ceilings_of_fp32(squares: bool) -> None:
     wrong = changed("raw.preparation.residuals.wrong", {"value": 0, "where": "nowhere"})
     entry = rebuilt(stored("ensemble")[0], wrong, PROBED, PRECISION="int8")
     shapes = case_of("resnet8", *(["64"] if squares else []))

@@ -1,4 +1,4 @@
-"""What is told of the machine: true, of JSON, and of constant size."""
+"""The description of the machine: true, JSON, and of constant size."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from hpcai.machine import inventory
 
 
-def test_memory_is_at_most_what_the_kernel_has() -> None:
+def test_memory_is_at_most_that_of_the_kernel() -> None:
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     total = int(lines["MemTotal"].split()[0]) * 1024
     assert 2**26 < inventory.memory_bytes() <= total
@@ -24,7 +24,7 @@ def test_processor_is_named() -> None:
     assert name in Path("/proc/cpuinfo").read_text() or name == platform.machine()
 
 
-def test_versions_are_those_installed() -> None:
+def test_versions_are_the_installed_ones() -> None:
     import h5py
     import torch
 
@@ -35,14 +35,14 @@ def test_versions_are_those_installed() -> None:
     assert all(found[name] == metadata.version(name) for name in found)
 
 
-def test_environment_is_json_and_names_what_it_was_given() -> None:
+def test_environment_is_json_and_contains_the_given_names() -> None:
     found = asdict(inventory.inventory("MPICH Version: 5.0.2", "cpu"))
     assert json.loads(json.dumps(found)) == found
     assert found["mpi"] == "MPICH Version: 5.0.2" and found["device"] == "cpu"
     assert found["cpus"] == os.cpu_count() and found["python"] == platform.python_version()
 
 
-def test_what_computes_on_a_gpu_stands_beside_the_packages() -> None:
+def test_libraries_of_a_gpu_are_listed_with_the_packages() -> None:
     plain, found = (inventory.inventory("MPI", "x", more).packages for more in (None, {"driver": "unknown"}))
     assert found == {**plain, "driver": "unknown"}
 

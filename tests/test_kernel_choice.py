@@ -1,4 +1,4 @@
-"""KERNELS auto, by what was timed: the margin, gradients that are timed together, the whole step."""
+"""KERNELS auto, from measured times: the margin, gradients that are timed together, the whole step."""
 
 from itertools import product
 
@@ -16,7 +16,7 @@ Seconds = dict[str, float]
 
 
 def timed(forward: Seconds | None = None, backward: Seconds | None = None) -> tuple[Forward, Backward]:
-    """A layer of which everything takes a second, by each provider, but for what is given."""
+    """A layer with one second for every pass by each provider, except for the given times."""
     both = dict.fromkeys((VENDOR, MIXED, CUSTOM), 1.0)
     gradients = dict.fromkeys(GRADIENTS, 1.0)
     return Forward(**both | (forward or {})), Backward(**both | gradients | (backward or {}))
@@ -67,7 +67,7 @@ def test_a_first_layer_has_one_gradient() -> None:
 
 
 def test_no_choice_takes_longer_than_the_vendor() -> None:
-    """Of all timings of a few sizes each."""
+    """For all combinations of three times each."""
     for mixed, custom, none, one, other, both in product((0.7, 0.96, 1.3), repeat=6):
         found = timed({MIXED: mixed, CUSTOM: custom}, {MIXED: none, INPUT: one, WEIGHT: other, CUSTOM: both})
         assert rule.seconds(*found, rule.chosen(*found)) <= 2.0
@@ -94,7 +94,7 @@ def choice(whole: WholeStep | None) -> KernelChoice:
     return KernelChoice(rounds=1, products=products, normalisations=norms, whole=whole)
 
 
-def test_shares_are_of_the_layers_that_have_a_shape_and_zero_where_the_choice_does_not_pay_off() -> None:
+def test_shares_are_of_layers_and_zero_if_the_choice_is_not_faster() -> None:
     faster = choice(WholeStep(vendor=1.0, chosen=0.9))
     assert rule.custom_share(faster) == CustomShare(directions=6 / 11, normalisations=1 / 4)
     for whole in (None, WholeStep(vendor=1.0, chosen=1.0)):

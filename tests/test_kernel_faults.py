@@ -1,4 +1,4 @@
-"""Faults in our kernels, planted into the real program where they train: each row is FAILED by what is there for it."""
+"""Faults in the custom kernels, planted into the real program while they train: each row is FAILED by its checks."""
 
 import pytest
 from fault_runs import DEVIATION, ELEMENTWISE, GRADIENT, LOST, RESIDUAL, STATISTICS, CustomRun, holds, sweep
@@ -26,7 +26,7 @@ IN_AN_ENSEMBLE = {
     "variance_not_that_of_a_sample": {LOSS, STATISTICS},
     "nothing_cut_off_in_evaluation": {LOSS},
 }
-# A step that is done again by the vendor's kernels sees these as well, by one measure or both.
+# Steps repeated by the vendor's kernels detect these as well, by one measure or both.
 REPEATED = {
     "last_channel_not_computed", "batch_norm_backward_lacks_a_term", "border_of_input_gradient_lost",
     "tap_of_weight_gradient_lost",
@@ -44,24 +44,24 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> CustomRun:
 
 
 @pytest.mark.parametrize("index", range(len(FAULTS)), ids=lambda index: f"{index + 1}-{FAULTS[index]}")
-def test_fault_of_a_kernel_is_found_by_its_checks_and_no_other(faulty: CustomRun, index: int) -> None:
+def test_fault_of_a_kernel_is_detected_by_its_checks_and_no_other(faulty: CustomRun, index: int) -> None:
     holds(faulty, index, FOUND_BY[index], {DEVIATION, LOST} if FAULTS[index] in REPEATED else frozenset())
 
 
 @pytest.mark.parametrize("fault", sorted(REPEATED))
-def test_a_fault_of_gradients_is_found_while_the_clock_runs_as_well(faulty: CustomRun, fault: str) -> None:
+def test_a_fault_of_gradients_is_detected_in_the_timed_region_as_well(faulty: CustomRun, fault: str) -> None:
     row = faulty.rows[FAULTS.index(fault)]
     assert "FAILED" in (row[DEVIATION], row[LOST])
 
 
-def test_rows_say_whose_kernels_they_are(faulty: CustomRun) -> None:
+def test_rows_name_the_provider_of_their_kernels(faulty: CustomRun) -> None:
     assert faulty.job.returncode == 1
     assert [test["tv"] for test in faulty.result["tests"]] == ["WR11S1C4"] * 5 + ["WR10S1C4"] * 5
     assert faulty.job.stdout.count("throughput by custom kernels / by the vendor's= ") == len(FAULTS)
     assert all(test["scores"]["custom_speed"] > 0 for test in faulty.result["tests"])
 
 
-def test_what_the_real_program_left_is_verified(faulty: CustomRun) -> None:
+def test_the_result_of_the_real_program_is_verified(faulty: CustomRun) -> None:
     (path,) = faulty.folder.glob("results/*/result.json")
     assert verify.differences(path) == []
     assert rebuilt(faulty.result)["digest"] == faulty.result["digest"]

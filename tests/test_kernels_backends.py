@@ -17,13 +17,13 @@ from hpcai.kernels.spec import DIRECTIONS, DTYPES, dtype_of
 SPECS = {each.SPEC.name: each.SPEC for each in (gemm, conv2d, copy, fma_peak, triad)}
 SMALL = {"gemm": gemm.Shape(5, 7, 3), "conv2d": conv2d.Shape(2, 3, 5, 4, 4, (3, 2), (2, 1), (1, 1))}
 PARAMETERS = ["shape", "direction", "data", "device", "threads"]
-TYPES = ("fp32", "fp64", "int8")  # that are computed on CPUs
+TYPES = ("fp32", "fp64", "int8")  # types that CPUs compute
 BACKENDS = [(name, *where) for name in SPECS for where in declared(name)]
 ON_CPUS = [(name, provider) for name, provider, device in BACKENDS if name in SMALL and device == "cpu"]
 
 
 @pytest.mark.parametrize("kernel", SPECS)
-def test_every_file_that_prepares_declares_its_provider(kernel: str) -> None:
+def test_every_file_with_prepare_declares_its_provider(kernel: str) -> None:
     files = (ROOT / "kernels" / kernel).glob("*.py")
     assert {path.stem for path in files if "\ndef prepare(" in path.read_text()} == set(declared(kernel).values())
     assert set(providers(SPECS[kernel])) <= {CUSTOM, VENDOR}
@@ -54,7 +54,7 @@ def test_prepared_products_are_computed_when_they_are_called(kernel: str, provid
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: MEMORY GIVEN BACK TOO EARLY IS NOT SEEN")
 @pytest.mark.parametrize("kernel", SMALL)
 @pytest.mark.parametrize("provider", [CUSTOM, VENDOR])
-def test_prepared_products_have_the_memory_of_their_operands(kernel: str, provider: str) -> None:
+def test_prepared_products_keep_the_memory_of_their_operands(kernel: str, provider: str) -> None:
     shape, data = SMALL[kernel], verify.drawn(SMALL[kernel], "fp32", 3)
     for direction in DIRECTIONS:
         ways = backend(SPECS[kernel], provider, "cuda").prepare(shape, direction, data, "cuda:0", 1)
@@ -66,11 +66,11 @@ def test_prepared_products_have_the_memory_of_their_operands(kernel: str, provid
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("provider", [CUSTOM, VENDOR])
-def test_results_are_poisoned_before_and_stay_where_they_are(provider: str, dtype: str) -> None:
+def test_results_are_poisoned_before_and_keep_their_address(provider: str, dtype: str) -> None:
     shape = SMALL["gemm"]
     (way,) = backend(gemm.SPEC, provider, "cpu").prepare(shape, "forward", verify.drawn(shape, dtype, 3), "cpu", 1)
     before = way.result()
-    if (provider, dtype) != (VENDOR, "int8"):  # torch's bytes are tried when they are prepared
+    if (provider, dtype) != (VENDOR, "int8"):  # torch's int8 product is tried when it is prepared
         assert np.isnan(before).all() if dtype != "int8" else (before == np.iinfo(np.int32).min).all()
     way.call()
     assert way.result().ctypes.data == before.ctypes.data and np.isfinite(before).all()
@@ -78,14 +78,14 @@ def test_results_are_poisoned_before_and_stay_where_they_are(provider: str, dtyp
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype not in TYPES])
 @pytest.mark.parametrize("provider", [CUSTOM, VENDOR])
-def test_types_of_tensor_cores_are_not_computed_by_a_cpu(provider: str, dtype: str) -> None:
+def test_types_of_tensor_cores_are_unavailable_on_a_cpu(provider: str, dtype: str) -> None:
     data = verify.drawn(SMALL["gemm"], dtype, 3)
     assert dtype_of(data) == dtype_of(data._replace(x=data.x.T)) == dtype and data.x.dtype == np.float32
     with pytest.raises(Unavailable, match=f"^{dtype} products "):
         backend(gemm.SPEC, provider, "cpu").prepare(SMALL["gemm"], "forward", data, "cpu", 1)
 
 
-def test_bytes_and_operations_of_every_type() -> None:
+def test_bytes_of_every_type() -> None:
     shape = SMALL["gemm"]
     assert gemm.SPEC.nbytes(shape, "forward", "fp64") == 2 * gemm.SPEC.nbytes(shape)
     assert gemm.SPEC.nbytes(shape, "forward", "int8") == 5 * 7 + 3 * 7 + 4 * 5 * 3
@@ -93,7 +93,7 @@ def test_bytes_and_operations_of_every_type() -> None:
     assert 2 * gemm.SPEC.nbytes(shape, "forward", "bf16") == gemm.SPEC.nbytes(shape, "forward", "tf32")
 
 
-def test_what_is_not_there_is_unavailable_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_backends_are_unavailable_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable, match="there is no gemm by absent on a cuda"):
         backend(gemm.SPEC, "absent", "cuda")
     with pytest.raises(Unavailable, match="there is no fma_peak by vendor on a cpu"):
@@ -104,7 +104,7 @@ def test_what_is_not_there_is_unavailable_and_says_why(monkeypatch: pytest.Monke
         backend(triad.SPEC, "vendor", "cpu")
 
 
-def test_bytes_that_torch_does_not_multiply_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_products_that_torch_refuses_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:
         raise RuntimeError("self.size(0) needs to be greater than 16\nmore")
 
@@ -130,7 +130,7 @@ def test_a_new_backend_is_found_by_its_file_alone(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("size", [(3,), (5, 7), (2, 3, 4, 5)])
-def test_memory_of_products_begins_at_a_line(size: tuple[int, ...]) -> None:
+def test_memory_of_products_begins_at_a_cache_line(size: tuple[int, ...]) -> None:
     whole = np.arange(np.prod(size), dtype=np.float32).reshape(size)
     made = arrays.aligned(whole.T)
     assert made.flags.c_contiguous and made.ctypes.data % arrays.LINE == 0 and np.array_equal(made, whole.T)

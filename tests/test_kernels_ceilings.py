@@ -1,4 +1,4 @@
-"""The kernels that measure ceilings compute what they say: every number, on any threads."""
+"""The kernels of the ceilings compute the right numbers, on any number of threads."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ KINDS = [np.float32, np.float64]
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_sum_takes_every_step(kind: Any, threads: int) -> None:
+def test_every_sum_has_every_step(kind: Any, threads: int) -> None:
     assert (fma_custom.peak(kind, 1.0, 1.0, 4096, threads) == 4096).all()
     sums = fma_custom.peak(kind, 0.5, 3.0, 60, threads)
     assert sums.shape[0] == threads
     assert np.abs(sums - repeated(0.5, 3.0, 60)).max() <= 8 * np.finfo(kind).eps * 6
 
 
-def test_operations_of_the_peak() -> None:
+def test_operations_of_the_peak_by_hand() -> None:
     shape = fma_custom.shape("fp32", 100, "cpu", 2)
     assert shape.sums == fma_custom.peak(np.float32, 1.0, 1.0, 4, 2).size
     assert fma_peak.operations(shape) == 2 * shape.sums * 100
@@ -32,7 +32,7 @@ def test_operations_of_the_peak() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 1000, 100_003])
-def test_the_triad_of_every_element(kind: Any, count: int) -> None:
+def test_the_triad_computes_every_element(kind: Any, count: int) -> None:
     generator = np.random.default_rng(1)
     b, c = (generator.standard_normal(count).astype(kind) for _ in range(2))
     for threads in (1, 2, 3):
@@ -45,5 +45,5 @@ def test_the_triad_of_every_element(kind: Any, count: int) -> None:
     assert np.allclose(a, exact_triad(b, c, 3.0), rtol=0, atol=8 * np.finfo(kind).eps * 20)
 
 
-def test_bytes_of_the_triad() -> None:
+def test_bytes_of_the_triad_by_hand() -> None:
     assert triad.nbytes(triad.Shape(10)) == 240 and triad.operations(triad.Shape(10)) == 20

@@ -1,4 +1,4 @@
-"""The check that every run makes of the provider it trained with: clean products pass, wrong ones are seen."""
+"""The check of the training's provider in every run: clean products pass, wrong ones are detected."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -43,7 +43,7 @@ def no_tf32():
         conv2d.Shape(4, 8, 14, 14, 8, (3, 3), (1, 1), (2, 2), (2, 2), groups=8),
     ],
 )
-def test_clean_convolutions(shape, device, arithmetic):
+def test_clean_convolutions_pass(shape, device, arithmetic):
     results = check_layer(shape, device, 1, DIRECTIONS, arithmetic)
     assert tuple(result.direction for result in results) == DIRECTIONS
     for result in results:
@@ -54,31 +54,31 @@ def test_clean_convolutions(shape, device, arithmetic):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("arithmetic", [FP32, FP16, BF16], ids=lambda arithmetic: arithmetic.name)
-def test_clean_products(device, arithmetic):
+def test_clean_products_pass(device, arithmetic):
     for result in check_layer(gemm.Shape(64, 512, 1000), device, 1, DIRECTIONS, arithmetic):
         assert 0.0 < result.scaled < 1.0
         assert 0.0 < result.elementwise < 0.6
 
 
-def test_repeatable():
+def test_the_check_is_repeatable():
     assert check_layer(LAYER, "cpu", 4) == check_layer(LAYER, "cpu", 4)
     assert check_layer(LAYER, "cpu", 4) != check_layer(LAYER, "cpu", 5)
     for first, again in zip(draw(LAYER, 4), draw(LAYER, 4), strict=True):
         np.testing.assert_array_equal(first, again)
 
 
-def test_only_the_directions_asked_for():
+def test_only_the_requested_directions_are_checked():
     results = check_layer(LAYER, "cpu", 1, (WEIGHT_GRADIENT,))
     assert [result.direction for result in results] == [WEIGHT_GRADIENT]
     assert set(by_autograd(draw(LAYER, 1), LAYER, "cpu", (FORWARD,))) == {FORWARD}
 
 
-def test_runs_where_gradients_are_switched_off():
+def test_the_check_runs_while_gradients_are_switched_off():
     with torch.no_grad():
         assert len(check_layer(LAYER, "cpu", 1)) == 3
 
 
-def test_a_large_batch_is_reduced_and_said_so():
+def test_a_large_batch_is_reduced_and_reported():
     layer = conv2d.Shape(256, 128, 28, 28, 128, (3, 3), (1, 1), (1, 1))
     result = check_layer(layer, "cpu", 1, (FORWARD,))[0]
     assert result.shape.batch == 256
@@ -86,7 +86,7 @@ def test_a_large_batch_is_reduced_and_said_so():
     assert conv2d.operations(replace(layer, batch=result.images)) <= LARGEST_OPERATIONS
 
 
-def test_what_is_affordable():
+def test_the_batch_that_is_affordable():
     assert affordable(LAYER) == LAYER
     wide = conv2d.Shape(4096, 64, 56, 56, 1, (1, 1))
     assert 1 < affordable(wide).batch < 64
@@ -95,12 +95,12 @@ def test_what_is_affordable():
 
 
 def truncated(data: Tensors) -> Tensors:
-    """The input as TF32 sees it: ten bits of mantissa."""
+    """The input in the precision of TF32: ten bits of mantissa."""
     bits = data.x.view(np.uint32) & np.uint32(0xFFFFE000)
     return data._replace(x=bits.view(np.float32))
 
 
-def test_a_provider_that_rounds_its_input_is_seen():
+def test_a_provider_that_rounds_its_input_is_detected():
     def run(data, shape, device, directions, stored):
         return by_autograd(truncated(data), shape, device, directions)
 
@@ -110,7 +110,7 @@ def test_a_provider_that_rounds_its_input_is_seen():
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("position", [0, 1000, -1])
-def test_a_provider_that_forgets_one_element_is_seen(direction, position):
+def test_a_provider_that_omits_one_element_is_detected(direction, position):
     def run(data, shape, device, directions, stored):
         results = {name: value.copy() for name, value in by_autograd(data, shape, device, directions).items()}
         results[direction].flat[position] = 0.0
@@ -122,7 +122,7 @@ def test_a_provider_that_forgets_one_element_is_seen(direction, position):
     assert max(values.values()) < 1.0
 
 
-def test_a_provider_that_leaves_a_row_out_is_no_provider():
+def test_a_provider_that_omits_a_row_is_refused():
     def run(data, shape, device, directions, stored):
         return {FORWARD: by_autograd(data, shape, device, (FORWARD,))[FORWARD][:, :, :-1]}
 
@@ -131,7 +131,7 @@ def test_a_provider_that_leaves_a_row_out_is_no_provider():
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_product_that_forgets_one_element_is_seen(direction):
+def test_a_product_that_omits_one_element_is_detected(direction):
     def run(data, shape, device, directions, stored):
         results = {name: value.copy() for name, value in by_autograd(data, shape, device, directions).items()}
         results[direction][-1, 0] = 0.0
@@ -143,7 +143,7 @@ def test_a_product_that_forgets_one_element_is_seen(direction):
 
 
 @pytest.mark.parametrize("arithmetic", [FP32, FP16, BF16], ids=lambda arithmetic: arithmetic.name)
-def test_a_provider_that_ignores_the_stride_is_seen(arithmetic):
+def test_a_provider_that_ignores_the_stride_is_detected(arithmetic):
     def run(data, shape, device, directions, stored):
         dense = replace(shape, stride=(1, 1))
         grown = Tensors(data.x, data.w, np.zeros(dense.y, np.float32))
@@ -153,7 +153,7 @@ def test_a_provider_that_ignores_the_stride_is_seen(arithmetic):
     assert found[0].elementwise > 10.0
 
 
-def test_what_a_providers_algorithms_may_add_widens_its_limit():
+def test_the_declared_error_of_an_algorithm_widens_the_limit():
     plain = check(LAYER, by_autograd, "cpu", 1, DIRECTIONS)
     wide = check(LAYER, by_autograd, "cpu", 1, DIRECTIONS, slack=lambda *_: 16.0)
     for one, other in zip(plain, wide, strict=True):
@@ -163,7 +163,7 @@ def test_what_a_providers_algorithms_may_add_widens_its_limit():
     assert vendor.slack(LAYER, "cuda") == vendor.slack(replace(square, kernel=(1, 1)), "cuda") == 1
 
 
-def test_vendor_runs_channels_last(monkeypatch):
+def test_the_vendors_products_run_channels_last(monkeypatch):
     seen = []
     original = torch.nn.functional.conv2d
 

@@ -1,4 +1,4 @@
-"""Machine code is kept, and made anew when any source that is compiled into it has changed."""
+"""Machine code is kept, and compiled again when any of its sources has changed."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ print(sum(numba_cpu._normalise.stats.cache_hits.values()))
 
 
 def no_room() -> None:
-    """Files may not grow from now on, as on a full disk."""
+    """Files cannot grow from now on, as on a full disk."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
@@ -31,7 +31,7 @@ def ran(
     folder: Path, before: Callable[[], None] | None = None, program: str = PROGRAM, **environment: str
 ) -> list[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    # -B: what Python itself keeps of a source would be taken for a change of the same second and length
+    # -B: Python's own cache would not see changes of the same second and length
     command, changed = [sys.executable, "-B", "-c", program], {**inherited, **environment}
     ended = subprocess.run(
         command, cwd=folder, env=changed, capture_output=True, text=True, check=True, preexec_fn=before
@@ -39,7 +39,7 @@ def ran(
     return ended.stdout.split()
 
 
-def test_what_was_compiled_is_used_again_until_any_source_changes(tmp_path: Path) -> None:
+def test_compiled_code_is_reused_until_any_source_is_changed(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     assert ran(folder) == ["2.0", "0"]
     assert ran(folder) == ["2.0", "1"]
@@ -58,7 +58,7 @@ def product(number):
 """
 
 
-def test_code_of_other_folders_is_made_anew_when_a_file_beside_it_changes(tmp_path: Path) -> None:
+def test_code_of_other_folders_is_compiled_again_when_a_neighbouring_file_changes(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     (folder / "elsewhere.py").write_text(ELSEWHERE)
     program = "import elsewhere; print(elsewhere.product(7), sum(elsewhere.product.stats.cache_hits.values()))"
@@ -67,7 +67,7 @@ def test_code_of_other_folders_is_made_anew_when_a_file_beside_it_changes(tmp_pa
         assert ran(folder, program=program) == [str(7 * factor), hits]
 
 
-def test_it_is_kept_where_the_user_says(tmp_path: Path) -> None:
+def test_code_is_kept_in_the_users_folder(tmp_path: Path) -> None:
     folder, kept = copy_kernels(tmp_path / "checkout"), tmp_path / "kept"
     assert ran(folder, NUMBA_CACHE_DIR=str(kept))[1] == "0"
     assert [*kept.glob("numba-*/**/*.nbi")]
@@ -75,7 +75,7 @@ def test_it_is_kept_where_the_user_says(tmp_path: Path) -> None:
     assert not [*(folder / "kernels").rglob("*.nbi")]
 
 
-def test_copies_share_what_was_compiled_wherever_they_lie(tmp_path: Path) -> None:
+def test_copies_of_the_checkout_share_compiled_code(tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
     assert [ran(copy_kernels(tmp_path / name), NUMBA_CACHE_DIR=kept)[1] for name in ("one", "other")] == ["0", "1"]
 
@@ -85,7 +85,7 @@ LATER = [pytest.param(damage, marks=pytest.mark.slow) for damage in (lambda data
 
 @pytest.mark.parametrize("kind", one_in(2, ["nbi", "nbc"]))
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], *LATER])
-def test_what_is_damaged_is_compiled_anew(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_damaged_code_is_compiled_again(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     ran(folder)
     for path in (folder / "kernels").rglob(f"*.{kind}"):
@@ -94,7 +94,7 @@ def test_what_is_damaged_is_compiled_anew(kind: str, damage: Callable[[bytes], b
     assert ran(folder) == ["2.0", "1"]
 
 
-def test_without_room_it_is_not_kept(tmp_path: Path) -> None:
+def test_code_is_used_but_not_kept_without_room(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     assert ran(folder, no_room) == ["2.0", "0"]
     assert ran(folder) == ["2.0", "0"]

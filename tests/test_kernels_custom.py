@@ -1,4 +1,4 @@
-"""Our matrix product and convolution: every element against float64, for any shape, strides and threads."""
+"""The custom matrix product and convolution: every element against float64, for any shape, strides and threads."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,10 +24,10 @@ Shape = conv2d.Shape
 LAYERS = [
     Shape(1, 1, 1, 1, 1, (1, 1)),
     Shape(2, 16, 8, 9, 24, (3, 3), (1, 1), (1, 1)),
-    Shape(1, 3, 23, 17, 20, (7, 7), (2, 2), (3, 3)),  # few channels, whose taps lie side by side
+    Shape(1, 3, 23, 17, 20, (7, 7), (2, 2), (3, 3)),  # few channels, whose taps are adjacent
     Shape(2, 64, 14, 14, 64, (3, 3), (2, 2), (1, 1)),
     Shape(3, 32, 7, 7, 64, (1, 1)),
-    Shape(2, 32, 8, 8, 48, (1, 1), (2, 2)),  # input pixels that no output sees
+    Shape(2, 32, 8, 8, 48, (1, 1), (2, 2)),  # input pixels that no output reads
     Shape(2, 24, 9, 11, 12, (3, 2), (2, 3), (1, 0), (2, 1), 2),
     Shape(1, 8, 12, 12, 8, (3, 3), (1, 1), (1, 1), (1, 1), 8),  # depth-wise
     Shape(3, 150, 9, 8, 150, (3, 5), (2, 1), (1, 2), (1, 1), 150),
@@ -35,9 +35,9 @@ LAYERS = [
     Shape(1, 2, 5, 500, 4, (3, 3), (1, 1), (1, 1)),  # rows longer than a block
     Shape(2, 600, 5, 5, 40, (3, 3), (1, 1), (1, 1)),  # more channels than are multiplied at a time
     Shape(2, 8, 9, 9, 8, (2, 2), (3, 3)),
-    Shape(2, 40, 9, 9, 8, (3, 3), (2, 2), (4, 4)),  # outputs that see padding only
+    Shape(2, 40, 9, 9, 8, (3, 3), (2, 2), (4, 4)),  # outputs that read padding only
     Shape(1, 4, 9, 9, 4, (3, 3), (2, 2), (1, 1), (2, 2)),
-    # along whose rows tiles slide: of one vector of filters, of two, and of both
+    # computed by sliding tiles: of one vector of filters, of two, and of both
     Shape(2, 16, 5, 32, 16, (3, 3), (1, 1), (1, 1)),
     Shape(2, 16, 9, 28, 32, (3, 3), (1, 1), (1, 1)),
     Shape(1, 32, 11, 31, 48, (3, 3), (2, 2), (1, 1)),
@@ -88,7 +88,7 @@ def test_products_of_matrices_with_any_strides(alpha: float, beta: float, order:
         assert np.abs(c - wanted).max() <= 64 * np.finfo(kind).eps * k**0.5
 
 
-def test_matrices_that_are_empty() -> None:
+def test_empty_matrices() -> None:
     for m, n, k in ((0, 3, 4), (3, 0, 4), (0, 0, 0)):
         gemm_custom.gemm(np.ones((m, k)), np.ones((k, n)), np.ones((m, n)))
     nothing, c = np.ones((3, 0)), np.full((3, 2), np.nan)
@@ -97,7 +97,7 @@ def test_matrices_that_are_empty() -> None:
     gemm_custom.gemm(nothing, np.ones((0, 2)), c + 2, beta=0.5)
 
 
-def test_what_lies_between_rows_stays() -> None:
+def test_memory_between_rows_is_not_written() -> None:
     for k in (0, 3):
         whole = np.full((3, 5), 77, np.int32)
         gemm_custom.gemm_bytes(np.zeros((3, k), np.int8), np.zeros((k, 4), np.int8), whole[:, :4])
@@ -108,7 +108,7 @@ def test_what_lies_between_rows_stays() -> None:
 
 
 def test_threads_do_not_disturb_each_other() -> None:
-    """As often as it takes for an early thread to meet what a late one has not yet written."""
+    """Repeated often enough for an early thread to read elements that a late one has not yet written."""
     shape = Shape(4, 32, 14, 14, 32, (3, 3), (1, 1), (1, 1))
     data = draw(shape, 1)
     first = results_of(conv2d_custom, data, shape, "cpu", DIRECTIONS, threads=2)
@@ -138,7 +138,7 @@ def a_wrong_stride(c: Any) -> None:
 @pytest.mark.parametrize("arithmetic", TYPES, ids=lambda arithmetic: arithmetic.name)
 @pytest.mark.parametrize("fault", [an_element, a_tile, an_unwritten_edge, a_wrong_stride])
 @pytest.mark.parametrize("what", ["gemm", "conv2d"])
-def test_planted_faults_are_seen(what: str, fault: Callable[[Any], None], arithmetic: Arithmetic) -> None:
+def test_planted_faults_are_detected(what: str, fault: Callable[[Any], None], arithmetic: Arithmetic) -> None:
     custom = gemm_custom if what == "gemm" else conv2d_custom
     shape: Any = gemm.Shape(64, 96, 80) if what == "gemm" else LAYERS[3]
 
@@ -154,7 +154,7 @@ def test_planted_faults_are_seen(what: str, fault: Callable[[Any], None], arithm
 
 
 @pytest.mark.parametrize("arithmetic", TYPES, ids=lambda arithmetic: arithmetic.name)
-def test_a_last_slice_that_is_left_out_is_seen(arithmetic: Arithmetic) -> None:
+def test_a_missing_last_slice_is_detected(arithmetic: Arithmetic) -> None:
     def short(data: Any, shape: Any, *arguments: Any) -> Any:
         data = data._replace(x=data.x[:, :-1], w=data.w[:, :-1])
         return results_of(gemm_custom, data, gemm.Shape(shape.batch, shape.features - 1, shape.outputs), *arguments)
@@ -168,7 +168,7 @@ def test_a_last_slice_that_is_left_out_is_seen(arithmetic: Arithmetic) -> None:
 @pytest.mark.parametrize("order", ["C", "F", "steps"])
 @pytest.mark.parametrize("size", [(1, 1, 1), (5, 33, 3), (14, 64, 32), (40, 100, 70), (29, 31, 4), (17, 64, 3000)])
 @pytest.mark.parametrize("instruction", [True, False], ids=["own instruction", "by fp32"])
-def test_products_of_bytes_are_exact(
+def test_int8_products_are_exact(
     size: tuple[int, int, int], order: str, threads: int, instruction: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if instruction and not gemm_custom.HOST.multiplies_bytes:

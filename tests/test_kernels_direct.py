@@ -1,4 +1,4 @@
-"""Convolutions along whose rows tiles slide: which ones do, and that they keep to their memory."""
+"""Convolutions by tiles that slide along rows: which layers use them, and their memory accesses."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,36 +44,36 @@ def works(shape: Shape) -> Iterator[Correlation]:
         ({"channels": 20}, False),  # part of a line
         ({"filters": HOST.nbytes // 4 * 3 // 2}, False),  # part of a vector
         ({"width": LEAST_OUTPUTS - 1}, False),  # no room for a tile
-        ({"channels": 512, "filters": 512}, False),  # more weights than stay near
+        ({"channels": 512, "filters": 512}, False),  # more weights than fit the cache
         ({"stride": (2, 2), "width": 4 * LEAST_OUTPUTS}, True),
         ({"kernel": (1, 1), "padding": (0, 0), "stride": (2, 2), "width": 4 * LEAST_OUTPUTS}, True),
     ],
     ids=str,
 )
-def test_layers_of_few_channels_slide(change: dict[str, Any], so: bool) -> None:
+def test_layers_of_few_channels_are_computed_directly(change: dict[str, Any], so: bool) -> None:
     (work,) = works(replace(FEW, **change))
     assert fits_direct(work, 4) == so
 
 
-def test_phases_that_no_tap_reaches_do_not() -> None:
+def test_phases_that_no_tap_reaches_are_not_computed_directly() -> None:
     shape = replace(FEW, kernel=(1, 1), padding=(0, 0), stride=(2, 2), width=4 * LEAST_OUTPUTS)
     x, w, y = map(array_layout, arrays(shape))
     assert [fits_direct(work, 4) for work in input_gradient_correlations(y, w, x, shape)] == [True, False, False, False]
 
 
-def test_a_ring_has_what_a_row_of_outputs_sees() -> None:
+def test_a_row_buffer_has_the_pixels_of_a_row_of_outputs() -> None:
     (work,) = works(replace(FEW, stride=(2, 2), kernel=(3, 5), padding=(1, 2), width=30))
     buffer = row_buffer(0, work, 4)
     assert (buffer.rows, buffer.first, buffer.pixels) == (
         3,
         -1,
         15 + 2,
-    )  # of every other pixel one before and one behind
+    )  # every other pixel, one before and one behind
     assert buffer_nbytes(buffer) == 3 * 2 * 17 * LINE
 
 
 @pytest.mark.parametrize("vectors", HEIGHTS)
-def test_tiles_fill_a_row_and_compute_as_little_twice_as_one_height_would(vectors: int) -> None:
+def test_tiles_fill_a_row_and_compute_as_few_pixels_twice_as_one_height(vectors: int) -> None:
     for outputs in range(LEAST_OUTPUTS, 130):
         tiles = tiles_of_a_row(vectors, outputs)
         heights = [tiles.height - (place >= tiles.full) for place in range(tiles.number)]
@@ -82,7 +82,7 @@ def test_tiles_fill_a_row_and_compute_as_little_twice_as_one_height_would(vector
         assert sum(heights) <= min(alike)
 
 
-def test_rows_of_usual_networks_are_filled() -> None:
+def test_rows_of_usual_networks_are_divided_without_overlap() -> None:
     """With 16 registers 14 pixels are 5, 5 and 4; with 32 they are one tile."""
     for outputs in (14, 16, 28, 32, 56, 112):
         tiles = tiles_of_a_row(2, outputs)
@@ -92,18 +92,18 @@ def test_rows_of_usual_networks_are_filled() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("filters", [16, 32, 48])
 @pytest.mark.parametrize("width", sorted({LEAST_OUTPUTS, *HEIGHTS[1], 14, 2 * LEAST_OUTPUTS + 5, 28}))
-def test_pixels_beside_the_target_stay_as_they_are(width: int, filters: int, threads: int) -> None:
+def test_pixels_outside_of_the_target_are_not_written(width: int, filters: int, threads: int) -> None:
     shape = replace(FEW, width=width, filters=filters)
     x, w, _ = arrays(shape)
     around = np.full((shape.batch, shape.y[2] + 2, shape.y[3] + 2, filters + 16), 7, np.float32)
     y = around[:, 1:-1, 1:-1, 8:-8]
     numba_cpu.forward(x, w, y, shape, threads)
-    _hold(y, x, w, shape)
+    _assert_exact(y, x, w, shape)
     y[...] = 7
     assert (around == 7).all()
 
 
-def test_it_finds_what_the_other_way_does() -> None:
+def test_the_direct_convolution_agrees_with_implicit_gemm() -> None:
     x, w, y = arrays(FEW)
     found = []
     for way in (plan_direct, plan_implicit_gemm):
@@ -114,9 +114,9 @@ def test_it_finds_what_the_other_way_does() -> None:
     assert np.abs(found[0] - found[1]).max() <= 2e-5 < np.abs(found[0]).max()
 
 
-def _hold(y: Any, x: Any, w: Any, shape: Shape) -> None:
+def _assert_exact(y: Any, x: Any, w: Any, shape: Shape) -> None:
     """Every element against float64."""
-    pictures, weights, outputs = (each.transpose(0, 3, 1, 2) for each in (x, w, y))
-    for block in forward(pictures, weights, outputs, shape):
+    images, weights, outputs = (each.transpose(0, 3, 1, 2) for each in (x, w, y))
+    for block in forward(images, weights, outputs, shape):
         slack = 8 * np.sqrt(len(block.R)) * UNIT * np.sqrt((block.L**2) @ (block.R**2))
         assert (np.abs(block.C - block.L @ block.R) <= slack).all()

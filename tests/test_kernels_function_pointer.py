@@ -29,7 +29,7 @@ def test_a_call_by_pointer_returns_the_same_as_a_call_by_name(kind: Any) -> None
     assert called(pointer, kind(3), 17, 5) == quotient(kind(3), 17, 5) == 9
 
 
-def test_an_error_reaches_the_caller() -> None:
+def test_an_error_is_raised_in_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         called(function_pointer(quotient, np.float32(1), 1, 1), np.float32(1), 1, 0)
 

@@ -1,4 +1,4 @@
-"""Generated pictures: Random123's known answers, and the same bytes from NumPy, one core, the host's C++ and a GPU."""
+"""Generated images: Random123's known answers, and the same bytes by NumPy, one core, the host's C++ and a GPU."""
 
 import ctypes
 import subprocess
@@ -50,7 +50,7 @@ def test_known_answers_of_random123(counter, key, answer):
 
 
 def test_streams_are_those_of_the_benchmark():
-    """No draw is shared with a sampler, an order or the weights: their counters are laid out alike."""
+    """No draw is shared with a sampler, an order or the weights: their counters have the same layout."""
     made = formula(SIZES["small"])
     index, purpose = 2**40 + 3, made.tag
     drawn = reference.draw(made, Part.NOISE, VALIDATION, index, 5)[4]
@@ -60,28 +60,28 @@ def test_streams_are_those_of_the_benchmark():
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES.keys())
 @pytest.mark.parametrize("split", [TRAINING, VALIDATION])
-def test_one_core_makes_the_reference(size, split):
+def test_one_core_makes_the_bytes_of_the_reference(size, split):
     made = formula(size)
     maker = numba_cpu.Maker(made, split)
     assert np.array_equal(maker.images(FEW), by_reference(made, split, FEW))
     assert maker.labels(FEW).tolist() == [reference.label(made, split, int(index)) for index in FEW]
 
 
-def test_one_core_makes_the_reference_at_full_size():
+def test_one_core_makes_the_bytes_of_the_reference_at_full_size():
     made = formula(LARGE)
     assert np.array_equal(numba_cpu.Maker(made, 0).images(FEW[:3]), by_reference(made, 0, FEW[:3]))
 
 
 def test_brightness_never_overflows():
-    pictures = numba_cpu.Maker(formula(SIZES["small"]), 0).images(np.arange(3000))
-    assert pictures.min() < 15 and pictures.max() > 240
-    neighbours = np.abs(np.diff(pictures.astype(int), axis=3))
+    images = numba_cpu.Maker(formula(SIZES["small"]), 0).images(np.arange(3000))
+    assert images.min() < 15 and images.max() > 240
+    neighbours = np.abs(np.diff(images.astype(int), axis=3))
     assert np.median(neighbours) < 25  # smooth, but for noise and the cells' edges
     assert np.mean(neighbours > 200) < 1e-4  # an overflow would jump
 
 
-def test_shift_turns_the_whole_canvas():
-    """Without noise in cells, light and pixels, a picture is its class's canvas, turned round."""
+def test_a_shift_rolls_the_whole_canvas():
+    """Without noise in cells, light and pixels, an image is its class's canvas, rolled cyclically."""
     made = formula((32, 3, 16, 1, 4, 4, 0, 0))
     table = reference.textures(made)
     canvases = [reference._canvas(made, 0, index, table) for index in (1, 4, 7)]
@@ -98,8 +98,8 @@ def test_formula_out_of_range_is_refused(changed):
 
 
 @pytest.mark.slow
-def test_compiles_where_nothing_can_be_written(tmp_path):
-    """A read-only checkout and no home: compiled anew, the same bytes."""
+def test_images_are_made_where_nothing_can_be_written(tmp_path):
+    """A read-only checkout and no home: compiled again, the same bytes."""
     program = (
         "import os, stat, sys; import numpy as np\n"
         "from numba.core import caching\n"
@@ -109,7 +109,7 @@ def test_compiles_where_nothing_can_be_written(tmp_path):
         "print(numba_cpu.Maker(made, 0).images(np.arange(2)).sum())\n"
     )
     copy = copy_kernels(tmp_path / "checkout")
-    # a file where a folder would have to be made stops root as well, whom permissions do not
+    # a file in the place of the folder stops root as well, unlike permissions
     (copy / "kernels" / "__pycache__").write_text("")
     environment = {"HOME": "/proc/none", "NUMBA_CACHE_DIR": "", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     job = subprocess.run([sys.executable, "-c", program], cwd=copy, env=environment, capture_output=True, text=True)
@@ -146,7 +146,7 @@ FAULTS = [("    sync_block();\n", ""), ("j < (nbytes + 15)", "j + 1 < (nbytes + 
 
 
 @pytest.mark.parametrize(("right", "wrong"), FAULTS)
-def test_a_fault_of_the_cuda_source_is_seen(right, wrong, tmp_path):
+def test_a_fault_of_the_cuda_source_is_detected(right, wrong, tmp_path):
     made = formula(SIZES["small"])
     library = planted(cupy_gpu.PROGRAM, tmp_path, right, wrong)
     expected = numba_cpu.Maker(made, TRAINING).images(FEW)
@@ -158,6 +158,6 @@ def test_a_fault_of_the_cuda_source_is_seen(right, wrong, tmp_path):
 def test_gpu_makes_the_same_bytes(size):
     made, own = formula(size), device.first()
     for split in (TRAINING, VALIDATION):
-        pictures = cupy_gpu.maker(made, split, own)(FEW)
-        assert np.array_equal(pictures.cpu().numpy(), numba_cpu.Maker(made, split).images(FEW))
+        images = cupy_gpu.maker(made, split, own)(FEW)
+        assert np.array_equal(images.cpu().numpy(), numba_cpu.Maker(made, split).images(FEW))
     assert cupy_gpu.maker(made, TRAINING, own)(FEW[:0]).shape == (0, 3, made.side, made.side)

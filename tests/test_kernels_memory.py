@@ -1,4 +1,4 @@
-"""Where our convolution may read and write: any layout with its channels side by side, and no byte beside it."""
+"""Memory accesses of the custom convolution: any layout with adjacent channels, and no byte outside."""
 
 import ctypes
 import mmap
@@ -53,7 +53,7 @@ def error(direction: str, data: Tensors, result: Any, shape: Shape, arithmetic: 
 
 
 def between_forbidden_pages(kept: list[Any], size: tuple[int, ...], kind: str, at_the_end: bool) -> Any:
-    """An array whose first or last byte lies beside a page that ends the process when it is touched."""
+    """An array whose first or last byte is next to a page that ends the process when it is accessed."""
     nbytes = int(np.prod(size)) * np.dtype(kind).itemsize
     pages = -(-nbytes // PAGE) + 2
     memory = mmap.mmap(-1, pages * PAGE)
@@ -71,7 +71,7 @@ def last(size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_nothing_beside_the_arrays_is_touched(seed: int) -> None:
+def test_no_byte_outside_of_the_arrays_is_accessed(seed: int) -> None:
     chance, kept = random.Random(seed), []
     shape, arithmetic = random_shape(chance), chance.choice((FP32, FP64))
     data, end = draw(shape, seed, arithmetic), chance.choice((False, True))
@@ -86,7 +86,7 @@ def test_nothing_beside_the_arrays_is_touched(seed: int) -> None:
 
 
 def part_of_a_larger(size: tuple[int, ...], kind: str) -> tuple[Any, Any]:
-    """An array in which no two rows, pixels or pictures follow one another, and the whole of it, filled with NaN."""
+    """An array in which no two rows, pixels or images are adjacent, and the whole of it, filled with NaN."""
     whole = np.full([2 * length for length in size[:3]] + [size[3] + 3], np.nan, kind)
     return whole[::2, ::2, ::2, 1 : 1 + size[3]], whole
 
@@ -109,8 +109,8 @@ def test_arrays_may_be_parts_of_larger_ones(seed: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_strides_of_a_single_pixel_mean_nothing(threads: int) -> None:
-    """NumPy gives an axis of length 1 any stride: pictures turned from NCHW to NHWC have other ones."""
+def test_strides_of_a_single_pixel_are_ignored(threads: int) -> None:
+    """NumPy gives an axis of length 1 any stride: images transposed from NCHW to NHWC have other ones."""
     shape = Shape(8, 120, 7, 1, 9, (5, 2), (2, 3), (1, 1), (2, 1), 3)
     data = draw(shape, 7)
     assert shape.y[2:] == (1, 1)

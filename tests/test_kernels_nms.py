@@ -1,4 +1,4 @@
-"""Non-maximum suppression: every backend keeps the boxes of the reference, and the reference those it should."""
+"""Non-maximum suppression: every backend keeps the boxes of the reference, and the reference keeps the right ones."""
 
 import ctypes
 from pathlib import Path
@@ -21,7 +21,7 @@ UNIT = [0.0, 0.0, 4.0, 4.0]
 
 
 def drawn(frames: int, count: int, seed: int = 0, groups: int = 2) -> tuple[Any, Any, Any]:
-    """Boxes on a coarse grid, some without area or turned round; scores with ties, some of boxes that are not there."""
+    """Boxes on a coarse grid, some without area or inverted; scores with ties, some of absent boxes."""
     random = np.random.default_rng(seed)
     corner = random.integers(0, 24, (frames, count, 2))
     boxes = np.concatenate([corner, corner + random.integers(-1, 10, (frames, count, 2))], 2).astype(np.float32)
@@ -73,7 +73,7 @@ def test_numba_keeps_the_boxes_of_the_reference_in_any_case(seed: int, count: in
 
 
 def by_cuda(name: str, schedule: str, faulty: dict[str, ctypes.CDLL] | None = None) -> Any:
-    """What the kernels keep, run on the host; those named are replaced."""
+    """The boxes that the kernels keep, run on the host; the kernels named in `faulty` are replaced."""
     boxes, scores, groups, threshold, most = CASES[name]
     frames, count = scores.shape
     ordered, order = torch.sort(torch.from_numpy(np.fmax(scores, ABSENT)), dim=1, descending=True, stable=True)
@@ -86,7 +86,7 @@ def by_cuda(name: str, schedule: str, faulty: dict[str, ctypes.CDLL] | None = No
     return found
 
 
-LAUNCHED = [name for name, case in CASES.items() if case[1].size and case[4]]  # as cupy_gpu.py has it
+LAUNCHED = [name for name, case in CASES.items() if case[1].size and case[4]]  # as in cupy_gpu.py
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -105,7 +105,7 @@ FAULTS += [
 
 
 @pytest.mark.parametrize(("program", "right", "wrong", "place"), one_in(3, FAULTS))
-def test_a_fault_of_the_cuda_kernels_is_seen(
+def test_a_fault_of_the_cuda_kernels_is_detected(
     program: Program, right: str, wrong: str, place: int, tmp_path: Path
 ) -> None:
     faulty = {program.name: planted(program, tmp_path, right, wrong, place)}
@@ -124,7 +124,7 @@ def test_the_gpu_keeps_the_boxes_of_the_reference(name: str) -> None:
         assert np.array_equal(found.cpu().numpy(), reference.nms(*CASES[name]))
 
 
-def test_of_equal_scores_the_first_is_kept() -> None:
+def test_the_first_of_equal_scores_is_kept() -> None:
     case = (*alike([UNIT, UNIT, [0, 0, 4, 3]], [0.5, 0.5, 0.6]), 0.5, 3)
     assert reference.nms(*case).tolist() == [[2, -1, -1]]
     assert reference.nms(*case[:3], 0.75, 3).tolist() == [[2, 0, -1]]
@@ -137,20 +137,20 @@ def test_an_overlap_of_just_the_threshold_does_not_suppress() -> None:
             assert backend(*alike(half, [0.9, 0.8]), threshold, 2).tolist() == [expected]
 
 
-def test_what_was_suppressed_suppresses_nothing() -> None:
+def test_suppressed_boxes_suppress_nothing() -> None:
     row = [[0, 0, 4, 4], [0, 1, 4, 5], [0, 2, 4, 6]]  # neighbours overlap by 3/5, the first and the last by 1/3
     for backend in (reference.nms, numba_cpu.nms):
         assert backend(*alike(row, [0.9, 0.8, 0.7]), 0.5, 3).tolist() == [[0, 2, -1]]
 
 
-def test_groups_do_not_meet() -> None:
+def test_groups_are_independent() -> None:
     case = alike([UNIT] * 4, [0.1, 0.2, 0.3, 0.4], [0, 5, 0, 5])
     for backend in (reference.nms, numba_cpu.nms):
         assert backend(*case, 0.5, 4).tolist() == [[3, 2, -1, -1]]
 
 
 @pytest.mark.parametrize("changed", [(0, (2, 5, 5)), (0, (2, 4, 4)), (1, (1, 5)), (2, (2, 5, 1)), (3, 1.5), (4, -1)])
-def test_what_does_not_fit_is_refused(changed: tuple[int, Any]) -> None:
+def test_arguments_of_wrong_sizes_are_refused(changed: tuple[int, Any]) -> None:
     case: list[Any] = [(2, 5, 4), (2, 5), (2, 5), 0.5, 3]
     nms.check(*case)
     case[changed[0]] = changed[1]
@@ -158,7 +158,7 @@ def test_what_does_not_fit_is_refused(changed: tuple[int, Any]) -> None:
         nms.check(*case)
 
 
-def test_spec() -> None:
+def test_operations_and_bytes_by_hand() -> None:
     """Three boxes of which two may be kept: pairs 2 + 1."""
     shape = nms.Shape(2, 3, 2)
     assert nms.SPEC.operations(shape) == 2 * (5 * 3 + 13 * 3)

@@ -1,4 +1,4 @@
-"""The normalisation of pictures: every value, in every order of the bytes."""
+"""The normalisation of images: every value, in every layout of the bytes."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hpcai.kernels.normalise.reference import normalised, transformed_and_normal
 
 @pytest.mark.parametrize("shape", [(5, 3, 7, 9), (2, 1, 28, 28), (3, 4, 1, 5), (0, 3, 8, 8), (2, 3, 0, 4)])
 @pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
-def test_every_value_is_that_of_the_reference(shape: tuple[int, ...], last: bool) -> None:
+def test_every_value_equals_the_reference(shape: tuple[int, ...], last: bool) -> None:
     generator = np.random.default_rng(1)
     pixels = generator.integers(0, 256, shape, np.uint8)
     if last:
@@ -23,14 +23,14 @@ def test_every_value_is_that_of_the_reference(shape: tuple[int, ...], last: bool
     assert (np.abs(made - exact) <= allowed).all()
 
 
-def test_parts_of_a_batch_and_pictures_in_steps() -> None:
+def test_parts_of_a_batch_and_strided_images_are_normalised() -> None:
     pixels = np.random.default_rng(2).integers(0, 256, (6, 3, 8, 10), np.uint8)[::2, :, ::-1, 1::2]
     scale, shift = np.array([1, 2, 3], np.float32), np.array([-1, 0, 1], np.float32)
     assert np.array_equal(normalise(pixels, scale, shift), normalised(pixels, scale, shift))
 
 
 @pytest.mark.parametrize("kind", ["channels first", "channels last", "every other"])
-def test_fields_are_turned_mirrored_and_normalised_as_the_reference_does(kind: str) -> None:
+def test_rotated_mirrored_and_normalised_fields_equal_the_reference(kind: str) -> None:
     generator = np.random.default_rng(3)
     fields = generator.standard_normal((5, 4, 6, 8), np.float32)
     if kind == "channels last":

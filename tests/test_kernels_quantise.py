@@ -1,4 +1,4 @@
-"""Bytes and scales, and convolutions of bytes, against NumPy: every byte, every sum, and numbers that are none."""
+"""Quantised values and scales, and int8 convolutions, against NumPy: every value, every sum, and infinite values."""
 
 import math
 from typing import Any
@@ -32,16 +32,16 @@ def numbers(size: tuple[int, ...], seed: int = 1) -> Any:
     return aligned((generator.standard_normal(size) * spread).astype(np.float32))
 
 
-def quantise(x: Any, pictures: custom.Images, signed: bool, threads: int) -> tuple[Any, Any]:
-    q = np.full(pictures.bytes_size, 77, np.int8 if signed else np.uint8)
+def quantise(x: Any, images: custom.Images, signed: bool, threads: int) -> tuple[Any, Any]:
+    q = np.full(images.bytes_size, 77, np.int8 if signed else np.uint8)
     scales = np.full(len(x), np.nan, np.float32)
-    custom.quantise(pictures, x.ctypes.data, q, scales, signed, threads)
+    custom.quantise(images, x.ctypes.data, q, scales, signed, threads)
     return q, scales
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_bytes_and_scales_are_those_of_the_reference(size: tuple[int, ...], threads: int) -> None:
+def test_quantised_values_and_scales_equal_the_reference(size: tuple[int, ...], threads: int) -> None:
     x = numbers(size)
     right, of_right = quantised(x)
     channels, together = size[3], -(-size[3] // 4) * 4
@@ -55,7 +55,7 @@ def test_bytes_and_scales_are_those_of_the_reference(size: tuple[int, ...], thre
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_pictures_get_borders_of_zeros_and_groups_whole_words(threads: int) -> None:
+def test_images_get_borders_of_zeros_and_groups_whole_words(threads: int) -> None:
     x = numbers((3, 4, 5, 6))
     right, _ = quantised(x)
     q, _ = quantise(x, custom.Images(3, 4, 5, 6, 2, 1, 2), False, threads)
@@ -64,7 +64,7 @@ def test_pictures_get_borders_of_zeros_and_groups_whole_words(threads: int) -> N
     assert np.array_equal(q.astype(int) - 128, wanted.reshape(q.shape))
 
 
-def test_the_largest_becomes_127_ties_go_to_even_and_what_is_tiny_is_nothing() -> None:
+def test_the_largest_becomes_127_ties_round_to_even_and_tiny_values_to_zero() -> None:
     x = np.float32([[127.0, 0.5, 1.5, 2.5, -2.5, -127.0, 126.49, 0.0]]).reshape(1, 1, 1, 8)
     assert quantised(x)[0].ravel().tolist() == [127, 0, 2, 2, -2, -127, 126, 0]
     assert np.array_equal(quantise(x, custom.Images(1, 1, 1, 8), True, 1)[0], quantised(x)[0])
@@ -78,7 +78,7 @@ def test_the_largest_becomes_127_ties_go_to_even_and_what_is_tiny_is_nothing() -
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 64, 100, 331])
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_leaves_no_finite_result(size: int, wrong: float) -> None:
+def test_values_that_are_not_finite_give_no_finite_result(size: int, wrong: float) -> None:
     for place in (0, size // 2, size - 1):
         x, w = torch.ones(2, size, 1, 1), torch.ones(3, size, 1, 1)
         x[1, place] = wrong
@@ -89,14 +89,14 @@ def test_what_is_not_finite_leaves_no_finite_result(size: int, wrong: float) -> 
 
 
 def _convolve_as_a_gpu(x: Any, w: Any, shape: Shape) -> tuple[Any, Any]:
-    """What surrounds the product there, which torch computes anywhere."""
+    """The operations around the product on a GPU; torch computes the product on any device."""
     (q, scales), (by, by_filter) = on_gpu._quantised(x), on_gpu._quantised(w)
     sums = torch.nn.functional.conv2d(q.double(), by.double()).to(torch.int32)
     return on_gpu._scaled(sums, scales, by_filter), scales
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_a_gpus_bytes_and_scales_are_the_same(size: tuple[int, ...]) -> None:
+def test_a_gpus_quantised_values_and_scales_are_the_same(size: tuple[int, ...]) -> None:
     x = numbers(size)
     x[0] = 0.0
     q, scales = on_gpu._quantised(torch.from_numpy(x))
@@ -109,7 +109,7 @@ def test_a_gpus_bytes_and_scales_are_the_same(size: tuple[int, ...]) -> None:
 
 
 def drawn(shape: Shape, extreme: bool) -> tuple[Any, Any]:
-    """Bytes of pictures, int8[N, C, H, W], and of filters; of extreme ones only the largest and the smallest."""
+    """Quantised images, int8[N, C, H, W], and filters; extreme ones have only the largest and the smallest value."""
     generator = np.random.default_rng(4)
     both = (np.array([-127, 127], np.int8), np.arange(-127, 128, dtype=np.int8))
     return tuple(generator.choice(both[not extreme], size) for size in (shape.x, shape.w))  # type: ignore[return-value]
@@ -123,10 +123,10 @@ def expected(x: Any, w: Any, shape: Shape) -> Any:
 
 
 def convolved(x: Any, w: Any, shape: Shape, compute: Any, threads: int) -> Any:
-    """As training does it: borders and words of their own, 128 more in each byte of a picture, taken off at the end."""
+    """As in training: borders and padded words, 128 added to each byte of an image, and subtracted at the end."""
     floats = [aligned(np.ascontiguousarray(each.transpose(0, 2, 3, 1)).astype(np.float32)) for each in (x, w)]
-    pictures = custom.Images(*floats[0].shape, shape.groups, *shape.padding)
-    q, scales = quantise(floats[0], pictures, False, threads)
+    images = custom.Images(*floats[0].shape, shape.groups, *shape.padding)
+    q, scales = quantise(floats[0], images, False, threads)
     by, by_filter = quantise(floats[1], custom.Images(*floats[1].shape), True, threads)
     sums, y = np.empty(len(by), np.int32), np.full((*(shape.y[axis] for axis in (0, 2, 3, 1)),), -7, np.int32)
     custom.sums_of_filters(by.reshape(len(by), -1), sums)
@@ -148,8 +148,8 @@ def test_sums_are_exact(shape: Shape, compute: Any, threads: int) -> None:
         assert np.array_equal(found, expected(x, w, shape))
 
 
-def test_sums_of_sixteen_bits_would_be_seen() -> None:
-    """What vpmaddubsw does: pairs of products, cut off at what 16 bits hold."""
+def test_sums_of_sixteen_bits_are_detected() -> None:
+    """Like vpmaddubsw: pairs of products, saturated at 16 bits."""
     shape = LAYERS[5]
     x, w = drawn(shape, True)
     x[:, 0, 0, 0] = w[:, 0, 0, 0] = 127
@@ -162,8 +162,8 @@ def test_sums_of_sixteen_bits_would_be_seen() -> None:
     assert not np.array_equal(convolved(x, w, shape, saturating, 1)[0], expected(x, w, shape))
 
 
-def test_the_longest_sum_is_held() -> None:
-    """Of the largest bytes: more than 2^31 before 128 times the filter's sum is taken off, and less after it."""
+def test_the_longest_sum_does_not_overflow() -> None:
+    """Of the largest bytes: more than 2^31 before 128 times the filter's sum is subtracted, and less after it."""
     assert 2**31 - HIGHEST**2 <= MOST_TERMS * HIGHEST**2 < 2**31
     x, w = torch.ones(1, MOST_TERMS), torch.tensor([[1.0], [-1.0]]).expand(2, MOST_TERMS)
     y, of_x, of_w = on_cpu.multiply_bytes(x, w)
@@ -172,7 +172,7 @@ def test_the_longest_sum_is_held() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_sums_are_scaled_picture_by_picture(threads: int) -> None:
+def test_sums_are_scaled_image_by_image(threads: int) -> None:
     generator = np.random.default_rng(2)
     sums = generator.integers(-(2**30), 2**30, (3, 5, 19), np.int32)
     off = generator.integers(-(2**20), 2**20, 19, np.int32)

@@ -23,7 +23,7 @@ def numbered(size: tuple[int, ...]) -> Float32:
 
 
 def assembled(blocks: Iterable[Block], size: tuple[int, ...]) -> Float64:
-    """L.R of all blocks, put where the blocks say they belong; fails unless each place is named once."""
+    """L.R of all blocks, at the places given by the blocks; fails unless each place is named once."""
     places, values = [], []
     for block in blocks:
         places.append(block.C.ravel())
@@ -67,7 +67,7 @@ pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
     st.tuples(st.integers(0, 3), st.integers(0, 3)),
     pair,
 )
-def test_random_convolutions(batch, groups_in_out, size, kernel, stride, padding, dilation):
+def test_random_convolutions_agree_with_torch(batch, groups_in_out, size, kernel, stride, padding, dilation):
     groups, channels, filters = groups_in_out
     try:
         shape = conv2d.Shape(
@@ -86,14 +86,14 @@ def test_random_convolutions(batch, groups_in_out, size, kernel, stride, padding
         conv2d.Shape(2, 12, 13, 10, 12, (3, 5), (2, 1), (1, 2), (1, 2), groups=12),
     ],
 )
-def test_layers_in_several_blocks(shape, monkeypatch):
+def test_layers_in_several_blocks_agree_with_torch(shape, monkeypatch):
     monkeypatch.setattr(conv2d_reference, "BLOCK_ELEMENTS", 700)
     assert len(list(conv2d_reference.blocks(FORWARD, draw(shape, 3), numbered(shape.y), shape))) > 3
     agree(shape)
 
 
 @pytest.mark.parametrize("elements", [1, 50, 2**20])
-def test_gemm(elements, monkeypatch):
+def test_gemm_agrees_with_torch(elements, monkeypatch):
     monkeypatch.setattr(gemm_reference, "BLOCK_ELEMENTS", elements)
     shape = gemm.Shape(batch=7, features=13, outputs=5)
     data = draw(shape, seed=3)

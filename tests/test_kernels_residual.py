@@ -1,4 +1,4 @@
-"""The two residuals: their formulas by hand, what can never pass, and planted faults at the shapes of real layers."""
+"""The two residuals: their formulas by hand, values that never pass, and planted faults at shapes of real layers."""
 
 import math
 from functools import partial
@@ -38,7 +38,7 @@ def test_signs_are_a_function_of_length_and_seed():
     assert (x != signs(1000, seed=6)).any()
 
 
-def test_scaled_is_hpls_formula():
+def test_the_scaled_residual_is_hpls_formula():
     block = exact()
     block.C[3, 4] += 0.5
     x = signs(10, seed=7)
@@ -48,7 +48,7 @@ def test_scaled_is_hpls_formula():
     assert measure([block], 30, fp32_tolerance(30), seed=7)[0] == pytest.approx(expected, rel=1e-12)
 
 
-def test_elementwise_is_its_formula():
+def test_the_elementwise_residual_is_its_formula():
     block = exact()
     block.C[3, 4] += 1e-6
     root = math.sqrt(sum((block.L[3, k] * block.R[k, 4]) ** 2 for k in range(30)))
@@ -56,7 +56,7 @@ def test_elementwise_is_its_formula():
     assert measure([block], 30, fp32_tolerance(30), seed=7)[1] == pytest.approx(expected, rel=1e-6)
 
 
-def test_blocks_measure_as_their_stack():
+def test_blocks_have_the_residual_of_their_stack():
     whole = exact()
     whole.C[17, 2] *= 1.001
     parts = [Block(whole.L[rows], whole.R, whole.C[rows]) for rows in (slice(0, 11), slice(11, 20))]
@@ -64,7 +64,7 @@ def test_blocks_measure_as_their_stack():
     assert measure(parts, 30, tolerance, 7) == pytest.approx(measure([whole], 30, tolerance, 7), rel=1e-12)
 
 
-def test_exact_zeros():
+def test_exact_zeros_pass():
     zeros = Block(np.zeros((4, 3)), np.ones((3, 2)), np.zeros((4, 2)))
     assert measure([zeros], 3, fp32_tolerance(3), 1) == (0.0, 0.0)
     zeros.C[2, 1] = 1e-30
@@ -73,13 +73,13 @@ def test_exact_zeros():
 
 @pytest.mark.parametrize("matrix", ["L", "R", "C"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_never_passes(matrix, value):
+def test_values_that_are_not_finite_never_pass(matrix, value):
     good, bad = exact(), exact()
     getattr(bad, matrix)[1, 1] = value
     assert measure([good, bad, good], 30, fp32_tolerance(30), 1) == (math.inf, math.inf)
 
 
-def test_nothing_checked_never_passes():
+def test_an_empty_check_never_passes():
     assert measure([], 30, fp32_tolerance(30), 1) == (math.inf, math.inf)
 
 
@@ -95,7 +95,7 @@ def computed(shape: conv2d.Shape, direction: str, arithmetic: Arithmetic = FP32)
 
 
 def fullest_row(block: Block) -> int:
-    """A row that padding and stride leave something to sum in."""
+    """A row whose sum has terms despite padding and stride."""
     return int(np.abs(block.L).sum(axis=1).argmax())
 
 
@@ -129,7 +129,7 @@ FAULTS = [element_zeroed, tile_zeroed, last_term_dropped, element_of_the_next_ro
     [*((shape, FP32) for shape in LAYERS), *((shape, kind) for shape in LAYERS[1:3] for kind in (TF32, FP16, BF16))],
     ids=lambda value: "x".join(map(str, value.x[1:] + value.w)) if isinstance(value, conv2d.Shape) else value.name,
 )
-def test_planted_faults(shape, arithmetic, direction):
+def test_planted_faults_are_detected(shape, arithmetic, direction):
     inner = shape.inner(direction)
     clean = computed(shape, direction, arithmetic)
 
@@ -144,7 +144,7 @@ def test_planted_faults(shape, arithmetic, direction):
 
 
 @pytest.mark.parametrize("kind", [TF32, FP16, BF16], ids=lambda kind: kind.name)
-def test_rounded_is_to_nearest_even_with_the_bits_of_the_type(kind):
+def test_rounding_is_to_nearest_even_with_the_bits_of_the_type(kind):
     ulp = 2.0 ** (1 - kind.significand)
     values = np.array([1.0, 1 + ulp / 2, 1 + 3 * ulp / 2, 1 + 0.51 * ulp, -1 - 0.49 * ulp, 2 - ulp / 4, 0], np.float32)
     expected = [1.0, 1.0, 1 + 2 * ulp, 1 + ulp, -1.0, 2.0, 0.0]
@@ -155,8 +155,8 @@ def test_rounded_is_to_nearest_even_with_the_bits_of_the_type(kind):
         np.testing.assert_array_equal(rounded(drawn, kind), np.where(np.abs(drawn) < kind.normal, 0, stored))
 
 
-def test_sums_of_16_bits_are_told_from_sums_of_32():
-    """torch's own fp16 convolution rounds partial sums where the processor has no fp16: it must not pass."""
+def test_sums_of_16_bits_are_distinguished_from_sums_of_32():
+    """torch's own fp16 convolution rounds partial sums if the processor has no fp16: it must not pass."""
     shape = LAYERS[1]
     data = draw(shape, 2, FP16)
     parts = reference.blocks(FORWARD, data, np.zeros(shape.y, np.float32), shape)
@@ -167,7 +167,7 @@ def test_sums_of_16_bits_are_told_from_sums_of_32():
     assert measure([Block(block.L, block.R, total.astype(float))], inner, fp32_tolerance(inner), 1, FP16)[1] > 10.0
 
 
-def test_scaled_takes_the_roundoff_of_the_stored_type():
+def test_the_scaled_residual_uses_the_roundoff_of_the_stored_type():
     block = exact()
     block.C[3, 4] += 0.5
     fp32, fp16, bf16 = (measure([block], 30, fp32_tolerance(30), 7, kind)[0] for kind in (FP32, FP16, BF16))
@@ -181,7 +181,7 @@ def test_the_smallest_numbers_are_rounded_to_their_fixed_distance():
     assert 0 < measure([block], 1, fp32_tolerance(1), 1, FP16)[1] < ELEMENTWISE_LIMIT
 
 
-def test_a_value_where_no_term_exists():
+def test_a_value_where_no_term_exists_fails():
     shape = LAYERS[-1]
     block = computed(shape, INPUT_GRADIENT)
     row = int(np.flatnonzero(~block.L.any(axis=1))[0])
@@ -189,7 +189,7 @@ def test_a_value_where_no_term_exists():
     assert measure([block], shape.inner(INPUT_GRADIENT), fp32_tolerance(1), 1)[1] == math.inf
 
 
-def test_elementwise_sees_what_the_scaled_residual_forgives():
+def test_the_elementwise_residual_detects_errors_that_the_scaled_one_passes():
     block = computed(LAYERS[4], FORWARD)
     element_zeroed(block)
     values = measure([block], 4608, fp32_tolerance(4608), 1)

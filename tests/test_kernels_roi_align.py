@@ -1,4 +1,4 @@
-"""RoIAlign: every backend holds to the reference in both directions, and the reference to what it stands for."""
+"""RoIAlign: every backend agrees with the reference in both directions, and the reference with the definition."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from hpcai.kernels.roi_align import cupy_gpu, numba_cpu, reference
 
 
 def forward(by: Any, case: Case, **options: int) -> Any:
-    """Bins; what was not written is NaN."""
+    """Bins; unwritten ones are NaN."""
     out = np.full(case.gradient.shape, np.nan, np.float32)
     by.forward(case.features, case.regions, case.level, *case.settings, out, **options)
     return out
@@ -26,7 +26,7 @@ def backward(by: Any, case: Case, into: Any = None, **options: int) -> Any:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", CASES)
-def test_numba_holds_to_the_reference(name: str, threads: int) -> None:
+def test_numba_agrees_with_the_reference(name: str, threads: int) -> None:
     check_forward(forward(numba_cpu, CASES[name], threads=threads), CASES[name])
     check_backward(backward(numba_cpu, CASES[name], threads=threads), CASES[name])
 
@@ -38,14 +38,14 @@ def test_the_number_of_threads_changes_no_bit(name: str) -> None:
         assert all(np.array_equal(first, other, equal_nan=True) for other in others)
 
 
-def test_the_gradient_is_added() -> None:
+def test_the_gradient_is_added_to_the_result() -> None:
     case = CASES["usual"]
     before = np.random.default_rng(1).standard_normal(case.features.shape).astype(np.float32)
     assert np.allclose(backward(numba_cpu, case, before.copy()), before + backward(numba_cpu, case), atol=1e-5)
 
 
 @pytest.mark.parametrize("fault", ["a row", "a channel", "a level"])
-def test_the_comparison_sees_faults(fault: str) -> None:
+def test_the_comparison_detects_faults(fault: str) -> None:
     case = CASES["usual"]
     bins = forward(numba_cpu, case)
     if fault == "a row":
@@ -64,7 +64,7 @@ def test_the_comparison_sees_faults(fault: str) -> None:
 
 @pytest.mark.parametrize("name", ["usual", "odd", "one sample", "one pixel"])
 def test_the_gradient_is_that_of_the_forward_pass(name: str) -> None:
-    """Numerically, in float64: the difference that each pixel makes, and <g, A x> = <A' g, x>."""
+    """Numerically, in float64: the difference due to each pixel, and <g, A x> = <A' g, x>."""
     case = CASES[name]
     exact, bins = np.zeros(case.features.shape), np.zeros(case.gradient.shape)
     reference.backward(case.gradient, case.regions, case.level, *case.settings, exact)
@@ -92,7 +92,7 @@ def test_a_plane_is_read_at_the_centres_of_the_bins() -> None:
     assert np.allclose(out[0, 0, :, :, 1], (3 + 14 * centres)[None, :])
 
 
-def test_points_outside_weigh_nothing_beyond_one_pixel() -> None:
+def test_points_more_than_one_pixel_outside_have_weight_zero() -> None:
     features = np.ones((1, 4, 4, 1), np.float32)
     level = np.zeros((1, 1), np.int32)
     for low, expected in ((-0.5, 1.0), (-0.5078125, 0.0), (4.5, 1.0), (4.5078125, 0.0)):  # points at low - 1/2
@@ -104,7 +104,7 @@ def test_points_outside_weigh_nothing_beyond_one_pixel() -> None:
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: roi_align.cu NOT RUN ON A DEVICE")
 @pytest.mark.parametrize("name", CASES)
-def test_the_gpu_holds_to_the_reference(name: str) -> None:
+def test_the_gpu_agrees_with_the_reference(name: str) -> None:
     case = CASES[name]
     with torch.cuda.stream(torch.cuda.Stream()):
         features, regions, level, gradient = (torch.from_numpy(array).cuda() for array in case[:4])
@@ -115,7 +115,7 @@ def test_the_gpu_holds_to_the_reference(name: str) -> None:
         check_backward(into.cpu().numpy(), case)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_arguments_of_wrong_sizes_are_refused() -> None:
     fitting = [(2, 5, 6, 3), (2, 7, 4), (2, 7), (2, 7, 4, 4, 3)]
     roi_align.check(*fitting, 2)
     for place, wrong in ((0, (1, 5, 6, 3)), (0, (2, 0, 6, 3)), (1, (2, 7, 5)), (2, (2, 6)), (3, (2, 7, 4, 3, 3))):
@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_refused() -> None:
             roi_align.check(*changed, 2)
 
 
-def test_spec() -> None:
+def test_operations_and_bytes_by_hand() -> None:
     """Two regions of one image, 2 x 2 bins of 3 x 3 points of 4 pixels, 5 channels."""
     shape = roi_align.Shape(1, 6, 7, 5, 2, 2, 3)
     assert roi_align.SPEC.operations(shape) == 2 * (2 * (2 * 2) * (3 * 3) * 4 * 5)

@@ -1,4 +1,4 @@
-"""What the kernels declare: sizes, operations, bytes, terms and tolerance, against numbers worked out by hand."""
+"""Declarations of the kernels: sizes, operations, bytes, terms and tolerance, against numbers computed by hand."""
 
 import pytest
 import torch
@@ -11,15 +11,15 @@ from hpcai.kernels.spec import DIRECTIONS
 STEM = conv2d.Shape(1, 3, 224, 224, 64, (7, 7), (2, 2), (3, 3))
 
 
-def test_resnet_stem():
+def test_the_resnet_stem_by_hand():
     assert STEM.y == (1, 64, 112, 112)
     assert conv2d.SPEC.operations(STEM) == 2 * 49 * 3 * 112 * 112 * 64 == 236_027_904
     assert conv2d.SPEC.nbytes(STEM) == 4 * (3 * 224 * 224 + 64 * 3 * 49 + 64 * 112 * 112)
-    # Every input pixel meets 4 of the 7 taps of a stride-2 kernel in each direction.
+    # Every input pixel is read by 4 of the 7 taps of a stride-2 kernel in each direction.
     assert [STEM.inner(direction) for direction in DIRECTIONS] == [147, 64 * 16, 112 * 112]
 
 
-def test_dense():
+def test_a_dense_layer_by_hand():
     shape = gemm.Shape(batch=5, features=7, outputs=3)
     assert (shape.x, shape.w, shape.y) == ((5, 7), (3, 7), (5, 3))
     assert gemm.SPEC.operations(shape) == 210
@@ -53,7 +53,7 @@ def test_sizes_and_operations_are_torchs(shape):
     assert counter.get_total_flops() == conv2d.SPEC.operations(shape)
 
 
-def test_tolerance():
+def test_tolerance_by_hand():
     assert torch.finfo(torch.float32).eps / 2 == UNIT_ROUNDOFF_FP32
     for spec in (gemm.SPEC, conv2d.SPEC):
         assert spec.tolerance(2048) == 8.0 * 2048**0.5 * 2.0**-24
@@ -63,6 +63,6 @@ def test_tolerance():
     ("arguments", "what"),
     [((1, 4, 8, 8, 6, (3, 3), (1, 1), (1, 1), (1, 1), 4), "groups"), ((1, 4, 2, 8, 6, (3, 3)), "empty")],
 )
-def test_impossible_layers(arguments, what):
+def test_impossible_layers_are_refused(arguments, what):
     with pytest.raises(ValueError, match=what):
         conv2d.Shape(*arguments)

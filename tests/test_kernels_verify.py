@@ -1,4 +1,4 @@
-"""The check before the timing sees each planted fault, in every type, by every element and by random vectors."""
+"""The check before the timing detects each planted fault, in every type, by every element and by random vectors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from hpcai.kernels.spec import DIRECTIONS, FORWARD, Compared
 
 MATRICES = gemm.Shape(70, 90, 50)
 LAYER = conv2d.Shape(2, 24, 9, 8, 40, (3, 3), (2, 1), (1, 1))
-DEEP = gemm.Shape(33, 2048, 65)  # one term of so many weighs little
+DEEP = gemm.Shape(33, 2048, 65)  # one of many terms has little weight
 TYPES = ("fp32", "fp64", "int8")  # the others: test_kernels_verify_types.py
 BOTH = [verify.EVERY_ELEMENT, verify.RANDOM_VECTORS]
 CASES = [(gemm.SPEC, MATRICES, dtype) for dtype in TYPES] + [(gemm.SPEC, DEEP, dtype) for dtype in TYPES]
@@ -66,7 +66,9 @@ def a_wrong_stride(C: Any) -> None:
 
 @pytest.mark.parametrize("fault", [an_element, a_tile, an_unwritten_edge, a_wrong_stride])
 @pytest.mark.parametrize(("spec", "shape", "dtype"), CASES, ids=str)
-def test_planted_faults_are_seen(spec: Any, shape: Any, dtype: str, fault: Callable[[Any], None], kind: str) -> None:
+def test_planted_faults_are_detected(
+    spec: Any, shape: Any, dtype: str, fault: Callable[[Any], None], kind: str
+) -> None:
     data = verify.drawn(shape, dtype, 5)
     for direction in DIRECTIONS:
         clean = computed(spec, shape, direction, data)
@@ -81,7 +83,7 @@ def test_planted_faults_are_seen(spec: Any, shape: Any, dtype: str, fault: Calla
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_a_last_slice_that_is_left_out_is_seen(dtype: str, kind: str) -> None:
+def test_a_missing_last_slice_is_detected(dtype: str, kind: str) -> None:
     data = verify.drawn(DEEP, dtype, 5)
     short = data._replace(x=data.x[:, :-1], w=data.w[:, :-1])
     missing = computed(gemm.SPEC, gemm.Shape(33, 2047, 65), FORWARD, short)
@@ -94,15 +96,15 @@ def test_a_last_slice_that_is_left_out_is_seen(dtype: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_another_stride_of_the_layer_is_seen(direction: str, kind: str) -> None:
-    """Every second row of what a dense layer computes is not what a layer of stride 2 does, if it begins elsewhere."""
+def test_another_stride_of_the_layer_is_detected(direction: str, kind: str) -> None:
+    """Every second row of a dense layer differs from a layer of stride 2 with another begin."""
     data = verify.drawn(LAYER, "fp32", 5)
     moved = data._replace(x=np.roll(data.x, 1, 2), w=np.roll(data.w, 1, 2))
     found = computed(conv2d.SPEC, LAYER, direction, moved)
     assert verify.residual(conv2d.SPEC, LAYER, direction, "fp32", data, found) > 10
 
 
-def test_a_wider_limit_is_of_the_algorithm_alone() -> None:
+def test_only_an_algorithms_declared_error_widens_the_limit() -> None:
     data = verify.drawn(MATRICES, "fp32", 5)
     found = computed(gemm.SPEC, MATRICES, FORWARD, data)
     plain = verify.residual(gemm.SPEC, MATRICES, FORWARD, "fp32", data, found)
@@ -110,7 +112,7 @@ def test_a_wider_limit_is_of_the_algorithm_alone() -> None:
     assert 0 < plain == pytest.approx(16 * wide)
 
 
-def test_operands_are_drawn_each_for_itself() -> None:
+def test_operands_are_drawn_independently() -> None:
     whole, part = verify.drawn(MATRICES, "fp64", 5), verify.drawn(MATRICES, "fp64", 5, ("w",))
     assert np.array_equal(whole.w, part.w) and part.x.size == part.g.size == 0
     assert not np.array_equal(whole.w, verify.drawn(MATRICES, "fp64", 6).w)
@@ -119,7 +121,7 @@ def test_operands_are_drawn_each_for_itself() -> None:
     assert verify.checked(gemm.SPEC, gemm.Shape(1024, 1024, 1024)) == verify.EVERY_ELEMENT
 
 
-def test_nothing_and_what_is_not_finite_never_passes() -> None:
+def test_empty_results_and_values_that_are_not_finite_never_pass() -> None:
     one = np.ones(1)
     assert worst([]) == wrong([]) == np.inf
     for value in (np.nan, np.inf):
@@ -129,7 +131,7 @@ def test_nothing_and_what_is_not_finite_never_passes() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
-def test_a_peak_that_leaves_steps_out_is_seen(dtype: str) -> None:
+def test_a_peak_that_omits_steps_is_detected(dtype: str) -> None:
     module = backend(fma_peak.SPEC, "custom", "cpu")
     shape = module.shape(dtype, 2**20, "cpu", 2)
     (found,) = module.prepare(shape, "ceiling", dtype, "cpu", 2)
@@ -141,7 +143,7 @@ def test_a_peak_that_leaves_steps_out_is_seen(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["custom", "vendor"])
-def test_a_triad_that_forgets_an_element_is_seen(provider: str) -> None:
+def test_a_triad_that_omits_an_element_is_detected(provider: str) -> None:
     shape = triad.Shape(300_001)
     b, c = np.random.default_rng(1).standard_normal((2, shape.length))
     data = triad.Vectors(b, c)

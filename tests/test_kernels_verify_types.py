@@ -1,4 +1,4 @@
-"""The check before the timing sees faults in types that only GPUs compute: tf32, and results stored in 16 bits."""
+"""The check before the timing detects faults in types that only GPUs compute: tf32, and results stored in 16 bits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 def product(direction: str, data: Tensors, dtype: str) -> Any:
-    """The exact product, stored as the type is."""
+    """The exact product, rounded to the stored type."""
     left, right = (np.asarray(factor, np.float64) for factor in reference.factors(direction, data))
     stored = torch.from_numpy(left @ right).to(getattr(torch, DTYPES[dtype].result))
     exact = stored.float().numpy()
@@ -38,7 +38,7 @@ def measured(shape: Any, direction: str, dtype: str, data: Tensors, result: Any)
 
 @pytest.mark.parametrize("dtype", HELD)
 @pytest.mark.parametrize("shape", [MATRICES, DEEP, WIDE], ids=str)
-def test_exact_products_pass_rounded_as_they_are_stored(shape: Any, dtype: str, kind: str) -> None:
+def test_exact_products_rounded_to_the_stored_type_pass(shape: Any, dtype: str, kind: str) -> None:
     data = verify.drawn(shape, dtype, 5)
     for direction in DIRECTIONS:
         value = measured(shape, direction, dtype, data, product(direction, data, dtype))
@@ -75,9 +75,9 @@ def numbers_cut_to_bf16(C: Any) -> None:
     "fault", [a_sign, an_element, a_tile, an_unwritten_edge, a_wrong_stride, numbers_cut_to_bf16]
 )
 @pytest.mark.parametrize("dtype", HELD)
-def test_planted_faults_are_seen(dtype: str, fault: Callable[[Any], None], kind: str) -> None:
+def test_planted_faults_are_detected(dtype: str, fault: Callable[[Any], None], kind: str) -> None:
     if (dtype, fault) == ("bf16", numbers_cut_to_bf16):
-        return  # it has nothing to be cut
+        return  # its results are already in that type
     for shape in (MATRICES, WIDE):
         data = verify.drawn(shape, dtype, 5)
         for direction in DIRECTIONS:
@@ -87,13 +87,13 @@ def test_planted_faults_are_seen(dtype: str, fault: Callable[[Any], None], kind:
 
 
 @pytest.mark.parametrize("dtype", HELD)
-def test_a_last_step_that_is_left_out_is_seen(dtype: str, kind: str) -> None:
+def test_a_missing_last_step_is_detected(dtype: str, kind: str) -> None:
     data = verify.drawn(DEEP, dtype, 5)
     short = data._replace(x=data.x[:, :-1], w=data.w[:, :-1])
     assert measured(DEEP, FORWARD, dtype, data, product(FORWARD, short, dtype)) > 1
 
 
-def test_operands_are_drawn_as_the_type_has_them() -> None:
+def test_operands_are_drawn_in_their_type() -> None:
     for dtype in HELD:
         data, bits = verify.drawn(MATRICES, dtype, 5), DTYPES[dtype].arithmetic.significand
         assert type(data) is DTYPES[dtype].held
@@ -102,13 +102,13 @@ def test_operands_are_drawn_as_the_type_has_them() -> None:
 
 
 def cut_off(sums: Any) -> Any:
-    """float64 to fp32 towards zero, as tensor cores keep their sums."""
+    """float64 to fp32 towards zero, as tensor cores store their sums."""
     nearest = sums.astype(np.float32)
     return np.where(np.abs(nearest) > np.abs(sums), np.nextafter(nearest, np.float32(0)), nearest)
 
 
 @pytest.mark.parametrize(("steps", "together"), [(4096, 4), (16384, 8)])
-def test_sums_that_are_cut_off_pass_in_tf32_alone(steps: int, together: int) -> None:
+def test_truncated_sums_pass_in_tf32_alone(steps: int, together: int) -> None:
     shape = gemm.Shape(30, steps, 40)
     data = verify.drawn(shape, "tf32", 5)
     x, w = data.x.astype(np.float64), data.w.astype(np.float64)

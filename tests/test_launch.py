@@ -1,4 +1,4 @@
-"""The tests' own launcher: a test that cannot fail on ranks would hide every fault behind it."""
+"""The tests' own launcher: a test has to fail if one of its ranks fails, else it would detect no fault."""
 
 import mmap
 import os
@@ -11,7 +11,7 @@ from launch import ROOT, Finished, command_line, mpirun, run_job, start_job, swe
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TESTS NOT RUN")
 
-# One write a line, or two ranks' lines can mix.
+# One write per line, or two ranks' lines can mix.
 PROGRAM = r"from mpi4py import MPI; c = MPI.COMM_WORLD; print(f'rank {c.rank} of {c.size}\n', end='', flush=True)"
 
 
@@ -67,7 +67,7 @@ def test_hangs():
 
 
 def inner(folder: Path, *options: str) -> Finished:
-    """What pytest says of the tests in the folder, where they are launched as the project's own tests are."""
+    """pytest's output for the tests in the folder, launched like the project's own tests."""
     for name in ("conftest.py", "launch.py", "shared_jobs.py"):
         (folder / name).write_text((ROOT / "tests" / name).read_text())
     (folder / "pytest.ini").write_text(
@@ -79,7 +79,7 @@ def inner(folder: Path, *options: str) -> Finished:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_verdicts_of_ranks_become_the_tests_verdict(tmp_path: Path) -> None:
+def test_the_verdict_of_a_test_follows_from_those_of_its_ranks(tmp_path: Path) -> None:
     (tmp_path / "test_inner.py").write_text(INNER_TESTS)
     finished = inner(tmp_path)
     assert "PASSED test_inner.py::test_passes" in finished.stdout
@@ -149,7 +149,7 @@ def write_sharing_tests(folder: Path) -> None:
 
 
 def noted(folder: Path, name: str) -> list[list[str]]:
-    """Process ids of the ranks that ran a test, as often as it ran."""
+    """Process ids of the ranks that ran a test, once per run."""
     return [path.read_text().split() for path in sorted(folder.glob(f"{name}-*"))]
 
 
@@ -171,7 +171,7 @@ def test_tests_of_all_files_share_a_job_until_one_fails(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_tests_that_the_projects_options_exclude_run_on_ranks_when_asked_for(tmp_path: Path) -> None:
+def test_tests_excluded_by_the_projects_options_run_on_ranks_on_request(tmp_path: Path) -> None:
     write_sharing_tests(tmp_path)
     finished = inner(tmp_path, "-m", "slow")
     assert finished.returncode == 0 and "1 passed" in finished.stdout
@@ -187,7 +187,7 @@ def test_job_reports_output_and_exit_code() -> None:
 
 
 @needs_mpirun
-def test_job_past_its_time_is_killed_whole() -> None:
+def test_a_job_beyond_its_time_limit_is_killed_completely() -> None:
     child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(99)'])"
     with start_job(["-c", f"{PROGRAM}; {child}"], ranks=2) as job:
         assert wait_until(lambda: job.output()[0].count("of 2") == 2 and len(job.pids()) >= 5, 30)
@@ -207,23 +207,23 @@ def test_a_rank_can_be_found_and_killed() -> None:
         assert job.wait(30).returncode != 0
 
 
-def test_process_that_outlives_its_job_is_told() -> None:
+def test_a_process_that_outlives_its_job_is_reported() -> None:
     daemon = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])"
     finished = run_job(["-c", daemon], ranks=None)
     assert len(finished.leftovers) == 1 and "time.sleep(99)" in finished.leftovers[0]
 
 
-def test_jobs_do_not_see_each_other() -> None:
+def test_processes_are_assigned_to_their_own_job() -> None:
     with start_job(["-c", "input()"], None), start_job(["-c", "import time; time.sleep(99)"], None) as second:
         assert second.pids() == [second.process.pid]
 
 
-def test_job_inside_a_job_is_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_inside_a_job_is_independent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMI_SIZE", "7")
     assert run_job(["-c", "import os; print(os.environ.get('PMI_SIZE'))"], ranks=None).stdout == "None\n"
 
 
-def test_only_memory_that_nobody_uses_is_swept() -> None:
+def test_only_unused_shared_memory_is_removed() -> None:
     paths = [Path(f"/dev/shm/mpich_shm_test_{os.getpid()}_{number}") for number in range(4)]
     used, left, older, younger = paths
     try:

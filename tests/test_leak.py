@@ -1,4 +1,4 @@
-"""Labels that show in generated pictures: found by the ceiling and by nothing else; and no way to raise the ceiling."""
+"""Labels that show in generated images: detected by the ceiling and by no other check; forged ceilings are detected."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: LEAKS NOT P
 
 Json = dict[str, Any]
 INPUT = """\
-Generated pictures, the smallest there are
+Generated images, the smallest possible
 The second test shows its labels
 [ensemble]
 generated   DATASET
@@ -38,7 +38,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         (folder / "input.dat").write_text(INPUT)
-        self.job = run_job([ROOT / "tests" / "jobs" / "faulty.py", "none,labels_in_the_pictures"], 2, folder)
+        self.job = run_job([ROOT / "tests" / "jobs" / "faulty.py", "none,labels_in_the_images"], 2, folder)
         assert "End of Tests." in self.job.stdout, self.job.stdout + self.job.stderr
         self.file = next(folder.glob("results/*/result.json"))
         self.result: Json = json.loads(self.file.read_text())
@@ -50,7 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.slow
-def test_leak_is_found_by_its_check_and_no_other(run: Run) -> None:
+def test_leak_is_detected_by_its_check_and_no_other(run: Run) -> None:
     sound, leaking = run.result["tests"]
     assert {check["verdict"] for check in sound["checks"]} == {sound["verdict"]} == {"PASSED"}
     failed = [check["name"] for check in leaking["checks"] if check["verdict"] == "FAILED"]
@@ -60,17 +60,17 @@ def test_leak_is_found_by_its_check_and_no_other(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_report_tells_the_dataset_and_its_ceiling(run: Run) -> None:
+def test_report_names_the_dataset_and_its_ceiling(run: Run) -> None:
     dataset = run.result["tests"][0]["raw"]["dataset"]
-    told = f"\nCeiling : {dataset['ceiling']:.6f}, standard error {dataset['ceiling_error']:.6f}; the sha256 is of"
-    assert told in run.job.stdout
+    printed = f"\nCeiling : {dataset['ceiling']:.6f}, standard error {dataset['ceiling_error']:.6f}; the sha256 is of"
+    assert printed in run.job.stdout
     assert f"\nData    : generated-10x8, 640 + 1000 images, sha256 {dataset['fingerprint']}\n" in run.job.stdout
     sound = run.result["tests"][0]
     assert (sound["status"], sound["reasons"][0]) == ("UNOFFICIAL", "dataset generated-10x8, official imagenet")
 
 
 @pytest.mark.slow
-def test_result_is_of_the_schema_and_verified(run: Run) -> None:
+def test_result_follows_the_schema_and_is_verified(run: Run) -> None:
     Draft202012Validator(schema.schema()).validate(run.result)
     assert list(verify.differences(run.file)) == []
 
@@ -93,7 +93,7 @@ def forgeries() -> dict[str, Callable[[Json], Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", forgeries())
-def test_forged_dataset_is_found(run: Run, tmp_path: Path, what: str) -> None:
+def test_forged_dataset_is_detected(run: Run, tmp_path: Path, what: str) -> None:
     forged = json.loads(json.dumps(run.result))
     forgeries()[what](forged["tests"][0]["raw"])
     assert rebuilt(forged)["tests"][0]["verdict"] == "FAILED"

@@ -1,4 +1,4 @@
-"""Networks of a search from what its history says: in any order, and refused in a line where they cannot be."""
+"""Networks of a search from its history: in any order, and impossible ones refused in one line."""
 
 import pytest
 import trial_records
@@ -29,7 +29,7 @@ def test_each_network_is_its_parents_changed() -> None:
     assert lineage(INITIAL, []) == {}
 
 
-def test_a_line_of_a_thousand() -> None:
+def test_a_lineage_of_a_thousand_trials() -> None:
     found = lineage(INITIAL, [trial(1000 - n, 999 - n if n < 999 else None) for n in range(1000)])
     assert len(found) == 1000 and set(map(id, found.values())) == {id(INITIAL)}
 
@@ -44,7 +44,7 @@ def test_a_line_of_a_thousand() -> None:
         ([trial(1, None, DEEPER), trial(2, 1, Widen("stage1_block1_conv1", 1))], "cannot be widened to 1"),
     ],
 )
-def test_what_cannot_be(trials: list[Trial], why: str) -> None:
+def test_impossible_histories_are_refused(trials: list[Trial], why: str) -> None:
     with pytest.raises(InputError, match=why):
         lineage(INITIAL, trials)
 

@@ -1,4 +1,4 @@
-"""The loader with crops: the bytes of the reference, on any device, with any number of threads; and made images."""
+"""The loader with crops: the bytes of the reference, on any device, by any number of threads; and generated images."""
 
 import threading
 
@@ -25,7 +25,7 @@ MEAN, STD = (0.25, 0.5, 0.125), (0.5, 0.25, 1.5)
 
 
 class Stored:
-    """Images with the channels last in memory, as shards have them; notes which threads read."""
+    """Images with the channels last in memory, as in shards; records the threads that read."""
 
     nbytes = 0
 
@@ -61,7 +61,7 @@ def cropped(indices, boxes, side):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("resolution", [0, 9, 36, 50])
-def test_training_gets_the_crops_of_its_positions(device, resolution):
+def test_training_batches_have_the_crops_of_their_positions(device, resolution):
     shard, order, load = Shard(60, 1, 2, 8), EpochOrder(60, 5, 3), loader(device=device, resolution=resolution)
     batches = [*training_indices(shard, order, Whole(60), 1)]
     delivered = [*load(batches, load.augmentation(5, 2, 3, shard, 1))]
@@ -102,7 +102,7 @@ def test_threads_are_at_least_one_and_fewer_than_the_processors_of_a_gpu_rank(mo
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_an_error_of_a_reading_thread_surfaces(monkeypatch, threads):
+def test_an_error_of_a_reading_thread_is_raised(monkeypatch, threads):
     class Broken(Stored):
         def images(self, indices):
             if 33 in indices:
@@ -135,13 +135,13 @@ def test_without_depth_there_is_no_thread(crops):
     assert torch.equal(x, next(Loader(Stored(), CPU, MEAN, STD, batch=16, crops=crops)([np.arange(16)])).x)
 
 
-def test_datasets_used_as_they_are_have_no_crops():
+def test_datasets_without_crops_have_no_boxes():
     split = ArraySplit(PIXELS.transpose(0, 3, 1, 2), np.arange(60))
     assert Loader(split, CPU, MEAN, STD, batch=16).augmentation(1, 0, 0, Shard(60, 0, 1, 8)) is None
 
 
 class Made(Stored):
-    """Images that are made where they are needed."""
+    """Images that are generated on the device."""
 
     def __init__(self, makes=True):
         super().__init__()
@@ -154,7 +154,7 @@ class Made(Stored):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_images_that_are_made_on_the_device_are_not_read(device):
+def test_images_generated_on_the_device_are_not_read(device):
     made, read = Made(), Made(makes=False)
     batches = [np.arange(16), np.arange(20, 27)]
     results = [[*Loader(split, device, MEAN, STD, batch=16)(batches)] for split in (made, read)]

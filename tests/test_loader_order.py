@@ -1,4 +1,4 @@
-"""In which order loaders take the draws of an epoch, and what they measure of it."""
+"""The order in which loaders read the draws of an epoch, and their measurements."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from test_weather_loader import Memory, loader
 from tiny import loader as loader_of
-from tiny import pictures
+from tiny import random_images
 from weather_files import write_year
 
 from hpcai.data.bootstrap import Multinomial, Whole
@@ -26,17 +26,17 @@ def order_of(load: Any, draws: Any, epoch: int = 2, ranks: int = 1) -> list[int]
     return list(order(np.arange(draws.size)))
 
 
-def test_pictures_and_fields_that_are_made_are_taken_in_any_order() -> None:
+def test_images_and_generated_fields_are_read_in_any_order() -> None:
     draws = Multinomial(60, 3, 1)
     expected = list(EpochOrder(60, 7, 2)(np.arange(60)))
     data = open_generated(60, 2, 48)
-    for load in (loader_of(pictures(60, 1), 8), Loader(data, data.train, CPU, batch=8), loader(Memory())):
+    for load in (loader_of(random_images(60, 1), 8), Loader(data, data.train, CPU, batch=8), loader(Memory())):
         assert order_of(load, draws) == expected == order_of(load, draws, ranks=3)
         assert order_of(load, draws, epoch=3) != expected
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_published_fields_are_taken_block_by_block(tmp_path: Any, ranks: int) -> None:
+def test_published_fields_are_read_block_by_block(tmp_path: Any, ranks: int) -> None:
     for year, frames in ((1979, 9), (1980, 7), (1981, 5)):
         write_year(tmp_path, year, frames)
     data = open_published(tmp_path)
@@ -47,8 +47,8 @@ def test_published_fields_are_taken_block_by_block(tmp_path: Any, ranks: int) ->
     assert own == list(Blockwise(draws, begins, 7, 2, ranks)(np.arange(draws.size)))
 
 
-def test_of_pictures_nothing_is_measured_and_of_fields_what_loading_took() -> None:
-    assert loader_of(pictures(20, 1), 8).measured() == {}
+def test_loading_is_measured_for_fields_and_not_for_images() -> None:
+    assert loader_of(random_images(20, 1), 8).measured() == {}
     split = Memory()
     load = loader(split, depth=0)
     assert load.measured() == dict.fromkeys(load.measured(), 0)
@@ -65,6 +65,6 @@ def test_of_pictures_nothing_is_measured_and_of_fields_what_loading_took() -> No
     assert found["load_seconds"] > 0 == found["bytes_read"] == found["read_seconds"] == found["decompress_seconds"]
 
 
-def test_one_model_takes_every_frame_once() -> None:
+def test_one_model_reads_every_frame_once() -> None:
     data = open_generated(60, 2, 48)
     assert sorted(order_of(Loader(data, data.train, CPU, batch=8), Whole(60))) == list(range(60))

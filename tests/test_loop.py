@@ -1,4 +1,4 @@
-"""The training loop: what it runs, at which rate, on which samples, when it stops; and that it never waits."""
+"""The training loop: its steps, rates, samples and end; and that it never waits."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ WAITING = (
 
 
 @pytest.mark.parametrize("wait", WAITING)
-def test_a_step_that_waits_would_be_noticed(monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]) -> None:
+def test_a_step_that_waits_is_detected(monkeypatch: pytest.MonkeyPatch, wait: Callable[..., Any]) -> None:
     trained = training(alone(), epochs=4)
 
     def step(x: torch.Tensor, y: torch.Tensor) -> None:
@@ -43,20 +43,20 @@ def test_a_step_that_waits_would_be_noticed(monkeypatch: pytest.MonkeyPatch, wai
     assert len(waits) >= 4 * trained.shard.steps
 
 
-def test_the_clock_is_read_where_an_epoch_begins_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    phases, log, told = Phases(CPU), [], []
+def test_the_clock_is_read_at_the_begin_and_the_end_of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    phases, log, shown = Phases(CPU), [], []
     for name in ("_epoch", "_close_epoch"):
         method = getattr(Training, name)
         monkeypatch.setattr(
             Training, name, lambda self, *a, name=name, method=method: (log.append(name), method(self, *a))[1]
         )
     monkeypatch.setattr("hpcai.clock.synchronise", lambda device: log.append("synchronise"))
-    training(alone(), epochs=2, evaluate_every=1).run(phases, unending(), lambda progress: told.append(progress.epoch))
+    training(alone(), epochs=2, evaluate_every=1).run(phases, unending(), lambda progress: shown.append(progress.epoch))
     audit = validation = ["synchronise", "synchronise"]
     statistics = [*audit, *validation, *audit]
     per_epoch = [*audit, "synchronise", "_epoch", "synchronise", *audit, "_close_epoch", *statistics, *validation]
     assert log == 2 * per_epoch
-    assert sorted(set(told)) == [0, 1, 2]
+    assert sorted(set(shown)) == [0, 1, 2]
 
 
 def test_rates_are_those_of_the_schedule_at_each_step() -> None:
@@ -77,7 +77,7 @@ def test_rates_are_those_of_the_schedule_at_each_step() -> None:
 @pytest.mark.parametrize(
     ("every", "epochs", "validated"), [(3, 7, [3, 6, 7]), (1, 3, [1, 2, 3]), (5, 3, [3]), (2, 4, [2, 4])]
 )
-def test_validation_is_as_often_as_asked_and_after_the_last_epoch(
+def test_validation_follows_the_requested_epochs_and_the_last(
     every: int, epochs: int, validated: list[int]
 ) -> None:
     trained, phases = training(alone(), epochs=epochs, evaluate_every=every), Phases(CPU)
@@ -95,7 +95,7 @@ def test_validation_is_as_often_as_asked_and_after_the_last_epoch(
 
 
 @pytest.mark.parametrize(("samples", "each", "steps"), [(20, 20, 3), (17, 16, 2), (3, 3, 1), (24, 24, 3)])
-def test_what_is_credited_is_what_was_executed(samples: int, each: int, steps: int) -> None:
+def test_executed_steps_are_credited(samples: int, each: int, steps: int) -> None:
     trained = training(alone(), samples=samples)
     trained.warm_up()
     trained.run(Phases(CPU), unending())
@@ -107,7 +107,7 @@ def test_what_is_credited_is_what_was_executed(samples: int, each: int, steps: i
     assert trained.state.module.training
 
 
-def test_each_epoch_takes_each_sample_once_in_an_order_of_its_own() -> None:
+def test_each_epoch_trains_on_each_sample_once_in_a_different_order() -> None:
     trained, epochs = training(alone()), []
     indices = trained._indices
 
@@ -123,7 +123,7 @@ def test_each_epoch_takes_each_sample_once_in_an_order_of_its_own() -> None:
     assert epochs[0] != epochs[1] != epochs[2] != list(range(20))
 
 
-def test_a_training_that_has_ended_does_not_go_on() -> None:
+def test_a_finished_training_does_not_continue() -> None:
     trained = training(alone())
     trained.run(Phases(CPU), unending())
     before = bits(trained.state.snapshot())
@@ -131,7 +131,7 @@ def test_a_training_that_has_ended_does_not_go_on() -> None:
     assert bits(trained.state.snapshot()) == before
 
 
-def test_training_learns() -> None:
+def test_training_lowers_the_loss() -> None:
     trained = training(alone(), samples=200, epochs=12, evaluate_every=1, learning_rate=1.0)
     trained.run(Phases(CPU), unending())
     losses = [entry.loss for entry in trained.state.progress.curve]
@@ -152,7 +152,7 @@ def test_weight_decay_spares_norms_and_biases() -> None:
         assert torch.allclose(changed, shrunk if untouched.ndim > 1 else untouched, rtol=1e-6, atol=0), name
 
 
-def test_a_loss_that_is_no_number_ends_the_training() -> None:
+def test_a_loss_that_is_not_finite_ends_the_training_as_diverged() -> None:
     trained = training(alone(), epochs=7, evaluate_every=3, learning_rate=1e30)
     trained.run(Phases(CPU), unending())
     progress = trained.state.progress
@@ -161,7 +161,7 @@ def test_a_loss_that_is_no_number_ends_the_training() -> None:
     assert progress.operations == 20 * opcount.count(GRAPH, "model").total
 
 
-def test_a_model_that_its_last_step_destroyed_has_diverged_although_every_loss_is_finite() -> None:
+def test_a_model_destroyed_by_its_last_step_has_diverged_despite_finite_losses() -> None:
     trained = training(alone(), epochs=7, evaluate_every=2)
 
     def destroy(*_: Any) -> None:
@@ -177,7 +177,7 @@ def test_a_model_that_its_last_step_destroyed_has_diverged_although_every_loss_i
 
 
 @pytest.mark.parallel(4)
-def test_a_group_in_which_one_rank_diverges_stops_together_and_the_others_go_on() -> None:
+def test_a_group_with_one_diverged_rank_stops_together_and_others_continue() -> None:
     from mpi4py import MPI
 
     from hpcai.comm.grid import split

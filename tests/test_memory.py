@@ -1,4 +1,4 @@
-"""Memory of a process: limits of control groups of both versions, peaks, and runs that are refused or measured."""
+"""Memory of a process: limits of control groups of both versions, peaks, and refused or measured runs."""
 
 import os
 import re
@@ -18,7 +18,7 @@ MIB = 2**20
 
 
 def node(folder: Path, free_kib: int, membership: str) -> tuple[Path, Path]:
-    """A tree of process files with that much free memory, in these control groups; and where the groups go."""
+    """A tree of process files with the given free memory, in these control groups; and the folder of the groups."""
     (folder / "proc/self").mkdir(parents=True)
     (folder / "proc/meminfo").write_text(f"MemTotal: 99999999 kB\nMemAvailable: {free_kib} kB\n")
     (folder / "proc/self/cgroup").write_text(membership)
@@ -26,7 +26,7 @@ def node(folder: Path, free_kib: int, membership: str) -> tuple[Path, Path]:
 
 
 def group(folder: Path, limit: str, used: int, inactive: int, version: int = 2) -> None:
-    """A control group's files as the kernel writes them."""
+    """A control group's files in the format of the kernel."""
     folder.mkdir(parents=True, exist_ok=True)
     names = ("memory.max", "memory.current") if version == 2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
     (folder / names[0]).write_text(f"{limit}\n")
@@ -48,12 +48,12 @@ def group(folder: Path, limit: str, used: int, inactive: int, version: int = 2) 
         (RuntimeError("CUDA error: misaligned address"), False),
     ],
 )
-def test_a_lack_of_memory_is_told_from_a_wrong_use_of_it(error: Exception, short: bool) -> None:
+def test_a_lack_of_memory_is_distinguished_from_other_errors(error: Exception, short: bool) -> None:
     assert memory.is_out_of_memory(error) is short
 
 
 @pytest.mark.slow
-def test_collections_wait_until_the_libraries_are_loaded_and_pass_over_them_from_then_on() -> None:
+def test_garbage_collection_starts_after_loading_and_skips_loaded_objects() -> None:
     planned = f"""import gc
 from hpcai import main
 begun = gc.get_stats()[2]["collections"]
@@ -66,7 +66,7 @@ print(gc.isenabled(), len(gc.get_objects()) < made / 10, gc.get_stats()[2]["coll
 
 
 @pytest.mark.slow
-def test_memory_that_runs_out_ends_the_job_with_what_needs_less(tmp_path: Path) -> None:
+def test_a_lack_of_memory_ends_the_job_and_names_smaller_settings(tmp_path: Path) -> None:
     job = run_job([ROOT / "tests/jobs/no_memory.py", INPUT], 2, tmp_path)
     assert job.returncode == 3 and "Traceback" not in job.stderr and not job.leftovers
     assert (
@@ -76,12 +76,12 @@ def test_memory_that_runs_out_ends_the_job_with_what_needs_less(tmp_path: Path) 
     )
 
 
-def test_without_groups_the_free_memory_counts(tmp_path: Path) -> None:
+def test_without_groups_the_limit_is_the_free_memory(tmp_path: Path) -> None:
     proc, groups = node(tmp_path, 2048, "")
     assert memory.available(proc, groups) == Limit(2048 * 1024, str(proc / "meminfo"))
 
 
-def test_a_group_of_version_2_and_its_parents(tmp_path: Path) -> None:
+def test_the_limit_of_a_group_of_version_2_and_its_parents(tmp_path: Path) -> None:
     proc, groups = node(tmp_path, 2**30, "0::/job/step/task\n")
     group(groups / "job/step/task", "max", 10 * MIB, 0)
     group(groups / "job/step", str(100 * MIB), 30 * MIB, 10 * MIB)
@@ -91,7 +91,7 @@ def test_a_group_of_version_2_and_its_parents(tmp_path: Path) -> None:
     assert memory.available(proc, groups) == Limit(20 * MIB, str(groups / "job/memory.max"))
 
 
-def test_a_group_of_version_1(tmp_path: Path) -> None:
+def test_the_limit_of_a_group_of_version_1(tmp_path: Path) -> None:
     proc, groups = node(tmp_path, 2**30, "9:cpu,cpuacct:/job\n4:memory:/job/step\n0::/\n")
     group(groups / "memory/job/step", str(2**63 - 4096), 10 * MIB, 0, version=1)
     group(groups / "memory/job", str(64 * MIB), 40 * MIB, 8 * MIB, version=1)
@@ -104,7 +104,7 @@ def test_in_a_container_the_root_is_the_group(tmp_path: Path) -> None:
     assert memory.available(proc, groups) == Limit(0, str(groups / "memory.max"))
 
 
-def test_what_is_installed_is_what_the_strictest_group_allows(tmp_path: Path) -> None:
+def test_installed_memory_is_limited_by_the_strictest_group(tmp_path: Path) -> None:
     proc, groups = node(tmp_path, 2**30, "0::/job/step\n")
     assert memory.installed(proc, groups) == 99999999 * 1024
     group(groups / "job/step", "max", 10 * MIB, 0)
@@ -112,14 +112,14 @@ def test_what_is_installed_is_what_the_strictest_group_allows(tmp_path: Path) ->
     assert memory.installed(proc, groups) == 200 * MIB
 
 
-def test_of_this_process() -> None:
+def test_the_limit_of_this_process() -> None:
     limit = memory.available()
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert 0 < limit.nbytes <= total
     assert Path(limit.source).is_file()
 
 
-# Alone: of a large process the system may take pages back meanwhile that nobody has used for long.
+# In a process of its own: the system may reclaim unused pages of a large process at any time.
 PEAKS = """
 import numpy as np
 from hpcai.machine import memory
@@ -135,7 +135,7 @@ print(before, memory.peak(), memory.resident(), memory.reset_peak(), memory.peak
 """
 
 
-def test_peaks_see_what_is_gone_and_begin_anew() -> None:
+def test_peaks_include_freed_memory_and_can_be_reset() -> None:
     done = subprocess.run([sys.executable, "-c", PEAKS], cwd=ROOT, capture_output=True, text=True, check=False)
     if "NO clear_refs" in done.stderr:
         pytest.skip("NO clear_refs: PEAKS ARE OF THE WHOLE PROCESS")
@@ -166,7 +166,7 @@ print(memory.resident())
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="malloc of glibc")
-def test_freed_memory_is_kept_for_the_next_step_and_given_back_when_asked() -> None:
+def test_freed_memory_is_kept_for_the_next_step_and_returned_on_request() -> None:
     def run(kept: bool) -> list[int]:
         program = [sys.executable, "-c", PAGES.format(kept=kept)]
         return [int(word) for word in subprocess.check_output(program, cwd=ROOT, text=True).split()]
@@ -176,7 +176,7 @@ def test_freed_memory_is_kept_for_the_next_step_and_given_back_when_asked() -> N
     assert left < resident + 5 * MIB
 
 
-def test_a_child_is_no_part_of_the_job() -> None:
+def test_a_child_process_is_not_part_of_the_job() -> None:
     left = launcher.alone({"PMI_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "PATH": "/bin", "SLURM_NTASKS": "9"})
     assert left == {"PATH": "/bin"}
 
@@ -193,7 +193,7 @@ def test_a_test_that_cannot_fit_is_refused_on_all_ranks_before_it_runs(tmp_path:
 
 
 @pytest.mark.slow
-def test_check_prints_the_refusal_beside_the_tests_that_fit(tmp_path: Path) -> None:
+def test_check_prints_the_refusal_and_the_tests_that_fit(tmp_path: Path) -> None:
     job = run_job([BENCH, "--check", "--set", "BATCH=32,2000000", "DEGREE=1", "GROUPS=1"], None, prepared(tmp_path))
     assert job.returncode == 2
     rows = [line for line in job.stdout.splitlines() if line.split()[:1] in (["1"], ["2"])]
@@ -202,7 +202,7 @@ def test_check_prints_the_refusal_beside_the_tests_that_fit(tmp_path: Path) -> N
 
 
 def test_a_run_stays_within_its_plan_and_near_it() -> None:
-    """As benchmarks/memory.py, but of a run so small that malloc's few MiB from run to run are much of it."""
+    """Like benchmarks/memory.py, but of a run so small that malloc's variation of a few MiB is a large share of it."""
     for test in live_run().result["tests"]:
         used, planned = test["memory"], test["memory"]["planned_bytes"]
         assert used["peak_bytes"] <= planned

@@ -1,4 +1,4 @@
-"""Modules made from graphs: the same results as networks written by hand, and the operations they really execute."""
+"""Modules made from graphs: the same results as networks written by hand, and the right initial weights."""
 
 import weakref
 from copy import deepcopy
@@ -90,7 +90,7 @@ def test_same_weights_give_the_results_of_torchs_own_layers(kind, image):
 
 
 def interpret(graph, module, images):
-    """The graph computed layer by layer in the plainest way: nothing in place, nothing freed, no torch.nn."""
+    """The graph computed layer by layer in the simplest way: nothing in place, nothing freed, no torch.nn."""
     weights = dict(module.named_parameters())
     values = {}
     for layer in graph.layers:
@@ -118,7 +118,7 @@ def interpret(graph, module, images):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_graphs_compute_what_their_layers_say(seed):
+def test_random_graphs_compute_their_layers(seed):
     graph = random_graph(seed, grouped=True)
     module = build_module(graph, seed).double()
     images = torch.randn(3, *graph.shapes["image"], dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
@@ -160,14 +160,14 @@ def test_sub_modules_are_named_as_the_layers_with_parameters():
     assert {name: sum(p.numel() for p in m.parameters()) for name, m in module.named_children()} == graph.parameters
 
 
-def test_a_sub_module_that_is_exchanged_is_used():
+def test_an_exchanged_sub_module_is_used():
     graph = small()
     module = build_module(graph, 0).eval()
     module.dense = nn.Linear(64, 3)
     assert module(images_of(graph)).shape == (4, 3)
 
 
-def test_a_copy_computes_on_its_own():
+def test_a_copy_is_independent():
     graph = small()
     module = build_module(graph, 0).eval()
     copy = deepcopy(module)
@@ -188,7 +188,7 @@ def test_outputs_that_are_no_longer_needed_are_dropped():
         part.register_forward_hook(remember)
     with torch.no_grad():
         module(images_of(graph))
-    assert max(alive) <= 2  # the branch, and the shortcut beside it
+    assert max(alive) <= 2  # the branch and its shortcut
     assert alive[-1] == 0
 
 

@@ -1,4 +1,4 @@
-"""Our kernels on torch's tensors: values beside torch's own sampling, gradients by differences, layouts and types."""
+"""Custom kernels on torch's tensors: values compared with torch's sampling, gradients by differences, and layouts."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def pyramid(channels: int = 5, dtype: torch.dtype = torch.float32) -> list[Tenso
 
 
 def regions() -> tuple[Tensor, Tensor]:
-    """Within an image of 64 x 96; one is of no level."""
+    """Within an image of 64 x 96; one belongs to no level."""
     random = np.random.default_rng(3)
     corner = random.uniform(0, 1, (2, 6, 2)) * (40, 60)
     boxes = np.concatenate([corner, corner + random.uniform(4, 24, (2, 6, 2))], 2).astype(np.float32)
@@ -52,20 +52,20 @@ def sampled(maps: list[Tensor], boxes: Tensor, level: Tensor) -> Tensor:
 
 def test_values_and_gradients_are_those_of_torchs_sampling() -> None:
     maps, others, (boxes, level) = pyramid(), pyramid(), regions()
-    ours, theirs = roi_align(maps, boxes, level, SCALES, SIDE, SAMPLES), sampled(others, boxes, level)
-    assert ours.shape == (12, 5, SIDE, SIDE)
-    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
-    assert (ours[4] == 0).all() and (ours[10] == 0).all() and ours[[0, 1, 2, 3]].abs().amin() > 0
-    weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2))
-    for each in (ours, theirs):
+    computed, expected = roi_align(maps, boxes, level, SCALES, SIDE, SAMPLES), sampled(others, boxes, level)
+    assert computed.shape == (12, 5, SIDE, SIDE)
+    torch.testing.assert_close(computed, expected, atol=1e-5, rtol=1e-5)
+    assert (computed[4] == 0).all() and (computed[10] == 0).all() and computed[[0, 1, 2, 3]].abs().amin() > 0
+    weights = torch.randn(computed.shape, generator=torch.Generator().manual_seed(2))
+    for each in (computed, expected):
         (each * weights).sum().backward()
     for own, other in zip(maps, others, strict=True):
         assert own.grad is not None and other.grad is not None and own.grad.abs().sum() > 0
         torch.testing.assert_close(own.grad, other.grad, atol=1e-5, rtol=1e-5)
 
 
-def test_gradients_are_the_differences_that_features_make() -> None:
-    """It is linear in them, so that a large step makes no error but that of fp32."""
+def test_gradients_are_the_differences_due_to_features() -> None:
+    """The pooling is linear in the features, so that a large step causes no error but that of fp32."""
     maps, (boxes, level) = pyramid(2), regions()
     weights = torch.randn(12, 2, SIDE, SIDE, generator=torch.Generator().manual_seed(4))
 
@@ -86,7 +86,7 @@ def test_gradients_are_the_differences_that_features_make() -> None:
             assert torch.isclose((high - low) / 4.0, each.grad[place], atol=1e-4)
 
 
-def test_gradients_go_only_where_they_are_wanted() -> None:
+def test_only_required_gradients_are_computed() -> None:
     maps, (boxes, level) = pyramid(), regions()
     maps[1] = maps[1].detach()
     boxes.requires_grad_()
@@ -99,9 +99,9 @@ def test_gradients_go_only_where_they_are_wanted() -> None:
 def test_features_of_16_bits_are_pooled_in_32(dtype: torch.dtype) -> None:
     maps, (boxes, level) = pyramid(dtype=dtype), regions()
     wide = [each.detach().float().requires_grad_() for each in maps]
-    ours, theirs = (roi_align(each, boxes, level, SCALES, SIDE, SAMPLES) for each in (maps, wide))
-    assert ours.dtype == dtype and torch.equal(ours, theirs.to(dtype))
-    for each in (ours, theirs):
+    computed, expected = (roi_align(each, boxes, level, SCALES, SIDE, SAMPLES) for each in (maps, wide))
+    assert computed.dtype == dtype and torch.equal(computed, expected.to(dtype))
+    for each in (computed, expected):
         each.sum().backward()
     for own, other in zip(maps, wide, strict=True):
         assert own.grad is not None and other.grad is not None
@@ -126,7 +126,7 @@ def test_features_with_channels_last_are_not_copied(monkeypatch: pytest.MonkeyPa
     assert torch.equal(first, last) and last.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_the_boxes_that_stay_are_those_of_the_reference() -> None:
+def test_the_kept_boxes_are_those_of_the_reference() -> None:
     random = np.random.default_rng(6)
     corner = random.integers(0, 20, (2, 50, 2))
     boxes = np.concatenate([corner, corner + random.integers(1, 9, (2, 50, 2))], 2).astype(np.float32)
@@ -137,7 +137,7 @@ def test_the_boxes_that_stay_are_those_of_the_reference() -> None:
     assert np.array_equal(found.numpy(), reference.nms(boxes, scores, groups, 0.3, 20))
 
 
-def test_the_profiler_knows_it() -> None:
+def test_the_profiler_records_the_operators() -> None:
     maps, (boxes, level) = pyramid(), regions()
     with torch.profiler.profile() as profiled:
         roi_align(maps, boxes, level, SCALES, SIDE, SAMPLES).sum().backward()
@@ -146,14 +146,14 @@ def test_the_profiler_knows_it() -> None:
 
 
 @pytest.mark.skipif("not torch.cuda.is_available()", reason="NO GPU: REGIONS NOT POOLED ON A DEVICE")
-def test_a_gpu_gives_what_a_cpu_gives() -> None:
+def test_a_gpu_gives_the_results_of_a_cpu() -> None:
     maps, (boxes, level) = pyramid(), regions()
     distant = [each.detach().cuda().requires_grad_() for each in maps]
-    ours = roi_align(maps, boxes, level, SCALES, SIDE, SAMPLES)
-    theirs = roi_align(distant, boxes.cuda(), level.cuda(), SCALES, SIDE, SAMPLES)
-    torch.testing.assert_close(ours, theirs.cpu())
-    ours.sum().backward()
-    theirs.sum().backward()
+    computed = roi_align(maps, boxes, level, SCALES, SIDE, SAMPLES)
+    expected = roi_align(distant, boxes.cuda(), level.cuda(), SCALES, SIDE, SAMPLES)
+    torch.testing.assert_close(computed, expected.cpu())
+    computed.sum().backward()
+    expected.sum().backward()
     for own, other in zip(maps, distant, strict=True):
         assert own.grad is not None and other.grad is not None
         torch.testing.assert_close(own.grad, other.grad.cpu())

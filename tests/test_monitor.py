@@ -1,4 +1,4 @@
-"""Nodes sampled while a block runs: once a node, whatever its ranks, and brought together on every rank."""
+"""Nodes sampled while a block runs: once per node, whatever its ranks, and collected on every rank."""
 
 import threading
 from types import SimpleNamespace
@@ -50,8 +50,8 @@ def test_the_ranks_of_a_node_sample_once() -> None:
 
 
 @pytest.mark.parallel(3)
-def test_nodes_are_brought_together() -> None:
-    """Every rank a node of its own, of which the last one tells nothing of its GPUs."""
+def test_samples_of_all_nodes_are_collected() -> None:
+    """Every rank a node of its own, of which the last one reports nothing of its GPUs."""
     from mpi4py import MPI
 
     from hpcai.comm.world import World
@@ -77,8 +77,8 @@ def test_nodes_are_brought_together() -> None:
 
 
 @pytest.mark.parallel(3)
-def test_nodes_that_are_alike_have_their_average_for_a_maximum() -> None:
-    """Not less than it: three times 0.1 is rounded up."""
+def test_the_average_of_equal_nodes_is_their_maximum() -> None:
+    """Not larger: three times 0.1 is rounded up."""
     from mpi4py import MPI
 
     from hpcai.comm.world import World
@@ -117,7 +117,7 @@ def test_the_thread_ends_when_a_test_fails() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_a_second_test_is_sampled_anew() -> None:
+def test_a_second_test_has_samples_of_its_own() -> None:
     from mpi4py import MPI
 
     from hpcai.comm.world import World
@@ -133,7 +133,7 @@ def test_a_second_test_is_sampled_anew() -> None:
 
 @pytest.mark.parallel(3)
 @pytest.mark.parametrize("silent", [None, 0, 2], ids=str)
-def test_energy_is_that_of_all_nodes_or_of_none(silent: int | None) -> None:
+def test_energy_is_that_of_all_nodes_or_unknown(silent: int | None) -> None:
     from mpi4py import MPI
 
     from hpcai.comm.world import World

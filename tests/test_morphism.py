@@ -1,11 +1,11 @@
-"""Morphisms change graphs and weights and leave functions alone."""
+"""Morphisms change graphs and weights and preserve functions."""
 
 import random
 
 import pytest
 import torch
 from msgspec import ValidationError, convert, json, to_builtins
-from random_graphs import CLOSE, chain, deviation, drawn, output, pictures, trained_a_little
+from random_graphs import CLOSE, chain, deviation, drawn, output, random_images, trained_a_little
 from sampled_parameters import one_in
 
 from hpcai import networks
@@ -27,7 +27,7 @@ def test_each_of_up_to_20_morphs_of_random_graphs_preserves_the_function(seed: i
     kinds = set()
     first = None
     for change, parent, state, child, weights in chain(seed, 20):
-        x = pictures(parent)
+        x = random_images(parent)
         before = output(parent, state, x)
         first = before if first is None else first
         after = output(child, weights, x)
@@ -41,7 +41,7 @@ def test_each_of_up_to_20_morphs_of_random_graphs_preserves_the_function(seed: i
 @pytest.mark.parametrize("kind", [*morphism.KINDS])
 def test_residual_networks_keep_their_function(name: str, kind: str) -> None:
     graph = networks.build(name, (32, 32), 3, 10, "v1")
-    state, x = trained_a_little(graph, 1), pictures(graph, 2)
+    state, x = trained_a_little(graph, 1), random_images(graph, 2)
     before, dice = output(graph, state, x), random.Random(3)
     for seed in range(2):
         change = drawn(graph, kind, dice)
@@ -59,9 +59,9 @@ def test_weights_that_a_morph_does_not_touch_are_the_parents() -> None:
             assert weights[name].sum() == pytest.approx(float(state[name].sum()))
 
 
-def test_a_wrong_weight_is_seen() -> None:
+def test_a_wrong_weight_is_detected() -> None:
     graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
-    state, x, change = trained_a_little(graph, 1), pictures(graph), Widen("stem_conv", 20)
+    state, x, change = trained_a_little(graph, 1), random_images(graph), Widen("stem_conv", 20)
     wrong = inherit(graph, change, state, {}, 1)
     wrong["dense.weight"] = wrong["dense.weight"].clone()
     wrong["dense.weight"][0, 0] *= 1 + 1e-6
@@ -97,7 +97,7 @@ def test_an_unknown_kind_of_morphism_is_refused_by_name() -> None:
     ],
     ids=str,
 )
-def test_a_morphism_in_json_that_is_none_is_refused(written: dict[str, object]) -> None:
+def test_an_invalid_morphism_in_json_is_refused(written: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         convert(written, Morphism)
 
@@ -121,7 +121,7 @@ def test_a_morphism_in_json_that_is_none_is_refused(written: dict[str, object]) 
     ],
     ids=str,
 )
-def test_what_is_not_legal_says_so(change: Morphism) -> None:
+def test_an_illegal_morphism_is_reported(change: Morphism) -> None:
     with pytest.raises(InputError, match=change.operation):
         change.apply(networks.build("resnet8", (16, 16), 1, 10, "v1"))
 
@@ -132,7 +132,7 @@ def test_a_grouped_convolution_is_not_widened() -> None:
     assert not spaces(graph)
 
 
-def test_upstream_is_what_a_layer_needs() -> None:
+def test_upstream_contains_the_layers_that_a_layer_needs() -> None:
     graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
     part = upstream(graph, "stage2_block1_shortcut_norm")
     assert part.layers[-1].name == "stage2_block1_shortcut_norm"

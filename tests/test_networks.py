@@ -1,4 +1,4 @@
-"""Networks as graphs: what is refused, what shapes follow, and that the family is the published one."""
+"""Networks as graphs: refused ones, their shapes, and that the family is the published one."""
 
 import pickle
 from copy import deepcopy
@@ -53,7 +53,7 @@ def graph(*layers):
         ([], "at least one more layer"),
     ],
 )
-def test_an_impossible_graph_is_refused_and_the_layer_named(layers, words):
+def test_an_impossible_graph_is_refused_with_the_layer(layers, words):
     with pytest.raises(InputError, match=words):
         graph(*layers)
 
@@ -64,7 +64,7 @@ def test_a_graph_without_an_image_is_refused(layers):
         Graph(layers)
 
 
-def test_a_graph_does_not_change():
+def test_a_graph_is_immutable():
     network = build("resnet8", (28, 28), 1, 10)
     with pytest.raises(FrozenInstanceError):
         network.layers = ()
@@ -94,7 +94,7 @@ def test_the_trained_layers_are_those_downstream_of_a_parameter():
     assert dict(network.readers) == {"image": 1, "early": 2, "conv": 1}
 
 
-# Trained values as He et al. and the published model zoos have them, 1000 classes.
+# Trained values of He et al. and the published model zoos, 1000 classes.
 PARAMETERS = {
     "resnet18": 11_689_512,
     "resnet34": 21_797_672,
@@ -119,13 +119,13 @@ def test_small_image_networks_have_6n_plus_2_layers(depth):
     assert shortcuts == ["stage2_block1_shortcut_conv", "stage3_block1_shortcut_conv"]
 
 
-def test_the_stem_follows_the_shorter_side():
+def test_the_stem_depends_on_the_shorter_side():
     assert build("resnet18", (64, 224), 3, 10).shapes["stem_relu"] == (64, 64, 224)
     assert build("resnet18", (65, 224), 3, 10).shapes["stem_pool"] == (64, 17, 56)
     assert build("resnet20", (224, 224), 3, 10).shapes["stem_relu"] == (16, 224, 224)
 
 
-def test_the_variants_differ_in_where_a_stage_strides():
+def test_the_variants_differ_in_the_strided_layer_of_a_stage():
     first, fifth = (build("resnet50", (224, 160), 3, 1000, variant).shapes for variant in ("v1", "v1.5"))
     assert first["stage2_block1_conv1"] == (128, 28, 20)
     assert fifth["stage2_block1_conv1"] == (128, 56, 40)
@@ -150,7 +150,7 @@ def test_the_smallest_image_passes_through_every_network(name):
         (("resnet18", (32, 32), 3, 1), "classes must be at least 2, not 1"),
     ],
 )
-def test_what_cannot_be_built_is_refused(arguments, words):
+def test_impossible_networks_are_refused(arguments, words):
     with pytest.raises(InputError, match=words):
         build(*arguments)
 

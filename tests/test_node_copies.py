@@ -1,4 +1,4 @@
-"""Copies of data files on one node: whole or not there, and of the job that made them alone."""
+"""Copies of data files on one node: complete or absent, and used by one job only."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ PLACE = f"hpcai-{os.getuid()}"
 
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The node's place for copies."""
+    """The node's folder for copies."""
     place = tmp_path / "local"
     place.mkdir()
     monkeypatch.setenv("HPCAI_LOCAL", str(place))
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> node_copies.File:
     return found
 
 
-def test_copy_is_whole_until_a_byte_of_it_changes(local: Path, file: node_copies.File) -> None:
+def test_a_copy_is_complete_until_a_byte_is_changed(local: Path, file: node_copies.File) -> None:
     copy = node_copies.claim(FINGERPRINT, keep=True)
     assert not node_copies.is_whole(copy.place, file)
     node_copies.copy_file(copy.place, file)
@@ -50,7 +50,7 @@ def test_copy_is_whole_until_a_byte_of_it_changes(local: Path, file: node_copies
     assert target.exists()
 
 
-def test_source_that_changes_or_goes_is_named(local: Path, file: node_copies.File) -> None:
+def test_a_changed_or_missing_source_is_named(local: Path, file: node_copies.File) -> None:
     copy = node_copies.claim(FINGERPRINT, keep=False)
     with pytest.raises(DataError, match="is not"):
         node_copies.copy_file(copy.place, node_copies.File(file.source, file.name, file.nbytes + 1))
@@ -61,7 +61,7 @@ def test_source_that_changes_or_goes_is_named(local: Path, file: node_copies.Fil
     assert listing(local) == ["lock"]
 
 
-def test_copy_is_not_taken_for_whole_if_it_was_written_wrong(
+def test_a_copy_written_wrong_is_refused(
     local: Path, file: node_copies.File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = node_copies.claim(FINGERPRINT, keep=False)
@@ -83,7 +83,7 @@ def written_wrong(genuine: Callable[[Path, Path], str]) -> Callable[[Path, Path]
     return copied
 
 
-def test_link_is_read_from_the_source_and_gives_way_to_a_copy(local: Path, file: node_copies.File) -> None:
+def test_a_link_is_read_from_the_source_and_replaced_by_a_copy(local: Path, file: node_copies.File) -> None:
     copy = node_copies.claim(FINGERPRINT, keep=True)
     target = copy.place / "files" / file.name
     for act, linked in ((node_copies.link_file, True), (node_copies.copy_file, False), (node_copies.link_file, False)):
@@ -95,7 +95,7 @@ def test_link_is_read_from_the_source_and_gives_way_to_a_copy(local: Path, file:
     assert file.source.exists()
 
 
-def test_folder_belongs_to_a_job_until_it_dies(local: Path) -> None:
+def test_a_folder_belongs_to_one_job_until_it_dies(local: Path) -> None:
     program = f"import time; from hpcai.data import node_copies; copy = node_copies.claim({FINGERPRINT!r}, False)"
     program += "; print(copy.place, flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as other:
@@ -112,7 +112,7 @@ def test_folder_belongs_to_a_job_until_it_dies(local: Path) -> None:
     assert not own.place.exists()
 
 
-def test_place_without_room_is_told_in_numbers(local: Path) -> None:
+def test_a_lack_of_space_is_reported_in_numbers(local: Path) -> None:
     copy = node_copies.claim(FINGERPRINT, keep=False)
     node_copies.check_space(copy.place, 1)
     with pytest.raises(HpcaiError, match=rf"needs {1 << 62} bytes in {local}, \d+ are free"):
@@ -120,7 +120,7 @@ def test_place_without_room_is_told_in_numbers(local: Path) -> None:
     copy.close()
 
 
-def test_place_that_cannot_be_used_is_named(local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_used_is_named(local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local.symlink_to(tmp_path)
     with pytest.raises(HpcaiError, match="is not a folder of this user"):
         node_copies.claim(FINGERPRINT, keep=False)

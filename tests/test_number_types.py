@@ -1,4 +1,4 @@
-"""A whole number in a field that is declared float is stored as a float, so that a result made again has its digest."""
+"""An integer in a field that is declared float is stored as a float, so that a result computed again has its digest."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def name(subject: Subject) -> str:
 
 
 def whole(value: Any) -> Any:
-    """The value, each float in it an integer, as a measuring function may leave it in a record."""
+    """The value with integers in place of its floats, as a measuring function may leave them in a record."""
     if isinstance(value, Record):
         return structs.replace(value, **{field: whole(part) for field, part in structs.asdict(value).items()})
     if isinstance(value, dict):

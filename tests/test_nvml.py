@@ -1,4 +1,4 @@
-"""GPUs by NVML: a library made for the test stands in for the driver's; real ones where there are some."""
+"""GPUs by NVML: a library made for the test replaces the driver's; real GPUs are tested if there are some."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
         ([], None, None),
     ],
 )
-def test_means_of_the_gpus_if_all_tell(identities: list[str], share: float, used: float, tmp_path: Path) -> None:
+def test_means_of_the_gpus_need_values_of_all(identities: list[str], share: float, used: float, tmp_path: Path) -> None:
     gpus = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
     assert (gpus.utilisation(), gpus.used_bytes()) == (share, used)
 
@@ -66,7 +66,7 @@ def test_means_of_the_gpus_if_all_tell(identities: list[str], share: float, used
     ("identities", "joules"),
     [(["GPU-first"], 2.5), (["GPU-first", "GPU-second"], 5.0), (["GPU-first", "MIG-part"], None), ([], None)],
 )
-def test_energy_is_that_since_the_beginning_if_all_tell(
+def test_energy_since_the_beginning_needs_values_of_all(
     identities: list[str], joules: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
@@ -77,35 +77,35 @@ def test_energy_is_that_since_the_beginning_if_all_tell(
         assert gauges.joules() == joules
 
 
-def test_energy_of_a_driver_that_began_anew_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = iter([1000.0, 1000.0, 3.0])
+def test_energy_of_a_restarted_driver_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([1000.0, 1000.0, 3.0])
     made = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=0, LENT=0))
-    monkeypatch.setattr(made, "joules", lambda: next(told))
+    monkeypatch.setattr(made, "joules", lambda: next(readings))
     monkeypatch.setattr("hpcai.machine.node_sensors.Gpus", lambda _: made)
     gauges = NodeSensors([0], ["GPU-first"])
     gauges.begin()
     assert gauges.joules() is None
 
 
-def test_a_library_that_does_not_start_tells_nothing(tmp_path: Path) -> None:
+def test_without_a_working_library_nothing_is_known(tmp_path: Path) -> None:
     gpus = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=9, LENT=0))
     assert gpus.utilisation() is gpus.used_bytes() is None
 
 
-def test_without_a_library_nothing_is_told(tmp_path: Path) -> None:
+def test_without_a_library_nothing_is_known(tmp_path: Path) -> None:
     gpus = Gpus(["GPU-first"], str(tmp_path / "missing.so"))
     assert gpus.utilisation() is gpus.used_bytes() is None
 
 
-def test_the_drivers_version_is_told_or_unknown(tmp_path: Path) -> None:
+def test_the_drivers_version_is_read_or_unknown(tmp_path: Path) -> None:
     assert driver_version(library(SOURCE, tmp_path, INIT=0, LENT=0)) == "580.65.06"
-    for start, told in ((9, 0), (0, 7)):
-        assert driver_version(library(SOURCE, tmp_path, INIT=start, LENT=told)) == "unknown"
+    for start, lent in ((9, 0), (0, 7)):
+        assert driver_version(library(SOURCE, tmp_path, INIT=start, LENT=lent)) == "unknown"
     assert driver_version(str(tmp_path / "missing.so")) == "unknown"
 
 
 @pytest.mark.skipif(devices.accelerators() == 0, reason="NO GPU: REAL NVML NOT TESTED")
-def test_a_real_gpu_tells_of_what_it_does() -> None:
+def test_a_real_gpu_reports_its_utilisation_and_memory() -> None:
     import torch
 
     device = devices.first()

@@ -1,4 +1,4 @@
-"""Objectives: what the loop makes small is what the workload says, alone and in a group, and an audit repeats it."""
+"""Objectives: the loop minimises the workload's objective, alone and in a group, and an audit repeats it."""
 
 from dataclasses import replace
 from socket import gethostname
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 FRAMES, BATCH = 12, 3
 
 
-class Unjudged:
-    """A validation that judges nothing."""
+class NoValidation:
+    """A validation without samples."""
 
     def warm_up(self, module: Any) -> None:
-        """Nothing has a shape."""
+        """Nothing to evaluate."""
 
     def run(self, module: Any, group: Any, stop: Any = None) -> Any:
         from hpcai.train.validation import ValidationResult
@@ -45,9 +45,9 @@ def detecting(group: "Group", frames: int = FRAMES) -> "Training":
     shard = Shard(frames, group.coordinates.member, group.degree, BATCH)
     loader: Any = Fields(x, targets)
     execution = build_execution("off", module, group, CPU, communication(group))
-    judged: Any = Unjudged()
+    no_validation: Any = NoValidation()
     return Training(
-        state, execution, recipe, Whole(frames), shard, loader, judged, group, SEED, objective=Detection(SEED, 0)
+        state, execution, recipe, Whole(frames), shard, loader, no_validation, group, SEED, objective=Detection(SEED, 0)
     )
 
 
@@ -77,7 +77,7 @@ def test_a_detector_trains_by_the_loop_and_its_audited_steps_repeat() -> None:
 
 
 def _shifted(training: "Training") -> None:
-    """The anchors and regions of a step are those of the next one."""
+    """A step uses the anchors and regions of the next step."""
     genuine = training.objective
     training.objective = lambda network, x, y, step: genuine(network, x, y, step + 1)
 
@@ -87,7 +87,7 @@ def _one_loss(training: "Training") -> None:
 
 
 @pytest.mark.parametrize("fault", [_shifted, _one_loss])
-def test_an_audit_finds_another_objective(fault: Any) -> None:
+def test_an_audit_detects_another_objective(fault: Any) -> None:
     from tiny import alone
 
     training = detecting(alone())
@@ -117,7 +117,7 @@ def test_draws_depend_on_seed_model_and_step() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_ranks_of_a_group_train_one_detector_even_where_one_has_no_boxes() -> None:
+def test_ranks_of_a_group_train_one_detector_even_if_one_has_no_boxes() -> None:
     from mpi4py import MPI
     from tiny import CPU
 

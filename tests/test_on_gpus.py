@@ -1,4 +1,4 @@
-"""The whole program on GPUs: what no CPU can show. Each test says loudly what it needs where that is missing."""
+"""The whole program on GPUs: features that no CPU can show. A skipped test names what is missing."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def needs(gpus: int, what: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not there, reason=f"NO {'GPU' if gpus == 1 else f'{gpus} GPUs'}: {what}")
 
 
-def test_as_many_batches_are_planned_for_as_may_lie_on_a_gpu() -> None:
+def test_the_plan_counts_the_batches_that_may_be_on_a_gpu() -> None:
     assert BATCHES_BEHIND == transfer._LEAD
 
 
@@ -51,21 +51,21 @@ def test_more_ranks_than_gpus_are_refused(tmp_path: Path) -> None:
 
 
 @needs(2, "NCCL NOT USED")
-def test_two_ranks_average_by_nccl_and_its_words_are_not_in_the_report(tmp_path: Path) -> None:
+def test_two_ranks_average_by_nccl_and_its_messages_are_not_in_the_report(tmp_path: Path) -> None:
     run = run_job([BENCH, INPUT, "--set", "GROUPS=1,2", "DEGREE=2,1"], 2, tmp_path, env={"NCCL_DEBUG": "INFO"})
     assert run.returncode == 0, run.stderr
     assert "backend nccl" in run.stdout and "NCCL INFO" in run.stderr and "NCCL INFO" not in run.stdout
 
 
-@needs(2, "NO RANK FAILED BESIDE ONE THAT WAITED IN NCCL")
-def test_a_rank_that_fails_takes_one_that_waits_in_nccl_with_it(tmp_path: Path) -> None:
+@needs(2, "NO RANK FAILED WHILE ANOTHER WAITED IN NCCL")
+def test_a_failing_rank_ends_one_that_waits_in_nccl(tmp_path: Path) -> None:
     planted = [ROOT / "tests/jobs/failing.py", "1", "training", "3", "raise"]
     job = run_job([*planted, INPUT, "--set", "GROUPS=1", "DEGREE=2"], 2, tmp_path, timeout=120)
     assert job.returncode != 0 and job.seconds < 60 and not job.leftovers
     assert "rank 1 on " in job.stderr and "raised RuntimeError: a fault of this rank" in job.stderr
 
 
-# Everything that may touch another GPU by accident, on the second one; then whether the first has a context.
+# Every function that might use another GPU, on the second one; then whether the first has a context.
 SECOND = """
 import ctypes
 import numpy as np
@@ -94,19 +94,19 @@ print("contexts on the first GPU:", active.value)
 
 
 @needs(2, "CONTEXTS ON GPUs OF OTHER RANKS NOT LOOKED FOR")
-def test_a_rank_leaves_the_gpus_of_others_alone() -> None:
+def test_a_rank_uses_only_its_own_gpu() -> None:
     job = subprocess.run([sys.executable, "-c", SECOND], cwd=ROOT, capture_output=True, text=True, check=False)
     assert job.stdout.splitlines() == ["True True 1", "contexts on the first GPU: 0"], job.stderr
 
 
 @needs(1, "HOW FAR A CALLER GETS AHEAD OF IT NOT SEEN")
-def test_a_caller_is_some_batches_ahead_of_a_slow_gpu_and_no_more() -> None:
+def test_a_caller_is_a_limited_number_of_batches_ahead_of_a_slow_gpu() -> None:
     import numpy as np
 
     own, seen = device.first(), []
     way = transfer.transfer_to(own, 4)
-    pictures, labels = np.zeros((4, 3, 8, 8), np.uint8), np.arange(4)
-    batches: Any = (way.stage(pictures, labels, labels) for _ in range(20))
+    images, labels = np.zeros((4, 3, 8, 8), np.uint8), np.arange(4)
+    batches: Any = (way.stage(images, labels, labels) for _ in range(20))
     while way.receive(batches) is not None:
         torch.cuda._sleep(10**8)
         seen.append(sum(not there.query() for _, there in way._waits))  # type: ignore[attr-defined]
@@ -115,7 +115,7 @@ def test_a_caller_is_some_batches_ahead_of_a_slow_gpu_and_no_more() -> None:
 
 @needs(1, "CALLS NOT TIMED BY ITS OWN CLOCK")
 def test_calls_are_timed_by_the_gpus_own_clock() -> None:
-    """A long product takes as long as by the host's clock; a short one not as long as it takes to launch it."""
+    """A long product takes as long as by the host's clock; a short one less time than its launch."""
     from hpcai.preflight import block_timing
 
     own = device.first()

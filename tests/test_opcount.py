@@ -1,4 +1,4 @@
-"""Operation counts: the published and re-derived numbers to the digit, and agreement with torch's own counter."""
+"""Operation counts: the published and derived numbers exactly, and agreement with torch's own counter."""
 
 import json
 import subprocess
@@ -34,12 +34,12 @@ def by_kind(counted, kind):
     ("variant", "forward", "total"),
     [("v1.5", 8_178_368_512, 24_299_077_632), ("v1", 7_715_946_496, 22_911_811_584)],
 )
-def test_model_rule_of_resnet50(variant, forward, total):
+def test_operations_of_resnet50_by_the_model_rule(variant, forward, total):
     counted = resnet50(variant, "model")
     assert (counted.forward, counted.total) == (forward, total)
 
 
-def test_model_rule_of_resnet18():
+def test_operations_of_resnet18_by_the_model_rule():
     assert count(build("resnet18", (224, 224), 3, 1000), "model").total == 10_648_412_160
 
 
@@ -55,14 +55,14 @@ AIPERF_LINES = {
 }
 
 
-def test_aiperf_rule_line_by_line():
+def test_operations_by_the_aiperf_rule_line_by_line():
     counted = resnet50("v1", "aiperf")
     assert {kind: by_kind(counted, kind) for kind in AIPERF_LINES} == AIPERF_LINES
     assert (counted.forward, counted.backward) == (7_806_583_495, 15_246_874_820)
 
 
 @pytest.mark.parametrize(("variant", "forward"), [("v1", 7_739_990_016), ("v1.5", 8_203_465_728)])
-def test_hpcai500_rule(variant, forward):
+def test_operations_by_the_hpcai500_rule(variant, forward):
     counted = resnet50(variant, "hpcai500")
     assert (counted.forward, counted.backward) == (forward, 2 * forward)
 
@@ -109,7 +109,7 @@ def test_an_unknown_rule_is_refused():
 
 
 def torch_counts(graph):
-    """Operations of a batch, forward and backward, as torch's own counter sees them; without data (meta device)."""
+    """Operations of a batch, forward and backward, by torch's own counter; without data (meta device)."""
     module = Network(graph)
     images = torch.empty(BATCH, *graph.shapes["image"], device="meta")
     with FlopCounterMode(display=False) as counter:
@@ -141,14 +141,14 @@ def test_model_rule_equals_the_counter_of_torch_on_random_graphs(seed):
 @pytest.mark.parametrize("seed", range(10))
 def test_model_rule_equals_the_counter_of_torch_on_grouped_graphs_forward(seed):
     """Forward only: for the gradient of a grouped convolution's weights, torch counts all pairs of channels, also those
-    of different groups, which are not computed. The next test takes the groups apart instead.
+    of different groups, which are not computed. The next test counts the groups separately instead.
     """
     graph = random_graph(seed, grouped=True)
     assert torch_counts(graph)[0] == BATCH * count(graph, "model").forward
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
-def test_a_grouped_convolution_counts_as_much_as_its_groups_apart(groups):
+def test_a_grouped_convolution_counts_as_much_as_its_separate_groups(groups):
     counted = count(
         one(Layer("n", BatchNorm(), ("image",)), Layer("a", Conv(8, (3, 2), groups=groups), ("n",))), "model"
     )
@@ -180,12 +180,12 @@ total           175       7,806,583,495      15,246,874,820      23,053,458,315 
 """
 
 
-def test_the_printed_table(capsys):
+def test_the_command_prints_a_table(capsys):
     main(["resnet50", "--image", "224", "--variant", "v1", "--rule", "aiperf"])
     assert capsys.readouterr().out == TABLE
 
 
-def test_the_json_object(capsys):
+def test_the_command_prints_json(capsys):
     main(["resnet20", "--image", "28x24", "--classes", "10", "--channels", "1", "--rule", "hpcai500", "--json"])
     document = json.loads(capsys.readouterr().out)
     counted = count(build("resnet20", (28, 24), 1, 10), "hpcai500")

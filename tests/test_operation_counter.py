@@ -1,4 +1,4 @@
-"""Operations counted on the executed modules: the same as the graph's count, and only what really ran."""
+"""Operations counted on the executed modules: the same as the graph's count, and executed ones only."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ GRAPHS = [build("resnet20", (28, 20), 1, 10), build("resnet50", (20, 20), 3, 7, 
 
 
 def learnt(graph, *batches):
-    """A module, and a count that has learnt what it does with these batches; no gradients are there."""
+    """A module, and a counter that has learnt its operations on these batches; without gradients."""
     module = build_module(graph, 0)
     executed = Executed(module)
     for batch in batches:
@@ -38,7 +38,7 @@ def test_executed_operations_equal_the_count_times_the_images(graph):
     assert executed.operations == 11 * count(graph, "model").total
 
 
-def test_only_what_is_differentiated_is_counted():
+def test_only_computed_gradients_are_counted():
     graph = small()
     counted, module = count(graph, "model"), build_module(graph, 0)
     module.stem_conv.weight.requires_grad_(False)
@@ -49,7 +49,7 @@ def test_only_what_is_differentiated_is_counted():
     assert executed.operations == 4 * (counted.total - counted.layers[0].forward)
 
 
-def test_a_backward_pass_that_is_missing_or_told_of_twice_is_not_counted():
+def test_a_backward_pass_that_is_missing_or_reported_twice_is_not_counted():
     graph = small()
     counted = count(graph, "model")
     module, executed = learnt(graph, 4)
@@ -62,7 +62,7 @@ def test_a_backward_pass_that_is_missing_or_told_of_twice_is_not_counted():
     assert executed.operations == 4 * (counted.forward + counted.total)
 
 
-def test_a_shape_that_was_not_learnt_is_worth_nothing():
+def test_a_shape_that_was_not_learnt_counts_zero():
     graph = small()
     module, executed = learnt(graph, 4)
     assert executed.knows(images_of(graph)) and not executed.knows(images_of(graph, 3))
@@ -80,6 +80,6 @@ def test_a_layer_is_counted_backward_only_if_its_weights_have_a_gradient():
     assert executed.operations == 4 * (counted.forward + counted.layers[0].backward)
 
 
-def test_what_is_learnt_leaves_no_hooks_behind():
+def test_learning_leaves_no_hooks():
     module, _ = learnt(small(), 4)
     assert not any(part._forward_hooks for part in module.modules())

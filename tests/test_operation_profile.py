@@ -1,4 +1,4 @@
-"""The profiled stretch: every operator has its class, no time is lost, and the training does not notice."""
+"""The profiled stretch: every operator has its class, no time is lost, and the training is not affected."""
 
 import os
 import subprocess
@@ -57,7 +57,7 @@ def unclassified(events: list[Event]) -> set[str]:
 
 
 def of_network(name: str, side: int) -> Training:
-    """A training of a real network on a few pictures without meaning."""
+    """A training of a real network on a few random images."""
     rounding_allowance = np.random.default_rng(3).integers(0, 256, (8, 3, side, side))
     trained = training(alone(), samples=8, graph=build(name, (side, side), 3, LABELS), batch=4)
     trained.loader = loader(ArraySplit(rounding_allowance.astype(np.uint8), np.arange(8) % LABELS), 4)
@@ -89,7 +89,7 @@ def test_every_operator_of_a_detector_has_its_class() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_a_group_profiles_on_one_rank_and_none_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_profiles_on_one_rank_without_an_effect_on_any(monkeypatch: pytest.MonkeyPatch) -> None:
     from socket import gethostname
 
     from mpi4py import MPI
@@ -138,12 +138,12 @@ def test_a_group_profiles_on_one_rank_and_none_notices(monkeypatch: pytest.Monke
         ("", None),
     ],
 )
-def test_classes(name: str, kind: str | None) -> None:
+def test_classes_of_operators(name: str, kind: str | None) -> None:
     assert operator_class(name) == kind
 
 
 def event(key: str, cpu: float = 0.0, gpu: float = 0.0, kind: DeviceType = DeviceType.CPU) -> Event:
-    """An event as the profiler sums it up; seconds are told in microseconds."""
+    """An event as the profiler sums it up; times are in microseconds."""
     return SimpleNamespace(key=key, device_type=kind, self_cpu_time_total=cpu * 1e6, self_device_time_total=gpu * 1e6)
 
 
@@ -180,7 +180,7 @@ def test_no_time_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch) -> No
     assert steps == operation_profile.STEPS
 
 
-def test_what_takes_long_is_found_in_its_class() -> None:
+def test_long_operations_appear_in_their_class() -> None:
     """Matrix products a thousand times those of the network, planted into its steps."""
     trained, a = training(alone()), torch.ones(400, 400)
     plain = profiled(trained, True)
@@ -191,7 +191,7 @@ def test_what_takes_long_is_found_in_its_class() -> None:
 
 
 @pytest.mark.parametrize("records", [True, False])
-def test_weights_and_what_follows_are_the_same_to_the_bit(records: bool) -> None:
+def test_profiling_leaves_weights_and_later_steps_the_same_to_the_bit(records: bool) -> None:
     torch.manual_seed(5)
     watched, left_alone = training(alone()), training(alone())
     for trained in (watched, left_alone):
@@ -211,7 +211,7 @@ def test_an_epoch_of_one_step_is_enough() -> None:
 
 
 @pytest.mark.parametrize("way", ["layer by layer", "as one piece"])
-def test_operators_are_seen_whatever_the_network_is_compiled_to(way: str) -> None:
+def test_operators_are_profiled_however_the_network_is_compiled(way: str) -> None:
     trained = training(alone())
     execution, pieces = trained.execution, []
     if way == "as one piece":
@@ -222,7 +222,7 @@ def test_operators_are_seen_whatever_the_network_is_compiled_to(way: str) -> Non
 
 
 @pytest.mark.slow
-def test_it_is_quiet() -> None:
+def test_profiling_prints_nothing() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KINETO")}
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     job = subprocess.run(

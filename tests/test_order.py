@@ -1,4 +1,4 @@
-"""The order of an epoch is a bijection that looks random; shards cover it as their rule says."""
+"""The order of an epoch is a bijection that looks random; shards divide it by their rule."""
 
 from itertools import permutations
 
@@ -54,18 +54,18 @@ def test_epochs_and_seeds_differ():
         assert (orders[first] == orders[second]).sum() < 10  # one on average
 
 
-def test_the_same_on_every_machine():
+def test_the_order_is_the_same_on_every_machine():
     assert EpochOrder(6000, 1, 0)(np.arange(6)).tolist() == [228, 3885, 2043, 4148, 3347, 639]
 
 
 @pytest.mark.parametrize("n", [3, 4])
-def test_every_order_of_a_few_samples_comes_up(n):
+def test_every_order_of_a_few_samples_occurs(n):
     seen = {tuple(whole(n, epoch=epoch).tolist()) for epoch in range(500)}
     assert seen == set(permutations(range(n)))
 
 
 @pytest.mark.parametrize("n", [6000, 4096, 60_000])
-def test_no_part_of_the_epoch_prefers_a_part_of_the_set(n):
+def test_positions_and_samples_are_uncorrelated(n):
     """Pairs (position, place) on a 16 x 16 table over 8 epochs: 225 degrees of freedom, deviation 21."""
     table = np.zeros((16, 16))
     for epoch in range(8):
@@ -75,7 +75,7 @@ def test_no_part_of_the_epoch_prefers_a_part_of_the_set(n):
 
 
 @pytest.mark.parametrize("n", [6000, 4096])
-def test_neighbours_are_torn_apart(n):
+def test_neighbouring_samples_are_separated(n):
     """Steps from one place to the next, modulo n, in 16 classes over 8 epochs: 15 degrees of freedom, deviation 5.5."""
     steps = np.concatenate([np.diff(whole(n, epoch=epoch)) % n for epoch in range(8)])
     counts = np.bincount(steps * 16 // n, minlength=16)
@@ -84,7 +84,7 @@ def test_neighbours_are_torn_apart(n):
     assert (steps == 1).sum() < 30  # eight on average
 
 
-def test_the_same_position_leads_everywhere_in_time():
+def test_the_same_position_has_every_sample_in_some_epoch():
     places = [int(EpochOrder(16, 1, epoch)(np.array([5]))[0]) for epoch in range(1600)]
     chi_square = ((np.bincount(places, minlength=16) - 100) ** 2 / 100).sum()
     assert chi_square < 45  # 15 degrees of freedom
@@ -97,7 +97,7 @@ def test_an_empty_epoch_is_refused():
 
 @pytest.mark.parametrize("ranks", range(1, 8))
 @pytest.mark.parametrize(("n", "batch"), [(6000, 32), (6001, 32), (100, 7), (99, 7), (64, 64), (15, 1), (129, 16)])
-def test_training_shards(n, ranks, batch):
+def test_training_shards_divide_the_epoch(n, ranks, batch):
     shards = [Shard(n, rank, ranks, batch) for rank in range(ranks)]
     steps = {shard.steps for shard in shards}
     positions = [[shard.step_positions(step) for step in range(shard.steps)] for shard in shards]
@@ -133,7 +133,7 @@ def test_an_epoch_without_a_step_is_refused(n, ranks):
 @pytest.mark.parametrize("ranks", range(1, 10))
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 2000, 2003])
 @pytest.mark.parametrize("batch", [1, 3, 64])
-def test_validation_shards_take_every_sample_once(n, ranks, batch):
+def test_validation_shards_have_every_sample_once(n, ranks, batch):
     shards = [ValidationShard(n, rank, ranks, batch) for rank in range(ranks)]
     taken = [list(validation_indices(shard)) for shard in shards]
     assert sorted(np.concatenate([step for part in taken for step in part]).tolist()) == list(range(n))
@@ -154,7 +154,7 @@ def test_training_indices_follow_position_order_and_draw(sampler, batch):
 
 
 @pytest.mark.parametrize("start", [0, 1, 30, 31, 32])
-def test_training_goes_on_from_any_step(start):
+def test_training_indices_continue_from_any_step(start):
     sampler = Multinomial(3000, 4, 1)
     shard, order = Shard(3000, 1, 3, 32), EpochOrder(3000, 4, 2)
     rest, steps = list(training_indices(shard, order, sampler, start)), list(training_indices(shard, order, sampler))
@@ -162,7 +162,7 @@ def test_training_goes_on_from_any_step(start):
     assert all(np.array_equal(one, other) for one, other in zip(rest, steps[start:], strict=True))
 
 
-def test_all_ranks_together_see_the_bootstrap():
+def test_all_ranks_together_train_on_the_bootstrap():
     sampler, order = Poisson(2000, 1, 1), EpochOrder(Poisson(2000, 1, 1).size, 1, 0)
     n = sampler.size
     seen = [np.concatenate(list(training_indices(Shard(n, rank, 2, 32), order, sampler))) for rank in range(2)]

@@ -1,4 +1,4 @@
-"""Loss scaling: an overflow costs its step and nothing else, is counted, and is the same on all ranks of a group."""
+"""Loss scaling: an overflow costs its step only, is counted, and is the same on all ranks of a group."""
 
 from pathlib import Path
 from socket import gethostname
@@ -32,7 +32,7 @@ def step(trained: Training, number: int = 0) -> int:
     return len(y)
 
 
-def test_an_overflow_leaves_out_the_step_and_halves_the_scale() -> None:
+def test_an_overflow_skips_the_step_and_halves_the_scale() -> None:
     trained = training(alone(), precision="fp16")
     scaler = trained.state.scaler
     assert scaler is not None and scaler.scale == LossScaler.FIRST
@@ -49,7 +49,7 @@ def test_an_overflow_leaves_out_the_step_and_halves_the_scale() -> None:
     assert (trained.state.skipped_steps, scaler.successes) == (3, 1)
 
 
-def test_after_an_overflow_training_goes_on_as_if_the_step_had_not_been() -> None:
+def test_after_an_overflow_training_continues_as_if_without_the_step() -> None:
     hit, spared = (training(alone(), precision="fp16") for _ in range(2))
     assert hit.state.scaler is not None and spared.state.scaler is not None
     hit.state.scaler.scale.fill_(2.0**60)
@@ -73,7 +73,7 @@ def test_scale_doubles_after_some_steps_without_overflow(monkeypatch: pytest.Mon
     assert scales == [1, 1, 2, 2, 2, 4, 4]
 
 
-def test_what_the_skipped_steps_executed_is_told_apart_from_what_is_credited() -> None:
+def test_operations_of_skipped_steps_are_not_credited() -> None:
     trained = training(alone(), precision="fp16")
     assert trained.state.scaler is not None
     trained.state.scaler.scale.fill_(2.0**24)  # some steps overflow, until the scale has fallen
@@ -99,7 +99,7 @@ for precision in sys.argv[2:]:
 
 
 @pytest.mark.slow
-def test_training_goes_on_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
+def test_training_continues_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
     whole = {}
     for precision in SHORT:
         for where, steps in ((tmp_path / "whole", 0), (tmp_path, 4)):
@@ -120,7 +120,7 @@ def test_training_goes_on_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
     assert whole["fp16"]["scaler"]["skipped_steps"] > 0
 
 
-def test_warm_up_leaves_no_trace_in_the_scaler() -> None:
+def test_warm_up_does_not_change_the_scaler() -> None:
     trained = training(alone(), precision="fp16")
     assert trained.state.scaler is not None
     trained.state.scaler.scale.fill_(2.0**60)
@@ -130,7 +130,7 @@ def test_warm_up_leaves_no_trace_in_the_scaler() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_ranks_of_a_group_leave_out_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_of_a_group_skip_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI
 
     from hpcai.comm.grid import split

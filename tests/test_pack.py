@@ -1,4 +1,4 @@
-"""The packer: any number of ranks, killed and restarted, damaged, a full disk, and nothing done twice."""
+"""The packer: any number of ranks, killed and restarted jobs, damaged files, a full disk, and nothing done twice."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ def packed(tree, tmp_path_factory):
 
 
 def shards(target: Path) -> dict[str, bytes]:
-    """Contents of all files of a packed set, hidden ones apart."""
+    """Contents of all files of a packed set, except hidden ones."""
     return {path.name: path.read_bytes() for path in sorted(target.glob("[!.]*"))}
 
 
@@ -86,7 +86,7 @@ def test_any_number_of_ranks_makes_the_same_files(tree, packed, tmp_path):
     assert pack("--check", tmp_path / "set", ranks=3).returncode == 0
 
 
-def test_a_killed_job_goes_on_with_the_shards_that_are_missing(tree, packed, tmp_path):
+def test_a_killed_job_continues_with_the_missing_shards(tree, packed, tmp_path):
     target = tmp_path / "set"
     with start_job(["-m", "hpcai.data.pack", str(tree), str(target), *SMALL], None) as job:
         assert wait_until(lambda: [*target.glob("train-*2.h5")], 60)
@@ -111,7 +111,7 @@ def test_a_damaged_shard_is_made_again(tree, packed, tmp_path):
 
 
 @pytest.mark.parametrize("index", [True, False], ids=["with the index", "without"])
-def test_a_flipped_bit_in_a_shard_that_is_there_is_found_and_the_shard_made_again(tree, packed, tmp_path, index):
+def test_a_shard_with_a_flipped_bit_is_detected_and_made_again(tree, packed, tmp_path, index):
     target = tmp_path / "set"
     shutil.copytree(packed, target)
     path = target / "train-00001.h5"
@@ -157,7 +157,7 @@ def test_two_jobs_at_once_are_refused(tree, tmp_path):
         (lambda tree: (tree / "train" / "empty").mkdir(), "empty has no images"),
     ],
 )
-def test_trees_that_are_none_are_refused(tmp_path, wreck, reason):
+def test_invalid_trees_are_refused(tmp_path, wreck, reason):
     wreck(make_tree(tmp_path / "tree", train=1, validation=1, classes=2))
     done = pack(tmp_path / "tree", tmp_path / "set")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and reason in done.stderr
@@ -165,19 +165,19 @@ def test_trees_that_are_none_are_refused(tmp_path, wreck, reason):
 
 
 @pytest.mark.parametrize("arguments", [[], ["only"], ["a", "b", "--shard-bytes", "-1"], ["a", "b", "--check", "c"]])
-def test_illegal_options(arguments, tmp_path):
+def test_illegal_options_are_refused(arguments, tmp_path):
     assert pack(*arguments, cwd=tmp_path).returncode == 2
 
 
 def limited_pack(tree: Path, target: Path, nbytes: int) -> Finished:
-    """Pack in a process that may write files of so many bytes only: the system refuses as it does on a full disk."""
-    program = "import resource, sys; from mpi4py import MPI;"  # MPI's own files are not meant
+    """Pack in a process with a limit on the size of files: the system refuses as on a full disk."""
+    program = "import resource, sys; from mpi4py import MPI;"  # MPI's own files are not limited
     program += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({nbytes}, {nbytes}));"
     program += f"from hpcai.data.pack.__main__ import main; sys.exit(main({[str(tree), str(target), *SMALL]!r}))"
     return run_job(["-c", program], None)
 
 
-def test_what_cannot_be_written_ends_the_job_with_the_place(tree, tmp_path):
+def test_a_file_that_cannot_be_written_ends_the_job_with_its_path(tree, tmp_path):
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     done = limited_pack(tree, tmp_path / "set", 500_000)
     assert done.returncode == 3
@@ -186,7 +186,7 @@ def test_what_cannot_be_written_ends_the_job_with_the_place(tree, tmp_path):
     assert "Traceback" not in done.stderr and not [*(tmp_path / "set").glob("*.h5*")]
 
 
-def test_space_is_checked_before_it_starts(tmp_path):
+def test_space_is_checked_before_packing(tmp_path):
     from hpcai.data.pack.target import check_space
     from hpcai.errors import HpcaiError
 
@@ -211,7 +211,7 @@ def test_a_rank_that_fails_ends_the_job(tree, tmp_path):
     assert not (tmp_path / "set" / "index.json").exists()
 
 
-def test_a_check_finds_a_flipped_bit_and_a_lost_shard(tree, tmp_path):
+def test_a_check_detects_a_flipped_bit_and_a_lost_shard(tree, tmp_path):
     target = tmp_path / "set"
     pack(tree, target, *SMALL)
     with h5py.File(target / "train-00001.h5", "r+") as file:
@@ -225,6 +225,6 @@ def test_a_check_finds_a_flipped_bit_and_a_lost_shard(tree, tmp_path):
     assert "7 shards, 3 differences" in done.stdout
 
 
-def test_a_check_of_no_set(tmp_path):
+def test_a_check_of_a_folder_without_a_set_is_refused(tmp_path):
     done = pack("--check", tmp_path)
     assert done.returncode == 3 and "index.json cannot be read" in done.stderr

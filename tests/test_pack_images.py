@@ -1,4 +1,4 @@
-"""What the packer makes of images: the odd kinds that ImageNet has, and files that are no images."""
+"""The packer's treatment of images: the unusual kinds of ImageNet, and files that are no images."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def pack(*arguments):
     return run_job(["-m", "hpcai.data.pack", *map(str, arguments)], None)
 
 
-def test_odd_images_are_packed_and_broken_ones_named(tmp_path):
+def test_odd_images_are_packed_and_broken_ones_refused_by_name(tmp_path):
     folder = make_tree(tmp_path / "tree", train=1, classes=2) / "train" / CLASSES[0]
     for name, save in {**odd_images(), **broken_images()}.items():
         save(folder / name)
@@ -48,10 +48,10 @@ def saved(folder: Path, name: str) -> np.ndarray:
     return images.read(folder / name).astype(int)
 
 
-def test_odd_images_look_as_they_should(tmp_path):
+def test_odd_images_are_decoded_correctly(tmp_path):
     whole = Image.fromarray(drawing(1, 300, 280)).resize((256, 256), Image.Resampling.BILINEAR, (10, 0, 290, 280))
     expected = np.asarray(whole).astype(int)
-    near = {"cmyk.JPEG": 12, "palette.png": 30, "alpha.png": 0, "really_a_png.JPEG": 0, "turned.JPEG": 4}
+    near = {"cmyk.JPEG": 12, "palette.png": 30, "alpha.png": 0, "really_a_png.JPEG": 0, "rotated.JPEG": 4}
     for name, tolerance in near.items():
         assert np.abs(saved(tmp_path, name) - expected).mean() <= tolerance, name
     grey = saved(tmp_path, "grey.JPEG")
@@ -67,7 +67,7 @@ def test_odd_images_look_as_they_should(tmp_path):
     assert {*saved(tmp_path, "bits.png").ravel()} >= {0, 255}
 
 
-def test_the_middle_square_is_what_is_left(tmp_path):
+def test_the_middle_square_is_kept(tmp_path):
     pixels = np.zeros((256, 300, 3), np.uint8)
     pixels[:, 22:278] = drawing(3, 256, 256)
     for name, array in (("wide.png", pixels), ("tall.png", pixels.transpose(1, 0, 2))):
@@ -77,6 +77,6 @@ def test_the_middle_square_is_what_is_left(tmp_path):
         )
 
 
-def test_a_file_that_cannot_be_read_is_no_refusal(tmp_path):
+def test_a_file_that_cannot_be_read_is_an_error_and_not_a_refused_image(tmp_path):
     with pytest.raises(DataError, match="gone.JPEG cannot be read"):
         images.read(tmp_path / "gone.JPEG")

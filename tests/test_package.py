@@ -1,4 +1,4 @@
-"""The package as pip installs it: importable from anywhere, beside another package named `kernels`, and complete."""
+"""The installed package: importable from anywhere, even if another package is named `kernels`, and complete."""
 
 import importlib.metadata
 import os
@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 import bench
 
-# Without the packages of this environment's own .pth files, among which the checkout may be.
+# Without the packages of this environment's own .pth files, which may contain the checkout.
 ISOLATED = """
 import site, sys
 folder, packages, *expected = sys.argv[1:]
@@ -29,7 +29,7 @@ from hpcai.kernels.gemm import SPEC
 print(hpcai.main.__file__, gemm.__file__, reference.__file__, sep="\\n")
 """
 
-# Calls across the seam to kernels/, and the errors in them: line and code of mypy.
+# Calls of kernels/, and the errors in them: line and code of mypy.
 CALLS = """\
 from hpcai.kernels import gemm
 from hpcai.kernels.spec import DTYPES, Spec
@@ -52,7 +52,7 @@ def pip_install(*arguments: str | Path) -> None:
 
 
 def imported(folder: Path, elsewhere: Path) -> list[Path]:
-    """Files of a few modules, as a Python started elsewhere finds them."""
+    """Files of a few modules, imported by a Python started elsewhere."""
     command = [sys.executable, "-I", "-S", "-c", ISOLATED, str(folder), sysconfig.get_path("purelib")]
     output = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True, check=False)
     assert output.returncode == 0, output.stderr
@@ -61,7 +61,7 @@ def imported(folder: Path, elsewhere: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkout, and beside it another distribution whose package is named `kernels`."""
+    """The checkout, and another distribution whose package is named `kernels`."""
     folder = tmp_path_factory.mktemp("sources")
     (folder / "stranger/kernels").mkdir(parents=True)
     (folder / "stranger/kernels/__init__.py").write_text("STRANGER = True\n")
@@ -78,7 +78,7 @@ def installed(sources: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_installed_beside_another_kernels(installed: Path, tmp_path: Path) -> None:
+def test_an_installed_package_ignores_another_package_kernels(installed: Path, tmp_path: Path) -> None:
     files = imported(installed, tmp_path)
     assert [file.relative_to(installed).as_posix() for file in files] == [
         "hpcai/main.py",
@@ -88,7 +88,7 @@ def test_installed_beside_another_kernels(installed: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_editable_beside_another_kernels(sources: Path, tmp_path: Path) -> None:
+def test_an_editable_package_ignores_another_package_kernels(sources: Path, tmp_path: Path) -> None:
     pip_install("--prefix", tmp_path, "--editable", sources / "checkout")
     pip_install("--prefix", tmp_path, sources / "stranger")
     files = imported(Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path)})), tmp_path)
@@ -109,7 +109,7 @@ def test_every_module_and_the_shipped_data_are_installed(installed: Path) -> Non
 
 
 def ran(command: str, option: str, installed: Path, folder: Path) -> str:
-    """What a command of the installed package prints, wherever it is started."""
+    """The output of a command of the installed package, started elsewhere."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     words = [installed / "bin" / command, option]
     finished = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -121,7 +121,7 @@ def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
     assert metadata(installed).version in ran("hpcai-bench", "--version", installed, tmp_path)
 
 
-def test_every_command_that_is_installed_has_a_help(installed: Path, tmp_path: Path) -> None:
+def test_every_installed_command_has_a_help(installed: Path, tmp_path: Path) -> None:
     commands = [entry.name for entry in metadata(installed).entry_points if entry.group == "console_scripts"]
     assert sorted(commands) == ["hpcai-bench", "hpcai-opcount", "hpcai-plots"]
     for name in commands:
@@ -131,7 +131,7 @@ def test_every_command_that_is_installed_has_a_help(installed: Path, tmp_path: P
 def type_errors(folder: Path, program: Path) -> dict[int, str]:
     """Line and code of every error that mypy finds in a program that imports hpcai from a folder."""
     command = [sys.executable, "-m", "mypy", "--config-file", os.devnull, "--cache-dir", os.devnull, program]
-    # what lies on PYTHONPATH counts as installed: mypy follows it only where py.typed allows that
+    # folders on PYTHONPATH count as installed: mypy follows imports there only if py.typed allows it
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     ended = subprocess.run(command, cwd=program.parent, env=environment, capture_output=True, text=True, check=False)
     lines = [line for line in ended.stdout.splitlines() if ": error: " in line]
@@ -140,17 +140,17 @@ def type_errors(folder: Path, program: Path) -> dict[int, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["checkout", "installed"])
-def test_wrong_types_are_errors_across_the_seam(where: str, installed: Path, tmp_path: Path) -> None:
+def test_wrong_types_in_calls_of_kernels_are_errors(where: str, installed: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(CALLS)
     assert type_errors(ROOT if where == "checkout" else installed, tmp_path / "program.py") == WRONG
 
 
 def metadata(installed: Path) -> importlib.metadata.Distribution:
-    """What the installed distribution says of itself."""
+    """The metadata of the installed distribution."""
     return next(iter(importlib.metadata.distributions(name="hpcai-bench", path=[str(installed)])))
 
 
-def test_tested_versions_are_inside_the_ranges(installed: Path) -> None:
+def test_tested_versions_are_within_the_ranges(installed: Path) -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     tested = dict(line.split("==") for line in lines if not line.startswith("#"))
     required = [Requirement(text) for text in metadata(installed).requires or []]
@@ -161,12 +161,12 @@ def test_tested_versions_are_inside_the_ranges(installed: Path) -> None:
         assert need.specifier.contains(tested[need.name]), need
 
 
-def test_bench_looks_for_every_package_that_is_required(installed: Path) -> None:
+def test_bench_checks_every_required_package(installed: Path) -> None:
     required = [Requirement(text) for text in metadata(installed).requires or []]
     assert sorted(need.name for need in required if need.marker is None) == sorted(bench.REQUIRED)
 
 
-def test_tested_versions_name_no_machine() -> None:
+def test_tested_versions_have_no_local_suffix() -> None:
     text = (ROOT / "constraints.txt").read_text()
     assert "/" not in text
     assert "+" not in text
@@ -176,7 +176,7 @@ NEEDS_MPIRUN = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST 
 
 
 @pytest.mark.parametrize("ranks", [None, pytest.param(2, marks=NEEDS_MPIRUN)])
-def test_bench_without_its_packages_tells_the_cure_once(ranks: int | None, tmp_path: Path) -> None:
+def test_bench_without_its_packages_names_the_remedy_once(ranks: int | None, tmp_path: Path) -> None:
     finished = run_job(["-S", BENCH], ranks, tmp_path)
     assert finished.returncode == 2
     lines = [line for line in finished.stderr.splitlines() if "make install" in line]

@@ -1,4 +1,4 @@
-"""Packed sets: opened, read with their checksums, refused where they are damaged, and trained on by the program."""
+"""Packed sets: opened, read with their checksums, refused if damaged, and used for training by the program."""
 
 import contextlib
 import json
@@ -54,7 +54,7 @@ def test_too_many_samples_are_refused(samples):
         catalog.open_dataset(f"imagenet:{packed_set()}", samples)
 
 
-def test_files_are_those_that_are_needed():
+def test_only_the_needed_files_are_listed():
     folder = packed_set()
     every = catalog.files(f"imagenet:{folder}")
     assert {path.name for path in every} == {path.name for path in folder.glob("*.*")} - {"refused.txt", ".lock"}
@@ -109,7 +109,7 @@ def rewritten(alter):
         ),
     ],
 )
-def test_what_is_damaged_is_refused_when_it_is_opened(tmp_path, wreck, message):
+def test_a_damaged_set_is_refused_when_it_is_opened(tmp_path, wreck, message):
     folder = copy_of_set(tmp_path / "set")
     wreck(folder)
     with pytest.raises(DataError, match=message):
@@ -123,7 +123,7 @@ def test_a_folder_without_a_set_is_refused_before_anything_runs(tmp_path, monkey
         catalog.check(f"imagenet:{path}")
 
 
-def test_a_flipped_bit_is_found_when_its_sample_is_read(tmp_path):
+def test_a_flipped_bit_is_detected_when_its_sample_is_read(tmp_path):
     folder = copy_of_set(tmp_path / "set")
     with h5py.File(folder / "train-00002.h5") as file:
         place, source = file["images"].id.get_offset(), file["files"][4].decode()
@@ -139,7 +139,7 @@ def test_a_flipped_bit_is_found_when_its_sample_is_read(tmp_path):
         split.images(np.array([0, bad]))
 
 
-def test_a_shard_that_shrinks_while_it_is_read(tmp_path):
+def test_a_shard_truncated_while_it_is_read_is_refused(tmp_path):
     folder = copy_of_set(tmp_path / "set")
     split = open_packed(folder).train
     split.images(np.arange(24))
@@ -198,7 +198,7 @@ def test_the_program_trains_on_a_packed_set(tmp_path):
 
 
 def open_shards(pid):
-    """Shards that a process reads from; opening the set has one open at a time."""
+    """Shards that a process has open; opening the set has one open at a time."""
     with contextlib.suppress(OSError):
         return sum(os.readlink(link).endswith(".h5") for link in Path(f"/proc/{pid}/fd").iterdir())
     return 0
@@ -206,7 +206,7 @@ def open_shards(pid):
 
 @pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
-def test_a_shard_that_is_cut_while_training_ends_the_run_with_its_name(tmp_path):
+def test_a_shard_truncated_in_the_training_ends_the_run_with_its_name(tmp_path):
     data = copy_of_set(tmp_path / "set")
     with start_job([BENCH], 2, problem(tmp_path, data, "resnet8", 5000)) as job:
         assert wait_until(lambda: len(job.ranks()) == 2 and min(map(open_shards, job.ranks().values())) > 2, 90)

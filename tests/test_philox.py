@@ -1,4 +1,4 @@
-"""Philox against Random123's known answers, and the draws made from it."""
+"""Philox against Random123's known answers, and the draws made with it."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_known_answers_as_one_array():
         assert [int(word[line]) for word in drawn] == words(answer)
 
 
-def test_counter_stream_and_seed_stand_where_documented():
+def test_counter_stream_and_seed_have_the_documented_places():
     """A 64-bit draw is the first two words of the block at (counter, stream) under the seed."""
     counter, number, seed = 0x85A308D3243F6A88 >> 1, 0x0370734413198A2E, 0x299F31D0A4093822
     halves = [counter & 0xFFFFFFFF, counter >> 32, number & 0xFFFFFFFF, number >> 32]
@@ -54,13 +54,13 @@ def test_draws_do_not_depend_on_order_or_batching(monkeypatch):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=20), st.integers(1, 2**63))
-def test_scale_is_exact(draws, bound):
+def test_scaling_is_exact(draws, bound):
     scaled = scale(np.array(draws, np.uint64), bound)
     assert scaled.tolist() == [draw * bound >> 64 for draw in draws]
 
 
 @pytest.mark.parametrize("bound", [1, 2, 10, 1000, 2**32 - 1, 2**32, 2**32 + 1, 2**63])
-def test_below_stays_below(bound):
+def test_below_stays_below_its_bound(bound):
     drawn = below(bound, 3, 4, np.arange(2000))
     assert drawn.dtype == np.int64
     assert 0 <= drawn.min() <= drawn.max() < bound

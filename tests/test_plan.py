@@ -1,4 +1,4 @@
-"""What `--plan` plans and prints."""
+"""The plans of `--plan` and their printed form."""
 
 import re
 import subprocess
@@ -42,18 +42,18 @@ def problem(*options: str) -> Problem:
 
 
 def plans(problem: Problem, ranks: int, limit: Limit = ENOUGH, crowd: float = 1.0) -> list[PlannedTest]:
-    """The plan of each case on CPUs, in this process, which is left its threads."""
+    """The plan of each case on CPUs, in this process, whose threads are not changed."""
     cases = problem.cases(ranks)
     kept = {case.index: planner.bytes_after_tables(cases, case) for case in cases}
     return [planner.planned_test(case, CPU, BASELINE, limit, RANK, crowd, kept[case.index]) for case in cases]
 
 
 def whole(tests: Sequence[PlannedTest], ranks: int, processors: int = 10**9) -> Plan:
-    """A plan as a whole."""
+    """The plan of all tests."""
     return Plan(ranks, ranks, processors, BASELINE, ENOUGH, tuple(tests))
 
 
-def test_time_is_probed_with_no_larger_batch_than_memory_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_probe_of_time_uses_no_larger_batch_than_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     probed: list[int] = []
 
     def probe(graph: Any, batch: int, *rest: Any) -> Rates:
@@ -66,7 +66,7 @@ def test_time_is_probed_with_no_larger_batch_than_memory_is_planned_for(monkeypa
     assert probed == [1, 3, 14]  # of 68,920,896 operations each
 
 
-def test_plan_by_hand() -> None:
+def test_the_plan_agrees_with_sums_by_hand() -> None:
     """200 samples: 7 steps of 32 on one rank, 4 of 32 on two."""
     first, second = plans(problem(), 2)
     assert (first.steps, second.steps) == (14, 8)
@@ -105,12 +105,12 @@ def test_zeros_of_the_grid_are_resolved_for_the_ranks() -> None:
         (["GROUPS=3", "DEGREE=1"], "needs 3"),
     ],
 )
-def test_what_cannot_be_run_is_refused(options: list[str], reason: str) -> None:
+def test_impossible_cases_are_refused(options: list[str], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         case_checks.check(problem(*options).cases(2), CPU)
 
 
-def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
+def test_tests_beyond_the_memory_are_reported_with_numbers_and_not_timed() -> None:
     (enough, _) = plans(problem(), 2)
     least = Limit(enough.nbytes, "/a/file")
     assert not plans(problem(), 2, least)[0].lack
@@ -127,7 +127,7 @@ def test_what_does_not_fit_is_told_with_numbers_and_not_timed() -> None:
     planner.refuse(problem().cases(2), CPU, BASELINE, ENOUGH, RANK)
 
 
-def test_text() -> None:
+def test_the_printed_plan() -> None:
     settings = {"BATCH": 32, "GROUPS": 2, "DEGREE": 3, "NETWORK": "resnet50", "PRECISION": "bf16"}
     settings["KERNELS"] = "file:/a/very/long/path.py"
     memory = {"data": 2**20, "buckets": 0, "step": 3 * 2**20}
@@ -169,7 +169,7 @@ def test_tables_have_neither_network_nor_steps() -> None:
         assert test.nbytes == BASELINE + sum(test.memory.values()) and test.seconds > 0
 
 
-def test_what_tables_leave_behind_is_planned_for_the_tests_after_them() -> None:
+def test_memory_kept_after_tables_is_planned_for_later_tests() -> None:
     text = TABLES + "[ensemble]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n32 BATCH\n"
     kept = [test.memory.get("earlier tables", 0) for test in plans(parse(text), 2)]
     assert kept == [0, *[planner.BYTES_AFTER_TABLES] * 2]
@@ -181,20 +181,20 @@ def test_what_tables_leave_behind_is_planned_for_the_tests_after_them() -> None:
     ("line", "cure"),
     [("[kernels]\n60000 SHAPES", "other SHAPES, or a smaller BATCH"), ("[comm]\n64G SIZES", "smaller SIZES")],
 )
-def test_tables_that_do_not_fit_are_refused(line: str, cure: str) -> None:
+def test_tables_beyond_the_memory_are_refused(line: str, cure: str) -> None:
     asked = parse(f"one\ntwo\n[kernels]\n8 SHAPES\n{line}")
     with pytest.raises(InputError, match=f"test 2 does not fit: .* {cure}"):
         planner.refuse(asked.cases(2), CPU, BASELINE, Limit(2**33, "/a/file"), RANK)
 
 
-def test_a_plan_is_not_taken_for_a_result() -> None:
+def test_a_plan_has_no_line_like_a_result() -> None:
     text = plan.text("x", whole(plans(problem(), 2), 2))
     assert "WR" not in text and not LOOSE_ROW.search(text)
     assert not any(ROW.match(line) for line in text.splitlines())
 
 
 def test_mpi_is_measured_in_a_process_of_its_own_even_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a launcher leaves would make the process wait for its peers."""
+    """Variables of a launcher would make the process wait for other ranks."""
     program = "from hpcai.plan import planner; planner.MPI_BYTES = -1; print(planner.mpi_bytes())"
     monkeypatch.setenv("PMI_RANK", "3")
     monkeypatch.setenv("PMI_SIZE", "4")
@@ -218,7 +218,7 @@ def test_mpi_is_measured_in_a_process_of_its_own_even_inside_a_job(monkeypatch: 
         (8, 2, 8, {"MPI_LOCALNRANKS": "many"}, 8),
     ],
 )
-def test_ranks_of_a_node(
+def test_ranks_of_a_node_are_counted(
     ranks: int, places: int, most: int, environment: dict[str, str], here: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in launcher.LOCAL_SIZES:
@@ -228,7 +228,7 @@ def test_ranks_of_a_node(
     assert planner.ranks_of_node(ranks, places, most) == here
 
 
-def test_a_search_takes_as_long_as_its_first_limit() -> None:
+def test_the_time_of_a_search_is_its_first_limit() -> None:
     def seconds(*limits: str) -> float:
         (test,) = plans(parse(SEARCH + "".join(f"{limit}\n" for limit in limits)), 2)
         return test.seconds

@@ -1,4 +1,4 @@
-"""Plots of results: drawn from what the files say, and refused in one line where that cannot be."""
+"""Plots of results: drawn from the files' data, and refused in one line if impossible."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def stored() -> Result:
 
 
 def axes_of(plot: Any, tests: Sequence[Row], runs: str = "") -> Any:
-    """The axes on which tests are drawn, each of the run with a letter of its own if there are several."""
+    """The axes of the given tests, each of the run with its own letter if there are several."""
     from matplotlib.figure import Figure
 
     axes = Figure().add_subplot()
@@ -49,7 +49,7 @@ def axes_of(plot: Any, tests: Sequence[Row], runs: str = "") -> Any:
     return axes
 
 
-def test_learning_curve_is_the_first_models() -> None:
+def test_the_learning_curve_is_that_of_the_first_model() -> None:
     tests = stored().tests
     first = axes_of(plots._learning, tests).get_lines()[0]
     curve, samples = tests[0].raw.curve, tests[0].raw.dataset.validation_samples
@@ -68,7 +68,7 @@ def test_scaling_shows_rates_over_ranks_and_the_ideal_from_the_first() -> None:
     assert ideal.get_xdata()[0] < 2 and ideal.get_xdata()[1] > 8
 
 
-def test_rates_that_lie_close_together_are_over_an_axis_from_0() -> None:
+def test_similar_rates_are_drawn_over_an_axis_from_0() -> None:
     one, other = stored().tests
     axes = axes_of(plots._scaling, [one, other])
     assert axes.get_yscale() == "linear" and axes.get_ylim()[0] == 0
@@ -94,7 +94,7 @@ def test_bars_add_up_to_the_phases() -> None:
         assert sum(values[index] for values in bars.values()) == pytest.approx(expected - apart)
 
 
-def test_what_cannot_be_drawn_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_impossible_plots_are_refused_in_a_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no test to draw"):
         plots.draw([replace(stored(), tests=())], tmp_path)
     (tmp_path / "file").touch()

@@ -1,4 +1,4 @@
-"""Precisions of the training: what each computes in, that it learns, that fp32 is left alone, what is refused."""
+"""Precisions of the training: the types of computation, that each learns, that fp32 is unchanged, and refused ones."""
 
 import warnings
 from copy import deepcopy
@@ -62,7 +62,7 @@ def test_layers_compute_in_the_type_of_the_precision(precision: str) -> None:
     assert {value.dtype for value in module.buffers() if value.is_floating_point()} == {torch.float32}
 
 
-def test_momentum_has_the_type_of_its_parameter_and_every_element_moves() -> None:
+def test_momentum_has_the_type_of_its_parameter_and_every_element_is_updated() -> None:
     trained = training(alone(), precision="pure16", learning_rate=100.0)
     before = [parameter.detach().clone() for parameter in trained.state.module.parameters()]
     ((x, y, _),) = trained.loader([trained.sampler.draw(trained.shard.step_positions(0))])
@@ -73,7 +73,7 @@ def test_momentum_has_the_type_of_its_parameter_and_every_element_moves() -> Non
         assert torch.equal(parameter == old, velocity == 0) or (parameter != old).float().mean() > 0.9
 
 
-def test_fp32_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fp32_is_not_modified(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(alone())
     assert trained.state.scaler is None
     parts = list(trained.state.module.modules())
@@ -101,11 +101,11 @@ def test_a_copy_computes_with_its_own_layers(precision: str) -> None:
 def test_no_precision_waits_for_the_device(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with epochs_watched(monkeypatch) as waits:
         training(alone(), epochs=3, precision=precision).run(Phases(CPU), unending())
-    ours = {"numpy"} if precision == "int8" else set()  # views, by which our kernels on CPUs see torch's memory
-    assert set(waits) <= ours
+    allowed_waits = {"numpy"} if precision == "int8" else set()  # views of torch's memory for kernels on CPUs
+    assert set(waits) <= allowed_waits
 
 
-def test_what_a_cpu_cannot_compute_is_refused_with_the_reason() -> None:
+def test_precisions_that_a_cpu_lacks_are_refused_with_the_reason() -> None:
     assert [refusal(name, CPU) for name in COMPUTED] == [""] * 5
     reason = refusal("tf32", CPU)
     assert reason == "PRECISION tf32 on cpu: torch does not round the fp32 inputs of a product to tf32 there"
@@ -117,7 +117,7 @@ def test_fp32_that_is_computed_as_tf32_is_refused(monkeypatch: pytest.MonkeyPatc
     assert refusal.__wrapped__("bf16", CPU) == ""
 
 
-def test_what_fails_when_it_is_tried_is_refused_with_torchs_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_precision_that_fails_its_probe_is_refused_with_torchs_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: Any) -> None:
         raise RuntimeError("no engine for this type\nand much more")
 
@@ -125,7 +125,7 @@ def test_what_fails_when_it_is_tried_is_refused_with_torchs_words(monkeypatch: p
     assert refusal.__wrapped__("fp16", CPU) == "PRECISION fp16 on cpu: torch says no engine for this type"
 
 
-def test_a_gpu_without_instructions_for_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_on_a_gpu_without_its_instructions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def lacking(*arguments: Any) -> None:
         raise Unavailable("no instructions for int8")
 
@@ -134,7 +134,7 @@ def test_a_gpu_without_instructions_for_bytes_is_refused(monkeypatch: pytest.Mon
     assert refusal.__wrapped__("int8", torch.device("cuda")) == "PRECISION int8 on a GPU: no instructions for int8"
 
 
-def test_tf32_is_switched_on_for_a_while_and_without_a_word() -> None:
+def test_tf32_is_switched_on_temporarily_without_warnings() -> None:
     def allowed() -> tuple[bool, bool]:
         return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 

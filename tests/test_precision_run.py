@@ -1,4 +1,4 @@
-"""Real runs in every precision: what they print, what follows from it, and what skipped steps may not earn."""
+"""Real runs in every precision: printed lines, derived values, and skipped steps without credit."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ def overflow(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def printed(run: Run, index: int, start: str) -> str:
-    """The line of a test's block that begins so, without that."""
+    """The rest of the line of a test's block that begins with `start`."""
     block = run.job.stdout.split("\nT/V                N")[1 + index]
     (line,) = (line.strip() for line in block.splitlines() if line.strip().startswith(start))
     return line.removeprefix(start)
@@ -67,7 +67,7 @@ def test_all_precisions_pass(sweep: Run) -> None:
 
 
 @pytest.mark.slow
-def test_fewer_than_16_bits_are_not_valid_and_the_row_says_so(sweep: Run) -> None:
+def test_fewer_than_16_bits_are_not_valid_with_the_reason_in_the_row(sweep: Run) -> None:
     reason = "precision 8 bits, official at least 16"
     assert sweep.result["tests"][4]["reasons"][0] == reason
     assert printed(sweep, 4, "Status  : ").startswith(f"INVALID; {reason}; ")
@@ -77,7 +77,7 @@ def test_fewer_than_16_bits_are_not_valid_and_the_row_says_so(sweep: Run) -> Non
 
 
 @pytest.mark.slow
-def test_each_row_says_what_the_probe_found(sweep: Run) -> None:
+def test_each_row_has_the_findings_of_the_probe(sweep: Run) -> None:
     for index, test in enumerate(sweep.result["tests"]):
         line, probe = printed(sweep, index, "Precision: "), test["raw"]["preparation"]["probe"]
         assert (test["phases"]["probe"] is not None) == (probe is not None) == (index > 0)
@@ -97,7 +97,7 @@ def correct(test: Any) -> int:
 
 
 @pytest.mark.slow
-def test_speed_up_and_quality_are_those_against_the_first_case(sweep: Run) -> None:
+def test_speed_up_and_quality_difference_are_relative_to_the_first_case(sweep: Run) -> None:
     first, *others = sweep.result["tests"]
     names = ("speed-up over the sweep's first case=", "quality difference to the sweep's first case=")
     assert [printed(sweep, 0, name).strip() for name in names] == ["n/a, the first"] * 2
@@ -117,7 +117,7 @@ def row_of(case: Case, raw: Any, memory: Any, before: list[Row]) -> EnsembleRow:
 
 
 @pytest.mark.slow
-def test_only_tests_that_are_alike_otherwise_are_compared(sweep: Run) -> None:
+def test_only_tests_that_differ_in_the_precision_alone_are_compared(sweep: Run) -> None:
     first, second = subject(sweep, 0).entry, subject(sweep, 1)
     other = replace(first, settings={**first.settings, "BATCH": 16})
     custom = replace(first, settings={**first.settings, "KERNELS": "custom"})
@@ -140,7 +140,7 @@ def test_the_result_can_be_verified(name: str, request: pytest.FixtureRequest, t
 
 
 @pytest.mark.slow
-def test_a_skipped_step_earns_nothing(overflow: Run) -> None:
+def test_a_skipped_step_is_not_credited(overflow: Run) -> None:
     test = overflow.result["tests"][0]
     work, operations = test["raw"]["work"], test["operations"]
     assert test["verdict"] == "PASSED" and set(overflow.rows[0].values()) == {"PASSED"}
@@ -163,7 +163,7 @@ def test_a_skipped_step_that_is_credited_fails(overflow: Run) -> None:
 
 
 def altered(sweep: Run, index: int, **fields: Any) -> set[str]:
-    """The claims that a test violates with other raw measurements, its samples those that skipped ones leave."""
+    """The claims that a test violates with other raw measurements, its samples reduced by the skipped ones."""
     test = subject(sweep, index)
     skipped = fields.get("work__skipped_samples", test.entry.raw.work.skipped_samples)
     places = {f"raw.{name.replace('__', '.')}": plain(value) for name, value in fields.items()}
@@ -172,12 +172,12 @@ def altered(sweep: Run, index: int, **fields: Any) -> set[str]:
 
 
 def skipping(sweep: Run, index: int, steps: int, samples: int) -> set[str]:
-    """The claims that a test violates with so many skipped steps and samples."""
+    """The claims that a test violates with the given numbers of skipped steps and samples."""
     return altered(sweep, index, work__skipped_steps=steps, work__skipped_samples=samples)
 
 
 @pytest.mark.slow
-def test_claims_of_a_precision(sweep: Run) -> None:
+def test_claims_of_a_precision_can_be_violated(sweep: Run) -> None:
     test = subject(sweep, 1)
     probe = test.entry.raw.preparation.probe
     assert altered(sweep, 1) == skipping(sweep, 1, 1, 16) == set()
@@ -207,7 +207,7 @@ def test_wrong_elements_are_counted_in_int8_and_nowhere_else(sweep: Run) -> None
 
 
 @pytest.mark.slow
-def test_letters_and_what_is_emulated(sweep: Run) -> None:
+def test_letters_of_precisions_and_emulated_ones(sweep: Run) -> None:
     case = subject(sweep, 0).case
     named = [Case(1, case.workload, {**case.settings, "PRECISION": name}) for name in (*PRECISIONS, "tf32")]
     assert [tv(each)[4] for each in named] == [*"SHBPIT"]
@@ -217,7 +217,7 @@ def test_letters_and_what_is_emulated(sweep: Run) -> None:
     assert not emulated(None)
 
 
-def test_what_the_device_lacks_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_precisions_that_the_device_lacks_are_refused_before_anything_runs(tmp_path: Path) -> None:
     folder = prepared(tmp_path)
     before = listing(folder)
     job = run_job([BENCH, "--set", "PRECISION=fp32,tf32"], 2, folder, START)

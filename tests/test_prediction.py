@@ -1,4 +1,4 @@
-"""Accuracies are predicted by the curve that fits them best."""
+"""Accuracies are predicted by the best-fitting curve."""
 
 import math
 
@@ -17,15 +17,15 @@ def curve(a: float, b: float, c: float, count: int) -> list[float]:
 
 
 @pytest.mark.parametrize("b", [-0.5, 0.0, 1.0, 10.0])
-def test_a_curve_through_the_pseudo_point_is_found(b: float) -> None:
-    """With the assumed point on the curve there is no error, and nothing is taken off."""
+def test_a_curve_through_the_pseudo_point_is_fitted(b: float) -> None:
+    """With the assumed point on the curve there is no error, and nothing is subtracted."""
     most, c = 15, 0.1
     a = (0.75 - c) / math.log2(2 * most + b)
     value = predicted(curve(a, b, c, 8), most)
     assert value == pytest.approx(a * math.log2(1.5 * most + b) + c, abs=2e-3)
 
 
-def test_least_squares_agree_with_a_fit_by_other_means() -> None:
+def test_least_squares_agree_with_another_method() -> None:
     """Gauss-Newton from the grid's best point, on noisy accuracies."""
     generator = np.random.default_rng(3)
     most, accuracies = 20, np.array(curve(0.1, 0.5, 0.2, 12)) + 0.005 * generator.standard_normal(12)
@@ -44,17 +44,17 @@ def test_least_squares_agree_with_a_fit_by_other_means() -> None:
     ("accuracies", "expected"),
     [([], 0.0), ([0.4, 0.3], 0.4), ([0.9, 0.91, 0.92, 0.93], 0.93)],
 )
-def test_what_cannot_be_predicted_is_the_best_seen(accuracies: list[float], expected: float) -> None:
+def test_an_accuracy_that_cannot_be_predicted_is_the_best_one(accuracies: list[float], expected: float) -> None:
     assert predicted(accuracies, 15) == pytest.approx(expected)
 
 
-def test_a_value_above_one_is_not_believed() -> None:
+def test_a_predicted_value_above_one_is_rejected() -> None:
     accuracies = [0.1, 0.6, 0.95, 0.999]
     assert predicted(accuracies, 1) <= 1
 
 
 def trial(*correct: int | None, round: int = 1, end: str = "planned") -> Trial:
-    """A trial whose validations had so many of 100 right; None was cut before."""
+    """A trial whose validations had the given numbers of 100 right; None was cut before."""
     numbered = enumerate(correct, start=1)
     curve = tuple(entry(epoch=epoch, correct=c, counted=0 if c is None else 100) for epoch, c in numbered)
     return trial_records.trial(round=round, end=end, curve=curve)
@@ -67,7 +67,7 @@ def test_the_accuracy_of_a_trial_is_its_best() -> None:
 
 
 @pytest.mark.parametrize("round", [1, 4, 5])
-def test_a_search_ranks_short_trials_by_what_is_predicted(round: int) -> None:
+def test_a_search_ranks_short_trials_by_predicted_accuracies(round: int) -> None:
     correct = (40, 50, 56, 60, 63)
     expected = predicted([count / 100 for count in correct], 15) if round < 5 else 0.63
     assert value(trial(*correct, round=round, end="time"), 15) == expected
@@ -76,7 +76,7 @@ def test_a_search_ranks_short_trials_by_what_is_predicted(round: int) -> None:
 
 
 @pytest.mark.parametrize("end", ["diverged", "memory", "lost"])
-def test_what_failed_has_no_value(end: str) -> None:
+def test_failed_trials_have_no_value(end: str) -> None:
     assert value(trial(40, 50, 60, end=end, round=5), 15) == 0
     assert trial(40, 50, 60, end=end, round=5).accuracy == 0.6
 

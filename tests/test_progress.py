@@ -1,4 +1,4 @@
-"""The progress line: live on a terminal, rare and plain elsewhere."""
+"""The progress line: updated in place on a terminal, rare and plain elsewhere."""
 
 import io
 
@@ -16,13 +16,13 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clockwork(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, in a list of one, as the tests set it."""
+    """The time, in a list of one element that the tests set."""
     time = [100.0]
     monkeypatch.setattr(clock, "now", lambda: time[0])
     return time
 
 
-def test_on_a_terminal_each_line_replaces_the_last_and_the_report_finds_an_empty_one(clockwork: list[float]) -> None:
+def test_on_a_terminal_each_line_replaces_the_last_and_is_erased_for_the_report(clockwork: list[float]) -> None:
     terminal = Terminal()
     line = ProgressLine(terminal, 2)
     for step in range(5):
@@ -33,7 +33,7 @@ def test_on_a_terminal_each_line_replaces_the_last_and_the_report_finds_an_empty
     assert terminal.getvalue().split("\r\033[K") == shown
 
 
-def test_elsewhere_a_plain_line_at_most_every_interval(clockwork: list[float]) -> None:
+def test_elsewhere_there_is_at_most_one_plain_line_per_interval(clockwork: list[float]) -> None:
     file = io.StringIO()
     line = ProgressLine(file, 2)
     for _ in range(10):
@@ -43,7 +43,7 @@ def test_elsewhere_a_plain_line_at_most_every_interval(clockwork: list[float]) -
     assert file.getvalue().splitlines() == [f"test 2 of 2: at {at}, 0%" for at in (130, 160, 190)]
 
 
-def test_what_is_left_is_told_for_each_test_from_its_own_pace(clockwork: list[float]) -> None:
+def test_the_remaining_time_follows_from_each_tests_own_pace(clockwork: list[float]) -> None:
     file = io.StringIO()
     line = ProgressLine(file, 2)
     for test, shares in ((1, (0.0, 0.1)), (2, (0.0, 0.5))):

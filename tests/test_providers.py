@@ -1,4 +1,4 @@
-"""Networks that our kernels compute: every product of a step is ours, in each workload, compiled and resumed."""
+"""Networks with custom kernels: every product of a step is custom, in each workload, compiled and resumed."""
 
 from collections.abc import Callable
 from functools import partial
@@ -44,7 +44,7 @@ def case_of(workload: str, kernels: str, precision: str = "fp32") -> Case:
 
 
 def assembled(case: Case) -> Training:
-    """Put together as the workload does it."""
+    """Built as in the workload."""
     group = alone()
     if case.workload == "weather":
         fields = catalog.open_weather_for(case.data_settings)
@@ -58,7 +58,7 @@ def assembled(case: Case) -> Training:
 
 
 class Seen(TorchDispatchMode):
-    """The operators that are called, by their names."""
+    """Records the names of called operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Seen(TorchDispatchMode):
 
 
 def products_of_torch(case: Case) -> set[str]:
-    """What torch itself multiplies in a step, forward and backward, and in a validation."""
+    """The products that torch computes in a step, forward and backward, and in a validation."""
     made = assembled(case)
     with Seen() as seen:
         made.run_uncredited([0])
@@ -86,7 +86,7 @@ def test_no_product_of_a_step_or_a_validation_is_torchs(workload: str, precision
 
 
 @pytest.mark.parametrize("workload", DATA)
-def test_by_the_vendor_all_are(workload: str) -> None:
+def test_all_products_are_torchs_by_the_vendor(workload: str) -> None:
     assert {"convolution", "convolution_backward", "addmm", "mm"} <= products_of_torch(case_of(workload, "vendor"))
 
 
@@ -95,14 +95,14 @@ def faulty_product(*operands: Tensor) -> None:
     result.fill_(1.0)
 
 
-OURS = partial(patch.object, on_cpu, "multiply", faulty_product)
-VENDORS = partial(patch.object, functional, "conv2d", lambda *args, genuine=functional.conv2d: 1.1 * genuine(*args))
+BAD_CUSTOM = partial(patch.object, on_cpu, "multiply", faulty_product)
+BAD_VENDOR = partial(patch.object, functional, "conv2d", lambda *args, genuine=functional.conv2d: 1.1 * genuine(*args))
 
 
 @pytest.mark.parametrize(("fault", "custom", "found"), [
-    (OURS, True, True), (OURS, False, False), (VENDORS, False, True), (VENDORS, True, False),
+    (BAD_CUSTOM, True, True), (BAD_CUSTOM, False, False), (BAD_VENDOR, False, True), (BAD_VENDOR, True, False),
 ])
-def test_residuals_are_of_the_kernels_that_train(fault: Callable[[], Any], custom: bool, found: bool) -> None:
+def test_residuals_are_measured_of_the_kernels_that_train(fault: Callable[[], Any], custom: bool, found: bool) -> None:
     with fault():
         worst = worst_residuals(GRAPH, 4, MPI.COMM_SELF, CPU, 1, custom=lambda product: product[1] if custom else ())
     assert (worst.elementwise.value > 1) == found
@@ -114,7 +114,7 @@ def custom() -> Training:
     return made
 
 
-def test_a_training_goes_on_from_its_state_bit_by_bit(tmp_path: Any) -> None:
+def test_a_training_continues_from_its_state_bit_by_bit(tmp_path: Any) -> None:
     whole, first, second = custom(), custom(), custom()
     whole.run(Phases(CPU), unending())
     first.run_uncredited([0, 1])
@@ -126,8 +126,8 @@ def test_a_training_goes_on_from_its_state_bit_by_bit(tmp_path: Any) -> None:
     assert bits(second.state.snapshot()) == bits(first.state.snapshot()) != bits(whole.state.snapshot())
 
 
-def test_what_is_compiled_computes_by_our_kernels() -> None:
-    """In one piece, and the same to the bit where the compiler fuses nothing."""
+def test_compiled_networks_use_custom_kernels() -> None:
+    """As one graph, and the same to the bit if the compiler fuses nothing."""
     seen: list[str] = []
 
     def noted(graph: torch.fx.GraphModule, inputs: Any) -> Any:

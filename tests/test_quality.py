@@ -1,4 +1,4 @@
-"""The direction of a quality, honoured wherever a quality is compared: with a target, a ceiling, another quality."""
+"""The direction of a quality, honoured in every comparison: with a target, a ceiling, another quality."""
 
 import math
 
@@ -31,16 +31,16 @@ def test_a_share_of_the_target_of_at_least_1_is_reached() -> None:
     assert TOP_1.share_of_target(0.6, 0.8) == pytest.approx(0.75) == ERROR.share_of_target(0.8, 0.6)
 
 
-def test_a_share_is_finite_where_nothing_is_wrong() -> None:
+def test_a_share_is_finite_if_nothing_is_wrong() -> None:
     assert ERROR.share_of_target(0.0, 0.1) == LOSS.share_of_target(1e-300, 1.0) == MOST_OF_TARGET
     assert math.isfinite(score.valid_flops(1e21, MOST_OF_TARGET, 20))
 
 
-def test_the_best_of_some_values() -> None:
+def test_the_best_of_some_values_follows_the_direction() -> None:
     assert (TOP_1.best([0.1, 0.3]), ERROR.best([0.1, 0.3])) == (0.3, 0.1)
 
 
-def test_the_first_validation_that_reaches_the_target() -> None:
+def test_the_first_validation_that_reaches_the_target_is_found() -> None:
     curve = curve_of(6, 8, 9, 7)
     assert first_reaching(TOP_1, curve, 10, 0.8) is curve[1]
     assert first_reaching(TOP_1, curve, 10, 0.81) is curve[2]

@@ -1,4 +1,4 @@
-"""Crops: the distribution that the field uses, the same for any division of an epoch, another for each draw."""
+"""Crops: the usual distribution, independent of the division of an epoch, and different for each draw."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ SEED, MEMBER, EPOCH = 3, 1, 2
 
 
 def of_epoch(n, ranks, batch, epoch=EPOCH, seed=SEED, member=MEMBER):
-    """Box of each position of an epoch, as the ranks take them."""
+    """Box of each position of an epoch, in the order of the ranks."""
     found = {}
     for rank in range(ranks):
         shard = Shard(n, rank, ranks, batch)
@@ -30,13 +30,13 @@ def of_epoch(n, ranks, batch, epoch=EPOCH, seed=SEED, member=MEMBER):
 
 
 @pytest.mark.parametrize(("ranks", "batch"), [(2, 16), (3, 32), (7, 5), (1, 9001)])
-def test_a_position_has_its_crop_whoever_takes_it(ranks, batch):
+def test_the_crop_of_a_position_does_not_depend_on_the_rank(ranks, batch):
     alone = of_epoch(9001, 1, 64)
     divided = of_epoch(9001, ranks, batch)
     assert divided.items() <= alone.items() and len(divided) > 8900
 
 
-def test_another_epoch_member_and_seed_have_other_crops():
+def test_crops_depend_on_epoch_member_and_seed():
     one = of_epoch(500, 1, 50)
     for change in ({"epoch": 3}, {"member": 2}, {"seed": 4}):
         other = of_epoch(500, 1, 50, **change)
@@ -59,7 +59,7 @@ def test_a_sample_that_is_drawn_twice_gets_two_crops():
     assert len(twice) > 3 and len(np.unique(twice, axis=0)) == len(twice)
 
 
-def test_goes_on_from_any_step_and_stops_at_any():
+def test_crops_begin_at_any_step_and_end_at_any():
     shard = Shard(1000, 1, 3, 7)
     steps = [*CROPS.of_epoch(SEED, MEMBER, EPOCH, shard, 0, shard.steps)]
     for start, stop in ((0, 5), (17, 18), (40, shard.steps)):
@@ -85,31 +85,31 @@ def test_the_distribution_is_that_of_random_resized_crops():
 
 
 def rejection_sampled(n):
-    """Mean area and deviation of the logarithmic ratio by floats, as the field's programs draw them."""
+    """Mean area and deviation of the logarithmic ratio, drawn with floats as in common libraries."""
     random = np.random.default_rng(1)
     area, ratio = random.uniform(0.08, 1, n), np.exp(random.uniform(np.log(3 / 4), np.log(4 / 3), n))
     fits = (np.rint(256 * np.sqrt(area * ratio)) <= 256) & (np.rint(256 * np.sqrt(area / ratio)) <= 256)
     return area[fits].mean(), np.log(ratio[fits]).std()
 
 
-def test_crops_are_these_and_no_others():
-    """Frozen: results of all versions and machines rest on the same images."""
+def test_crops_are_frozen():
+    """Results of all versions and machines rest on the same images."""
     assert CROPS.training(1, 0, np.arange(4)).tolist() == FROZEN
     assert ATTEMPTS == 10 and float(_roots()[0]).hex() == FIRST_ROOT
 
 
-@pytest.mark.parametrize(("side", "judged", "expected"), [(256, 224, [16, 16, 224, 224, 0]), (9, 6, [1, 1, 6, 6, 0])])
-def test_the_centre_is_judged(side, judged, expected):
-    boxes = Crops(side, judged).evaluation(3)
+@pytest.mark.parametrize(("side", "cropped", "expected"), [(256, 224, [16, 16, 224, 224, 0]), (9, 6, [1, 1, 6, 6, 0])])
+def test_evaluation_crops_the_centre(side, cropped, expected):
+    boxes = Crops(side, cropped).evaluation(3)
     assert boxes.tolist() == [expected] * 3 and boxes.dtype == np.int32
 
 
-def test_nothing_to_crop():
+def test_images_of_the_right_size_are_not_cropped():
     assert CROPS.training(SEED, MEMBER, np.arange(0)).shape == (0, 5)
     assert CROPS.evaluation(0).shape == (0, 5)
 
 
-def test_the_table_of_ratios_is_made_when_it_is_needed():
+def test_the_table_of_ratios_is_created_at_its_first_use():
     program = "from hpcai.data import random_crops; print(random_crops._roots.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "0\n"

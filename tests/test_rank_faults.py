@@ -1,7 +1,7 @@
-"""Faulty ranks in the timed region of the real program, one fault a test of a sweep: each FAILED by what is to find it.
+"""Faulty ranks in the timed region of the real program, one fault a test of a sweep: each is FAILED by its checks.
 
 The replayed step of this seed is the third of five in the group, the fifth of ten in the ensemble; so a fault that
-begins with the third is repeated, and one in the first step alone must be found otherwise.
+begins with the third is repeated, and one in the first step alone must be detected otherwise.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ IN_AN_ENSEMBLE = {
     "bit_flipped_in_a_step": {DEVIATION},
     "momentum_forgotten": {DEVIATION, LOST},
 }
-PERHAPS = {  # that a gradient or a factor is another one shows otherwise
+PERHAPS = {  # wrong gradients or factors are detected otherwise
     name: {LOST} for name in ("stale_gradients", "smoothing_forgotten", "momentum_ten_percent_too_small")
 }
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 5, "DECAY=0.0005")
@@ -54,7 +54,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
 
 
 @pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())
-def test_fault_of_a_rank_is_found_by_what_is_there_for_it(
+def test_fault_of_a_rank_is_detected_by_its_checks(
     faulty: Callable[[int], Run], part: int, index: int, fault: str, checks: set[str]
 ) -> None:
     holds(faulty(part), index, checks, PERHAPS.get(fault, frozenset()))
@@ -65,7 +65,7 @@ def test_run_with_faulty_ranks_exits_with_1(faulty: Callable[[int], Run]) -> Non
     assert not faulty(0).job.leftovers
 
 
-def test_the_report_tells_where_the_worst_step_was(faulty: Callable[[int], Run]) -> None:
+def test_the_report_names_the_place_of_the_worst_step(faulty: Callable[[int], Run]) -> None:
     dropped = faulty(0).result["tests"][1]["raw"]["replay"]
     assert dropped["steps"] == 1
     assert dropped["lost"]["where"].startswith("model 0, epoch 1, step 3: gradient of ")

@@ -1,4 +1,4 @@
-"""The problems in inputs/ are legal, listed, and can be planned where their data are; three are official ones."""
+"""The problems in inputs/ are legal, listed, and can be planned if their data are there; three are official ones."""
 
 import re
 
@@ -29,7 +29,7 @@ def test_every_problem_is_legal(path):
 
 
 @pytest.mark.parametrize("path", PROBLEMS, ids=lambda path: path.stem)
-def test_no_problem_asks_twice_for_the_same_case(path):
+def test_no_problem_has_the_same_case_twice(path):
     cases = [repr((case.workload, case.settings)) for case in parsed(path).cases(8, 0)]
     assert len({*cases}) == len(cases)
 
@@ -48,7 +48,7 @@ def is_here(path):
     return True
 
 
-# The others are run as a document has them.
+# The others are run by the tests of documents.
 @pytest.mark.parametrize("name", [
     "kernels",
     *(
@@ -56,7 +56,7 @@ def is_here(path):
         for name in ("generated", "imagenet", "aiperf", "extremeweather", "fashion-full", "search", "weather")
     ),
 ])
-def test_problems_can_be_planned_where_their_data_are(name):
+def test_problems_can_be_planned_with_their_data(name):
     path = ROOT / "inputs" / f"{name}.dat"
     if not is_here(path):
         pytest.skip(f"NO DATA FOR {path.name}: NOT PLANNED")
@@ -65,7 +65,7 @@ def test_problems_can_be_planned_where_their_data_are(name):
 
 
 @pytest.mark.parametrize(("name", "packer"), [("imagenet", "pack"), ("extremeweather", "pack_weather")])
-def test_a_problem_without_its_data_is_refused_with_the_cure(tmp_path, name, packer):
+def test_a_problem_without_its_data_is_refused_with_the_remedy(tmp_path, name, packer):
     done = run_job([BENCH, ROOT / "inputs" / f"{name}.dat", "--plan", "--ranks", "8"], None, tmp_path)
     assert done.returncode == 2 and f"python -m hpcai.data.{packer} SOURCE TARGET" in done.stderr
 
@@ -84,7 +84,7 @@ def test_the_official_problem_is_the_reference_configuration():
 
 
 def write_year(path, frames):
-    """A file of the published size in which nothing is stored yet: it reads as zeros, and has no boxes."""
+    """A sparse file of the published size: it reads as zeros, and has no boxes."""
     with h5py.File(path, "w") as file:
         shape = (frames, len(layout.CHANNELS), layout.HEIGHT, layout.WIDTH)
         file.create_dataset(layout.IMAGES, shape, np.float32, chunks=(46, 1, 48, 72), compression="gzip")
@@ -95,7 +95,7 @@ def write_year(path, frames):
     ("missing", "status"),
     [((), eligibility.VALID), ((1983, 1999), eligibility.VALID), ((1983, 1984, 1999), eligibility.UNOFFICIAL)],
 )
-def test_the_official_weather_problem_is_valid_on_the_published_years_and_no_fewer(tmp_path, missing, status):
+def test_the_official_weather_problem_is_valid_only_on_all_published_years(tmp_path, missing, status):
     for year in {*range(1979, 2006)} - {*missing}:
         write_year(tmp_path / layout.file_name(year), 1456 if year in (1989, 2005) else 1460)
     problem = parsed(ROOT / "inputs" / "extremeweather.dat")

@@ -1,4 +1,4 @@
-"""The recipe of a training, from the KEYs of the input."""
+"""The recipe of a training, made from the KEYs of the input."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_each_key_reaches_its_field() -> None:
     assert Recipe.of(SETTINGS) == Recipe(24, 3, 7, 0.5, 3, 0.2, "linear", Sgd(decay=0.001, momentum=0.75), 0.05)
 
 
-def test_a_training_of_the_shipped_input_makes_a_recipe() -> None:
+def test_the_shipped_input_gives_a_recipe() -> None:
     trained = [case for case in parse(shipped_text()).cases(2) if case.workload == "ensemble"]
     assert len(trained) == 3
     for case in trained:
@@ -39,7 +39,7 @@ def test_without_evaluate_every_epoch_is_validated() -> None:
     assert Recipe.of({name: value for name, value in SETTINGS.items() if name != "EVALUATE"}).evaluate_every == 1
 
 
-def test_without_smoothing_labels_are_taken_as_they_are() -> None:
+def test_without_smoothing_labels_are_not_changed() -> None:
     assert Recipe.of({name: value for name, value in SETTINGS.items() if name != "SMOOTHING"}).smoothing == 0
 
 

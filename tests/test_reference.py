@@ -1,4 +1,4 @@
-"""docs/METRICS.md and docs/RESULT.md: their tables are what is declared, and no field of a result is missing."""
+"""docs/METRICS.md and docs/RESULT.md: their tables equal the declarations, and contain every field of a result."""
 
 import re
 import subprocess
@@ -40,7 +40,7 @@ class Whole(Base):
     parts: Annotated[tuple[Part, ...], about("the parts")]
 
 
-def test_the_pages_are_what_is_declared() -> None:
+def test_the_pages_are_up_to_date() -> None:
     assert renewed(PAGES) == PAGES, "renew them: python -m hpcai.record.reference docs/METRICS.md docs/RESULT.md"
 
 
@@ -71,14 +71,14 @@ def test_every_field_of_a_result_is_in_a_table() -> None:
     assert not {(kind.__name__, field.name) for kind in used for field in fields(kind) if field not in shown}
 
 
-def test_every_field_says_what_it_is() -> None:
+def test_every_field_has_a_description() -> None:
     used: set[type[Record]] = set()
     for kind in records_of_results():
         kinds(kind, used)
     assert not [(kind.__name__, field.name) for kind in used for field in fields(kind) if not field.description]
 
 
-def test_a_table_of_a_record() -> None:
+def test_the_table_of_a_record() -> None:
     assert table(Whole) == (
         "`Whole`: A record that has more.\n\n"
         "| printed line | field | unit | meaning |\n| --- | --- | --- | --- |\n"
@@ -95,7 +95,7 @@ def test_a_record_with_a_table_of_its_own_is_one_row() -> None:
     )
 
 
-def test_a_table_of_checks() -> None:
+def test_the_table_of_checks() -> None:
     checks = (
         CheckDeclaration("|a|", "a thing", limit=0.25),
         CheckDeclaration("b", "another", limit=None, limit_key="B"),
@@ -105,7 +105,7 @@ def test_a_table_of_checks() -> None:
     assert lines == [r"| `\|a\|` | a thing | 0.25 |", "| `b` | another | `B` |", "| `c` | a third | above 0 |"]
 
 
-def test_readme_is_short_and_shows_lines_that_are_printed() -> None:
+def test_readme_is_short_and_shows_printed_lines() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     (shown,) = re.findall(r"^```text\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     names = {name.strip() for name in re.findall(r"^(.*\S)= +\d+\.\d{7}\b", shown, re.MULTILINE)}
@@ -124,7 +124,7 @@ def test_every_printed_line_of_a_row_is_on_the_page(report: str) -> None:
 
 
 def generic(name: str) -> str:
-    """A printed name as the page has it, whatever the quality is called and whichever class it is of."""
+    """A printed name as on the page, for any name of the quality and any class."""
     return re.sub(r"(overlap of 0\.5, ).+", r"\1CLASS", re.sub(r"^quality\(\w+\)", "quality(NAME)", name))
 
 

@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refused(job: Finished, folder: Path, before: list[str], code: int = 2) -> list[str]:
-    """Nothing ran, nothing was written; the lines of the message, of which there is one copy."""
+    """Nothing ran, nothing was written; the lines of the message, which is printed once."""
     assert job.returncode == code
     assert job.stdout == "" and job.leftovers == []
     assert listing(folder) == before
@@ -47,7 +47,7 @@ def test_launcher_of_another_mpi_is_refused(folder: Path, ranks: int | None, env
 
 
 @needs_mpirun
-def test_copies_of_another_launcher_say_it_once(folder: Path) -> None:
+def test_copies_of_another_launcher_print_one_message(folder: Path) -> None:
     before = listing(folder)
     copies = [
         run_job([BENCH], None, folder, START, {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": rank})
@@ -111,10 +111,10 @@ def test_missing_input_and_wrong_options_are_refused_by_all_ranks(folder: Path, 
         assert reason in refused(job, folder, before)[0]
 
 
-@pytest.mark.slow  # as test_data_damage.py has it of other files
+@pytest.mark.slow  # as in test_data_damage.py for other files
 @needs_mpirun
 def test_damaged_data_are_refused_by_all_ranks(folder: Path, codes: Path) -> None:
-    (labels,) = (folder / "pictures").glob("train-labels*")
+    (labels,) = (folder / "images").glob("train-labels*")
     labels.write_bytes(gzip.compress(labels.read_bytes()))
     before = listing(folder)
     job = run_job(["-c", CODES], 3, folder, START, {"CODES": str(codes)})

@@ -1,4 +1,4 @@
-"""Groups as torch.distributed worlds: all at once, again and again, without ports, variables or files left behind."""
+"""Groups as torch.distributed worlds: many at once, repeatedly, without ports, variables or files left behind."""
 
 import os
 import socket
@@ -38,14 +38,14 @@ NODE = {"lo": "127.0.0.1", "docker0": "172.17.0.1", "eth0": "10.0.0.5", "eth10":
         (False, "^docker0,lo", "eth10"),
     ],
 )
-def test_interface_of_a_group(monkeypatch: pytest.MonkeyPatch, inside: bool, wanted: str, chosen: str) -> None:
+def test_the_interface_of_a_group(monkeypatch: pytest.MonkeyPatch, inside: bool, wanted: str, chosen: str) -> None:
     from hpcai.comm.interfaces import choose_interface
 
     monkeypatch.setattr(socket, "gethostbyname", {"here": "10.1.0.5"}.__getitem__)
     assert choose_interface(NODE, inside, wanted, "here") == chosen
 
 
-def test_a_host_name_that_is_of_no_interface_leaves_the_first_outer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_interface_of_the_host_name_the_first_outer_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.comm.interfaces import choose_interface
 
     monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
@@ -68,7 +68,7 @@ def test_a_host_name_that_is_of_no_interface_leaves_the_first_outer_one(monkeypa
         ({}, True, ""),
     ],
 )
-def test_no_interface_is_an_error_that_names_those_there_are(
+def test_a_missing_interface_is_refused_with_the_existing_ones(
     addresses: dict[str, str], inside: bool, wanted: str
 ) -> None:
     from hpcai.comm.interfaces import choose_interface
@@ -90,7 +90,7 @@ def test_interfaces_of_this_machine_have_addresses_that_can_be_bound() -> None:
 
 
 def listening() -> set[str]:
-    """Address:port, IPv4 or IPv6 in hexadecimal, of everything this process listens on."""
+    """Address:port, IPv4 or IPv6 in hexadecimal, of every socket of this process that listens."""
     sockets = {os.readlink(entry) for entry in _descriptors()}
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
     return {line[1] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in sockets}
@@ -108,7 +108,7 @@ def own_world(group: "Group", address: str) -> Iterator[str]:
     environment, ports = dict(os.environ), listening()
     with process_group(group, socket.gethostname(), CPU) as backend:
         opened = {port.split(":")[0] for port in listening() - ports}
-        assert opened <= {socket.inet_aton(address)[::-1].hex().upper()}  # the kernel prints it so on little-endian
+        assert opened <= {socket.inet_aton(address)[::-1].hex().upper()}  # the kernel's format on little-endian
         assert opened or group.degree == 1
         yield backend
     assert dict(os.environ) == environment
@@ -117,7 +117,7 @@ def own_world(group: "Group", address: str) -> Iterator[str]:
 
 
 def grids(ranks: int) -> list[tuple[int, int]]:
-    """A sweep that changes the shape at every turn, with idle ranks in between, and comes back to where it began."""
+    """A sweep that changes the shape at every step, with idle ranks in between, and returns to the first shape."""
     shapes = [(1, ranks), (ranks, 1), (2, ranks // 2), (ranks // 2, 2), (1, max(1, ranks - 1)), (1, ranks)]
     return [(p, q) for p, q in shapes if p and q]
 
@@ -130,8 +130,8 @@ def test_every_group_of_a_sweep_is_a_world_of_its_own() -> None:
     from hpcai.comm.grid import split
 
     world, open_files = MPI.COMM_WORLD, []
-    for turn, (groups, degree) in enumerate(grids(world.size) * 2):
-        mapping = ("row", "column")[turn % 2]
+    for number, (groups, degree) in enumerate(grids(world.size) * 2):
+        mapping = ("row", "column")[number % 2]
         group = split(world, groups, degree, mapping)
         if group is not None:
             with own_world(group, "127.0.0.1") as backend:
@@ -139,9 +139,9 @@ def test_every_group_of_a_sweep_is_a_world_of_its_own() -> None:
                 assert distributed.is_initialized() == (degree > 1)
                 if degree > 1:
                     assert (distributed.get_rank(), distributed.get_world_size()) == (group.coordinates.member, degree)
-                    mine = torch.full((1000,), float(world.rank))
-                    distributed.all_reduce(mine)
-                    assert mine.unique().tolist() == [group.model.allreduce(world.rank)]
+                    vector = torch.full((1000,), float(world.rank))
+                    distributed.all_reduce(vector)
+                    assert vector.unique().tolist() == [group.model.allreduce(world.rank)]
             group.free()
         world.Barrier()
         open_files.append(len(_descriptors()))
@@ -168,7 +168,7 @@ def _check_users_interface(group: "Group") -> None:
                     pass
 
 
-def test_what_nccl_says_is_kept_from_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_nccl_are_kept_out_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.comm.rendezvous import log_nccl_to_stderr
 
     monkeypatch.delenv("NCCL_DEBUG_FILE", raising=False)
@@ -201,7 +201,7 @@ with process_group(group, "here", torch.device("cpu")) as backend:
 
 @pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
-def test_two_jobs_on_one_machine_do_not_clash(tmp_path: Path) -> None:
+def test_two_jobs_on_one_machine_are_independent(tmp_path: Path) -> None:
     fixed = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     jobs = [start_job(["-c", TWO_JOBS, tmp_path, own, other], 2, env=fixed) for own, other in (("3", "5"), ("5", "3"))]
     with jobs[0], jobs[1]:

@@ -1,4 +1,4 @@
-"""Repetitions: seeds of their own, the same data, and statistics over what they made."""
+"""Repetitions: seeds of their own, the same data, and statistics over them."""
 
 import os
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_repetitions_count_as_tests() -> None:
         parse(sweep.format(seed=1, repeat=251))
 
 
-def test_spread_by_hand() -> None:
+def test_the_spread_by_hand() -> None:
     assert spread([]) is None
     assert spread([2.0]) == Spread(count=1, mean=2.0, median=2.0, min=2.0, max=2.0, cv=None)
     found = spread([1.0, 2.0, 6.0])
@@ -57,16 +57,16 @@ def repeated(*, reached: bool = True) -> Result:
     result = result_of(golden())
     tests: list[Any] = []
     for test in result.tests:
-        for turn, factor in enumerate((1.0, 3.0, 2.0)):
-            epochs = turn + 1 if reached and turn < 2 else None
+        for repetition, factor in enumerate((1.0, 3.0, 2.0)):
+            epochs = repetition + 1 if reached and repetition < 2 else None
             changed = {"valid_flops": factor * test.scores.valid_flops, "flops": factor * 1e9}
             scores = replace(test.scores, epochs_to_quality=epochs, **changed)
-            settings = {**test.settings, "SEED": 1 + turn}
+            settings = {**test.settings, "SEED": 1 + repetition}
             tests.append(replace(test, index=len(tests) + 1, scores=scores, settings=settings))
     return replace(result, tests=tuple(tests))
 
 
-def test_statistics_are_over_what_differs_in_the_seed_alone() -> None:
+def test_statistics_are_over_tests_that_differ_in_the_seed_alone() -> None:
     found = repeatability(repeated().tests)
     assert [entry.tests for entry in found] == [(1, 2, 3), (4, 5, 6)]
     assert found[0].spreads["flops"].cv == pytest.approx(stdev([1, 2, 3]) / 2)
@@ -76,21 +76,21 @@ def test_statistics_are_over_what_differs_in_the_seed_alone() -> None:
 
 
 def test_the_same_case_twice_is_no_repetition() -> None:
-    """Two sections can ask for the same case with the same seed: the second run neither spreads nor competes."""
+    """Two sections can have the same case with the same seed: the second run neither spreads nor competes."""
     (first, second, third), others = repeated().tests[:3], repeated().tests[3:]
     twice = replace(second, settings=first.settings)
     assert repetitions([first, twice]) == [[first]] and repeatability([first, twice, *others[:1]]) == ()
     assert repetitions([first, twice, third, *others]) == [[first, third], [*others]]
 
 
-def test_the_middle_one_stands_for_all_and_none_is_picked() -> None:
+def test_the_median_represents_all_repetitions() -> None:
     result = repeated()
     (best,) = summarise(result, 6).best
     (stored,) = (entry["index"] for entry in golden()["summary"]["best"])
     assert best.index == 3 * (stored - 1) + 3  # the factors are 1, 3 and 2
 
 
-def test_table_tells_what_was_not_reached() -> None:
+def test_the_table_shows_unreached_targets() -> None:
     result = repeated(reached=False)
     lines = list(table(result, repeatability(result.tests)))
     assert [line for line in lines if line.startswith("Rows")] == ["Rows 1-3:", "Rows 4-6:"]
@@ -100,7 +100,7 @@ def test_table_tells_what_was_not_reached() -> None:
 
 
 @pytest.mark.slow
-def test_a_repeated_run(tmp_path: Path) -> None:
+def test_a_repeated_run_reports_its_statistics(tmp_path: Path) -> None:
     golden_input = Path(__file__).parent / "golden" / "input.dat"
     changes = ["REPEAT=2", "GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=96"]
     run = bench([str(golden_input), "--set", *changes], 1, {min(os.sched_getaffinity(0))})

@@ -19,7 +19,7 @@ Tensors = list[torch.Tensor]
 
 
 def ran(trained: Training) -> Findings:
-    """What was found in the whole training."""
+    """The findings of the whole training."""
     trained.warm_up()
     trained.run(Phases(CPU), unending())
     trained.replay.check_weights()
@@ -47,8 +47,8 @@ def test_a_clean_training_is_far_within_the_limits(changes: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "pure16"])
-def test_a_clean_training_in_16_bits_is_as_far_within(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LossScaler, "FIRST", 2.0**30)  # so that many steps are left out, audited ones as well
+def test_a_clean_training_in_16_bits_is_far_within_the_limits(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LossScaler, "FIRST", 2.0**30)  # so that many steps are skipped, audited ones as well
     trained = training(alone(), samples=160, epochs=6, precision=precision)
     found = ran(trained)
     assert (trained.state.skipped_steps > 5) == (precision == "fp16")
@@ -58,7 +58,7 @@ def test_a_clean_training_in_16_bits_is_as_far_within(precision: str, monkeypatc
 
 
 @pytest.mark.parametrize("scale", [2.0**10, 2.0**40], ids=["without overflow", "with overflow"])
-def test_a_step_is_left_out_if_and_only_if_it_overflows(monkeypatch: pytest.MonkeyPatch, scale: float) -> None:
+def test_a_step_is_skipped_if_and_only_if_it_overflows(monkeypatch: pytest.MonkeyPatch, scale: float) -> None:
     monkeypatch.setattr(LossScaler, "FIRST", scale)
     trained = training(alone(), samples=160, epochs=1, precision="fp16")
     scaler = trained.state.scaler
@@ -75,7 +75,7 @@ def test_a_step_is_left_out_if_and_only_if_it_overflows(monkeypatch: pytest.Monk
     assert trained.replay.findings.deviation[0] > 3
 
 
-def test_the_audit_leaves_no_trace_in_training_or_credit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_audit_does_not_affect_training_or_credit(monkeypatch: pytest.MonkeyPatch) -> None:
     audited, plain = training(alone()), training(alone())
     for name in ("begin", "close", "before", "after", "note"):
         monkeypatch.setattr(plain.replay, name, lambda *_: None)
@@ -99,7 +99,7 @@ def test_the_audit_leaves_no_trace_in_training_or_credit(monkeypatch: pytest.Mon
         ("bf16", "vendor", True, 1),
     ],
 )
-def test_only_what_is_repeated_by_other_kernels_may_differ_by_more(
+def test_only_steps_repeated_by_other_kernels_may_differ_by_more(
     precision: str, kernels: str, compiled: bool, share: float
 ) -> None:
     assert rounding_allowance(precision, kernels, compiled) == share
@@ -120,7 +120,7 @@ def test_the_audited_steps_are_spread_over_the_epoch() -> None:
 
 
 def gradients(trained: Training, spoil: Callable[[Tensors], object]) -> None:
-    """Something happens to the gradients before each step."""
+    """The gradients are altered by `spoil` before each step."""
 
     def hook(*_: object) -> None:
         spoil([parameter.grad for parameter in trained.state.module.parameters()])
@@ -129,14 +129,14 @@ def gradients(trained: Training, spoil: Callable[[Tensors], object]) -> None:
 
 
 def options(trained: Training, **changes: float) -> None:
-    """The optimiser has another option, as a factor of its own."""
+    """The optimiser has another option, a factor of its own."""
     for group in trained.state.optimiser.param_groups:
         for name, factor in changes.items():
             group[name] *= factor
 
 
 def stale_forward(trained: Training) -> None:
-    """Each gradient is that at the weights before the step before."""
+    """Each gradient is that at the weights of the previous step."""
     module = trained.state.module
     old = [[p.detach().clone() for p in module.parameters()]]
 
@@ -210,21 +210,21 @@ def test_a_faulty_step_is_far_outside_the_limits(fault: str) -> None:
 
 
 def flipped(trained: Training, bit: int, tensor: torch.Tensor | None = None) -> None:
-    """One bit of the last element of a layer."""
+    """One bit of the last element of a layer is flipped."""
     weight = trained.state.module.get_parameter("branch.weight").detach() if tensor is None else tensor
     weight.view(torch.int32)[-1, -1, -1, -1] ^= torch.tensor(1 << bit if bit < 31 else -(1 << 31), dtype=torch.int32)
 
 
 @pytest.mark.parametrize("bit", [0, 13, 30, 31])
 @pytest.mark.parametrize("when", ["in a validation", "after the last one", "in the warm-up"])
-def test_one_bit_that_flips_outside_of_steps_is_found(monkeypatch: pytest.MonkeyPatch, bit: int, when: str) -> None:
+def test_one_bit_that_flips_outside_of_steps_is_detected(monkeypatch: pytest.MonkeyPatch, bit: int, when: str) -> None:
     trained = training(alone(), epochs=2, evaluate_every=1)
     if when == "in the warm-up":
         monkeypatch.setattr(trained.validation, "warm_up", lambda *_: flipped(trained, bit))
         monkeypatch.setattr(trained.state, "restore", lambda *_: None)
     elif when == "in a validation":
-        judge = trained.validation.run
-        monkeypatch.setattr(trained.validation, "run", lambda *a: (flipped(trained, bit), judge(*a))[1])
+        validate = trained.validation.run
+        monkeypatch.setattr(trained.validation, "run", lambda *a: (flipped(trained, bit), validate(*a))[1])
     trained.warm_up()
     trained.run(Phases(CPU), unending())
     if when == "after the last one":
@@ -232,7 +232,7 @@ def test_one_bit_that_flips_outside_of_steps_is_found(monkeypatch: pytest.Monkey
     assert trained.replay.measured().changed_ranks == (2 if when == "in a validation" else 1)
 
 
-def test_one_bit_of_a_velocity_is_found() -> None:
+def test_one_bit_of_a_velocity_is_detected() -> None:
     trained = training(alone(), epochs=1)
     trained.run(Phases(CPU), unending())
     parameter = trained.state.module.get_parameter("branch.weight")
@@ -240,10 +240,10 @@ def test_one_bit_of_a_velocity_is_found() -> None:
     assert trained.replay.measured().changed_ranks == 1
 
 
-def test_a_running_statistic_that_changes_outside_of_steps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_statistic_changed_outside_of_steps_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(alone(), epochs=2, evaluate_every=1)
     mean = trained.state.module.get_buffer("stem_norm.running_mean")
-    judge = trained.validation.run
-    monkeypatch.setattr(trained.validation, "run", lambda *a: (mean.mul_(1.001), judge(*a))[1])
+    validate = trained.validation.run
+    monkeypatch.setattr(trained.validation, "run", lambda *a: (mean.mul_(1.001), validate(*a))[1])
     trained.run(Phases(CPU), unending())
     assert trained.replay.measured().changed_ranks == 2

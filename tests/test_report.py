@@ -1,4 +1,4 @@
-"""The printed report: byte for byte that of a stored result, readable by parsers made for HPL, and true to the JSON."""
+"""The printed report: byte for byte that of a stored result, readable by parsers of HPL, and equal to the JSON."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from report_readers import ROW, assert_parsers_read_it, assert_tells
+from report_readers import ROW, assert_parsers_read_it, assert_report_matches
 from small_run import GOLDEN, failing_run, golden, live_run, rebuilt
 
 from hpcai.inputfile import parse
@@ -29,17 +29,17 @@ def stored() -> Result:
     return load(GOLDEN / "result.json")
 
 
-def test_report_of_the_stored_result() -> None:
+def test_the_report_of_the_stored_result() -> None:
     assert files.report(stored()).encode() == (GOLDEN / "report.txt").read_bytes()
 
 
-def test_table_of_the_stored_result() -> None:
+def test_the_table_of_the_stored_result() -> None:
     assert files.texts(stored())["result.csv"].encode() == (GOLDEN / "result.csv").read_bytes()
 
 
 def test_stored_report_is_readable() -> None:
     report = (GOLDEN / "report.txt").read_text("utf-8")
-    assert_tells(report, golden())
+    assert_report_matches(report, golden())
     assert_parsers_read_it(report, golden())
     passed = sum(check["verdict"] == "PASSED" for test in golden()["tests"] for check in test["checks"])
     assert (report.count("PASSED"), report.count("FAILED")) == (passed, 0)
@@ -48,7 +48,7 @@ def test_stored_report_is_readable() -> None:
 MACHINE = re.compile(
     r"^(Machine |Software|MPI  |WARNING|Slowest|Telemetry|Residual: worst| +[0-9]+ ).*\n", re.MULTILINE
 )
-# Where rounding errors are largest follows from how a processor adds up.
+# The place of the largest rounding error depends on the processor.
 CHANGING = re.compile(
     r"(?<=largest deviation: ).+|(?<=largest lost: ).+|"
     r"(?<=HPCAI bench )\S+|(?<=fingerprint=)\w+|(?<=version=)\S+|\d{4}-\d\d-\d\dT[\d:+]+|(?<=backend )(gloo|nccl)"
@@ -57,24 +57,24 @@ CHANGING = re.compile(
 
 
 def masked(report: str) -> str:
-    """A report without what differs between two runs of one problem, by time or by machine."""
+    """A report without the parts that differ between two runs of one problem, by time or by machine."""
     return CHANGING.sub("#", MACHINE.sub("", report))
 
 
-def test_report_of_a_real_run_is_the_stored_one_but_for_times_and_machine() -> None:
+def test_the_report_of_a_real_run_is_the_stored_one_except_for_times_and_machine() -> None:
     assert masked((live_run().folder / "report.txt").read_text("utf-8")) == masked(files.report(stored()))
     assert len(masked(files.report(stored())).splitlines()) > 120
 
 
-def test_real_reports_tell_what_the_json_says() -> None:
+def test_real_reports_agree_with_the_json() -> None:
     for run in (live_run(), failing_run()):
         report = (run.folder / "report.txt").read_text("utf-8")
-        assert_tells(report, run.result)
+        assert_report_matches(report, run.result)
         assert_parsers_read_it(report, run.result)
         assert run.job.stdout == report
 
 
-def test_real_table_tells_what_the_json_says() -> None:
+def test_the_table_of_a_real_run_agrees_with_the_json() -> None:
     for run in (live_run(), failing_run()):
         text = (run.folder / "result.csv").read_text("utf-8")
         for cells, test in zip(csv.DictReader(io.StringIO(text)), run.result["tests"], strict=True):
@@ -107,7 +107,7 @@ def test_row_stays_in_columns_however_large_the_numbers() -> None:
     assert row(test).split() == words and ROW.match(row(test))
 
 
-def test_banner() -> None:
+def test_the_banner_names_the_program_and_its_version() -> None:
     lines = files.report(stored()).splitlines()
     given = golden()["input"]
     assert lines[0] == lines[5] == "=" * 80
@@ -118,7 +118,7 @@ def test_banner() -> None:
     assert "The following parameter values will be used:" in lines
 
 
-def test_echo_reproduces_the_run() -> None:
+def test_the_echo_reproduces_the_run() -> None:
     report = files.report(stored())
     begin = report.index("The following parameter values will be used:")
     text = report[begin : report.index("Machine :")].split("\n", 1)[1]
@@ -161,14 +161,14 @@ def test_reasons_that_do_not_fit_lose_the_official_values_only() -> None:
 
 
 @pytest.mark.parametrize("ended", [0, 1])
-def test_a_broken_off_run_has_no_end(ended: int) -> None:
+def test_the_report_of_a_broken_off_run_has_no_end(ended: int) -> None:
     partial = golden()
     del partial["tests"][ended:]
     partial = rebuilt(partial)
     report = files.report(result_of(partial))
     assert report.endswith(f"\nBROKEN OFF after {ended} of 2 tests.\n")
     assert_parsers_read_it(report, partial)
-    assert_tells(report, partial)
+    assert_report_matches(report, partial)
     assert f"result is INVALID; run broken off after {ended} of 2 tests" in report
 
 

@@ -1,4 +1,4 @@
-"""The printed table of collectives, and what its raw numbers must fulfil by the input and the machine."""
+"""The printed table of collectives, and the conditions on its raw numbers due to the input and the machine."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from hpcai.workloads.comm.claims import CLAIMS
 from hpcai.workloads.comm.lines import block
 from hpcai.workloads.comm.record import CollectiveRow, CommRaw
 
-# As readers of nccl-tests' output take their rows apart, with one set of times instead of two.
+# As readers of nccl-tests' output parse its rows, with one set of times instead of two.
 TABLE_ROW = re.compile(r"^ +(\d+) +(\d+) +(\w+) +(\w+) +(-?\d+) +([\d.]+) +([\d.]+) +([\d.]+) +(\d+)$", re.MULTILINE)
 
 
@@ -31,15 +31,15 @@ def printed(case: Case, raw: CommRaw) -> tuple[str, tuple[CollectiveRow, ...]]:
 
 
 def broken(case: Case, raw: CommRaw, environment: Environment = NODE) -> list[str]:
-    """The claims that a table with these measurements breaks."""
+    """The claims that a table with these measurements violates."""
     return list(violated_claims(CLAIMS, subject_of(case, raw, environment)))
 
 
-def test_rows_are_laid_out_as_nccl_tests_lay_them_out() -> None:
+def test_rows_have_the_layout_of_nccl_tests() -> None:
     text, found = printed(*single_node())
-    told = TABLE_ROW.findall(text)
-    assert len(told) == len(found) == 3 * 2 * 4 * 4
-    for words, each in zip(told, found, strict=True):
+    rows = TABLE_ROW.findall(text)
+    assert len(rows) == len(found) == 3 * 2 * 4 * 4
+    for words, each in zip(rows, found, strict=True):
         exact = (each.nbytes, each.count, each.type, each.redop, each.root)
         assert words[:5] == tuple(map(str, exact))
         assert float(words[5]) == pytest.approx(1e6 * each.seconds, abs=0.01)
@@ -69,7 +69,7 @@ def test_a_wrong_element_fails_its_block_and_the_test() -> None:
     assert TABLE_ROW.findall(text)[0][8] == "12"
 
 
-def test_nothing_to_measure_is_said() -> None:
+def test_a_table_without_measurements_is_reported() -> None:
     skipped = dict.fromkeys(("world", "group", "across", "node", "between"), ONE_RANK)
     case = case_of(1, 1)
     raw = raw_of(case, {}, skipped)
@@ -92,7 +92,7 @@ def test_sound_measurements_fulfil_every_claim(made: Callable[[], tuple[Case, Co
     assert broken(*made(), NODE if made is single_node else CLUSTER) == []
 
 
-def test_what_was_left_out_row_by_row_is_printed_and_accepted() -> None:
+def test_skipped_rows_are_printed_and_accepted() -> None:
     case = case_of(1, 3, (8, 1024))
     skipped = {"group": "the same ranks as world", "across": ONE_RANK, "node": "the same ranks as world"}
     raw = raw_of(case, {"world": 3}, {**skipped, "between": ONE_RANK})
@@ -113,18 +113,18 @@ def test_what_was_left_out_row_by_row_is_printed_and_accepted() -> None:
 
 
 def _renamed(raw: CommRaw, old: str, new: str) -> CommRaw:
-    """The rows by one backend are by another."""
+    """The rows of one backend are attributed to another."""
     return with_fields(raw, rows=[with_fields(each, by=new) if each.by == old else each for each in raw.rows])
 
 
 def _without(raw: CommRaw, scope: str) -> CommRaw:
-    """Nothing is said of a scope."""
+    """A scope is missing."""
     left = [each for each in raw.rows if each.scope != scope]
     return with_fields(raw, rows=left, skipped=[each for each in raw.skipped if each.scope != scope])
 
 
 def _skipped(raw: CommRaw, scope: str, why: str) -> CommRaw:
-    """A scope is skipped, whether it was measured or not."""
+    """A scope is reported as skipped, whether it was measured or not."""
     return altered(_without(raw, scope), appended("skipped", {"scope": scope, "why": why}))
 
 
@@ -154,7 +154,7 @@ ALTERATIONS: dict[str, Callable[[CommRaw], CommRaw]] = {
     "lacking in MPI": _by(appended("unsupported", {**_BROADCAST, "why": "slow"})),
     "a size left out": _by(appended("too_small", {**_BROADCAST, "nbytes": 1024})),
 }
-BY_TYPE = {"another operation", "another root", "no time", "one iteration"}  # what is no such record
+BY_TYPE = {"another operation", "another root", "no time", "one iteration"}  # not a record of this kind
 
 
 @pytest.mark.parametrize("made", [single_node, two_nodes])
@@ -168,7 +168,7 @@ def test_every_alteration_is_refused(alteration: str, made: Callable[[], tuple[C
         assert broken(case, ALTERATIONS[alteration](raw), NODE if made is single_node else CLUSTER)
 
 
-def test_nodes_are_those_of_the_machine() -> None:
+def test_nodes_follow_from_the_machine() -> None:
     case, raw = two_nodes()
     assert broken(case, raw)
     wider = [with_fields(each, ranks=4) if each.scope == "node" else each for each in raw.rows]

@@ -1,11 +1,11 @@
-"""Headers, paths and names of machines that look like results do not mislead those who read the report."""
+"""Headers, paths and names of machines that look like results do not mislead parsers of the report."""
 
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from report_readers import HEADER, assert_parsers_read_it, assert_tells
+from report_readers import HEADER, assert_parsers_read_it, assert_report_matches
 from small_run import golden, rebuilt
 
 from hpcai.errors import InputError
@@ -18,8 +18,8 @@ from hpcai.report import files
 Json = dict[str, Any]
 
 
-def told_by(headers: tuple[str, str], options: tuple[str, ...] = (), host: str = "vm") -> Json:
-    """The stored result as it would be with other headers, options and hosts."""
+def with_names(headers: tuple[str, str], options: tuple[str, ...] = (), host: str = "vm") -> Json:
+    """The stored result with other headers, options and hosts."""
     other = golden()
     text = other["input"]["text"].split("\n", 2)[2]
     other["input"] = plain(input_of(parse("\n".join([*headers, text]), options)))
@@ -51,10 +51,10 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_headers_and_names_cannot_pass_for_results(text: str) -> None:
-    for result in (told_by((text, text)), told_by(("a", "b"), host=text)):
+def test_headers_and_names_are_not_parsed_as_results(text: str) -> None:
+    for result in (with_names((text, text)), with_names(("a", "b"), host=text)):
         assert_parsers_read_it(files.report(result_of(result)), result)
-        assert_tells(files.report(result_of(result)), result)
+        assert_report_matches(files.report(result_of(result)), result)
 
 
 @given(
@@ -62,9 +62,9 @@ def test_headers_and_names_cannot_pass_for_results(text: str) -> None:
         st.text(st.sampled_from("WR 1239.eE+-\u00a0\tGflops|=End of Tests\u0663"), min_size=1), min_size=2, max_size=2
     )
 )
-def test_no_header_can_pass_for_a_result(headers: list[str]) -> None:
+def test_no_header_is_parsed_as_a_result(headers: list[str]) -> None:
     try:
-        result = told_by((headers[0], headers[1]))
+        result = with_names((headers[0], headers[1]))
     except InputError:
         assume(False)
     assert_parsers_read_it(files.report(result_of(result)), result)
@@ -72,19 +72,19 @@ def test_no_header_can_pass_for_a_result(headers: list[str]) -> None:
 
 @pytest.mark.parametrize("broken", ["\x1b[2JPASSED", "a\x85WR10S1V4 1 1 1 1 1.0 1.0\r"])
 def test_names_stay_on_their_line(broken: str) -> None:
-    result = told_by(("a", "b"), host=broken)
+    result = with_names(("a", "b"), host=broken)
     assert_parsers_read_it(files.report(result_of(result)), result)
     assert all(line.isprintable() for line in files.report(result_of(result)).splitlines())
 
 
 def test_names_of_two_lines_are_refused() -> None:
     with pytest.raises(InputError, match=r"^environment\.processor: "):
-        told_by(("a", "b"), host="a\nWR10S1V4 1 1 1 1 1.0 1.0")
+        with_names(("a", "b"), host="a\nWR10S1V4 1 1 1 1 1.0 1.0")
 
 
-def test_options_and_folders_cannot_pass_for_results() -> None:
+def test_options_and_folders_are_not_parsed_as_results() -> None:
     options = ("OUTPUT=WRF", "DATASET=fashion:/data/WR11/Gflops", "LEARNRATE=1 2 3 4 5.0 6", "BATCH=1 2 3 4 5 6 7")
-    result = told_by(("a", "b"), options)
+    result = with_names(("a", "b"), options)
     result["tests"] = result["tests"][:1]
     result = rebuilt(result)
     assert_parsers_read_it(files.report(result_of(result)), result)

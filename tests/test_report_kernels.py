@@ -1,4 +1,4 @@
-"""The printed table of a case of `[kernels]`: aligned, within the width, and no row for parsers made for HPL."""
+"""The printed table of a case of `[kernels]`: aligned, within the width, and without a row for parsers made for HPL."""
 
 import re
 
@@ -39,7 +39,7 @@ def test_columns_are_aligned_and_lines_are_short() -> None:
     assert max(map(len, lines)) <= 200 and not any(line != line.rstrip() for line in lines)
 
 
-def test_sums_of_a_step_and_what_is_missing() -> None:
+def test_sums_of_a_step_and_missing_kernels_are_printed() -> None:
     raw = raw_of(CASE)
     text = "\n".join(lines_of(raw))
     assert re.search(r"convolutions, 158 in a step +: custom \d+\.\d{4} ms, vendor \d+\.\d{4} ms, ratio 1\.500;", text)
@@ -48,7 +48,7 @@ def test_sums_of_a_step_and_what_is_missing() -> None:
     assert "vendor - ms; each by the faster provider 1.00 GFLOP/s" in "\n".join(lines_of(alone))
 
 
-def test_variants_and_the_kind_of_check_are_told() -> None:
+def test_variants_and_the_kind_of_check_are_printed() -> None:
     fields = {"variant": "channels_last", "checked": "random vectors", "residual": 3.0}
     raw = altered(raw_of(CASE), *(changed(f"rows.-1.{name}", value) for name, value in fields.items()))
     line = next(line for line in lines_of(raw) if "channels_last" in line)

@@ -1,4 +1,4 @@
-"""What is printed of a search: lines that parsers read, the score over time, the trials, and the file of them."""
+"""The printed lines of a search: readable by parsers, the score over time, the trials, and the file of trials."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import convert
-from report_readers import assert_parsers_read_it, assert_tells, printed
+from report_readers import assert_parsers_read_it, assert_report_matches, printed
 from small_run import golden
 from synthetic_search import searched, with_ensemble
 
@@ -25,20 +25,20 @@ Json = dict[str, Any]
     [searched(), with_ensemble(), searched("0.9 TARGET"), searched("row column MAPPING"), searched(run="3 REPEAT")],
     ids=["alone", "ensembles", "missed", "sweep", "repeated"],
 )
-def test_report_tells_what_the_json_says(result: Json) -> None:
+def test_the_report_agrees_with_the_json(result: Json) -> None:
     report = files.report(result_of(result))
     if not result["summary"]["repeatability"]:
-        assert_tells(report, result)
+        assert_report_matches(report, result)
     assert_parsers_read_it(report, result)
 
 
 def lines_after(report: str, title: str) -> list[list[str]]:
-    """The words of the lines of a table, its head first."""
+    """The words of the lines of a table, the header first."""
     table = report[report.index(f"\n{title}") :].split("\n\n")[0]
     return [line.split() for line in table.splitlines()[2:]]
 
 
-def test_score_over_time() -> None:
+def test_the_score_over_time_is_printed() -> None:
     head, *rows = lines_after(files.report(result_of(searched())), "Score over time")
     assert head == ["Time", "GOPS", "Accuracy", "Error", "Score", "Trials"]
     series = searched()["tests"][0]["scores"]["series"]
@@ -49,7 +49,7 @@ def test_score_over_time() -> None:
         assert printed(row[4], point["regulated_score"] / 1e9, 4) and row[5] == str(point["trials"])
 
 
-def test_a_long_series_is_condensed_and_has_its_end() -> None:
+def test_a_long_series_is_condensed_and_includes_the_end() -> None:
     result = searched("0.01 INTERVAL")
     series = result["tests"][0]["scores"]["series"]
     _, *rows = lines_after(files.report(result_of(result)), "Score over time")
@@ -58,7 +58,7 @@ def test_a_long_series_is_condensed_and_has_its_end() -> None:
     assert_parsers_read_it(files.report(result_of(result)), result)
 
 
-def test_table_of_trials() -> None:
+def test_the_table_of_trials_is_printed() -> None:
     head, *rows = lines_after(files.report(result_of(searched())), "Trials\n")
     assert head[:5] == ["Trial", "Group", "Round", "Parent", "operation"] and head[-1] == "end"
     assert len(rows) == 9
@@ -68,7 +68,7 @@ def test_table_of_trials() -> None:
     assert [row[-1] for row in rows] == [trial["verdict"] for trial in searched()["tests"][0]["trials"]]
 
 
-def test_many_trials_are_the_best_and_the_newest() -> None:
+def test_of_many_trials_the_best_and_the_newest_are_printed() -> None:
     test = searched()["tests"][0]
     row, raw = test["trials"][0], test["raw"]["trials"][0]
     test["trials"] = [row | {"id": n, "accuracy": (100 - n) / 100, "returned": float(n)} for n in range(1, 101)]
@@ -80,7 +80,7 @@ def test_many_trials_are_the_best_and_the_newest() -> None:
     assert [int(line.split()[0]) for line in lines] == [*range(1, 21), *range(81, 101)]
 
 
-def test_notes() -> None:
+def test_the_notes_are_printed() -> None:
     report = files.report(result_of(searched()))
     found = dict(re.findall(r"^(Trials  |Search  |Network |Differs |Status  ): (.*)$", report, re.MULTILINE))
     assert found["Trials  "].startswith("9 granted, by their end: 6 planned, 1 time, 1 diverged, 1 memory; 0 groups")
@@ -91,7 +91,7 @@ def test_notes() -> None:
     assert found["Status  "].startswith("UNOFFICIAL; dataset fashion-mnist-subset")
 
 
-def test_summary_has_the_figures_of_the_search() -> None:
+def test_the_summary_has_the_figures_of_the_search() -> None:
     scores = searched()["tests"][0]["scores"]
     for result, index in ((searched(), "index=1\n"), (with_ensemble(), "nas_index=3\n")):
         report = files.report(result_of(result))
@@ -100,7 +100,7 @@ def test_summary_has_the_figures_of_the_search() -> None:
             assert f"{name}={scores[name]:.7f}\n" in report
 
 
-def test_repetitions() -> None:
+def test_repetitions_are_summarised() -> None:
     report = files.report(result_of(searched(run="3 REPEAT")))
     rows = lines_after(report, "Repetitions with different seeds")
     names = [
@@ -114,11 +114,11 @@ def test_repetitions() -> None:
     assert len(rows) == 7 and "\ncv_percent_regulated_score=0.0000000\n" in report
 
 
-def test_explanation_names_the_workload() -> None:
+def test_the_explanation_names_the_workload() -> None:
     assert "workload (1 ensemble, 2 weather, 3 nas)" in files.report(result_of(searched()))
 
 
-def test_trials_csv() -> None:
+def test_the_csv_file_of_trials() -> None:
     text = files.texts(result_of(with_ensemble()))["trials.csv"]
     rows = list(csv.DictReader(io.StringIO(text)))
     test = with_ensemble()["tests"][2]
@@ -130,7 +130,7 @@ def test_trials_csv() -> None:
             assert cell == ("" if known[name] is None else str(known[name])), name
 
 
-def test_other_results_have_no_such_file() -> None:
+def test_other_results_have_no_file_of_trials() -> None:
     assert "trials.csv" not in files.texts(result_of(golden()))
 
 

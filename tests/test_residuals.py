@@ -1,4 +1,4 @@
-"""The provider's check: every layer shape is checked whatever the number of ranks, and the worst result is told."""
+"""The provider's check: every layer shape is checked whatever the number of ranks, and the worst result is reported."""
 
 import math
 from dataclasses import replace
@@ -55,7 +55,7 @@ def test_networks_have_fewer_shapes_than_layers(name: str, shapes: int) -> None:
 
 
 @pytest.mark.parallel(4)
-def test_every_shape_and_every_rank_has_its_check_and_the_worst_is_known_to_all(
+def test_every_shape_is_checked_on_some_rank_and_all_ranks_know_the_worst(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from mpi4py import MPI
@@ -68,7 +68,7 @@ def test_every_shape_and_every_rank_has_its_check_and_the_worst_is_known_to_all(
     elementwise[expected[1]] = math.inf
     checked: list[Any] = []
 
-    def check(product: Any, device: Any, seed: int, arithmetic: Any, ours: Any) -> tuple[Residuals, ...]:
+    def check(product: Any, device: Any, seed: int, arithmetic: Any, custom: Any) -> tuple[Residuals, ...]:
         checked.append(product)
         kernel = "conv2d" if isinstance(product[0], ConvolutionShape) else "gemm"
         result = Residuals(kernel, FORWARD, product[0], BATCH, 9, scaled[product], elementwise[product])

@@ -1,4 +1,4 @@
-"""What is derived from raw measurements: the row, the checks, the scores and the verdict on a whole run."""
+"""Values derived from raw measurements: the row, the checks, the scores and the verdict on a whole run."""
 
 import hashlib
 import json
@@ -41,8 +41,8 @@ def check(entry: TrainingRow, name: str) -> Check:
     return next(check for check in entry.checks if name in check.name)
 
 
-def test_row_of_the_first_test() -> None:
-    """resnet8 on one 28 x 28 picture: 18,691,840 FLOP forward, 55,849,728 with the backward pass."""
+def test_the_row_of_the_first_test() -> None:
+    """resnet8 on one 28 x 28 image: 18,691,840 FLOP forward, 55,849,728 with the backward pass."""
     first = row({"work.samples": 800, "phases.training": 2.0})
     graph = build("resnet8", (28, 28), 1, 10)
     assert first.operations.per_sample == opcount.count(graph, "model").total == 55_849_728
@@ -63,7 +63,7 @@ def test_row_of_the_first_test() -> None:
         ({"DEGREE": 64, "MAPPING": "column"}, "WC11S1V4"),
     ],
 )
-def test_tv(settings: Json, expected: str) -> None:
+def test_the_name_of_a_row_follows_from_the_settings(settings: Json, expected: str) -> None:
     assert tv(replace(stored("ensemble")[0].case, settings={**SETTINGS, **PROVIDED, **settings})) == expected
 
 
@@ -89,7 +89,7 @@ def test_one_fault_fails_one_check_and_the_test(name: str, raw: Json) -> None:
     assert faulty.status == "INVALID" and faulty.reasons[0] == "checks FAILED, official PASSED"
 
 
-def test_a_residual_that_is_no_number_fails() -> None:
+def test_a_residual_that_is_not_finite_fails() -> None:
     subject = stored("ensemble")[0]
     worst = subject.entry.raw.preparation.residuals.scaled
     residuals = structs.replace(subject.entry.raw.preparation.residuals, scaled=structs.replace(worst, value=math.nan))
@@ -98,12 +98,12 @@ def test_a_residual_that_is_no_number_fails() -> None:
     assert checks.build(subject.case, Measured(raw, subject.entry.memory), Before()).verdict == "FAILED"
 
 
-def test_no_fault() -> None:
+def test_a_sound_test_has_no_fault() -> None:
     sound = row()
     verdicts = {check.name: check.verdict for check in sound.checks}
-    assert verdicts.pop(CEILING.name) == "NOT CHECKED"  # of real pictures nobody knows the best quality
+    assert verdicts.pop(CEILING.name) == "NOT CHECKED"  # the best quality on real images is unknown
     assert set(verdicts.values()) == {sound.verdict} == {"PASSED"}
-    assert len(sound.checks) == 13 and len(row(index=1).checks) == 12  # one model has none to disagree with
+    assert len(sound.checks) == 13 and len(row(index=1).checks) == 12  # one model has no disagreement
     assert (sound.status, row(RESIDUAL=0.01).status) == ("UNOFFICIAL", "INVALID")
 
 
@@ -131,7 +131,7 @@ def test_claims_are_checked_unless_another_check_failed(
     assert line.endswith(printed)
 
 
-def test_operations_not_executed_are_told_in_samples() -> None:
+def test_missing_operations_are_counted_in_samples() -> None:
     faulty = row({"work.executed_operations": 44_679_782_400 - 3 * 55_849_728})
     assert check(faulty, "operations credited").value == 3.0
 
@@ -147,7 +147,7 @@ def test_scores_by_hand() -> None:
     assert (scores.out_of_bag, scores.disagreement) == (0.25, 0.75)
 
 
-def test_a_quality_below_the_target_is_no_failure() -> None:
+def test_a_quality_below_the_target_does_not_fail_the_test() -> None:
     missed = row({"ensemble.correct": 1699, "target": 0.85})
     assert missed.scores.reached is False and missed.verdict == "PASSED"
     assert missed.scores.valid_flops < missed.scores.flops
@@ -163,13 +163,13 @@ def test_time_to_quality_needs_every_model() -> None:
     assert [getattr(scores, name) for name in names] == [None] * 4
 
 
-def test_one_model_has_no_bag_and_nobody_to_disagree_with() -> None:
+def test_one_model_has_no_bag_and_no_disagreement() -> None:
     scores = row(index=1).scores
     assert scores.out_of_bag is None and scores.disagreement is None
 
 
 def sweep(*changes: Json) -> list[float]:
-    """Efficiencies of tests that differ from the stored one as given; each trains twice as long as the one before."""
+    """Efficiencies of tests with other settings than the stored one; each trains twice as long as the previous one."""
     subject, tests = stored("ensemble")[0], list[TrainingRow]()
     for index, change in enumerate(changes):
         phases = structs.replace(subject.entry.phases, training=2.0**index)
@@ -179,7 +179,7 @@ def sweep(*changes: Json) -> list[float]:
     return [test.scores.efficiency for test in tests]
 
 
-def test_efficiency_against_the_first_case_of_the_sweep() -> None:
+def test_efficiency_is_relative_to_the_first_case_of_the_sweep() -> None:
     """Two ranks at 1, then the same work in twice the time: half by as many ranks, a quarter by twice as many."""
     assert sweep({}, {"MAPPING": "column"}) == [1.0, 0.5]
     assert sweep({}, {"DEGREE": 2}, {"GROUPS": 1}) == [1.0, 0.25, 0.5]
@@ -188,12 +188,12 @@ def test_efficiency_against_the_first_case_of_the_sweep() -> None:
 @pytest.mark.parametrize(
     "change", [{"BATCH": 64}, {"NETWORK": "resnet14"}, {"EPOCHS": 3}, {"LEARNRATE": 0.1}, {"SAMPLES": 100}]
 )
-def test_efficiency_only_between_tests_that_differ_in_the_grid_alone(change: Json) -> None:
+def test_efficiency_compares_only_tests_that_differ_in_the_grid_alone(change: Json) -> None:
     assert sweep({}, change) == [1.0, 1.0]
     assert sweep({}, change, {**change, "GROUPS": 1}, {"GROUPS": 1}) == [1.0, 1.0, 1.0, 0.25]
 
 
-def test_digest_is_of_the_sorted_compact_json() -> None:
+def test_the_digest_is_that_of_the_sorted_compact_json() -> None:
     """INTERFACE section 4: keys sorted, separators `,` and `:`, UTF-8 unescaped, `digest` left out."""
     document = {"b": [1, 2.5, None, True], "a": "\u00e9", "digest": "x"}
     expected = hashlib.sha256('{"a":"\u00e9","b":[1,2.5,null,true]}'.encode()).hexdigest()
@@ -202,13 +202,13 @@ def test_digest_is_of_the_sorted_compact_json() -> None:
         digest({"a": math.nan})
 
 
-def test_digest_of_the_stored_result() -> None:
+def test_the_digest_of_the_stored_result() -> None:
     stored = golden()
     text = json.dumps({k: v for k, v in stored.items() if k != "digest"}, sort_keys=True, separators=(",", ":"))
     assert text.isascii() and hashlib.sha256(text.encode()).hexdigest() == stored["digest"]
 
 
-def test_best_row_is_the_one_with_most_valid_flops() -> None:
+def test_the_best_row_has_most_valid_flops() -> None:
     altered = golden()
     altered["tests"][0]["raw"]["ensemble"]["correct"] = 100
     (best,) = rebuilt(altered)["summary"]["best"]
@@ -227,7 +227,7 @@ def test_a_failed_row_is_the_best_only_if_all_failed() -> None:
     assert (summary["best"][0]["index"], summary["passed"], summary["failed"]) == (1, 0, 2)
 
 
-def test_summary_of_a_complete_run() -> None:
+def test_the_summary_of_a_complete_run() -> None:
     summary = golden()["summary"]
     assert [summary[name] for name in ("planned", "tests", "passed", "failed", "skipped")] == [2, 2, 2, 0, 0]
     assert summary["complete"] is True and summary["valid"] == "UNOFFICIAL"

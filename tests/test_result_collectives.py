@@ -1,4 +1,4 @@
-"""Bandwidths of collectives, the model that fits their times, and what makes a row fail."""
+"""Bandwidths of collectives, the model fitted to their times, and the failure of a row."""
 
 from math import inf
 
@@ -58,7 +58,7 @@ def test_one_wrong_element_fails_its_row_and_the_test() -> None:
     assert verdict(found) == "FAILED"
 
 
-def test_average_counts_each_size_alike() -> None:
+def test_the_average_weights_each_size_equally() -> None:
     case = case_of(1, 2, (1024, 4096))
     raw = of_rows(row("broadcast", 1024, seconds=1e-3), row("broadcast", 4096, seconds=1e-3))
     assert average_busbw(rows(case, raw)) == pytest.approx((1024 + 4096) / 2 / 1e-3)
@@ -80,7 +80,7 @@ def test_known_latency_and_bandwidth_are_found(alpha: float, beta: float, powers
             assert predicted == pytest.approx(alpha + beta * (4 << power), rel=1e-3)
 
 
-def test_fit_of_times_that_scatter_is_the_least_squares_one() -> None:
+def test_the_fit_of_scattered_times_is_the_least_squares_one() -> None:
     seconds = {1024: 2.0, 2048: 2.0, 4096: 5.0}
     case = case_of(1, 2, tuple(seconds))
     (fit,) = fits(rows(case, of_rows(*(row("broadcast", n, seconds=s) for n, s in seconds.items()))))
@@ -106,14 +106,14 @@ def test_neither_parameter_becomes_negative(seconds: dict[int, float], zero: str
     assert 0 < fit.error < 2
 
 
-def test_sizes_that_hardly_differ_have_a_model_all_the_same() -> None:
+def test_sizes_that_hardly_differ_have_a_model_too() -> None:
     case = case_of(1, 2, (2**28, 2**28 - 4))
     (fit,) = fits(rows(case, of_rows(*(row("broadcast", n, seconds=0.5) for n in case["SIZES"]))))
     assert fit.alpha is not None and fit.beta is not None and fit.error is not None
     assert fit.alpha + fit.beta * 2**28 == pytest.approx(0.5) and fit.error < 1e-6
 
 
-def test_no_fit_of_fewer_than_two_sizes_that_passed() -> None:
+def test_fewer_than_two_passed_sizes_have_no_fit() -> None:
     case = case_of(1, 2, (1024, 1025, 4096))
     raw = of_rows(*(row("broadcast", nbytes) for nbytes in case["SIZES"]))
     assert fits(rows(case, raw))[0].alpha is not None

@@ -1,4 +1,4 @@
-"""What follows from measured kernels: the products a network has, rates, ratios, sums, ceilings, and claims."""
+"""Values derived from measured kernels: the products of a network, rates, ratios, sums, ceilings, and claims."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ CASE = case_of("resnet8", "64", "512")
 
 
 @pytest.mark.parametrize(("name", "side", "classes"), [("resnet8", 32, 10), ("resnet50", 224, 1000)])
-def test_products_of_a_network_are_those_that_training_runs(name: str, side: int, classes: int) -> None:
+def test_products_of_a_network_are_those_of_its_training(name: str, side: int, classes: int) -> None:
     graph = networks.build(name, (side, side), 3, classes)
     found = of_network(name, 4)
     assert sum(p.occurrences * p.operations for p in found) == 4 * opcount.count(graph, "model").total
@@ -37,7 +37,7 @@ def test_products_of_a_network_are_those_that_training_runs(name: str, side: int
         assert (product.operations, product.nbytes) == (spec.operations(own), spec.nbytes(own))
 
 
-def test_shapes_in_words() -> None:
+def test_shapes_as_text() -> None:
     stem = of_network("resnet50", 8)[0]
     assert (stem.shape, stem.direction) == ("n8 c3 h224 w224 f64 k7x7 s2x2 p3x3", "forward")
     grouped = Product(
@@ -52,7 +52,7 @@ def test_shapes_in_words() -> None:
     assert nbytes == {"fp32": 300, "fp64": 600, "int8": 150, "tf32": 300, "fp16": 150, "bf16": 150}
 
 
-def test_shapes_that_are_named_twice_are_measured_once() -> None:
+def test_shapes_that_are_given_twice_are_measured_once() -> None:
     case = case_of("16", "resnet8", "16", "resnet8", "auto", batch=2)
     found = requested(replace(case, settings={**case.settings, "RESOLUTION": 48}))
     assert len(found) == len(set(found)) == 3 + len(of_network("resnet8", 2))
@@ -69,7 +69,7 @@ def test_layers_have_the_types_of_precision_and_squares_two_more() -> None:
     assert len(requested(case_of("5", types=("fp32",)))) == 3
 
 
-def test_rates_shares_and_ratios() -> None:
+def test_rates_shares_and_ratios_by_hand() -> None:
     raw = raw_of(CASE)
     found = rows(CASE, raw)
     peak = next(row for row in found if row.kernel == "fma_peak")
@@ -100,7 +100,7 @@ def test_one_wrong_row_fails_the_table(dtype: str, residual: float, expected: st
     assert verdict([]) == "FAILED"
 
 
-def test_ceilings_are_of_the_faster_provider_and_of_what_passed() -> None:
+def test_ceilings_are_those_of_the_faster_provider_that_passed() -> None:
     raw = raw_of(CASE)
     found = ceilings(rows(CASE, raw))
     rates = (found.fma_peak, found.gemm, found.convolution, found.triad)
@@ -121,12 +121,12 @@ def test_products_of_a_step_count_as_often_as_they_occur() -> None:
     assert convolutions.seconds["vendor"] == pytest.approx(1.5 * operations / 1e9)
     assert (convolutions.count, found["gemm"].count) == (9 * 3 - 1, 3)
     first = next(n for n, row in enumerate(raw.rows) if (row.kernel, row.provider) == ("conv2d", "vendor"))
-    lacking, *_ = step_times(rows(CASE, altered(raw, removed(f"rows.{first}"))))
-    assert (lacking.products.kernel, lacking.seconds["vendor"], lacking.ratio) == ("conv2d", None, None)
+    absent, *_ = step_times(rows(CASE, altered(raw, removed(f"rows.{first}"))))
+    assert (absent.products.kernel, absent.seconds["vendor"], absent.ratio) == ("conv2d", None, None)
 
 
 def broken(raw: KernelsRaw, case: Case = CASE) -> list[str]:
-    """The claims that a table with these measurements breaks."""
+    """The claims that a table with these measurements violates."""
     return list(violated_claims(CLAIMS, subject_of(case, raw)))
 
 
@@ -138,7 +138,7 @@ def refused(raw: KernelsRaw, place: int, name: str, value: object) -> bool:
         return True
 
 
-def test_whole_measurements_break_no_claim() -> None:
+def test_complete_measurements_violate_no_claim() -> None:
     assert broken(raw_of(CASE)) == []
     automatic = case_of("resnet8", "auto", "1024", "100")
     assert broken(raw_of(automatic, 512, 2048), automatic) == []
@@ -163,25 +163,25 @@ def test_no_word_of_a_row_may_be_altered_alone(name: str) -> None:
         assert refused(raw, place, name, "other") and refused(raw, place, name, "")
 
 
-def test_rows_may_not_be_left_out_added_or_repeated() -> None:
+def test_missing_added_or_repeated_rows_violate_a_claim() -> None:
     raw = raw_of(CASE)
     for change in (removed("rows.-1"), repeated("rows.-1"), removed("rows.0")):
         assert broken(altered(raw, change))
     missing = MissingKernel(kernel="gemm", dtype="int8", provider="vendor", why="none")
-    told = with_fields(raw, missing=[*raw.missing, missing])
-    assert broken(told)
+    absent = with_fields(raw, missing=[*raw.missing, missing])
+    assert broken(absent)
     left = [row for row in raw.rows if (row.dtype, row.provider) != ("int8", "vendor")]
-    assert broken(with_fields(told, rows=left)) == []
+    assert broken(with_fields(absent, rows=left)) == []
     custom = with_fields(missing, provider="custom")
-    neither = with_fields(told, rows=[row for row in left if row.dtype != "int8"], missing=[*told.missing, custom])
+    neither = with_fields(absent, rows=[row for row in left if row.dtype != "int8"], missing=[*absent.missing, custom])
     assert broken(neither), "at least one provider computes"
 
 
 @pytest.mark.parametrize(
     "fields", [("conv2d", "fp32", "vendor"), ("gemm", "fp32", "vendor"), ("conv2d", "fp32", "custom")], ids=str
 )
-def test_no_word_excuses_a_row_that_its_provider_cannot_lack(fields: tuple[str, str, str]) -> None:
-    """torch computes every product but some of bytes, and a provider that is there computes every shape."""
+def test_no_reason_allows_a_missing_row_that_its_provider_can_compute(fields: tuple[str, str, str]) -> None:
+    """torch computes every product except some int8 ones, and an available provider computes every shape."""
     raw = raw_of(CASE)
     missing = {**dict(zip(("kernel", "dtype", "provider"), fields, strict=True)), "why": "none"}
     last = max(n for n, row in enumerate(raw.rows) if (row.kernel, row.dtype, row.provider) == fields)
@@ -194,7 +194,7 @@ def test_the_verification_of_a_row_follows_from_its_size() -> None:
 
 
 @pytest.mark.parametrize("shape", ["sums0 steps0", "length0"])
-def test_empty_ceilings_are_none(shape: str) -> None:
+def test_empty_kernels_give_no_ceilings(shape: str) -> None:
     raw = raw_of(CASE)
     kernel = "triad" if shape.startswith("length") else "fma_peak"
     empty = {"shape": shape, "operations": 0, "nbytes": 0}
@@ -202,7 +202,7 @@ def test_empty_ceilings_are_none(shape: str) -> None:
     assert broken(with_fields(raw, rows=found))
 
 
-def test_squares_of_auto_follow_one_another() -> None:
+def test_squares_of_auto_are_consecutive() -> None:
     automatic = case_of("auto")
     assert broken(raw_of(automatic, 512, 1024), automatic) == []
     for sizes in ((1024,), (512, 2048), (512, 1000)):

@@ -1,4 +1,4 @@
-"""Tables of kernels in several types, on CPUs and on GPUs: their peaks, shares, ceilings, and what may be missing."""
+"""Tables of kernels in several types, on CPUs and on GPUs: their peaks, shares, ceilings, and allowed omissions."""
 
 import re
 
@@ -26,17 +26,17 @@ CASE = case_of("resnet8", "64", types=("fp32", "bf16"))
 
 
 def broken(raw: KernelsRaw) -> list[str]:
-    """The claims that a table with these measurements breaks on a CPU."""
+    """The claims that a table with these measurements violates on a CPU."""
     return list(violated_claims(CLAIMS, subject_of(CASE, raw)))
 
 
 def broken_on_gpus(raw: KernelsRaw) -> list[str]:
-    """The claims that it breaks on GPUs."""
+    """The claims that it violates on GPUs."""
     return list(violated_claims(CLAIMS, Subject(CASE, build(CASE, Measured(raw, ON_GPU), Before()), ON_GPUS)))
 
 
 def without(raw: KernelsRaw, kernel: str, dtype: str, *providers: str) -> KernelsRaw:
-    """The rows of these providers are missing, for a reason."""
+    """The rows of these providers are missing, with a reason."""
     absent = [(kernel, dtype, provider) for provider in providers]
     left = [row for row in raw.rows if (row.kernel, row.dtype, row.provider) not in absent]
     fields = ("kernel", "dtype", "provider")
@@ -45,7 +45,7 @@ def without(raw: KernelsRaw, kernel: str, dtype: str, *providers: str) -> Kernel
 
 
 def on_cpu(raw: KernelsRaw) -> KernelsRaw:
-    """As it is where nobody multiplies bf16."""
+    """The table on a CPU that has no provider of bf16."""
     return without(without(raw, "gemm", "bf16", "custom", "vendor"), "conv2d", "bf16", "custom", "vendor")
 
 
@@ -64,7 +64,7 @@ def test_a_gpu_has_more_ceilings() -> None:
     assert {*cpu} < {*gpu} and {*gpu} - {*cpu} == {("copy", "fp64"), *(("fma_peak", t) for t in PEAKS[True][2:])}
 
 
-def test_whole_tables_break_no_claim() -> None:
+def test_complete_tables_violate_no_claim() -> None:
     whole, cpu = raw_of(CASE, accelerated=True), on_cpu(raw_of(CASE))
     assert broken_on_gpus(whole) == broken(cpu) == []
     assert verdict(rows(CASE, whole)) == verdict(rows(CASE, cpu)) == "PASSED"
@@ -86,9 +86,9 @@ def test_ceilings_are_those_of_the_device_or_missing_with_a_reason() -> None:
         assert broken_on_gpus(altered(whole, changed(f"{copy}.{name}", value))), name
 
 
-def test_products_that_nobody_computes_are_of_types_that_a_cpu_lacks() -> None:
+def test_only_products_in_types_that_a_cpu_lacks_may_be_missing() -> None:
     assert broken_on_gpus(on_cpu(raw_of(CASE, accelerated=True)))
-    assert broken(raw_of(CASE)), "what a CPU calls bf16 is fp32"
+    assert broken(raw_of(CASE)), "bf16 on a CPU is fp32"
     for kernel in ("gemm", "conv2d"):
         assert broken(without(raw_of(CASE), kernel, "bf16", "custom", "vendor"))
     for dtype in ("int8", "fp64"):
@@ -109,7 +109,7 @@ def test_the_share_of_a_row_is_of_the_peak_of_its_type() -> None:
     assert {row.share for row in lacking if row.dtype == "bf16"} == {None}
 
 
-def test_further_ceilings_are_those_of_gpus() -> None:
+def test_additional_ceilings_are_those_of_gpus() -> None:
     raw = raw_of(CASE, accelerated=True)
     found = table_ceilings(rows(CASE, raw))
     assert found.copy == pytest.approx(16_000 / 1e-5)
@@ -121,7 +121,7 @@ def test_further_ceilings_are_those_of_gpus() -> None:
     assert {getattr(on_a_cpu, name) for name in ("copy", *PEAKS_ON_GPUS)} == {None}
 
 
-def test_a_table_of_a_gpu_tells_its_types_apart() -> None:
+def test_a_table_of_a_gpu_distinguishes_its_types() -> None:
     text = printed(altered(raw_of(CASE, accelerated=True), changed("rows.0.variant", "fma")))
     assert re.search(r"FMA peak fp32, custom +: +8.00 GFLOP/s a rank, .* PASSED, fma\n", text)
     assert re.search(r"FMA peak int8, custom +: +8.00 Gop/s a rank, +16.00 all, +0 PASSED\n", text)
@@ -134,7 +134,7 @@ def test_a_table_of_a_gpu_tells_its_types_apart() -> None:
     assert len(moved) == 2 and float(moved[1]) < float(moved[0])
 
 
-def test_what_nobody_measured_is_not_guessed() -> None:
+def test_ceilings_that_were_not_measured_are_absent() -> None:
     text = printed(without(raw_of(CASE, accelerated=True), "fma_peak", "bf16", "custom"))
     rows = [line for line in text.splitlines() if re.search(r" bf16  (custom|vendor)", line)]
     assert rows and all(re.search(r" 1\.500        - ", line) for line in rows)
@@ -144,7 +144,7 @@ def test_what_nobody_measured_is_not_guessed() -> None:
     assert "not measured: conv2d bf16, vendor: no instructions" in cpu and "in bf16" not in cpu
 
 
-def test_a_test_is_compared_with_ceilings_of_its_own_type_where_there_are_any() -> None:
+def test_a_test_is_compared_with_ceilings_of_its_own_type_if_measured() -> None:
     trained, *_ = stored("ensemble")
     raw = raw_of(CASE, accelerated=True)
     halves = [n for n, row in enumerate(raw.rows) if row.dtype == "bf16"]

@@ -1,4 +1,4 @@
-"""What is derived from a search: the row, the checks, the scores, its trials, and its place in the summary."""
+"""Values derived from a search: the row, the checks, the scores, its trials, and its place in the summary."""
 
 import copy
 from typing import Any
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 INITIAL = build("resnet8", (28, 28), 1, 10)
 
 
-def test_row() -> None:
+def test_the_row_of_a_search() -> None:
     test = searched()["tests"][0]
     raw = test["raw"]
     assert [test[name] for name in ("tv", "nb", "p", "q", "workload")] == ["WR30S1V4", 32, 2, 1, "nas"]
@@ -48,7 +48,7 @@ def test_operations_are_those_of_each_trials_own_network() -> None:
     assert test["operations"]["credited"] == test["operations"]["executed"] == credited
 
 
-def test_trials() -> None:
+def test_the_trials_of_a_search() -> None:
     trials = searched()["tests"][0]["trials"]
     assert [trial["accuracy"] for trial in trials] == [0.15, 0.2, 0.35, 0.0, 0.45, 0.5, 0.6, 0.0, 0.45]
     assert [trial["verdict"] for trial in trials] == [plan[-1] for plan in PLANS]
@@ -56,7 +56,7 @@ def test_trials() -> None:
     assert list(trials[0]) == names.split()
 
 
-def test_scores() -> None:
+def test_the_scores_of_a_search() -> None:
     test = searched()["tests"][0]
     scores, raw = test["scores"], test["raw"]
     assert (scores["quality"], scores["target"], scores["reached"]) == (0.6, 0.5, True)
@@ -75,7 +75,7 @@ def test_scores() -> None:
     assert scores["failed_trials"] == 2 and len(scores["series"]) == 50 and scores["efficiency"] == 1
 
 
-def test_quality_is_reached_when_a_validation_says_so() -> None:
+def test_quality_is_reached_at_the_first_sufficient_validation() -> None:
     test = searched()["tests"][0]
     scores, third = test["scores"], test["raw"]["trials"][5]
     assert scores["time_to_quality"] == third["curve"][2]["seconds"]
@@ -84,12 +84,12 @@ def test_quality_is_reached_when_a_validation_says_so() -> None:
     assert (missed["reached"], missed["time_to_quality"], missed["operations_to_quality"]) == (False, None, None)
 
 
-def test_interval_of_the_input() -> None:
+def test_the_interval_is_that_of_the_input() -> None:
     scores = searched("1.5 INTERVAL")["tests"][0]["scores"]
     assert [point["seconds"] for point in scores["series"][:-1]] == [1.5, 3.0, 4.5, 6.0]
 
 
-def test_no_fault() -> None:
+def test_a_sound_search_has_no_fault() -> None:
     test = searched()["tests"][0]
     verdicts = [check["verdict"] for check in test["checks"]]
     assert verdicts == ["PASSED"] * 13 + ["NOT CHECKED", "PASSED"] and test["verdict"] == "PASSED"
@@ -138,7 +138,7 @@ def test_one_fault_fails_its_check_and_the_test(name: str, change: Change) -> No
     assert test["reasons"][0] == "checks FAILED, official PASSED"
 
 
-def test_the_deviation_is_told_in_units_of_its_limit() -> None:
+def test_the_deviation_is_reported_in_units_of_its_limit() -> None:
     result = searched()
     result["tests"][0]["raw"]["largest_deviation"] = 5e-11
     (check,) = [check for check in rebuilt(result)["tests"][0]["checks"] if "child(x)" in check["name"]]
@@ -151,7 +151,7 @@ def test_clocks_of_two_ranks_may_differ_a_little() -> None:
     assert rebuilt(result)["tests"][0]["verdict"] == "PASSED"
 
 
-def test_summary_of_a_search_alone() -> None:
+def test_the_summary_of_a_search_alone() -> None:
     (best,), test = searched()["summary"]["best"], searched()["tests"][0]
     assert list(best["figures"]) == ["ops", "regulated_score", "idle_share"]
     assert best["figures"]["regulated_score"] == test["scores"]["regulated_score"]
@@ -169,19 +169,19 @@ def test_the_search_with_the_highest_score_is_the_best() -> None:
     assert rebuilt(result)["summary"]["best"][0]["index"] == 2
 
 
-def test_summary_of_ensembles_and_a_search() -> None:
+def test_the_summary_of_ensembles_and_a_search() -> None:
     summary, alone = with_ensemble()["summary"], golden()["summary"]
     first, second = summary["best"]
     assert [first] == alone["best"] and summary["tests"] == 3
     assert (second["workload"], second["index"]) == ("nas", 3)
 
 
-def test_efficiency_against_the_first_search_of_the_sweep() -> None:
+def test_efficiency_is_relative_to_the_first_search_of_the_sweep() -> None:
     tests = searched("row column MAPPING")["tests"]
     assert [test["scores"]["efficiency"] for test in tests] == [1.0, 1.0]
 
 
-def test_repetitions_of_a_search() -> None:
+def test_repetitions_of_a_search_are_summarised() -> None:
     (entry,) = searched(run="2 REPEAT")["summary"]["repeatability"]
     spreads = entry["spreads"]
     assert entry["tests"] == [1, 2] and spreads["regulated_score"]["cv"] == 0

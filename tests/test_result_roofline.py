@@ -1,4 +1,4 @@
-"""A test under the roofline: which measurements become its ceilings, and what follows by hand."""
+"""A test under the roofline: the measurements that become its ceilings, and derived values by hand."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from hpcai.workloads.kernels.scores import passed
 GRAPH = build("resnet8", (28, 28), 1, 10)
 GRADIENTS = 4 * sum(GRAPH.parameters.values())
 STEP = traffic.step(GRAPH, 32)
-Tables = Before  # what a test of tables adds to what ended before
+Tables = Before  # the tables of a test, added to those of earlier tests
 
 
 def computing(index: int = 1, rows: tuple[MeasuredKernel, ...] | None = None) -> Tables:
@@ -57,7 +57,7 @@ def reduced(scope: str = "group", nbytes: int = GRADIENTS, seconds: float = 1e-3
 
 
 def after(*tables: Tables) -> Before:
-    """All tables, one after the other."""
+    """All tables, in their order."""
     return Before(
         tables=[table for each in tables for table in each.tables],
         kernels=[row for each in tables for row in each.kernels],
@@ -76,7 +76,7 @@ def placed(index: int, *tables: Tables) -> Roofline:
     return scores_of(index, *tables).roofline
 
 
-def test_a_rank_that_trains_alone() -> None:
+def test_the_roofline_of_a_rank_that_trains_alone() -> None:
     """Eight shapes of convolutions and one dense layer, three directions; the image needs no gradient."""
     found = placed(0, computing())
     rate = stored("ensemble")[0].entry.scores.flops / 2
@@ -95,7 +95,7 @@ def test_a_rank_that_trains_alone() -> None:
 
 
 def test_a_group_is_bound_by_its_all_reduce() -> None:
-    """Two ranks exchange as many bytes as there are: the bound is what a step computes in the time of one."""
+    """Two ranks exchange as many bytes as there are: the bound is the work of a step divided by their time."""
     found = placed(1, computing(), network(reduced(seconds=3.0)))
     assert found.intensity.communication == STEP.operations / GRADIENTS
     assert found.ceilings.communication == pytest.approx(STEP.operations / 3.0)
@@ -104,7 +104,7 @@ def test_a_group_is_bound_by_its_all_reduce() -> None:
     assert (found.all_reduce.nbytes, found.all_reduce.bandwidth) == (GRADIENTS, pytest.approx(GRADIENTS / 3.0))
 
 
-def test_slow_memory_binds() -> None:
+def test_slow_memory_is_the_bound() -> None:
     slow = [replace(row, seconds=row.seconds * (1e3 if row.kernel == "triad" else 1)) for row in measured()]
     assert placed(0, computing(rows=tuple(slow))).binding == "memory"
 
@@ -121,7 +121,7 @@ def test_the_all_reduce_is_that_of_the_last_table_with_the_grid() -> None:
     assert source(network(reduced(), degree=4)) is None
 
 
-def test_as_many_ranks_of_the_world_do_for_a_group() -> None:
+def test_the_all_reduce_of_the_world_is_used_for_a_group_of_equal_size() -> None:
     assert source(network(reduced("world"))).scope == "world"
     assert source(network(reduced("world"), groups=2, degree=1)).scope == "world"
     assert source(network(reduced("world"), reduced())).scope == "group"
@@ -134,16 +134,16 @@ def test_as_many_ranks_of_the_world_do_for_a_group() -> None:
 @pytest.mark.parametrize(
     "other", [{"by": "mpi"}, {"ranks": 4}, {"wrong": 1}, {"collective": "broadcast"}, {"scope": "across"}]
 )
-def test_only_a_sound_all_reduce_of_the_backend_that_trains(other: dict[str, Any]) -> None:
+def test_only_a_passed_all_reduce_of_the_training_backend_is_used(other: dict[str, Any]) -> None:
     assert source(network(replace(reduced(), **other))) is None
 
 
-def test_the_size_is_the_nearest_to_the_gradients() -> None:
+def test_the_all_reduce_is_that_of_the_size_nearest_to_the_gradients() -> None:
     sizes = (1024, GRADIENTS // 8, GRADIENTS // 2, GRADIENTS * 3, GRADIENTS * 100)
     assert source(network(*(reduced(nbytes=size // 4 * 4) for size in sizes))).nbytes == GRADIENTS // 2 // 4 * 4
 
 
-def test_of_several_tables_of_kernels_the_last_counts() -> None:
+def test_the_last_of_several_tables_of_kernels_counts() -> None:
     slower = computing(5, tuple(replace(row, seconds=2 * row.seconds) for row in measured()))
     found = placed(0, computing(), slower)
     assert found.ceilings.compute == pytest.approx(5e8)
@@ -151,21 +151,21 @@ def test_of_several_tables_of_kernels_the_last_counts() -> None:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_where_nothing_fits_nothing_is_claimed(index: int) -> None:
+def test_without_suitable_tables_there_is_no_roofline(index: int) -> None:
     found = placed(index, network(reduced(by="mpi")))
     assert {*asdict(found.ceilings).values()} == {*asdict(found.shares).values()} == {None}
     assert found.binding is None and found.kernels is None and found.all_reduce is None
     assert found.intensity.memory == STEP.intensity
 
 
-def test_without_products_there_is_no_attainable() -> None:
+def test_without_products_there_is_no_attainable_rate() -> None:
     rows = tuple(row for row in measured() if row.kernel not in ("gemm", "conv2d"))
     found = placed(0, computing(rows=rows))
     assert found.ceilings.fma_peak == pytest.approx(8e9) and found.ceilings.attainable is None
     assert found.binding is None and found.ceilings.memory is not None
 
 
-def test_wrong_products_are_no_ceiling_and_the_faster_provider_is() -> None:
+def test_a_wrong_product_is_no_ceiling_but_the_other_provider_is() -> None:
     wrong = [
         replace(row, residual=2.0 if (row.provider, row.direction) == ("custom", "forward") else row.residual)
         for row in measured()
@@ -175,7 +175,7 @@ def test_wrong_products_are_no_ceiling_and_the_faster_provider_is() -> None:
     assert faster(rows, "convolution") == {"custom": 15, "vendor": 8}
 
 
-def test_bandwidth_that_the_gradients_used() -> None:
+def test_the_bandwidth_of_the_gradients_by_hand() -> None:
     """14 steps of the one model on two ranks, each of which sends as many bytes as there are gradients."""
     raw = stored("ensemble")[1].entry.raw
     used = pytest.approx(raw.work.steps * GRADIENTS / raw.phases.training)
@@ -186,7 +186,7 @@ def test_bandwidth_that_the_gradients_used() -> None:
     assert scores_of(0, network()).gradient_bandwidth == GradientBandwidth(within=None, between=None)
 
 
-def test_some_models_on_one_node_and_some_on_two() -> None:
+def test_the_bandwidths_of_models_on_one_node_and_on_two() -> None:
     alterations = (changed("raw.models.between_nodes", 1), changed("raw.work.steps", 42))
     subject = rebuilt(stored("ensemble")[1], *alterations, GROUPS=3)
     used = subject.entry.scores.gradient_bandwidth

@@ -1,4 +1,4 @@
-"""What follows from the raw measurements of weather: qualities, loading, summary, status; and how it is printed."""
+"""Values derived from the raw measurements of weather: qualities, loading, summary, status; and their printed form."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import h5py
 import pytest
 from alterations import verified
 from examples.training import rebuilt, stored
-from report_readers import assert_parsers_read_it, assert_tells
+from report_readers import assert_parsers_read_it, assert_report_matches
 from result_with_weather import mixed_result
 from small_run import WEATHER, golden_weather, weather_run
 
@@ -61,7 +61,7 @@ def test_the_quality_of_a_validation_is_a_share_or_a_mean_precision() -> None:
         assert first_reaching(QUALITY, curve, 10, 0.95) is None
 
 
-def test_qualities_are_those_of_the_overlap_that_the_target_is_of() -> None:
+def test_qualities_are_those_at_the_overlap_of_the_target() -> None:
     together = {
         "precision": [0.2, None],
         "loose_precision": [0.6, 0.5],
@@ -74,7 +74,7 @@ def test_qualities_are_those_of_the_overlap_that_the_target_is_of() -> None:
     found = qualities(TEST.case, entry.raw)
     assert (found.quality, found.member_mean, found.out_of_bag) == (0.2, 0.25, pytest.approx(0.15))
     assert (entry.scores.loose_precision, entry.scores.class_precision) == (0.55, (0.2, None))
-    assert found.disagreement == 0.75  # of one pair in each of 48 frames
+    assert found.disagreement == 0.75  # one pair in each of 48 frames
     assert (found.member_max, found.evaluated) == (0.3, 7)
 
 
@@ -83,19 +83,19 @@ def test_one_model_has_neither_bag_nor_disagreement() -> None:
     assert found.out_of_bag is None and found.disagreement is None
 
 
-def test_models_that_are_the_same_are_found() -> None:
+def test_identical_models_are_detected() -> None:
     check = check_of(row(ensemble__agreement=48.0), "pairwise disagreement of models, not 0")
     assert (check.value, check.verdict) == (0.0, "FAILED")
 
 
 @pytest.mark.parametrize(("precision", "verdict"), [(0.92, "PASSED"), (1.0, "PASSED"), (1.02, "FAILED")])
-def test_nobody_is_better_than_the_ceiling_but_by_chance(precision: float, verdict: str) -> None:
-    """The ceiling is 0.9216, and 0.018 the standard error of a share of 229 boxes: 1.02 is not to be had."""
+def test_precisions_above_the_ceiling_pass_only_within_chance(precision: float, verdict: str) -> None:
+    """The ceiling is 0.9216, and 0.018 the standard error of a share of 229 boxes: 1.02 is impossible."""
     check = check_of(row(members__max=precision), "quality above the ceiling: standard errors")
     assert check.verdict == verdict
 
 
-def test_loading_is_reported_as_shares_of_what_all_ranks_trained() -> None:
+def test_loading_is_reported_as_shares_of_the_training_of_all_ranks() -> None:
     loading = {"bytes_read": 6000, "read_seconds": 2.0, "decompress_seconds": 12.0, "load_seconds": 4.0}
     found = row(phases__training=4.0, loading=loading)
     shares = {"reading_share": 0.25, "decompressing_share": 1.5, "loading_share": 0.5}
@@ -133,7 +133,7 @@ GENERATED = FACTS | {"dataset": "generated-weather-4x768"}
         ({"dataset": "imagenet"}, "UNOFFICIAL", "dataset imagenet, official extremeweather"),
     ],
 )
-def test_the_rules_of_weather(change: Json, status: str, reason: str) -> None:
+def test_each_rule_of_weather_can_be_broken(change: Json, status: str, reason: str) -> None:
     found = eligibility.official(FACTS | change, eligibility.WEATHER)
     assert (found.status, found.reasons[:1]) == (status, (reason,) if reason else ())
 
@@ -142,14 +142,14 @@ OFFICIAL = {"ensemble": eligibility.IMAGES, "weather": eligibility.WEATHER}
 
 
 @pytest.mark.parametrize("own", OFFICIAL)
-def test_what_is_official_of_one_workload_is_not_of_the_other(own: str) -> None:
+def test_official_settings_are_those_of_each_workload(own: str) -> None:
     images = {"dataset": "imagenet", "samples": 1_281_167, "epochs": 90, "target": 0.763, "penalty": 5}
     valid = {"ensemble": FACTS | images, "weather": FACTS}
     for workload, facts in valid.items():
         assert (eligibility.official(facts, OFFICIAL[own]).status == "VALID") == (workload == own)
 
 
-def test_weather_has_a_best_row_of_its_own_behind_ensembles(tmp_path: Path) -> None:
+def test_weather_has_a_best_row_of_its_own_after_ensembles(tmp_path: Path) -> None:
     result = mixed_result()
     images, weather, search = result.summary.best
     assert (images.workload, weather.workload, search.workload) == ("ensemble", "weather", "nas")
@@ -158,7 +158,7 @@ def test_weather_has_a_best_row_of_its_own_behind_ensembles(tmp_path: Path) -> N
     assert (weather.index, weather.quality, weather.gflops) == (own.index, own.scores.quality, own.gflops)
     assert weather.figures == {"valid_gflops": own.scores.valid_flops / 1e9}
     report = files.report(result)
-    assert_tells(report, plain(result))
+    assert_report_matches(report, plain(result))
     assert_parsers_read_it(report, plain(result))
     assert verified(plain(result), tmp_path) == []
 
@@ -174,18 +174,18 @@ def test_the_stored_report_and_table() -> None:
     report = (WEATHER / "report.txt").read_text("utf-8")
     texts = files.texts(result)
     assert texts["report.txt"] == report and texts["result.csv"] == (WEATHER / "result.csv").read_text("utf-8")
-    assert_tells(report, golden_weather())
+    assert_report_matches(report, golden_weather())
     assert_parsers_read_it(report, golden_weather())
 
 
-def test_a_real_report_tells_what_the_json_says() -> None:
+def test_a_real_report_agrees_with_the_json() -> None:
     run = weather_run()
     report = (run.folder / "report.txt").read_text("utf-8")
-    assert_tells(report, run.result)
+    assert_report_matches(report, run.result)
     assert_parsers_read_it(report, run.result)
 
 
-def test_lines_of_classes_and_of_reading() -> None:
+def test_lines_of_classes_and_of_reading_are_printed() -> None:
     loading = {"bytes_read": 10**9, "read_seconds": 1.0, "decompress_seconds": 2.0, "load_seconds": 2.0}
     entry = row(ensemble__precision=[0.25, None, 0.5, 0.125], phases__training=0.4, loading=loading)
     found = [[part.strip() for part in line.split("=")] for line in precision_lines(entry.scores)]
@@ -199,7 +199,7 @@ def test_lines_of_classes_and_of_reading() -> None:
     assert "fields read in training, GB/s= n/a, nothing read\n" in block(TEST.entry)
 
 
-def test_curves_in_the_series(tmp_path: Path) -> None:
+def test_the_series_contain_the_curves(tmp_path: Path) -> None:
     result = mixed_result()
     files.write(tmp_path, result)
     with h5py.File(tmp_path / "series.h5") as file:
@@ -208,7 +208,7 @@ def test_curves_in_the_series(tmp_path: Path) -> None:
     assert verify.differences(tmp_path / "result.json") == []
 
 
-def test_plots(tmp_path: Path) -> None:
+def test_the_plots_are_drawn(tmp_path: Path) -> None:
     from hpcai.report import plots
 
     names = [path.name for path in plots.draw([mixed_result()], tmp_path)]

@@ -1,11 +1,11 @@
-"""What a trial may take grows with its round, as AIPerf says."""
+"""The limits of a trial grow with its round, by AIPerf's rules."""
 
 import pytest
 
 from hpcai.formulas.trial_schedule import improves, number, patience, planned_epochs, planned_in_all, warms_up
 
 
-def test_numbers_count_all_trials_of_a_round_before_the_next() -> None:
+def test_trials_are_numbered_round_by_round() -> None:
     assert [number(round_, worker, 3) for round_ in (1, 2, 4) for worker in range(3)] == [1, 2, 3, 4, 5, 6, 10, 11, 12]
     assert [number(round_, 0, 1) for round_ in (1, 2, 3)] == [1, 2, 3]
 
@@ -23,7 +23,7 @@ def test_patience_grows_by_two_epochs_each_round() -> None:
     assert [patience(round_, 3) for round_ in (1, 2, 9)] == [3, 3, 3]
 
 
-def test_four_rounds_warm_up() -> None:
+def test_the_first_four_rounds_are_the_warm_up() -> None:
     assert [warms_up(round_) for round_ in (1, 4, 5, 100)] == [True, True, False, False]
 
 
@@ -31,12 +31,12 @@ def test_four_rounds_warm_up() -> None:
     ("loss", "best", "better"),
     [(0.5, 1.0, True), (1.0, 1.0, False), (0.9995, 1.0, False), (2.0, 1.0, False), (7.0, float("inf"), True)],
 )
-def test_a_loss_that_is_hardly_smaller_is_no_improvement(loss: float, best: float, better: bool) -> None:
+def test_a_hardly_smaller_loss_is_no_improvement(loss: float, best: float, better: bool) -> None:
     assert improves(loss, best) is better
     assert not improves(float("nan"), best)
 
 
-def test_an_improvement_by_the_least_that_counts() -> None:
+def test_the_smallest_improvement_that_counts() -> None:
     assert improves(0.25, 0.25 + 2**-9) and not improves(0.25, 0.25 + 2**-10)
 
 

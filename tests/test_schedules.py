@@ -1,4 +1,4 @@
-"""Learning rates: where they begin, where they end, and what lies between."""
+"""Learning rates: their begin, their end, and their course."""
 
 from itertools import pairwise
 from math import ceil, cos, isclose, pi
@@ -22,10 +22,10 @@ def rates(kind: str, steps: int, warmup: float) -> list[float]:
 
 
 @given(problems, st.sampled_from(KINDS))
-def test_rises_then_never_rises_again_and_stays_within_the_peak(problem: tuple[int, float], kind: str) -> None:
+def test_rates_rise_once_and_stay_within_the_peak(problem: tuple[int, float], kind: str) -> None:
     steps, warmup = problem
-    values, turn = rates(kind, steps, warmup), min(ceil(warmup), steps)
-    rising, falling = values[:turn], values[turn:]
+    values, peak_step = rates(kind, steps, warmup), min(ceil(warmup), steps)
+    rising, falling = values[:peak_step], values[peak_step:]
     assert all(0 < value <= PEAK for value in values)
     assert all(later > earlier for earlier, later in pairwise(rising))
     assert all(later <= earlier for earlier, later in pairwise(falling))
@@ -35,7 +35,7 @@ def test_rises_then_never_rises_again_and_stays_within_the_peak(problem: tuple[i
 
 
 @given(problems)
-def test_warm_up_is_a_line_through_zero_before_the_first_step(problem: tuple[int, float]) -> None:
+def test_the_warm_up_is_a_line_through_zero_before_the_first_step(problem: tuple[int, float]) -> None:
     steps, warmup = problem
     for step, rate in enumerate(rates("cosine", steps, warmup)[: ceil(warmup)]):
         assert isclose(rate, PEAK * (step + 1) / (warmup + 1))
@@ -48,7 +48,7 @@ def test_the_step_after_a_whole_warm_up_has_the_peak(kind: str) -> None:
     assert learning_rate(kind, PEAK, 4, 100, 5) == pytest.approx(PEAK * 5 / 6)
 
 
-def test_a_warm_up_of_a_fraction_of_a_step_is_kept() -> None:
+def test_a_warm_up_of_a_fraction_of_a_step_is_used() -> None:
     # 2.5 steps: the line reaches the peak at step 2.5, where the half cosine begins
     values = rates("cosine", 10, 2.5)
     assert values[:3] == pytest.approx([PEAK / 3.5, PEAK * 2 / 3.5, PEAK * 3 / 3.5])
@@ -61,7 +61,7 @@ def test_the_rate_after_the_last_step_would_be_zero(kind: str) -> None:
     assert learning_rate(kind, PEAK, 89, 90, 8.25) < PEAK * 2 / 81
 
 
-def test_cosine_and_line_cross_half_the_peak_in_the_middle() -> None:
+def test_cosine_and_line_are_half_the_peak_in_the_middle() -> None:
     for kind in ("cosine", "linear"):
         assert learning_rate(kind, PEAK, 55, 100, 10) == pytest.approx(PEAK / 2)
         assert learning_rate(kind, PEAK, 32, 100, 10) + learning_rate(kind, PEAK, 78, 100, 10) == pytest.approx(PEAK)

@@ -1,4 +1,4 @@
-"""Stored and real results follow the schema, altered ones do not, and no field is left out of it."""
+"""Stored and real results follow the schema, altered ones do not, and every field is part of it."""
 
 import copy
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import failing_run, golden, live_run, rebuilt
 
 from hpcai.record import schema
@@ -19,7 +19,7 @@ OPEN = ("packages", "trials")  # objects whose fields have names of their own
 
 
 def objects(value: Any, path: Path = ()) -> Iterator[tuple[Path, Json]]:
-    """Every object within a JSON value, and where it is."""
+    """Every object within a JSON value, with its path."""
     if isinstance(value, dict):
         yield path, value
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -35,30 +35,30 @@ def altered(result: Json, path: Path) -> tuple[Json, Json]:
     return other, found
 
 
-def test_it_is_a_schema() -> None:
+def test_the_schema_is_valid() -> None:
     Draft202012Validator.check_schema(schema.schema())
     assert json.loads(schema.text()) == schema.schema()
 
 
-def test_stored_result() -> None:
+def test_the_stored_result_follows_the_schema() -> None:
     VALIDATOR.validate(golden())
 
 
 @pytest.mark.parametrize("ended", [0, 1])
-def test_broken_off_result(ended: int) -> None:
+def test_a_broken_off_result_follows_the_schema(ended: int) -> None:
     partial = golden()
     del partial["tests"][ended:]
     VALIDATOR.validate(rebuilt(partial))
 
 
-def test_real_results() -> None:
+def test_real_results_follow_the_schema() -> None:
     VALIDATOR.validate(live_run().result)
     VALIDATOR.validate(failing_run().result)
     assert failing_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None
 
 
 @pytest.mark.slow
-def test_every_field_is_needed_and_no_other_is_allowed() -> None:
+def test_every_field_is_required_and_no_other_is_allowed() -> None:
     result = golden()
     del result["tests"][1]
     for path, fields in objects(result):
@@ -71,14 +71,14 @@ def test_every_field_is_needed_and_no_other_is_allowed() -> None:
             assert VALIDATOR.is_valid(other) == bool(path and path[-1] in OPEN), (path, field)
 
 
-@IN_TURNS
-def test_every_field_has_its_type(turn: int) -> None:
+@IN_PARTS
+def test_every_field_has_its_type(part: int) -> None:
     result, number = golden(), ("1", True)
     wrong = {int: number, float: number, str: (1, None), bool: (1, None), list: ({}, 1), dict: ([], 1)}
     del result["tests"][1]
-    for path, fields in of_turn(objects(result), turn):
+    for path, fields in of_part(objects(result), part):
         for field, value in fields.items():
-            for other_value in wrong.get(type(value), (True, {})):  # null stands for a number that there is none of
+            for other_value in wrong.get(type(value), (True, {})):  # null replaces a missing number
                 other, found = altered(result, path)
                 found[field] = other_value
                 assert not VALIDATOR.is_valid(other), (path, field, other_value)

@@ -1,11 +1,11 @@
-"""The schema of weather: stored and real results follow it, altered ones do not, and no field is left out of it."""
+"""The schema of weather: stored and real results follow it, altered ones do not, and every field is part of it."""
 
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from result_with_weather import mixed
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import golden_weather, weather_run
 from test_schema import OPEN, VALIDATOR, altered, objects
 
@@ -18,25 +18,25 @@ WRONG = {int: ("1", True, None), float: ("1", True), str: (1, None), bool: (1, N
 
 
 def stored() -> Json:
-    """The first test, without samples of telemetry, which are many and alike."""
+    """The first test, without the samples of telemetry, which are many and equal."""
     test: Json = golden_weather()["tests"][0]
     test["telemetry"] = None
     return test
 
 
-def test_stored_and_mixed_results() -> None:
+def test_stored_and_mixed_results_follow_the_schema() -> None:
     VALIDATOR.validate(golden_weather())
     VALIDATOR.validate(mixed())
     VALIDATOR.validate(mixed(ensembles=False))
 
 
-def test_a_real_result_in_which_a_model_diverged() -> None:
+def test_a_real_result_with_a_diverged_model_follows_the_schema() -> None:
     VALIDATOR.validate(weather_run().result)
     assert weather_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None
 
 
 @pytest.mark.slow
-def test_every_field_is_needed_and_no_other_is_allowed() -> None:
+def test_every_field_is_required_and_no_other_is_allowed() -> None:
     assert OF_TEST.is_valid(stored())
     for path, fields in objects(stored()):
         other, found = altered(stored(), path)
@@ -49,9 +49,9 @@ def test_every_field_is_needed_and_no_other_is_allowed() -> None:
 
 
 @pytest.mark.slow
-@IN_TURNS
-def test_every_field_has_its_type(turn: int) -> None:
-    for path, fields in of_turn(objects(stored()), turn):
+@IN_PARTS
+def test_every_field_has_its_type(part: int) -> None:
+    for path, fields in of_part(objects(stored()), part):
         for field, value in fields.items():
             for wrong in WRONG.get(type(value), (True, {})):
                 other, found = altered(stored(), path)
@@ -60,12 +60,12 @@ def test_every_field_has_its_type(turn: int) -> None:
 
 
 @pytest.mark.parametrize("workload", ["ensemble", "nas", "kernels"])
-def test_weather_is_no_other_workload(workload: str) -> None:
+def test_an_entry_of_weather_is_not_one_of_another_workload(workload: str) -> None:
     assert not OF_TEST.is_valid(stored() | {"workload": workload})
 
 
 @pytest.mark.parametrize("field", ["index", "quality", "gflops", "figures", "figures.valid_gflops"])
-def test_the_best_row_of_weather_is_whole(field: str) -> None:
+def test_the_best_row_of_weather_is_complete(field: str) -> None:
     result = mixed()
     path = ("summary", "best", [best["workload"] for best in result["summary"]["best"]].index("weather"))
     other, best = altered(result, (*path, *field.split(".")[:-1]))

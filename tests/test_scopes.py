@@ -1,4 +1,4 @@
-"""Scopes of collectives: who meets whom on real ranks, on pretended nodes, and which scopes are left out."""
+"""Scopes of collectives: the communicators on real ranks, on simulated nodes, and skipped scopes."""
 
 from collections.abc import Callable
 from itertools import product
@@ -8,27 +8,27 @@ import pytest
 from hpcai.comm.grid_coordinates import coordinates
 from hpcai.formulas.collectives import ONE_RANK, SCOPES
 
-# The node of each rank: all on one, blocks of two, dealt in turn, and one rank apart from all others.
+# The node of each rank: all on one, blocks of two, alternating, and one rank separate from all others.
 NODES: dict[str, Callable[[int], int]] = {
     "one node": lambda rank: 0,
     "pairs": lambda rank: rank // 2,
-    "in turn": lambda rank: rank % 2,
+    "alternating": lambda rank: rank % 2,
     "one apart": lambda rank: min(rank, 1),
 }
 Partition = set[frozenset[int]]
 
 
 def expected(groups: int, degree: int, mapping: str, node_of: Callable[[int], int]) -> dict[str, Partition]:
-    """The ranks of each communicator of each scope, worked out from lists of all ranks."""
+    """The ranks of each communicator of each scope, derived from lists of all ranks."""
     active = range(groups * degree)
-    seats = {rank: coordinates(rank, groups, degree, mapping) for rank in active}
+    places = {rank: coordinates(rank, groups, degree, mapping) for rank in active}
     nodes = [[rank for rank in active if node_of(rank) == node] for node in dict.fromkeys(map(node_of, active))]
     fewest = min(map(len, nodes))
     cut = [ranks[:fewest] for ranks in nodes]
     sets = {
         "world": [active],
-        "group": [[r for r in active if seats[r] and seats[r].group == g] for g in range(groups)],
-        "across": [[r for r in active if seats[r] and seats[r].member == m] for m in range(degree)],
+        "group": [[r for r in active if places[r] and places[r].group == g] for g in range(groups)],
+        "across": [[r for r in active if places[r] and places[r].member == m] for m in range(degree)],
         "node": cut,
         "between": list(zip(*cut, strict=True)),
     }
@@ -47,7 +47,7 @@ def left_out(partitions: dict[str, Partition]) -> dict[str, str]:
 
 
 @pytest.mark.parallel(5)
-def test_every_rank_meets_whom_it_shall_and_scopes_that_are_alike_are_told_once() -> None:
+def test_every_rank_is_in_the_right_communicators_and_equal_scopes_occur_once() -> None:
     from mpi4py import MPI
 
     from hpcai.comm.grid import split
@@ -79,8 +79,8 @@ def test_every_rank_meets_whom_it_shall_and_scopes_that_are_alike_are_told_once(
     world.Barrier()
 
 
-def test_what_is_expected_of_uneven_nodes() -> None:
-    """Three ranks on the first node and two on the other: two pairs reach across, and one rank has no part."""
+def test_the_expected_scopes_of_uneven_nodes() -> None:
+    """Three ranks on the first node and two on the other: two pairs between nodes, and one rank without a partner."""
     partitions = expected(1, 5, "row", lambda rank: rank // 3)
     assert partitions["node"] == {frozenset({0, 1}), frozenset({3, 4})}
     assert partitions["between"] == {frozenset({0, 3}), frozenset({1, 4})}

@@ -1,4 +1,4 @@
-"""The scores against numbers worked out by hand and published ones."""
+"""The scores compared with numbers computed by hand and published ones."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from hpcai.formulas import score
 from hpcai.inputfile.keys import keys_by_name
 
 
-def test_flops_is_operations_a_second() -> None:
+def test_flops_are_operations_a_second() -> None:
     # 90 epochs of ImageNet at 23.0 GFLOP an image in 1.2 minutes: the first row of the HPC AI500 ranking, 37 PFLOPS.
     assert score.flops(23_000_000_000 * 90 * 1_281_167, 72.0) == pytest.approx(36.8336e15, rel=1e-5)
     assert score.flops(44_679_782_400, 2.0) == 22_339_891_200.0
@@ -51,7 +51,7 @@ def test_efficiency_of_the_published_scaling() -> None:
     assert score.efficiency(30.0, 4, 10.0, 1) == 0.75
 
 
-def test_disagreement() -> None:
+def test_disagreement_by_hand() -> None:
     assert score.disagreement(agreeing_pairs=10, models=2, samples=10) == 0.0
     assert score.disagreement(agreeing_pairs=0, models=2, samples=10) == 1.0
     # three models, four samples: 12 pairs; all agree on one sample (3), two of three on another (1)

@@ -57,7 +57,7 @@ def every(proposals: list[Selection]) -> list[Candidate]:
 
 
 @STRATEGIES
-def test_a_proposal_is_new_and_leads_from_its_parent(strategy: str) -> None:
+def test_a_proposal_is_new_and_derived_from_its_parent(strategy: str) -> None:
     history, proposals = searched(strategy, 12, 1)
     assert len(history.tried) == 12
     for number, proposal in enumerate(proposals, start=1):
@@ -78,7 +78,7 @@ def test_a_proposal_is_new_and_leads_from_its_parent(strategy: str) -> None:
 
 
 @STRATEGIES
-def test_the_same_history_and_seed_give_the_same(strategy: str) -> None:
+def test_the_same_history_and_seed_give_the_same_proposals(strategy: str) -> None:
     history, proposals = searched(strategy, 8, 3)
     again, repeated = searched(strategy, 8, 3)
     assert every(proposals) == every(repeated) and history.tried == again.tried
@@ -96,7 +96,7 @@ def test_the_best_come_first() -> None:
 
 
 @STRATEGIES
-def test_only_trials_that_are_kept_are_parents(strategy: str) -> None:
+def test_only_trials_with_stored_weights_are_parents(strategy: str) -> None:
     history, _ = searched(strategy, 10, 4)
     for seed in range(5):
         parents = {candidate.parent for candidate in propose(strategy, history, {3, 7, 99}, ANY, seed).candidates}
@@ -119,17 +119,17 @@ def test_workers_begin_with_different_networks(strategy: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", one_in(2, ["bayes", "random"]))
-def test_all_operations_are_reached_whatever_the_worker(strategy: str) -> None:
+def test_every_worker_proposes_all_operations(strategy: str) -> None:
     history, _ = searched(strategy, 6, 5)
     for worker in range(8):
         seen = Counter[str]()
-        for turn in range(10):
-            candidates = propose(strategy, history, [*history.evaluated], ANY, 100 * worker + turn).candidates
+        for attempt in range(10):
+            candidates = propose(strategy, history, [*history.evaluated], ANY, 100 * worker + attempt).candidates
             seen.update(change.operation for candidate in candidates for change in candidate.morphisms)
         assert seen.keys() == morphism.KINDS.keys(), worker
 
 
-def test_each_kind_is_drawn_as_often_as_the_others() -> None:
+def test_all_kinds_are_drawn_equally_often() -> None:
     neighbourhood, dice = Neighbourhood(GRAPH), Random(1)
     changes = [neighbourhood.draw(dice) for _ in range(800)]
     seen = Counter(change.operation for change in changes if change)
@@ -152,7 +152,7 @@ BY_LIMIT: dict[str, tuple[Limits, Callable[[Graph], bool]]] = {
 
 @STRATEGIES
 @pytest.mark.parametrize("name", [*BY_LIMIT])
-def test_limits_are_kept_to(name: str, strategy: str) -> None:
+def test_proposals_keep_to_the_limits(name: str, strategy: str) -> None:
     limits, keeps = BY_LIMIT[name]
     history, proposals = searched(strategy, 12, 6, limits)
     assert len(history.refused) == sum(proposal.rejected for proposal in proposals) > 0
@@ -160,7 +160,7 @@ def test_limits_are_kept_to(name: str, strategy: str) -> None:
     assert not all(keeps(candidate.graph) for candidate in every(searched(strategy, 12, 6)[1]))
 
 
-def test_what_does_not_fit_is_never_looked_at_again() -> None:
+def test_refused_networks_are_never_tried_again() -> None:
     asked: list[str] = []
 
     def fits(graph: Graph) -> bool:
@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_never_looked_at_again() -> None:
     assert len(history.refused & {*asked}) > 10
 
 
-def test_where_parents_lead_nowhere_the_initial_network_does() -> None:
+def test_the_initial_network_is_the_parent_if_no_other_has_candidates() -> None:
     history = TrialHistory(GRAPH, 1)
     history.add(1, [morphism.Widen("stem_conv", 64)], 0.9)
     limits = Limits(fits=lambda graph: graph.shapes["stem_conv"][0] < 64)
@@ -184,7 +184,7 @@ def test_where_parents_lead_nowhere_the_initial_network_does() -> None:
     assert [candidate.graph for candidate in nothing.candidates] == [GRAPH]
 
 
-def test_what_was_tried_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicates_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     history = TrialHistory(GRAPH, 1)
     history.add(1, [], 0.5)
     monkeypatch.setattr(module.Neighbourhood, "draw", lambda self, dice: morphism.Deepen("stem_relu", 3))
@@ -195,7 +195,7 @@ def test_what_was_tried_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("hottest", [1e6, 1.0, 1e-9])
-def test_the_colder_the_less_is_expanded_that_promises_less(hottest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colder_searches_expand_fewer_unpromising_networks(hottest: float, monkeypatch: pytest.MonkeyPatch) -> None:
     history, _ = searched("random", 20, 7)
     expansions = Counter[int]()
     original = module._CandidateSearch.expanded
@@ -215,7 +215,7 @@ def test_the_colder_the_less_is_expanded_that_promises_less(hottest: float, monk
 
 
 @pytest.mark.slow
-def test_what_is_better_is_found_sooner_than_by_chance() -> None:
+def test_better_networks_are_found_sooner_than_by_chance() -> None:
     best = {
         strategy: median(
             max(known.value for known in searched(strategy, 14, seed)[0].evaluated.values()) for seed in range(9)

@@ -1,4 +1,4 @@
-"""A search knows when its score has stopped to change."""
+"""Convergence of a search's score."""
 
 from random import Random
 
@@ -27,7 +27,7 @@ def trial(begin: float, seconds: float, epochs: int, correct: int) -> Trial:
 
 
 def asked(convergence: Convergence, trials: list[tuple[float, Trial]], until: float) -> float | None:
-    """When it is reached, asked every tenth of a second; trials come back at their times."""
+    """The time of convergence, asked every tenth of a second; trials are returned at their times."""
     left = sorted(trials, key=lambda each: each[0])
     for tenth in range(int(10 * until)):
         while left and left[0][0] <= tenth / 10:
@@ -38,16 +38,16 @@ def asked(convergence: Convergence, trials: list[tuple[float, Trial]], until: fl
 
 
 def steady(rate: float, until: float, correct: int = 40) -> list[tuple[float, Trial]]:
-    """Trials of one epoch, one after the other."""
+    """Trials of one epoch, in sequence."""
     return [(rate * number, trial(rate * (number - 1), rate, 1, correct)) for number in range(1, int(until / rate) + 1)]
 
 
-def test_a_score_that_stays_has_converged_after_a_window() -> None:
+def test_a_constant_score_has_converged_after_a_window() -> None:
     reached = asked(Convergence(GRAPH, WINDOW, SAMPLES), steady(0.05, 60), 60)
     assert reached is not None and WINDOW <= reached < 2 * WINDOW
 
 
-def test_a_better_trial_makes_it_wait_for_another_window() -> None:
+def test_a_better_trial_delays_convergence_by_another_window() -> None:
     before = asked(Convergence(GRAPH, WINDOW, SAMPLES), steady(0.05, 60), 60)
     trials = [(at, each) if at < 9 else (at, trial(at - 0.05, 0.05, 1, 48)) for at, each in steady(0.05, 60)]
     after = asked(Convergence(GRAPH, WINDOW, SAMPLES), trials, 60)
@@ -58,18 +58,18 @@ FAILING = [[], steady(0.05, 60, correct=0), [(30.0, trial(1, 1, 3, 20))]]
 
 
 @pytest.mark.parametrize("trials", FAILING, ids=["none", "wrong", "one"])
-def test_nothing_judged_or_a_score_that_falls_is_no_convergence(trials: list[tuple[float, Trial]]) -> None:
+def test_an_unvalidated_or_falling_score_does_not_converge(trials: list[tuple[float, Trial]]) -> None:
     assert asked(Convergence(GRAPH, WINDOW, SAMPLES), trials, 60) is None
 
 
-def test_it_is_looked_at_a_few_times_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convergence_is_checked_a_few_times_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[float] = []
     monkeypatch.setattr(convergence_module.aiperf, "converged", lambda points, window: times.append(window) or False)
     asked(Convergence(GRAPH, WINDOW, SAMPLES), steady(1.0, 30), 30)
     assert 1.5 * POINTS <= len(times) <= 2 * POINTS + 1
 
 
-def test_sums_tell_the_same_as_all_validations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_give_the_same_series_as_all_validations(monkeypatch: pytest.MonkeyPatch) -> None:
     dice, seen = Random(3), []
     monkeypatch.setattr(convergence_module.aiperf, "converged", lambda points, window: bool(seen.append(points)))
     convergence, credits = Convergence(GRAPH, WINDOW, SAMPLES), []
@@ -78,7 +78,7 @@ def test_sums_tell_the_same_as_all_validations(monkeypatch: pytest.MonkeyPatch) 
         one = trial(90 * dice.random(), dice.random(), 8, dice.randrange(50))
         convergence.add(one, chain)
         if number % 100 == 50:
-            convergence.reached(number / 3)  # what comes later may be of a time before that
+            convergence.reached(number / 3)  # later trials may have earlier times
         credits += aiperf.credits(one.curve, aiperf.work(morphed(GRAPH, chain)))
     seen.clear()
     convergence.reached(99.3)

@@ -1,4 +1,4 @@
-"""The coordinator, asked by workers that take any time for anything: it gives no trial twice, and loses none."""
+"""The coordinator of workers with any timing: it grants no trial twice, and loses none."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ def nothing(*words: object) -> None:
 
 
 def accounts_hold(search: Search) -> None:
-    """Every trial that was given is running, has come back or was lost, and no network was tried twice."""
+    """Every granted trial is running, has returned or was lost, and no network was tried twice."""
     counts, returned = search.coordinator.counts, [trial["id"] for trial in search.history]
     assert len(search.given) == counts.granted == counts.returned + search.coordinator.running + len(search.lost)
     assert len(set(returned)) == len(returned) == counts.returned
@@ -33,7 +33,7 @@ def accounts_hold(search: Search) -> None:
 
 @settings(max_examples=60)
 @given(workers=st.integers(1, 6), lag=MODES, seed=SEEDS, networks=st.sampled_from([0, 60]), retires=st.integers(0, 2))
-def test_no_trial_is_given_twice_and_none_is_lost(
+def test_no_trial_is_granted_twice_and_none_is_lost(
     workers: int, lag: int | None, seed: int, networks: int, retires: int
 ) -> None:
     search = Search(SearchRules(workers, rounds=6, lag=lag), seed, networks, retires)
@@ -62,7 +62,7 @@ def test_limits_are_exact(workers: int, lag: int | None, seed: int, trials: int,
         assert sorted(search.given) == [*range(1, len(search.given) + 1)]
 
 
-def test_a_network_is_given_once_and_the_next_of_a_claim_instead() -> None:
+def test_a_network_is_granted_once_and_else_the_next_of_a_claim() -> None:
     coordinator = Coordinator(SearchRules(3), nothing)
 
     def answer(worker: int, *networks: str) -> dict[str, object]:
@@ -78,7 +78,7 @@ def test_a_network_is_given_once_and_the_next_of_a_claim_instead() -> None:
 
 
 def what_they_did(search: Search) -> list[object]:
-    """All that workers were told, and the trials: in an order that does not depend on the time."""
+    """All answers to workers, and the trials: in an order that does not depend on the time."""
     return [
         [[answer for answer in worker.answers if not isinstance(answer, Noted)] for worker in search.workers],
         sorted((trial["id"], trial["network"], trial["parent"]) for trial in search.history),
@@ -94,7 +94,7 @@ def what_they_did(search: Search) -> list[object]:
     networks=st.sampled_from([0, 120]),
     trials=st.sampled_from([0, 23]),
 )
-def test_rounds_are_the_same_whatever_arrives_first(
+def test_rounds_do_not_depend_on_the_order_of_arrival(
     workers: int, lag: int, seeds: tuple[int, int], networks: int, trials: int
 ) -> None:
     one, other = (Search(SearchRules(workers, trials, 7, lag), seed, networks).run() for seed in seeds)
@@ -102,15 +102,15 @@ def test_rounds_are_the_same_whatever_arrives_first(
     assert what_they_did(one) == what_they_did(other)
 
 
-def test_without_rounds_the_order_of_arrival_matters() -> None:
-    """What the test above compares can differ."""
+def test_searches_without_rounds_depend_on_the_order_of_arrival() -> None:
+    """The comparison of the test above can fail."""
     one, other = (Search(SearchRules(4, rounds=7), seed, 120).run() for seed in (1, 2))
     assert what_they_did(one) != what_they_did(other)
 
 
 @pytest.mark.parametrize("lag", [1, 2])
 @pytest.mark.parametrize("workers", one_in(2, [3, 40]))
-def test_all_that_a_round_may_begin_with_is_kept(lag: int, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_all_possible_parents_are_kept(lag: int, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpcai.search.trial_cache.MOST_IN_REPLY", 12)
     monkeypatch.setattr("hpcai.search.trial_cache.BEST_IN_REPLY", 4)
     search = Search(SearchRules(workers, rounds=14, lag=lag), seed=workers + lag)
@@ -124,7 +124,7 @@ def test_all_that_a_round_may_begin_with_is_kept(lag: int, workers: int, monkeyp
     assert search.forgone == 0 and removed > workers
 
 
-def test_a_parent_that_is_gone_is_forgone_and_the_search_goes_on() -> None:
+def test_trials_with_removed_parents_are_forgone_and_the_search_continues() -> None:
     search = Search(SearchRules(30, trials=600), seed=5)
     search.coordinator.needed = lambda: {trial["id"] for trial in search.history[-8:]}  # type: ignore[method-assign]
     search.run()
@@ -134,7 +134,7 @@ def test_a_parent_that_is_gone_is_forgone_and_the_search_goes_on() -> None:
 
 @settings(max_examples=60)
 @given(workers=st.integers(2, 6), lag=MODES, seed=SEEDS, retires=st.integers(1, 6))
-def test_who_leaves_does_not_block_others(workers: int, lag: int | None, seed: int, retires: int) -> None:
+def test_a_leaving_worker_does_not_block_others(workers: int, lag: int | None, seed: int, retires: int) -> None:
     search = Search(SearchRules(workers, rounds=5, lag=lag), seed, retires=min(retires, workers)).run()
     accounts_hold(search)
     rounds = Counter(trial["worker"] for trial in search.history)
@@ -144,7 +144,7 @@ def test_who_leaves_does_not_block_others(workers: int, lag: int | None, seed: i
 
 @settings(max_examples=40)
 @given(workers=st.integers(1, 6), lag=MODES, seed=SEEDS, moves=st.integers(0, 300), trials=st.sampled_from([0, 9]))
-def test_all_who_wait_hear_of_the_end(workers: int, lag: int | None, seed: int, moves: int, trials: int) -> None:
+def test_waiting_workers_learn_of_the_end(workers: int, lag: int | None, seed: int, moves: int, trials: int) -> None:
     search = Search(SearchRules(workers, trials=trials, lag=lag), seed, networks=500).run(moves)
     search.end("duration")
     before = search.coordinator.counts.granted
@@ -155,7 +155,7 @@ def test_all_who_wait_hear_of_the_end(workers: int, lag: int | None, seed: int, 
     assert search.coordinator.counts.ended_by in ("duration", "trials" if trials else "duration")
 
 
-def test_what_was_not_given_is_not_taken_back() -> None:
+def test_results_of_trials_that_were_not_granted_are_refused() -> None:
     recorded: list[Result] = []
     coordinator = Coordinator(SearchRules(2), lambda result, lines: recorded.append(result))
     assert [*coordinator.handle(Claim(0, 1, ("a",)), 0.0)]
@@ -173,13 +173,13 @@ def test_what_was_not_given_is_not_taken_back() -> None:
     "text",
     [b'{"kind":"gossip","worker":0}', b'{"kind":"ask","worker":0}', b'{"kind":"forgo","worker":0,"id":1.0}', b"{"],
 )
-def test_a_message_that_is_none_is_an_error(text: bytes) -> None:
+def test_an_invalid_message_is_an_error(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"gossip|missing|Expected `int`|truncated"):
         decoded_request(text)
 
 
 def test_a_result_is_known_before_it_is_recorded() -> None:
-    """Else its weights would be removed as those of a trial that is not needed."""
+    """Otherwise its weights would be removed as those of a trial that is not needed."""
     coordinator = Coordinator(SearchRules(1), lambda result, lines: needed.append(coordinator.needed()))
     needed: list[set[int]] = []
     messages: tuple[Request, ...] = (Claim(0, 1, ("a",)), Result(0, 1, 1, 0.5, True))

@@ -1,4 +1,4 @@
-"""Distances are those of the plain algorithm, and follow what was changed."""
+"""Distances equal those of the plain algorithm, and grow with the changes."""
 
 import random
 from dataclasses import replace
@@ -29,7 +29,7 @@ def plain(one: Rows, other: Rows) -> float:
 
 
 def descendants(graph: Graph, count: int, dice: random.Random) -> list[Graph]:
-    """The graph, and what it becomes morphism by morphism."""
+    """The graph, and its descendants, morphism by morphism."""
     found = [graph]
     for _ in range(count):
         change = drawn(found[-1], dice.choice([*morphism.KINDS]), dice)
@@ -37,7 +37,7 @@ def descendants(graph: Graph, count: int, dice: random.Random) -> list[Graph]:
     return found
 
 
-def test_each_is_that_of_the_plain_algorithm() -> None:
+def test_each_distance_equals_that_of_the_plain_algorithm() -> None:
     dice = random.Random(2)
     graphs = [graph for _ in range(4) for graph in descendants(some_graph(dice), 8, dice)]
     known = [features(graph) for graph in graphs]
@@ -49,7 +49,7 @@ def test_each_is_that_of_the_plain_algorithm() -> None:
 
 
 @pytest.mark.parametrize(("long", "short"), [(60, 60), (60, 30), (30, 60), (1, 0), (0, 0), (40, 1)])
-def test_however_much_they_differ(long: int, short: int) -> None:
+def test_distances_of_very_different_lengths(long: int, short: int) -> None:
     generator = np.random.default_rng(long)
     one, other = (generator.integers(1, 99, (count, 3)) for count in (long, short))
     none = np.empty((0, 3), np.int64)
@@ -58,7 +58,7 @@ def test_however_much_they_differ(long: int, short: int) -> None:
 
 
 def test_an_alignment_far_from_the_diagonal_is_found() -> None:
-    """What comes first in one comes last in the other, and nothing else is alike."""
+    """The first layers of one are the last of the other, and nothing else is equal."""
     rows = 10 ** np.random.default_rng(1).integers(0, 12, (80, 3))
     one, other = rows[:60], rows[20:]
     none = np.empty((0, 3), np.int64)
@@ -66,7 +66,7 @@ def test_an_alignment_far_from_the_diagonal_is_found() -> None:
     assert distances(Features(one, none), packed([Features(other, none)])) == [40]
 
 
-def test_it_grows_with_the_number_of_morphisms() -> None:
+def test_the_distance_grows_with_the_number_of_morphisms() -> None:
     dice = random.Random(4)
     graph = networks.build("resnet8", (32, 32), 3, 10, "v1")
     paths = [[distance(graph, child) for child in descendants(graph, 16, dice)] for _ in range(15)]
@@ -75,7 +75,7 @@ def test_it_grows_with_the_number_of_morphisms() -> None:
     assert (np.diff(medians) > 0.5).all()
 
 
-def test_what_each_morphism_costs() -> None:
+def test_the_cost_of_each_morphism() -> None:
     graph = networks.build("resnet8", (32, 32), 3, 10, "v1")
     assert distance(graph, Deepen("stem_relu", 3).apply(graph)) == 1
     assert distance(graph, Widen("stage1_block1_conv1", 32).apply(graph)) == pytest.approx(1 / 6)
@@ -94,6 +94,6 @@ def test_names_do_not_matter() -> None:
     assert distance(graph, other) == 0
 
 
-def test_nothing_to_compare_with() -> None:
+def test_no_graphs_give_no_distances() -> None:
     graph = networks.build("resnet8", (32, 32), 3, 10, "v1")
     assert distances(features(graph), packed([])).shape == (0,)

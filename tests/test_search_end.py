@@ -1,4 +1,4 @@
-"""Searches that do not come to their end: a rank that is killed takes the job with it, what returned before is kept."""
+"""Searches that do not reach their end: a killed rank ends the job, and returned trials are kept."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: ENDS OF SEA
 
 
 def failing(folder: Path, how: str, rank: int = 1, place: str = "trying", count: int = 5) -> Any:
-    """A search of which a rank fails when it comes to a place for the so-many-th time, as a rule to its fifth trial."""
+    """A search of which a rank fails the given time that it reaches a place, usually in its fifth trial."""
     prepared(folder)
     (folder / "input.dat").write_text(SEARCH)
     job = run_job(
@@ -45,7 +45,7 @@ def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rank", "place"), [(0, "noting"), (1, "keeping")])
-def test_what_cannot_be_noted_ends_the_search_and_is_no_fault_of_a_trial(tmp_path: Path, rank: int, place: str) -> None:
+def test_a_failed_record_ends_the_search_and_not_only_a_trial(tmp_path: Path, rank: int, place: str) -> None:
     job = failing(tmp_path, "raise", rank, place, 3)
     assert job.returncode == 3 and "leaves the search" not in job.stderr
     assert f"rank {rank} on" in job.stderr and "a fault of this rank" in job.stderr

@@ -1,4 +1,4 @@
-"""The Gaussian process is that of the textbook, and no history makes it fail."""
+"""The Gaussian process equals that of the textbook, and fails for no history."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def density(covariance: Floats, values: Floats) -> float:
 
 
 @pytest.mark.parametrize("place", [0, 3])
-def test_the_scale_is_the_most_likely_one(place: int) -> None:
+def test_the_scale_has_the_highest_likelihood(place: int) -> None:
     tried = on_a_line(*np.linspace(0, 10, 150))
     scales = SCALES * np.median(tried[tried > 0])
     covariances = [np.exp(-tried / scale) + NOISE * np.eye(len(tried)) for scale in scales]
@@ -54,7 +54,7 @@ def test_the_scale_is_the_most_likely_one(place: int) -> None:
     assert fit(tried, 0.5 + 0.1 * values).scale == pytest.approx(scales[likely])
 
 
-def test_what_was_tried_is_known_and_what_is_far_is_not() -> None:
+def test_the_deviation_is_small_at_tried_and_large_at_distant_points() -> None:
     accuracies = np.array([0.5, 0.7, 0.6])
     process = fit(on_a_line(0, 3, 6), accuracies)
     means, deviations = predict(process, between([0, 3, 6, 1000], [0, 3, 6]))
@@ -70,7 +70,7 @@ def test_one_trial_is_enough() -> None:
     assert deviations[0] < deviations[1] < deviations[2] <= 1
 
 
-def test_equal_accuracies_are_no_certainty() -> None:
+def test_equal_accuracies_leave_a_deviation() -> None:
     process = fit(on_a_line(0, 1, 2), np.array([0.1, 0.1, 0.1]))
     bounds = upper_confidence_bound(process, between([0, 1.5, 9], [0, 1, 2]))
     assert np.isfinite(bounds).all()
@@ -85,15 +85,15 @@ def test_duplicates_have_the_mean_of_their_accuracies() -> None:
     assert np.isfinite(deviations).all()
 
 
-def test_nothing_but_duplicates() -> None:
+def test_a_history_of_duplicates_alone() -> None:
     process = fit(np.zeros((4, 4)), np.array([0.5, 0.6, 0.7, 0.6]))
     means, _ = predict(process, np.zeros((1, 4)))
     np.testing.assert_allclose(means, 0.6, atol=1e-3)
 
 
 @pytest.mark.parametrize("count", [5, 60])
-def test_distances_that_are_none_get_more_noise(count: int) -> None:
-    """Around a middle that is near to all, all are far from one another: no points lie like that."""
+def test_distances_that_are_not_metric_get_more_noise(count: int) -> None:
+    """Around a centre that is near to all, all are far from one another: no points have such distances."""
     tried = np.full((count, count), 10.0)
     tried[0] = tried[:, 0] = 0.01
     np.fill_diagonal(tried, 0)

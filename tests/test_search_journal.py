@@ -1,4 +1,4 @@
-"""The journal of a search holds the trials that were appended, whatever a crash left behind."""
+"""The journal of a search contains the appended trials, also after a crash."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_appended_trials_are_read(path: Path) -> None:
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == [1, 2]
 
 
-def test_lines_never_change(path: Path) -> None:
+def test_written_lines_never_change(path: Path) -> None:
     before = path.read_bytes()
     append(path, TRIAL)
     assert path.read_bytes()[: len(before)] == before
@@ -76,7 +76,7 @@ def changed(**values: object) -> bytes:
     ],
     ids=str,
 )
-def test_any_other_line_that_is_no_trial_is_named(path: Path, line: bytes) -> None:
+def test_any_other_invalid_line_is_named(path: Path, line: bytes) -> None:
     first, second, _ = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([first, line, second, b""]))
     with pytest.raises(DataError, match=r"history\.jsonl, line 2"):
@@ -88,7 +88,7 @@ def test_a_missing_journal_is_named(tmp_path: Path) -> None:
         read(tmp_path / "elsewhere")
 
 
-def test_numbers_that_json_does_not_have_are_refused(path: Path) -> None:
+def test_numbers_that_json_lacks_are_refused(path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         append(path, trial(deviation=float("nan")))
     assert read(path) == [TRIAL, SECOND]

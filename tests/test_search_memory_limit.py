@@ -1,4 +1,4 @@
-"""What fits is what is estimated to, corrected by what trials were measured to need."""
+"""A network fits if its estimated memory does, corrected by measurements of trials."""
 
 import pytest
 
@@ -24,21 +24,21 @@ def limit(free: int, corrects: bool = True) -> MemoryLimit:
     return MemoryLimit(SETTINGS, FACTS, BASELINE, free, corrects)
 
 
-def test_what_is_planned_is_the_estimate_and_what_was_there_before() -> None:
+def test_the_plan_is_the_estimate_plus_the_memory_before() -> None:
     assert limit(0).planned(GRAPH, 8) == BASELINE + needed(8)
     assert limit(0).planned(GRAPH, 16) == BASELINE + needed(16) > BASELINE + needed(8)
     assert limit(0).planned(LARGER, 8) == BASELINE + needed(8, LARGER) > BASELINE + needed(8)
 
 
 @pytest.mark.parametrize("corrects", [True, False])
-def test_what_fits_needs_no_more_than_is_free(corrects: bool) -> None:
+def test_networks_that_fit_need_at_most_the_free_memory(corrects: bool) -> None:
     exact = limit(needed(16), corrects)
     assert exact.fits(GRAPH, 16) and exact.fits(GRAPH, 8) and not exact.fits(GRAPH, 32)
     assert not exact.fits(LARGER, 16)
     assert not limit(needed(16) - 1, corrects).fits(GRAPH, 16)
 
 
-def test_a_trial_that_needed_more_corrects_all_later_estimates() -> None:
+def test_a_trial_that_needed_more_raises_all_later_estimates() -> None:
     found = limit(2 * needed(8))
     planned = found.planned(GRAPH, 8)
     found.note_peak(BASELINE + 2 * needed(8), planned)
@@ -65,7 +65,7 @@ def test_a_peak_is_compared_with_the_largest_plan_so_far() -> None:
     assert found.fits(GRAPH, 16)
 
 
-def test_what_was_measured_does_not_matter_where_runs_are_to_repeat() -> None:
+def test_measurements_are_ignored_in_repeatable_runs() -> None:
     found = limit(needed(8), corrects=False)
     found.note_peak(BASELINE + 100 * needed(8), found.planned(GRAPH, 8))
     assert found.fits(GRAPH, 8)

@@ -1,4 +1,4 @@
-"""A recorded search is tried again as it was, whatever takes longer now; and it cannot hang."""
+"""A recorded search is repeated at any speed; and it cannot hang."""
 
 from collections import Counter
 from typing import Any
@@ -16,7 +16,7 @@ SEEDS = st.integers(0, 10**6)
 
 
 def history(workers: int, seed: int, trials: int = 40) -> dict[int, Json]:
-    """A search in which everybody knew all that had come back, some workers many times as fast as others."""
+    """A search in which every worker knew all returned trials, some workers many times as fast as others."""
     return {trial["id"]: trial for trial in Search(SearchRules(workers, trials=trials), seed).run().history}
 
 
@@ -32,7 +32,7 @@ def replayed(recorded: dict[int, Json], workers: int, seed: int, retires: int = 
 
 
 def again(recorded: dict[int, Json], workers: int, seed: int, retires: int = 0, **limits: int) -> Search:
-    """The same once more, at other speeds; parents must have come back, with their weights."""
+    """The same repeated at other speeds; parents must have been returned, with their weights."""
     search = replayed(recorded, workers, seed, retires, **limits)
     back: set[int] = set()
     while search.move():
@@ -45,7 +45,7 @@ def again(recorded: dict[int, Json], workers: int, seed: int, retires: int = 0, 
 
 @settings(max_examples=50)
 @given(workers=st.integers(1, 6), seeds=st.tuples(SEEDS, SEEDS), limited=st.booleans())
-def test_all_that_is_recorded_is_tried_again(workers: int, seeds: tuple[int, int], limited: bool) -> None:
+def test_all_recorded_trials_are_repeated(workers: int, seeds: tuple[int, int], limited: bool) -> None:
     recorded = history(workers, seeds[0])
     search = again(recorded, workers, seeds[1], trials=40 * limited)
     facts = ("id", "worker", "round", "parent", "network")
@@ -58,14 +58,14 @@ def test_all_that_is_recorded_is_tried_again(workers: int, seeds: tuple[int, int
 
 
 def test_a_recorded_trial_may_descend_from_a_larger_number() -> None:
-    """What the test above has to do with."""
+    """The test above includes this case."""
     descents = [(id_, trial["parent"] or 0) for id_, trial in history(4, 2).items()]
     assert any(parent > id_ for id_, parent in descents)
 
 
 @settings(max_examples=50)
 @given(workers=st.integers(1, 6), seeds=st.tuples(SEEDS, SEEDS), trials=st.integers(0, 39), rounds=st.integers(0, 5))
-def test_limits_hold_and_nobody_waits_for_what_they_exclude(
+def test_limits_hold_and_no_worker_waits_for_excluded_trials(
     workers: int, seeds: tuple[int, int], trials: int, rounds: int
 ) -> None:
     recorded = history(workers, seeds[0])
@@ -79,7 +79,7 @@ def test_limits_hold_and_nobody_waits_for_what_they_exclude(
 
 @settings(max_examples=50)
 @given(workers=st.integers(2, 6), seeds=st.tuples(SEEDS, SEEDS), retires=st.integers(1, 3))
-def test_who_leaves_takes_along_what_descends_alone(workers: int, seeds: tuple[int, int], retires: int) -> None:
+def test_a_leaving_worker_prevents_only_its_descendants(workers: int, seeds: tuple[int, int], retires: int) -> None:
     recorded = history(workers, seeds[0])
     search = again(recorded, workers, seeds[1], retires)
     assert all(worker.ended or worker.left for worker in search.workers)
@@ -105,7 +105,7 @@ def test_a_parent_that_fails_this_time_ends_its_descendants_only(seed: int, monk
     assert search.coordinator.counts.granted == len(tried)
 
 
-def test_a_history_with_a_gap_is_tried_again_up_to_it() -> None:
+def test_a_history_with_a_gap_is_repeated_up_to_the_gap() -> None:
     recorded = history(3, 4)
     gone = min(id_ for id_, trial in recorded.items() if trial["round"] == 3)
     del recorded[gone]
@@ -116,6 +116,6 @@ def test_a_history_with_a_gap_is_tried_again_up_to_it() -> None:
     assert max(trial["round"] for trial in search.history if trial["worker"] == (gone - 1) % 3) == 2
 
 
-def test_nothing_recorded_is_nothing_to_do() -> None:
+def test_an_empty_record_ends_at_once() -> None:
     search = Search(SearchRules(2, recorded={})).run()
     assert not search.history and search.coordinator.counts.ended_by == "trials"

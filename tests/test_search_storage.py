@@ -1,4 +1,4 @@
-"""The folder of a search: every trial is in the journal, and weights stay as long as they can be needed."""
+"""The folder of a search: every trial is in the journal, and weights are kept as long as they can be needed."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def recorded(storage: SearchStorage, id_: int, **values: object) -> None:
     storage.append(id_, line(trial(id=id_, **values)))
 
 
-def test_trials_are_read_as_they_were_recorded(storage: SearchStorage) -> None:
+def test_recorded_trials_are_read(storage: SearchStorage) -> None:
     assert storage.trials() == []
     for id_ in (3, 1, 2):
         recorded(storage, id_)
@@ -52,7 +52,7 @@ def test_trials_are_read_as_they_were_recorded(storage: SearchStorage) -> None:
     assert [json.loads(line)["id"] for line in lines] == [3, 1, 2]
 
 
-def test_weights_that_are_not_needed_are_removed_now_and_then(storage: SearchStorage) -> None:
+def test_weights_that_are_not_needed_are_removed_from_time_to_time(storage: SearchStorage) -> None:
     needed = {2, 5, REMOVE_EVERY}
     storage.needed = lambda: needed
     (storage.folder / "999.pt").write_bytes(b"of a trial that runs")
@@ -67,7 +67,7 @@ def test_weights_that_are_not_needed_are_removed_now_and_then(storage: SearchSto
     assert kept(storage) == {5, 999}
 
 
-def test_trials_without_weights_are_no_problem(storage: SearchStorage) -> None:
+def test_trials_without_weights_are_accepted(storage: SearchStorage) -> None:
     storage.needed = lambda: set()
     for id_ in range(1, REMOVE_EVERY + 1):
         recorded(storage, id_, end="diverged")
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_made_is_named(storage: SearchStorage, tmp_path:
         SearchStorage(tmp_path / "file" / "search").create()
 
 
-def test_a_folder_that_this_node_does_not_see_is_refused(
+def test_a_folder_that_this_node_cannot_access_is_refused(
     storage: SearchStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage.check_visible()
@@ -114,7 +114,7 @@ def journal_of(path: Path, *trials: Row) -> Path:
     return path / JOURNAL
 
 
-def test_a_recorded_search_has_its_parents_first(tmp_path: Path) -> None:
+def test_the_trials_of_a_recorded_search_follow_their_parents(tmp_path: Path) -> None:
     """The second worker was slow: its first trial descends from the third one of the other, whose number is larger."""
     quick = (1, 0, 1, None, (WIDER,)), (3, 0, 2, 1, ()), (5, 0, 3, 1, (DEEPER,))
     path = journal_of(tmp_path, *quick, (2, 1, 1, 5, (WIDER,)))
@@ -140,7 +140,7 @@ HYPER = FIELDS["hyperparameters"]
         {"morphisms": ["widen"]},
     ],
 )
-def test_a_journal_with_choices_that_no_search_makes_is_refused(fault: Json, tmp_path: Path) -> None:
+def test_a_journal_with_impossible_choices_is_refused(fault: Json, tmp_path: Path) -> None:
     path = journal_of(tmp_path, (1, 0, 1, None, ()))
     path.write_text(json.dumps({**json.loads(path.read_text()), **fault}) + "\n")
     with pytest.raises((InputError, DataError), match=r"history\.jsonl"):

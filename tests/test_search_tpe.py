@@ -1,4 +1,4 @@
-"""TPE suggests what Optuna's would, finds what is good, and depends on nothing but its arguments."""
+"""TPE suggests the same values as Optuna, finds good ones, and depends on nothing but its arguments."""
 
 import random
 from collections import Counter
@@ -23,7 +23,7 @@ def history_of(count: int, seed: int = 1) -> list[Observation]:
 
 
 @pytest.mark.parametrize("count", fast([0, 12, 40], [0, 1, 12, 40, 300]))
-def test_it_chooses_as_often_as_optuna_does(count: int) -> None:
+def test_values_are_chosen_as_often_as_by_optuna(count: int) -> None:
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     history, draws = history_of(count), 120
@@ -47,8 +47,8 @@ def test_it_chooses_as_often_as_optuna_does(count: int) -> None:
             assert abs(own[name][choice] - optunas[name][choice]) <= 0.2 * draws, (name, choice)
 
 
-def test_old_trials_count_less_as_they_do_in_optuna() -> None:
-    """Kernel 3 was poor more often than 7, but long ago: where it counts less, it is the better one."""
+def test_old_trials_have_less_weight_as_in_optuna() -> None:
+    """Kernel 3 was poor more often than 7, but long ago: with less weight, it is the better one."""
     values = [*[3] * 140, *[7] * 110]
     history = [Observation({"kernel": kernel}, 0.1) for kernel in values]
     history += [Observation({"kernel": kernel}, 0.9) for kernel in [3, 7] * 14]
@@ -64,7 +64,7 @@ def test_old_trials_count_less_as_they_do_in_optuna() -> None:
     assert study.ask(distributions).params["kernel"] == 3
 
 
-def test_what_is_good_is_found() -> None:
+def test_good_values_are_found() -> None:
     found = Counter(suggest(SPACE, history_of(40), seed)["kernel"] for seed in range(50))
     assert found[5] >= 45
     reversed_ = [trial._replace(accuracy=-trial.accuracy) for trial in history_of(40)]
@@ -72,13 +72,13 @@ def test_what_is_good_is_found() -> None:
     assert worst[5] <= 5
 
 
-def test_nothing_but_space_history_and_seed_counts() -> None:
+def test_suggestions_depend_on_space_history_and_seed_alone() -> None:
     history = history_of(20)
     assert suggest(SPACE, history, 7) == suggest(SPACE, list(history), 7)
     assert len({tuple(suggest(SPACE, [], seed).values()) for seed in range(60)}) == 9
 
 
-def test_the_best_tenth_is_good() -> None:
+def test_the_best_tenth_counts_as_good() -> None:
     history = history_of(35)
     good, others = split(history)
     assert len(good) == 4 and len(others) == 31
@@ -86,5 +86,5 @@ def test_the_best_tenth_is_good() -> None:
     assert [trial for trial in history if trial in others] == others
 
 
-def test_values_that_are_no_choice_any_more_are_passed_over() -> None:
+def test_values_that_are_no_longer_choices_are_ignored() -> None:
     assert suggest({"batch": (8, 16)}, history_of(20), 1)["batch"] in (8, 16)

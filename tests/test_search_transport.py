@@ -1,4 +1,4 @@
-"""Leaders on real ranks and the coordinator on rank 0, which answers between its own work."""
+"""Leaders on real ranks and the coordinator on rank 0, which answers between steps of its own trials."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ CHAIN = (Deepen("stem_relu", 3),) * 400  # tens of kB: MPI sends it when it is r
 
 
 class Leader:
-    """A leader that searches over a real transport, and trains nothing."""
+    """A leader that searches with a real transport, and trains nothing."""
 
     def __init__(self, transport: Any, worker: int, serve: Callable[[], None]) -> None:
         self.transport, self.worker, self.serve = transport, worker, serve
@@ -29,7 +29,7 @@ class Leader:
         return answer
 
     def trial(self, round_: int) -> int | None:
-        """The number of the next trial; what others found is learnt, and one proposal in two is known to all."""
+        """The number of the next trial; trials of others are learnt, and one proposal in two is known to all."""
         self.transport.send(Ask(self.worker, round_, self.known))
         answer = self.answer(History, End)
         if isinstance(answer, End):
@@ -54,7 +54,7 @@ class Leader:
 def searched(
     rules: SearchRules, does: Callable[[Leader], None], ended: Callable[[Counts], str] = lambda counts: ""
 ) -> Json:
-    """What the coordinator knows and every leader was given and learnt, after all did this; on rank 0. Collective."""
+    """The coordinator's state and the answers to every leader, after all have acted; on rank 0. Collective."""
     from mpi4py import MPI
 
     from hpcai.search.transport import CoordinatorTransport, LeaderTransport
@@ -89,7 +89,7 @@ def all_rounds(leader: Leader) -> None:
 
 @pytest.mark.parallel(3)
 @pytest.mark.parametrize("lag", [None, 1])
-def test_leaders_search_while_rank_0_does_so_too(lag: int | None) -> None:
+def test_leaders_search_while_rank_0_searches_too(lag: int | None) -> None:
     from mpi4py import MPI
 
     size = MPI.COMM_WORLD.size
@@ -113,7 +113,7 @@ def test_leaders_search_while_rank_0_does_so_too(lag: int | None) -> None:
 
 
 @pytest.mark.parallel(3)
-def test_one_gives_back_another_leaves_and_the_end_reaches_who_waits() -> None:
+def test_a_returned_trial_a_leaving_leader_and_the_end_reach_waiting_leaders() -> None:
     """With rounds, of which the second is not complete until the last leader has left."""
     from mpi4py import MPI
 
@@ -148,8 +148,8 @@ def test_one_gives_back_another_leaves_and_the_end_reaches_who_waits() -> None:
 
 
 @pytest.mark.parallel(3)
-def test_rank_0_need_not_listen_for_others_to_hand_over() -> None:
-    """Large results are on their way while rank 0 does something else; all are there when it looks."""
+def test_others_can_send_results_while_rank_0_does_not_receive() -> None:
+    """Large results are being sent while rank 0 is busy; all have arrived when it receives."""
     from time import sleep
 
     from mpi4py import MPI

@@ -1,4 +1,4 @@
-"""What the coordinator knows is bounded, and a reply has the best and the newest of it."""
+"""The coordinator's knowledge is bounded, and a reply has the best and the newest trials."""
 
 import tracemalloc
 from collections.abc import Sequence
@@ -41,12 +41,12 @@ def test_a_reply_has_all_or_the_best_and_the_newest(seed: int, since: int) -> No
         assert ids(entries) == [*new]
         return
     best = sorted((id_ for id_ in range(1, len(values) + 1) if values[id_ - 1]), key=lambda id_: -values[id_ - 1])
-    told_best = [id_ for id_ in best[: cache_module.KEPT_BEST] if id_ in new][:BEST_IN_REPLY]
-    assert len(entries) == MOST_IN_REPLY and told_best
-    assert {*told_best} <= {*ids(entries)} >= {*range(len(values) - 47, len(values) + 1)}
+    best_in_reply = [id_ for id_ in best[: cache_module.KEPT_BEST] if id_ in new][:BEST_IN_REPLY]
+    assert len(entries) == MOST_IN_REPLY and best_in_reply
+    assert {*best_in_reply} <= {*ids(entries)} >= {*range(len(values) - 47, len(values) + 1)}
 
 
-def test_what_is_long_past_is_told_if_it_was_good() -> None:
+def test_old_trials_are_in_the_reply_if_they_were_good() -> None:
     cache = cache_of([100, 99, 98, *[1 + Random(1).random() for _ in range(5000)]])
     _, entries = cache.reply(1, 0)
     assert ids(entries)[:3] == [1, 2, 3] and ids(entries)[-48:] == [*range(5003 - 47, 5004)]
@@ -55,7 +55,7 @@ def test_what_is_long_past_is_told_if_it_was_good() -> None:
     assert len(later) == MOST_IN_REPLY and not {1, 2, 3} & {*ids(later)}
 
 
-def test_trials_that_failed_are_told_but_are_no_parents() -> None:
+def test_failed_trials_are_in_the_reply_but_are_no_parents() -> None:
     cache = cache_of([0] * 200 + [0.5] * 3, workers=1)
     assert {201, 202, 203} <= cache.needed()
     assert ids(cache.reply(1, 0)[1])[-3:] == [201, 202, 203]
@@ -65,7 +65,7 @@ def test_trials_that_failed_are_told_but_are_no_parents() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 50, 12_500])
-def test_weights_of_the_best_and_of_the_newest_are_wanted(workers: int) -> None:
+def test_weights_of_the_best_and_of_the_newest_are_needed(workers: int) -> None:
     values = Random(2).sample(range(1, 10_000), 3000)
     wanted = cache_of(values, workers).needed()
     newest = min(4 * workers + 64, cache_module.KEPT_NEWEST)
@@ -75,7 +75,7 @@ def test_weights_of_the_best_and_of_the_newest_are_wanted(workers: int) -> None:
 
 
 @given(st.lists(VALUES, min_size=1, max_size=3))
-def test_what_is_selected_of_parts_is_what_is_selected_of_all(parts: list[list[int]]) -> None:
+def test_selecting_from_selected_parts_equals_selecting_from_all(parts: list[list[int]]) -> None:
     flat = [(part, value) for part, values in enumerate(parts) for value in values]
     entries = [CachedTrial(-value, id_, id_, value > 0, b"") for id_, (_, value) in enumerate(flat)]
     split = [[entry for entry, (at, _) in zip(entries, flat, strict=True) if at == part] for part in range(len(parts))]
@@ -92,7 +92,7 @@ def lagged(workers: int, lag: int, rounds: int, value: int = 1) -> LaggedTrialCa
     return known
 
 
-def test_a_round_knows_those_that_lie_further_back() -> None:
+def test_a_round_knows_the_rounds_before_its_lag() -> None:
     known = lagged(3, 1, 5)
     assert [known.awaited(round_, 0) for round_ in (1, 2, 3, 7, 8, 9)] == [0, 0, 0, 0, 6, 7]
     assert known.reply(1, 0) == known.reply(2, 0) == (0, [])
@@ -102,7 +102,7 @@ def test_a_round_knows_those_that_lie_further_back() -> None:
     assert known.reply(6, 12) == (12, [])
 
 
-def test_a_round_is_settled_by_its_last_trial_and_by_who_leaves() -> None:
+def test_a_round_is_settled_by_its_last_trial_or_by_a_leaving_worker() -> None:
     known = lagged(3, 1, 2)
     assert [*known.add(3, 7, 0.5, True, b"7")] == [*known.add(3, 9, 0.5, True, b"9")] == []
     assert [*known.add(4, 10, 0.5, True, b"10")] == []
@@ -134,7 +134,7 @@ def test_memory_does_not_grow_with_the_trials(ordered: bool) -> None:
         tracemalloc.stop()
 
 
-def test_of_all_trials_the_coordinator_keeps_the_networks_alone() -> None:
+def test_the_coordinator_keeps_only_the_networks_of_all_trials() -> None:
     def fill(begin: int, end: int) -> None:
         for id_ in range(begin, end):
             round_, worker = (id_ - 1) // 8 + 1, (id_ - 1) % 8

@@ -1,4 +1,4 @@
-"""A history knows what was tried, and chooses among many trials what a choice depends on."""
+"""A history contains the tried networks, and selects among many trials those that a choice depends on."""
 
 import os
 import random
@@ -45,7 +45,7 @@ def ids(history: TrialHistory) -> list[int]:
     return [known.id for known in history.conditioned()]
 
 
-def test_networks_follow_from_the_initial_one() -> None:
+def test_networks_are_derived_from_the_initial_one() -> None:
     history, chain = TrialHistory(GRAPH, 1), [WIDER, DEEPER, Kernel("deepen1_conv", 5)]
     history.add(3, [], 0.5)
     history.add(4, chain, 0.7)
@@ -57,7 +57,7 @@ def test_networks_follow_from_the_initial_one() -> None:
     assert ids(history) == [3, 4, 5, 6]
 
 
-def test_networks_that_are_known_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_networks_are_not_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
     history = TrialHistory(GRAPH, 1)
     history.add(1, [WIDER, DEEPER], 0.5)
     monkeypatch.setattr(Widen, "apply", None)
@@ -66,7 +66,7 @@ def test_networks_that_are_known_are_not_made_again(monkeypatch: pytest.MonkeyPa
         history.add(3, [Widen("stage1_block1_conv1", 25), DEEPER], 0.5)
 
 
-def test_what_failed_is_not_known_but_was_tried() -> None:
+def test_failed_trials_are_tried_but_not_evaluated() -> None:
     history = TrialHistory(GRAPH, 1)
     history.add(1, [WIDER], None)
     assert not history.evaluated and history.tried == {digest(applied(WIDER))}
@@ -74,7 +74,7 @@ def test_what_failed_is_not_known_but_was_tried() -> None:
         history.add(3, [Deepen("nowhere", 3)], 0.5)
 
 
-def test_of_many_trials_the_best_the_newest_and_some_others_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_the_newest_and_some_other_trials_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_module, "BEST", 5)
     monkeypatch.setattr(history_module, "NEWEST", 4)
     monkeypatch.setattr(history_module, "DRAWN", 6)
@@ -93,7 +93,7 @@ def test_of_many_trials_the_best_the_newest_and_some_others_count(monkeypatch: p
     assert ids(others) != chosen and {*best, *newest} < {*ids(others)}
 
 
-def test_what_is_forgotten_was_tried_and_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgotten_trials_are_tried_and_have_no_influence(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, count in (("BEST", 5), ("NEWEST", 4), ("DRAWN", 6)):
         monkeypatch.setattr(history_module, name, count)
     values = [*np.random.default_rng(1).permutation(60) / 100]
@@ -110,7 +110,7 @@ def test_500_of_1000_trials_count() -> None:
     assert len({*ids(filled([0.001 * id for id in range(600)]))}) == 500
 
 
-def test_distances_are_kept_and_right_whatever_was_asked_before() -> None:
+def test_distances_are_kept_and_right_in_any_order_of_queries() -> None:
     dice, history = random.Random(1), TrialHistory(some_graph(random.Random(2)), 1)
     history.add(1, [], 0.5)
     for id in range(2, 15):
@@ -158,7 +158,7 @@ def test_different_networks_have_different_digests() -> None:
     )
 
 
-def test_two_layers_that_are_alike_are_not_one() -> None:
+def test_two_equal_layers_are_distinguished() -> None:
     image, conv = Layer("image", Input((1, 8, 8))), Conv(2, (3, 3))
     one, other = (Layer(name, conv, ("image",)) for name in ("one", "other"))
     twice = Graph((image, one, Layer("sum", Add(), ("one", "one"))))
@@ -170,5 +170,5 @@ def test_a_digest_is_the_same_in_every_process() -> None:
     program += "; print(digest(networks.build('resnet8', (16, 16), 1, 10, 'v1')))"
     for seed in "12":
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        told = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, env=environment, text=True)
-        assert told.strip() == digest(GRAPH)
+        output = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, env=environment, text=True)
+        assert output.strip() == digest(GRAPH)

@@ -1,4 +1,4 @@
-"""A leader gets its next trial bit by bit: from the real coordinator, with a thread whose work the tests do."""
+"""A leader requests its next trial step by step: from the real coordinator, with a thread that tests control."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ class Suggester:
 
 
 class ChildBuilder:
-    """Builds nothing; of some trials the parent's weights are removed, once."""
+    """Builds nothing; the parent's weights of some trials are removed, once."""
 
     def __init__(self) -> None:
         self.plans: list[TrialPlan] = []
@@ -76,7 +76,7 @@ def until(request: TrialRequest, thread: Thread) -> None:
     raise AssertionError("no trial")
 
 
-def test_a_trial_is_asked_for_chosen_claimed_and_raised_one_after_the_other() -> None:
+def test_a_trial_is_requested_chosen_claimed_and_built_in_sequence() -> None:
     suggester = Suggester(["a", "b"])
     request, transport, thread, _ = made(suggester)
     finished = FinishedTrial(2, 1, 0.5, 0.5, True, (), HYPERPARAMETERS)
@@ -96,7 +96,7 @@ def test_a_trial_is_asked_for_chosen_claimed_and_raised_one_after_the_other() ->
     assert len(request.seconds) == 1 and len(request.waits) == 2 and request.rejected == 3
 
 
-def test_what_is_known_is_not_told_again() -> None:
+def test_known_trials_are_not_sent_again() -> None:
     suggester = Suggester(["a", "b", "c", "d"])
     request, transport, thread, _ = made(suggester)
     for round_ in (1, 2):
@@ -109,7 +109,7 @@ def test_what_is_known_is_not_told_again() -> None:
     assert request.plan and request.plan.id == 3
 
 
-def test_where_all_are_taken_others_are_claimed() -> None:
+def test_other_networks_are_claimed_if_all_were_granted_before() -> None:
     suggester = Suggester(["a", "b"], ["b"], ["a", "c"])
     request, transport, thread, _ = made(suggester)
     for round_, name in ((1, "a"), (2, "b")):
@@ -120,7 +120,7 @@ def test_where_all_are_taken_others_are_claimed() -> None:
     assert transport.coordinator.counts.duplicates == 4
 
 
-def test_a_trial_whose_parent_is_gone_is_given_back_for_another() -> None:
+def test_a_trial_with_a_removed_parent_is_replaced_by_another() -> None:
     suggester = Suggester(["a"], ["b"], ["c"])
     request, transport, thread, builder = made(suggester)
     builder.removed = 2
@@ -134,7 +134,7 @@ def test_a_trial_whose_parent_is_gone_is_given_back_for_another() -> None:
     assert transport.coordinator.counts.granted == transport.coordinator.running == 1
 
 
-def test_there_may_be_no_trial() -> None:
+def test_a_request_may_end_without_a_trial() -> None:
     request, _, thread, _ = made(Suggester(["a"]), SearchRules(2, rounds=1))
     request.begin(1)
     until(request, thread)
@@ -155,7 +155,7 @@ def test_a_recorded_trial_is_not_chosen() -> None:
     assert transport.sent == ["ask"] and not suggester.asked
 
 
-def test_the_result_that_was_taken_in_is_told_apart() -> None:
+def test_the_confirmation_of_a_result_is_distinguished() -> None:
     request, transport, thread, _ = made(Suggester(["a"]))
     request.begin(1)
     until(request, thread)
@@ -165,8 +165,8 @@ def test_the_result_that_was_taken_in_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize("steps", range(6))
-def test_what_is_granted_when_the_search_is_over_is_given_back(steps: int) -> None:
-    """Whatever the leader waits for when it closes."""
+def test_a_trial_granted_at_the_end_of_the_search_is_returned(steps: int) -> None:
+    """In any state of the leader when it closes."""
     request, transport, thread, _ = made(Suggester(["a"]))
     request.begin(2)
     for step in range(steps):
@@ -181,7 +181,7 @@ def test_what_is_granted_when_the_search_is_over_is_given_back(steps: int) -> No
     assert ("forgo" in transport.sent) == (steps > 2)
 
 
-def test_what_is_granted_after_that_is_given_back_too() -> None:
+def test_a_trial_granted_after_the_end_is_returned_too() -> None:
     request, transport, thread, _ = made(Suggester(["a"]))
     request.begin(2)
     request.poll()
@@ -196,7 +196,7 @@ def test_what_is_granted_after_that_is_given_back_too() -> None:
     assert request.closed and transport.sent == ["ask", "claim", "forgo"] and transport.coordinator.running == 0
 
 
-def test_a_trial_that_has_begun_is_not_given_back() -> None:
+def test_a_trial_that_has_begun_is_not_returned() -> None:
     request, transport, thread, _ = made(Suggester(["a"]))
     request.begin(2)
     until(request, thread)
@@ -204,7 +204,7 @@ def test_a_trial_that_has_begun_is_not_given_back() -> None:
     assert request.closed and "forgo" not in transport.sent and transport.coordinator.running == 1
 
 
-def test_a_choice_that_fails_is_not_passed_over() -> None:
+def test_a_choice_that_fails_is_an_error() -> None:
     request, _, thread, _ = made(Suggester())
     request.begin(1)
     with pytest.raises(IndexError):

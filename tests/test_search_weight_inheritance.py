@@ -1,10 +1,10 @@
-"""A child goes on where its parent was: copies of channels part, and training does not jump."""
+"""A child continues from its parent's weights: copies of channels diverge in training, and the loss does not jump."""
 
 import random
 
 import pytest
 import torch
-from random_graphs import drawn, output, pictures, trained_a_little
+from random_graphs import drawn, output, random_images, trained_a_little
 from sampled_parameters import one_in
 from torch import Tensor, nn
 
@@ -17,7 +17,7 @@ from hpcai.search.channel_statistics import statistics
 from hpcai.search.weight_inheritance import NOISE, State, inherit
 
 
-def test_copies_of_a_channel_are_read_with_different_shares() -> None:
+def test_copies_of_a_channel_are_read_with_different_weights() -> None:
     graph = networks.build("resnet8", (16, 16), 1, 10, "v1")
     state = trained_a_little(graph, 1)
     weights = inherit(graph, Widen("stage1_block1_conv1", 32), state, {}, 1)
@@ -31,24 +31,24 @@ def test_copies_of_a_channel_are_read_with_different_shares() -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> tuple[Graph, State, Tensor, Tensor]:
-    """A small network that has learnt something, in training mode, and what it learnt from."""
+    """A small network that has learnt, in training mode, and its training data."""
     graph = networks.build("resnet8", (10, 10), 1, 3, "v1")
     network = build(graph, 1).double()
-    x, y = pictures(graph, 24), torch.arange(24) % 3
+    x, y = random_images(graph, 24), torch.arange(24) % 3
     x += y.reshape(-1, 1, 1, 1)
     optimiser = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
     for _ in range(30):
         optimiser.zero_grad()
         nn.functional.cross_entropy(network(x), y).backward()
         optimiser.step()
-    for _ in range(60):  # the running averages catch up
+    for _ in range(60):  # the running averages converge
         network(x)
     state = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
     return graph, state, x, y
 
 
 @pytest.mark.parametrize("kind", one_in(4, morphism.KINDS))
-def test_training_goes_on_where_it_was(kind: str, trained: tuple[Graph, State, Tensor, Tensor]) -> None:
+def test_training_continues_from_the_parents_loss(kind: str, trained: tuple[Graph, State, Tensor, Tensor]) -> None:
     graph, state, x, y = trained
     before = float(nn.functional.cross_entropy(output(graph, state, x, training=True), y).detach())
     dice = random.Random(7)
@@ -79,7 +79,7 @@ def test_a_block_without_statistics_breaks_the_training(trained: tuple[Graph, St
     assert abs(after - before) > 0.05 * before
 
 
-def test_copies_part_when_they_are_trained(trained: tuple[Graph, State, Tensor, Tensor]) -> None:
+def test_copies_of_a_channel_have_different_gradients(trained: tuple[Graph, State, Tensor, Tensor]) -> None:
     graph, state, x, y = trained
     change = Widen("stage1_block1_conv1", 32)
     child = Network(change.apply(graph)).to_empty(device="cpu").double()

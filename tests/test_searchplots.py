@@ -33,7 +33,7 @@ def test_command_draws_every_plot(result: Json, names: list[str], tmp_path: Path
         assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
 
 
-def test_score_over_time_with_the_highest() -> None:
+def test_the_score_over_time_is_drawn_with_the_highest() -> None:
     test = entry_of_search()
     axes = axes_of(search_plots.score, [test])
     scores, (rising, rate, _, highest, _) = test.scores, axes.get_lines()
@@ -46,11 +46,11 @@ def test_score_over_time_with_the_highest() -> None:
 
 
 @pytest.mark.parametrize(("rate", "unit"), [(2e9, "G"), (3e14, "T"), (1.9e17, "P"), (1e20, "E"), (5.0, "")])
-def test_unit_of_the_rate(rate: float, unit: str) -> None:
+def test_the_unit_of_the_rate(rate: float, unit: str) -> None:
     assert search_plots._unit(rate)[1] == unit
 
 
-def test_tree_joins_every_trial_to_its_parent() -> None:
+def test_the_tree_connects_every_trial_with_its_parent() -> None:
     test = entry_of_search()
     places = search_plots._places(test.trials, 0.0)
     assert places[0][0] == 0 and all(places[trial.id][0] == trial.returned for trial in test.trials)
@@ -90,14 +90,14 @@ def test_many_trials_are_not_named_and_deep_trees_are_drawn() -> None:
     assert len(axes_of(search_plots.tree, [test]).texts) == 9
 
 
-def test_several_searches_lie_one_above_the_other() -> None:
+def test_several_searches_are_drawn_one_above_the_other() -> None:
     axes = axes_of(search_plots.tree, [entry_of_search()] * 2, "AB")
     heights = axes.collections[-1].get_offsets()[:, 1].tolist()
     assert max(heights[:7]) < min(heights[7:])
     assert [text.get_text() for text in axes.texts if text.get_text() in ("A1", "B1")] == ["A1", "B1"]
 
 
-def test_scaling_is_of_all_rows() -> None:
+def test_the_scaling_plot_has_all_rows() -> None:
     assert plots._plots()[1][0] == "scaling.png"
     axes = axes_of(plots._scaling, result_of(with_ensemble()).tests)
     assert sum(len(marks.get_offsets()) for marks in axes.collections) == 3

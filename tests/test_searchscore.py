@@ -1,4 +1,4 @@
-"""The score of a search over time: by hand, and when it counts as converged."""
+"""The score of a search over time: by hand, and its convergence."""
 
 import math
 
@@ -38,14 +38,14 @@ def point_of(seconds: float, score: float, accuracy: float = 0.5) -> ScorePoint:
     )
 
 
-def test_work_is_by_rule_aiperf() -> None:
+def test_work_is_counted_by_the_aiperf_rule() -> None:
     """METHODOLOGY, Tables I and II: ResNet-50 v1 at 224 x 224, forward, and forward and backward."""
     graph = networks.build("resnet50", (224, 224), 3, 1000, "v1")
     assert work(graph) == Work(7_806_583_495 + 15_246_874_820, 7_806_583_495)
     assert work(graph).training == opcount.count(graph, "aiperf").total
 
 
-def test_credits_come_with_each_entry_training_and_validation_apart() -> None:
+def test_each_entry_credits_training_and_validation_separately() -> None:
     assert list(credits(CURVE, EACH)) == [
         Credit(2.0, 100_000, 15_000, 0.6),
         Credit(5.0, 100_000, 15_000, 0.4),
@@ -54,11 +54,11 @@ def test_credits_come_with_each_entry_training_and_validation_apart() -> None:
     assert list(credits((), EACH)) == []
 
 
-def test_a_model_that_has_diverged_has_no_accuracy_but_did_its_operations() -> None:
+def test_a_diverged_model_has_no_accuracy_but_its_operations_count() -> None:
     assert list(credits([replace(CURVE[0], loss=None)], EACH)) == [Credit(2.0, 100_000, 15_000, 0.0)]
 
 
-def test_series_by_hand() -> None:
+def test_the_series_by_hand() -> None:
     """Operations over all the time so far; the accuracy is the best, also where a later one is worse."""
     points = series([*credits(CURVE, EACH)][::-1], [7.0, 3.0], 7.0, 2.0, 50)
     assert [point.seconds for point in points] == [2.0, 4.0, 6.0, 7.0]
@@ -70,7 +70,7 @@ def test_series_by_hand() -> None:
     assert points[0].regulated_score == pytest.approx(0.916290731874155 * 57_500)
 
 
-def test_before_a_validation_the_score_is_next_to_nothing() -> None:
+def test_before_the_first_validation_the_score_is_almost_zero() -> None:
     (point,) = series([Credit(1.0, 10**12, 0, 0.0)], [], 2.0, 2.0, 50)
     assert point.accuracy == 0.0 and point.error == 1 - 1e-9
     assert point.regulated_score == pytest.approx(500.0, rel=1e-6)
@@ -81,7 +81,7 @@ def test_the_error_is_clamped(accuracy: float, wrong: float) -> None:
     assert error(accuracy, 50) == wrong
 
 
-def test_formulas() -> None:
+def test_the_formulas_by_hand() -> None:
     assert ops(10, 4.0) == 2.5
     assert regulated(math.exp(-2), 3.0) == pytest.approx(6.0)
 
@@ -90,7 +90,7 @@ def test_formulas() -> None:
     ("wanted", "duration", "step"),
     [(0.0, 100.0, 2.0), (0.0, 18_000.0, 360.0), (0.0, 1e6, 360.0), (7.0, 100.0, 7.0), (1e-320, 100.0, 0.01)],
 )
-def test_interval(wanted: float, duration: float, step: float) -> None:
+def test_the_interval_of_the_series(wanted: float, duration: float, step: float) -> None:
     assert interval(wanted, duration) == step
 
 
@@ -113,12 +113,12 @@ def rising(*scores: float, accuracy: float = 0.5) -> list[ScorePoint]:
     return [point_of(10.0 * n, score, accuracy) for n, score in enumerate(scores, start=1)]
 
 
-def test_converged() -> None:
+def test_convergence_of_the_score() -> None:
     assert converged(rising(50, 100, 100.5, 100.9), 20)
     assert not converged(rising(50, 100, 100.5, 101.1), 20)
     assert not converged(rising(50, 100, 90, 100), 20)
     assert not converged(rising(50, 100, 100.5, 100.9), 21)
     assert converged(rising(100, 100.5, 100.9), 20)
     assert not converged(rising(100, 100.5, 100.9), 21), "it has not lasted so long"
-    assert not converged(rising(1, 1, 1, accuracy=0.0), 10), "nothing was judged"
+    assert not converged(rising(1, 1, 1, accuracy=0.0), 10), "nothing was validated"
     assert not converged([], 10)

@@ -1,4 +1,4 @@
-"""series.h5: what a result knows over time, read by whatever reads HDF5; a file that says otherwise is caught."""
+"""series.h5: time series of a result in HDF5; a file that differs from its result is detected."""
 
 import os
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from hpcai.verification import verify
 from hpcai.workloads.nas import lines as nas
 
 
-def test_curves_and_telemetry_of_an_ensemble(tmp_path: Path) -> None:
+def test_the_file_has_curves_and_telemetry_of_an_ensemble(tmp_path: Path) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     stored = golden()["tests"][1]
     raw, telemetry = stored["raw"], stored["telemetry"]
@@ -32,7 +32,7 @@ def test_curves_and_telemetry_of_an_ensemble(tmp_path: Path) -> None:
         assert np.isnan(test["telemetry/gpus"][()]).all()
 
 
-def test_score_and_trials_of_a_search(tmp_path: Path) -> None:
+def test_the_file_has_score_and_trials_of_a_search(tmp_path: Path) -> None:
     files.write(tmp_path, result_of(searched()))
     test = searched()["tests"][0]
     with h5py.File(tmp_path / "series.h5") as file:
@@ -91,7 +91,7 @@ FAULTS = (_other_value, _shorter, _missing, _more, _vast, _other_unit, _soft_lin
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_file_that_says_otherwise_is_caught(tmp_path: Path, fault: Callable[[h5py.File], None]) -> None:
+def test_a_file_that_differs_from_its_result_is_detected(tmp_path: Path, fault: Callable[[h5py.File], None]) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     with h5py.File(tmp_path / "series.h5", "r+") as file:
         fault(file)
@@ -99,7 +99,7 @@ def test_a_file_that_says_otherwise_is_caught(tmp_path: Path, fault: Callable[[h
     assert found.startswith("series.h5, test-1/curve/loss") and "not what the result file says" in found
 
 
-def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+def test_an_object_that_is_not_a_file_is_not_opened(tmp_path: Path) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "series.h5").unlink()
     os.mkfifo(tmp_path / "series.h5")
@@ -107,14 +107,14 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"no HDF5", b"\x89HDF\r\n\x1a\n" + b"\xff" * 600])
-def test_a_file_that_is_none_is_caught(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_hdf5_is_detected(tmp_path: Path, data: bytes) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "series.h5").write_bytes(data)
     (found,) = verify.differences(tmp_path / "result.json")
     assert found.startswith("series.h5 cannot be read")
 
 
-def test_a_damaged_file_is_no_crash(tmp_path: Path) -> None:
+def test_a_damaged_file_causes_no_crash(tmp_path: Path) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     path = tmp_path / "series.h5"
     whole = path.read_bytes()

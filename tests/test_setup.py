@@ -1,4 +1,4 @@
-"""What `make` does on machines of several kinds; stand-ins for Python, mpirun and nvidia-smi record what it asks."""
+"""The behaviour of `make` on several kinds of machines; stand-ins for Python, mpirun and nvidia-smi record calls."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def test_install_is_done_once_and_silent_on_stdout(machine: Machine) -> None:
     assert machine.asked == 2 * asked
 
 
-def test_run_shows_the_report_alone(machine: Machine) -> None:
+def test_run_prints_the_report_alone(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     for environment in ({}, {"MAKEFLAGS": "j2"}, {"NP": "3", "INPUT": "my file.dat"}):
         finished = machine.make("run", **environment)
@@ -48,7 +48,7 @@ def test_run_shows_the_report_alone(machine: Machine) -> None:
     ("environment", "shown"),
     [({}, ""), ({"NP": "4"}, ""), ({"NP": "1"}, "all"), ({"CUDA_VISIBLE_DEVICES": "0"}, "0")],
 )
-def test_a_run_on_more_ranks_than_gpus_is_one_on_cpus(
+def test_a_run_on_more_ranks_than_gpus_uses_cpus(
     machine: Machine, environment: dict[str, str], shown: str
 ) -> None:
     machine.add("mpirun", MPIRUN.replace("${OMPI_ALLOW_RUN_AS_ROOT:-not asked}", "[${CUDA_VISIBLE_DEVICES-all}]"))
@@ -64,14 +64,14 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
     assert machine.ready
 
 
-def test_help_names_every_verb(machine: Machine) -> None:
+def test_help_lists_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
     everyday = {"help", "install", "run", "test", "lint", "bench", "clean"}
     of_tests = {"test-slow", "test-all", "test-network", "test-N", "faults", "golden"}
     assert verbs == everyday | of_tests | {"wheelhouse", "gpu-check"}
 
 
-def test_clean_leaves_results(machine: Machine) -> None:
+def test_clean_keeps_results(machine: Machine) -> None:
     machine.make("install", MPI="wheel")
     (machine.checkout / "results/mine").mkdir(parents=True)
     (machine.checkout / "hpcai/__pycache__").mkdir(parents=True)
@@ -87,12 +87,12 @@ def test_mpi_of_the_machine_is_used(machine: Machine) -> None:
     assert "mpich" not in machine.asked
 
 
-def test_open_mpi_is_told_to_run_as_root(machine: Machine) -> None:
+def test_open_mpi_is_allowed_to_run_as_root(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     assert "report as root: 1\n" in machine.make("run", FAMILY="Open MPI").stdout
 
 
-def test_wheel_where_no_mpi_is_loaded_or_none_is_wanted(machine: Machine) -> None:
+def test_the_wheel_of_mpi_is_used_without_another_mpi(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     assert machine.make("install", MPI="wheel").returncode == 0
     assert "-e .[test,mpich" in machine.asked
@@ -121,13 +121,13 @@ def test_no_gpu_package_without_a_driver(machine: Machine) -> None:
     assert "-e .[test,mpich] torch\n" in machine.asked
 
 
-def test_driver_brings_gpu_packages_and_torch_with_cuda(machine: Machine) -> None:
+def test_a_driver_adds_gpu_packages_and_torch_with_cuda(machine: Machine) -> None:
     machine.add("nvidia-smi", "#!/bin/bash\n")
     machine.make("install", MPI="wheel", OFFERED=f"9.0, {TESTED_TORCH}+cpu, {TESTED_TORCH}, 2.0")
     assert f"-e .[test,gpu,mpich] torch!={TESTED_TORCH}+cpu\n" in machine.asked
 
 
-def test_driver_but_only_a_cpu_torch_is_said(machine: Machine) -> None:
+def test_a_driver_with_a_cpu_torch_is_reported(machine: Machine) -> None:
     machine.add("nvidia-smi", "#!/bin/bash\n")
     finished = machine.make("install", MPI="wheel", OFFERED=f"9.0, {TESTED_TORCH}+cpu, 2.0")
     assert "torch\n" in machine.asked
@@ -141,7 +141,7 @@ def test_gpu_can_be_declined(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted_install_is_not_taken_for_complete(machine: Machine, signum: signal.Signals) -> None:
+def test_an_interrupted_install_is_not_considered_complete(machine: Machine, signum: signal.Signals) -> None:
     with machine.start("install", MPI="wheel", INSTALL_SECONDS="60") as process:
         assert wait_until(lambda: machine.asked, 30)
         (machine.checkout / ".venv/ruin").touch()
@@ -154,13 +154,13 @@ def test_interrupted_install_is_not_taken_for_complete(machine: Machine, signum:
     assert not (machine.checkout / ".venv/ruin").exists()
 
 
-def test_failed_install_leaves_nothing(machine: Machine) -> None:
+def test_a_failed_install_leaves_nothing(machine: Machine) -> None:
     assert machine.make("install", MPI="wheel", INSTALL_SECONDS="no number").returncode != 0
     assert not (machine.checkout / ".venv").exists()
 
 
 @pytest.mark.parametrize("choice", ["MPI=mpich", "GPU=on", "SYSTEM=on"])
-def test_unknown_choice_is_one_line(machine: Machine, choice: str) -> None:
+def test_an_unknown_choice_is_refused_in_one_line(machine: Machine, choice: str) -> None:
     finished = machine.make("install", choice)
     assert finished.returncode != 0
     assert choice in finished.stderr
@@ -171,7 +171,7 @@ def test_unknown_choice_is_one_line(machine: Machine, choice: str) -> None:
     ("lacking", "cure"),
     [("ensurepip", "apt-get install python3-venv"), ("version_info", "older than 3.11"), (None, "there is no")],
 )
-def test_python_that_cannot_is_one_line(machine: Machine, lacking: str | None, cure: str) -> None:
+def test_an_unsuitable_python_is_refused_in_one_line(machine: Machine, lacking: str | None, cure: str) -> None:
     python = machine.programs / "other"
     if lacking:
         machine.add("other", f'#!/bin/bash\ncase "$*" in *{lacking}*) echo Traceback >&2; exit 1 ;; esac\n')

@@ -1,4 +1,4 @@
-"""Runs that are asked to end do so at a step, on all ranks, with what was measured until then."""
+"""Runs that are asked to end do so after a step, on all ranks, and report their measurements until then."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ BOTH = "GROUPS=2 DEGREE=2"
 
 
 @pytest.mark.parallel(5)
-def test_news_reach_all_ranks_from_any_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_to_end_reaches_all_ranks_from_any_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI
 
     from hpcai.comm.shutdown import Shutdown
@@ -61,7 +61,7 @@ def test_a_group_stops_after_the_same_step_however_its_ranks_differ(monkeypatch:
             break
     assert world.allgather(steps) == [steps] * world.size
     assert steps >= 700
-    assert len(asked) < steps / 3  # a step takes far less than the interval, so most ask nothing
+    assert len(asked) < steps / 3  # a step takes far less than the interval, so most do not communicate
     assert INTERVAL <= 0.5
     shutdown.close()
 
@@ -77,7 +77,7 @@ def broken(folder: Path) -> Any:
 
 
 def ended(job: Finished) -> None:
-    """The job ended by itself, in good order, with the code that says broken off."""
+    """The job ended by itself, in good order, with the exit code of runs that were broken off."""
     assert job.returncode == HpcaiError.exit_code == 3, job.stderr
     assert job.leftovers == []
     assert "Traceback" not in job.stderr and "End of Tests." not in job.stdout
@@ -98,7 +98,7 @@ def ended(job: Finished) -> None:
         (4, 1, "training 3", f"{BOTH} EPOCHS=100000", "training"),
     ],
 )
-def test_signal_to_one_rank_ends_the_run_wherever_it_is(
+def test_a_signal_to_one_rank_ends_the_run_in_any_phase(
     tmp_path: Path, ranks: int, rank: int, place: str, settings: str, where: str
 ) -> None:
     arguments = [FAILING, str(rank), *place.split(), "terminate", "--set", *settings.split()]
@@ -148,7 +148,7 @@ def test_time_limit_ends_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_what_a_run_had_done_when_it_ended_cannot_be_altered(tmp_path: Path) -> None:
+def test_the_state_of_a_broken_off_run_cannot_be_altered(tmp_path: Path) -> None:
     arguments = [FAILING, "1", "training", "3", "terminate"]
     ended(run_job(arguments, 2, prepared(tmp_path), START))
     (path,) = tmp_path.glob("results/*/result.json")
@@ -170,7 +170,7 @@ for pause, number in ((0.0, signal.SIGUSR1), (0.3, signal.SIGTERM), (0.05, signa
 """
 
 
-def test_the_same_signal_again_later_ends_the_process_another_does_not() -> None:
+def test_a_second_equal_signal_ends_the_process_and_another_does_not() -> None:
     finished = subprocess.run([sys.executable, "-c", TWICE], cwd=ROOT, capture_output=True, text=True)
     assert finished.stdout.split() == 3 * ["SIGUSR1"]
     assert finished.returncode == -signal.SIGTERM

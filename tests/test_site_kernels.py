@@ -1,4 +1,4 @@
-"""A site's own kernels: put in without a change of ours, named by the row, and judged like ours."""
+"""A site's own kernels: used without changes to the program, named by the row, and checked like custom ones."""
 
 import re
 from collections.abc import Callable
@@ -77,8 +77,8 @@ def test_right_kernels_pass_and_wrong_ones_fail(run: CustomRun) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: OWN KERNELS NOT RUN")
-def test_kernels_that_are_lazy_once_the_clock_runs_are_found(tmp_path: Path) -> None:
-    """Whatever is held against the vendor's before is right."""
+def test_kernels_that_omit_work_in_the_timed_region_are_detected(tmp_path: Path) -> None:
+    """All checks against the vendor's kernels before the timed region pass."""
     lazy = tmp_path / "lazy.py"
     lazy.write_text(LAZY)
     settings = [f"KERNELS=file:{lazy}", "GROUPS=1", "DEGREE=2", "EPOCHS=8"]
@@ -87,7 +87,7 @@ def test_kernels_that_are_lazy_once_the_clock_runs_are_found(tmp_path: Path) -> 
     assert LOST in failed and not failed & {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT}
 
 
-def test_rows_say_whose_kernels_computed(run: CustomRun) -> None:
+def test_rows_name_the_kernels_of_the_site(run: CustomRun) -> None:
     right, wrong = run.result["tests"]
     assert (right["tv"], wrong["tv"]) == ("WR11S1F4", "WR11S1F4")
     assert right["raw"]["site_kernels"] == {
@@ -98,7 +98,7 @@ def test_rows_say_whose_kernels_computed(run: CustomRun) -> None:
     assert said in run.job.stdout
 
 
-def test_such_rows_are_verified_and_cannot_hide_the_file(run: CustomRun) -> None:
+def test_rows_of_site_kernels_are_verified_and_must_name_the_file(run: CustomRun) -> None:
     (path,) = run.folder.glob("results/*/result.json")
     assert verify.differences(path) == []
     right, _ = subjects_of(result_of(run.result))
@@ -122,7 +122,7 @@ REFUSED: dict[str, tuple[str | None, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_compute_is_refused_before_anything_runs(name: str, tmp_path: Path) -> None:
+def test_unusable_kernels_are_refused_before_anything_runs(name: str, tmp_path: Path) -> None:
     text, reason = REFUSED[name]
     if text is not None:
         (tmp_path / name).write_text(text)
@@ -137,15 +137,15 @@ def product() -> Any:
     return operators.dense(torch.ones(3, 4), torch.ones(2, 4))
 
 
-def test_they_compute_for_as_long_as_their_test_runs_and_no_longer(tmp_path: Path) -> None:
+def test_site_kernels_are_used_only_while_their_test_runs(tmp_path: Path) -> None:
     (tmp_path / "ones.py").write_text("def multiply(a, b, result):\n    result.fill_(1.0)\n")
     with site_kernels.installed_for(case_of(tmp_path / "ones.py")):
         assert (product() == 1).all()
     assert (product() == 4).all()
 
 
-def test_the_least_there_can_be_is_right(tmp_path: Path) -> None:
-    """As docs/TUNING.md shows it."""
+def test_a_minimal_file_is_right(tmp_path: Path) -> None:
+    """As shown in docs/TUNING.md."""
     (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "TUNING.md").read_text("utf-8"), re.DOTALL)
     (tmp_path / "least.py").write_text(shown)
     x, layer = torch.randn(7, 8), torch.nn.Linear(8, 3, bias=False)

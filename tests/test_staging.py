@@ -1,4 +1,4 @@
-"""Staging: what a node's copy holds, who may use it, and that nothing is left of it that was not to be kept."""
+"""Staging: the content of a node's copy, its users, and that nothing is left of temporary copies."""
 
 import json
 import os
@@ -36,7 +36,7 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 
 @pytest.fixture
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The node's place for copies."""
+    """The node's folder for copies."""
     place = tmp_path / "local"
     place.mkdir()
     monkeypatch.setenv("HPCAI_LOCAL", str(place))
@@ -44,12 +44,12 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def copied(place: Path) -> list[str]:
-    """The files of all copies at a place."""
+    """The files of all copies in a folder."""
     return [name for name in listing(place) if "/files/" in name]
 
 
 def packed(folder: Path, world: World) -> Path:
-    """Six made-up pictures to train on in shards of one, and one to judge."""
+    """Six made-up images to train on in shards of one, and one for validation."""
     from PIL import Image
 
     if world.rank == 0:
@@ -98,7 +98,7 @@ def job(folder: Path, program: list[Any], settings: str, ranks: int = 2) -> Fini
 
 
 def wrong(stage: str, changes: Json) -> list[str]:
-    """The claims that a test of two nodes breaks with these measurements."""
+    """The claims that a test of two nodes violates with these measurements."""
     copy = {"bytes": 8, "reused_bytes": 0, "nodes": 2, "seconds": 0.5, "kept": stage == "keep"} | changes
     staged = changed("raw.staging", copy), changed("raw.phases.staging", 0.5), changed("memory.data.data_bytes", 0)
     test = stored("ensemble")[1]
@@ -106,7 +106,7 @@ def wrong(stage: str, changes: Json) -> list[str]:
     return violated_claims(wide, *staged, changed("telemetry.nodes", 2), STAGE=stage)
 
 
-def test_measurements_that_cannot_be_are_found() -> None:
+def test_impossible_measurements_are_detected() -> None:
     assert wrong("local", {}) == wrong("keep", {"reused_bytes": 8}) == []
     assert wrong("none", {})[0] == "staging if, and only if, STAGE is not none"
     assert wrong("keep", {"kept": False}) == ["staging: kept if, and only if, STAGE is keep"]
@@ -118,13 +118,13 @@ def test_measurements_that_cannot_be_are_found() -> None:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_data_are_copied_once_a_node_and_kept_when_asked(local: Path, tmp_path: Path) -> None:
+def test_data_are_copied_once_per_node_and_kept_on_request(local: Path, tmp_path: Path) -> None:
     finished = job(tmp_path, [BENCH], "STAGE=none,local,keep,keep", ranks=3)
     assert finished.returncode == 0, finished.stderr
     (path,) = tmp_path.glob("results/*/result.json")
     none, *tests = json.loads(path.read_text())["tests"]
     assert none["raw"]["staging"] is None and none["phases"]["staging"] is None
-    nbytes = sum(file.stat().st_size for file in (tmp_path / "pictures").iterdir())
+    nbytes = sum(file.stat().st_size for file in (tmp_path / "images").iterdir())
     found = [test["raw"]["staging"] for test in tests]
     assert [copy["bytes"] for copy in found] == [nbytes, nbytes, 0]
     assert [copy["reused_bytes"] for copy in found] == [0, 0, nbytes]
@@ -140,10 +140,10 @@ def test_data_are_copied_once_a_node_and_kept_when_asked(local: Path, tmp_path: 
     ("fault", "words"),
     [
         pytest.param("full", r"staging needs \d+ bytes in .*local/hpcai-\d+, 1000 are free", marks=pytest.mark.slow),
-        ("spoiled_later", r"the copy .*/files holds data of SHA-256 \w+; allowed: \w+, as .*pictures"),
+        ("spoiled_later", r"the copy .*/files holds data of SHA-256 \w+; allowed: \w+, as .*images"),
     ],
 )
-def test_copy_that_cannot_be_had_ends_the_job_in_one_line(local: Path, tmp_path: Path, fault: str, words: str) -> None:
+def test_a_copy_that_cannot_be_made_ends_the_job(local: Path, tmp_path: Path, fault: str, words: str) -> None:
     finished = job(tmp_path, [JOBS / "staging_faults.py", fault], "STAGE=local")
     assert (finished.returncode, finished.leftovers) == (3, [])
     assert re.fullmatch(f"hpcai: .*{words}.*\n", finished.stderr), finished.stderr
@@ -153,7 +153,7 @@ def test_copy_that_cannot_be_had_ends_the_job_in_one_line(local: Path, tmp_path:
 @pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(("how", "left"), [("raise", False), ("kill", True)])
-def test_job_that_breaks_off_leaves_at_most_what_the_next_one_removes(
+def test_copies_left_by_a_job_that_breaks_off_are_removed_by_the_next(
     local: Path, tmp_path: Path, how: str, left: bool
 ) -> None:
     finished = job(tmp_path, [JOBS / "failing.py", "1", "training", "2", how], "STAGE=local")

@@ -1,4 +1,4 @@
-"""The state of a training: written, read back elsewhere, and gone on from, as if nothing had happened."""
+"""The state of a training: written, read back elsewhere, and continued as without an interruption."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ class Interrupted(Exception):
 
 
 def stop_after(trained: Training, steps: int) -> None:
-    """Train so many steps, whatever epoch that is in."""
+    """Train the given number of steps, in any epoch."""
     loader, progress = trained.loader, trained.state.progress
 
     def interrupted(batches: Iterable[Integers], crops: Any = None) -> Iterator[Any]:
@@ -44,7 +44,7 @@ def stop_after(trained: Training, steps: int) -> None:
 
 
 def python(program: str, *arguments: object) -> str:
-    """Run a program in a new process with as many threads as this one; what it printed."""
+    """Run a program in a new process with as many threads as this one; returns its output."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), str(TESTS.parent), environment.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -66,7 +66,7 @@ for path in map(Path, sys.argv[1:]):
 """
 
 
-def test_training_goes_on_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
+def test_training_continues_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
     from tiny import alone
 
     whole = training(alone())
@@ -83,11 +83,11 @@ def test_training_goes_on_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
     python(GO_ON, *paths)
     for path in paths:
         found = torch.load(path, weights_only=True)
-        found["generators"] = whole.state.snapshot()["generators"]  # they depend on how much was drawn above
+        found["generators"] = whole.state.snapshot()["generators"]  # they depend on the number of draws above
         assert bits(found) == bits(whole.state.snapshot()), path.name
 
 
-def test_what_is_written_is_read_back_complete(tmp_path: Path) -> None:
+def test_a_written_state_is_read_back_completely(tmp_path: Path) -> None:
     from tiny import alone
 
     first, second = training(alone()), training(alone())
@@ -107,7 +107,7 @@ def test_what_is_written_is_read_back_complete(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["state"]
 
 
-def test_a_snapshot_does_not_follow_the_training() -> None:
+def test_a_snapshot_does_not_change_with_the_training() -> None:
     from tiny import alone
 
     trained = training(alone())
@@ -119,7 +119,7 @@ def test_a_snapshot_does_not_follow_the_training() -> None:
     trained.state.restore(snapshot)
     assert bits(trained.state.snapshot()) == before
     trained.run(Phases(CPU), unending())
-    trained.state.restore(snapshot)  # what came after the first restoring has not leaked into the snapshot either
+    trained.state.restore(snapshot)  # nor have steps after the first restoring changed the snapshot
     assert bits(trained.state.snapshot()) == before
 
 
@@ -136,7 +136,7 @@ def test_a_state_of_another_network_is_refused(tmp_path: Path) -> None:
         training(alone()).state.read(tmp_path / "state")
 
 
-def test_warm_up_leaves_no_trace() -> None:
+def test_warm_up_does_not_change_the_state() -> None:
     from tiny import alone
 
     cold, warm = training(alone()), training(alone())
@@ -153,7 +153,7 @@ def test_warm_up_leaves_no_trace() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_replicas_of_a_group_stay_valid_when_the_state_goes_back() -> None:
+def test_replicas_of_a_group_stay_valid_when_the_state_is_restored() -> None:
     from mpi4py import MPI
 
     from hpcai.comm.grid import split
@@ -218,7 +218,7 @@ def test_a_kill_while_writing_leaves_a_state_that_can_be_read(tmp_path: Path) ->
     unreadable, steps = map(int, python(KILLED, tmp_path / "state", "atomically").split())
     assert unreadable == 0 and steps > 0
     assert set(os.listdir(tmp_path)) <= {"state", "state.part"}
-    # the kills do hit the writing: a file that is written in place is lost by them
+    # the kills do happen while writing: they destroy a file that is written in place
     unreadable, _ = map(int, python(KILLED, tmp_path / "other", "in place").split())
     assert unreadable > 0
 

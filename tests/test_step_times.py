@@ -1,4 +1,4 @@
-"""Step times and busy times: what they are of, that they cost a training nothing, and that they name the slowest."""
+"""Step times and busy times: their definitions, that measuring does not affect a training, and the slowest rank."""
 
 import json
 import tracemalloc
@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from launch import ROOT, mpirun, run_job
-from tiny import CPU, alone, loader, pictures, training, unending
+from tiny import CPU, alone, loader, random_images, training, unending
 
 from hpcai.clock import Phases
 from hpcai.data.image_dataset import ArraySplit, Pixels
@@ -42,8 +42,8 @@ fashion     DATASET
 """
 
 
-class SlowPictures(ArraySplit):
-    """Pictures that take far more time than a step."""
+class SlowImages(ArraySplit):
+    """Images that take far more time than a step."""
 
     def images(self, indices: Integers) -> Pixels:
         sleep(0.3)
@@ -63,13 +63,13 @@ def times_of(moments: list[list[float]], patch: pytest.MonkeyPatch) -> StepTimes
     return times
 
 
-def test_a_step_lasts_from_the_end_of_the_one_before_and_epochs_stand_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_lasts_from_the_end_of_the_previous_one_within_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     times = times_of([[1.0, 1.5, 3.0], [100.0, 101.0], [200.0, 203.0, 203.25]], monkeypatch)
     assert times.statistics() == StepSeconds(count=5, mean=1.25, median=1.0, p95=3.0)
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1, 1), (2, 2), (19, 19), (20, 19), (21, 20), (40, 38), (100, 95)])
-def test_the_percentile_is_a_step_that_was(monkeypatch: pytest.MonkeyPatch, count: int, rank: int) -> None:
+def test_the_percentile_is_the_time_of_a_real_step(monkeypatch: pytest.MonkeyPatch, count: int, rank: int) -> None:
     lasting = np.random.default_rng(count).permutation(np.arange(1, count + 1))
     statistics = times_of([[0.0, *np.cumsum(lasting).tolist()]], monkeypatch).statistics()
     assert statistics == StepSeconds(count=count, mean=(count + 1) / 2, median=(count + 1) / 2, p95=rank)
@@ -89,11 +89,11 @@ def test_statistics_of_any_epochs(moments: list[list[float]]) -> None:
 
 def test_every_step_of_a_training_is_timed_and_no_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     trained, phases = training(alone(), epochs=4, evaluate_every=1), Phases(CPU)
-    judge = trained.validation.run
+    validate = trained.validation.run
 
     def slowly(*arguments: Any) -> ValidationResult:
         sleep(0.05)
-        return judge(*arguments)
+        return validate(*arguments)
 
     monkeypatch.setattr(trained.validation, "run", slowly)
     trained.warm_up()
@@ -105,7 +105,7 @@ def test_every_step_of_a_training_is_timed_and_no_validation(monkeypatch: pytest
     assert 0 < statistics.median <= statistics.p95 <= training_seconds
 
 
-def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_step_appears_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(alone(), epochs=3)
     step = trained._step
 
@@ -121,9 +121,9 @@ def test_a_slow_step_is_seen_in_its_place(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
-    trained, pixels = training(alone(), epochs=2), pictures(20, 1)
-    trained.loader = loader(SlowPictures(pixels.pixels, pixels.classes), 8)
+def test_slow_loading_is_part_of_a_step_and_not_of_the_busy_time() -> None:
+    trained, pixels = training(alone(), epochs=2), random_images(20, 1)
+    trained.loader = loader(SlowImages(pixels.pixels, pixels.classes), 8)
     trained.run(Phases(CPU), unending())
     progress = trained.state.progress
     assert trained.step_times.statistics().mean >= 0.1
@@ -131,7 +131,7 @@ def test_what_is_slow_to_load_is_part_of_a_step_and_not_of_being_busy() -> None:
     assert 0 < step_times.busy_seconds(progress) <= progress.training_seconds - progress.data_wait_seconds
 
 
-def test_an_epoch_that_was_interrupted_leaves_only_whole_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_epoch_leaves_only_complete_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(alone(), epochs=2)
     monkeypatch.setattr(Training, "_rate", lambda self, step: 1 / (step - 1))
     with pytest.raises(ZeroDivisionError):
@@ -139,11 +139,11 @@ def test_an_epoch_that_was_interrupted_leaves_only_whole_ones(monkeypatch: pytes
     monkeypatch.setattr(Training, "_rate", lambda self, step: 0.1)
     trained.run(Phases(CPU), unending())
     assert trained.state.progress.steps == 6
-    assert trained.step_times.statistics().count == 5  # the sixth was of the interrupted epoch
+    assert trained.step_times.statistics().count == 5  # the sixth step was in the interrupted epoch
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_marks_take_no_memory_and_move_forward(device: str) -> None:
+def test_marks_allocate_no_memory_and_move_forward(device: str) -> None:
     times = StepTimes(torch.device(device), 1000)
     times.begin()
     tracemalloc.start()
@@ -160,14 +160,14 @@ def test_marks_take_no_memory_and_move_forward(device: str) -> None:
 
 
 @pytest.mark.parallel(3)
-def test_the_slowest_rank_speaks_for_all() -> None:
+def test_the_slowest_ranks_times_are_reported_by_all() -> None:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
     for slow in range(world.size):
         own = StepSeconds(count=world.rank, mean=9.0 - world.rank, median=2.0 + (world.rank == slow), p95=4.0)
-        told = step_times.of_slowest(own, world)
-        assert told == StepSeconds(count=slow, mean=9.0 - slow, median=3.0, p95=4.0)
+        reported = step_times.of_slowest(own, world)
+        assert reported == StepSeconds(count=slow, mean=9.0 - slow, median=3.0, p95=4.0)
         busy = step_times.spread(1.0 + (world.rank == slow), f"host{world.rank}", world)
         least, mean = (1.0 if world.size > 1 else 2.0), pytest.approx((world.size + 1) / world.size)
         assert (busy.min, busy.mean, busy.max) == (least, mean, 2.0)

@@ -1,4 +1,4 @@
-"""Whole runs with tables: beside rows and without, on one rank and several, that fail, that end early, that break."""
+"""Whole runs with tables: with rows and without, on one rank and several, failing, ending early and broken off."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from job_folder import END, START
 from launch import BENCH, ROOT, Finished, mpirun, run_job, start_job, wait_until
-from report_readers import assert_parsers_read_it, assert_tells
+from report_readers import assert_parsers_read_it, assert_report_matches
 from sampled_parameters import one_in
 from small_run import Run, bench
 
@@ -39,22 +39,22 @@ def written(folder: Path, *sections: str) -> Path:
 
 @cache
 def both() -> Run:
-    """Tables before and behind a row, on two ranks."""
+    """Tables before and after a row, on two ranks."""
     path = written(Path(_FOLDER.name), KERNELS, COMM, ENSEMBLE, COMM.replace("1K 16K", "8"))
     return bench([str(path)], 2)
 
 
 def sound(run: Run) -> None:
-    """Report and files say what the result says, parsers of HPL find its rows only, and it is verified."""
+    """Report and files agree with the result, parsers of HPL find its rows only, and it is verified."""
     assert run.job.returncode == 0, run.job.stderr
     assert run.job.stdout == files.report(result_of(run.result)) == (run.folder / "report.txt").read_text("utf-8")
-    assert_tells(run.job.stdout, run.result)
+    assert_report_matches(run.job.stdout, run.result)
     assert_parsers_read_it(run.job.stdout, run.result)
     assert verify.differences(run.folder / "result.json") == []
 
 
 @pytest.mark.slow
-def test_tables_and_rows_are_told_in_the_order_of_the_file() -> None:
+def test_tables_and_rows_are_printed_in_the_order_of_the_file() -> None:
     run = both()
     sound(run)
     assert [table["index"] for table in run.result["tables"]] == [1, 2, 4]
@@ -65,20 +65,20 @@ def test_tables_and_rows_are_told_in_the_order_of_the_file() -> None:
     assert run.result["summary"]["valid"] == "UNOFFICIAL"
 
 
-def test_a_test_is_told_what_the_tables_before_it_have_found() -> None:
+def test_a_test_uses_the_results_of_the_tables_before_it() -> None:
     (test,) = both().result["tests"]
     ceilings, shares = both().result["tables"][0]["ceilings"], test["scores"]["roofline"]["shares"]
     assert shares["fma_peak"] == test["scores"]["roofline"]["rate"] / ceilings["fma_peak"]
     assert "start-up" not in test["phases"]
 
 
-def test_the_summary_names_the_ceilings() -> None:
-    result, told = both().result, both().job.stdout
+def test_the_summary_has_the_ceilings() -> None:
+    result, shown = both().result, both().job.stdout
     found = result["summary"]["ceilings"]
     assert found["fma_peak"] == result["tables"][0]["ceilings"]["fma_peak"] and found["convolution"] is None
-    assert f"\nceiling_fma_peak_gflops={found['fma_peak'] / 1e9:.7f}\n" in told and "ceiling_convolution" not in told
+    assert f"\nceiling_fma_peak_gflops={found['fma_peak'] / 1e9:.7f}\n" in shown and "ceiling_convolution" not in shown
     reduced = [row["busbw"] for row in result["collectives"] if row["collective"] == "all_reduce"]
-    assert f"\nbusbw_gbytes={max(reduced) / 1e9:.7f}\n" in told
+    assert f"\nbusbw_gbytes={max(reduced) / 1e9:.7f}\n" in shown
 
 
 @pytest.mark.parametrize("member", ["kernels", "collectives"])
@@ -99,7 +99,7 @@ def test_ranks_stay_within_the_memory_planned() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [None, 3])
-def test_a_run_of_tables_alone_ranks_nothing(ranks: int | None, tmp_path: Path) -> None:
+def test_a_run_of_tables_alone_has_no_best_row(ranks: int | None, tmp_path: Path) -> None:
     """On one rank no collective is possible; of three one is idle."""
     grid = "1 GROUPS\n1 DEGREE\n" if ranks is None else "1 GROUPS\n2 DEGREE\n"
     path = written(tmp_path, COMM + grid, KERNELS if ranks is None else "")
@@ -187,7 +187,7 @@ def test_a_grid_beyond_the_ranks_is_refused_with_its_line(tmp_path: Path) -> Non
     assert "line 5: 2 GROUPS" in job.stderr and "needs 4 ranks; allowed: up to" in job.stderr
 
 
-def test_many_ranks_are_planned_at_once(tmp_path: Path) -> None:
+def test_many_ranks_are_planned_together(tmp_path: Path) -> None:
     path = written(tmp_path, KERNELS, COMM, "0 GROUPS\n8 DEGREE\n")
     job = run_job([BENCH, path, "--plan", "--ranks", "100000"], None, tmp_path, START)
     assert job.returncode == 0 and not (tmp_path / "results").exists(), job.stderr

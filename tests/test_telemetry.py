@@ -1,4 +1,4 @@
-"""A node over time: real load is seen, what is not told is None, the thread ends, and memory does not grow."""
+"""Telemetry of a node: real load is measured, unknown values are None, the thread ends, and memory does not grow."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def threads() -> list[threading.Thread]:
 
 
 def of_one(value: float | None) -> Values:
-    """Values of which all are the same."""
+    """Values that are all equal."""
     return (value,) * len(NAMES)
 
 
@@ -46,8 +46,8 @@ def read(folder: Path, before: tuple[str, str], after: tuple[str, str], cpus: li
         ("0 0 0 0 0 0 0 0 0 0", None),
     ],
 )
-def test_shares_of_the_processors_that_count(ticks: str, share: float | None, tmp_path: Path) -> None:
-    """Guests are part of user; nobody works while a disk is waited for or another machine has the processor."""
+def test_the_busy_share_of_a_processor(ticks: str, share: float | None, tmp_path: Path) -> None:
+    """Guests are part of user; waiting for a disk or for another machine's processor is not busy."""
     nothing, much = "0 " * 10, "99 " * 10
     assert read(tmp_path, (nothing, nothing), (ticks, much), [0]) == share
     assert read(tmp_path, (nothing, nothing), (much, ticks), [1]) == share
@@ -58,12 +58,12 @@ def test_several_processors_are_one_share(tmp_path: Path) -> None:
     assert read(tmp_path, (nothing, nothing), (busy, idle), [0, 1]) == 0.75
 
 
-def test_time_that_the_kernel_takes_back_leaves_a_share(tmp_path: Path) -> None:
+def test_decreasing_counters_of_the_kernel_give_a_share(tmp_path: Path) -> None:
     assert read(tmp_path, ("0 0 0 0 5 0 0 0 0 0",) * 2, ("9 0 0 0 4 0 0 0 0 0",) * 2, [0, 1]) == 1.0
 
 
-def test_a_busy_process_is_seen() -> None:
-    """On one processor, from whoever uses it besides."""
+def test_a_busy_process_is_measured() -> None:
+    """On one processor, whatever other processes use it."""
     cpu = own_cpus()[0]
     gauges = NodeSensors([cpu], [])
     program = f"import os; os.sched_setaffinity(0, {{{cpu}}}); print(1, flush=True)\n{ENDLESS}"
@@ -82,7 +82,7 @@ def test_a_busy_process_is_seen() -> None:
     assert left is not None and left < share
 
 
-def test_memory_in_use_is_seen() -> None:
+def test_memory_in_use_is_measured() -> None:
     gauges = NodeSensors(own_cpus(), [])
     before = gauges.read()[1]
     block = bytearray(b"x") * (512 << 20)
@@ -91,7 +91,7 @@ def test_memory_in_use_is_seen() -> None:
     assert 0 < before < after <= memory.installed() and len(block) > 0
 
 
-def test_memory_of_a_control_group(tmp_path: Path) -> None:
+def test_memory_of_a_control_group_is_measured(tmp_path: Path) -> None:
     proc, groups = tmp_path / "proc", tmp_path / "groups"
     (proc / "self").mkdir(parents=True)
     (proc / "meminfo").write_text("MemTotal: 8000 kB\nMemAvailable: 6000 kB\n")
@@ -105,7 +105,7 @@ def test_memory_of_a_control_group(tmp_path: Path) -> None:
     assert memory.Use(proc, groups).nbytes() == 600
 
 
-def test_what_a_system_does_not_tell_is_not_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_values_are_none_and_not_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> None:
         raise FileNotFoundError
 
@@ -113,12 +113,12 @@ def test_what_a_system_does_not_tell_is_not_0(tmp_path: Path, monkeypatch: pytes
     assert NodeSensors(own_cpus(), [], tmp_path / "stat").read() == of_one(None)
 
 
-def test_samples_are_seldom_and_a_hundredth_apart() -> None:
+def test_the_interval_is_a_hundredth_of_the_time_within_bounds() -> None:
     assert [pause(seconds, 30.0) for seconds in (0, 25, 100, 2000, 3000, 1e5)] == [0.25, 0.25, 1, 20, 30, 30]
     assert pause(1e5, 0.5) == 0.5 and pause(0, LEAST) == LEAST
 
 
-def test_a_series_stays_small_even_and_true() -> None:
+def test_a_long_series_stays_small_evenly_spaced_and_right() -> None:
     series, values = Series(), [(number * 7919 % 1000) / 1000 for number in range(10_007)]
     for second, value in enumerate(values, 1):
         series.add(second, (value, 1000 * value, value, None))
@@ -132,13 +132,13 @@ def test_a_series_stays_small_even_and_true() -> None:
     assert series.interval == 1
 
 
-def test_means_are_over_the_time() -> None:
+def test_means_are_weighted_by_time() -> None:
     rows = [[1.0, 1.0, 10, None, None], [4.0, 0.0, 50, 0.5, None]]
     assert means(rows) == (0.25, 40.0, None, None)
     assert means([]) == of_one(None)
 
 
-def test_of_few_samples_every_one_is_kept() -> None:
+def test_a_short_series_keeps_every_sample() -> None:
     series = Series()
     for seconds, value in ((0.2503, 0.123456), (0.2504, 1.0), (1.0, 0.5)):  # the second adds no millisecond
         series.add(seconds, of_one(value))
@@ -149,12 +149,12 @@ def test_of_few_samples_every_one_is_kept() -> None:
 def test_a_sampler_samples_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
-    def tell() -> Values:
+    def values() -> Values:
         calls.append(threading.current_thread().name)
         return of_one(0.5)
 
     monkeypatch.setattr(telemetry, "LEAST", 0.01)
-    sampler = Sampler(tell, 0.01)
+    sampler = Sampler(values, 0.01)
     assert len(threads()) == 1
     assert wait_until(lambda: len(calls) > 4, 20)
     series = sampler.end()
@@ -172,8 +172,8 @@ def test_the_shortest_test_has_a_sample() -> None:
     assert series.count == 1 and series.maximum == of_one(1.0) and series.seconds > 0.01
 
 
-def test_a_last_sample_of_next_to_no_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its share would be that of some ticks, and could be the maximum."""
+def test_a_last_sample_of_a_very_short_time_is_omitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its share would be that of a few ticks, and could be the maximum."""
     clock = iter([0.0, 0.0, 0.25, 0.25, 0.4])
     monkeypatch.setattr(telemetry.clock, "now", lambda: next(clock, 0.4))
     sampler = Sampler(lambda: of_one(1.0), 30.0)

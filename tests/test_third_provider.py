@@ -1,4 +1,4 @@
-"""A third provider, added by one file a kernel: measured, verified and printed as the others, and FAILED if wrong."""
+"""A third provider, added by one file per kernel: measured, verified and printed like others, and FAILED if wrong."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ KERNELS = ("gemm", "conv2d")
 
 @pytest.fixture(autouse=True)
 def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if the files lay in the kernels' folders."""
+    """As if the files were in the kernels' folders."""
     for kernel in (gemm, conv2d):
         monkeypatch.setattr(kernel, "__path__", [*kernel.__path__, str(FOLDER / kernel.SPEC.name)])
     yield
@@ -43,14 +43,14 @@ def verdicts(found: Sequence[KernelRow]) -> set[tuple[str, str, str]]:
     return {(row.kernel, row.provider, row.verdict) for row in found if row.of != CEILING}
 
 
-def test_it_is_found_by_its_file() -> None:
+def test_the_provider_is_found_by_its_file() -> None:
     assert providers(gemm.SPEC) == providers(conv2d.SPEC) == (CUSTOM, VENDOR, PLAIN)
     assert backend(gemm.SPEC, PLAIN, "cpu").prepare.__module__ == "hpcai.kernels.gemm.plain"
 
 
 @pytest.mark.slow
 @pytest.mark.parallel(2)
-def test_it_is_measured_and_verified_and_has_rows_as_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_provider_is_measured_verified_and_has_rows_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)
     raw = measured(SMALL)
     reason = "int8 products by NumPy"
@@ -66,7 +66,7 @@ def test_it_is_measured_and_verified_and_has_rows_as_the_others(monkeypatch: pyt
 
 @pytest.mark.slow
 @pytest.mark.parallel(2)
-def test_a_wrong_one_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_provider_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)
     for kernel in (gemm, conv2d):
         module: Any = backend(kernel.SPEC, PLAIN, "cpu")
@@ -81,10 +81,10 @@ def violated_claims(raw: KernelsRaw) -> list[str]:
     return list(violated(CLAIMS, Subject(SMALL, build(SMALL, Measured(raw, MEMORY), Before()), ENVIRONMENT)))
 
 
-def test_its_rows_are_held_against_the_input() -> None:
+def test_rows_of_the_provider_have_to_match_the_input() -> None:
     raw = raw_of(SMALL)
     vendors = [row for row in raw.rows if (row.kernel, row.provider) == ("gemm", VENDOR)]
-    theirs = [replace(row, provider=PLAIN) for row in vendors]
-    assert violated_claims(raw) == violated_claims(replace(raw, rows=(*raw.rows, *theirs))) == []
-    assert violated_claims(replace(raw, rows=(*raw.rows, *theirs[1:])))
-    assert violated_claims(replace(raw, rows=(*raw.rows, *theirs, theirs[0])))
+    plain_rows = [replace(row, provider=PLAIN) for row in vendors]
+    assert violated_claims(raw) == violated_claims(replace(raw, rows=(*raw.rows, *plain_rows))) == []
+    assert violated_claims(replace(raw, rows=(*raw.rows, *plain_rows[1:])))
+    assert violated_claims(replace(raw, rows=(*raw.rows, *plain_rows, plain_rows[0])))

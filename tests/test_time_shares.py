@@ -1,4 +1,4 @@
-"""Where the time went: shares from raw seconds of made-up and real runs, and the lines that are printed of them."""
+"""Shares of time: from raw seconds of made-up and real runs, and their printed lines."""
 
 import json
 from functools import cache
@@ -43,7 +43,7 @@ def raw(**changes: float) -> TrainingRaw:
 
 
 def phases(**seconds: float) -> Phases:
-    """Phases of so many seconds, the others none."""
+    """Phases with the given seconds, the others 0."""
     needed = {field.name: 0.0 for field in fields(Phases) if field.name in NEEDED}
     return Phases(**{**needed, **seconds})
 
@@ -63,7 +63,7 @@ def test_shares_of_the_training_add_up_to_one() -> None:
     assert [getattr(kinds, name) for name in KINDS] == [0.6, 0.2, 0.1, 0.1, 0.0]
 
 
-def test_rounding_leaves_no_rank_less_than_idle() -> None:
+def test_rounding_gives_no_rank_a_negative_idle_time() -> None:
     assert training_shares(raw(busy_seconds__mean=6.5 + 1e-12)).idle == 0.0
 
 
@@ -79,7 +79,7 @@ def test_every_second_counts_once_among_the_phases() -> None:
     assert phase_shares(phases(start_up=1.0, set_up=2.0, training=2.0)).start_up == 0.0
 
 
-def test_shares_of_nothing() -> None:
+def test_shares_of_no_time_are_zero() -> None:
     assert operator_shares(OperatorSeconds(**dict.fromkeys(KINDS, 0.0))) is None
     assert busy_spread(BusySeconds(min=0.0, mean=0.0, max=0.0, slowest_rank=0, slowest_host="a")) == 0.0
     nothing = (changed(f"raw.operator_seconds.{kind}", 0.0) for kind in KINDS)
@@ -87,7 +87,7 @@ def test_shares_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_real_run(index: int) -> None:
+def test_shares_of_a_real_run(index: int) -> None:
     test = live_run().result["tests"][index]
     raw, scores, ranks = test["raw"], test["scores"], test["p"] * test["q"]
     assert raw["step_seconds"]["count"] == raw["models"]["steps_max"] == (14 if test["q"] == 1 else 8)
@@ -113,7 +113,7 @@ def test_the_report_names_the_slowest_rank() -> None:
         assert sum(shares) == pytest.approx(3, abs=1e-5)
 
 
-def test_a_host_is_no_verdict() -> None:
+def test_a_host_name_is_not_parsed_as_a_verdict() -> None:
     entry = rebuilt(stored("ensemble")[0], changed("raw.busy_seconds.slowest_host", "FAILED7")).entry
     assert "on Failed7," in training_block(entry, "")
 
@@ -124,11 +124,11 @@ def _stored() -> str:
 
 
 def altered() -> Json:
-    """The live run's result, to be altered at will."""
+    """The live run's result, free to be altered."""
     return dict(json.loads(_stored()))
 
 
-def test_every_altered_second_is_caught(tmp_path: Path) -> None:
+def test_every_altered_second_is_detected(tmp_path: Path) -> None:
     assert not verified(altered(), tmp_path)
     for path, value in leaves(altered()):
         shares = ("phases", "phase_shares", "training_shares", "operator_shares", "busy_spread")
@@ -137,7 +137,7 @@ def test_every_altered_second_is_caught(tmp_path: Path) -> None:
             assert verified(renewed(put(altered(), path, other)), tmp_path), path
 
 
-def test_real_runs_break_no_claim() -> None:
+def test_real_runs_violate_no_claim() -> None:
     for run in (live_run(), failing_run()):
         assert any(test["verdict"] == "PASSED" for test in run.result["tests"])
         assert [*verify.contradictions(result_of(run.result))] == []

@@ -1,4 +1,4 @@
-"""A workload that trains, from a folder of its own (tests/toy_training), whose quality is an error: smaller is better.
+"""A workload that trains, in a folder of its own (tests/toy_training), whose quality is an error: smaller is better.
 
 It shares stages, scores, checks and claims with [ensemble]: all of them must honour the direction.
 """
@@ -39,7 +39,7 @@ hpcai = partial(with_workload, "toy_training")
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that a run on two ranks left."""
+    """The folder of results of a run on two ranks."""
     return results_of("toy_training", INPUT, tmp_path_factory.mktemp("toy"))
 
 
@@ -77,7 +77,7 @@ def altered(result: Json, folder: Path, name: str, changes: dict[str, Any]) -> P
     return file
 
 
-def test_it_is_verified(results: Path, result: Json, tmp_path: Path) -> None:
+def test_the_result_is_verified_and_alterations_are_detected(results: Path, result: Json, tmp_path: Path) -> None:
     models = result["tests"][0]["raw"]["models"]
     best = altered(result, tmp_path, "best", {"raw.members.best": 999})
     reached = altered(result, tmp_path, "reached", {"raw.models.reached": 0 if models["reached"] else 2})

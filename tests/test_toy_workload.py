@@ -1,6 +1,6 @@
-"""A workload from a folder of its own (tests/toy_workload), added by a name in HPCAI_WORKLOADS: all that a run has.
+"""A workload in a folder of its own (tests/toy_workload), added by a name in HPCAI_WORKLOADS: every part of a run.
 
-No product file knows of it. Its quality is an error, of which smaller is better.
+No product file names it. Its quality is an error, of which smaller is better.
 """
 
 import csv
@@ -48,7 +48,7 @@ hpcai = partial(with_workload, "toy_workload")
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that a run on two ranks left."""
+    """The folder of results of a run on two ranks."""
     return results_of("toy_workload", INPUT, tmp_path_factory.mktemp("toy"))
 
 
@@ -57,13 +57,13 @@ def result(results: Path) -> Json:
     return dict(json.loads((results / "result.json").read_text("utf-8")))
 
 
-def test_no_product_file_knows_of_it() -> None:
+def test_no_product_file_names_the_workload() -> None:
     product = [*(ROOT / "hpcai").rglob("*.py"), *(ROOT / "kernels").rglob("*.py"), BENCH]
     assert not [path for path in product if "toy" in path.read_text("utf-8").lower()]
     assert "toy" not in [workload.name for workload in workloads()]
 
 
-def test_it_has_rows_of_hpl(results: Path) -> None:
+def test_the_report_has_rows_of_hpl(results: Path) -> None:
     lines = (results / "report.txt").read_text("utf-8").splitlines()
     rows = [line.split() for line in lines if ROW.match(line)]
     assert [line.split() for line in lines if LOOSE_ROW.search(line)] == rows
@@ -73,7 +73,7 @@ def test_it_has_rows_of_hpl(results: Path) -> None:
     assert [int(row[1]) for row in rows] == [first, second] * 2 and {row[0] for row in rows} == {"WR90N0N0"}
 
 
-def test_its_lines_are_printed(results: Path, result: Json) -> None:
+def test_the_lines_of_the_workload_are_printed(results: Path, result: Json) -> None:
     report = (results / "report.txt").read_text("utf-8")
     for words in (
         "3 nas, 9 toy)",
@@ -106,7 +106,7 @@ def test_a_smaller_error_is_better(results: Path, result: Json) -> None:
     assert best["figures"] == {"mpoints": many["scores"]["points_per_second"] / 1e6}
 
 
-def test_csv_and_series(results: Path, result: Json) -> None:
+def test_csv_and_series_have_the_workloads_values(results: Path, result: Json) -> None:
     with (results / "result.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert [line["workload"] for line in lines] == ["toy"] * 4
@@ -125,7 +125,7 @@ def tampered(result: Json, folder: Path, path: str, value: Any) -> str:
     return str(file)
 
 
-def test_it_is_verified(results: Path, result: Json, tmp_path: Path) -> None:
+def test_the_result_is_verified_and_alterations_are_detected(results: Path, result: Json, tmp_path: Path) -> None:
     derived = tampered(json.loads(json.dumps(result)), tmp_path, "scores.quality", 1e-6)
     raw = tampered(json.loads(json.dumps(result)), tmp_path, "raw.hits.0", 1571)
     unknown = tampered(json.loads(json.dumps(result)), tmp_path, "raw.pi", 3)
@@ -145,7 +145,7 @@ def test_without_its_declaration_its_results_are_refused(results: Path, tmp_path
     assert found.returncode == 1 and "input.sections[0].name: unknown; allowed: kernels, comm" in found.stdout
 
 
-def test_plan_schema_and_input(tmp_path: Path) -> None:
+def test_plan_schema_and_input_include_the_workload(tmp_path: Path) -> None:
     schema = json.loads(hpcai(tmp_path, "--schema").stdout)
     assert schema["$defs"]["ToyRow"]["properties"]["workload"]["enum"] == ["toy"]
     assert {"$ref": "#/$defs/ToyRow"} in schema["$defs"]["Result"]["properties"]["tests"]["items"]["anyOf"]

@@ -1,4 +1,4 @@
-"""Bytes that a training step moves, against counts by hand and against a walk through ResNet-50 that knows no graph."""
+"""Bytes that a training step moves, compared with counts by hand and with a count of ResNet-50 without a graph."""
 
 from collections.abc import Iterator
 
@@ -68,7 +68,7 @@ def test_layers_before_the_first_weights_get_no_gradient() -> None:
 
 
 def test_16_bits_halve_the_maps_and_copy_the_weights() -> None:
-    """Mixed: 6 bytes of copies a weight each way, maps and what products read in 2 bytes, all that is kept in 4."""
+    """Mixed: 6 bytes of copies a weight each way, maps and operands of products in 2 bytes, all other tensors in 4."""
     mixed = {layer.name: layer.nbytes for layer in traffic.step(SMALL, 2, "bf16").layers}
     assert mixed["second"] == (2 * (2 * 144 + 64) + 6 * 64, 2 * (2 * 144 + 64), 2 * (2 * 144 + 64) + 6 * 64)
     assert mixed["norm"][0] == 2 * 3 * 144 + 4 * 8 * 8
@@ -80,7 +80,7 @@ def test_16_bits_halve_the_maps_and_copy_the_weights() -> None:
 
 
 def convolutions() -> Iterator[tuple[int, int, int, int, int, bool]]:
-    """Of ResNet-50 v1.5 at 224 x 224: channels in and out, kernel, side before and after, whether a ReLU is next."""
+    """Of ResNet-50 v1.5 at 224 x 224: channels in and out, kernel, side before and after, whether a ReLU follows."""
     yield 3, 64, 7, 224, 112, True
     channels, side = 64, 56
     for stage, blocks in enumerate((3, 4, 6, 3)):
@@ -96,7 +96,7 @@ def convolutions() -> Iterator[tuple[int, int, int, int, int, bool]]:
 
 
 def resnet50_bytes(batch: int) -> float:
-    """Of a step in fp32, by the kinds of layer and not layer by layer; in numbers of 4 bytes until the last line."""
+    """Bytes of an fp32 step, by kinds of layer and not layer by layer; in numbers of 4 bytes until the last line."""
     layers = list(convolutions())
     weights = sum(i * o * k * k for i, o, k, _, _, _ in layers)
     sources = sum(i * before**2 for i, _, _, before, _, _ in layers)
@@ -108,7 +108,7 @@ def resnet50_bytes(batch: int) -> float:
     ends = sum(c * s**2 * times for c, s, times in blocks)
     relus = 5 * batch * (sum(o * after**2 for _, o, _, _, after, relu in layers if relu) + ends)
     split = 3 * batch * (ends - 2048 * 49 + 64 * 56**2)  # every block's input has two readers
-    window = 2 * batch * (64 * 112**2 + 3 * 64 * 56**2)  # places take as much as two numbers
+    window = 2 * batch * (64 * 112**2 + 3 * 64 * 56**2)  # indices take as much as two numbers
     pool, loss = 2 * batch * (2048 * 49 + 2048), 2 * batch * (2 * 1000 + 2)
     dense = 3 * (batch * 3048 + 2_049_000)
     update = 5 * 25_557_032
@@ -116,7 +116,7 @@ def resnet50_bytes(batch: int) -> float:
 
 
 @pytest.mark.parametrize("batch", [1, 32])
-def test_resnet50_derived_anew(batch: int) -> None:
+def test_resnet50_by_another_derivation(batch: int) -> None:
     step = traffic.step(build("resnet50", (224, 224), 3, 1000), batch)
     assert step.nbytes == resnet50_bytes(batch)
     assert step.operations == 24_299_077_632 * batch
@@ -124,7 +124,7 @@ def test_resnet50_derived_anew(batch: int) -> None:
 
 
 def test_intensities_of_resnet50() -> None:
-    """A 3 x 3 convolution does 9 times a 1 x 1's work on the same maps; larger batches share the weights."""
+    """A 3 x 3 convolution does 9 times the work of a 1 x 1 on the same maps; larger batches share the weights."""
     layers = {layer.name: layer for layer in traffic.step(build("resnet50", (224, 224), 3, 1000), 32).layers}
     middle = layers["stage1_block2_conv2"]
     maps, weights = 2 * 32 * 64 * 56**2, 64 * 64 * 9

@@ -1,4 +1,4 @@
-"""Updates whose rounding is larger than most moves: what is missing or doubled is told from it, in every type."""
+"""Updates whose rounding is larger than most moves: missing or doubled moves are distinguished from it."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from hpcai.train.loop import Training
 
 
 def moved(trained: Training, factor: float) -> None:
-    """Convolution weights move by a multiple of what a step makes of them."""
+    """Convolution weights move by a multiple of their step."""
     weights = [parameter.detach() for parameter in trained.state.module.parameters() if parameter.ndim == 4]
     kept: Tensors = []
     trained.state.optimiser.register_step_pre_hook(lambda *_: kept.extend(weight.clone() for weight in weights))
@@ -40,7 +40,7 @@ TYPES = {
 @pytest.mark.parametrize("rate", one_in(3, [0.05, 1e-3, 3.0]))
 @pytest.mark.parametrize("momentum", [0.0, 0.875])
 @pytest.mark.parametrize("precision", ["fp32", "pure16"])
-def test_an_update_is_told_from_its_rounding(precision: str, momentum: float, rate: float) -> None:
+def test_an_update_is_distinguished_from_its_rounding(precision: str, momentum: float, rate: float) -> None:
     for name, fault in {"none": lambda _: None, **TYPES}.items():
         trained = training(
             alone(), samples=160, epochs=2, precision=precision, momentum=momentum, learning_rate=rate, decay=5e-4
@@ -52,7 +52,7 @@ def test_an_update_is_told_from_its_rounding(precision: str, momentum: float, ra
         assert worst > 1.5 if name != "none" else worst < 0.1, name
 
 
-def test_moves_below_the_rounding_of_every_weight_tell_nothing() -> None:
+def test_moves_below_the_rounding_of_every_weight_prove_nothing() -> None:
     for factor in (0.0, 1.0):
         trained = training(alone(), precision="pure16", learning_rate=1e-6)
         moved(trained, factor)
@@ -61,7 +61,7 @@ def test_moves_below_the_rounding_of_every_weight_tell_nothing() -> None:
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 @pytest.mark.slow
-def test_faults_in_pure16_are_found_in_the_real_program(tmp_path: Path) -> None:
+def test_faults_in_pure16_are_detected_in_the_real_program(tmp_path: Path) -> None:
     faults = {"none": set(), "convolutions_not_updated": {LOST}, "gradient_of_a_rank_dropped": {LOST}}
     settings = ["PRECISION=pure16", "GROUPS=1", "DEGREE=2"]
     run = Run(tmp_path, [FAULTY, ",".join(faults)], settings, len(faults))

@@ -1,4 +1,4 @@
-"""Update rules: facts of SGD, and a rule of this file's own that trains, is replayed and planned like any other."""
+"""Update rules: properties of SGD, and an added rule that trains, is replayed and planned like any other."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -107,14 +107,14 @@ def test_a_rule_of_two_fp32_states_is_planned_by_its_declaration() -> None:
         RULES._classes.pop("two")
 
 
-def test_a_new_rule_is_taken_from_the_settings_and_moves_its_bytes() -> None:
+def test_an_added_rule_is_selected_by_the_settings_and_moves_its_bytes() -> None:
     recipe = Recipe.of(SETTINGS)
     assert recipe.rule == Damped(decay=0.01, momentum=0.75)
     assert traffic.step(GRAPH, 4, rule=recipe.rule).update == 4 * 5 * sum(GRAPH.parameters.values())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "pure16", "fp16"])
-def test_a_new_rule_trains_and_its_steps_are_replayed(precision: str) -> None:
+def test_an_added_rule_trains_and_its_steps_are_replayed(precision: str) -> None:
     found = ran(damped(precision=precision))
     assert (found.replayed, found.wrong_epochs, found.changed) == (4, 0, 0)
     assert found.deviation[0] < 0.2
@@ -130,7 +130,7 @@ def without_first_update_apart() -> Iterator[None]:
         yield
 
 
-def test_a_fault_in_a_new_rule_is_found() -> None:
+def test_a_fault_in_an_added_rule_is_detected() -> None:
     trained = damped()
     options(trained, dampening=0.0)
     assert worst(trained) > 3
@@ -153,7 +153,7 @@ def worst(trained: Training) -> float:
     return max(found.deviation[0], found.lost[0] / TERM_LOST)
 
 
-def test_torch_keeps_the_state_under_the_names_of_the_rule() -> None:
+def test_torch_stores_the_state_under_the_names_of_the_rule() -> None:
     for rule in (RECIPE.rule, Damped(decay=0.0, momentum=0.5)):
         trained = training(alone(), rule=rule)
         trained.run(Phases(CPU), unending())

@@ -1,4 +1,4 @@
-"""Validation: each sample judged by exactly one rank, whatever the number of ranks, and the proof of it."""
+"""Validation: each sample evaluated by exactly one rank, whatever the number of ranks, and the proof of it."""
 
 from itertools import combinations
 from typing import Any
@@ -16,7 +16,7 @@ from hpcai.train.validation import Validation, ValidationResult
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1), st.randoms(use_true_random=False))
-def test_fingerprint_is_of_the_samples_not_of_their_order_or_batches(samples: list[int], random: Any) -> None:
+def test_fingerprint_depends_on_the_samples_not_on_order_or_batches(samples: list[int], random: Any) -> None:
     shuffled = random.sample(samples, len(samples))
     cut = random.randint(0, len(samples))
     parts = [shuffled[:cut], shuffled[cut:]]
@@ -25,15 +25,15 @@ def test_fingerprint_is_of_the_samples_not_of_their_order_or_batches(samples: li
 
 @pytest.mark.parametrize("n", [1, 2, 23, 2000])
 @pytest.mark.parametrize("block", [1, 7, 1 << 16])
-def test_expected_fingerprint_is_of_each_sample_once(n: int, block: int) -> None:
+def test_expected_fingerprint_has_each_sample_once(n: int, block: int) -> None:
     assert expected_fingerprint(n, block) == fingerprint(np.random.default_rng(0).permutation(n))
 
 
-def test_fingerprint_shows_every_omission_that_a_repetition_hides_from_the_count() -> None:
+def test_fingerprint_detects_omissions_hidden_by_repetitions() -> None:
     n = 300
     prints = np.array([fingerprint(np.array([sample])) for sample in range(n)], object)
     expected = expected_fingerprint(n)
-    assert len(set(prints)) == n  # so no single exchange goes unseen
+    assert len(set(prints)) == n  # so every single exchange is detected
     for left_out, repeated in ((0, 1), (n - 1, 0), (7, 8)):
         assert (expected - prints[left_out] + prints[repeated]) % (1 << 63) != expected
     # two exchanges that leave the sum of the numbers as it is, which a plain checksum would miss
@@ -43,14 +43,14 @@ def test_fingerprint_shows_every_omission_that_a_repetition_hides_from_the_count
 
 
 def problem(n: int, classes: int = 7) -> tuple[Numbered, Table, int]:
-    """n pictures, a model, and how many it judges right; the same on every rank."""
+    """n images, a model, and its number of right answers; the same on every rank."""
     random = np.random.default_rng(n)
     logits, answers = random.standard_normal((n, classes)).astype(np.float32), random.integers(0, classes, n)
     return Numbered(0, answers), Table(logits), int((logits.argmax(1) == answers).sum())
 
 
 @pytest.mark.parallel(3)
-def test_each_sample_is_judged_once_by_groups_of_any_size() -> None:
+def test_each_sample_is_evaluated_once_by_groups_of_any_size() -> None:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
@@ -59,45 +59,45 @@ def test_each_sample_is_judged_once_by_groups_of_any_size() -> None:
         if group is None:
             continue
         for n, batch in ((23, 4), (24, 4), (300, 32), (1, 4), (max(1, degree - 1), 1), (degree * 8, 8)):
-            pictures, model, correct = problem(n)
+            images, model, correct = problem(n)
             shard = ValidationShard(n, group.coordinates.member, degree, batch)
-            validation = Validation(pictures.loader(batch), shard, CPU)
+            validation = Validation(images.loader(batch), shard, CPU)
             model.train()
             validation.warm_up(model)
-            pictures.read.clear()
+            images.read.clear()
             assert validation.run(model, group) == ValidationResult(n, expected_fingerprint(n), 0, correct)
-            assert sorted(group.model.allreduce(pictures.read)) == list(range(n))
+            assert sorted(group.model.allreduce(images.read)) == list(range(n))
             assert model.training
         _check_repeated(group)
         group.free()
 
 
 def _check_repeated(group: Group) -> None:
-    """As many samples as there should be, but not those: each rank judges the first one's, or one batch twice."""
+    """The right number of samples, but wrong ones: each rank evaluates the first one's, or one batch twice."""
     n = 12 * group.degree
-    pictures, model, _ = problem(n)
-    found = Validation(pictures.loader(4), ValidationShard(n, 0, group.degree, 4), CPU).run(model, group)
+    images, model, _ = problem(n)
+    found = Validation(images.loader(4), ValidationShard(n, 0, group.degree, 4), CPU).run(model, group)
     assert found.counted == n
     assert (found.fingerprint == expected_fingerprint(n)) == (group.degree == 1)
-    loader = repeating(pictures.loader(4))
+    loader = repeating(images.loader(4))
     found = Validation(loader, ValidationShard(n, group.coordinates.member, group.degree, 4), CPU).run(model, group)
     assert found.counted == n
     assert found.fingerprint != expected_fingerprint(n)
 
 
-def test_outputs_that_are_no_numbers_are_counted() -> None:
-    pictures, model, _ = problem(12)
+def test_outputs_that_are_not_finite_are_counted() -> None:
+    images, model, _ = problem(12)
     model.halves[0][2, :3] = float("nan")
     model.halves[0][11, 4] = float("-inf")
-    assert Validation(pictures.loader(5), ValidationShard(12, 0, 1, 5), CPU).run(model, alone()).not_finite == 4
+    assert Validation(images.loader(5), ValidationShard(12, 0, 1, 5), CPU).run(model, alone()).not_finite == 4
 
 
 def test_warm_up_runs_the_shapes_of_the_first_and_the_last_batch() -> None:
     for n, batch, sizes in ((10, 4, [4, 2]), (4, 4, [4]), (3, 4, [3]), (8, 4, [4, 4])):
-        pictures, model, _ = problem(n)
+        images, model, _ = problem(n)
         seen: list[int] = []
         model.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(len(output)))
-        Validation(pictures.loader(batch), ValidationShard(n, 0, 1, batch), CPU).warm_up(model)
+        Validation(images.loader(batch), ValidationShard(n, 0, 1, batch), CPU).warm_up(model)
         assert seen == sizes
-    Validation(pictures.loader(4), ValidationShard(1, 3, 4, 4), CPU).warm_up(model)
+    Validation(images.loader(4), ValidationShard(1, 3, 4, 4), CPU).warm_up(model)
     assert seen == sizes  # a rank without samples has nothing to warm up

@@ -1,4 +1,4 @@
-"""Training steps by custom kernels, compared with the vendor's: deviations beyond rounding; nothing is left behind."""
+"""Training steps by custom kernels, compared with the vendor's: deviations beyond rounding; no lasting effects."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -62,14 +62,14 @@ def shares(measured: VendorComparison, precision: str = "fp32") -> list[float]:
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16", "pure16"])
-def test_kernels_that_are_right_differ_by_rounding(precision: str) -> None:
+def test_right_kernels_differ_by_rounding(precision: str) -> None:
     measured = found(custom(precision=precision), precision)
     assert max(shares(measured, precision)) <= 1
     assert measured.evaluated is not None
     compared = (measured.losses, measured.evaluated, measured.gradient, measured.statistics)
     assert all(each.rounding > 0 for each in compared)
     assert len(measured.losses.custom) == STEPS
-    assert measured.losses.vendor[-1] < measured.losses.vendor[0]  # steps that learn nothing show nothing
+    assert measured.losses.vendor[-1] < measured.losses.vendor[0]  # steps that learn nothing prove nothing
 
 
 def spoilt(element: float) -> AbstractContextManager[Any]:
@@ -83,7 +83,7 @@ def spoilt(element: float) -> AbstractContextManager[Any]:
 
 
 @pytest.mark.parametrize("element", [1e3, float("nan"), float("inf")])
-def test_a_wrong_element_is_seen_and_what_is_no_number_is_told_as_one(element: float) -> None:
+def test_a_wrong_element_is_detected_and_infinity_is_reported_as_a_number(element: float) -> None:
     measured = found(custom(), fault=spoilt(element))
     assert min(shares(measured)[:2]) > 1
     assert max(measured.losses.custom) <= LARGEST
@@ -93,15 +93,15 @@ def test_the_vendors_kernels_are_not_compared_with_themselves() -> None:
     assert compare_with_vendor(case("vendor"), GRAPH, custom, MPI.COMM_SELF, CPU, clock.Phases(CPU)) is None
 
 
-def test_the_training_is_left_as_it_was() -> None:
+def test_the_comparison_does_not_change_the_training() -> None:
     made = custom()
     before = bits(made.state.snapshot())
     found(made)
     assert bits(made.state.snapshot()) == before
 
 
-def test_layers_without_weights_yet_stay_in_the_steps() -> None:
-    """So a detector's proposals do not depend on the order of scores that only rounding tells apart."""
+def test_layers_with_zero_weights_are_not_updated_in_the_compared_steps() -> None:
+    """So a detector's proposals do not depend on the order of scores that differ by rounding alone."""
     from hpcai.preflight import vendor_comparison as steps
 
     made = custom()
@@ -112,7 +112,7 @@ def test_layers_without_weights_yet_stay_in_the_steps() -> None:
 
 
 def taken(kernels: str) -> list[str]:
-    """Where the forward methods of layers with products come from."""
+    """The functions of the forward methods of layers with products."""
     made = training(alone())
     if kernels != "vendor":
         providers.use_custom(made.state.module)
@@ -123,11 +123,11 @@ def taken(kernels: str) -> list[str]:
     return [*(type(part.forward).__name__ for part in parts), *steps]
 
 
-def test_what_was_taken_over_is_given_back() -> None:
+def test_use_vendor_restores_the_layers() -> None:
     assert taken("given back") == taken("vendor") != taken("custom")
 
 
-def test_given_back_under_16_bits_is_what_it_was() -> None:
+def test_use_vendor_restores_results_in_16_bits() -> None:
     made, own = training(alone(), precision="bf16"), custom(precision="bf16")
     providers.use_vendor(own.state.module)
     x = torch.randn(4, 2, 6, 7, generator=torch.Generator().manual_seed(3))
@@ -135,7 +135,7 @@ def test_given_back_under_16_bits_is_what_it_was() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_the_rank_that_differs_most_is_told_on_all() -> None:
+def test_the_largest_deviation_is_known_on_all_ranks() -> None:
     comm = MPI.COMM_WORLD
     made = custom()
     fault = spoilt(5.0) if comm.rank == 1 else nullcontext()
@@ -146,7 +146,7 @@ def test_the_rank_that_differs_most_is_told_on_all() -> None:
     assert comm.bcast(measured) == measured
 
 
-# --- what is derived
+# --- derived values
 
 
 LOSSES = ComparedLosses(
@@ -170,19 +170,19 @@ def test_a_difference_may_be_eight_times_the_rounding() -> None:
     assert comparison.statistics_share(replace(LAYER, deviation=8.1), 1) > 1
 
 
-def test_of_gradients_as_much_may_differ_as_a_relu_changes() -> None:
+def test_gradients_may_differ_by_the_effect_of_a_relu() -> None:
     near = replace(LAYER, rounding=0.001)
     assert comparison.gradient_share(near, "fp32") == 1.0  # a sixteenth of its norm
     assert comparison.gradient_share(near, "bf16") == 0.25
 
 
-def test_statistics_are_sums_over_pixels_which_round_as_well() -> None:
-    """Such of 25088 pixels were seen to be off by 60 units in torch's batch norm."""
+def test_statistics_have_the_rounding_of_sums_over_pixels() -> None:
+    """Statistics of 25088 pixels were off by 60 units in torch's batch norm."""
     layer = ComparedLayer(where="stem", deviation=60 * 2.0**-24, rounding=1e-9, norm=1.0)
     assert comparison.statistics_share(layer, 25088) < 0.1 < 1 < comparison.statistics_share(layer, 36)
 
 
-def test_below_the_spacing_of_numbers_there_is_no_difference() -> None:
+def test_differences_below_the_spacing_of_numbers_pass() -> None:
     near = replace(LOSSES, vendor=(2.0, 1.5, 1.2, 1.0 + 2**-22), rounding=0.0)
     assert comparison.loss_share(compared(near)) == 2**-22 / 2**-18
     assert comparison.share(0.0, 0.0, 0.0) == 0.0
@@ -190,7 +190,7 @@ def test_below_the_spacing_of_numbers_there_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize("name", ["custom", "vendor"])
-def test_what_is_no_number_never_passes(name: str) -> None:
+def test_values_that_are_not_finite_never_pass(name: str) -> None:
     assert comparison.loss_share(compared(replace(LOSSES, **{name: (LARGEST,) * 4}))) == LARGEST
     assert comparison.finite(float("nan")) == comparison.finite(float("-inf")) == comparison.finite(1e30) == LARGEST
     assert comparison.statistics_share(replace(LAYER, rounding=LARGEST), 1) == LARGEST

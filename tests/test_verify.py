@@ -1,4 +1,4 @@
-"""Verification: what follows from the raw measurements passes, any altered number does not."""
+"""Verification: sound results pass, results with any altered number do not."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from alterations import holder, leaves, other_values, put, verified
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import GOLDEN, failing_run, golden, live_run, rebuilt, renewed
 
 from hpcai.record.loading import load
@@ -16,30 +16,30 @@ from hpcai.report import files
 from hpcai.verification import verify
 
 
-def test_the_stored_result_with_its_report_and_table() -> None:
+def test_the_stored_result_with_its_report_and_table_is_verified() -> None:
     assert verify.differences(GOLDEN / "result.json") == []
 
 
-def test_real_results_with_their_reports_and_tables() -> None:
+def test_real_results_with_their_reports_and_tables_are_verified() -> None:
     for run in (live_run(), failing_run()):
         assert verify.differences(run.folder / "result.json") == []
 
 
 @pytest.mark.parametrize("ended", [0, 1])
-def test_a_broken_off_result(tmp_path: Path, ended: int) -> None:
+def test_a_broken_off_result_is_verified(tmp_path: Path, ended: int) -> None:
     partial = golden()
     del partial["tests"][ended:]
     assert verified(rebuilt(partial), tmp_path) == []
 
 
-def test_layout_of_the_file_does_not_matter(tmp_path: Path) -> None:
+def test_the_layout_of_the_file_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(golden(), sort_keys=True, indent=7), "utf-8")
     assert verify.differences(tmp_path / "result.json") == []
 
 
-@IN_TURNS
-def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path, turn: int) -> None:
-    for path, value in of_turn(leaves(golden()), turn):
+@IN_PARTS
+def test_every_alteration_with_a_new_digest_is_detected(tmp_path: Path, part: int) -> None:
+    for path, value in of_part(leaves(golden()), part):
         for other in other_values(value):
             result = golden()
             put(result, path, other)
@@ -47,11 +47,11 @@ def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path, tur
             assert verified(result, tmp_path), f"{path}: {value} -> {other}"
 
 
-@IN_TURNS
-def test_neighbours_that_change_places_are_caught(tmp_path: Path, turn: int) -> None:
+@IN_PARTS
+def test_exchanged_neighbours_are_detected(tmp_path: Path, part: int) -> None:
     result = golden()
     numbers = [(path, value) for path, value in leaves(result) if type(value) in (int, float)]
-    for (one, first), (other, second) in of_turn(pairwise(numbers), turn):
+    for (one, first), (other, second) in of_part(pairwise(numbers), part):
         if (first, type(first)) != (second, type(second)):
             altered = golden()
             put(altered, one, second)
@@ -60,7 +60,7 @@ def test_neighbours_that_change_places_are_caught(tmp_path: Path, turn: int) -> 
 
 
 @pytest.mark.parametrize("kind", [float, str])
-def test_a_number_of_another_type_is_caught(tmp_path: Path, kind: Callable[[int], Any]) -> None:
+def test_a_number_of_another_type_is_detected(tmp_path: Path, kind: Callable[[int], Any]) -> None:
     for path, value in leaves(golden()):
         if type(value) is int:
             result = golden()
@@ -68,9 +68,9 @@ def test_a_number_of_another_type_is_caught(tmp_path: Path, kind: Callable[[int]
             assert verified(renewed(result), tmp_path), path
 
 
-@IN_TURNS
-def test_fields_added_or_taken_away_are_caught(tmp_path: Path, turn: int) -> None:
-    for path, _ in of_turn(leaves(golden()), turn):
+@IN_PARTS
+def test_added_or_missing_fields_are_detected(tmp_path: Path, part: int) -> None:
+    for path, _ in of_part(leaves(golden()), part):
         if isinstance(path[-1], str):
             result = golden()
             put(result, (*path[:-1], "unheard of"), "nothing")
@@ -80,7 +80,7 @@ def test_fields_added_or_taken_away_are_caught(tmp_path: Path, turn: int) -> Non
         assert verified(result if path == ("digest",) else renewed(result), tmp_path), path
 
 
-def test_tests_added_taken_away_or_exchanged_are_caught(tmp_path: Path) -> None:
+def test_added_missing_or_exchanged_tests_are_detected(tmp_path: Path) -> None:
     for change in (
         lambda tests: tests.pop(),
         lambda tests: tests.pop(0),
@@ -94,7 +94,7 @@ def test_tests_added_taken_away_or_exchanged_are_caught(tmp_path: Path) -> None:
         assert verified(renewed(result), tmp_path)
 
 
-def test_what_differs_is_named(tmp_path: Path) -> None:
+def test_differences_are_named(tmp_path: Path) -> None:
     result = golden()
     result["tests"][1]["gflops"] += 1.0
     found = verified(renewed(result), tmp_path)
@@ -103,7 +103,7 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
     assert [difference.partition(":")[0] for difference in found] == ["digest", "tests[1].gflops"]
 
 
-def test_a_negative_zero_is_caught(tmp_path: Path) -> None:
+def test_a_negative_zero_is_detected(tmp_path: Path) -> None:
     zeros = [path for path, value in leaves(golden()) if value == 0 and isinstance(value, float)]
     assert zeros
     for path in zeros:
@@ -113,14 +113,14 @@ def test_a_negative_zero_is_caught(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("0.05           TARGET", "0.06           TARGET"), ("two grids", "2 grids")])
-def test_another_input_is_caught(tmp_path: Path, old: str, new: str) -> None:
+def test_another_input_is_detected(tmp_path: Path, old: str, new: str) -> None:
     result = golden()
     assert old in result["input"]["text"]
     result["input"]["text"] = result["input"]["text"].replace(old, new)
     assert verified(renewed(result), tmp_path)
 
 
-def test_another_option_is_caught(tmp_path: Path) -> None:
+def test_another_option_is_detected(tmp_path: Path) -> None:
     result = golden()
     result["input"]["overrides"] = ["PENALTY=4"]
     assert "tests[0].settings.PENALTY: 5.0 is stored, 4.0 follows from the raw measurements" in verified(
@@ -128,14 +128,14 @@ def test_another_option_is_caught(tmp_path: Path) -> None:
     )
 
 
-@IN_TURNS
+@IN_PARTS
 @pytest.mark.parametrize("name", ["report.txt", "result.csv"])
-def test_an_edited_file_beside_it_is_caught(tmp_path: Path, name: str, turn: int) -> None:
+def test_an_edited_file_of_the_run_is_detected(tmp_path: Path, name: str, part: int) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     whole = (tmp_path / name).read_bytes()
     lines = whole.splitlines(keepends=True)
     edits = [whole + b"\n", whole[:-1], whole.replace(b"\n", b"\r\n"), b"", b"\xff" + whole, *_edited(lines)]
-    for edit in of_turn(edits, turn):
+    for edit in of_part(edits, part):
         (tmp_path / name).write_bytes(edit)
         (found,) = verify.differences(tmp_path / "result.json")
         assert found.startswith(f"{name}, line ")
@@ -159,7 +159,7 @@ def test_the_line_that_differs_is_named(tmp_path: Path) -> None:
     assert found == [f"report.txt, line {number}: not what the result file says"]
 
 
-def test_a_folder_in_the_place_of_the_report(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_the_report_is_detected(tmp_path: Path) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "report.txt").unlink()
     (tmp_path / "report.txt").mkdir()

@@ -1,4 +1,4 @@
-"""Verification of runs that ended early: what is said of the last test is no more than could have been done."""
+"""Verification of runs that ended early: the last test claims no more work than possible."""
 
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,16 @@ SAMPLE = 55_849_728  # operations of a sample
 
 
 def ended(**changes: Any) -> Json:
-    """The stored run, had it ended in step 6 of 8 of its second test; some of what was measured is altered."""
+    """The stored run, if it had ended in step 6 of 8 of its second test; some measurements are altered."""
     result = golden()
     raw = result["tests"].pop()["raw"]
     found = {"where": "training", "dataset": raw["dataset"], "samples": 328, "skipped_samples": 0, "steps": 6}
     found |= {"executed_operations": 328 * SAMPLE, "seconds": 0.5}
-    return told(result, {**found, "curve": raw["curve"][:1], **changes})
+    return with_early_end(result, {**found, "curve": raw["curve"][:1], **changes})
 
 
-def told(result: Json, raw: Json | None, cause: str = SIGNAL, number: int = 1) -> Json:
-    """The result with that of a test that ended early, all that is derived made anew."""
+def with_early_end(result: Json, raw: Json | None, cause: str = SIGNAL, number: int = 1) -> Json:
+    """The result with a test that ended early, all derived values computed again."""
     stopped = raw and convert(raw, StoppedEnsemble)
     return rebuilt({**result, "broken_off": plain(broken_off(cases_of(result)[number], cause, stopped))})
 
@@ -64,7 +64,7 @@ def test_a_run_that_was_killed_is_verified(tmp_path: Path) -> None:
     result = golden()
     result["tests"].pop()
     assert verified(rebuilt(result), tmp_path) == []
-    assert verified(told(result, None), tmp_path) == []
+    assert verified(with_early_end(result, None), tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_a_run_that_was_killed_is_verified(tmp_path: Path) -> None:
         ("broken_off: curve: epochs go on", again()),
     ],
 )
-def test_each_claim_can_be_broken(claim: str, changes: Json, tmp_path: Path) -> None:
+def test_each_claim_can_be_violated(claim: str, changes: Json, tmp_path: Path) -> None:
     assert claim in verified(ended(**changes), tmp_path)
 
 
 @pytest.mark.parametrize("changes", [{"seconds": -1.0}, {"samples": 328.5}, {"samples": "328"}, {"where": "start"}])
-def test_what_records_refuse(changes: Json) -> None:
+def test_values_that_records_refuse(changes: Json) -> None:
     with pytest.raises(ValidationError):
         ended(**changes)
     ((name, value),) = changes.items()
@@ -106,36 +106,36 @@ def test_what_records_refuse(changes: Json) -> None:
 
 
 def test_several_models_have_no_more_samples_than_their_steps(tmp_path: Path) -> None:
-    """Two models of 7 steps an epoch, the last of 8 samples: how many ends of epochs are among 10 steps is open."""
+    """Two models of 7 steps an epoch, the last of 8 samples: the number of ends of epochs among 10 steps is unknown."""
     result = golden()
     raw, result["tests"] = result["tests"][0]["raw"], []
     for samples, holds in ((320, True), (272, True), (321, False), (271, False)):
         counts = {"samples": samples, "skipped_samples": 0, "steps": 10, "executed_operations": samples * SAMPLE}
         found = {"where": "training", "dataset": raw["dataset"], **counts, "seconds": 0.5, "curve": []}
-        assert (verified(told(result, found, number=0), tmp_path) == []) == holds, samples
+        assert (verified(with_early_end(result, found, number=0), tmp_path) == []) == holds, samples
 
 
 @pytest.mark.parametrize(
     "cause",
     ["SIGKILL on rank 1", "SIGTERM on rank 2", "SIGTERM on rank 01", "TIMELIMIT of 0 s", "TIMELIMIT of 1 s"],
 )
-def test_another_cause_is_caught(cause: str, tmp_path: Path) -> None:
+def test_another_cause_is_detected(cause: str, tmp_path: Path) -> None:
     result = golden()
     result["tests"].pop()
-    (found,) = verified(told(result, None, cause), tmp_path)
+    (found,) = verified(with_early_end(result, None, cause), tmp_path)
     assert found.startswith("broken_off")
 
 
-def test_a_cause_has_a_name() -> None:
+def test_a_cause_must_have_a_name() -> None:
     result = golden()
     result["tests"].pop()
     with pytest.raises(InputError, match=r"broken_off\.cause: "):
-        told(result, None, "")
+        with_early_end(result, None, "")
 
 
 def test_only_the_test_after_the_last_can_have_ended_early(tmp_path: Path) -> None:
     claim = "broken_off: the test after the last, of a run that is not complete"
-    assert claim in verified(told(golden(), None), tmp_path)
+    assert claim in verified(with_early_end(golden(), None), tmp_path)
     result = golden()
     result["tests"].pop()
-    assert claim in verified(told(result, None, number=0), tmp_path)
+    assert claim in verified(with_early_end(result, None, number=0), tmp_path)

@@ -1,4 +1,4 @@
-"""Verification of weather that ended early, and of results of it that are no results: named, never a crash."""
+"""Verification of weather that ended early, and of invalid results of it: reported, never a crash."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ CLASSES = "broken_off: curve: a precision for each class"
 
 
 def ended(entry: Json, steps: int = 4) -> Json:
-    """The stored run, had it ended in its second test, one model on two ranks, after the first of two epochs."""
+    """The stored run, if it had ended in its second test, one model on two ranks, after the first of two epochs."""
     result = golden_weather()
     dataset = result_of(result).tests[1].raw.dataset
     raw, case = result["tests"].pop()["raw"], cases_of(result)[1]
@@ -49,11 +49,11 @@ def test_an_early_end_is_verified(entry: Json, tmp_path: Path) -> None:
         ("broken_off: curve: of epochs that were trained", {"epoch": 2}),
     ],
 )
-def test_each_claim_can_be_broken(claim: str, entry: Json, tmp_path: Path) -> None:
+def test_each_claim_can_be_violated(claim: str, entry: Json, tmp_path: Path) -> None:
     assert claim in verified(ended(entry), tmp_path)
 
 
-def test_weather_has_no_curve_of_images_and_images_none_of_weather() -> None:
+def test_curves_of_images_and_weather_cannot_be_exchanged() -> None:
     result = ended({})
     entry = result["broken_off"]["raw"]["curve"][0]
     del entry["average_precision"]
@@ -66,7 +66,7 @@ def test_weather_has_no_curve_of_images_and_images_none_of_weather() -> None:
 
 
 @pytest.mark.slow
-def test_nonsense_in_any_place_is_caught(tmp_path: Path) -> None:
+def test_nonsense_in_any_place_is_detected(tmp_path: Path) -> None:
     for index, path in enumerate(places(golden_weather()["tests"][0], ("tests", 0))):
         result = put(golden_weather(), path, NONSENSE[index % len(NONSENSE)])
         (tmp_path / "result.json").write_text(json.dumps(result), "utf-8")
@@ -75,7 +75,7 @@ def test_nonsense_in_any_place_is_caught(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [[], [None], [None, None], [0.5] * 3, [0.5, None], [1e308, 1e308], [-1e308, 1]])
 @pytest.mark.parametrize("name", ["true_boxes", "bag_precision", "precision", "loose_precision", "curve"])
-def test_lists_of_another_length_are_caught_though_all_else_is_made_again(name: str, value: list[Any]) -> None:
+def test_lists_of_another_length_are_detected_in_results_computed_again(name: str, value: list[Any]) -> None:
     result = golden_weather()
     raw = result["tests"][0]["raw"]
     if name == "curve":
@@ -86,7 +86,7 @@ def test_lists_of_another_length_are_caught_though_all_else_is_made_again(name: 
         raw["ensemble"][name] = value
     try:
         made = rebuilt(result)
-    except (InputError, ArithmeticError, ValueError):  # nothing can be made of it
+    except (InputError, ArithmeticError, ValueError):  # it cannot be computed again
         return
     sound = name == "bag_precision" and len(value) == 2 and all(abs(item or 0) <= 1 for item in value)
     assert sound or made["tests"][0]["verdict"] == "FAILED" or [*verify.contradictions(result_of(made))]

@@ -1,4 +1,4 @@
-"""`bench.py --verify FILE...`: one verdict a file, and exit 1 if one of them is not sound."""
+"""`bench.py --verify FILE...`: one verdict per file, and exit code 1 if one of them is not sound."""
 
 from pathlib import Path
 
@@ -17,11 +17,11 @@ VERIFIED = (
 
 
 def verify(folder: Path, *paths: str) -> Finished:
-    """What the program says in that folder."""
+    """The program's output in that folder."""
     return run_job([BENCH, "--verify", *paths], None, folder)
 
 
-def test_verify(tmp_path: Path) -> None:
+def test_verify_prints_the_verdict(tmp_path: Path) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     for path in (tmp_path, tmp_path / "result.json"):
         finished = verify(ROOT, str(path))
@@ -43,13 +43,13 @@ def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> N
     assert "alone: every number follows from the raw measurements, no other files to compare;" in finished.stdout
 
 
-def test_verify_names_what_was_altered(tmp_path: Path) -> None:
+def test_verify_names_the_altered_value(tmp_path: Path) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     path = tmp_path / "result.json"
     path.write_text(path.read_text().replace(f'"correct": {CORRECT}', f'"correct": {CORRECT + 100}'))
     finished = verify(tmp_path, "result.json")
     assert finished.returncode == 1
     stored, follows = (correct / SAMPLES for correct in (CORRECT, CORRECT + 100))
-    told = f"tests[0].scores.quality: {stored} is stored, {follows} follows from the raw measurements\n"
-    assert told in finished.stdout
+    difference = f"tests[0].scores.quality: {stored} is stored, {follows} follows from the raw measurements\n"
+    assert difference in finished.stdout
     assert finished.stdout.endswith("result.json: NOT VERIFIED\n")

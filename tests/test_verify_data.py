@@ -1,4 +1,4 @@
-"""Verification of what a result says of its data: invented properties are found, whatever else is made anew."""
+"""Verification of the description of data in a result: invented properties are detected, whatever else is adapted."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,7 @@ OFFICIAL = {
 
 
 def claims_of(spec: str, dataset: Dataset, target: float = 0.2, **settings: Any) -> set[str]:
-    """The claims that a description of data breaks, of all data that `spec` names unless SAMPLES are given."""
+    """The claims that a description of data violates, of all data that `spec` names unless SAMPLES are given."""
     test = stored("ensemble")[0]
     case = replace(test.case, settings={**test.case.settings, "DATASET": spec, "SAMPLES": 0, "TARGET": 0.2, **settings})
     raw = structs.replace(test.entry.raw, dataset=dataset, target=target)
@@ -56,7 +56,7 @@ def broken_by(spec: str, found: Json, **settings: Any) -> set[str]:
 
 
 def shaped(*shape: int) -> Alteration:
-    """Other images, with the operations, bytes and peak that these would have had."""
+    """Other images, with the operations, bytes and peak that they would have."""
     data = structs.replace(stored("ensemble")[0].entry.raw.dataset, shape=shape)
     return together(
         changed("raw.dataset.shape", list(shape)),
@@ -78,7 +78,7 @@ def shaped(*shape: int) -> Alteration:
         together(changed("raw.dataset.ceiling", 0.9), changed("raw.dataset.ceiling_error", 0.1)),
     ],
 )
-def test_invented_properties_of_the_shipped_data_are_caught(forge: Alteration) -> None:
+def test_invented_properties_of_the_shipped_data_are_detected(forge: Alteration) -> None:
     found = violated_claims(stored("ensemble")[0], forge)
     assert any(claim.startswith(("dataset", "target")) for claim in found)
     result = golden()
@@ -98,7 +98,7 @@ def test_the_target_is_the_datasets_own_unless_the_input_has_one() -> None:
 
 
 @pytest.mark.parametrize("samples", [0, 7])
-def test_real_files_break_no_claim(samples: int, tmp_path: Path) -> None:
+def test_real_files_violate_no_claim(samples: int, tmp_path: Path) -> None:
     write_set(tmp_path, [*range(10)] * 2, [*range(10)])
     specs = ["fashion", f"fashion:{tmp_path}", f"imagenet:{packed_set()}", "generated"]
     for spec in specs:
@@ -107,7 +107,7 @@ def test_real_files_break_no_claim(samples: int, tmp_path: Path) -> None:
         assert found == set(), spec
 
 
-def test_whole_published_sets_break_no_claim() -> None:
+def test_complete_published_sets_violate_no_claim() -> None:
     assert broken_by("fashion:full", FULL) == broken_by("imagenet:x", OFFICIAL) == set()
     part = {"fingerprint": "0" * 64, "training_samples": 1000}
     assert broken_by("fashion:full", FULL | part, SAMPLES=1000) == set()
@@ -135,5 +135,5 @@ def test_whole_published_sets_break_no_claim() -> None:
         (IMAGENET, "imagenet:x", OFFICIAL, {"classes": 10}, {}),
     ],
 )  # fmt: skip
-def test_each_claim_can_be_broken(claim: str, spec: str, whole: Json, found: Json, settings: Json) -> None:
+def test_each_claim_can_be_violated(claim: str, spec: str, whole: Json, found: Json, settings: Json) -> None:
     assert claim in broken_by(spec, {**whole, **found}, **settings)

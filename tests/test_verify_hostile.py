@@ -1,11 +1,11 @@
-"""Verification of files that are no results: refused or found wrong in a line, never a crash."""
+"""Verification of files that are no results: refused or reported as wrong in one line, never a crash."""
 
 import json
 from pathlib import Path
 
 import pytest
 from alterations import found_in, leaves, places, put, verified
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import GOLDEN, golden, renewed
 
 from hpcai.errors import InputError
@@ -30,7 +30,7 @@ NO_RESULT = {
 
 
 @pytest.mark.parametrize("content", NO_RESULT.values(), ids=NO_RESULT)
-def test_a_file_that_is_no_result(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_result_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(content)
     with pytest.raises(InputError) as refused:
@@ -38,7 +38,7 @@ def test_a_file_that_is_no_result(tmp_path: Path, content: bytes) -> None:
     assert str(path) in str(refused.value) and len(str(refused.value).splitlines()) == 1
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         verify.differences(tmp_path / "result.json")
 
@@ -46,10 +46,10 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 NONSENSE = (None, [], {}, "x", "1", -1, 0, 10**400, 1e308, True, [[]], "\ud800", [0] * 3)
 
 
-@IN_TURNS
-def test_nonsense_in_any_place_is_caught(tmp_path: Path, turn: int) -> None:
-    """Every object, list and number replaced by something it cannot be: named, never a crash."""
-    for index, path in of_turn(enumerate(places(golden())), turn):
+@IN_PARTS
+def test_nonsense_in_any_place_is_detected(tmp_path: Path, part: int) -> None:
+    """Every object, list and number replaced by an impossible value: reported, never a crash."""
+    for index, path in of_part(enumerate(places(golden())), part):
         result = golden()
         put(result, path, NONSENSE[index % len(NONSENSE)])
         (tmp_path / "result.json").write_text(json.dumps(result), "utf-8")
@@ -57,7 +57,7 @@ def test_nonsense_in_any_place_is_caught(tmp_path: Path, turn: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_number_beyond_all_numbers_is_caught(tmp_path: Path) -> None:
+def test_a_number_too_large_for_a_double_is_detected(tmp_path: Path) -> None:
     for path, value in leaves(golden()):
         if isinstance(value, float):
             result = golden()
@@ -66,7 +66,7 @@ def test_a_number_beyond_all_numbers_is_caught(tmp_path: Path) -> None:
             assert found_in(tmp_path / "result.json"), path
 
 
-def test_a_large_file(tmp_path: Path) -> None:
+def test_a_large_file_is_refused(tmp_path: Path) -> None:
     result = golden()
     result["tests"] = result["tests"] * 500
     assert verified(renewed(result), tmp_path)

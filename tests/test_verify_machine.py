@@ -1,4 +1,4 @@
-"""Verification of what a result says of its machine: ranks, nodes, grids and devices follow from each other."""
+"""Verification of the description of the machine in a result: ranks, nodes, grids and devices have to be consistent."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def first(result: Json) -> Json:
 
 
 def on_gpus(result: Json) -> None:
-    """All that a machine says of itself, but not what the tests say."""
+    """Changes the description of the machine to GPUs, but not the tests."""
     result["environment"].update(accelerators=2, device="NVIDIA H200")
     for rank in result["ranks"]:
         rank["device"] = "cuda:0"
@@ -57,7 +57,7 @@ def on_gpus(result: Json) -> None:
         (HOST, lambda result: first(result)["busy_seconds"].update(slowest_host="x")),
     ],
 )  # fmt: skip
-def test_each_claim_can_be_broken(claim: str, forge: Forgery, tmp_path: Path) -> None:
+def test_each_claim_can_be_violated(claim: str, forge: Forgery, tmp_path: Path) -> None:
     result = golden()
     forge(result)
     assert claim in verified(rebuilt(result), tmp_path)
@@ -70,7 +70,7 @@ def test_each_claim_can_be_broken(claim: str, forge: Forgery, tmp_path: Path) ->
         ("ranks[0].threads", lambda result: result["ranks"][0].update(threads=0)),
     ],
 )
-def test_what_records_refuse(place: str, forge: Forgery) -> None:
+def test_values_that_records_refuse(place: str, forge: Forgery) -> None:
     result = golden()
     forge(result)
     with pytest.raises(InputError, match=re.escape(f"{place}: Expected `int` >= 1")):
@@ -94,7 +94,7 @@ def test_nccl_needs_gpus() -> None:
 
 @pytest.mark.slow
 def test_an_emulated_precision_cannot_be_called_native() -> None:
-    """With idle ranks; what the probe says is held against what the memory of the same test says."""
+    """With idle ranks; the findings of the probe are compared with the memory of the same test."""
     changes = ["PRECISION=fp16", "GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=32", "BATCH=8"]
     run = bench([str(Path(__file__).parent / "golden" / "input.dat"), "--set", *changes], 3)
     assert verify.differences(run.folder / "result.json") == []
@@ -106,7 +106,7 @@ def test_an_emulated_precision_cannot_be_called_native() -> None:
     assert rebuilt(run.result)["tests"][0]["verdict"] == "FAILED"
 
 
-def test_idle_ranks_and_groups_in_words() -> None:
+def test_idle_ranks_and_groups_are_checked() -> None:
     grids = [(2, 2, "row"), (2, 1, "column"), (5, 1, "row")]
     assert listed_grids(grids) == ("2x2 R", "2x1 C", "5x1 R")
     assert idle_ranks(grids, 5) == ("Grid 2 x 2: rank 4 stays idle", "Grid 2 x 1: ranks 2-4 stay idle")

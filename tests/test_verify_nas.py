@@ -1,4 +1,4 @@
-"""Verification of a search: what follows from its trials passes, anything altered does not, and nothing is a crash."""
+"""Verification of a search: sound ones pass, altered ones do not, and nothing causes a crash."""
 
 import copy
 import json
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from alterations import Where, found_in, holder, leaves, places, put, verified
 from jsonschema import Draft202012Validator
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import rebuilt, renewed
 from synthetic_search import searched, with_ensemble
 
@@ -24,10 +24,10 @@ Json = dict[str, Any]
 
 VALIDATOR = Draft202012Validator(schema())
 SEARCH = Draft202012Validator({"$ref": "#/$defs/SearchRow", "$defs": schema()["$defs"]})
-UNHOLDABLE = (10**400, "\ud800")  # which JSON allows, but no double or no UTF-8 can hold
+UNHOLDABLE = (10**400, "\ud800")  # allowed by JSON, but beyond a double or invalid UTF-8
 NONSENSE = (None, [], {}, "x", "1", -1, 0, 1e308, True, [[]], [0] * 3, *UNHOLDABLE)
 
-# What may be altered, to some extent, by one who makes all else anew: no other number says it.
+# Numbers that can be altered to some extent if all else is computed again: no other number depends on them.
 UNPROVEN = {
     "raw.residuals.scaled.value", "raw.residuals.elementwise.value", "raw.replay.steps", "raw.replay.deviation.value",
     "raw.replay.lost.value", "raw.duplicates", "raw.trials.nbytes", "raw.trials.planned_bytes", "raw.trials.given",
@@ -39,18 +39,18 @@ UNPROVEN = {
     "memory.planned_bytes", "memory.data.data_bytes", "memory.data.image_bytes",
 }  # fmt: skip
 
-OPTIONAL = {  # which the loader allows to be left out, but verification does not
+OPTIONAL = {  # fields that the loader allows to be missing, but verification does not
     "data", "ceiling", "ceiling_error", "wrong", "start_up", "staging", "probe", "vendor_comparison", "site_kernels",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("made", [searched, with_ensemble])
-def test_it_is_verified_and_has_the_types_of_the_schema(made: Any, tmp_path: Path) -> None:
+def test_a_search_is_verified_and_has_the_types_of_the_schema(made: Any, tmp_path: Path) -> None:
     assert verified(made(), tmp_path) == []
     VALIDATOR.validate(made())
 
 
-def test_files_beside_it_are_compared(tmp_path: Path) -> None:
+def test_files_of_the_run_are_compared(tmp_path: Path) -> None:
     files.write(tmp_path, result_of(searched()))
     names = ["report.txt", "result.csv", "result.json", "series.h5", "trials.csv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
@@ -62,15 +62,15 @@ def test_files_beside_it_are_compared(tmp_path: Path) -> None:
 
 
 def derived() -> Iterator[tuple[Where, Any]]:
-    """What is made from the raw measurements."""
+    """Values derived from the raw measurements."""
     for path, value in leaves(searched()):
         if path[0] in ("tests", "summary") and not {"raw", "memory"} & {*path}:
             yield path, value
 
 
-@IN_TURNS
-def test_what_is_derived_cannot_be_altered(tmp_path: Path, turn: int) -> None:
-    for path, value in of_turn(random.Random(1).sample([*derived()], 150), turn):
+@IN_PARTS
+def test_derived_values_cannot_be_altered(tmp_path: Path, part: int) -> None:
+    for path, value in of_part(random.Random(1).sample([*derived()], 150), part):
         for other in ("x", value + 1 if isinstance(value, int | float) and not isinstance(value, bool) else 0):
             result = put(searched(), path, other)
             assert verified(renewed(result), tmp_path), (path, other)
@@ -84,10 +84,10 @@ def measured_numbers() -> Iterator[tuple[Where, Any, str]]:
                 yield path, value, name
 
 
-@IN_TURNS
-def test_most_measured_numbers_cannot_be_altered_alone(tmp_path: Path, turn: int) -> None:
-    """Though all that follows from them is made anew."""
-    for path, value, name in of_turn(measured_numbers(), turn):
+@IN_PARTS
+def test_most_measured_numbers_cannot_be_altered_alone(tmp_path: Path, part: int) -> None:
+    """Even if all values that follow from them are computed again."""
+    for path, value, name in of_part(measured_numbers(), part):
         for other in (value + 1, value * 2 + 1):
             try:
                 result = rebuilt(put(searched(), path, other))
@@ -124,7 +124,7 @@ def test_hostile_trials_are_refused_in_lines(place: Where, value: Any, fault: st
     assert any(fault in line for line in found), found[:3]
 
 
-def test_nonsense_in_any_place_is_caught(tmp_path: Path) -> None:
+def test_nonsense_in_any_place_is_detected(tmp_path: Path) -> None:
     every = [*places(searched())]
     for index, path in enumerate(random.Random(2).sample(every, 300)):
         result = put(searched(), path, NONSENSE[index % len(NONSENSE)])
@@ -141,7 +141,7 @@ def refused(result: Json) -> bool:
     return False
 
 
-def test_the_loader_refuses_what_the_schema_refuses() -> None:
+def test_the_loader_refuses_all_that_the_schema_refuses() -> None:
     draw, found = random.Random(3), set()
     for path in draw.sample([*places(searched()["tests"][0], ("tests", 0))], 200):
         value = draw.choice([value for value in NONSENSE if value != 1e308])
@@ -153,11 +153,11 @@ def test_the_loader_refuses_what_the_schema_refuses() -> None:
     assert found == {True, False}
 
 
-@IN_TURNS
-def test_every_field_is_needed_and_no_other_is_allowed(tmp_path: Path, turn: int) -> None:
+@IN_PARTS
+def test_every_field_is_required_and_no_other_is_allowed(tmp_path: Path, part: int) -> None:
     result = searched()
     every = [*places(result["tests"][0], ("tests", 0)), *places(result["summary"]["best"], ("summary", "best"))]
-    for path in of_turn(every, turn):
+    for path in of_part(every, part):
         if not isinstance(path[-1], str):
             continue
         other = copy.deepcopy(result)

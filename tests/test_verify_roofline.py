@@ -1,4 +1,4 @@
-"""What a result says of the roofline follows from its tables: any altered number of it is found."""
+"""The roofline in a result follows from its tables: any altered number of it is detected."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ MEMBERS = ("roofline", "gradient_bandwidth")
 
 
 def placed() -> list[tuple[tuple[str | int, ...], Any]]:
-    """All that is said of it, in every test."""
+    """All roofline values, in every test."""
     return [
         found
         for index, test in enumerate(with_tables()["tests"])
@@ -22,14 +22,14 @@ def placed() -> list[tuple[tuple[str | int, ...], Any]]:
     ]
 
 
-def test_made_tables_are_the_ceilings() -> None:
+def test_the_ceilings_are_those_of_the_made_up_tables() -> None:
     alone, group = (test["scores"]["roofline"] for test in with_tables()["tests"])
     assert (alone["kernels"]["test"], alone["all_reduce"]) == (1, None)
     assert (group["kernels"]["test"], group["all_reduce"]["test"], group["all_reduce"]["scope"]) == (1, 2, "world")
 
 
 @pytest.mark.slow
-def test_every_altered_number_is_found(tmp_path: Path) -> None:
+def test_every_altered_number_is_detected(tmp_path: Path) -> None:
     for path, value in placed():
         for other in _others(value):
             found = verified(renewed(put(with_tables(), path, other)), tmp_path)
@@ -43,14 +43,14 @@ def _others(value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_a_member_taken_away_is_found(tmp_path: Path, member: str) -> None:
+def test_a_missing_member_is_detected(tmp_path: Path, member: str) -> None:
     result = with_tables()
     del result["tests"][1]["scores"][member]
     assert verified(renewed(result), tmp_path)
 
 
-def test_a_ceiling_made_lower_raises_the_shares(tmp_path: Path) -> None:
-    """Who alters what was measured must alter all that follows, and then it says something else."""
+def test_a_lowered_ceiling_raises_the_shares(tmp_path: Path) -> None:
+    """An altered measurement requires all derived values to be altered, and the result then differs."""
     result = with_tables()
     before = result["tests"][0]["scores"]["roofline"]["shares"]
     for row in result["tables"][0]["raw"]["rows"]:

@@ -1,4 +1,4 @@
-"""Verification of tables: sound ones pass, a number, word or flag altered anywhere in them does not."""
+"""Verification of tables: sound ones pass, tables with any altered number, word or flag do not."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from hpcai.verification import verify
 
 Json = dict[str, Any]
 
-# What may be altered, to some extent, by one who makes all that follows anew: no other number says it.
+# Numbers that can be altered to some extent if all derived values are computed again: no other depends on them.
 UNPROVEN = {
     "tables.raw.rows.seconds", "tables.raw.rows.residual", "tables.raw.rows.iterations", "tables.raw.rows.variant",
     "tables.raw.rows.checked", "tables.raw.missing.why", "tables.memory.peak_bytes",
@@ -32,7 +32,7 @@ def name_of(path: Where) -> str:
 
 
 def representatives(result: Json) -> Iterator[tuple[Where, Any]]:
-    """What is in the tables and their rows, of all rows of one kernel or backend the first."""
+    """The contents of the tables and their rows, of all rows of one kernel or backend the first."""
     seen = set()
     for member in ("tables", "kernels", "collectives"):
         for path, value in leaves(result[member], (member,)):
@@ -51,7 +51,7 @@ def measured(path: Where) -> bool:
 
 
 def passes(path: Where, value: Any, folder: Path) -> bool:
-    """Whether a result, one value altered and all that follows made anew, is PASSED and verified."""
+    """Whether a result, one value altered and all derived values computed again, is PASSED and verified."""
     try:
         result = rebuilt(put(tables_alone(), path, value))
     except (HpcaiError, ArithmeticError, ValueError, TypeError, LookupError):
@@ -59,7 +59,7 @@ def passes(path: Where, value: Any, folder: Path) -> bool:
     return result["summary"]["failed"] == 0 and not verified(result, folder)
 
 
-def test_sound_tables_with_their_files(tmp_path: Path) -> None:
+def test_sound_tables_with_their_files_are_verified(tmp_path: Path) -> None:
     files.write(tmp_path, result_with_tables())
     assert {path.name for path in tmp_path.iterdir()} == {"result.json", "series.h5", *files.names()} - {"trials.csv"}
     assert verify.differences(tmp_path / "result.json") == []
@@ -68,16 +68,16 @@ def test_sound_tables_with_their_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
-    """What was measured is altered by the next test, by a better forger."""
+def test_every_alteration_with_a_new_digest_is_detected(tmp_path: Path) -> None:
+    """Alterations of measurements are in the next test, which also computes derived values again."""
     derived = [(path, value) for path, value in representatives(tables_alone()) if not measured(path)]
     for path, value in [*derived, *leaves(tables_alone()["summary"], ("summary",))]:
         for other in other_values(value)[:1]:
             assert verified(renewed(put(tables_alone(), path, other)), tmp_path), f"{path}: {value} -> {other}"
 
 
-def test_what_was_measured_cannot_be_altered_alone(tmp_path: Path) -> None:
-    """By one who makes rows, ceilings, summary, fingerprint and digest anew."""
+def test_measurements_cannot_be_altered_alone(tmp_path: Path) -> None:
+    """Even if rows, ceilings, summary, fingerprint and digest are computed again."""
     assert verified(rebuilt(tables_alone()), tmp_path) == []
     for path, value in representatives(tables_alone()):
         if measured(path) and name_of(path) not in UNPROVEN:
@@ -111,7 +111,7 @@ def _without(result: Json, member: str) -> None:
         lambda result: result["tables"][1].update(fits=[]),
     ],
 )
-def test_tables_and_rows_added_taken_away_or_exchanged_are_caught(
+def test_added_missing_or_exchanged_tables_and_rows_are_detected(
     change: Callable[[Json], None], tmp_path: Path
 ) -> None:
     result = with_tables()
@@ -130,8 +130,8 @@ def test_tables_and_rows_added_taken_away_or_exchanged_are_caught(
         lambda raws: raws[1]["skipped"].pop(),
     ],
 )
-def test_measured_rows_added_or_taken_away_fail_the_table(change: Callable[[list[Json]], None], tmp_path: Path) -> None:
-    """By the program itself, and whoever writes PASSED all the same is caught."""
+def test_added_or_missing_measured_rows_fail_the_table(change: Callable[[list[Json]], None], tmp_path: Path) -> None:
+    """By the program itself; a result with PASSED in spite of that is detected."""
     result = with_tables()
     change([table["raw"] for table in result["tables"]])
     made = rebuilt(result)
@@ -153,7 +153,7 @@ def test_a_contradiction_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["kernels.csv", "collectives.csv", "report.txt"])
-def test_an_edited_file_beside_it_is_caught(name: str, tmp_path: Path) -> None:
+def test_an_edited_file_of_the_run_is_detected(name: str, tmp_path: Path) -> None:
     files.write(tmp_path, result_with_tables())
     path = tmp_path / name
     path.write_text(path.read_text("utf-8").replace("fp32", "fp64", 1).replace("world", "group", 1), "utf-8")
@@ -161,7 +161,7 @@ def test_an_edited_file_beside_it_is_caught(name: str, tmp_path: Path) -> None:
     assert found.startswith(f"{name}, line ")
 
 
-def test_a_file_of_rows_that_the_result_lacks_is_caught(tmp_path: Path) -> None:
+def test_a_file_of_rows_that_the_result_lacks_is_detected(tmp_path: Path) -> None:
     files.write(tmp_path, result_with_tables())
     files.write(tmp_path, verify.rebuilt(load(GOLDEN / "result.json")))
     assert verify.differences(tmp_path / "result.json") == [

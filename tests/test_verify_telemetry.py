@@ -1,4 +1,4 @@
-"""Telemetry of real runs is verified, told in the report, and found out where a number of it is altered."""
+"""Telemetry of real runs is verified, reported, and detected when a number of it is altered."""
 
 import copy
 import json
@@ -51,12 +51,12 @@ def sampled(*changes: str) -> Run:
 
 
 def altered(path: Where, value: Any) -> Json:
-    """The result with another value, and all that follows from it made anew."""
+    """The result with another value, and all derived values computed again."""
     return rebuilt(put(copy.deepcopy(sampled().result), path, value))
 
 
 def broken(result: Json) -> list[str]:
-    """The claims about telemetry that the first test of a result breaks."""
+    """The claims about telemetry that the first test of a result violates."""
     found = result_of({**result, "tests": []})
     entry, case = entry_of(result["tests"][0]), verify.cases_of(found)[1]
     return [claim.text for claim in ROW_TELEMETRY if not claim.holds(Subject(case, entry, found.environment))]
@@ -78,9 +78,9 @@ def test_every_workload_is_sampled() -> None:
 
 
 @pytest.mark.slow
-def test_the_report_tells_of_both() -> None:
-    result, told = sampled().result, sampled().job.stdout
-    lines = [line for line in told.splitlines() if line.startswith("Telemetry: ")]
+def test_the_report_has_the_telemetry_of_both() -> None:
+    result, printed = sampled().result, sampled().job.stdout
+    lines = [line for line in printed.splitlines() if line.startswith("Telemetry: ")]
     assert len(lines) == 2
     for line, path in zip(lines, (TABLE, TEST), strict=True):
         seen = holder(result, (*path, "telemetry"))["telemetry"]
@@ -92,7 +92,7 @@ def test_the_report_tells_of_both() -> None:
         )
         if not result["environment"]["accelerators"]:
             assert "GPUs n/a; memory of a GPU n/a;" in line
-    assert "utilisation of the processors, average= " in told
+    assert "utilisation of the processors, average= " in printed
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_telemetry_0_samples_nothing() -> None:
 def test_no_number_can_be_altered_alone(where: Where, tmp_path: Path) -> None:
     """Nor can a number become n/a, or n/a a number."""
     seen = holder(sampled().result, (*where, "telemetry"))["telemetry"]
-    inner = range(1, len(seen["series"]) - 1)  # of the samples the first and the last
+    inner = range(1, len(seen["series"]) - 1)  # the first and the last of the samples
     numbers = [(path, value) for path, value in leaves(seen, (*where, "telemetry")) if path[-2] not in inner]
     for path, value in numbers:
         for other in (0.5, -1) if value is None else (value * 2 + 0.1, -1, None):
@@ -124,7 +124,7 @@ def test_no_number_can_be_altered_alone(where: Where, tmp_path: Path) -> None:
 
 
 def of_many_samples(seen: Json) -> None:
-    """As if neighbours had been joined, but too few of them are left."""
+    """As if neighbours had been merged, but too few of them are left."""
     seen["samples"] += 300
 
 
@@ -156,14 +156,14 @@ def refused(result: Json) -> bool:
         lambda seen: seen["maximum"].update(gpus=0.5),
     ],
 )
-def test_what_no_node_can_have_done_is_refused(forge: Forgery) -> None:
+def test_impossible_telemetry_is_refused(forge: Forgery) -> None:
     result = copy.deepcopy(sampled().result)
     assert not refused(result)
     forge(result["tests"][0]["telemetry"])
     assert refused(result)
 
 
-def test_a_long_series_of_which_neighbours_were_joined_is_sound() -> None:
+def test_a_long_series_with_merged_neighbours_is_sound() -> None:
     from hpcai.machine.telemetry import Series, means
 
     series, result = Series(), copy.deepcopy(sampled().result)
@@ -177,7 +177,7 @@ def test_a_long_series_of_which_neighbours_were_joined_is_sound() -> None:
     Draft202012Validator(schema()).validate(result)
 
 
-def test_samples_of_a_shorter_test_are_found_out() -> None:
+def test_samples_of_a_shorter_test_are_detected() -> None:
     result = copy.deepcopy(sampled().result)
     test = result["tests"][0]
     test["seconds"] = test["telemetry"]["series"][-1][0] + 0.3

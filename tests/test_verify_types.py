@@ -1,4 +1,4 @@
-"""The types of a result: what the loader refuses comes first, and names the place; the schema allows no less."""
+"""The types of a result: the loader's refusal comes first, and names the place; the schema is not less strict."""
 
 import copy
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from alterations import places, put, verified
 from jsonschema import Draft202012Validator
-from sampled_parameters import IN_TURNS, of_turn
+from sampled_parameters import IN_PARTS, of_part
 from small_run import failing_run, golden, live_run, renewed
 
 from hpcai.errors import InputError
@@ -25,12 +25,12 @@ def test_real_results_have_their_types() -> None:
         VALIDATOR.validate(result)
 
 
-@IN_TURNS
-def test_what_jsonschema_refuses_is_refused(turn: int) -> None:
+@IN_PARTS
+def test_values_that_jsonschema_refuses_are_refused(part: int) -> None:
     result = golden()
     del result["tests"][1]
     found = set()
-    for index, path in enumerate(of_turn(places(result), turn)):
+    for index, path in enumerate(of_part(places(result), part)):
         other = put(copy.deepcopy(result), path, VALUES[index % len(VALUES)])
         legal = VALIDATOR.is_valid(other)
         found.add(legal)
@@ -55,7 +55,7 @@ def test_what_jsonschema_refuses_is_refused(turn: int) -> None:
         ((*RAW, "x" * 1000), 1, "tests[0].raw: "),
     ],
 )
-def test_wrong_types_are_caught_though_the_digest_is_new(
+def test_wrong_types_with_a_new_digest_are_detected(
     place: tuple[Any, ...], value: Any, fault: str, tmp_path: Path
 ) -> None:
     found = verified(renewed(put(golden(), place, value)), tmp_path)

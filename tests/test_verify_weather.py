@@ -1,4 +1,4 @@
-"""Verification of weather: altered numbers are caught, and so is a file of detections that says otherwise."""
+"""Verification of weather: altered numbers are detected, and so is a file of detections that contradicts the result."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ OWN = {*WeatherRaw.__struct_fields__, *WeatherScores.__struct_fields__} - COMMON
 def altered(
     folder: Path, change: Callable[[Json, detection_tables.DetectionTables], None], sealed: bool = True
 ) -> list[str]:
-    """What is found in the stored result with other detections; all that is derived made again, perhaps the digest."""
+    """Findings in the stored result with other detections; derived values, perhaps the digest, are computed again."""
     result = golden_weather()
     found, about = detection_tables.read(WEATHER / FILE, 48)
     together = result["tests"][0]["raw"]["ensemble"]
@@ -42,13 +42,13 @@ def altered(
     return verified(rebuilt(result), folder)
 
 
-def test_the_stored_result_with_all_that_is_beside_it() -> None:
+def test_the_stored_result_with_all_its_files_is_verified() -> None:
     assert verify.differences(WEATHER / "result.json") == []
     said = verify.sound_message(WEATHER / "result.json")
     assert "and detections-1.h5 and detections-2.h5; UNOFFICIAL" in said
 
 
-def test_detections_that_are_missing_are_said(tmp_path: Path) -> None:
+def test_missing_detections_are_reported(tmp_path: Path) -> None:
     files.write(tmp_path, load(WEATHER / "result.json"))
     shutil.copy(WEATHER / FILE, tmp_path)
     assert verify.differences(tmp_path / "result.json") == []
@@ -56,15 +56,15 @@ def test_detections_that_are_missing_are_said(tmp_path: Path) -> None:
     assert missing in verify.sound_message(tmp_path / "result.json")
 
 
-def test_a_real_result_of_a_model_that_diverged_and_of_one_that_has_not() -> None:
+def test_real_results_with_and_without_a_diverged_model_are_verified() -> None:
     run = weather_run()
     assert [test["verdict"] for test in run.result["tests"]] == ["FAILED", "PASSED"]
     assert verify.differences(run.folder / "result.json") == []
 
 
 @pytest.mark.slow
-def test_every_alteration_is_caught_though_the_digest_is_new(tmp_path: Path) -> None:
-    """Of what pictures have not: all else is altered in a result of theirs."""
+def test_every_alteration_with_a_new_digest_is_detected(tmp_path: Path) -> None:
+    """Of fields that images lack: all others are altered in a result of images."""
     own = [each for each in leaves(golden_weather()) if {*each[0]} & OWN]
     assert len(own) > 60
     for path, value in own:
@@ -79,7 +79,7 @@ def test_detections_are_part_of_the_result(tmp_path: Path) -> None:
 
 
 def _better(together: Json, found: detection_tables.DetectionTables) -> None:
-    """A precision that nobody has found, as who makes all else anew would have it."""
+    """A precision that nothing has found, with all derived values adapted."""
     together["precision"] = [value + 0.001 for value in together["precision"]]
 
 
@@ -92,7 +92,7 @@ def _fewer(together: Json, found: detection_tables.DetectionTables) -> None:
 
 
 def _no_box(together: Json, found: detection_tables.DetectionTables) -> None:
-    """Boxes that the models have not found, left out of those there are."""
+    """Boxes without detections, removed from the true ones."""
     found.boxes[5:20] = -1
     own = detection_tables.used(found.detections)
     for name, overlap in (("precision", 0.5), ("loose_precision", 0.1)):
@@ -110,7 +110,9 @@ def _no_box(together: Json, found: detection_tables.DetectionTables) -> None:
         (_no_box, "true boxes of 15 frames that are not those of the formula"),
     ],
 )
-def test_numbers_that_the_detections_do_not_have(change: Callable[..., None], words: str, tmp_path: Path) -> None:
+def test_numbers_that_contradict_the_detections_are_named(
+    change: Callable[..., None], words: str, tmp_path: Path
+) -> None:
     found = altered(tmp_path, change)
     assert found and all(line.startswith(f"{FILE}: ") and words in line for line in found)
 
@@ -131,7 +133,9 @@ def test_numbers_that_the_detections_do_not_have(change: Callable[..., None], wo
         ((3, 99, 0), 7.0, "frame 3: rows that are used are not the first ones"),
     ],
 )
-def test_rows_that_no_detector_has(place: tuple[int, ...], value: float, words: str, tmp_path: Path) -> None:
+def test_impossible_rows_of_detections_are_detected(
+    place: tuple[int, ...], value: float, words: str, tmp_path: Path
+) -> None:
     def change(together: Json, found: detection_tables.DetectionTables) -> None:
         found.detections[3, 99] = detection_tables.empty(1).detections[0, 99]
         found.detections[place] = value
@@ -197,7 +201,7 @@ def test_a_damaged_file_is_named(damage: Callable[[h5py.File], Any], tmp_path: P
     assert found.startswith(f"{FILE}") and len(found) < 300
 
 
-def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+def test_an_object_that_is_not_a_file_is_named(tmp_path: Path) -> None:
     files.write(tmp_path, load(WEATHER / "result.json"))
     path = tmp_path / FILE
     path.write_bytes(b"no HDF5")
@@ -212,14 +216,14 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     assert verify.differences(tmp_path / "result.json") == []
 
 
-def test_detections_of_another_test_are_caught(tmp_path: Path) -> None:
+def test_detections_of_another_test_are_detected(tmp_path: Path) -> None:
     files.write(tmp_path, load(WEATHER / "result.json"))
     shutil.copy(WEATHER / detection_tables.name(2), tmp_path / FILE)
     assert verify.differences(tmp_path / "result.json") == [f"{FILE}: not the detections of the result file"]
 
 
 def test_damage_of_any_byte_is_named_or_harmless(tmp_path: Path) -> None:
-    """Never a crash: the library says much of a file that is wrong."""
+    """Never a crash, although the library reports many kinds of errors."""
     case, test = cases_of(golden_weather())[0], load(WEATHER / "result.json").tests[0]
     whole, random = (WEATHER / FILE).read_bytes(), np.random.default_rng(3)
     for place in random.integers(0, len(whole), 150).tolist():

@@ -1,4 +1,4 @@
-"""The watcher names the first rank whose connection closes without a word, and is quiet in every other case."""
+"""The watcher names the first rank whose connection closes without a message, and prints nothing in all other cases."""
 
 import socket
 import subprocess
@@ -35,14 +35,14 @@ class Watched:
         return connection
 
     def settle(self) -> None:
-        """Wait until all that was sent is read: events are taken in their order, and who says too much is dropped."""
+        """Wait until all sent messages are read: events are processed in order, too long ones end a connection."""
         stranger = self.connect("guessed", 7)
         stranger.sendall(b"x" * LONGEST)
         with suppress(ConnectionResetError):
             assert stranger.recv(1) == b""
 
-    def said(self) -> str:
-        """What it has printed when it ends."""
+    def printed(self) -> str:
+        """The output when it ends."""
         return self._process.communicate(timeout=30)[1]
 
 
@@ -53,17 +53,17 @@ def watched() -> Iterator[Watched]:
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-def test_the_first_that_dies_is_named_and_those_after_it_are_not(watched: Watched, rank: int) -> None:
+def test_the_first_rank_that_dies_is_named_and_later_ones_are_not(watched: Watched, rank: int) -> None:
     for one in [rank, *({0, 1, 2} - {rank})]:
         watched.ranks[one].close()
-    assert watched.said() == LINE.format(rank, f"node-{rank}")
+    assert watched.printed() == LINE.format(rank, f"node-{rank}")
 
 
-def test_ranks_that_say_goodbye_are_not_named(watched: Watched) -> None:
+def test_ranks_that_announce_their_end_are_not_named(watched: Watched) -> None:
     for connection in watched.ranks:
         connection.sendall(b"bye\n")
         connection.close()
-    assert watched.said() == ""
+    assert watched.printed() == ""
 
 
 def test_a_rank_that_dies_after_others_have_ended_is_named(watched: Watched) -> None:
@@ -71,18 +71,18 @@ def test_a_rank_that_dies_after_others_have_ended_is_named(watched: Watched) -> 
         connection.sendall(b"bye\n")
         connection.close()
     watched.ranks[2].close()
-    assert watched.said() == LINE.format(2, "node-2")
+    assert watched.printed() == LINE.format(2, "node-2")
 
 
-def test_after_a_word_of_one_rank_nobody_is_named(watched: Watched) -> None:
+def test_after_an_announced_failure_no_rank_is_named(watched: Watched) -> None:
     watched.ranks[1].sendall(b"hush\n")
-    assert watched.said() == ""
+    assert watched.printed() == ""
 
 
-def test_strangers_are_neither_named_nor_obeyed(watched: Watched) -> None:
+def test_unknown_connections_are_neither_named_nor_obeyed(watched: Watched) -> None:
     stranger = watched.connect("guessed", 7)
     stranger.sendall(b"hush\n")
     stranger.close()
     watched.settle()
     watched.ranks[1].close()
-    assert watched.said() == LINE.format(1, "node-1")
+    assert watched.printed() == LINE.format(1, "node-1")

@@ -1,4 +1,4 @@
-"""Boxes of climate fields: what files have is put right and counted, and a turn of the fields takes them along."""
+"""Boxes of climate fields: faulty boxes of files are corrected and counted, and boxes follow transformed fields."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ UNUSED = [-1] * 5
 
 
 def frame(*rows, first=0):
-    """Rows of one frame as a file has them."""
+    """Rows of one frame in the format of a file."""
     raw = np.full((1, BOXES, 5), -1, np.int32)
     raw[0, first : first + len(rows)] = np.reshape(rows, (-1, 5))
     return raw
@@ -57,29 +57,29 @@ def kept(raw):
         ([4, 10, 12, 30, -1], [], {"unknown": 1}),
     ],
 )
-def test_a_box_is_put_right_and_counted(row, expected, faults):
+def test_a_faulty_box_is_corrected_and_counted(row, expected, faults):
     assert kept(frame(row)) == (expected, Faults(boxes=1, **faults))
 
 
-def test_unused_rows_may_stand_anywhere():
+def test_unused_rows_may_be_anywhere():
     other = [20, 3, 30, 9, 3]
     assert kept(frame(WHOLE, UNUSED, other, UNUSED, WHOLE)) == ([WHOLE, other, WHOLE], Faults(boxes=3, misplaced=1))
     assert kept(frame(WHOLE, first=14)) == ([WHOLE], Faults(boxes=1, misplaced=1))
     assert kept(frame()) == ([], Faults())
 
 
-def test_a_file_with_more_rows_than_there_is_room_for():
+def test_a_file_with_too_many_rows_is_truncated():
     raw = np.concatenate([frame(*[WHOLE] * 9), frame(*[WHOLE] * 8)], 1)
     assert kept(raw) == ([WHOLE] * 15, Faults(boxes=17, crowded=2, misplaced=1))
 
 
-def test_counts_of_files_add_up_and_are_told():
+def test_counts_of_files_add_up_and_are_printed():
     total = Faults(3, wrapped=1) + Faults(4, wrapped=1, unknown=2)
     assert total == Faults(7, wrapped=2, unknown=2) and str(total) == "7 boxes, 2 wrapped, 2 unknown"
 
 
 def painted(boxes):
-    """Pixels of each class that boxes cover, whatever the parts they are in."""
+    """Pixels of each class that boxes cover, also if boxes are divided."""
     area = np.zeros((len(boxes), 4, HEIGHT, WIDTH), bool)
     for number, rows in enumerate(boxes):
         for top, left, bottom, right, label in rows[rows[:, 4] >= 0]:
@@ -97,16 +97,16 @@ random_rows = st.lists(
 def test_boxes_follow_the_fields(rows, columns, mirrored):
     raw = frame(*[[top, left, top + height, left + width, label] for top, left, height, width, label in rows])
     boxes, _ = cleaned(raw, HEIGHT, WIDTH)
-    turned = augmentation.transformed_boxes(boxes, np.array([[columns, mirrored]]), HEIGHT, WIDTH)
-    before, after = painted(boxes), painted(turned)
+    transformed = augmentation.transformed_boxes(boxes, np.array([[columns, mirrored]]), HEIGHT, WIDTH)
+    before, after = painted(boxes), painted(transformed)
     expected = np.roll(before[:, :, ::-1] if mirrored else before, columns, 3)
     assert not (after & ~expected).any()
     lost = (expected & ~after).any((0, 1, 2))
-    assert not lost[15:-15].any(), "only the narrower part at the edge may be left out"
-    assert np.count_nonzero(turned[..., 4] >= 0) == len(rows)
+    assert not lost[15:-15].any(), "only the narrower part at the edge may be missing"
+    assert np.count_nonzero(transformed[..., 4] >= 0) == len(rows)
 
 
-def test_fields_turn_and_only_meridional_winds_change_their_sign():
+def test_transformed_fields_change_the_sign_of_meridional_winds_alone():
     fields = np.random.default_rng(1).normal(size=(3, 16, 8, 10)).astype(np.float32)
     out = np.empty_like(fields)
     augmentation.transformed_fields(fields, np.array([[0, 0], [3, 0], [9, 1]]), out)
@@ -118,7 +118,7 @@ def test_fields_turn_and_only_meridional_winds_change_their_sign():
 
 
 @pytest.mark.parametrize("mirrored", [0, 1])
-def test_a_vortex_turns_with_the_sense_that_its_hemisphere_asks_for(mirrored):
+def test_a_mirrored_vortex_rotates_in_the_sense_of_its_hemisphere(mirrored):
     y, x = np.mgrid[-4:5, -4:5].astype(np.float32)  # rows to the north: anticlockwise, north of the equator
     fields = np.zeros((1, 16, 18, 9), np.float32)
     fields[0, CHANNELS.index("U850"), 9:], fields[0, CHANNELS.index("V850"), 9:] = -y, x
@@ -129,7 +129,7 @@ def test_a_vortex_turns_with_the_sense_that_its_hemisphere_asks_for(mirrored):
     assert vorticity[4 if mirrored else 13, 4] == (-2 if mirrored else 2)
 
 
-def test_turns_are_those_of_the_position_whatever_the_ranks():
+def test_transforms_depend_on_the_position_and_not_on_the_ranks():
     whole = np.concatenate([*augmentation.of_epoch(7, 1, 3, Shard(48, 0, 1, 8), WIDTH)])
     for rank in range(3):
         part = np.concatenate([*augmentation.of_epoch(7, 1, 3, Shard(48, rank, 3, 4), WIDTH)])
@@ -141,13 +141,13 @@ def test_turns_are_those_of_the_position_whatever_the_ranks():
         assert not np.array_equal(other, whole)
 
 
-def test_turns_cover_the_circle_and_both_hemispheres():
-    turns = augmentation.drawn_transforms(1, 0, np.arange(6000), WIDTH)
-    assert np.bincount(turns[:, 0], minlength=WIDTH).min() > 60 and turns[:, 0].max() == WIDTH - 1
-    assert 2800 < turns[:, 1].sum() < 3200 and set(turns[:, 1]) == {0, 1}
+def test_transforms_cover_the_circle_and_both_hemispheres():
+    transforms = augmentation.drawn_transforms(1, 0, np.arange(6000), WIDTH)
+    assert np.bincount(transforms[:, 0], minlength=WIDTH).min() > 60 and transforms[:, 0].max() == WIDTH - 1
+    assert 2800 < transforms[:, 1].sum() < 3200 and set(transforms[:, 1]) == {0, 1}
 
 
-def test_targets_have_the_numbers_of_the_detector():
+def test_targets_have_the_class_numbers_of_the_detector():
     boxes, _ = cleaned(frame(WHOLE, [1, 1, 9, 9, 1], [2, 2, 9, 9, 0], [3, 3, 9, 9, 3]), HEIGHT, WIDTH)
     all_four = targets(boxes, (0, 1, 2, 3))
     assert all_four.dtype == np.float32 and np.array_equal(all_four, boxes)

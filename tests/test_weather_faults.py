@@ -1,9 +1,9 @@
-"""The shipped weather tells right trainings from wrong ones: those reach its target, these stay below half of it.
+"""The shipped weather distinguishes right trainings, which reach its target, from wrong ones, which stay below half.
 
 What one model on all frames reached, seeds 1 to 6, LEARNRATE 0.32 to 0.45: right 0.74 to 0.85; with x and y of the
 boxes exchanged, without the losses of the proposals, and with a frozen proposal network, 0.00 to 0.01; with the
 channels shifted by one 0.05 to 0.23. In other wrong orders of the channels 27 trials of 36 stayed below 0.4, the others
-reached 0.41 to 0.55: storms stand out in more than one field.
+reached 0.41 to 0.55: storms are visible in more than one field.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ SHIFTED = np.roll(np.arange(16), 1)
 
 
 class Remembered:
-    """Frames that are made once for all trainings."""
+    """Frames that are generated once for all trainings."""
 
     def __init__(self, split: Frames) -> None:
         self._split = split
@@ -53,13 +53,13 @@ class Remembered:
 
 
 class WhereTrained(Loader):
-    """Alters batches that are trained on, not those that are judged."""
+    """Alters training batches, not validation batches."""
 
     change: Callable[[Batch], Batch]
 
-    def __call__(self, batches: Any, turns: Any = None) -> Iterator[Batch]:
-        for batch in super().__call__(batches, turns):
-            yield batch if turns is None else type(self).change(batch)
+    def __call__(self, batches: Any, transforms: Any = None) -> Iterator[Batch]:
+        for batch in super().__call__(batches, transforms):
+            yield batch if transforms is None else type(self).change(batch)
 
 
 def altered(change: Callable[[Batch], Batch]) -> AbstractContextManager[Any]:
@@ -97,7 +97,7 @@ def proposing(module: torch.nn.Module) -> list[torch.nn.Parameter]:
 
 @pytest.fixture(scope="module")
 def case() -> Case:
-    """The shipped one, of one model on one rank, judged at its end."""
+    """The shipped one, of one model on one rank, validated at its end."""
     problem = parse(shipped_text().encode(), [], 2, lambda spec: None, "input.dat")
     (shipped,) = (case for case in problem.cases(2) if case.workload == "weather")
     return replace(shipped, settings={**shipped.settings, "GROUPS": 1, "EVALUATE": shipped["EPOCHS"]})
@@ -110,7 +110,7 @@ def data(case: Case) -> Weather:
 
 
 def trained(case: Case, data: Weather, fault: AbstractContextManager[Any]) -> Training:
-    """A training that has come to its end, put together as the workload does it."""
+    """A finished training, assembled as in the workload."""
     with fault:
         graph = networks.for_data(case, data.shape, len(data.classes))
         training = measure.model_training(case, alone(), CPU, data, graph)
@@ -163,12 +163,12 @@ def test_a_frozen_proposal_network_stays_below_half_of_the_target(case: Case, da
 
 
 @pytest.mark.slow
-def test_a_right_training_judged_on_shifted_channels_stays_below_half(right: Training, data: Weather) -> None:
+def test_a_right_training_evaluated_on_shifted_channels_stays_below_half(right: Training, data: Weather) -> None:
     loader: Any = right.validation.loader
 
-    def judged(batches: Any) -> Iterator[Batch]:
+    def on_shifted_channels(batches: Any) -> Iterator[Batch]:
         return (batch._replace(x=batch.x[:, SHIFTED]) for batch in loader(batches))
 
-    with patch.object(right.validation, "loader", judged):
+    with patch.object(right.validation, "loader", on_shifted_channels):
         result = right.validation.run(right.execution.eval_module, right.group)
     assert score.mean_precision(result.average_precision) < data.target / 2

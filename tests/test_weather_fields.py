@@ -1,4 +1,4 @@
-"""The weather between the storms: its spectrum, how it moves, its balance, the same on every grid."""
+"""The weather between the storms: its spectrum, motion and balance, the same on every grid."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def plain_double(half: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", [(24, 36), (1, 2), (5, 7)])
-def test_doubling_is_bilinear_and_goes_round(shape):
+def test_doubling_is_bilinear_and_periodic(shape):
     half = np.random.default_rng(1).normal(size=(3, *shape)).astype(np.float32)
     out = np.full((3, 2 * shape[0], 2 * shape[1]), np.nan, np.float32)
     double(half, out)
@@ -33,7 +33,7 @@ def test_doubling_is_bilinear_and_goes_round(shape):
 
 def test_streamfunction_falls_with_the_fifth_power_of_the_wave_number():
     waves = Waves(256, 256, peak=4.0, flow=0.0, rossby=False)
-    along = waves.meridional[None, :] * 0.8 * np.sqrt(0.5)  # in round-the-Earth numbers of the parallel
+    along = waves.meridional[None, :] * 0.8 * np.sqrt(0.5)  # in wave numbers around the parallel
     k = np.hypot(waves.zonal[:, None], along)
     power = np.abs([waves.draw(seed, 7) for seed in range(40)]) ** 2
     shells = [(12, 14), (28, 33)]
@@ -42,7 +42,7 @@ def test_streamfunction_falls_with_the_fifth_power_of_the_wave_number():
     assert -5.5 < slope < -4.5
 
 
-def test_waves_have_variance_1_and_move_with_their_own_speed():
+def test_waves_have_variance_1_and_move_at_their_own_speed():
     waves = Waves(96, 144, peak=8.0, flow=10.0, rossby=True)
     fields = [waves.field(waves.draw(seed, 7), 0) for seed in range(30)]
     assert np.var(fields) == pytest.approx(1, abs=0.1)
@@ -50,17 +50,17 @@ def test_waves_have_variance_1_and_move_with_their_own_speed():
     row, column = int(np.flatnonzero(waves.meridional == 0)[0]), 6
     alone[row, column] = 1
     steps = 5
-    turned = (
+    rolled = (
         waves.field(alone, steps)[3],
         waves.field(alone * np.exp(-1j * waves.frequency[row, column] * STEP * 5), 0)[3],
     )
-    assert np.allclose(*turned, atol=1e-4)
+    assert np.allclose(*rolled, atol=1e-4)
     k = 2 * np.pi * 7 / (2 * np.pi * 6.371e6 * np.cos(np.pi / 4))
     beta = SPIN / 6.371e6 * np.cos(np.pi / 4)
     assert waves.frequency[row, column] == pytest.approx(10 * k - beta * k / (k**2 + 1e-12))
 
 
-def test_one_streamfunction_makes_winds_and_pressure():
+def test_winds_and_pressure_follow_from_one_streamfunction():
     """Away from the equator the eddies of U850 and V850 are the geostrophic wind of those of PSL."""
     made = Background(3, 384, 576)
     field = made.at(1979, 10).astype(np.float64)

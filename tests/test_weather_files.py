@@ -1,4 +1,4 @@
-"""Files of generated weather in the published layout, by any number of ranks; pictures of their frames."""
+"""Files of generated weather in the published layout, by any number of ranks; plots of their frames."""
 
 import subprocess
 import sys
@@ -55,7 +55,7 @@ def test_complete_years_are_kept_and_others_refused(made, tmp_path):
 @pytest.mark.parametrize(
     "wrong", [("--height", "47"), ("--classes", "3"), ("--years", "0"), ("--frames", "1461"), ("--seed", "-1")]
 )
-def test_illegal_options_end_with_2(tmp_path, wrong):
+def test_illegal_options_end_with_exit_code_2(tmp_path, wrong):
     job = run_job(["-m", "hpcai.data.generate", tmp_path, *SMALL, *wrong], None)
     assert job.returncode == 2 and "allowed" in job.stderr and "Traceback" not in job.stderr
     assert not list(tmp_path.glob("*.h5"))
@@ -71,16 +71,16 @@ def test_command_draws_a_frame_with_predictions(made, tmp_path):
     detections[2, 0] = 10, 20, 30, 40, 0.9, 1
     with h5py.File(tmp_path / "found.h5", "w") as file:
         file["detections"] = detections
-    picture = tmp_path / "frame.png"
-    drawn = draw(made / "climo_1999.h5", 2, "--png", picture, "--predictions", tmp_path / "found.h5")
+    plot = tmp_path / "frame.png"
+    drawn = draw(made / "climo_1999.h5", 2, "--png", plot, "--predictions", tmp_path / "found.h5")
     assert drawn.returncode == 0, drawn.stderr
-    assert drawn.stdout.strip() == str(picture)
-    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 20_000
+    assert drawn.stdout.strip() == str(plot)
+    assert plot.read_bytes().startswith(b"\x89PNG") and plot.stat().st_size > 20_000
 
 
 @pytest.fixture
 def of_moments(tmp_path):
-    """Predictions of three generated frames as a run leaves them; each with a detection whose score tells its row."""
+    """Predictions of three generated frames of a run; each with a detection whose score identifies its row."""
     found = detection_tables.empty(3)
     found.detections[:, 0] = [(10, 20, 30, 40, score, 1) for score in (0.5, 0.6, 0.7)]
     path = tmp_path / detection_tables.name(4)
@@ -90,7 +90,7 @@ def of_moments(tmp_path):
 
 
 @pytest.mark.parametrize(("year", "frame", "score"), [(2000, 3, 0.5), (1999, 2, 0.6), (2000, 0, 0.7)])
-def test_of_generated_frames_that_of_year_and_step_is_drawn(
+def test_the_generated_frame_of_the_given_year_and_step_is_drawn(
     made, of_moments, tmp_path, monkeypatch, year, frame, score
 ):
     drawn = []
@@ -98,10 +98,10 @@ def test_of_generated_frames_that_of_year_and_step_is_drawn(
     arguments = made / file_name(year), frame, "--png", tmp_path / "x.png", "--predictions", of_moments
     assert show.main([*map(str, arguments)]) == 0
     assert drawn[0][:, 4] == pytest.approx([score])
-    assert drawn[0][:, 5] == [EXTRATROPICAL_CYCLONE]  # the second of the two classes that the detector told apart
+    assert drawn[0][:, 5] == [EXTRATROPICAL_CYCLONE]  # the second of the detector's two classes
 
 
-def test_predictions_that_were_judged_by_other_boxes_are_said(made, tmp_path, monkeypatch, capsys):
+def test_predictions_evaluated_by_other_boxes_are_reported(made, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(show, "draw", lambda *arguments: None)
     with h5py.File(made / "climo_2000.h5") as file:
         boxes = file["boxes"][3]
@@ -119,7 +119,7 @@ def test_predictions_that_were_judged_by_other_boxes_are_said(made, tmp_path, mo
     assert "was evaluated by other boxes: the frame is of another year, grid or seed" in capsys.readouterr().err
 
 
-def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_moments, tmp_path, capsys):
+def test_a_frame_without_predictions_is_refused_with_the_predicted_ones(made, of_moments, tmp_path, capsys):
     for frame, year, words in [
         (1, 2000, "has no frame 1 of 2000; allowed: 0, 3"),
         (2, 2001, "allowed: frames of 1999, 2000"),
@@ -135,7 +135,7 @@ def test_a_frame_that_was_not_predicted_is_said_with_those_that_were(made, of_mo
         show.place(of_moments, tmp_path / "climo_1980.h5", 700)
 
 
-def test_boxes_and_detections_are_drawn_where_they_are():
+def test_boxes_and_detections_are_drawn_at_their_places():
     from matplotlib.figure import Figure
 
     axes = Figure().add_subplot()
@@ -146,7 +146,7 @@ def test_boxes_and_detections_are_drawn_where_they_are():
     assert [text.get_text() for text in axes.texts] == ["extratropical cyclone", "0.75"]
 
 
-def test_what_cannot_be_drawn_is_said_in_one_line(made, tmp_path):
+def test_frames_that_cannot_be_drawn_are_refused_in_one_line(made, tmp_path):
     file = made / "climo_1999.h5"
     for arguments, code in [((file, 5), 2), ((file, -1), 2), ((tmp_path / "none.h5", 0), 3)]:
         drawn = draw(*arguments, "--png", tmp_path / "x.png")

@@ -1,4 +1,4 @@
-"""Generated weather: the same however it is asked for, coherent in time, physical on natural grids."""
+"""Generated weather: the same in any order of reading, coherent in time, physical on natural grids."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +59,7 @@ def used(boxes):
 
 
 @pytest.mark.parametrize(("asked", "sha256"), FINGERPRINTS.items())
-def test_every_machine_has_this_set(asked, sha256):
+def test_every_machine_makes_this_set(asked, sha256):
     made = open_generated(*asked)
     assert made.fingerprint == sha256
     assert made.shape == (16, asked[2], 3 * asked[2] // 2)
@@ -73,7 +73,7 @@ def test_every_machine_makes_this_frame_to_a_hundred_thousandth():
     assert [row.tolist() for row in used(rows)] == BOXES
 
 
-def test_frames_do_not_depend_on_how_they_are_asked_for():
+def test_frames_do_not_depend_on_the_order_of_reading():
     split = open_generated(100, 4, 48, 3).train
     indices = np.array([40, 3, 99, 7, 0])
     frames, boxes = split.frames(indices), split.boxes(indices)
@@ -110,7 +110,7 @@ def test_statistics_are_those_of_the_published_files():
         assert fields[:, channel.CHANNELS.index(name)].min() >= 0
 
 
-def test_about_five_boxes_in_the_shares_of_nature():
+def test_frames_have_about_five_boxes_in_natural_shares():
     split = GeneratedFrames(formula(4, 384, 576, 2), FIRST_YEAR, 1460)
     rows = used(split.boxes(np.arange(60)))
     assert 4 < len(rows) / 60 < 6
@@ -144,18 +144,18 @@ def teca(field, box):
 
 
 def whole(box, height, width):
-    """Neither cut by longitude 0 nor spurious can be told from a box alone; cut ones touch the edge."""
+    """Neither cut by longitude 0 nor spurious, as far as a box alone shows it; cut ones touch the edge."""
     return box[1] > 0 and box[3] < width and box[0] > 0 and box[2] < height
 
 
 def passing(fields, cases):
-    """The share of (frame, box) that passes; no warm core is asked of extratropical cyclones."""
+    """The share of (frame, box) that passes; extratropical cyclones need no warm core."""
     found = [(box, teca(fields[frame], box)) for frame, box in cases]
     return np.mean([v >= 1.6e-4 and rise >= 400 and (box[4] == 2 or warm >= 0.75) for box, (v, rise, warm) in found])
 
 
 def test_storms_pass_the_criteria_of_teca_at_their_centres():
-    """All but the share of spurious labels; and hardly any place elsewhere, nor with the winds reversed."""
+    """Except the share of spurious labels; and hardly any other place passes, nor with the winds reversed."""
     fields, boxes = natural()
     cases = [(frame, row) for frame, rows in enumerate(boxes) for row in rows if row[4] in (0, 1, 2)]
     cases = [(frame, row) for frame, row in cases if whole(row, 384, 576)]
@@ -169,7 +169,7 @@ def test_storms_pass_the_criteria_of_teca_at_their_centres():
 
 
 def test_events_appear_in_consecutive_frames():
-    made, times = Maker(formula(4, 96, 144, 1)), [100 * turn + late for turn in range(8) for late in (0, 1)]
+    made, times = Maker(formula(4, 96, 144, 1)), [100 * step + late for step in range(8) for late in (0, 1)]
     fields = np.empty((len(times), 16, 96, 144), np.float32)
     rows = [made.make(1979, t, out) for t, out in zip(times, fields, strict=True)]
     eddies = fields[:, channel.PSL] - fields[:, channel.PSL].mean(2, keepdims=True)
@@ -195,7 +195,7 @@ def test_small_grids_have_large_boxes_and_equal_shares(classes, number):
     assert np.median(ratio[rows[:, 4] == 1]) > 1.4 and np.median(ratio[rows[:, 4] == 2]) < 0.7
 
 
-def test_mean_and_deviation_normalise():
+def test_mean_and_deviation_normalise_the_fields():
     made = open_generated(200, 2, 96, 5)
     fields = made.validation.frames(np.arange(20))
     normal = (fields - made.mean[:, None, None]) / made.std[:, None, None]
@@ -203,6 +203,6 @@ def test_mean_and_deviation_normalise():
 
 
 @pytest.mark.parametrize("asked", [(3, 96, 144), (1, 96, 144), (4, 46, 72), (4, 97, 144)])
-def test_what_cannot_be_made_is_refused(asked):
+def test_impossible_sets_are_refused(asked):
     with pytest.raises(DataError, match="allowed"):
         formula(*asked, 1)

@@ -1,4 +1,4 @@
-"""The loader of climate fields: right batches, turned as they ought to be, loaded ahead, waited for and measured."""
+"""The loader of climate fields: right batches, transformed correctly, loaded ahead, with measured waiting."""
 
 import threading
 import time
@@ -64,7 +64,7 @@ def loader(split=None, device=CPU, **options):
 
 
 def halves():
-    """The fields as they are packed: fp16 with the channels last in memory."""
+    """The fields in the packed format: fp16 with the channels last in memory."""
     normal = (FIELDS - MEANS[:, None, None]) / SPREADS[:, None, None]
     return np.ascontiguousarray(normal.astype(np.float16).transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
 
@@ -82,12 +82,12 @@ def test_batches_are_the_normalised_frames_and_their_boxes(device, depth):
         assert (x.dtype, y.dtype, x.device.type, y.device.type) == (torch.float32, torch.float32, *[device.type] * 2)
         assert x.is_contiguous(memory_format=torch.channels_last) and x.shape == (len(indices), 16, HEIGHT, WIDTH)
         expected = (FIELDS[indices].astype(np.float64) - MEANS[:, None, None]) / SPREADS[:, None, None]
-        assert np.allclose(x.cpu(), expected, atol=2e-4)  # pressures have 17 bits before the mean is taken off
+        assert np.allclose(x.cpu(), expected, atol=2e-4)  # pressures have 17 bits before the mean is subtracted
         assert np.array_equal(y.cpu(), BOXES[indices]) and np.array_equal(delivered, indices)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_packed_frames_come_bit_by_bit(device):
+def test_packed_frames_are_loaded_bit_by_bit(device):
     stored = halves()
     for (x, *_), indices in zip(loader(Memory(stored), device, data={"packed": True})(BATCHES), BATCHES, strict=True):
         assert x.is_contiguous(memory_format=torch.channels_last)
@@ -96,20 +96,20 @@ def test_packed_frames_come_bit_by_bit(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("packed", [True, False])
-def test_frames_are_turned_with_their_boxes(device, packed):
+def test_frames_are_transformed_with_their_boxes(device, packed):
     stored = halves() if packed else FIELDS
     load = loader(Memory(stored), device, data={"packed": packed})
     shard = Shard(20, 0, 1, 4)
     batches = [shard.step_positions(step) for step in range(5)]
-    turns = list(load.augmentation(7, 1, 2, shard))
-    assert np.array_equal(np.concatenate(turns), augmentation.drawn_transforms(7, 1, 2 * 20 + np.arange(20), WIDTH))
-    for (x, y, _), turn, indices in zip(load(batches, turns), turns, batches, strict=True):
+    drawn = list(load.augmentation(7, 1, 2, shard))
+    assert np.array_equal(np.concatenate(drawn), augmentation.drawn_transforms(7, 1, 2 * 20 + np.arange(20), WIDTH))
+    for (x, y, _), transform, indices in zip(load(batches, drawn), drawn, batches, strict=True):
         expected = np.empty(x.shape)
-        augmentation.transformed_fields(stored[indices], turn, expected)
+        augmentation.transformed_fields(stored[indices], transform, expected)
         if not packed:
             expected = (expected - MEANS[:, None, None]) / SPREADS[:, None, None]
         assert np.allclose(x.cpu(), expected, atol=2e-4)
-        assert np.array_equal(y.cpu(), augmentation.transformed_boxes(BOXES[indices], turn, HEIGHT, WIDTH))
+        assert np.array_equal(y.cpu(), augmentation.transformed_boxes(BOXES[indices], transform, HEIGHT, WIDTH))
 
 
 def test_the_frames_of_the_split_are_not_changed():
@@ -126,7 +126,7 @@ def test_classes_have_the_numbers_of_the_detector():
         assert found[: len(wanted)].tolist() == wanted and (found[len(wanted) :] == -1).all()
 
 
-def test_what_loading_takes_is_measured():
+def test_the_time_of_loading_is_measured():
     split = Slow()
     load = loader(split)
     assert len(list(load(BATCHES))) == 5
@@ -136,13 +136,13 @@ def test_what_loading_takes_is_measured():
     assert load.wait_seconds == measured["wait_seconds"]
 
 
-def test_errors_surface_and_too_large_a_batch_is_refused():
+def test_errors_are_raised_and_too_large_a_batch_is_refused():
     with pytest.raises(OSError, match="disk gone"):
         list(loader(Broken())(BATCHES))
     with pytest.raises(ValueError, match="5 frames; allowed: at most 4"):
         list(loader()([np.arange(5)]))
 
 
-def test_leaving_early_ends_the_thread():
+def test_leaving_the_loop_early_ends_the_thread():
     for _ in loader()(BATCHES):
         break

@@ -1,4 +1,4 @@
-"""Packed climate fields: what the packer makes of published files, and what reads them."""
+"""Packed climate fields: the packer's output for published files, and its reader."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def copy(packed, tmp_path):
 
 
 def shards(target: Path) -> dict[str, bytes]:
-    """Contents of all files of a packed set, hidden ones apart."""
+    """Contents of all files of a packed set, except hidden ones."""
     return {path.name: path.read_bytes() for path in sorted(target.glob("[!.]*"))}
 
 
@@ -80,7 +80,7 @@ def test_raw_pressure_would_not_fit_into_fp16(source):
     assert pressures.max() > np.finfo(np.float16).max
 
 
-def test_a_frame_is_a_chunk_and_all_lie_one_after_the_other(packed):
+def test_each_frame_is_a_chunk_and_chunks_are_consecutive(packed):
     for path in packed.glob("*.h5"):
         with h5py.File(path) as file:
             images = file["images"]
@@ -91,15 +91,15 @@ def test_a_frame_is_a_chunk_and_all_lie_one_after_the_other(packed):
             assert [zlib.crc32(image) for image in images] == file["crc32"][:].tolist()
 
 
-def test_to_turn_and_to_pack_are_interchangeable(source, packed):
+def test_transforming_and_packing_commute(source, packed):
     published, data = open_published(source), open_packed(packed)
     raw, stored = (split.frames(np.arange(4)) for split in (published.train, data.train))
-    turns = np.array([[0, 1], [17, 1], [59, 0], [30, 1]])
-    turned, expected = np.empty_like(raw), np.empty((4, *data.shape), np.float16)
-    augmentation.transformed_fields(raw, turns, turned)
-    augmentation.transformed_fields(stored, turns, expected)
+    transforms = np.array([[0, 1], [17, 1], [59, 0], [30, 1]])
+    transformed, expected = np.empty_like(raw), np.empty((4, *data.shape), np.float16)
+    augmentation.transformed_fields(raw, transforms, transformed)
+    augmentation.transformed_fields(stored, transforms, expected)
     mean, std = (values[:, None, None] for values in (published.mean, published.std))
-    assert np.array_equal(((turned - mean) / std).astype(np.float16), expected)
+    assert np.array_equal(((transformed - mean) / std).astype(np.float16), expected)
 
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
@@ -113,7 +113,7 @@ def test_any_number_of_ranks_makes_the_same_files(source, packed, tmp_path):
     assert pack("--check", tmp_path / "set", ranks=3).returncode == 0
 
 
-def test_a_killed_job_goes_on_with_the_shards_that_are_missing(source, packed, tmp_path):
+def test_a_killed_job_continues_with_the_missing_shards(source, packed, tmp_path):
     target = tmp_path / "set"
     with start_job(["-m", "hpcai.data.pack_weather", str(source), str(target), *SMALL], None) as job:
         assert wait_until(lambda: [*target.glob("train-*1.h5")], 60)
@@ -128,7 +128,7 @@ def test_a_killed_job_goes_on_with_the_shards_that_are_missing(source, packed, t
     assert {name: (target / name).stat().st_mtime_ns for name in kept} == kept
 
 
-def test_a_flipped_bit_is_found_and_the_shard_made_again(source, packed, copy):
+def test_a_flipped_bit_is_detected_and_the_shard_made_again(source, packed, copy):
     path = copy / "train-00001.h5"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 4
@@ -151,11 +151,11 @@ def test_shards_of_another_source_are_refused(source, copy, tmp_path):
         assert done.returncode == 2 and reason in done.stderr, done.stderr
 
 
-def test_what_fp16_cannot_hold_is_refused(tmp_path):
+def test_values_beyond_fp16_are_refused(tmp_path):
     fields = fields_of(1, 3, 300, 300)
     fields[:, 7] = 280
     fields[0, 7, 3, 3] = 281
-    fields[2, 7, 3, 3] = 1e9  # in the frame that validates
+    fields[2, 7, 3, 3] = 1e9  # in the validation frame
     write_file(tmp_path / "climo_1980.h5", fields, rows_of(1, 3, 300, 300), chunks=None)
     done = pack(tmp_path, tmp_path / "set")
     assert done.returncode == 3 and "TREFHT of frame 2 exceeds what fp16 holds" in done.stderr
@@ -163,7 +163,7 @@ def test_what_fp16_cannot_hold_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [[], ["only"], ["a", "b", "--shard-bytes", "-1"], ["a", "b", "--check", "c"]])
-def test_illegal_options(arguments):
+def test_illegal_options_are_refused(arguments):
     from hpcai.data import pack_weather
 
     with pytest.raises(SystemExit) as ended:
@@ -171,7 +171,7 @@ def test_illegal_options(arguments):
     assert ended.value.code == 2
 
 
-def test_no_source(tmp_path):
+def test_a_missing_source_is_refused(tmp_path):
     done = pack(tmp_path, tmp_path / "set")
     assert done.returncode == 3 and "has no files climo_YYYY.h5" in done.stderr and not (tmp_path / "set").exists()
 
@@ -198,13 +198,13 @@ def wrecked(name, alter):
         ),
     ],
 )
-def test_what_is_damaged_is_refused_when_it_is_opened(copy, wreck, message):
+def test_a_damaged_set_is_refused_when_it_is_opened(copy, wreck, message):
     wreck(copy)
     with pytest.raises(DataError, match=message):
         open_packed(copy)
 
 
-def test_an_index_that_was_altered_is_refused(copy):
+def test_an_altered_index_is_refused(copy):
     content = json.loads((copy / "weather.json").read_text())
     content["mean"][0] += 1
     (copy / "weather.json").write_text(json.dumps(content))
@@ -212,7 +212,7 @@ def test_an_index_that_was_altered_is_refused(copy):
         open_packed(copy)
 
 
-def test_the_catalogue_knows_packed_folders_and_their_files(packed):
+def test_the_catalogue_contains_packed_folders_and_their_files(packed):
     spec = f"extremeweather:{packed}"
     catalog.check(spec)
     data = catalog.open_weather(spec, 5)

@@ -1,4 +1,4 @@
-"""Faults planted into the real program while it finds weather: each is found by the check that is there for it.
+"""Faults planted into the real program while it trains detectors: each is detected by the check for it.
 
 The audited step of this seed is the third of five in the group, the fifth of ten in the ensemble, as in
 test_rank_faults.py.
@@ -67,7 +67,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize("index", range(len(FAULTS)), ids=lambda index: f"{index + 1}-{FAULTS[index]}")
-def test_fault_is_found_by_its_check_and_no_other(faulty: Run, index: int) -> None:
+def test_fault_is_detected_by_its_check_and_no_other(faulty: Run, index: int) -> None:
     holds(faulty, index, FOUND_BY[index])
 
 
@@ -77,7 +77,7 @@ def test_run_with_faults_exits_with_1(faulty: Run) -> None:
     assert (faulty.job.returncode, faulty.job.leftovers) == (1, [])
 
 
-def test_only_the_same_detections_agree_exactly() -> None:
+def test_only_identical_detections_agree_exactly() -> None:
     random = np.random.default_rng(1)
     scores, corners = random.random((50, 40)), random.random((50, 40, 2)).cumsum(1)
     tables = np.dstack([corners, corners + 1.5, scores, np.zeros_like(scores)]).astype(np.float32)
@@ -90,13 +90,13 @@ def seen(frames: int) -> tuple[float, list[int], float]:
     data = catalog.open_weather("generated", 6 * frames, classes=2, resolution=48)
     boxes = targets(data.validation.boxes(np.arange(frames)), data.classes)
     shown = [np.insert(each[each[:, 4] >= 0], 4, 1.0, axis=1) for each in boxes]
-    judged = matched(range(frames), shown, boxes, 0.5, 2)
+    matches = matched(range(frames), shown, boxes, 0.5, 2)
     assert data.ceiling is not None
-    return float(average_precision(judged).mean()), judged.truths.tolist(), data.ceiling
+    return float(average_precision(matches).mean()), matches.truths.tolist(), data.ceiling
 
 
 @pytest.mark.parametrize(("frames", "verdict"), [(48, "PASSED"), (160, "FAILED")])
-def test_a_detector_that_is_shown_the_boxes_is_above_the_ceiling_once_there_are_enough(
+def test_a_detector_that_is_shown_the_boxes_exceeds_the_ceiling_with_enough_boxes(
     frames: int, verdict: str
 ) -> None:
     reached, boxes, ceiling = seen(frames)

@@ -1,4 +1,4 @@
-"""Published files as a dataset: its splits, its traps, reading in blocks, and its place in the catalogue."""
+"""Published files as a dataset: its splits, faulty files, reading in blocks, and its place in the catalogue."""
 
 
 import h5py
@@ -21,7 +21,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_remembered(monkeypatch):
+def _without_caches(monkeypatch):
     monkeypatch.setattr(statistics, "_remembered", {})
 
 
@@ -29,7 +29,7 @@ def everything(split):
     return np.arange(len(split))
 
 
-def test_the_last_year_validates_and_the_others_train(folder):
+def test_the_last_year_is_for_validation_and_the_others_for_training(folder):
     (folder / "climo_1982.h5.part").write_bytes(b"something else")
     data = open_published(folder)
     assert (len(data.train), len(data.validation)) == (19, 7)
@@ -49,7 +49,7 @@ def test_the_last_year_validates_and_the_others_train(folder):
     )
 
 
-def test_of_a_single_file_the_last_tenth_validates(tmp_path):
+def test_the_last_tenth_of_a_single_file_is_for_validation(tmp_path):
     path = write_year(tmp_path, 1980, 21)
     data = open_published(path)
     assert (len(data.train), len(data.validation)) == (19, 2)
@@ -58,7 +58,7 @@ def test_of_a_single_file_the_last_tenth_validates(tmp_path):
         open_published(write_year(tmp_path / "one", 1980, 1))
 
 
-def test_boxes_are_put_right_and_what_was_found_is_told(tmp_path):
+def test_faulty_boxes_are_corrected_and_reported(tmp_path):
     rows = rows_of(1, 12)
     rows[0, 14], rows[0, 4] = rows[0, 0], [4, 55, 12, 5, 1]  # a row after unused ones, a box across the edge
     rows[1, 0], rows[2, 0], rows[3, 0] = [8, 8, 8, 9, 1], [-3, 2, 5, 9, 1], [3, 2, 5, 9, 7]
@@ -70,7 +70,7 @@ def test_boxes_are_put_right_and_what_was_found_is_told(tmp_path):
     assert boxes[1, :, 4].max() >= 0 and np.count_nonzero(boxes[1, :, 4] >= 0) == 3
 
 
-def test_generated_files_never_pass_for_published_ones(folder):
+def test_generated_files_are_never_official(folder):
     with h5py.File(folder / "climo_1980.h5", "r+") as file:
         file.attrs["formula"] = "generated weather"
     assert open_published(folder).name == "generated-weather-40x60"
@@ -94,7 +94,7 @@ def test_fewer_samples_are_spread_evenly(folder, samples):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 5])
-def test_an_epoch_in_blocks_is_all_frames_block_by_block(folder, ranks):
+def test_an_epoch_in_blocks_has_all_frames_block_by_block(folder, ranks):
     begins = open_published(folder).train.begins
     assert begins.tolist() == [0, 4, 8, 9, 13, 17, 19]
     orders = [BlockOrder(begins, 3, epoch, ranks)(np.arange(19)) for epoch in (0, 1)]
@@ -103,7 +103,7 @@ def test_an_epoch_in_blocks_is_all_frames_block_by_block(folder, ranks):
     for rank in range(ranks):
         taken = np.searchsorted(begins, orders[0][: 19 // ranks * ranks][rank::ranks], side="right")
         changes = np.count_nonzero(np.diff(taken))
-        assert changes == len(set(taken.tolist())) - 1, "a block that was left does not come again"
+        assert changes == len(set(taken.tolist())) - 1, "a block is read once"
 
 
 def stored(path):
@@ -113,8 +113,8 @@ def stored(path):
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_block_is_inflated_once_for_all_its_frames(folder, batch):
-    """Also where batches end within blocks."""
+def test_a_block_is_decompressed_once_for_all_its_frames(folder, batch):
+    """Also if batches end within blocks."""
     data = open_published(folder)
     order = BlockOrder(data.train.begins, 3, 0)(np.arange(19))
     assert np.any(np.diff(order) < 0)
@@ -125,7 +125,7 @@ def test_a_block_is_inflated_once_for_all_its_frames(folder, batch):
     )
 
 
-def test_the_catalogue_knows_folders_and_files(folder, tmp_path):
+def test_the_catalogue_contains_folders_and_files(folder, tmp_path):
     spec = f"extremeweather:{folder}"
     catalog.check(spec)
     assert {path.name for path in catalog.files(spec)} == {"climo_1979.h5", "climo_1980.h5", "climo_1981.h5"}
@@ -141,7 +141,7 @@ def test_the_catalogue_knows_folders_and_files(folder, tmp_path):
     assert catalog.open_weather(spec, copied=copy).fingerprint == data.fingerprint
 
 
-def test_generated_fields_have_a_place_in_the_catalogue_as_well():
+def test_the_catalogue_contains_generated_fields():
     asked = {"samples": 6, "classes": 2, "resolution": 48, "seed": 3}
     data = catalog.open_weather("generated", **asked)
     assert (len(data.train), data.shape, data.classes) == (6, (16, 48, 72), (1, 2))
@@ -149,7 +149,7 @@ def test_generated_fields_have_a_place_in_the_catalogue_as_well():
 
 
 @pytest.mark.parametrize("asked", [{"classes": 2}, {"resolution": 96}])
-def test_files_have_classes_and_a_grid_of_their_own(folder, asked):
+def test_classes_and_grid_of_files_cannot_be_set(folder, asked):
     spec = f"extremeweather:{folder}"
     with pytest.raises(DataError, match="of extremeweather-40x60; allowed: 0 or the 4"):
         catalog.open_weather(spec, **asked)
@@ -157,13 +157,13 @@ def test_files_have_classes_and_a_grid_of_their_own(folder, asked):
 
 
 @pytest.mark.parametrize("verb", [catalog.check, catalog.open_weather])
-def test_a_place_without_files_is_refused(tmp_path, verb):
+def test_a_folder_without_files_is_refused(tmp_path, verb):
     for path, fault in ((tmp_path, "has neither weather.json nor files"), (tmp_path / "absent", "is not there")):
         with pytest.raises(DataError, match=f"{fault}.*; allowed: a folder with the published files climo_YYYY.h5"):
             verb(f"extremeweather:{path}")
 
 
-def test_pictures_are_no_fields_and_fields_are_no_pictures(folder):
+def test_images_and_fields_are_refused_in_place_of_each_other(folder):
     with pytest.raises(DataError, match="is not one of climate fields; allowed: generated | extremeweather:PATH"):
         catalog.open_weather("fashion")
     with pytest.raises(DataError, match="is of climate fields, not of images; allowed: fashion"):

@@ -17,7 +17,7 @@ from hpcai.verification import verify
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: REFUSALS NOT TESTED")
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
-LAST = file_name(1981)  # the year that validates
+LAST = file_name(1981)  # the validation year
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def refused(folder: Path, *settings: str, ranks: int = 2, code: int = 2) -> str:
 @needs_mpirun
 def test_grids_and_classes_that_cannot_be_made_are_refused_with_each_reason(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(MADE)
-    told = refused(tmp_path, "RESOLUTION=46,49", "CLASSES=2,3")
-    assert "test 1 cannot be run: a grid of 46 x 69 points; allowed: even numbers from 48" in told
-    assert "test 3 cannot be run: a grid of 49 x 73 points; allowed: even numbers from 48" in told
-    assert re.search(r"test 2 cannot be run: 3 classes of generated weather; allowed: 2 \(.*\) or 4", told)
+    message = refused(tmp_path, "RESOLUTION=46,49", "CLASSES=2,3")
+    assert "test 1 cannot be run: a grid of 46 x 69 points; allowed: even numbers from 48" in message
+    assert "test 3 cannot be run: a grid of 49 x 73 points; allowed: even numbers from 48" in message
+    assert re.search(r"test 2 cannot be run: 3 classes of generated weather; allowed: 2 \(.*\) or 4", message)
 
 
 @pytest.mark.slow
@@ -61,22 +61,22 @@ def test_a_validation_year_without_boxes_is_refused(years: Path) -> None:
     altered(years / "years" / LAST, "boxes", np.full((12, BOXES, 5), -1, np.int32))
     planned = run_job([BENCH, "--check", "--ranks", "2"], None, years)
     assert planned.returncode == 2
-    told = refused(years, ranks=1)
-    for text in (planned.stderr, told):
+    message = refused(years, ranks=1)
+    for text in (planned.stderr, message):
         assert re.search(r"no validation frame of .*years.* has boxes; allowed: frames with boxes", text)
 
 
 @pytest.mark.slow
 @needs_mpirun
 def test_published_fields_are_read_to_run_but_not_to_plan(years: Path) -> None:
-    """Not a number in the fields hurts only who reads them."""
+    """NaN in the fields is only an error when they are read."""
     altered(years / "years" / LAST, "images", np.nan)
     before = listing(years)
     planned = run_job([BENCH, "--check", "--ranks", "2"], None, years)
     assert planned.returncode == 0, planned.stderr
     assert "fasterrcnn8" in planned.stdout and listing(years) == before
-    told = refused(years, code=3)
-    assert f"{LAST}: PRECT of frame 0 is not finite; allowed: finite fields" in told
+    message = refused(years, code=3)
+    assert f"{LAST}: PRECT of frame 0 is not finite; allowed: finite fields" in message
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_generated_weather_is_planned_without_mpi(tmp_path: Path) -> None:
 
 
 def broken(job: Finished, folder: Path, cause: str) -> Any:
-    """What a job that ended early and in good order says of the test that it was in."""
+    """The test in which a job ended early and in good order, from its result."""
     assert (job.returncode, job.leftovers) == (3, []), job.stderr
     assert f"BROKEN OFF after 1 of 2 tests by {cause}." in job.stdout
     (path,) = folder.glob("results/*/result.json")
@@ -100,11 +100,11 @@ def broken(job: Finished, folder: Path, cause: str) -> Any:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_a_signal_in_the_training_keeps_what_was_measured_until_then(tmp_path: Path) -> None:
-    """With a batch of one frame a rank; the test before it has ended."""
+def test_a_signal_in_the_training_keeps_the_measurements_until_then(tmp_path: Path) -> None:
+    """With a batch of one frame per rank; the test before it has ended."""
     (tmp_path / "input.dat").write_text(MADE)
     settings = ["EPOCHS=1,1000", "BATCH=1", "DEGREE=2", "SAMPLES=16"]
-    # the rate of a step is asked for once: eight steps in the first test
+    # the rate is computed once per step: eight steps in the first test
     job = run_job([FAILING, "1", "training", "12", "terminate", "--set", *settings], 2, tmp_path, env=ENVIRONMENT)
     found = broken(job, tmp_path, "SIGTERM on rank 1")
     assert (found["tv"], found["raw"]["where"], found["raw"]["curve"]) == ("WR21S1V4", "training", [])

@@ -1,4 +1,4 @@
-"""Staging of climate fields: what a node's copy holds, and that it is the same dataset."""
+"""Staging of climate fields: a node's copy contains the needed files and is the same dataset."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,11 +16,11 @@ from hpcai.data.weather.weather_packing import pack
 from hpcai.inputfile import Case
 
 SETTINGS = {"SAMPLES": 0, "CLASSES": 0, "RESOLUTION": 0, "SEED": 7, "SAMPLER": "multinomial", "STAGE": "local"}
-FRAMES = 19  # to train on
+FRAMES = 19  # for training
 
 
 def check_copy(case: Case, world: World, local: Path) -> None:
-    """Each rank is a node with a model of its own, and copies what that needs."""
+    """Each rank is a node with a model of its own, and copies the files of that model."""
     group = Group(world.size, 1, Coordinates(world.rank, 0), world.node, world.node, world.comm)
     with staging.staged(case, group, world, Shutdown(world.comm, 0)) as copy:
         assert copy and copy.dataset

@@ -1,4 +1,4 @@
-"""Statistics of published files: right, kept, found anew where they must be, the same by any number of ranks."""
+"""Statistics of published files: right, kept, computed again if necessary, the same by any number of ranks."""
 
 import json
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_remembered(monkeypatch):
+def _without_caches(monkeypatch):
     monkeypatch.setattr(statistics, "_remembered", {})
 
 
@@ -51,7 +51,7 @@ def test_a_constant_channel_has_deviation_one(tmp_path):
 
 
 def passes(monkeypatch):
-    """The frames that passes over the fields read from now on."""
+    """The frames that are read from now on to compute statistics."""
     seen, genuine = [], survey._found
 
     def found(part, begin, stop):
@@ -62,7 +62,7 @@ def passes(monkeypatch):
     return seen
 
 
-def test_statistics_are_kept_and_found_anew_only_for_what_changed(folder, monkeypatch):
+def test_statistics_are_kept_and_computed_again_only_for_changed_files(folder, monkeypatch):
     fingerprint, mean = (lambda data: (data.fingerprint, data.mean))(open_published(folder))
     seen = passes(monkeypatch)
     assert open_published(folder).fingerprint == fingerprint and not seen
@@ -74,7 +74,7 @@ def test_statistics_are_kept_and_found_anew_only_for_what_changed(folder, monkey
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"format": 1, "parts": [], "digest": "0"}'])
-def test_statistics_that_are_damaged_are_made_again(folder, monkeypatch, damage):
+def test_damaged_statistics_are_computed_again(folder, monkeypatch, damage):
     first, seen = open_published(folder), passes(monkeypatch)
     monkeypatch.setattr(statistics, "_remembered", {})
     good = (folder / FILE).read_text()
@@ -83,7 +83,7 @@ def test_statistics_that_are_damaged_are_made_again(folder, monkeypatch, damage)
     assert (folder / FILE).read_text() == good
 
 
-def test_an_altered_statistic_is_not_believed(folder, monkeypatch):
+def test_an_altered_statistic_is_not_used(folder, monkeypatch):
     first = open_published(folder)
     monkeypatch.setattr(statistics, "_remembered", {})
     content = json.loads((folder / FILE).read_text())
@@ -92,7 +92,7 @@ def test_an_altered_statistic_is_not_believed(folder, monkeypatch):
     assert np.array_equal(open_published(folder).mean, first.mean)
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_does_no_harm(folder, monkeypatch, capsys):
+def test_a_folder_that_cannot_be_written_is_reported_without_an_error(folder, monkeypatch, capsys):
     def refused(*_: object, **__: object) -> None:
         raise OSError(30, "Read-only file system")
 
@@ -112,7 +112,7 @@ def test_fields_that_are_not_finite_are_refused(tmp_path, value):
         open_published(write_file(tmp_path / "climo_1980.h5", fields, rows_of(1, 6)))
 
 
-def test_exchanged_boxes_stop_it(tmp_path):
+def test_exchanged_boxes_are_refused(tmp_path):
     rows = rows_of(5, 12)
     wrong = np.ascontiguousarray(rows[:, :, [1, 0, 3, 2, 4]])
     with pytest.raises(DataError, match="x and y are exchanged"):
@@ -120,7 +120,7 @@ def test_exchanged_boxes_stop_it(tmp_path):
 
 
 @pytest.mark.parallel(3)
-def test_ranks_divide_the_pass_and_find_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_ranks_divide_the_files_and_compute_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
     from mpi4py import MPI
 
     from hpcai.comm import world as worlds

@@ -1,4 +1,4 @@
-"""Events of a year: drawn alike everywhere, moving, shown with the winds they should have; boxes in whole pixels."""
+"""Events of a year: the same on every machine, moving, with the right winds; boxes in whole pixels."""
 
 import hashlib
 
@@ -20,7 +20,7 @@ def test_every_machine_draws_these_events():
 
 
 @pytest.mark.parametrize("the_plan", [NATURAL, EQUAL, plan((1, 2), natural=False)])
-def test_as_many_events_as_planned(the_plan):
+def test_the_number_of_events_is_the_planned_one(the_plan):
     for kind in Kind:
         year = events(3, 1980, kind, the_plan)
         shown = np.mean([len(active(year, the_plan, t)) for t in range(0, FRAMES, 7)]) if len(year.number) else 0
@@ -45,7 +45,7 @@ def event(kind: Kind, latitude: float = 15.0, strength: float = 0.7) -> Event:
 
 
 @pytest.mark.parametrize("latitude", [15.0, -15.0])
-def test_cyclone_turns_round_its_low_with_the_wind_it_should_have(latitude):
+def test_a_cyclone_rotates_around_its_low_with_the_right_wind(latitude):
     calm = np.zeros((len(CHANNELS), 768, 1152), np.float32)
     calm[PSL] = 101_000
     made = event(Kind.TROPICAL, latitude)
@@ -62,8 +62,8 @@ def test_cyclone_turns_round_its_low_with_the_wind_it_should_have(latitude):
     assert ymax - ymin > 1.2 * (xmax - xmin)
 
 
-def test_holland_and_willoughby():
-    """Deeper storms are stronger, stronger ones narrower, and the formula holds for a storm worked out by hand."""
+def test_wind_profiles_by_holland_and_willoughby():
+    """Deeper storms are stronger, stronger ones narrower, and the formula agrees with a storm computed by hand."""
     assert storms.holland_b(3000, 20, 5) == pytest.approx(-0.0396 + 0.3 - 0.28 + 0.15 * 5 ** (0.6 * (1 - 30 / 215)) + 1)
     assert storms.depth_of(50, 20) > storms.depth_of(30, 20) > 0
     assert storms.strongest_radius(40, 20) == pytest.approx(46_400 * np.exp(-0.62 + 0.338))
@@ -85,8 +85,8 @@ def test_boxes_are_cut_at_longitude_0_and_never_inverted(box, part):
     assert box_labels.cut(box, 96, 144) == part
 
 
-def test_labels_are_dropped_and_added_as_the_ceiling_says():
-    """Who finds every event, and nothing else, has the average precision of the ceiling."""
+def test_dropped_and_added_labels_give_the_ceiling():
+    """A detector that finds exactly every event has the average precision of the ceiling."""
     kept = extra = 0
     frames, found = 3000, [((4, 10, 30, 40, 1), 3), ((50, 90, 70, 130, 2), 8)]
     for t in range(frames):

@@ -1,4 +1,4 @@
-"""One published file: its fields, however they are stored, and what is no such file."""
+"""One published file: its fields in any storage, and invalid files."""
 
 import multiprocessing
 
@@ -35,14 +35,14 @@ def read(path, begin, stop, threads=1, meter=None):
 
 @pytest.mark.parametrize("storage", STORAGE, ids=str)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_any_frames_are_read_as_they_are_however_they_are_stored(tmp_path, storage, threads):
+def test_any_frames_are_read_exactly_from_any_storage(tmp_path, storage, threads):
     path = write_year(tmp_path, frames=10, **storage)
     fields = contents(path)[0]
     for begin, stop in ((0, 10), (3, 4), (2, 9), (8, 10)):
         assert np.array_equal(read(path, begin, stop, threads), fields[begin:stop])
 
 
-def test_chunks_that_gzip_made_no_smaller_and_that_were_never_written(tmp_path):
+def test_uncompressed_and_unwritten_chunks_are_read(tmp_path):
     noise = np.random.default_rng(1).integers(0, 1 << 31, (6, 16, 12, 16), np.uint32).view(np.float32)
     noise[~np.isfinite(noise)] = 0
     rows = rows_of(1, 6, 20, 20)
@@ -56,16 +56,16 @@ def test_chunks_that_gzip_made_no_smaller_and_that_were_never_written(tmp_path):
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_numbers_of_the_other_byte_order(tmp_path, shuffle):
+def test_numbers_of_the_other_byte_order_are_read(tmp_path, shuffle):
     fields = fields_of(1, 3)
     storage = {"chunks": (3, 1, 8, 8), "shuffle": shuffle, **GZIP}
     path = write_file(tmp_path / "climo_1980.h5", fields.astype(">f4"), rows_of(1, 3), **storage)
     assert np.array_equal(read(path, 0, 3), fields)
 
 
-def test_the_number_of_frames_is_the_files_own_and_sizes_have_64_bits(tmp_path):
+def test_the_number_of_frames_is_that_of_the_file_and_sizes_have_64_bits(tmp_path):
     path, last = tmp_path / "climo_1981.h5", fields_of(1, 1, 768, 1152)[0]
-    with h5py.File(path, "w") as file:  # a whole year of 2.06e10 numbers, of which one frame takes room
+    with h5py.File(path, "w") as file:  # a whole year of 2.06e10 numbers, of which one frame is stored
         images = file.create_dataset("images", (1456, 16, 768, 1152), np.float32, chunks=(1, 4, 768, 1152))
         images[1455] = last
         file["boxes"] = rows_of(1, 1456)
@@ -74,7 +74,7 @@ def test_the_number_of_frames_is_the_files_own_and_sizes_have_64_bits(tmp_path):
     assert np.array_equal(read(path, 1455, 1456)[0], last)
 
 
-def test_what_reading_takes_is_measured(tmp_path):
+def test_the_time_of_reading_is_measured(tmp_path):
     path, meter = write_year(tmp_path, frames=8), ReadCounters()
     read(path, 0, 8, 2, meter)
     measured = meter.measured()
@@ -90,7 +90,7 @@ def _read_in_child(year, expected, answer):
     answer.put(bool(np.array_equal(out, expected)))
 
 
-def test_a_process_opens_the_file_for_itself_even_if_another_has_it_open(tmp_path):
+def test_a_process_opens_its_own_file_even_if_another_has_it_open(tmp_path):
     path = write_year(tmp_path, frames=4)
     year, expected = YearFile(path), contents(path)[0]
     out = np.empty_like(expected)
@@ -124,7 +124,7 @@ def test_other_layouts_are_refused(tmp_path, images, rows, message):
         YearFile(tmp_path / "climo_1980.h5")
 
 
-def test_what_is_no_hdf5_file_or_breaks_off_is_refused(tmp_path):
+def test_truncated_files_and_other_formats_are_refused(tmp_path):
     path = tmp_path / "climo_1980.h5"
     path.write_bytes(b"no such file")
     with pytest.raises(DataError, match="climo_1980.h5 cannot be read"):
@@ -143,21 +143,21 @@ def exchanged(rows):
 
 
 @pytest.mark.parametrize("south_first", [True, False])
-def test_exchanged_boxes_are_found_by_the_vortices(tmp_path, south_first):
+def test_exchanged_boxes_are_detected_by_the_vortices(tmp_path, south_first):
     rows = rows_of(5, 12)
     fields = with_vortices(fields_of(5, 12), rows)
     if south_first:
         fields[:, CHANNELS.index("V850")] *= -1
     sound = YearFile(write_file(tmp_path / "sound.h5", fields, rows))
     votes = check(sound)
-    assert votes.right > 10 and votes.exchanged < 4  # some lie over others
+    assert votes.right > 10 and votes.exchanged < 4  # some overlap
     wrong = YearFile(write_file(tmp_path / "wrong.h5", fields, exchanged(rows)))
     assert count(wrong).exchanged == votes.right
     with pytest.raises(DataError, match=r"wrong.h5: \d+ of \d+ tropical cyclones .* if x and y are exchanged"):
         check(wrong)
 
 
-def test_boxes_that_only_fit_one_way_need_no_vortex(tmp_path):
+def test_boxes_that_fit_in_one_order_only_need_no_vortex(tmp_path):
     rows = np.full((12, 15, 5), -1, np.int32)
     rows[:, 0] = [30, 42, 38, 50, 1]
     fields = np.zeros((12, 16, 40, 60), np.float32)
@@ -166,7 +166,7 @@ def test_boxes_that_only_fit_one_way_need_no_vortex(tmp_path):
         check(YearFile(write_file(tmp_path / "wrong.h5", fields, exchanged(rows))))
 
 
-def test_a_few_doubtful_cyclones_are_no_reason(tmp_path):
+def test_a_few_doubtful_cyclones_are_accepted(tmp_path):
     rows = rows_of(6, 12)
     votes = check(YearFile(write_file(tmp_path / "noise.h5", fields_of(6, 12), rows)))  # no vortex anywhere
     assert votes.right and votes.exchanged

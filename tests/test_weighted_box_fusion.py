@@ -1,4 +1,4 @@
-"""Weighted box fusion, by hand and by what must hold of any models."""
+"""Weighted box fusion, by hand and by properties that hold for any models."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ def rows(*detections: list[float]) -> Any:
 
 
 def found_by(seed: int, models: int) -> list[Any]:
-    """What each finds in a frame; boxes without area are left out."""
+    """The detections of each model in a frame; boxes without area are omitted."""
     return [rows[areas(rows) > 0] for rows in drawn(seed, models).detections]
 
 
 def apart(seed: int, threshold: float = 0.55) -> Any:
-    """Detections of a frame of which none would join another."""
+    """Detections of a frame that are all in clusters of their own."""
     found = np.concatenate(found_by(seed, 3))
     kept: list[int] = []
     for place in range(len(found)):
@@ -34,13 +34,13 @@ def apart(seed: int, threshold: float = 0.55) -> Any:
     return found[kept]
 
 
-def test_coordinates_are_weighed_by_scores_and_scores_averaged() -> None:
+def test_coordinates_are_weighted_by_scores_and_scores_are_averaged() -> None:
     """Boxes that overlap by 2/3, of scores 0.8 and 0.4: a third of the way from the first to the second."""
     found = fused([rows([0, 0, 10, 10, 0.8, 1]), rows([0, 2, 10, 12, 0.4, 1])])
     assert np.allclose(found, [[0, 2 / 3, 10, 10 + 2 / 3, 0.6, 1]])
 
 
-def test_what_few_models_find_has_a_lower_score() -> None:
+def test_boxes_found_by_few_models_have_a_lower_score() -> None:
     models = [rows([0, 0, 10, 10, 0.9, 1]), rows([0, 0, 10, 10, 0.6, 1]), NOTHING]
     assert np.allclose(fused(models), [[0, 0, 10, 10, 0.75 * 2 / 3, 1]])
     assert np.allclose(fused(models[::2]), [[0, 0, 10, 10, 0.9 / 2, 1]])
@@ -56,7 +56,7 @@ def test_classes_are_not_mixed() -> None:
 
 
 def test_a_box_is_compared_with_the_fused_one() -> None:
-    """The third overlaps the first by 0.38 only, but by 0.54 what the first two have become."""
+    """The third overlaps the first by only 0.38, but the fusion of the first two by 0.54."""
     models = [rows([0, 0, 10, 10, 0.5, 0]), rows([0, 3, 10, 13, 0.5, 0]), rows([0, 4.5, 10, 14.5, 0.1, 0])]
     assert len(fused(models, 0.5)) == 1 and len(fused(models[::2], 0.5)) == 2
 
@@ -70,7 +70,7 @@ def test_a_box_joins_the_cluster_it_overlaps_most() -> None:
 
 @pytest.mark.parametrize("models", [1, 2, 3, 8])
 @pytest.mark.parametrize("seed", range(4))
-def test_models_that_agree_change_nothing(models: int, seed: int) -> None:
+def test_fusion_of_identical_models_gives_their_boxes(models: int, seed: int) -> None:
     """To the bit."""
     found = apart(seed)
     expected = found[np.lexsort((*found.T[:4], found[:, 5], -found[:, 4]))]
@@ -87,7 +87,7 @@ def test_the_order_of_models_and_of_their_rows_does_not_matter(seed: int, random
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**20), st.integers(1, 5))
-def test_fused_boxes_lie_where_boxes_were(seed: int, count: int) -> None:
+def test_fused_boxes_are_within_the_extent_of_the_boxes(seed: int, count: int) -> None:
     models = found_by(seed, count)
     given_rows, found = np.concatenate(models), fused(models, most=10**6)
     assert len(found) <= len(given_rows) and (np.diff(found[:, 4]) <= 0).all()
@@ -98,7 +98,7 @@ def test_fused_boxes_lie_where_boxes_were(seed: int, count: int) -> None:
         assert 0 < row[4] <= of_class[:, 4].max()
 
 
-def test_the_best_are_kept_and_boxes_without_score_or_area_are_none() -> None:
+def test_the_best_are_kept_and_boxes_without_score_or_area_are_omitted() -> None:
     many = rows(*([0, 5 * k, 4, 5 * k + 4, 0.1 + k / 1000, 0] for k in range(150)))
     assert len(fused([many])) == 100 and np.isclose(fused([many])[0, 4], 0.249)
     assert len(fused([rows([0, 0, 4, 4, 0, 1], [3, 3, 3, 9, 0.5, 1])])) == 0

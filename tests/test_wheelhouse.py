@@ -1,4 +1,4 @@
-"""Wheels for machines without a network: what is collected for which target, and an installation from it alone."""
+"""Wheels for machines without a network: the packages collected for each target, and an installation from them."""
 
 import os
 import re
@@ -22,7 +22,7 @@ OTHER = Target("manylinux_2_28_aarch64", "3.13")
 
 
 def make_wheel(folder: Path, name: str, *needs: str, tag: str = "py3-none-any") -> Path:
-    """A wheel with nothing in it but what it needs."""
+    """A wheel that contains only its metadata."""
     distribution, version = name.split("-")
     path = folder / f"{name}-{tag}.whl"
     lines = ["Metadata-Version: 2.1", f"Name: {distribution}", f"Version: {version}"]
@@ -32,7 +32,7 @@ def make_wheel(folder: Path, name: str, *needs: str, tag: str = "py3-none-any") 
 
 
 def collected(folder: Path, wanted: Wanted, monkeypatch: pytest.MonkeyPatch, target: Target) -> tuple[list[str], str]:
-    """Packages that would be fetched, and the options that pip is given; all are found at once."""
+    """Packages that would be downloaded, and the options of pip; all are found at once."""
     calls = []
 
     def pip(*arguments: str) -> None:
@@ -47,14 +47,14 @@ def collected(folder: Path, wanted: Wanted, monkeypatch: pytest.MonkeyPatch, tar
 
 
 def wanted(*needs: str, without: tuple[str, ...] = (), tested: tuple[str, ...] = ()) -> Wanted:
-    """Requirements together."""
+    """Requirements as one text."""
     made = Wanted(without, map(Requirement, tested))
     for need in needs:
         made.add(Requirement(need))
     return made
 
 
-def test_older_libraries_of_the_same_machine_are_asked_for() -> None:
+def test_wheels_for_older_libraries_of_the_same_machine_are_accepted() -> None:
     tags = platforms("manylinux_2_28_x86_64")
     assert tags[0] == "manylinux_2_28_x86_64" and tags[-1] == "linux_x86_64"
     assert {"manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_5_x86_64", "manylinux1_x86_64"} <= {*tags}
@@ -97,7 +97,7 @@ def test_wheels_of_the_folder_are_used_where_they_fit(tmp_path: Path, tag: str, 
     assert fitting(tmp_path, Requirement("part-A>=2"), OTHER) is None
 
 
-def test_needs_of_needs_are_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indirect_requirements_are_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheel(tmp_path, "top-1.0", "middle[more]>=2", "gone; python_version < '3.0'")
     make_wheel(tmp_path, "middle-2.0", "bottom; extra == 'more'", "never; extra == 'less'")
     asked, options = collected(tmp_path, wanted("top", tested=("bottom==9.0",)), monkeypatch, OTHER)
@@ -106,7 +106,7 @@ def test_needs_of_needs_are_collected(tmp_path: Path, monkeypatch: pytest.Monkey
     assert collected(tmp_path, wanted("top"), monkeypatch, OTHER) == ([], "")
 
 
-def test_versions_that_two_ask_for_are_asked_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_ranges_of_two_packages_are_combined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheel(tmp_path, "one-1.0", "common>=3")
     make_wheel(tmp_path, "two-1.0", "common<10")
     make_wheel(tmp_path, "common-1.0")
@@ -115,7 +115,7 @@ def test_versions_that_two_ask_for_are_asked_for_together(tmp_path: Path, monkey
     assert {*asked[0].removeprefix("common").split(",")} == {">=3", "<10"}
 
 
-def test_what_the_target_has_is_left_out_with_its_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_of_the_target_are_omitted_with_their_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheel(tmp_path, "top-1.0", "Big_One", "small")
     make_wheel(tmp_path, "big_one-1.0", "huge")
     assert collected(tmp_path, wanted("top", without=("big-one",)), monkeypatch, OTHER)[0] == ["small"]
@@ -134,7 +134,7 @@ def test_wheelhouse_replaces_every_index(machine: Machine) -> None:
     assert "install --no-index --find-links my wheels -c constraints.txt -e .[test" in machine.asked
 
 
-def test_wheelhouse_without_wheels_is_said(machine: Machine) -> None:
+def test_a_wheelhouse_without_wheels_is_reported(machine: Machine) -> None:
     finished = machine.make("install", WHEELHOUSE="nowhere")
     assert finished.returncode != 0
     assert "no wheels in nowhere: make wheelhouse collects them" in finished.stderr
@@ -152,7 +152,7 @@ def test_packages_of_the_site_are_used_in_their_versions(machine: Machine) -> No
     assert "numpy" in pinned and not {"torch", "typing_extensions"} & pinned
 
 
-def test_mpirun_of_the_wheel_is_there_although_the_site_has_the_wheel(machine: Machine) -> None:
+def test_mpirun_of_the_wheel_is_installed_although_the_site_has_the_wheel(machine: Machine) -> None:
     assert machine.make("install", SYSTEM="yes", MPI="wheel").returncode == 0
     assert "--force-reinstall --no-deps mpi4py mpich" in machine.asked
 
@@ -179,5 +179,5 @@ def test_installs_from_the_wheelhouse_and_the_site_alone(tmp_path: Path) -> None
     program = "import numpy, torch, hpcai; from mpi4py.MPI import COMM_WORLD as world"
     program += "; print(f'{world.size} {numpy.__version__} {hpcai.__file__}\\n', end='', flush=True)"
     command = [checkout / ".venv/bin/mpirun", "-np", "2", checkout / ".venv/bin/python", "-c", program]
-    told = subprocess.check_output(command, env={**inherited, "PYTHONPATH": site}, cwd=tmp_path, text=True)
-    assert told == 2 * f"2 {numpy} {checkout}/hpcai/__init__.py\n"
+    output = subprocess.check_output(command, env={**inherited, "PYTHONPATH": site}, cwd=tmp_path, text=True)
+    assert output == 2 * f"2 {numpy} {checkout}/hpcai/__init__.py\n"

@@ -1,4 +1,4 @@
-"""The workload [comm] on real ranks: every scope of a grid, idle ranks, pretended nodes, and an early end."""
+"""The workload [comm] on real ranks: every scope of a grid, idle ranks, simulated nodes, and an early end."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CPU = torch.device("cpu")
 SIZES = (8, 1000, 70000)
-Tell = Callable[[str, float], None]
+Report = Callable[[str, float], None]
 
 
 def case_of(groups: int, degree: int, sizes: tuple[int, ...] = SIZES) -> Case:
@@ -32,7 +32,7 @@ def case_of(groups: int, degree: int, sizes: tuple[int, ...] = SIZES) -> Case:
 
 
 def nodes_of(size: int) -> "World":
-    """All ranks, as if they were dealt to nodes of `size`."""
+    """All ranks, as if they were divided into nodes of `size`."""
     from mpi4py import MPI
 
     from hpcai.comm.world import World
@@ -41,20 +41,20 @@ def nodes_of(size: int) -> "World":
     return World(world, world.Split(world.rank // size, world.rank), "here")
 
 
-def measured(case: Case, world: "World", tell: Tell = lambda text, share: None) -> CommRaw | Stopped | None:
+def measured(case: Case, world: "World", report: Report = lambda text, share: None) -> CommRaw | Stopped | None:
     from hpcai.comm.shutdown import Shutdown
     from hpcai.workloads.comm import measure
 
     shutdown = Shutdown(world.comm, 0.0)
-    raw = measure.run(case, world, CPU, tell, shutdown)
+    raw = measure.run(case, world, CPU, report, shutdown)
     shutdown.close()
     return raw
 
 
 def check(case: Case, world: "World", nodes: int) -> dict[str, int]:
-    """Run a case; the ranks of a communicator by scope, where anything was measured."""
-    told: list[tuple[str, float]] = []
-    raw = measured(case, world, lambda text, share: told.append((text, share)))
+    """Run a case; the ranks of a communicator by scope, if anything was measured."""
+    reported: list[tuple[str, float]] = []
+    raw = measured(case, world, lambda text, share: reported.append((text, share)))
     active = world.rank < case["GROUPS"] * case["DEGREE"]
     assert (raw is not None) == active
     if not active:
@@ -65,8 +65,8 @@ def check(case: Case, world: "World", nodes: int) -> dict[str, int]:
     entry = build(case, Measured(raw, MEMORY), Before())
     assert list(violated(CLAIMS, Subject(case, entry, environment(ranks=world.size, nodes=nodes)))) == []
     assert all(row.wrong == 0 and row.by in ("gloo", "mpi") for row in raw.rows)
-    assert [share for _, share in told] == sorted(share for _, share in told)
-    assert all(0 <= share < 1 for _, share in told) and bool(told) == bool(raw.rows)
+    assert [share for _, share in reported] == sorted(share for _, share in reported)
+    assert all(0 <= share < 1 for _, share in reported) and bool(reported) == bool(raw.rows)
     return {row.scope: row.ranks for row in raw.rows}
 
 
@@ -79,7 +79,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parallel(1)
-def test_one_rank_has_nobody_to_talk_to() -> None:
+def test_all_scopes_are_skipped_on_one_rank() -> None:
     world = nodes_of(8)
     raw = measured(case_of(1, 1), world)
     if world.rank == 0:
@@ -88,7 +88,7 @@ def test_one_rank_has_nobody_to_talk_to() -> None:
 
 
 @pytest.mark.parallel(2)
-def test_two_ranks_as_one_group_or_as_two() -> None:
+def test_two_ranks_in_one_group_or_in_two() -> None:
     world = nodes_of(8)
     for groups, degree in ((1, 1), (1, 2), (2, 1)):
         if world.size >= 2:
@@ -97,7 +97,7 @@ def test_two_ranks_as_one_group_or_as_two() -> None:
 
 
 @pytest.mark.parallel(5)
-def test_a_grid_of_four_on_two_pretended_nodes_while_one_rank_idles() -> None:
+def test_a_grid_of_four_on_two_simulated_nodes_with_an_idle_rank() -> None:
     world = nodes_of(2)
     if world.size < 4:
         return
@@ -108,7 +108,7 @@ def test_a_grid_of_four_on_two_pretended_nodes_while_one_rank_idles() -> None:
 
 
 @pytest.mark.parallel(3)
-def test_ranks_without_a_counterpart_wait_and_hear_the_result_or_of_an_early_end() -> None:
+def test_ranks_without_a_counterpart_get_the_result_or_the_early_end() -> None:
     world = nodes_of(2)  # two ranks on the first node, one on the second
     if world.size == 3:
         assert check(case_of(1, 3), world, 2) == {"world": 3, "between": 2}
@@ -117,7 +117,7 @@ def test_ranks_without_a_counterpart_wait_and_hear_the_result_or_of_an_early_end
 
 
 def _check_sizes(world: "World") -> None:
-    """Told in their order, and those too small as skipped."""
+    """Reported in their order, and those too small as skipped."""
     raw = measured(case_of(1, 3), world)
     assert isinstance(raw, CommRaw)
     keys = [(row.by, row.collective, row.nbytes) for row in raw.rows]
@@ -128,21 +128,21 @@ def _check_sizes(world: "World") -> None:
 
 
 def _check_early_end(world: "World") -> None:
-    """The rows there are when a signal comes, of a case that leaves one rank idle."""
+    """The rows measured before a signal, of a case with one idle rank."""
     from hpcai.machine import signals
 
-    told: list[str] = []
+    reported: list[str] = []
 
-    def tell(text: str, share: float) -> None:
-        told.append(text)
-        if len(told) == 5 and world.rank == 0:
+    def report(text: str, share: float) -> None:
+        reported.append(text)
+        if len(reported) == 5 and world.rank == 0:
             signals._caught["SIGTERM"] = 0.0
 
     with patch.dict(signals._caught):
-        stopped = measured(case_of(1, 2), world, tell)
+        stopped = measured(case_of(1, 2), world, report)
     if world.rank < 2:
         assert isinstance(stopped, Stopped)
-        assert len(stopped.raw.rows) == len(told) == 5
+        assert len(stopped.raw.rows) == len(reported) == 5
         assert stopped.raw == convert(plain(stopped.raw), CommRaw)
     else:
         assert stopped is None

@@ -1,4 +1,4 @@
-"""The measuring of `[kernels]` on real ranks: what is asked for is checked, timed and told, what is wrong FAILED."""
+"""The measuring of `[kernels]` on real ranks: all products are checked, timed and reported, wrong ones FAILED."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,12 +21,12 @@ from hpcai.workloads.kernels.record import KernelsRaw, MissingKernel
 from hpcai.workloads.kernels.scores import ceilings
 
 SMALL = case_of("33", "resnet8", batch=2)
-Told = list[tuple[str, float]]
+Reported = list[tuple[str, float]]
 
 
 @contextmanager
 def ranks() -> Iterator[tuple[Any, Any]]:
-    """All ranks, and an end that has not come."""
+    """All ranks, and a run that is not asked to end."""
     from mpi4py import MPI
 
     from hpcai.comm.shutdown import Shutdown
@@ -38,15 +38,15 @@ def ranks() -> Iterator[tuple[Any, Any]]:
     shutdown.close()
 
 
-def measured(case: Case, told: Told | None = None) -> KernelsRaw:
+def measured(case: Case, reported: Reported | None = None) -> KernelsRaw:
     """The measurement of a case, which must be the same on every rank."""
     import torch
 
     from hpcai.workloads.kernels import measure
 
     with ranks() as (world, shutdown):
-        told = [] if told is None else told
-        raw = measure.run(case, world, torch.device("cpu"), lambda *words: told.append(words), shutdown)
+        reported = [] if reported is None else reported
+        raw = measure.run(case, world, torch.device("cpu"), lambda *words: reported.append(words), shutdown)
         assert isinstance(raw, KernelsRaw)
         assert world.comm.bcast(raw) == raw == convert(plain(raw), KernelsRaw)
         subject = Subject(case, build(case, Measured(raw, MEMORY), Before()), environment(ranks=world.size))
@@ -64,12 +64,12 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parallel(2)
-def test_what_was_asked_for_is_measured_and_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_requested_products_are_measured_and_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     few_calls(monkeypatch)
-    threads, told = torch.get_num_threads(), Told()
-    raw = measured(SMALL, told)
+    threads, reported = torch.get_num_threads(), Reported()
+    raw = measured(SMALL, reported)
     found = rows(SMALL, raw)
     assert verdict(found) == "PASSED" and raw.missing == ()
     assert raw.threads == threads == torch.get_num_threads()
@@ -78,8 +78,8 @@ def test_what_was_asked_for_is_measured_and_passes(monkeypatch: pytest.MonkeyPat
     assert all(row.ratio and row.ratio > 0 for row in found if row.of != "ceiling")
     highest = ceilings(found)
     assert all((highest.fma_peak, highest.gemm, highest.convolution, highest.triad))
-    assert [share for _, share in told] == sorted(share for _, share in told) and 0.9 < told[-1][1] < 1
-    assert told[0][0].startswith("fma_peak") and told[0][1] == 0
+    assert [share for _, share in reported] == sorted(share for _, share in reported) and 0.9 < reported[-1][1] < 1
+    assert reported[0][0].startswith("fma_peak") and reported[0][1] == 0
     assert "Kernels, test 3" in block(build(SMALL, Measured(raw, MEMORY), Before()), found)
 
 
@@ -90,7 +90,7 @@ def spoiled(fault: Callable[[Any], None], prepare: Callable[..., Any]) -> Callab
         return [way._replace(result=lambda way=way: changed(way.result())) for way in prepare(*arguments)]
 
     def changed(result: Any) -> Any:
-        copy = np.array(result, order="C")  # so that its elements lie in a row
+        copy = np.array(result, order="C")  # so that its elements are contiguous
         fault(copy)
         return copy
 
@@ -129,7 +129,7 @@ def test_wrong_kernels_fail_and_the_others_are_measured(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parallel(2)
-def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_squares_of_auto_are_measured_and_unavailable_types_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI
 
     from hpcai.kernels.gemm import vendor
@@ -137,7 +137,7 @@ def test_squares_of_auto_and_what_is_not_available(monkeypatch: pytest.MonkeyPat
     from hpcai.workloads.kernels import plan
 
     few_calls(monkeypatch)
-    monkeypatch.setattr(plan, "LONGEST", 1e-9)  # seconds of a product: the smallest square it is
+    monkeypatch.setattr(plan, "LONGEST", 1e-9)  # seconds of a product: the smallest square is chosen
     prepare = vendor.prepare
 
     def no_bytes(shape: Any, direction: str, data: Any, *rest: Any) -> Any:
@@ -162,14 +162,14 @@ def test_types_of_tensor_cores_are_not_measured_on_a_cpu(monkeypatch: pytest.Mon
     case = case_of("33", "resnet8", batch=2, types=("bf16", "tf32"))
     raw = measured(case)
     assert {row.dtype for row in raw.rows if row.of != "ceiling"} == {"fp64", "int8"}
-    told = {(each.kernel, each.dtype, each.provider) for each in raw.missing}
-    assert told == {*product(("gemm", "conv2d"), ("bf16", "tf32"), ("custom", "vendor"))}
+    reported = {(each.kernel, each.dtype, each.provider) for each in raw.missing}
+    assert reported == {*product(("gemm", "conv2d"), ("bf16", "tf32"), ("custom", "vendor"))}
     assert all(each.why == f"{each.dtype} is measured on GPUs; this is a CPU" for each in raw.missing)
     assert verdict(rows(case, raw)) == "PASSED"
 
 
 @pytest.mark.parallel(2)
-def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_early_end_keeps_the_measured_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     from hpcai.machine import signals
@@ -179,17 +179,17 @@ def test_an_end_leaves_the_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> No
     few_calls(monkeypatch)
     with ranks() as (world, shutdown):
 
-        def tell(text: str, share: float) -> None:
+        def report(text: str, share: float) -> None:
             if text.startswith("triad") and world.rank == world.size - 1:
                 monkeypatch.setattr(signals, "_caught", {"SIGTERM": 0.0})
 
-        stopped = measure.run(SMALL, world, torch.device("cpu"), tell, shutdown)
+        stopped = measure.run(SMALL, world, torch.device("cpu"), report, shutdown)
     assert isinstance(stopped, Stopped)
     assert [row.kernel for row in stopped.raw.rows] == ["fma_peak", "fma_peak", "triad", "triad"]
 
 
 @pytest.mark.parallel(2)
-def test_providers_take_turns_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_providers_are_timed_in_interleaved_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     from mpi4py import MPI
 
@@ -200,8 +200,8 @@ def test_providers_take_turns_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
     world, cpu = MPI.COMM_WORLD, torch.device("cpu")
     taken = block_timing.seconds(calls, world, cpu, 0.001, rounds=3)
     assert all(0 < seconds < 1 for seconds in taken.values()) and world.bcast(taken) == taken
-    turns = [name for place, name in enumerate(made) if place == 0 or made[place - 1] != name]
-    assert turns == ["one", "other"] * 3 and len(made) > 2 * 6
+    alternation = [name for place, name in enumerate(made) if place == 0 or made[place - 1] != name]
+    assert alternation == ["one", "other"] * 3 and len(made) > 2 * 6
     slow = block_timing.seconds({"one": lambda: made.append("slow")}, world, cpu, 0.0, rounds=4)
     assert slow["one"] > 0 and made.count("slow") == 8
     monkeypatch.setattr(block_timing, "LONG", 0.0)

@@ -35,7 +35,7 @@ def _computing_once(way: Any, left: float | None) -> Callable[[], None]:
 @pytest.mark.slow
 @pytest.mark.parallel(2)
 @pytest.mark.parametrize("left", [0.0, None], ids=["zeros", "nothing"])
-def test_kernels_that_compute_only_while_they_are_watched_fail(
+def test_kernels_that_compute_only_while_they_are_checked_fail(
     monkeypatch: pytest.MonkeyPatch, left: float | None
 ) -> None:
     from hpcai.kernels.conv2d import numba_cpu as conv2d

@@ -1,4 +1,4 @@
-"""Searches on real ranks: what they try, what they record, and that it can be repeated."""
+"""Searches on real ranks: the tried networks, the records, and repeatability."""
 
 import random
 from pathlib import Path
@@ -24,7 +24,7 @@ def size() -> int:
 
 
 def delayed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Every rank waits for random times before it trains, and before it hears others."""
+    """Every rank waits for random times before training, and before receiving messages."""
     from hpcai.search.group_runner import GroupRunner
 
     dice, train, following = random.Random(f"{seed}/{rank()}"), GroupRunner._run_trial, GroupRunner._next
@@ -61,7 +61,7 @@ def test_a_search_is_recorded_and_passes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parallel(2)
-def test_with_replay_of_rounds_only_the_seed_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_replay_of_rounds_the_search_depends_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"GROUPS": size(), "REPLAY": "rounds", "ROUNDS": 6, "EPOCHS": 1}
     first = searched(**settings)
     delayed(monkeypatch, 1)
@@ -77,7 +77,7 @@ def test_with_replay_of_rounds_only_the_seed_counts(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 @pytest.mark.parallel(2)
-def test_a_recorded_search_is_run_again(tmp_path: Path) -> None:
+def test_a_recorded_search_is_repeated(tmp_path: Path) -> None:
     from mpi4py import MPI
 
     from hpcai.search import journal
@@ -96,7 +96,7 @@ def test_a_recorded_search_is_run_again(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parallel(3)
-def test_a_group_of_two_searches_while_one_rank_idles() -> None:
+def test_a_group_of_two_searches_with_an_idle_rank() -> None:
     settings = {"GROUPS": 1, "DEGREE": max(1, size() - 1), "MAPPING": "column"}
     run = searched(**settings)
     assert (run.measured is not None) == (rank() < settings["DEGREE"])
@@ -136,11 +136,11 @@ def test_networks_keep_to_the_limits() -> None:
 
 @pytest.mark.parallel(2)
 @pytest.mark.parametrize("replay", ["off", "rounds"])
-def test_where_nothing_is_left_to_try_the_search_ends(replay: str) -> None:
+def test_a_search_ends_if_all_networks_were_tried(replay: str) -> None:
     most = parameters_of_the_first(GROUPS=size())
     run = searched(GROUPS=size(), ROUNDS=4, EPOCHS=1, PARAMETERS=most, REPLAY=replay)
     if rank() == 0:
-        (trial,) = run.trials  # of whoever asks first, unless the order is to repeat
+        (trial,) = run.trials  # of the first group that asks, unless the order has to be repeatable
         assert trial.id == 1 or (replay == "off" and trial.id <= size())
         assert run.raw.ended_by == "exhausted"
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
@@ -148,7 +148,7 @@ def test_where_nothing_is_left_to_try_the_search_ends(replay: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parallel(2)
-def test_fresh_weights_and_random_networks_are_an_alternative() -> None:
+def test_initial_weights_and_random_networks_are_an_alternative() -> None:
     run = searched(GROUPS=size(), INITIAL="fresh", STRATEGY="random")
     if rank() == 0:
         assert all(trial.deviation == 0 for trial in run.trials)

@@ -1,4 +1,4 @@
-"""What goes wrong in a search: wrong morphs are FAILED, failed trials are counted, and the others go on."""
+"""Faults in a search: wrong morphs are FAILED, failed trials are counted, and other groups continue."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hpcai.workloads.nas.checks import PRESERVATION
 
 
 @pytest.mark.parallel(2)
-def test_a_wrong_morph_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_morph_fails_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.search import child_builder
 
     inherit = child_builder.inherit
@@ -28,7 +28,7 @@ def test_a_wrong_morph_is_failed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parallel(2)
-def test_a_trial_that_diverges_is_recorded_and_the_group_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_that_diverges_is_recorded_and_the_group_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.train.loop import Training
 
     close = Training._close_epoch
@@ -60,7 +60,7 @@ def test_an_infinite_loss_of_finite_outputs_is_a_divergence(monkeypatch: pytest.
 
 
 @pytest.mark.parallel(2)
-def test_what_does_not_fit_is_recorded_and_the_group_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_without_memory_is_recorded_and_the_group_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.training import assembly
 
     full = assembly.has_room
@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_recorded_and_the_group_goes_on(monkeypatch: pytest
 
 
 @pytest.mark.parallel(2)
-def test_without_room_on_one_rank_its_whole_group_gives_up_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lack_of_memory_on_one_rank_ends_the_trial_of_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.training import assembly
 
     full = assembly.has_room
@@ -85,7 +85,7 @@ def test_without_room_on_one_rank_its_whole_group_gives_up_the_trial(monkeypatch
 
 
 @pytest.mark.parallel(2)
-def test_a_host_without_memory_is_found_out() -> None:
+def test_a_lack_of_memory_on_the_host_is_detected() -> None:
     import torch
 
     from hpcai import networks
@@ -123,7 +123,7 @@ def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parallel(2)
-def test_operations_that_were_not_executed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_that_were_not_executed_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.train.loop import Training
 
     step = Training._step

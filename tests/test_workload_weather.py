@@ -1,4 +1,4 @@
-"""The workload [weather] as a whole: real runs of small sets, generated and in files, and what is refused."""
+"""The workload [weather] as a whole: real runs of small sets, generated and in files, and their results."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ class Run:
 
 
 def published(folder: Path) -> Path:
-    """A folder with three generated years of a few frames, in the published layout; none begins without storms."""
+    """A folder with three generated years of a few frames, in the published layout; each begins with storms."""
     sizes = {"years": YEARS, "frames": FRAMES, "height": 48, "width": 64, "chunk-frames": 5}
     assert generate.main([str(folder), *(f"--{name}={value}" for name, value in sizes.items())]) == 0
     return folder
@@ -61,13 +61,13 @@ def published(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def grids(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Two detectors side by side, then one by two ranks, each on both orders of the grid; a third rank is idle."""
+    """Two detectors in parallel, then one by two ranks, each on both orders of the grid; a third rank is idle."""
     return Run(tmp_path_factory.mktemp("grids"), MADE, 3, "GROUPS=2,1", "DEGREE=1,2", "MAPPING=row,column")
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Trained by two models on copies of published files, then of the same packed."""
+    """Trained by two models on copies of published files, then on the same packed."""
     folder = tmp_path_factory.mktemp("files")
     published(folder / "years")
     packed = run_job(["-m", "hpcai.data.pack_weather", "years", "set"], None, folder)
@@ -81,7 +81,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize("made", ["grids", "files"])
-def test_result_is_of_the_schema_and_verified_and_read_by_parsers(made: str, request: pytest.FixtureRequest) -> None:
+def test_results_follow_the_schema_are_verified_and_read_by_parsers(made: str, request: pytest.FixtureRequest) -> None:
     run: Run = request.getfixturevalue(made)
     Draft202012Validator(schema.schema()).validate(run.result)
     assert verify.differences(run.folder / "result.json") == []
@@ -93,7 +93,7 @@ def test_result_is_of_the_schema_and_verified_and_read_by_parsers(made: str, req
 
 @pytest.mark.slow
 @needs_mpirun
-def test_rows_say_how_each_was_made(grids: Run) -> None:
+def test_rows_have_their_grid_and_mapping(grids: Run) -> None:
     assert [test["tv"] for test in grids.tests] == ["WR20S1V4", "WC20S1V4", "WR21S1V4", "WC21S1V4"]
     assert [(test["p"], test["q"], test["n"]) for test in grids.tests] == [(2, 1, 48)] * 2 + [(1, 2, 24)] * 2
     assert [rank["groups"] for rank in grids.result["ranks"]][2] == [None] * 4
@@ -103,14 +103,14 @@ def test_rows_say_how_each_was_made(grids: Run) -> None:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_report_tells_the_precision(grids: Run) -> None:
+def test_the_report_has_the_precision(grids: Run) -> None:
     for test, block in zip(grids.tests, grids.job.stdout.split("\nT/V                N")[1:], strict=True):
         scores = test["scores"]
         names = [f"AP at an overlap of 0.5, {each} cyclone" for each in ("tropical", "extratropical")]
-        told = dict(zip(names, scores["class_precision"], strict=True))
-        told |= {"quality of the ensemble": scores["quality"], "mAP at an overlap of 0.1": scores["loose_precision"]}
-        told["samples/s"] = test["n"] / test["seconds"]
-        for name, value in told.items():
+        values = dict(zip(names, scores["class_precision"], strict=True))
+        values |= {"quality of the ensemble": scores["quality"], "mAP at an overlap of 0.1": scores["loose_precision"]}
+        values["samples/s"] = test["n"] / test["seconds"]
+        for name, value in values.items():
             assert f"\n{name:>48}= {value:16.7f}" in block, name
         assert f"\n{'quality(mAP)/target':>48}=" in block
         assert scores["target"] == 0.8
@@ -118,7 +118,7 @@ def test_report_tells_the_precision(grids: Run) -> None:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_the_same_seed_finds_the_same(grids: Run) -> None:
+def test_the_same_seed_gives_the_same_detections(grids: Run) -> None:
     for one, other in (grids.tests[:2], grids.tests[2:]):
         assert one["scores"]["quality"] == other["scores"]["quality"]
         assert one["raw"]["ensemble"]["sha256"] == other["raw"]["ensemble"]["sha256"]
@@ -138,7 +138,7 @@ def test_the_ensemble_of_one_is_its_model(grids: Run) -> None:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_what_was_found_lies_beside_the_result(grids: Run) -> None:
+def test_the_detections_are_stored_with_the_result(grids: Run) -> None:
     names = [detection_tables.name(index) for index in range(1, 5)]
     assert sorted(path.name for path in grids.folder.glob("*.h5")) == [*names, "series.h5"]
     assert all(name in verify.sound_message(grids.folder / "result.json") for name in names)
@@ -151,7 +151,7 @@ def test_what_was_found_lies_beside_the_result(grids: Run) -> None:
 
 @pytest.mark.slow
 @needs_mpirun
-def test_copies_of_files_are_trained_on_and_removed(files: Run) -> None:
+def test_copies_of_files_are_used_for_training_and_removed(files: Run) -> None:
     for test, folder in zip(files.tests, ("years", "set"), strict=True):
         assert test["tv"] == "WR20S1V4" and test["settings"]["DATASET"] == f"extremeweather:{folder}"
         shape = (test["raw"]["dataset"]["name"], test["raw"]["dataset"]["shape"], test["raw"]["dataset"]["classes"])
@@ -163,7 +163,7 @@ def test_copies_of_files_are_trained_on_and_removed(files: Run) -> None:
 @pytest.mark.slow
 @needs_mpirun
 def test_bytes_of_files_are_accounted(files: Run) -> None:
-    """Each block of published files is read once by a model at most; packed frames, each time they are drawn."""
+    """A model reads each block of published files at most once; packed frames, each time they are drawn."""
     published, packed = (test["raw"]["loading"] for test in files.tests)
     folder = files.folder.parents[1] / "years"
     stored = sum(h5py.File(path)["images"].id.get_storage_size() for path in sorted(folder.glob("*.h5"))[:-1])

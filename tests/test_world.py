@@ -1,4 +1,4 @@
-"""All ranks together: messages, agreement, patience, and the end of a job that goes wrong on one of them."""
+"""All ranks together: messages, agreement, waiting, and the end of a job that fails on one of them."""
 
 import time
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_messages_reach_every_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parallel(3)
-def test_what_fails_on_rank_0_or_was_launched_wrongly_is_refused_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_on_rank_0_and_wrong_launches_are_refused_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.comm import world as worlds
 
     world = worlds.join()
@@ -41,7 +41,7 @@ def test_what_fails_on_rank_0_or_was_launched_wrongly_is_refused_by_all(monkeypa
             worlds.agreed(world.comm, lambda error=error, calls=calls: (calls.append(0), _raise(error)))
         assert (str(refused.value), refused.value.exit_code) == (str(error), error.exit_code)
         assert calls == ([0] if world.rank == 0 else [])
-    if world.rank == world.size - 1:  # what one rank finds wrong, all refuse
+    if world.rank == world.size - 1:  # an error on one rank is refused by all
         monkeypatch.setenv("PMI_SIZE", str(world.size))
         monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", str(world.size + 1))
     with pytest.raises(Refused, match=f"OMPI_COMM_WORLD_SIZE={world.size + 1}") as refused:
@@ -67,7 +67,7 @@ def test_early_ranks_sleep_until_the_last_one_comes(tmp_path: Path, monkeypatch:
         sign.touch()
     worlds.sleeping_barrier(world.comm)
     assert sign.exists()
-    # all the while: some 250 times, unless there is but one rank
+    # all the time: about 250 times, unless there is one rank only
     assert len(sleeps) > 25 or world.rank == late
     assert all(0.001 <= seconds <= 0.01 for seconds in sleeps)
     world.comm.Barrier()
@@ -109,7 +109,7 @@ def test_a_job_in_good_order_ends_with_zero() -> None:
     assert (finished.returncode, finished.stderr, finished.leftovers) == (0, "", [])
 
 
-def test_errors_for_users_come_without_a_traceback() -> None:
+def test_errors_for_users_have_no_traceback() -> None:
     program = "from hpcai.comm import world; from hpcai.errors import DataError; world.abort_because({error})"
     known = run_job(["-c", program.format(error="DataError('damaged')")], None, env={"PMI_RANK": ""})
     unknown = run_job(["-c", program.format(error="OSError('damaged')")], None, env={"PMI_RANK": ""})

@@ -1,4 +1,4 @@
-"""A tiny training on random pictures, wired up as the benchmark does it, for tests of everything that trains."""
+"""A tiny training on random images, assembled as in the benchmark, for tests of all code that trains."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -61,12 +61,12 @@ RECIPE = Recipe(
 )
 
 
-def pictures(samples: int, seed: int) -> ArraySplit:
-    """Random pictures whose brightness tells a little of the class."""
+def random_images(samples: int, seed: int) -> ArraySplit:
+    """Random images whose brightness depends a little on the class."""
     random = np.random.default_rng(seed)
     classes = random.integers(0, CLASSES, samples)
-    rounding_allowance = random.integers(0, 150, (samples, *SHAPE))
-    return ArraySplit((rounding_allowance + 20 * classes[:, None, None, None]).astype(np.uint8), classes)
+    noise = random.integers(0, 150, (samples, *SHAPE))
+    return ArraySplit((noise + 20 * classes[:, None, None, None]).astype(np.uint8), classes)
 
 
 def alone() -> Group:
@@ -77,7 +77,7 @@ def alone() -> Group:
 
 
 def unending() -> Shutdown:
-    """Nothing asks the run to end."""
+    """A run that is never asked to end."""
     return Shutdown(MPI.COMM_SELF, 0.0)
 
 
@@ -92,37 +92,37 @@ def training(
     precision: str = "fp32",
     **changes: Any,
 ) -> Training:
-    """The training of the group's model on `samples` pictures, by RECIPE with changes, also of its update rule."""
+    """The training of the group's model on `samples` images, by RECIPE with changes, also of its update rule."""
     of_rule = {name: changes.pop(name) for name in ("momentum", "decay") if name in changes}
     rule = replace(changes.pop("rule", RECIPE.rule), **of_rule)
     recipe = replace(RECIPE, degree=group.degree, rule=rule, **changes)
-    member, halves = group.coordinates.group, (pictures(samples, 1), pictures(validation, 2))
+    member, halves = group.coordinates.group, (random_images(samples, 1), random_images(validation, 2))
     module = build(graph, SEED + member).to(memory_format=torch.channels_last)
     precisions.apply(precision, module, CPU)
     state = training_state(module, recipe, precision, CPU)
     draws = sampler(sampling, samples, SEED, member, group.groups)
     loaders = [loader(half, recipe.batch) for half in halves]
-    judged = Validation(
+    validate = Validation(
         loaders[1], ValidationShard(validation, group.coordinates.member, group.degree, recipe.batch), CPU
     )
     shard = Shard(draws.size, group.coordinates.member, group.degree, recipe.batch)
     execution = build_execution(compile, module, group, CPU, communication(group, reduction))
     known = rounding_allowance(precision, "vendor", compile == "torch")
-    return Training(state, execution, recipe, draws, shard, loaders[0], judged, group, SEED, known)
+    return Training(state, execution, recipe, draws, shard, loaders[0], validate, group, SEED, known)
 
 
 def communication(group: Group, reduction: str = "flat", wire: str = "fp32") -> Communication:
-    """What averages the gradients of the group."""
+    """The averaging of the group's gradients."""
     return communication_of(Case(1, "ensemble", {"ALLREDUCE": reduction, "WIRE": wire}), group, CPU)
 
 
 def loader(pixels: ArraySplit, batch: int) -> Loader:
-    """Pictures with mean 1/2 and deviation 1/4 of the range."""
+    """Images normalised with mean 1/2 and deviation 1/4 of the range."""
     return Loader(pixels, CPU, (0.5, 0.5), (0.25, 0.25), batch=batch)
 
 
 def bits(value: Any) -> Any:
-    """A snapshot with every tensor replaced by its bytes, and without the seconds, which no two runs share."""
+    """A snapshot with every tensor replaced by its bytes, and without the seconds, which differ from run to run."""
     if isinstance(value, torch.Tensor):
         return str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(value, dict):
@@ -131,7 +131,7 @@ def bits(value: Any) -> Any:
 
 
 class Numbered:
-    """Pictures that show nothing but their number and which half they are of; notes which ones were read."""
+    """Images that contain only their number and the half they belong to; records which ones were read."""
 
     def __init__(self, half: int, classes: np.ndarray) -> None:
         self.half, self.classes = half, classes
@@ -149,12 +149,12 @@ class Numbered:
         return self.classes[indices]
 
     def loader(self, batch: int) -> Loader:
-        """The pictures with their pixels as they are."""
+        """The images with their pixels unchanged."""
         return Loader(self, CPU, (0.0,), (1 / 255,), batch=batch)
 
 
 class Table(torch.nn.Module):
-    """A model that knows its answer to each numbered picture by heart; it answers only in evaluation mode."""
+    """A model with a stored answer to each numbered image; it answers only in evaluation mode."""
 
     def __init__(self, *halves: np.ndarray) -> None:
         super().__init__()

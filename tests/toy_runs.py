@@ -16,7 +16,7 @@ def with_workload(package: str, folder: Path, *arguments: str | Path, ranks: int
 
 
 def results_of(package: str, text: str, folder: Path) -> Path:
-    """The folder of results of a run of this input on two ranks; the report in it is what was printed."""
+    """The folder of results of a run of this input on two ranks; the report in it is the printed output."""
     if mpirun() is None:
         pytest.skip("NO mpirun: MPI TEST NOT RUN")
     (folder / "input.dat").write_text(text)

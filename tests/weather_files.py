@@ -1,4 +1,4 @@
-"""Small files in the published layout, with whatever is wrong with them."""
+"""Small files in the published layout, sound or with chosen defects."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 from hpcai.data.weather.layout import BOXES, CHANNELS, file_name
 
 HEIGHT, WIDTH = 40, 60
-CHUNKS = (4, 1, 12, 16)  # like those of the published files: some frames of one channel, a piece of the map
+CHUNKS = (4, 1, 12, 16)  # like those of the published files: some frames of one channel, a part of the map
 MEANS = np.array([1e-8, 98000, 101000, 0.01, 218, 259, 19, 280, 281, 1, -1, 0.2, 0.1, 110, 11900, 62])
 FRAMES = {1980: 10, 1981: 7, 1979: 9}  # of the years of a small set
 SPREADS = np.array([1e-7, 9000, 1461, 0.006, 6, 12, 15, 20, 22, 8.3, 7, 6.2, 5, 90, 500, 3])
@@ -47,7 +47,7 @@ def with_vortices(fields: Array, rows: Array) -> Array:
 
 
 def write_file(path: Path, fields: Array, rows: Array, **storage: Any) -> Path:
-    """A file of these fields and boxes; storage: what h5py takes, by default chunks like those published, and gzip."""
+    """A file of these fields and boxes; storage: arguments of h5py, by default chunks as published, and gzip."""
     options = {"chunks": tuple(map(min, CHUNKS, fields.shape)), "compression": "gzip", "compression_opts": 1}
     path.parent.mkdir(parents=True, exist_ok=True)
     with h5py.File(path, "w") as file:
@@ -63,13 +63,13 @@ def write_year(folder: Path, year: int = 1980, frames: int = 10, **storage: Any)
 
 
 def contents(path: Path) -> tuple[Array, Array]:
-    """Fields and boxes of a file, as h5py reads them."""
-    with h5py.File(path, locking=False) as file:  # as whoever else has it open in this process
+    """Fields and boxes of a file, read by h5py."""
+    with h5py.File(path, locking=False) as file:  # as any other code that has it open in this process
         return file["images"][:], file["boxes"][:]
 
 
 def write_years(folder: Path) -> Path:
-    """A folder of sound files, two years to train on and one to validate."""
+    """A folder of sound files, two training years and one validation year."""
     for year, frames in FRAMES.items():
         write_year(folder, year, frames)
     return folder

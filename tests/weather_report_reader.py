@@ -1,4 +1,4 @@
-"""What a printed report tells of weather alone, to be compared with the JSON."""
+"""Reads the part of a printed report that only weather has, to be compared with the JSON."""
 
 from typing import Any
 

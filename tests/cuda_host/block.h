@@ -1,17 +1,17 @@
-// What the threads of a block share: its memory, its warps' exchanges and its barriers.
+// Shared state of the threads of a block: its memory, its warps' exchanges and its barriers.
 #pragma once
 #include "fibres.h"
 
 namespace host {
 
 enum { GUARD = 4096, VECTOR_BYTES = 16, ALL_REGISTERS = 65536 };
-// Of shared memory, as Hopper has them: which block of the cluster is told above.
+// Of shared memory, as on Hopper: the bits above BLOCK_BIT are the block's number in the cluster.
 enum { FIRST_ADDRESS = 1024, BLOCK_BIT = 24 };
 const unsigned char POISON = 0xff;  // NaN in every type of floating point
 
 struct Warp {
     Gate gate;
-    uint32_t words[2][LANES][8];  // what lanes show one another, of this exchange and of the one before
+    uint32_t words[2][LANES][8];  // the lanes' words of this exchange and of the previous one
     unsigned int exchanges[LANES] = {};
 };
 
@@ -27,7 +27,7 @@ struct Warpgroup {
 struct Copies {  // of a thread
     std::vector<std::function<void()>> open;
     std::deque<std::vector<std::function<void()>>> groups;
-    unsigned int published = 0;  // the last writing in the block that the copy engine and tensor cores can see by it
+    unsigned int published = 0;  // the last writing that it made visible to the copy engine and tensor cores
 };
 
 struct Writing {
@@ -57,7 +57,7 @@ inline Block &own_block() { return blocks[current->rank]; }
 unsigned char *shared(uint32_t address, size_t nbytes, Block &block);
 unsigned char *shared(uint32_t address, size_t nbytes);
 
-// The thread that runs now has written there.
+// Record that the running thread has written there.
 void note_writing(const unsigned char *place, size_t nbytes);
 
 bool ended(const Block &block);
@@ -66,7 +66,7 @@ bool readable(const void *source, size_t nbytes);
 // All lanes of the warp show up to eight words; returns those of all.
 uint32_t (*exchange(const uint32_t *words, int count))[8];
 
-// Run a kernel; empty, or what went wrong.
+// Run a kernel; returns an empty text, or the error.
 const char *launch(Index grid, unsigned int threads, unsigned int cluster, size_t nbytes, int order,
                    const std::function<void()> &kernel);
 

@@ -61,7 +61,7 @@ void prepare(Fibre &fibre, char *stack)
     fibre.start.uc_link = nullptr;
     fibre.begun = fibre.ended = false;
     fibre.ready = always;
-    fibre.why = "its turn";
+    fibre.why = "its start";
     makecontext(&fibre.start, run_fibre, 0);
 }
 
@@ -79,8 +79,8 @@ static bool run_warp(size_t warp)
     bool ran = false;
     for (bool some = true; some && failure.empty();) {
         some = false;
-        for (size_t turn = 0; turn < LANES && failure.empty(); ++turn) {
-            const size_t lane = LANES * warp + (schedule == DESCENDING ? LANES - 1 - turn : turn);
+        for (size_t step = 0; step < LANES && failure.empty(); ++step) {
+            const size_t lane = LANES * warp + (schedule == DESCENDING ? LANES - 1 - step : step);
             if (lane >= fibres.size() || fibres[lane].ended) continue;
             if (!fibres[lane].ready(fibres[lane].what, fibres[lane].value)) continue;
             resume(fibres[lane]);
@@ -104,10 +104,10 @@ static void report_deadlock()
     std::map<std::string, std::vector<const Fibre *>> waiting;
     for (const Fibre &fibre : fibres)
         if (!fibre.ended) waiting[fibre.why].push_back(&fibre);
-    std::string text = "all wait for ever:";
-    for (const auto &[why, who] : waiting)
-        text += " " + std::to_string(who.size()) + " threads for " + why + ", the first thread " +
-                std::to_string(who[0]->number) + " of block " + std::to_string(who[0]->block.x) + ";";
+    std::string text = "all wait forever:";
+    for (const auto &[why, threads] : waiting)
+        text += " " + std::to_string(threads.size()) + " threads for " + why + ", the first thread " +
+                std::to_string(threads[0]->number) + " of block " + std::to_string(threads[0]->block.x) + ";";
     fail(text);
 }
 
@@ -117,9 +117,9 @@ void run_all()
     size_t next = 0;
     for (;;) {
         bool ran = false;
-        for (size_t turn = 0; turn < warps && !ran && failure.empty(); ++turn) {
-            const size_t descending = warps - 1 - turn, around = (next + turn) % warps;
-            const size_t warp = schedule == ASCENDING ? turn : schedule == DESCENDING ? descending : around;
+        for (size_t step = 0; step < warps && !ran && failure.empty(); ++step) {
+            const size_t descending = warps - 1 - step, around = (next + step) % warps;
+            const size_t warp = schedule == ASCENDING ? step : schedule == DESCENDING ? descending : around;
             ran = run_warp(warp);
             if (ran) next = warp + 1;
         }

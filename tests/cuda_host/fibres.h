@@ -1,6 +1,5 @@
-// The threads of a block, or of a cluster of blocks, as fibres of one processor that take turns where they wait. What a
-// kernel computes must not depend on whose turn it is, so there are several orders; one that makes a difference is a
-// race.
+// The threads of a block, or of a cluster of blocks, as fibres of one processor that alternate where they wait. The
+// results of a kernel must not depend on the order of its threads, so there are several orders; a difference is a race.
 #pragma once
 #include <setjmp.h>
 #include <ucontext.h>
@@ -20,9 +19,9 @@ extern Index blockIdx, threadIdx, blockDim, gridDim;
 
 namespace host {
 
-// A warp goes on until all of its lanes wait. Then comes: the next one; or always the first one that can go on, or the
-// last one. Asynchronous copies land when nobody can go on any more, the newest first; at once; or as late, the oldest
-// first.
+// A warp runs until all of its lanes wait. Then follows: the next one; or always the first one that can run, or the
+// last one. Asynchronous copies complete when no fibre can run any more, the newest first; at once; or when no fibre
+// can run, the oldest first.
 enum Schedule { ROUND_ROBIN, ASCENDING, DESCENDING };
 enum { LANES = 32, STACK = 1 << 17 };
 
@@ -32,7 +31,7 @@ struct Fibre {
     bool begun, ended;
     Index thread, block;
     unsigned int number, rank;         // in its block; of its block in the cluster
-    bool (*ready)(const void *, unsigned int);  // what it waits for, and with what arguments
+    bool (*ready)(const void *, unsigned int);  // the awaited condition, and its arguments
     const void *what;
     unsigned int value;
     const char *why;
@@ -42,12 +41,12 @@ extern Schedule schedule;
 extern std::vector<Fibre> fibres;
 extern Fibre *current;
 extern std::function<void()> work;
-extern std::deque<std::function<void()>> under_way;  // copies of which nobody knows when they land
+extern std::deque<std::function<void()>> under_way;  // copies that may complete at any time
 extern std::string failure;
 
 void fail(const std::string &why);
 
-// Come back when it is ready, after others have had their turns.
+// Return when it is ready, after other fibres have run.
 void wait_until(bool (*ready)(const void *, unsigned int), const void *what, unsigned int value, const char *why);
 
 void prepare(Fibre &fibre, char *stack);
@@ -56,7 +55,7 @@ char *stack_of(size_t number);
 // Run all fibres to their ends.
 void run_all();
 
-// Everybody of a number of threads meets there; used again and again.
+// A barrier of a number of threads; used repeatedly.
 struct Gate {
     unsigned int arrived = 0, generation = 0;
 };

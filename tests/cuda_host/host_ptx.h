@@ -1,5 +1,5 @@
-// The bodies that the instructions of kernels/cuda/ptx.cuh have on a host. They do what PTX says of each, as late as
-// it allows or at once, by the schedule; memory that nobody has written is NaN.
+// The bodies of the instructions of kernels/cuda/ptx.cuh on a host. Each has its effect in PTX, as late as PTX allows
+// or at once, by the schedule; unwritten memory is NaN.
 #pragma once
 #include <cmath>
 
@@ -24,7 +24,7 @@ DEVICE u32 shared_address(const void *place)
     return static_cast<u32>(from_first) + host::FIRST_ADDRESS + (host::current->rank << host::BLOCK_BIT);
 }
 
-// Copies land when they are waited for, or at once.
+// Copies complete when they are waited for, or at once.
 template <int BYTES> DEVICE void copy_async(u32 target, const void *source, bool valid)
 {
     u8 *place = host::shared(target, BYTES);
@@ -146,10 +146,10 @@ DEVICE u16 to_fp16(float value)
 DEVICE u32 to_bf16_pair(float first, float second) { return to_bf16(first) | static_cast<u32>(to_bf16(second)) << 16; }
 DEVICE u32 to_fp16_pair(float first, float second) { return to_fp16(first) | static_cast<u32>(to_fp16(second)) << 16; }
 
-// What is infinite or no number stays so.
+// Infinity and NaN are preserved.
 DEVICE u32 to_tf32(u32 bits) { return ~bits & 0x7f800000 ? (bits + 0x1000) & ~0x1fffu : bits; }
 
-// What a number of a type is worth, from its bits.
+// The value of a number of a type, from its bits.
 struct OfBf16 {
     enum { NBYTES = 2 };
     DEVICE double value(const u8 *at)
@@ -174,7 +174,7 @@ struct OfTf32 {
     {
         u32 bits;
         memcpy(&bits, at, 4);
-        return as_float(bits & ~0x1fffu);  // the lower bits are not looked at
+        return as_float(bits & ~0x1fffu);  // the lower bits are ignored
     }
 };
 struct OfInt8 {

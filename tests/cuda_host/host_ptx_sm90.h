@@ -1,10 +1,10 @@
 // On a host: barriers in shared memory, the copy engine, clusters and registers of warpgroups. See host_ptx.h.
 #pragma once
 
-// A barrier as this host keeps it in the eight bytes that it has.
+// A barrier in this host's format, in the eight bytes of a real one.
 struct Barrier {
     u16 expected, pending;
-    int bytes : 31;  // that are still to come; fewer than none while they come before they are expected
+    int bytes : 31;  // still expected; negative if they arrive before they are expected
     u32 phase : 1;
 };
 
@@ -60,18 +60,18 @@ DEVICE void wait_for_phase(u32 barrier, u32 parity)
     host::wait_until(phase_ended, &barrier_of(barrier), parity, "a phase");
 }
 
-// How this host describes a tensor where a driver has a form of its own; tests/cuda_on_host.py fills it in.
+// This host's description of a tensor, in place of the driver's format; tests/cuda_on_host.py fills it in.
 struct HostMap {
     u64 address;
     u32 rank, element_bytes;
     u64 dims[5], strides[4];
-    u32 box[5], swizzle, rounded;  // rounded: to tf32, on the way
+    u32 box[5], swizzle, rounded;  // rounded: to tf32, while copied
 };
 
 DEVICE void prefetch_tensor_map(const TensorMap *) {}
 
-// The elements of a box one after the other, those outside of the tensor 0; a multiple of 16 bytes lies where the
-// swizzle of 128 bytes says.
+// The elements of a box in sequence, those outside of the tensor 0; the place of each 16 bytes is given by the swizzle
+// of 128 bytes.
 DEVICE void bring_box(u8 *memory, u32 target, const HostMap &map, int column, int row)
 {
     memory -= target;
@@ -130,7 +130,7 @@ DEVICE void sync_cluster()
 
 DEVICE host::Warpgroup &own_warpgroup() { return host::own_block().warpgroups[host::current->number / 128]; }
 
-// All threads of the warpgroup set their registers; what they have too little of, they wait for.
+// All threads of the warpgroup set their registers; they wait until enough are available.
 DEVICE void set_registers(u32 count)
 {
     host::Warpgroup &own = own_warpgroup();

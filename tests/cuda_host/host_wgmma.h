@@ -31,32 +31,32 @@ template <int LEFT> DEVICE void wgmma_wait()
     }
 }
 
-// The element (row, k) of an operand, where a descriptor says that it lies.
+// An operand in the layout of a descriptor; `at` gives the place of its element (row, k).
 struct Operand {
     const u8 *memory;
     u64 descriptor;
-    bool turned;
+    bool transposed;
     u32 nbytes;
 
-    // Fields that are not used are 0, but of a tile by rows the distance of groups, which is 1.
+    // Unused fields are 0, except the distance of groups of a tile by rows, which is 1.
     bool well_formed() const
     {
         const u64 unused = 0x3fffc000c000c000, groups = descriptor >> 16 & 0x3fff;
-        return !(descriptor & unused) && descriptor >> 62 == 1 && (turned || groups == 1);
+        return !(descriptor & unused) && descriptor >> 62 == 1 && (transposed || groups == 1);
     }
 
-    // All of its rows that threads have written was published since, by who wrote it or by who multiplies.
+    // All of its rows that threads have written were published since, by the writing or by the multiplying thread.
     bool published(u32 rows, const host::Block &block) const
     {
         const u32 step = 16 / nbytes;
-        for (u32 row = 0; row < rows; row += turned ? step : 1)
-            for (u32 k = 0; k < 32 / nbytes; k += turned ? 1 : step) {
+        for (u32 row = 0; row < rows; row += transposed ? step : 1)
+            for (u32 k = 0; k < 32 / nbytes; k += transposed ? 1 : step) {
                 const size_t vector = (at(row, k) - block.memory) / host::VECTOR_BYTES;
                 if (vector >= block.writings.size()) return false;
                 const host::Writing &last = block.writings[vector];
-                const u32 by_who_wrote = block.copies[last.thread].published;
+                const u32 by_writer = block.copies[last.thread].published;
                 const u32 by_self = block.copies[host::current->number].published;
-                if (last.number > by_who_wrote && last.number > by_self) return false;
+                if (last.number > by_writer && last.number > by_self) return false;
             }
         return true;
     }
@@ -65,8 +65,8 @@ struct Operand {
     {
         const u32 begin = (descriptor & 0x3fff) << 4, apart = (descriptor >> 16 & 0x3fff) << 4;
         const u32 eight = (descriptor >> 32 & 0x3fff) << 4, wide = 128 / nbytes;
-        const u32 place = turned ? begin + row / wide * apart + k / 8 * eight + k % 8 * 128 + row % wide * nbytes
-                                 : begin + row / 8 * eight + row % 8 * 128 + k * nbytes;
+        const u32 place = transposed ? begin + row / wide * apart + k / 8 * eight + k % 8 * 128 + row % wide * nbytes
+                                     : begin + row / 8 * eight + row % 8 * 128 + k * nbytes;
         return memory + (place ^ (place >> 3 & 0x70));
     }
 };
@@ -88,11 +88,11 @@ DEVICE void begin_product(Sum (&d)[COUNT], u64 a, u64 b, int add)
 {
     const u8 *memory = host::own_block().memory - host::FIRST_ADDRESS;
     const Operand left = {memory, a, A_TRANSPOSED, Of::NBYTES}, right = {memory, b, B_TRANSPOSED, Of::NBYTES};
-    if (!left.well_formed() || !right.well_formed()) host::fail("a descriptor that tensor cores do not take");
+    if (!left.well_formed() || !right.well_formed()) host::fail("a descriptor that tensor cores do not allow");
     Sum *sums = d;
     const u32 thread = host::current->number % 128;
     if (thread == 0 && !(left.published(64, host::own_block()) && right.published(2 * COUNT, host::own_block())))
-        host::fail("a product of what threads wrote and did not publish");
+        host::fail("a product of elements that threads wrote and did not publish");
     const auto product = [=] { multiply_operands<Of, Sum, COUNT>(sums, add, left, right, thread); };
     if (host::schedule == host::ASCENDING)
         product();

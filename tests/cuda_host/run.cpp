@@ -1,5 +1,5 @@
-// A kernel made callable: KERNEL_SOURCE is its file, KERNEL_NAME its name; names that the library's headers do not
-// have, or they could not be compiled in advance. Arguments come by their addresses.
+// A callable kernel: KERNEL_SOURCE is its file, KERNEL_NAME its name; the library's headers do not use these names,
+// so that they can be precompiled. Arguments are given by their addresses.
 #include KERNEL_SOURCE
 
 template <class... Types, size_t... PLACES>
@@ -26,7 +26,7 @@ extern "C" const char *run(const void *const *arguments, const unsigned int *gri
     return host::launch({grid[0], grid[1], grid[2]}, threads, cluster, nbytes, schedule, kernel);
 }
 
-// Bytes of an argument, 0 of the one behind the last.
+// Bytes of an argument, 0 after the last one.
 extern "C" size_t nbytes(size_t place) { return size_of(KERNEL_NAME, place); }
 
 // From now on copies that read elsewhere fail; ranges are pairs of addresses.

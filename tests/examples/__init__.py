@@ -1,1 +1,1 @@
-"""Examples of entries that fulfil every claim of their workload: a module each, whose EXAMPLES have them by name."""
+"""Examples of entries that fulfil every claim of their workload: one module each, with EXAMPLES by name."""

@@ -35,7 +35,7 @@ IMAGENET = Dataset(
 
 
 def generated() -> Subject:
-    """A test on generated images of so many classes."""
+    """A test on generated images of the given number of classes."""
     settings = {"DATASET": "generated", "CLASSES": 4, "SAMPLES": 64}
     data = catalog.open_for({**TWO_MODELS.case.data_settings, **settings})
     nbytes = changed("memory.data.data_bytes", 0)

@@ -26,13 +26,13 @@ def search(*settings: str) -> Subject:
 
 
 def stopped(subject: Subject) -> Subject:
-    """The search, had the run been broken off at its end."""
+    """The search, if the run had been broken off at its end."""
     found = {name: getattr(subject.entry.raw, name) for name in SearchMeasured.__struct_fields__}
     return Subject(subject.case, StoppedSearch(**found), subject.environment)
 
 
 def having(settings: str, *alterations: Alteration) -> Subject:
-    """The search with other settings, and what a search by them has."""
+    """The search with other settings, and the measurements that follow from them."""
     subject = search(settings)
     return Subject(subject.case, altered(subject.entry, *alterations), subject.environment)
 

@@ -1,4 +1,4 @@
-"""Entries of trainings: the stored ones, fitted to other settings and data, so that they fulfil every claim."""
+"""Entries of trainings: the stored ones, adapted to other settings and data, so that they fulfil every claim."""
 
 from typing import Any
 
@@ -59,12 +59,12 @@ def subjects_of(result: Result) -> list[Subject]:
 
 
 def violated_claims(subject: Subject, *alterations: Alteration, **settings: Any) -> list[str]:
-    """The claims that an entry breaks whose measurements and settings are altered."""
+    """The claims that an entry violates after its measurements and settings were altered."""
     return [*violated(part(subject.case.workload, "claims").CLAIMS, rebuilt(subject, *alterations, **settings))]
 
 
 def rebuilt(subject: Subject, *alterations: Alteration, **settings: Any) -> Subject:
-    """The entry with altered measurements and settings, all that is derived made again."""
+    """The entry with altered measurements and settings, all derived values computed again."""
     entry = plain(subject.entry)
     together(*alterations)(entry)
     case = Case(subject.case.index, subject.case.workload, {**subject.case.settings, **settings})
@@ -75,7 +75,7 @@ def rebuilt(subject: Subject, *alterations: Alteration, **settings: Any) -> Subj
 
 
 def fitted(subject: Subject, dataset: Dataset, target: float, *alterations: Alteration, **settings: Any) -> Subject:
-    """The entry as if other data had been trained on."""
+    """The entry as if the training had used other data."""
     case = Case(subject.case.index, subject.case.workload, {**subject.case.settings, **settings})
     samples, shards = dataset.training_samples, shards_of(case, dataset.training_samples)
     steps = [shard.steps * case["EPOCHS"] for shard in shards]
@@ -106,7 +106,7 @@ def fitted(subject: Subject, dataset: Dataset, target: float, *alterations: Alte
 
 
 def chosen(subject: Subject, *alterations: Alteration) -> Subject:
-    """The same test with KERNELS auto: all products custom, no batch norm."""
+    """The same test with KERNELS auto: all products custom, no custom batch norm."""
     graph, batch = graph_of(subject.case, subject.entry.raw.dataset), subject.case["BATCH"]
     forward = Forward(vendor=0.002, mixed=0.003, custom=0.001)
     backward = Backward(vendor=0.004, mixed=0.005, custom=0.002)
@@ -135,7 +135,7 @@ def chosen(subject: Subject, *alterations: Alteration) -> Subject:
 
 
 def stopped(subject: Subject) -> Subject:
-    """The test, had the run been broken off after its last step, of which the last epoch was validated."""
+    """The test, if the run had been broken off after its last step, with its last epoch validated."""
     raw, record = subject.entry.raw, part(subject.case.workload, "record").STOPPED
     found = {
         "where": "training",

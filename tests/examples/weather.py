@@ -19,7 +19,7 @@ FRAMES = Dataset(
 
 
 def files() -> Subject:
-    """A test on packed frames, each of which is read whenever it is trained on."""
+    """A test on packed frames, each of which is read whenever it is used in training."""
     classes = [0.01, 0.005, 0.02, 0.03]
     trained, nbytes = TWO_MODELS.entry.raw.work.samples, 2 * 16 * 48 * 72
     changes = {

@@ -1,4 +1,4 @@
-"""Faults in how detectors are trained and evaluated, and in what makes them differ."""
+"""Faults in the training and evaluation of detectors, and in their differences."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,7 +26,7 @@ def frames_delivered_twice() -> Fault:
 
 
 def _met(change: Callable[[np.ndarray, int], np.ndarray]) -> Fault:
-    """One rank says of its first block that it shows other frames."""
+    """One rank reports other frames for its first block."""
 
     def make(genuine: Callable[..., Iterator[Any]]) -> Any:
         def blocks(of: Any, shard: Any, *arguments: Any) -> Iterator[Any]:
@@ -52,7 +52,7 @@ def frames_delivered_twice_to_the_ensemble() -> Fault:
 
 
 def frames_met_twice() -> Fault:
-    """The detections of a block are taken in twice."""
+    """The detections of a block are counted twice."""
 
     def make(genuine: Callable[..., None]) -> Any:
         def meet(group: Any, block: int, *arguments: Any) -> None:
@@ -68,7 +68,7 @@ def frames_met_twice() -> Fault:
 
 
 def proposals_frozen() -> Fault:
-    """The proposal network stays as it was drawn."""
+    """The proposal network keeps its initial weights."""
 
     def make(genuine: Callable[..., Any]) -> Any:
         def build(rule: Any, module: Any, rate: float) -> Any:
@@ -85,16 +85,18 @@ def proposals_frozen() -> Fault:
 
 
 class SameDetector:
-    """Both models have all that is drawn for the first: weights, frames, turns, anchors and regions."""
+    """Both models use the draws of the first: weights, frames, augmentation, anchors and regions."""
 
     def __enter__(self) -> None:
-        seeds, samplers, turned = measure.seed_of, measure.sampler, weather_loader.Loader.augmentation
+        seeds, samplers, augmentation_of = measure.seed_of, measure.sampler, weather_loader.Loader.augmentation
         self.patches = [
             patch.object(measure, "seed_of", lambda seed, purpose, member: seeds(seed, purpose, 0)),
             patch.object(measure, "sampler", lambda kind, n, seed, member, models: samplers(kind, n, seed, 0, models)),
             patch.object(objective, "Detection", lambda seed, model: Detection(seed, 0)),
             patch.object(
-                weather_loader.Loader, "augmentation", lambda self, seed, member, *rest: turned(self, seed, 0, *rest)
+                weather_loader.Loader,
+                "augmentation",
+                lambda self, seed, member, *rest: augmentation_of(self, seed, 0, *rest),
             ),
         ]
         for each in self.patches:

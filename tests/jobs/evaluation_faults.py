@@ -1,4 +1,4 @@
-"""Faults in how models are evaluated, in the products they are made of, and in what makes them differ."""
+"""Faults in the evaluation of models, in the products that they consist of, and in the differences of models."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -40,7 +40,7 @@ def sample_evaluated_twice_by_the_ensemble() -> Fault:
 
 
 def loaded(owner: Any, name: str, change: Callable[[Iterator[Any]], Iterator[Any]], where: Any = image_loader) -> Fault:
-    """While `owner.name` runs, the loading thread of one rank delivers what `change` makes of its batches."""
+    """While `owner.name` runs, the loading thread of one rank delivers its batches changed by `change`."""
 
     def ahead(genuine: Callable[..., Any]) -> Any:
         return lambda items, depth: genuine(change(items) if RANK == WRONG_RANK else items, depth)
@@ -130,7 +130,7 @@ def element_of_weight_gradient_lost() -> Fault:
 
 
 class SameModel:
-    """Stands for the module `assembly`: both models get the seed and the samples of the first."""
+    """Replaces the module `assembly`: both models get the seed and the samples of the first."""
 
     def __enter__(self) -> None:
         seeds, samplers = assembly.seed_of, assembly.sampler

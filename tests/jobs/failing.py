@@ -1,6 +1,6 @@
 """The real program with a rank that fails: failing.py RANK PLACE COUNT HOW [arguments of bench.py].
 
-It fails when it comes to the place for the COUNT-th time, and just before leaves the file `failed` behind.
+It fails the COUNT-th time that it reaches the place, and just before leaves the file `failed` behind.
 """
 
 import os
@@ -47,7 +47,7 @@ def fail() -> NoReturn:
 
 
 def fail_without_output() -> NoReturn:
-    """Nobody reads any more what this rank prints, as when the program at the end of its pipe has gone."""
+    """Nothing reads the output of this rank any more, as when the program at the end of its pipe has ended."""
     read, write = os.pipe()
     os.close(read)
     os.dup2(write, 1)
@@ -73,7 +73,7 @@ HOW: dict[str, Callable[[], Any]] = {
 
 
 def plant(rank: int, place: str, count: int, how: str) -> None:
-    """From now on that rank fails there."""
+    """Make that rank fail there from now on."""
     owner, name = PLACES[place]
     genuine, visits = getattr(owner, name), iter(range(1, sys.maxsize))
 

@@ -1,6 +1,6 @@
 """The real program with a fault in each test of its sweep: faulty.py FAULT,FAULT,... [arguments of bench.py].
 
-One fault a test, in the order of the tests; `none` leaves a test alone.
+One fault a test, in the order of the tests; `none` leaves a test unchanged.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The real program on a disk that is full from the second test on: files of rank 0 can grow no longer."""
+"""The real program on a disk that is full from the second test on: files of rank 0 cannot grow any more."""
 
 import resource
 import sys

@@ -1,4 +1,4 @@
-"""Faults in our kernels: in products, in batch norm, and in the statistics that it keeps."""
+"""Faults in the custom kernels: in products, in batch norm, and in the statistics that it keeps."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from hpcai.models import fused_layers
 
 
 def _convolution(faulty: str, spoil: Callable[[torch.Tensor], Any]) -> Fault:
-    """Results of a direction are spoilt."""
+    """The results of a direction are spoilt."""
 
     def make(genuine: Callable[..., None]) -> Any:
         def convolve(direction: str, one: Any, other: Any, result: torch.Tensor, shape: Any) -> None:
@@ -42,14 +42,14 @@ def tap_of_weight_gradient_lost() -> Fault:
 
 
 def nothing_added_in_evaluation() -> Fault:
-    """What a batch norm of known moments is to add is forgotten where a convolution computes both."""
+    """A convolution fused with a batch norm of known moments does not add the second operand."""
     return replaced(epilogue, "batch_norm", lambda genuine: lambda one, table, channels, _, relu: genuine(
         one, table, channels, None, relu
     ))
 
 
 def nothing_cut_off_in_evaluation() -> Fault:
-    """The ReLU is forgotten there."""
+    """A fused convolution omits the ReLU."""
     return replaced(epilogue, "batch_norm", lambda genuine: lambda one, table, channels, other, _: genuine(
         one, table, channels, other, False
     ))
@@ -59,7 +59,7 @@ def nothing_cut_off_in_evaluation() -> Fault:
 
 
 def batch_norm_backward_lacks_a_term() -> Fault:
-    """The gradient of its input lacks what the mean takes from it."""
+    """The gradient of its input lacks the term of the mean."""
 
     def make(genuine: Callable[..., Any]) -> Any:
         def backward(g: torch.Tensor, x: torch.Tensor, y: Any, *rest: Any) -> tuple[torch.Tensor, ...]:

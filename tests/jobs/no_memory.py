@@ -1,4 +1,4 @@
-"""The real program, whose last rank finds no memory for its second step, as torch says it of a GPU."""
+"""The real program, whose last rank runs out of memory in its second step, with torch's error for a GPU."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The real program on a node that pretends to have one GPU, whatever the number of ranks."""
+"""The real program on a node that simulates one GPU, whatever the number of ranks."""
 
 import sys
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""How a fault takes the place of what is genuine, and on which rank and step it happens."""
+"""How a fault replaces the genuine function, and on which rank and in which step it happens."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,5 +14,5 @@ WRONG_STEP = 1
 
 
 def replaced(owner: Any, name: str, make: Callable[[Callable[..., Any]], Any]) -> Fault:
-    """`owner.name` is what `make` makes of the genuine one, for as long as the fault lasts."""
+    """`owner.name` is replaced by `make` of the genuine one while the fault lasts."""
     return patch.object(owner, name, make(getattr(owner, name)))

@@ -1,4 +1,4 @@
-"""Overflow in fp16, and what may be made of the step that it costs."""
+"""Overflow in fp16, and false credit for the step that it costs."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

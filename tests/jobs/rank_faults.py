@@ -1,4 +1,4 @@
-"""Ranks that train wrongly in the timed region, while all that is checked before and after it is right."""
+"""Ranks that train wrongly in the timed region, while all checks before and after it find everything right."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.training import assembly
 
-FIRST = 2  # step from which on steps are wrong; before, also in the warm-up, all are right
+FIRST = 2  # the first wrong step; all earlier ones, also in the warm-up, are right
 Step = Callable[[Training, torch.Tensor, torch.Tensor], None]
 WRONG = RANK == WRONG_RANK
 
@@ -27,7 +27,7 @@ def _weights(training: Training) -> list[torch.Tensor]:
 def _steps(
     wrong: Callable[[Step, Training, torch.Tensor, torch.Tensor], None], at_all: bool = True, first: int = FIRST
 ) -> Fault:
-    """The steps of the timed region from `first` on are done by `wrong`, which is given the genuine one."""
+    """The steps of the timed region from `first` on are computed by `wrong`, which receives the genuine one."""
 
     def make(genuine: Step) -> Step:
         def step(self: Training, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -69,7 +69,7 @@ def gradient_of_a_layer_dropped_by_a_rank() -> Fault:
 
 
 def gradients_summed() -> Fault:
-    """They are not divided, which no sum of integers shows."""
+    """They are not divided by the number of ranks, which sums of integers do not show."""
     return replaced(Wire, "reduce", lambda genuine: lambda *arguments: genuine(*arguments[:-1], 1))
 
 
@@ -121,7 +121,7 @@ def _copied(training: Training) -> list[torch.Tensor]:
 
 
 def stale_weights() -> Fault:
-    """One rank goes on with the weights it had."""
+    """One rank continues with its earlier weights."""
 
     def wrong(genuine: Step, training: Training, x: torch.Tensor, y: torch.Tensor) -> None:
         before = _copied(training)
@@ -132,7 +132,7 @@ def stale_weights() -> Fault:
 
 
 def stale_gradients() -> Fault:
-    """All ranks compute the gradients at the weights before the step before."""
+    """All ranks compute the gradients at the weights of the previous step."""
     old: list[list[torch.Tensor]] = []
 
     def wrong(genuine: Step, training: Training, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -190,7 +190,7 @@ def statistic_changed_between_epochs() -> Fault:
 
 
 def convolutions_not_updated() -> Fault:
-    """On all ranks alike, as by a kernel that leaves them as they are."""
+    """On all ranks alike, as by a kernel that does not write them."""
 
     def wrong(genuine: Step, training: Training, x: torch.Tensor, y: torch.Tensor) -> None:
         before = _copied(training)

@@ -1,4 +1,4 @@
-"""The real program on a node whose place for copies fails: staging_faults.py FAULT [arguments of bench.py]."""
+"""The real program on a node whose folder for copies fails: staging_faults.py FAULT [arguments of bench.py]."""
 
 import os
 import sys
@@ -16,12 +16,12 @@ FREE = 1000  # bytes
 
 
 def full() -> Fault:
-    """The place has hardly any room."""
+    """The folder has hardly any space."""
     return replaced(os, "statvfs", lambda genuine: lambda path: SimpleNamespace(f_bavail=1, f_frsize=FREE))
 
 
 def spoil(path: Path) -> None:
-    """Turn over one bit of the last byte."""
+    """Flip one bit of the last byte."""
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Faults in what a group of ranks trains, and in what it is credited for."""
+"""Faults in the training of a group of ranks, and in its credit."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -100,11 +100,11 @@ def statistics_not_averaged() -> Fault:
     return patch.object(loop, "average_statistics", lambda module, group: None)
 
 
-# --- what is credited
+# --- credit
 
 
 def _in_wrong_step(step: Callable[..., None]) -> Fault:
-    """One step of the timed region is done by `step` instead, which is given the genuine one first."""
+    """One step of the timed region is replaced by `step`, which receives the genuine one first."""
 
     def make(genuine: Callable[..., None]) -> Any:
         def either(self: Training, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -170,7 +170,7 @@ def layer_skipped() -> Fault:
     return replaced(assembly, "build", make)
 
 
-# --- what the input asks for
+# --- settings of the input
 
 
 def batch_of_another_size() -> Fault:
@@ -187,7 +187,7 @@ def batch_of_another_size() -> Fault:
 
 
 def model_trained_on_all_samples() -> Fault:
-    """The last model is trained on each sample once and not on what its sampler draws."""
+    """The last model is trained on each sample once instead of the draws of its sampler."""
 
     def make(genuine: Callable[..., Sampler]) -> Any:
         def sampler(kind: str, samples: int, *arguments: Any) -> Sampler:

@@ -13,7 +13,7 @@ from hpcai.main import main
 
 
 def product() -> Fault:
-    """The first element of each result by our own kernels."""
+    """The first element of each result of the custom kernels."""
 
     def make(genuine: Callable[..., float]) -> Any:
         def residual(*arguments: Any) -> float:

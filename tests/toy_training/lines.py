@@ -1,4 +1,4 @@
-"""What is printed of a test of `[errors]`."""
+"""The printed lines of a test of `[errors]`."""
 
 from collections.abc import Iterator
 

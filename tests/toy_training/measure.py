@@ -1,4 +1,4 @@
-"""Measures `[errors]` as `[ensemble]` is measured."""
+"""Measures `[errors]` in the same way as `[ensemble]`."""
 
 from collections.abc import Sequence
 

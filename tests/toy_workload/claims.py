@@ -1,4 +1,4 @@
-"""Claims about `[toy]`, each with a counterexample: what the raw measurements must be by input and seed."""
+"""Claims about `[toy]`, each with a counterexample: the raw measurements follow from input and seed."""
 
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY

@@ -1,4 +1,4 @@
-"""What is printed of a test of `[toy]`, and what it adds to series.h5."""
+"""The printed lines of a test of `[toy]`, and its tables in series.h5."""
 
 from collections.abc import Iterator
 

@@ -16,7 +16,7 @@ from toy_workload.record import ToyRaw
 def run(
     case: Case, world: World, device: torch.device, report: Report, shutdown: Shutdown, folder: str
 ) -> ToyRaw | None:
-    """Measure one case; None on ranks that stay idle, and where the run is to end. Collective over all ranks."""
+    """Measure one case; None on idle ranks, and where the run is to end. Collective over all ranks."""
     group = split(world.comm, case.groups, case.degree, case.mapping)
     raw = _measure(case, group, shutdown) if group else None
     shutdown.barrier(world.comm)

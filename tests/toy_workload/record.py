@@ -1,4 +1,4 @@
-"""Records of `[toy]`: what is measured, the scores that follow, and the row of HPL."""
+"""Records of `[toy]`: measurements, the scores that follow, and the row of HPL."""
 
 from typing import Annotated, Literal
 

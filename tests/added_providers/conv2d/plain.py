@@ -12,7 +12,7 @@ DEVICES = ("cpu",)
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """torch.nn.functional.conv2d, or torch.nn.grad, copied to where the result is to lie."""
+    """torch.nn.functional.conv2d, or torch.nn.grad; the result is copied into the output array."""
     x, w, g = map(torch.from_numpy, data)
     window = (shape.stride, shape.padding, shape.dilation, shape.groups)
     result = poisoned(shape.result(direction), "float32")

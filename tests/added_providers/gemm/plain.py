@@ -1,4 +1,4 @@
-"""A third provider of the matrix product, by NumPy: one file, laid into the kernel's folder, is all that it takes."""
+"""A third provider of the matrix product, by NumPy: adding a provider takes only this file in the kernel's folder."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ DEVICES = ("cpu",)
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """np.matmul; Unavailable for bytes, which it multiplies as bytes."""
+    """np.matmul; Unavailable for int8, whose products np.matmul would store as bytes."""
     if dtype_of(data) not in ("fp32", "fp64"):
         raise Unavailable(f"{dtype_of(data)} products by NumPy")
     left, right = factors(direction, data)

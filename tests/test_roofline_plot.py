@@ -1,4 +1,4 @@
-"""The picture of the roofline: what is drawn where, labels that do not overlap, and when there is none."""
+"""The plot of the roofline: positions, labels that do not overlap, and results without it."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def without_kernels() -> Result:
 
 
 def measured(copies: int = 1) -> Result:
-    """The stored result as if kernels had been measured before its tests, each of which stands there some times."""
+    """The stored result as if kernels had been measured before its tests, each of which occurs `copies` times."""
     kernels = computing()
     before = after(kernels, network(reduced(seconds=3.0)))
     subjects = stored("ensemble") * copies
@@ -45,21 +45,21 @@ def by_label(axes: Any, word: str) -> Any:
     return found
 
 
-def test_the_picture_is_drawn_beside_the_others(tmp_path: Path) -> None:
+def test_the_roofline_is_drawn_with_the_other_plots(tmp_path: Path) -> None:
     made = plots.draw([measured(), without_kernels()], tmp_path)
     assert [path.name for path in made] == ["learning.png", "scaling.png", "phases.png", "roofline.png"]
     assert (tmp_path / "roofline.png").stat().st_size > 20_000
 
 
-def test_kernels_alone_are_a_picture(tmp_path: Path) -> None:
+def test_the_roofline_is_drawn_of_kernels_alone(tmp_path: Path) -> None:
     assert [path.name for path in plots.draw([replace(measured(), tests=())], tmp_path)] == ["roofline.png"]
 
 
-def test_without_kernels_there_is_none(tmp_path: Path) -> None:
+def test_without_kernels_there_is_no_plot(tmp_path: Path) -> None:
     assert rooflines.drawable([("", without_kernels())]) == []
 
 
-def test_tests_and_kernels_lie_where_they_were_measured() -> None:
+def test_tests_and_kernels_are_drawn_at_their_measurements() -> None:
     result = measured()
     axes = drawn(("", result))
     placed = [test.scores.roofline for test in result.tests]
@@ -79,7 +79,7 @@ def test_levels_begin_at_the_slope_of_the_memory() -> None:
     assert slope[1][1] == pytest.approx(8.0) and slope[1][0] == pytest.approx(2.4 * slope[0][0])
 
 
-def test_what_was_not_measured_is_not_drawn() -> None:
+def test_missing_ceilings_are_not_drawn() -> None:
     (table,) = measured().tables
     ceilings = replace(table.ceilings, fma_peak=None, gemm=None, triad=None)
     result = replace(measured(), tables=(replace(table, ceilings=ceilings),))
@@ -91,5 +91,5 @@ def test_names_do_not_overlap() -> None:
     names = [text for text in axes.texts if text.get_text()]
     assert len(names) == 12 + 6
     assert {"A2", "B5", "A GEMM 1"} <= {text.get_text() for text in names}
-    boxes = [Text.get_window_extent(text, axes.figure._get_renderer()) for text in names]  # without the line to it
+    boxes = [Text.get_window_extent(text, axes.figure._get_renderer()) for text in names]  # without the connecting line
     assert not [(one, two) for i, one in enumerate(boxes) for two in boxes[:i] if one.overlaps(two)]
