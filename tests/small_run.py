@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from launch import BENCH, ROOT, Finished, mpirun, run_job
+from sampled_parameters import one_in
 
 from hpcai.inputfile import Case
 from hpcai.record.loading import result_of
@@ -46,6 +47,9 @@ def failing_run() -> Run:
     changes = ["LEARNRATE=1e30,0.256", "SAMPLES=64", "EPOCHS=3", "EVALUATE=2", "GROUPS=2", "DEGREE=1"]
     changes += ["SAMPLER=poisson", "MAPPING=column"]
     return bench([str(INPUT), "--set", *changes], 2)
+
+
+REAL_RUNS = pytest.mark.parametrize("run", one_in(2, [live_run, failing_run]))  # functions that run them once
 
 
 @cache

@@ -11,7 +11,6 @@ import rectangles
 import torch
 from mpi4py import MPI
 from msgspec import structs
-from sampled_parameters import one_in
 from tiny import CPU, GRAPH, bits, training
 from tiny import alone as group_alone
 
@@ -63,6 +62,7 @@ def chosen(trained: Training) -> Chosen:
     return choose(trained, MPI.COMM_SELF, CPU)
 
 
+@pytest.mark.slow
 def test_the_networks_products_are_timed_without_touching_the_training() -> None:
     trained = training(group_alone())
     before, forwards = bits(trained.state.module.state_dict()), [vars(part) for part in trained.state.module.modules()]
@@ -76,6 +76,7 @@ def test_the_networks_products_are_timed_without_touching_the_training() -> None
         assert all(seconds > 0 for times in passes for seconds in times.values() if seconds is not None)
 
 
+@pytest.mark.slow
 def test_slow_custom_kernels_are_not_chosen_and_no_layer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(group_alone())
     with slow(monkeypatch, on_cpu, "convolve", always), slow(monkeypatch, on_cpu, "multiply", always):
@@ -87,7 +88,8 @@ def test_slow_custom_kernels_are_not_chosen_and_no_layer_is_replaced(monkeypatch
     assert module.steps == list(module.as_planned) or found.choice.normalisations
 
 
-@pytest.mark.parametrize("direction", one_in(3, DIRECTIONS))
+@pytest.mark.slow
+@pytest.mark.parametrize("direction", DIRECTIONS)
 def test_custom_kernels_are_chosen_if_the_vendors_are_slow(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In both operators. If one of the custom gradients is slow, only the other one is chosen."""
     trained = training(group_alone())
@@ -119,6 +121,7 @@ def test_custom_kernels_are_chosen_if_the_vendors_are_slow(direction: str, monke
     assert all(direction in directions and other not in directions for directions in custom(found)[1:3])
 
 
+@pytest.mark.slow
 def test_a_choice_that_makes_the_step_slower_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_choice, "_whole", lambda *given: WholeStep(vendor=1.0, chosen=1.01))
     with slow(monkeypatch, torch.nn.Conv2d, "_conv_forward", always):
@@ -139,11 +142,13 @@ def test_a_detectors_surveyed_layers_are_those_of_its_graph() -> None:
     assert found == layers_of(rectangles.GRAPH, 3)
 
 
+@pytest.mark.slow
 def test_a_small_set_is_repeated_to_a_full_batch() -> None:
     found = chosen(training(group_alone(), samples=5))
     assert [entry.shape.split()[0] for entry in found.measured.products] == ["n8", "n8", "n8", "m8"]
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_all_ranks_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Custom kernels that are slow on one rank are chosen on no rank."""
@@ -160,6 +165,7 @@ def module_of(choice: Choice | None = None) -> Any:
     return module
 
 
+@pytest.mark.slow
 def test_only_chosen_products_are_custom_for_inputs_of_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     true = products._convolved
@@ -178,6 +184,7 @@ def test_only_chosen_products_are_custom_for_inputs_of_their_size(monkeypatch: p
     assert len(made) == 1
 
 
+@pytest.mark.slow
 def test_residuals_are_measured_of_the_chosen_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """The custom weight gradient loses an element: this is detected where it is chosen, and only there."""
     true = on_cpu.convolve

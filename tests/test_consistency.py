@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from alterations import Where, leaves, put, verified
-from sampled_parameters import IN_PARTS, of_part, one_in
-from small_run import Run, failing_run, golden, live_run, rebuilt
+from sampled_parameters import IN_PARTS, of_part
+from small_run import REAL_RUNS, Run, golden, rebuilt
 
 from hpcai.errors import HpcaiError
 from hpcai.record.loading import result_of
@@ -74,7 +74,7 @@ def test_quality_of_a_single_model_cannot_be_altered_alone(tmp_path: Path, chang
     assert not passes(put(golden(), path, value + change), tmp_path)
 
 
-@pytest.mark.parametrize("run", one_in(2, [live_run, failing_run]))
+@REAL_RUNS
 def test_real_tests_violate_no_claim(run: Callable[[], Run]) -> None:
     """Bags of Poisson draws, mapping by column, a last batch that is dropped, epochs without validation."""
     result = run().result

@@ -15,7 +15,6 @@ import pytest
 from idx_files import write_set
 from launch import ROOT, mpirun, run_job
 from packed_set import copy_of_set
-from sampled_parameters import one_in
 
 from hpcai.data import catalog, dataset_paths, fashion_mnist, packed_images
 from hpcai.data.image_dataset import fingerprint
@@ -187,7 +186,8 @@ def refusal_by_program(folder: Path, program: Path, dataset: str, ranks: int | N
     return job.stderr
 
 
-@pytest.mark.parametrize(("ranks", "options"), one_in(2, [(None, ["--check"]), (2, [])]), ids=["check", "run"])
+@pytest.mark.slow
+@pytest.mark.parametrize(("ranks", "options"), [(None, ["--check"]), (2, [])], ids=["check", "run"])
 def test_program_names_the_damaged_file(tmp_path: Path, ranks: int | None, options: list[str]) -> None:
     if ranks and mpirun() is None:
         pytest.skip("NO mpirun: RUN NOT CHECKED")

@@ -34,6 +34,7 @@ def test_earlier_results_stay_when_the_disk_is_full(tmp_path: Path) -> None:
     assert not result["summary"]["complete"]
 
 
+@pytest.mark.slow
 def test_a_report_to_a_full_device_ends_the_run(tmp_path: Path) -> None:
     command = [str(mpirun()), "-np", "1", "bash", "-c", f"exec {subprocess.list2cmdline(program())} > /dev/full"]
     finished = subprocess.run(command, cwd=prepared(tmp_path), capture_output=True, text=True, timeout=START)

@@ -132,10 +132,10 @@ def test_damaged_files_are_parsed_or_refused(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "text",
     one_in(7, [
-        "a\n" * 500_000,
+        "one\ntwo\n" + "9" * 1_000_000 + " SEED",
         "one\ntwo\n" + "momentun epoch bath\n" * 50_000,
         "one\ntwo\n" + "momentun " * 100_000 + "SEED",
-        "one\ntwo\n" + "9" * 1_000_000 + " SEED",
+        "a\n" * 500_000,
         "one\ntwo\n[" + " " * 1_000_000 + "]x",
         "[" + " " * 500_000 + "]" + " " * 500_000 + "x\n[",
         "one\ntwo\n" + "[ensemble]\nfashion DATASET\n1 GROUPS\n1 DEGREE\n1 BATCH\n" * 18_000,

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from checkout import copy_kernels
 from launch import ROOT
-from sampled_parameters import one_in
 
 PROGRAM = """
 import numpy as np
@@ -58,6 +57,7 @@ def product(number):
 """
 
 
+@pytest.mark.slow
 def test_code_of_other_folders_is_compiled_again_when_a_neighbouring_file_changes(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     (folder / "elsewhere.py").write_text(ELSEWHERE)
@@ -67,6 +67,7 @@ def test_code_of_other_folders_is_compiled_again_when_a_neighbouring_file_change
         assert ran(folder, program=program) == [str(7 * factor), hits]
 
 
+@pytest.mark.slow
 def test_code_is_kept_in_the_users_folder(tmp_path: Path) -> None:
     folder, kept = copy_kernels(tmp_path / "checkout"), tmp_path / "kept"
     assert ran(folder, NUMBA_CACHE_DIR=str(kept))[1] == "0"
@@ -75,6 +76,7 @@ def test_code_is_kept_in_the_users_folder(tmp_path: Path) -> None:
     assert not [*(folder / "kernels").rglob("*.nbi")]
 
 
+@pytest.mark.slow
 def test_copies_of_the_checkout_share_compiled_code(tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
     assert [ran(copy_kernels(tmp_path / name), NUMBA_CACHE_DIR=kept)[1] for name in ("one", "other")] == ["0", "1"]
@@ -83,7 +85,8 @@ def test_copies_of_the_checkout_share_compiled_code(tmp_path: Path) -> None:
 LATER = [pytest.param(damage, marks=pytest.mark.slow) for damage in (lambda data: b"", lambda data: b"nothing")]
 
 
-@pytest.mark.parametrize("kind", one_in(2, ["nbi", "nbc"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], *LATER])
 def test_damaged_code_is_compiled_again(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
@@ -94,6 +97,7 @@ def test_damaged_code_is_compiled_again(kind: str, damage: Callable[[bytes], byt
     assert ran(folder) == ["2.0", "1"]
 
 
+@pytest.mark.slow
 def test_code_is_used_but_not_kept_without_room(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     assert ran(folder, no_room) == ["2.0", "0"]
@@ -135,5 +139,6 @@ def test_nobody_waits_forever_and_a_killed_process_holds_no_lock(tmp_path: Path)
         assert third.communicate("")[0] == "False True\n"
 
 
+@pytest.mark.slow
 def test_where_no_file_can_be_locked_each_process_compiles(tmp_path: Path) -> None:
     assert ran(copy_kernels(tmp_path), TMPDIR=str(tmp_path), before=no_room)[0] == "2.0"

@@ -14,6 +14,8 @@ from hpcai.kernels.quantise import HIGHEST, LEAST, MOST_TERMS
 from hpcai.kernels.quantise import numba_cpu as custom
 from hpcai.kernels.quantise.reference import quantised
 
+pytestmark = pytest.mark.slow
+
 SIZES = [(3, 5, 7, 16), (2, 4, 9, 3), (5, 1, 1, 1), (1, 6, 5, 70), (4, 1, 1, 333), (2, 3, 3, 24)]
 LAYERS = [
     Shape(2, 16, 9, 8, 20, (3, 3), (1, 1), (1, 1)),
@@ -75,7 +77,6 @@ def test_the_largest_becomes_127_ties_round_to_even_and_tiny_values_to_zero() ->
         assert (q == (HIGHEST if scale else 0)).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 64, 100, 331])
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_values_that_are_not_finite_give_no_finite_result(size: int, wrong: float) -> None:

@@ -207,6 +207,7 @@ def test_a_rank_can_be_found_and_killed() -> None:
         assert job.wait(30).returncode != 0
 
 
+@pytest.mark.slow
 def test_a_process_that_outlives_its_job_is_reported() -> None:
     daemon = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])"
     finished = run_job(["-c", daemon], ranks=None)

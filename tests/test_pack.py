@@ -86,6 +86,7 @@ def test_any_number_of_ranks_makes_the_same_files(tree, packed, tmp_path):
     assert pack("--check", tmp_path / "set", ranks=3).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_killed_job_continues_with_the_missing_shards(tree, packed, tmp_path):
     target = tmp_path / "set"
     with start_job(["-m", "hpcai.data.pack", str(tree), str(target), *SMALL], None) as job:
@@ -101,6 +102,7 @@ def test_a_killed_job_continues_with_the_missing_shards(tree, packed, tmp_path):
     assert {name: (target / name).stat().st_mtime_ns for name in kept} == kept
 
 
+@pytest.mark.slow
 def test_a_damaged_shard_is_made_again(tree, packed, tmp_path):
     target = tmp_path / "set"
     pack(tree, target, *SMALL)
@@ -125,6 +127,7 @@ def test_a_shard_with_a_flipped_bit_is_detected_and_made_again(tree, packed, tmp
     assert shards(target) == shards(packed)
 
 
+@pytest.mark.slow
 def test_shards_of_another_source_are_refused(tree, packed, tmp_path):
     before = shards(packed)
     other = make_tree(tmp_path / "other")
@@ -194,6 +197,7 @@ def test_space_is_checked_before_packing(tmp_path):
         check_space(tmp_path, 10**18)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
 def test_a_rank_that_fails_ends_the_job(tree, tmp_path):
     program = (
@@ -225,6 +229,7 @@ def test_a_check_detects_a_flipped_bit_and_a_lost_shard(tree, tmp_path):
     assert "7 shards, 3 differences" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_check_of_a_folder_without_a_set_is_refused(tmp_path):
     done = pack("--check", tmp_path)
     assert done.returncode == 3 and "index.json cannot be read" in done.stderr

@@ -193,6 +193,7 @@ def test_a_plan_has_no_line_like_a_result() -> None:
     assert not any(ROW.match(line) for line in text.splitlines())
 
 
+@pytest.mark.slow
 def test_mpi_is_measured_in_a_process_of_its_own_even_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables of a launcher would make the process wait for other ranks."""
     program = "from hpcai.plan import planner; planner.MPI_BYTES = -1; print(planner.mpi_bytes())"

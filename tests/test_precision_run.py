@@ -217,6 +217,7 @@ def test_letters_of_precisions_and_emulated_ones(sweep: Run) -> None:
     assert not emulated(None)
 
 
+@pytest.mark.slow
 def test_precisions_that_the_device_lacks_are_refused_before_anything_runs(tmp_path: Path) -> None:
     folder = prepared(tmp_path)
     before = listing(folder)

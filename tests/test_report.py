@@ -3,12 +3,13 @@
 import csv
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from report_readers import ROW, assert_parsers_read_it, assert_report_matches
-from small_run import GOLDEN, failing_run, golden, live_run, rebuilt
+from small_run import GOLDEN, REAL_RUNS, Run, failing_run, golden, live_run, rebuilt
 
 from hpcai.inputfile import parse
 from hpcai.record.loading import load, result_of
@@ -66,25 +67,27 @@ def test_the_report_of_a_real_run_is_the_stored_one_except_for_times_and_machine
     assert len(masked(files.report(stored())).splitlines()) > 120
 
 
-def test_real_reports_agree_with_the_json() -> None:
-    for run in (live_run(), failing_run()):
-        report = (run.folder / "report.txt").read_text("utf-8")
-        assert_report_matches(report, run.result)
-        assert_parsers_read_it(report, run.result)
-        assert run.job.stdout == report
+@REAL_RUNS
+def test_real_reports_agree_with_the_json(run: Callable[[], Run]) -> None:
+    made = run()
+    report = (made.folder / "report.txt").read_text("utf-8")
+    assert_report_matches(report, made.result)
+    assert_parsers_read_it(report, made.result)
+    assert made.job.stdout == report
 
 
-def test_the_table_of_a_real_run_agrees_with_the_json() -> None:
-    for run in (live_run(), failing_run()):
-        text = (run.folder / "result.csv").read_text("utf-8")
-        for cells, test in zip(csv.DictReader(io.StringIO(text)), run.result["tests"], strict=True):
-            settings = {name.lower(): value for name, value in test["settings"].items()}
-            known = {**settings, **test, **test["scores"]}
-            for name, cell in cells.items():
-                value = known[name]
-                assert (cell == "") if value is None else (type(value)(cell) == value), name
+@REAL_RUNS
+def test_the_table_of_a_real_run_agrees_with_the_json(run: Callable[[], Run]) -> None:
+    text = (run().folder / "result.csv").read_text("utf-8")
+    for cells, test in zip(csv.DictReader(io.StringIO(text)), run().result["tests"], strict=True):
+        settings = {name.lower(): value for name, value in test["settings"].items()}
+        known = {**settings, **test, **test["scores"]}
+        for name, cell in cells.items():
+            value = known[name]
+            assert (cell == "") if value is None else (type(value)(cell) == value), name
 
 
+@pytest.mark.slow
 def test_a_diverged_test_is_failed_and_the_next_one_still_runs() -> None:
     run = failing_run()
     assert [test["verdict"] for test in run.result["tests"]] == ["FAILED", "PASSED"]

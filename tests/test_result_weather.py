@@ -208,6 +208,7 @@ def test_the_series_contain_the_curves(tmp_path: Path) -> None:
     assert verify.differences(tmp_path / "result.json") == []
 
 
+@pytest.mark.slow
 def test_the_plots_are_drawn(tmp_path: Path) -> None:
     from hpcai.report import plots
 

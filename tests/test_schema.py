@@ -2,13 +2,13 @@
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from sampled_parameters import IN_PARTS, of_part
-from small_run import failing_run, golden, live_run, rebuilt
+from small_run import REAL_RUNS, Run, failing_run, golden, rebuilt
 
 from hpcai.record import schema
 
@@ -51,9 +51,13 @@ def test_a_broken_off_result_follows_the_schema(ended: int) -> None:
     VALIDATOR.validate(rebuilt(partial))
 
 
-def test_real_results_follow_the_schema() -> None:
-    VALIDATOR.validate(live_run().result)
-    VALIDATOR.validate(failing_run().result)
+@REAL_RUNS
+def test_real_results_follow_the_schema(run: Callable[[], Run]) -> None:
+    VALIDATOR.validate(run().result)
+
+
+@pytest.mark.slow
+def test_the_loss_of_a_diverged_test_is_null() -> None:
     assert failing_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None
 
 
@@ -71,6 +75,7 @@ def test_every_field_is_required_and_no_other_is_allowed() -> None:
             assert VALIDATOR.is_valid(other) == bool(path and path[-1] in OPEN), (path, field)
 
 
+@pytest.mark.slow
 @IN_PARTS
 def test_every_field_has_its_type(part: int) -> None:
     result, number = golden(), ("1", True)
@@ -84,6 +89,7 @@ def test_every_field_has_its_type(part: int) -> None:
                 assert not VALIDATOR.is_valid(other), (path, field, other_value)
 
 
+@pytest.mark.slow
 def test_counts_are_whole_and_not_negative() -> None:
     result = golden()
     counts = [

@@ -16,10 +16,11 @@ from hpcai.workloads.nas import plots as search_plots
 Json = dict[str, Any]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("result", "names"),
     [
-        pytest.param(searched(), ["scaling.png", "score.png", "tree.png"], marks=pytest.mark.slow),
+        (searched(), ["scaling.png", "score.png", "tree.png"]),
         (with_ensemble(), ["learning.png", "phases.png", "scaling.png", "score.png", "tree.png"]),
     ],
     ids=["alone", "ensembles"],

@@ -114,6 +114,7 @@ def test_a_file_that_is_not_hdf5_is_detected(tmp_path: Path, data: bytes) -> Non
     assert found.startswith("series.h5 cannot be read")
 
 
+@pytest.mark.slow
 def test_a_damaged_file_causes_no_crash(tmp_path: Path) -> None:
     files.write(tmp_path, load(GOLDEN / "result.json"))
     path = tmp_path / "series.h5"

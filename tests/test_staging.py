@@ -135,11 +135,12 @@ def test_data_are_copied_once_per_node_and_kept_on_request(local: Path, tmp_path
     assert run_job([BENCH, "--verify", path], None).returncode == 0
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        pytest.param("full", r"staging needs \d+ bytes in .*local/hpcai-\d+, 1000 are free", marks=pytest.mark.slow),
+        ("full", r"staging needs \d+ bytes in .*local/hpcai-\d+, 1000 are free"),
         ("spoiled_later", r"the copy .*/files holds data of SHA-256 \w+; allowed: \w+, as .*images"),
     ],
 )

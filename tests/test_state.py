@@ -66,6 +66,7 @@ for path in map(Path, sys.argv[1:]):
 """
 
 
+@pytest.mark.slow
 def test_training_continues_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
     from tiny import alone
 

@@ -161,11 +161,12 @@ def test_the_time_limit_ends_a_run_of_tables(tmp_path: Path) -> None:
     assert broken(tmp_path, job, 0, 1)["broken_off"]["cause"] == "TIMELIMIT of 0.01 s"
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("place", "how", "section"),
     [
-        pytest.param("multiplying 4", "raise", KERNELS, marks=pytest.mark.slow),
+        ("multiplying 4", "raise", KERNELS),
         ("communicating 3", "kill", COMM),
     ],
 )

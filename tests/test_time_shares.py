@@ -9,16 +9,14 @@ import pytest
 from alterations import leaves, put, verified
 from examples.training import rebuilt, stored
 from report_readers import read_tests
-from small_run import failing_run, live_run, renewed
+from small_run import live_run, renewed
 
-from hpcai.record.loading import result_of
 from hpcai.record.phases import Phases
 from hpcai.record.record import fields
 from hpcai.record.training import BusySeconds, OperatorSeconds, TrainingRaw
 from hpcai.report.training import training_block
 from hpcai.results.alterations import changed
 from hpcai.results.time_shares import busy_spread, operator_shares, phase_shares, training_shares
-from hpcai.verification import verify
 
 Json = dict[str, Any]
 MEASURED = ("step_seconds", "busy_seconds", "waiting_seconds", "operator_seconds")
@@ -137,7 +135,3 @@ def test_every_altered_second_is_detected(tmp_path: Path) -> None:
             assert verified(renewed(put(altered(), path, other)), tmp_path), path
 
 
-def test_real_runs_violate_no_claim() -> None:
-    for run in (live_run(), failing_run()):
-        assert any(test["verdict"] == "PASSED" for test in run.result["tests"])
-        assert [*verify.contradictions(result_of(run.result))] == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from alterations import holder, leaves, other_values, put, verified
 from sampled_parameters import IN_PARTS, of_part
-from small_run import GOLDEN, failing_run, golden, live_run, rebuilt, renewed
+from small_run import GOLDEN, REAL_RUNS, Run, golden, rebuilt, renewed
 
 from hpcai.record.loading import load
 from hpcai.report import files
@@ -20,9 +20,9 @@ def test_the_stored_result_with_its_report_and_table_is_verified() -> None:
     assert verify.differences(GOLDEN / "result.json") == []
 
 
-def test_real_results_with_their_reports_and_tables_are_verified() -> None:
-    for run in (live_run(), failing_run()):
-        assert verify.differences(run.folder / "result.json") == []
+@REAL_RUNS
+def test_real_results_with_their_reports_and_tables_are_verified(run: Callable[[], Run]) -> None:
+    assert verify.differences(run().folder / "result.json") == []
 
 
 @pytest.mark.parametrize("ended", [0, 1])
@@ -47,6 +47,7 @@ def test_every_alteration_with_a_new_digest_is_detected(tmp_path: Path, part: in
             assert verified(result, tmp_path), f"{path}: {value} -> {other}"
 
 
+@pytest.mark.slow
 @IN_PARTS
 def test_exchanged_neighbours_are_detected(tmp_path: Path, part: int) -> None:
     result = golden()

@@ -46,6 +46,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 NONSENSE = (None, [], {}, "x", "1", -1, 0, 10**400, 1e308, True, [[]], "\ud800", [0] * 3)
 
 
+@pytest.mark.slow
 @IN_PARTS
 def test_nonsense_in_any_place_is_detected(tmp_path: Path, part: int) -> None:
     """Every object, list and number replaced by an impossible value: reported, never a crash."""
@@ -66,6 +67,7 @@ def test_a_number_too_large_for_a_double_is_detected(tmp_path: Path) -> None:
             assert found_in(tmp_path / "result.json"), path
 
 
+@pytest.mark.slow
 def test_a_large_file_is_refused(tmp_path: Path) -> None:
     result = golden()
     result["tests"] = result["tests"] * 500

@@ -124,6 +124,7 @@ def test_hostile_trials_are_refused_in_lines(place: Where, value: Any, fault: st
     assert any(fault in line for line in found), found[:3]
 
 
+@pytest.mark.slow
 def test_nonsense_in_any_place_is_detected(tmp_path: Path) -> None:
     every = [*places(searched())]
     for index, path in enumerate(random.Random(2).sample(every, 300)):
@@ -141,6 +142,7 @@ def refused(result: Json) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_loader_refuses_all_that_the_schema_refuses() -> None:
     draw, found = random.Random(3), set()
     for path in draw.sample([*places(searched()["tests"][0], ("tests", 0))], 200):

@@ -136,6 +136,7 @@ def refused(result: Json) -> bool:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "forge",
     [
@@ -163,6 +164,7 @@ def test_impossible_telemetry_is_refused(forge: Forgery) -> None:
     assert refused(result)
 
 
+@pytest.mark.slow
 def test_a_long_series_with_merged_neighbours_is_sound() -> None:
     from hpcai.machine.telemetry import Series, means
 
@@ -177,6 +179,7 @@ def test_a_long_series_with_merged_neighbours_is_sound() -> None:
     Draft202012Validator(schema()).validate(result)
 
 
+@pytest.mark.slow
 def test_samples_of_a_shorter_test_are_detected() -> None:
     result = copy.deepcopy(sampled().result)
     test = result["tests"][0]

@@ -1,6 +1,7 @@
 """The types of a result: the loader's refusal comes first, and names the place; the schema is not less strict."""
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from alterations import places, put, verified
 from jsonschema import Draft202012Validator
 from sampled_parameters import IN_PARTS, of_part
-from small_run import failing_run, golden, live_run, renewed
+from small_run import REAL_RUNS, Run, golden, renewed
 
 from hpcai.errors import InputError
 from hpcai.record.loading import result_of
@@ -19,8 +20,9 @@ VALUES = (None, True, 0, -1, 10**400, 0.5, -0.5, "", "x", [], [0], {}, {"x": 1},
 RAW = ("tests", 0, "raw")
 
 
-def test_real_results_have_their_types() -> None:
-    for result in (golden(), live_run().result, failing_run().result):
+@REAL_RUNS
+def test_real_results_have_their_types(run: Callable[[], Run]) -> None:
+    for result in (golden(), run().result):
         result_of(result)
         VALIDATOR.validate(result)
 

@@ -29,6 +29,7 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_files_have_the_published_layout(made):
     assert sorted(path.name for path in made.iterdir()) == [file_name(year) for year in (1999, 2000, 2001)]
     with h5py.File(made / "climo_2000.h5") as file:
@@ -66,6 +67,7 @@ def draw(*arguments):
     return subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_command_draws_a_frame_with_predictions(made, tmp_path):
     detections = np.full((5, 100, 6), -1, np.float32)
     detections[2, 0] = 10, 20, 30, 40, 0.9, 1
@@ -146,6 +148,7 @@ def test_boxes_and_detections_are_drawn_at_their_places():
     assert [text.get_text() for text in axes.texts] == ["extratropical cyclone", "0.75"]
 
 
+@pytest.mark.slow
 def test_frames_that_cannot_be_drawn_are_refused_in_one_line(made, tmp_path):
     file = made / "climo_1999.h5"
     for arguments, code in [((file, 5), 2), ((file, -1), 2), ((tmp_path / "none.h5", 0), 3)]:

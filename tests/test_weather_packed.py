@@ -102,6 +102,7 @@ def test_transforming_and_packing_commute(source, packed):
     assert np.array_equal(((transformed - mean) / std).astype(np.float16), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
 def test_any_number_of_ranks_makes_the_same_files(source, packed, tmp_path):
     fresh = Path(shutil.copytree(source, tmp_path / "source", ignore=lambda *_: [FILE]))
@@ -113,6 +114,7 @@ def test_any_number_of_ranks_makes_the_same_files(source, packed, tmp_path):
     assert pack("--check", tmp_path / "set", ranks=3).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_killed_job_continues_with_the_missing_shards(source, packed, tmp_path):
     target = tmp_path / "set"
     with start_job(["-m", "hpcai.data.pack_weather", str(source), str(target), *SMALL], None) as job:
@@ -128,6 +130,7 @@ def test_a_killed_job_continues_with_the_missing_shards(source, packed, tmp_path
     assert {name: (target / name).stat().st_mtime_ns for name in kept} == kept
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_detected_and_the_shard_made_again(source, packed, copy):
     path = copy / "train-00001.h5"
     content = bytearray(path.read_bytes())
@@ -142,6 +145,7 @@ def test_a_flipped_bit_is_detected_and_the_shard_made_again(source, packed, copy
     assert shards(copy) == shards(packed)
 
 
+@pytest.mark.slow
 def test_shards_of_another_source_are_refused(source, copy, tmp_path):
     other = Path(shutil.copytree(source, tmp_path / "other"))
     write_year(other, 1980, 10)

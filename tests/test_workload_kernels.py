@@ -63,6 +63,7 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceiling_tasks, "STEPS", 2**12)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_all_requested_products_are_measured_and_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
