@@ -70,6 +70,7 @@ def last(size: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size[axis] for axis in LAST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_no_byte_outside_of_the_arrays_is_accessed(seed: int) -> None:
     chance, kept = random.Random(seed), []

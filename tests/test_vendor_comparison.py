@@ -134,6 +134,7 @@ def test_use_vendor_restores_results_in_16_bits() -> None:
     assert torch.equal(own.state.module(x), made.state.module(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_the_largest_deviation_is_known_on_all_ranks() -> None:
     comm = MPI.COMM_WORLD

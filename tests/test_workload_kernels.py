@@ -108,6 +108,7 @@ def on_one_rank(C: Any) -> None:
     C.reshape(-1)[0] *= 1 + (MPI.COMM_WORLD.rank == MPI.COMM_WORLD.size - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_wrong_kernels_fail_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.kernels.conv2d import vendor
@@ -129,6 +130,7 @@ def test_wrong_kernels_fail_and_the_others_are_measured(monkeypatch: pytest.Monk
     assert ceilings(found).fma_peak is None
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_squares_of_auto_are_measured_and_unavailable_types_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI
@@ -169,6 +171,7 @@ def test_types_of_tensor_cores_are_not_measured_on_a_cpu(monkeypatch: pytest.Mon
     assert verdict(rows(case, raw)) == "PASSED"
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_an_early_end_keeps_the_measured_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
@@ -189,6 +192,7 @@ def test_an_early_end_keeps_the_measured_rows(monkeypatch: pytest.MonkeyPatch) -
     assert [row.kernel for row in stopped.raw.rows] == ["fma_peak", "fma_peak", "triad", "triad"]
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_providers_are_timed_in_interleaved_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
