@@ -20,6 +20,7 @@ TYPES = ("fp32", "fp64", "int8")  # the others: test_kernels_verify_types.py
 BOTH = [verify.EVERY_ELEMENT, verify.RANDOM_VECTORS]
 CASES = [(gemm.SPEC, MATRICES, dtype) for dtype in TYPES] + [(gemm.SPEC, DEEP, dtype) for dtype in TYPES]
 CASES += [(conv2d.SPEC, LAYER, dtype) for dtype in ("fp32", "fp64")]
+FP32_CASES = [case for case in CASES if case[2] == "fp32"]
 
 
 @pytest.fixture(params=BOTH)
@@ -40,7 +41,7 @@ def computed(spec: Any, shape: Any, direction: str, data: Any, provider: str = "
 
 
 @pytest.mark.parametrize("provider", ["custom", "vendor"])
-@pytest.mark.parametrize(("spec", "shape", "dtype"), fast([case for case in CASES if case[2] == "fp32"], CASES), ids=str)
+@pytest.mark.parametrize(("spec", "shape", "dtype"), fast(FP32_CASES, CASES), ids=str)
 def test_clean_products_pass_in_every_direction(spec: Any, shape: Any, dtype: str, provider: str, kind: str) -> None:
     data = verify.drawn(shape, dtype, 5)
     assert verify.checked(spec, shape) == kind

@@ -192,5 +192,5 @@ def test_integration_script_ends_with_the_summary(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     finished = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert finished.stdout == "verbs: lint test\n== 1 failed ==\n"
+    assert finished.stdout == "verbs: lint test-all\n== 1 failed ==\n"
     assert finished.returncode == 2
