@@ -141,7 +141,14 @@ class Rank:
             self.had_torch = True
             resume_collection()
         self.report(nodeid)
-        self.world.Barrier()  # no rank begins another test that this failure would end
+        self.wait_for_all()  # no rank begins another test that this failure would end
+
+    def wait_for_all(self) -> None:
+        """A barrier in which ranks sleep: one that polls would take the processor from those that still run the test.
+        """
+        request = self.world.Ibarrier()
+        while not request.Test():
+            time.sleep(0.001)
 
     def report(self, test: str) -> None:
         """Write this rank's outcome of a test."""
