@@ -141,14 +141,9 @@ class Rank:
             self.had_torch = True
             resume_collection()
         self.report(nodeid)
-        self.wait_for_all()  # no rank begins another test that this failure would end
+        from hpcai.comm.world import sleeping_barrier
 
-    def wait_for_all(self) -> None:
-        """A barrier in which ranks sleep: one that polls would take the processor from those that still run the test.
-        """
-        request = self.world.Ibarrier()
-        while not request.Test():
-            time.sleep(0.001)
+        sleeping_barrier(self.world)  # no rank begins another test that this failure would end
 
     def report(self, test: str) -> None:
         """Write this rank's outcome of a test."""
