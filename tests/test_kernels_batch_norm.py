@@ -80,6 +80,7 @@ def images(dtype: torch.dtype = torch.float64, channels: int = 16) -> list[Tenso
     return [each.requires_grad_() for each in (x, other, weight, bias)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
 @pytest.mark.parametrize("added", [False, True], ids=["alone", "added"])
 def test_gradients_are_those_of_the_function(relu: bool, added: bool) -> None:

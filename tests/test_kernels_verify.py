@@ -67,7 +67,7 @@ def a_wrong_stride(C: Any) -> None:
 
 
 @pytest.mark.parametrize("fault", [an_element, a_tile, an_unwritten_edge, a_wrong_stride])
-@pytest.mark.parametrize(("spec", "shape", "dtype"), CASES, ids=str)
+@pytest.mark.parametrize(("spec", "shape", "dtype"), fast(FP32_CASES, CASES), ids=str)
 def test_planted_faults_are_detected(
     spec: Any, shape: Any, dtype: str, fault: Callable[[Any], None], kind: str
 ) -> None:

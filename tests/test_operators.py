@@ -14,6 +14,8 @@ from hpcai.kernels import conv2d, operators
 from hpcai.kernels.operators import library, products
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
+pytestmark = pytest.mark.slow
+
 Shape = conv2d.Shape
 LAYERS = [
     Shape(2, 4, 7, 6, 6, (3, 3), (1, 1), (1, 1)),
