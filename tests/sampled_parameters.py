@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import pytest
 
 T = TypeVar("T")
-PARTS = 4
+PARTS = 8
 
 
 def one_in(step: int, cases: Iterable[Any]) -> list[Any]:

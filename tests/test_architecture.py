@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -66,10 +67,16 @@ def known(name: str) -> str:
     return next((prefix for prefix in prefixes if prefix in MODULES), name)
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a file's syntax tree."""
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
 def imports(path: Path) -> Iterator[str]:
     """Names of all modules imported anywhere in a file, including late imports and those for type checkers."""
     package = name_of(path).split(".")[: None if path.name == "__init__.py" else -1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (known(alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -80,11 +87,10 @@ def imports(path: Path) -> Iterator[str]:
             yield from (known(str(word.value)) for word in node.args if isinstance(word, ast.Constant))
 
 
-def attributes(path: Path) -> Iterator[str]:
+@cache
+def attributes(path: Path) -> frozenset[str]:
     """Dotted names used in a file, as far as they are written literally."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute):
-            yield ast.unparse(node)
+    return frozenset(ast.unparse(node) for node in nodes(path) if isinstance(node, ast.Attribute))
 
 
 def group_of(name: str) -> str:
@@ -160,7 +166,7 @@ def test_a_section_is_named_only_in_its_own_folder() -> None:
         own = {path.parent.name} if path.parent.parent == WORKLOADS else set()
         if path in STAGES:
             own.add("ensemble")  # the stage in which the models are evaluated together
-        constants = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Constant))
+        constants = (node for node in nodes(path) if isinstance(node, ast.Constant))
         return {node.value for node in constants if node.value in SECTIONS} - own
 
     assert {"ensemble", "weather", "nas", "kernels", "comm"} <= SECTIONS

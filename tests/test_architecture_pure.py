@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from launch import ROOT
 from test_architecture import MODULES, imports, is_within, level, violations
 
@@ -56,6 +57,7 @@ def test_a_plan_is_made_without_mpi() -> None:
     assert "torch" in finished.stdout.split() and "mpi4py" not in finished.stdout.split()
 
 
+@pytest.mark.slow
 def test_every_pure_module_can_be_imported_first() -> None:
     program = (
         "import importlib, sys\n"

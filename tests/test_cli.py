@@ -223,6 +223,7 @@ def test_a_failed_test_is_exit_code_1() -> None:
     assert failing_run().job.stdout.endswith("End of Tests.\n" + "=" * 80 + "\n")
 
 
+@pytest.mark.slow
 def test_one_rank_without_mpirun() -> None:
     """On one processor: threads that wait for each other are slow on busy processors."""
     changes = ["GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=64", "RESIDUAL=1e-9"]

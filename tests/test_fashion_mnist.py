@@ -180,6 +180,7 @@ def test_shipped_subset_contains_its_origin():
     assert SHIPPED.stat().st_size < 4_000_000
 
 
+@pytest.mark.slow
 def test_shipped_subset_comes_from_the_full_set(tmp_path):
     """Needs the Debian package dataset-fashion-mnist, or its files in the folder that HPCAI_FASHION_MNIST names."""
     source = Path(os.environ.get("HPCAI_FASHION_MNIST", DEBIAN))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled_parameters import SLOW
 from test_evaluating import LAYERS, layers
 from torch import Tensor
 
@@ -76,6 +77,7 @@ def test_convolutions_are_not_fused_with_gradients_or_in_training(made: list[Sha
     assert made == []
 
 
+@pytest.mark.slow
 def test_a_deep_copy_computes_with_its_own_layers(made: list[Shape]) -> None:
     own = network()
     use_custom(own)
@@ -87,7 +89,11 @@ def test_a_deep_copy_computes_with_its_own_layers(made: list[Shape]) -> None:
     assert made
 
 
-@pytest.mark.parametrize("custom_directions", [DIRECTIONS, (WEIGHT_GRADIENT,)], ids=["forward", "weight gradient"])
+@pytest.mark.parametrize(
+    "custom_directions",
+    [(WEIGHT_GRADIENT,), pytest.param(DIRECTIONS, marks=SLOW)],
+    ids=["weight gradient", "all directions"],
+)
 def test_only_custom_convolutions_are_deferred(custom_directions: tuple[str, ...], made: list[Shape]) -> None:
     own = network()
     right = own(images())

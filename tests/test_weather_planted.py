@@ -1,7 +1,7 @@
 """Faults planted into the real program while it trains detectors: each is detected by the check for it.
 
 The audited step of this seed is the third of five in the group, the fifth of ten in the ensemble, as in
-test_rank_faults.py.
+test_faults.py.
 """
 
 import numpy as np

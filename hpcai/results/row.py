@@ -13,6 +13,7 @@ from hpcai.networks.graph import Graph
 from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Check, Operations, Row
 from hpcai.record.record import Verdict
+from hpcai.results.entry import entry
 from hpcai.results.measured import Measured
 from hpcai.workloads.registry import workload
 
@@ -35,14 +36,11 @@ def row(
     **others: Any,
 ) -> Entry:
     """The entry of a test with a row; `scores` have `flops`; `others`: the fields that only this workload has."""
-    return kind(
-        index=case.index,
-        workload=case.workload,
-        settings=dict(case.settings),
-        memory=measured.memory,
-        telemetry=measured.telemetry,
-        raw=measured.raw,
-        verdict=verdict(checks),
+    return entry(
+        kind,
+        case,
+        measured,
+        verdict(checks),
         tv=tv(case),
         n=n,
         nb=nb,

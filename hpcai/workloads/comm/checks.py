@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from hpcai.formulas.collectives import COLLECTIVES, TYPE, LinearModel, linear_model
 from hpcai.inputfile import Case
 from hpcai.record.record import Verdict
+from hpcai.results.entry import entry
 from hpcai.results.measured import Before, Measured
 from hpcai.workloads.comm.record import CollectiveRow, CommRaw, CommTable, Fit, MeasuredCollective
 
@@ -15,15 +16,7 @@ Block = tuple[str, str, str]  # collective, scope and backend of a printed block
 def build(case: Case, measured: Measured, before: Before) -> CommTable:
     """The table of a complete test."""
     found = rows(case, measured.raw)
-    return CommTable(
-        index=case.index,
-        settings=dict(case.settings),
-        memory=measured.memory,
-        telemetry=measured.telemetry,
-        raw=measured.raw,
-        verdict=verdict(found),
-        fits=fits(found),
-    )
+    return entry(CommTable, case, measured, verdict(found), fits=fits(found))
 
 
 def rows(case: Case, raw: CommRaw) -> tuple[CollectiveRow, ...]:

@@ -9,6 +9,7 @@ from hpcai.kernels.residual import ELEMENTWISE_LIMIT
 from hpcai.kernels.spec import DTYPES
 from hpcai.opcount.ceilings import FMA_PEAK
 from hpcai.record.record import Verdict
+from hpcai.results.entry import entry
 from hpcai.results.measured import Before, Measured
 from hpcai.workloads.kernels.record import KernelRow, KernelsRaw, KernelsTable, MeasuredKernel
 from hpcai.workloads.kernels.scores import KernelProduct, product_of, ratio, table_ceilings
@@ -26,15 +27,7 @@ class _Context(NamedTuple):
 def build(case: Case, measured: Measured, before: Before) -> KernelsTable:
     """The table of a complete test."""
     found = rows(case, measured.raw)
-    return KernelsTable(
-        index=case.index,
-        settings=dict(case.settings),
-        memory=measured.memory,
-        telemetry=measured.telemetry,
-        raw=measured.raw,
-        verdict=verdict(found),
-        ceilings=table_ceilings(found),
-    )
+    return entry(KernelsTable, case, measured, verdict(found), ceilings=table_ceilings(found))
 
 
 def rows(case: Case, raw: KernelsRaw) -> tuple[KernelRow, ...]:
