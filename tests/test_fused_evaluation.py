@@ -105,6 +105,7 @@ def test_only_custom_convolutions_are_deferred(custom_directions: tuple[str, ...
     assert len(made) == (convolutions(own) if custom_directions == DIRECTIONS else 0)
 
 
+@pytest.mark.slow
 def test_convolutions_are_not_deferred_for_the_vendors_batch_norms(made: list[Shape]) -> None:
     own = network()
     products: Any = {name: {size: DIRECTIONS} for name, size in survey(own, lambda: own(images())).products}
