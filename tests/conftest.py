@@ -3,7 +3,8 @@
 The outer test passes if each rank reports that it passed; a rank that fails reports why, then ends the whole job.
 A job takes seconds to start, so all tests of so many ranks share one, whatever their file, as long as none fails; the
 others are then launched again. These jobs run in the background, one at a time, while this process runs the tests that
-need no ranks; those on ranks come last. A test that needs new processes is marked `alone`.
+need no ranks; those on ranks come last. A test that needs new processes is marked `alone`. After these jobs a second
+process runs the files whose tests start jobs themselves, in the background too, since this process would only wait.
 """
 
 import gc
@@ -18,14 +19,16 @@ from pathlib import Path
 import hypothesis
 import pytest
 from launch import mpirun, sweep_shared_memory
-from shared_jobs import RANKS, REPORTS, SharedJobs
+from shared_jobs import MANY, RANKS, REPORTS, SharedJobs, starts_jobs
 
 # Time in which other failing ranks can report, before the first of them ends the job.
 FLUSH_SECONDS = 1.0
-INSIDE = REPORTS in os.environ
+INSIDE = REPORTS in os.environ  # this is a process in the background
+ON_RANKS = RANKS in os.environ
 NEEDS_GPU = re.compile(r"NO (\d+ )?GPUs?: ")  # the reason of a skipped test begins with it
 STARTED = pytest.StashKey[float]()
 JOBS = pytest.StashKey[SharedJobs]()
+ELSEWHERE = pytest.StashKey[bool]()  # of a test that runs in the background
 
 # No time limits in tests; and ranks must all draw the same examples.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=INSIDE)
@@ -38,8 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if INSIDE:
-        config.pluginmanager.register(Rank(), "rank")
-    else:
+        config.pluginmanager.register(Rank() if ON_RANKS else Reporter(), "reporter")
+    if not ON_RANKS:
         keep_bytecode()
         compute_alone()
         os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / "kernels" / "__pycache__"))
@@ -77,7 +80,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if launches(item):
-            item.fixturenames = []  # created where the test runs: on the ranks
+            runs_elsewhere(item)
         if any(NEEDS_GPU.match(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")):
             item.add_marker("gpu")
     items.sort(key=launches)
@@ -86,7 +89,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     resume_collection()
     if mpirun() and not session.config.option.collectonly:
-        session.config.stash[JOBS] = SharedJobs([item for item in session.items if launches(item)])
+        on_ranks = [item for item in session.items if launches(item)]
+        starting = starting_jobs(session.items)
+        for item in starting:
+            runs_elsewhere(item)
+        session.items.sort(key=lambda item: (ELSEWHERE in item.stash, item in starting))
+        session.config.stash[JOBS] = SharedJobs(on_ranks, starting)
+
+
+def starting_jobs(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests that start jobs, if many others are run beside them."""
+    alone = [item for item in items if not INSIDE and not launches(item)]
+    starting = [item for item in alone if starts_jobs(item)]
+    return starting if len(alone) - len(starting) >= MANY else []
+
+
+def runs_elsewhere(item: pytest.Item) -> None:
+    """The test runs in a process in the background, and its fixtures are created there."""
+    item.fixturenames = []  # type: ignore[attr-defined]
+    item.stash[ELSEWHERE] = True
 
 
 def resume_collection() -> None:
@@ -97,7 +118,7 @@ def resume_collection() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if not launches(pyfuncitem):
+    if ELSEWHERE not in pyfuncitem.stash:
         return None
     if mpirun() is None:
         pytest.skip(f"NO mpirun next to {sys.executable} or on the PATH: MPI TEST NOT RUN")
@@ -110,14 +131,43 @@ def launches(item: pytest.Item) -> bool:
     return not INSIDE and item.get_closest_marker("parallel") is not None
 
 
-class Rank:
+class Reporter:
+    """In a process in the background: reports the verdict on each test."""
+
+    rank = 0
+
+    def __init__(self) -> None:
+        # Not inherited: jobs that the tests start are not in the background of these tests.
+        self.folder = Path(os.environ[REPORTS] if ON_RANKS else os.environ.pop(REPORTS))
+        self.count = 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if report.failed or (report.when == "setup" and report.skipped) or report.when == "call":
+            self.outcome = {"verdict": report.outcome, "text": text_of(report)}
+        return report
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.report(nodeid)
+
+    def report(self, test: str) -> None:
+        """Write this process's outcome of a test."""
+        path = self.folder / f"{self.count:05d}-{self.rank:03d}.json"
+        path.with_suffix(".part").write_text(json.dumps({"test": test, "rank": self.rank, **self.outcome}))
+        path.with_suffix(".part").rename(path)
+        self.count += 1
+
+
+class Rank(Reporter):
     """Inside the job: reports the verdict of this rank, and ends the job if it failed."""
 
     def __init__(self) -> None:
         from mpi4py import MPI
 
+        super().__init__()
         self.world = MPI.COMM_WORLD
-        self.count = 0
+        self.rank = self.world.rank
         self.had_torch = False
 
     def pytest_sessionstart(self) -> None:
@@ -126,9 +176,7 @@ class Rank:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
-        if report.failed or (report.when == "setup" and report.skipped) or report.when == "call":
-            self.outcome = {"verdict": report.outcome, "text": text_of(report)}
+        report = yield from super().pytest_runtest_makereport()
         if report.failed:
             self.report(report.nodeid)
             time.sleep(FLUSH_SECONDS)
@@ -140,17 +188,10 @@ class Rank:
         if not self.had_torch and "torch" in sys.modules:
             self.had_torch = True
             resume_collection()
-        self.report(nodeid)
+        super().pytest_runtest_logfinish(nodeid)
         from hpcai.comm.world import sleeping_barrier
 
         sleeping_barrier(self.world)  # no rank begins another test that this failure would end
-
-    def report(self, test: str) -> None:
-        """Write this rank's outcome of a test."""
-        path = Path(os.environ[REPORTS]) / f"{self.count:03d}-{self.world.rank:03d}.json"
-        path.with_suffix(".part").write_text(json.dumps({"test": test, "rank": self.world.rank, **self.outcome}))
-        path.with_suffix(".part").rename(path)
-        self.count += 1
 
 
 def text_of(report: pytest.TestReport) -> str:

@@ -108,6 +108,11 @@ class Job:
             time.sleep(0.02)
         return self.wait(0.0)
 
+    def interrupt(self) -> None:
+        """Ask the process that was started to end, and wait for it for some seconds."""
+        self.process.send_signal(signal.SIGINT)
+        wait_until(lambda: self.process.poll() is not None, GRACE)
+
     def kill(self) -> None:
         """Kill every process of the job; returns when none is left."""
         while pids := self.pids():

@@ -1,4 +1,7 @@
-"""The jobs that tests on ranks share: run in the background one after the other, and again after a failed test."""
+"""Background processes of a test session, one at a time: jobs that tests on ranks share, and tests that start jobs.
+
+A job on ranks ends at a failed test; the tests after it are launched again.
+"""
 
 import json
 import os
@@ -16,6 +19,9 @@ REPORTS = "HPCAI_TEST_REPORTS"
 RANKS = "HPCAI_TEST_RANKS"
 # The first test that calls custom kernels compiles them: over a minute on a slow machine.
 TIMEOUT = 300.0
+# Tests that start jobs run in a second process if so many others are run beside them.
+MANY = 1000
+STARTERS = {"run_job", "start_job", "python", "bench", "live_run", "weather_run", "failing_run", "REAL_RUNS", "Sweeps"}
 
 
 class Launched(NamedTuple):
@@ -41,7 +47,8 @@ class Launched(NamedTuple):
         if not self.whole(test):
             failed = [f"--- rank {each['rank']}\n{each['text']}" for each in found if each["verdict"] == "failed"]
             summary = f"{len(found)} of {self.ranks} ranks reported; mpirun: {self.code} on {self.ranks} ranks"
-            pytest.fail("\n".join([summary, *failed, self.output]), pytrace=False)
+            reported = len(found) == self.ranks == 1  # the output is that of all tests of the process
+            pytest.fail("\n".join(failed if reported else [summary, *failed, self.output]), pytrace=False)
         if {report["verdict"] for report in found} == {"skipped"}:
             pytest.skip(found[0]["text"])
 
@@ -49,7 +56,7 @@ class Launched(NamedTuple):
 class SharedJobs:
     """One job for all tests with the same number of ranks and time limit; one for each test that is marked `alone`."""
 
-    def __init__(self, items: Sequence[pytest.Item]) -> None:
+    def __init__(self, items: Sequence[pytest.Item], starting: Sequence[pytest.Item]) -> None:
         self.items = items
         self.environment = dict(os.environ)  # a test that runs when a job is started may have changed it
         self.running: Job | None = None
@@ -59,9 +66,12 @@ class SharedJobs:
             if item.nodeid not in self.jobs and not item.get_closest_marker("alone"):
                 batch = self._batch(item)
                 self.jobs |= dict.fromkeys((each.nodeid for each in batch), self.pool.submit(self._launch, batch))
+        self.starting = self.pool.submit(self._run, starting, None, 2 * TIMEOUT) if starting else None
 
     def launched(self, item: pytest.Item) -> Launched:
         """The job that ran the test to its end, else a new one that begins with it."""
+        if self.starting and not item.get_closest_marker("parallel"):
+            return self.starting.result()
         if item.nodeid in self.jobs and (found := self.jobs[item.nodeid].result()).whole(item.nodeid):
             return found
         batch = self._batch(item)
@@ -74,6 +84,7 @@ class SharedJobs:
         """Kill the jobs that still run: their reports are not needed any more."""
         self.pool.shutdown(wait=False, cancel_futures=True)
         if self.running:
+            self.running.interrupt()  # a process that starts jobs ends them itself
             self.running.kill()
         self.pool.shutdown()
 
@@ -85,20 +96,32 @@ class SharedJobs:
         return [each for each in later if asked(each) == asked(item) and not each.get_closest_marker("alone")]
 
     def _launch(self, batch: Sequence[pytest.Item]) -> Launched:
-        """Run tests in sequence in one job, until one fails or takes longer than the time limit."""
-        ranks, timeout = asked(batch[0])
+        """Run tests on ranks in sequence in one job, until one fails or takes longer than the time limit."""
+        return self._run(batch, *asked(batch[0]))
+
+    def _run(self, batch: Sequence[pytest.Item], ranks: int | None, timeout: float) -> Launched:
+        """Run tests in sequence in one job; without ranks, in a process."""
         # Only just before the end: reading the stacks of running threads may cause a segmentation fault.
         hung = f"faulthandler_timeout={max(timeout - 10.0, 0.5 * timeout)}"
         # -m: the tests are chosen already, and some of them by a mark that the project's own options exclude.
         arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", hung, "-m", ""]
-        chosen = [item.nodeid for item in batch]
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {"OMP_NUM_THREADS": "1", **self.environment, REPORTS: folder, RANKS: str(ranks)}
-            with start_job([*arguments, *chosen], ranks, batch[0].config.rootpath, environment) as self.running:
+        with tempfile.TemporaryDirectory() as folder, tempfile.NamedTemporaryFile("w", encoding="utf-8") as chosen:
+            chosen.write("\n".join(item.nodeid for item in batch))
+            chosen.flush()
+            environment = {**self.environment, REPORTS: folder}
+            if ranks is not None:
+                environment = {"OMP_NUM_THREADS": "1", **environment, RANKS: str(ranks)}
+            arguments.append(f"@{chosen.name}")
+            with start_job(arguments, ranks, batch[0].config.rootpath, environment) as self.running:
                 code, output = _ended(self.running, Path(folder), timeout)
             reports = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))]
         self.running = None
-        return Launched(ranks, reports, code, output)
+        return Launched(ranks or 1, reports, code, output)
+
+
+def starts_jobs(item: pytest.Item) -> bool:
+    """Whether tests of the item's file start jobs or processes of the program."""
+    return not STARTERS.isdisjoint(vars(item.module))  # type: ignore[attr-defined]
 
 
 def asked(item: pytest.Item) -> tuple[int, float]:
