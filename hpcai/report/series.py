@@ -67,15 +67,12 @@ def differences(path: Path, result: Result) -> Iterator[str]:
 
 def _links(file: h5py.File) -> Iterator[tuple[str, bool]]:
     """All links of a file that are no groups, and whether each is a stored data set; links are not followed."""
-    found: dict[str, bool] = {}
-
-    def note(name: str, link: Any) -> None:
+    found: dict[str, Any] = {}
+    file.visititems_links(found.__setitem__)  # opens no object: h5py turns errors in here into SystemError
+    for name, link in found.items():
         own = isinstance(link, h5py.HardLink)
         if not own or not isinstance(file[name], h5py.Group):
-            found[name] = own
-
-    file.visititems_links(note)
-    yield from found.items()
+            yield name, own
 
 
 def _same(file: h5py.File, name: str, vector: Any) -> bool:
